@@ -1,0 +1,227 @@
+"""scrout.toml, defaults and `-c key=value`, made into one frozen Settings whose digest is stored with every run."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tomllib
+from collections.abc import Iterable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from scrout.errors import ConfigError
+from scrout.money import Price, Record, Usd
+
+FILE_NAME = "scrout.toml"
+
+
+class SandboxSettings(Record):
+    tier: Literal["auto", "bubblewrap"] = "auto"
+    """auto: the strongest tier this machine has."""
+    timeout_s: float = Field(60, gt=0)
+    """For one command, unless a stage asks for less."""
+    memory_mb: int = Field(4096, ge=64)
+    """Address space of each process."""
+    processes: int = Field(256, ge=8)
+    file_mb: int = Field(512, ge=1)
+    """The largest file a command may write, and the size of its /tmp."""
+
+
+class EnvironmentSettings(Record):
+    venv: str = ""
+    """A virtual environment to use, relative to the repository; empty: .venv or venv in it, else the caller's Python."""
+
+
+class ScoutSettings(Record):
+    searcher: Literal["recon"] = "recon"
+    max_files: int = Field(5, ge=1, le=50)
+    reproduce: bool = True
+    """Try to turn the issue's own code into a failing reproduction."""
+
+
+class GateSettings(Record):
+    runs: int = Field(2, ge=2, le=10)
+    """How often a claim is replayed; outcomes that differ are flaky."""
+    timeout_s: float = Field(60, gt=0)
+
+
+class RouteSettings(Record):
+    theta: float = Field(0.30, ge=0, le=1)
+    """The cheapest fixer whose predicted chance reaches this is taken."""
+    anchor: str = ""
+    """The fixer to fall back to; empty: the most expensive of the pool."""
+    resumes: str = ""
+    """Folder with résumés and a fitted head; empty: scrout/resumes in the user's data folder."""
+
+
+class RepairSettings(Record):
+    max_candidates: int = Field(600, ge=1)
+    max_seconds: float = Field(60, gt=0)
+    jobs: int = Field(0, ge=0)
+    """Candidates tried at once; 0: one for each core."""
+
+
+class Fixer(Record):
+    """One entry of the pool."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,63}$")
+    kind: Literal["repair", "agent"]
+    model: str = ""
+    """As the endpoint names it; agent only."""
+    base_url: str = ""
+    """OpenAI-compatible endpoint, up to and with /v1; agent only."""
+    key_env: str = ""
+    """Environment variable that holds the key; empty: the endpoint wants none."""
+    price: Price | None = None
+    """Dollars per million tokens. Without it a dollar cap cannot hold, so an agent needs one."""
+    price_date: str = ""
+    """When the price was looked up: prices drift."""
+    cap_calls: int = Field(50, ge=1)
+    cap_usd: Usd = Field(Decimal("2.00"), gt=0)
+    cap_seconds: float = Field(1200, gt=0)
+    max_tokens: int = Field(4096, ge=1)
+    """Output limit of one call."""
+
+    @model_validator(mode="after")
+    def _agents_are_complete(self) -> Fixer:
+        if self.kind == "agent":
+            for field in ("model", "base_url", "price"):
+                if not getattr(self, field):
+                    raise ValueError(f"fixer {self.name!r} is an agent and needs `{field}`")
+        return self
+
+
+class FixSettings(Record):
+    escalate: bool = False
+    """When the check proves a patch wrong, let the next fixer try. The free ones go first then."""
+
+
+class LedgerSettings(Record):
+    path: str = ""
+    """SQLite file; empty: scrout/ledger.db in the user's data folder."""
+
+
+REPAIR = Fixer(name="repair", kind="repair")
+
+
+class Settings(Record):
+    """Everything that shapes a run."""
+
+    sandbox: SandboxSettings = SandboxSettings()
+    environment: EnvironmentSettings = EnvironmentSettings()
+    scout: ScoutSettings = ScoutSettings()
+    gate: GateSettings = GateSettings()
+    route: RouteSettings = RouteSettings()
+    fix: FixSettings = FixSettings()
+    repair: RepairSettings = RepairSettings()
+    ledger: LedgerSettings = LedgerSettings()
+    fixers: tuple[Fixer, ...] = (REPAIR,)
+    """The pool. An empty one is an error."""
+
+    @field_validator("fixers")
+    @classmethod
+    def _pool_is_usable(cls, pool: tuple[Fixer, ...]) -> tuple[Fixer, ...]:
+        if not pool:
+            raise ValueError("the pool is empty; add a [[fixers]] entry")
+        names = [fixer.name for fixer in pool]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two fixers are called {name!r}")
+        return pool
+
+    @model_validator(mode="after")
+    def _anchor_is_known(self) -> Settings:
+        if self.route.anchor:
+            self.fixer(self.route.anchor)
+        return self
+
+    def fixer(self, name: str) -> Fixer:
+        """The pool's entry of that name."""
+        for fixer in self.fixers:
+            if fixer.name == name:
+                return fixer
+        known = ", ".join(fixer.name for fixer in self.fixers)
+        raise ConfigError(f"no fixer is called {name!r}; the pool has: {known}. Add it under [[fixers]] in {FILE_NAME}.")
+
+    def digest(self) -> str:
+        """Equal for equal settings. Where the ledger lies does not change a result, so it does not count."""
+        text = self.model_dump_json(exclude={"ledger"})
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def load(path: Path | None, overrides: Iterable[str] = ()) -> Settings:
+    """Settings from a file (None: defaults alone) and `key=value` overrides, later ones winning."""
+    table: dict[str, Any] = {}
+    source = "the defaults"
+    if path is not None:
+        source = str(path)
+        try:
+            table = tomllib.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise ConfigError(f"{path}: {error.strerror}. Write one with `scrout init`.") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path} is not valid TOML: {error}") from None
+    for override in overrides:
+        _set(table, override)
+    try:
+        return Settings.model_validate(table)
+    except ValidationError as error:
+        raise ConfigError(f"{source}: {_explain(error)}") from None
+
+
+def find(repo: Path) -> Path | None:
+    """The scrout.toml that applies: the repository's own, else the user's, else none."""
+    for path in (repo / FILE_NAME, user_folder("XDG_CONFIG_HOME", ".config") / FILE_NAME):
+        if path.is_file():
+            return path
+    return None
+
+
+def data_folder() -> Path:
+    """Where the ledger and résumés live."""
+    return user_folder("XDG_DATA_HOME", ".local/share")
+
+
+def cache_folder() -> Path:
+    """Where everything lives that can be made again."""
+    return user_folder("XDG_CACHE_HOME", ".cache")
+
+
+def user_folder(variable: str, below_home: str) -> Path:
+    """scrout's folder under an XDG base directory."""
+    base = os.environ.get(variable, "")
+    # The XDG specification has relative values ignored.
+    return (Path(base) if base.startswith("/") else Path.home() / below_home) / "scrout"
+
+
+def _set(table: dict[str, Any], override: str) -> None:
+    key, equals, raw = override.partition("=")
+    if not equals or not key.strip():
+        raise ConfigError(f"-c {override!r}: write key=value, for example -c route.theta=0.4")
+    try:
+        value = tomllib.loads(f"value = {raw}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = raw  # an unquoted word is a string
+    *parents, last = (part.strip() for part in key.split("."))
+    for parent in parents:
+        child = table.setdefault(parent, {})
+        if not isinstance(child, dict):
+            raise ConfigError(f"-c {override!r}: {parent!r} is not a table; set it in {FILE_NAME}")
+        table = child
+    table[last] = value
+
+
+def _explain(error: ValidationError) -> str:
+    lines = []
+    for problem in error.errors(include_url=False):
+        key = ".".join(str(part) for part in problem["loc"]) or "settings"
+        if problem["type"] == "extra_forbidden":
+            lines.append(f"unknown key `{key}`")
+        elif problem["type"] == "literal_error":
+            lines.append(f"`{key}` is {problem['input']!r}; it may be {problem['ctx']['expected']}")
+        else:
+            lines.append(f"`{key}`: {problem['msg'].removeprefix('Value error, ')}")
+    return "; ".join(lines)

@@ -1,0 +1,37 @@
+"""One small hierarchy, one type a boundary. A message names the value that is wrong and the next step to take."""
+
+
+class ScroutError(Exception):
+    """Something a user or the world got wrong; shown without a traceback. A bug raises anything else."""
+
+
+class ConfigError(ScroutError):
+    """scrout.toml, `-c key=value`, or a name that the configuration does not know."""
+
+
+class TaskError(ScroutError):
+    """The repository or the issue text cannot be used as given."""
+
+
+class SandboxError(ScroutError):
+    """No isolation, no room, or a workspace that could not be made."""
+
+
+class HandoffError(ScroutError):
+    """A handoff document that holds nothing readable."""
+
+
+class GateError(ScroutError):
+    """The gate could not reach a verdict."""
+
+
+class RouteError(ScroutError):
+    """A résumé, head or pool that the router cannot use."""
+
+
+class ModelError(ScroutError):
+    """An endpoint that is unreachable, refuses, or answers outside its protocol."""
+
+
+class LedgerError(ScroutError):
+    """The ledger cannot be opened, or disagrees with its own receipts."""

@@ -1,0 +1,109 @@
+"""The only money arithmetic: token usage in disjoint buckets, prices, a purse, and the receipt of one billed call.
+
+Amounts are Decimal, in US dollars. None means unknown, never zero.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import ROUND_UP, Decimal
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
+
+# JSON carries amounts as numbers. At ten decimals an amount below $99,999 has at most 15 significant digits, which a
+# double's shortest form gives back exactly.
+Usd = Annotated[Decimal, PlainSerializer(float, return_type=float, when_used="json")]
+
+CENT_FRACTION = Decimal("0.0000000001")
+MILLION = Decimal(1_000_000)
+
+Component = Literal["scout", "gate", "route", "fix", "check"]
+
+
+class Record(BaseModel):
+    """A frozen record that refuses fields it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Usage(Record):
+    """Tokens of one call. The buckets are disjoint: a cached input token is not also an input token."""
+
+    input_tokens: int = Field(0, ge=0)
+    cache_read_tokens: int = Field(0, ge=0)
+    cache_write_tokens: int = Field(0, ge=0)
+    output_tokens: int = Field(0, ge=0)
+
+
+class Price(Record):
+    """Dollars per million tokens, one for each bucket of Usage."""
+
+    input: Usd = Field(ge=0)
+    output: Usd = Field(ge=0)
+    cache_read: Usd | None = Field(None, ge=0)
+    """None: cached input costs as much as input."""
+    cache_write: Usd | None = Field(None, ge=0)
+    """None: writing to the cache costs as much as input."""
+
+    def cost(self, usage: Usage) -> Decimal:
+        """What this usage costs, rounded up, so that a sum of receipts never understates."""
+        cache_read = self.input if self.cache_read is None else self.cache_read
+        cache_write = self.input if self.cache_write is None else self.cache_write
+        total = (
+            usage.input_tokens * self.input
+            + usage.cache_read_tokens * cache_read
+            + usage.cache_write_tokens * cache_write
+            + usage.output_tokens * self.output
+        ) / MILLION
+        return total.quantize(CENT_FRACTION, rounding=ROUND_UP)
+
+
+class Receipt(Record):
+    """One billed call, at any stage."""
+
+    component: Component
+    fixer: str | None = None
+    """Which fixer's attempt it belongs to; None outside of fixing."""
+    model: str
+    usage: Usage
+    cost_usd: Usd | None
+    """None: the model has no known price."""
+    estimated: bool = False
+    """True: the provider reported no usage and the reserve was booked instead."""
+    at: datetime
+
+
+class PurseEmpty(Exception):
+    """The next call does not fit. Control flow between purse and loop, not an error of the user's."""
+
+
+class Purse:
+    """A hard cap in dollars and calls: reserve before a call, settle after it. What is held can never exceed the cap."""
+
+    def __init__(self, cap_usd: Decimal | None, cap_calls: int | None) -> None:
+        self.cap_usd = cap_usd
+        self.cap_calls = cap_calls
+        self.spent_usd = Decimal(0)
+        self.held_usd = Decimal(0)
+        self.calls = 0
+
+    @property
+    def left_usd(self) -> Decimal | None:
+        """None: no dollar cap."""
+        return None if self.cap_usd is None else self.cap_usd - self.spent_usd - self.held_usd
+
+    def reserve(self, worst_usd: Decimal) -> Decimal:
+        """Hold the worst case of one call, or raise PurseEmpty and hold nothing."""
+        if self.cap_calls is not None and self.calls >= self.cap_calls:
+            raise PurseEmpty(f"{self.calls} of {self.cap_calls} calls used")
+        if self.left_usd is not None and worst_usd > self.left_usd:
+            raise PurseEmpty(f"${self.left_usd} left, the next call may cost ${worst_usd}")
+        self.calls += 1
+        self.held_usd += worst_usd
+        return worst_usd
+
+    def settle(self, held: Decimal, cost_usd: Decimal) -> None:
+        """Turn a reserve into what the call cost."""
+        self.held_usd -= held
+        self.spent_usd += cost_usd

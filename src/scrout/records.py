@@ -1,0 +1,175 @@
+"""What the stages exchange, and the Run that holds it all. Every record here is stored in the ledger as JSON."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Literal, get_args
+
+from scrout.handoff import Handoff
+from scrout.money import Receipt, Record, Usd
+from scrout.task import Task
+
+SCHEMA = 1
+"""Stored beside every record. A change that an old record cannot be read with raises it and adds a migration."""
+
+KeptVerdict = Literal["real_failure", "reproduced_exit_zero"]
+RejectedVerdict = Literal[
+    "passed",
+    "flaky",
+    "timeout",
+    "missing_file",
+    "import_error",
+    "environment_missing",
+    "command_not_found",
+    "syntax_error",
+    "usage_error",
+    "no_tests",
+    "own_error",
+    "unrelated_failure",
+    "tampered",
+    "killed",
+    "nonzero_other",
+]
+NothingVerdict = Literal["no_repro", "claim_not_true", "no_command"]
+Verdict = KeptVerdict | RejectedVerdict | NothingVerdict
+
+KEPT: frozenset[str] = frozenset(get_args(KeptVerdict))
+
+
+class State(Record):
+    """What the scout knows, as a vector for the router. Vectors compare only within one space."""
+
+    space: str
+    vector: tuple[float, ...]
+
+
+class Scouting(Record):
+    """What scouting gave."""
+
+    handoff: Handoff
+    text: str
+    """The handoff in wire form."""
+    state: State | None = None
+    seconds: float
+    cost_usd: Usd = Decimal(0)
+
+
+class Evidence(Record):
+    """What was seen when a command was replayed."""
+
+    command: str | None = None
+    exit_code: int | None = None
+    """None: nothing ran, or it was stopped before it could exit."""
+    runs: int = 0
+    output_tail: str = ""
+    seconds: float = 0.0
+
+
+class GatedHandoff(Record):
+    """The handoff after its claim was replayed: what is false is gone from record and text."""
+
+    verdict: Verdict
+    kept: bool
+    materialized: bool
+    """True: the reproduction's files and command are ready to be written into a fixer's workspace."""
+    reason: str
+    evidence: Evidence
+    handoff: Handoff
+    text: str
+
+
+class Candidate(Record):
+    """A fixer as the router saw it."""
+
+    fixer: str
+    p_solve: float | None
+    """None: the fixer has no résumé yet."""
+    p_by_space: dict[str, float] = {}
+    expected_cost_usd: Usd | None
+    """Dollars an attempt; None: no outcome and no price says."""
+    reason: str
+    """Why it was chosen, or why it lost."""
+
+
+class Decision(Record):
+    """The fixer, and why not the others."""
+
+    fixer: str
+    theta: float
+    degraded: bool
+    """True: a feature space that the router could have used was missing."""
+    fallback: bool
+    """True: no candidate cleared theta and the anchor was taken."""
+    reason: str
+    candidates: tuple[Candidate, ...]
+
+
+Stop = Literal["finished", "nothing_found", "not_applicable", "cap_calls", "cap_usd", "timeout", "crashed", "endpoint"]
+
+
+class Attempt(Record):
+    """One fixer's try. The diff that exists is the submission, whatever stopped it."""
+
+    fixer: str
+    patch: str
+    """As git would print it; empty: nothing was changed."""
+    stop: Stop
+    """`endpoint` is infrastructure: it never counts as the fixer's failure."""
+    detail: str
+    seconds: float
+    calls: int = 0
+    cost_usd: Usd | None = Decimal(0)
+    """None: a call had no known price."""
+    receipts: tuple[Receipt, ...] = ()
+
+
+CheckOutcome = Literal["passed", "unverified", "failed", "no_patch"]
+
+
+class Check(Record):
+    """The patch, examined on a clean workspace."""
+
+    outcome: CheckOutcome
+    """`passed`: the verified reproduction is gone and no test broke. `unverified`: nothing could prove it either way."""
+    applies: bool
+    reproduction: Literal["passes", "fails", "none"]
+    tests: Literal["pass", "fail", "none", "not_run"]
+    """`fail`: tests that passed before the patch fail after it. `none`: the project has no tests we can find."""
+    tests_run: int = 0
+    flags: tuple[str, ...] = ()
+    """What a reviewer should know: a test edited, a file outside the handoff changed."""
+    detail: str = ""
+    evidence: tuple[Evidence, ...] = ()
+    seconds: float = 0.0
+
+
+RunOutcome = Literal["solved", "unverified", "not_solved", "infrastructure", "interrupted"]
+
+
+class Run(Record):
+    """One task from scouting to check, with everything it cost."""
+
+    id: str
+    task: Task
+    settings_digest: str
+    started: datetime
+    finished: datetime | None = None
+    sandbox: str
+    """The isolation tier that every command of this run was under."""
+    environment: str
+    """Where the repository's dependencies came from, in words."""
+    scouting: Scouting | None = None
+    gated: GatedHandoff | None = None
+    decision: Decision | None = None
+    attempts: tuple[Attempt, ...] = ()
+    checks: tuple[Check, ...] = ()
+    """One for each attempt, in the same order."""
+    outcome: RunOutcome
+    cost_usd: Usd | None = Decimal(0)
+    """None: some call had no known price."""
+
+    @property
+    def patch(self) -> str:
+        """The last attempt's patch: the submission."""
+        return self.attempts[-1].patch if self.attempts else ""

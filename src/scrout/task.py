@@ -1,0 +1,58 @@
+"""What is to be fixed (Task), and the answer that only grading may see (Gold)."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from scrout.errors import TaskError
+from scrout.money import Record
+
+MAX_ISSUE_BYTES = 1_000_000
+"""More than any issue; beyond it somebody passed a log or a database by mistake."""
+
+
+class Task(Record):
+    """One issue of one repository at one commit. The same text goes to scout, router and fixer."""
+
+    id: str
+    text: str
+    repo: Path
+    """Absolute path of the repository's work tree, which is also where sandboxed commands see it."""
+    base_commit: str
+    """Full object id; a snapshot made by scrout when the uncommitted tree was asked for."""
+    dirty: bool = False
+    """True: base_commit stands for the work tree as it is, uncommitted changes included."""
+
+
+class Gold(Record):
+    """The known answer to a task. No stage takes it as an argument."""
+
+    patch: str
+    files: tuple[str, ...] = ()
+    fail_to_pass: tuple[str, ...] = ()
+    pass_to_pass: tuple[str, ...] = ()
+
+
+def issue_text(raw: bytes, source: str) -> str:
+    """The issue as text, or a TaskError that says what is wrong with it."""
+    if len(raw) > MAX_ISSUE_BYTES:
+        raise TaskError(
+            f"the issue in {source} has {len(raw):,} bytes; at most {MAX_ISSUE_BYTES:,} are read. "
+            "Pass the issue's text without its attachments."
+        )
+    if b"\0" in raw:
+        raise TaskError(f"the issue in {source} is binary. Pass plain text or Markdown.")
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise TaskError(f"the issue in {source} is not UTF-8 (byte {error.start}). Save it as UTF-8 text.") from None
+    if not text.strip():
+        raise TaskError(f"the issue in {source} is empty. Describe what is wrong, or pipe it in with --issue -.")
+    return text.replace("\r\n", "\n")
+
+
+def task_id(repo: Path, base_commit: str, text: str) -> str:
+    """A short name that is the same for the same issue on the same commit."""
+    digest = hashlib.sha256(f"{base_commit}\0{text}".encode()).hexdigest()
+    return f"{repo.name}-{digest[:10]}"
