@@ -21,35 +21,35 @@ FILE_NAME = "scrout.toml"
 class SandboxSettings(Record):
     tier: Literal["auto", "bubblewrap"] = "auto"
     """auto: the strongest tier this machine has."""
-    timeout_s: float = Field(60, gt=0)
+    timeout_s: float = Field(default=60, gt=0)
     """For one command, unless a stage asks for less."""
-    memory_mb: int = Field(4096, ge=64)
+    memory_mb: int = Field(default=4096, ge=64)
     """Address space of each process."""
-    processes: int = Field(256, ge=8)
-    file_mb: int = Field(512, ge=1)
+    processes: int = Field(default=256, ge=8)
+    file_mb: int = Field(default=512, ge=1)
     """The largest file a command may write, and the size of its /tmp."""
 
 
 class EnvironmentSettings(Record):
     venv: str = ""
-    """A virtual environment to use, relative to the repository; empty: .venv or venv in it, else the caller's Python."""
+    """A virtual environment, relative to the repository; empty: .venv or venv in it, else the caller's Python."""
 
 
 class ScoutSettings(Record):
     searcher: Literal["recon"] = "recon"
-    max_files: int = Field(5, ge=1, le=50)
+    max_files: int = Field(default=5, ge=1, le=50)
     reproduce: bool = True
     """Try to turn the issue's own code into a failing reproduction."""
 
 
 class GateSettings(Record):
-    runs: int = Field(2, ge=2, le=10)
+    runs: int = Field(default=2, ge=2, le=10)
     """How often a claim is replayed; outcomes that differ are flaky."""
-    timeout_s: float = Field(60, gt=0)
+    timeout_s: float = Field(default=60, gt=0)
 
 
 class RouteSettings(Record):
-    theta: float = Field(0.30, ge=0, le=1)
+    theta: float = Field(default=0.30, ge=0, le=1)
     """The cheapest fixer whose predicted chance reaches this is taken."""
     anchor: str = ""
     """The fixer to fall back to; empty: the most expensive of the pool."""
@@ -58,9 +58,9 @@ class RouteSettings(Record):
 
 
 class RepairSettings(Record):
-    max_candidates: int = Field(600, ge=1)
-    max_seconds: float = Field(60, gt=0)
-    jobs: int = Field(0, ge=0)
+    max_candidates: int = Field(default=600, ge=1)
+    max_seconds: float = Field(default=60, gt=0)
+    jobs: int = Field(default=0, ge=0)
     """Candidates tried at once; 0: one for each core."""
 
 
@@ -79,10 +79,10 @@ class Fixer(Record):
     """Dollars per million tokens. Without it a dollar cap cannot hold, so an agent needs one."""
     price_date: str = ""
     """When the price was looked up: prices drift."""
-    cap_calls: int = Field(50, ge=1)
-    cap_usd: Usd = Field(Decimal("2.00"), gt=0)
-    cap_seconds: float = Field(1200, gt=0)
-    max_tokens: int = Field(4096, ge=1)
+    cap_calls: int = Field(default=50, ge=1)
+    cap_usd: Usd = Field(default=Decimal("2.00"), gt=0)
+    cap_seconds: float = Field(default=1200, gt=0)
+    max_tokens: int = Field(default=4096, ge=1)
     """Output limit of one call."""
 
     @model_validator(mode="after")
@@ -144,7 +144,7 @@ class Settings(Record):
             if fixer.name == name:
                 return fixer
         known = ", ".join(fixer.name for fixer in self.fixers)
-        raise ConfigError(f"no fixer is called {name!r}; the pool has: {known}. Add it under [[fixers]] in {FILE_NAME}.")
+        raise ConfigError(f"no fixer is called {name!r}; the pool has {known}. Add it under [[fixers]] in {FILE_NAME}.")
 
     def digest(self) -> str:
         """Equal for equal settings. Where the ledger lies does not change a result, so it does not count."""
@@ -152,8 +152,11 @@ class Settings(Record):
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def load(path: Path | None, overrides: Iterable[str] = ()) -> Settings:
-    """Settings from a file (None: defaults alone) and `key=value` overrides, later ones winning."""
+def load(path: Path | None, overrides: Iterable[str] = (), *, trusted: bool = True) -> Settings:
+    """Settings from a file (None: defaults alone) and `key=value` overrides, later ones winning.
+
+    A file that may have come with a clone is not trusted: it could send the user's key to an endpoint of its choice.
+    """
     table: dict[str, Any] = {}
     source = "the defaults"
     if path is not None:
@@ -167,17 +170,29 @@ def load(path: Path | None, overrides: Iterable[str] = ()) -> Settings:
     for override in overrides:
         _set(table, override)
     try:
-        return Settings.model_validate(table)
+        settings = Settings.model_validate(table)
     except ValidationError as error:
         raise ConfigError(f"{source}: {_explain(error)}") from None
+    if not trusted and any(fixer.key_env for fixer in settings.fixers):
+        raise ConfigError(
+            f"{source} is committed to the repository and names a key (key_env) to send to an endpoint. "
+            f"If you trust it, say so: --config {source}"
+        )
+    return settings
 
 
-def find(repo: Path) -> Path | None:
-    """The scrout.toml that applies: the repository's own, else the user's, else none."""
-    for path in (repo / FILE_NAME, user_folder("XDG_CONFIG_HOME", ".config") / FILE_NAME):
-        if path.is_file():
-            return path
-    return None
+def discover(repo: Path, overrides: Iterable[str] = (), *, trusted: bool = True) -> Settings:
+    """The settings that apply to a repository: its own scrout.toml, else the user's, else the defaults."""
+    own = repo / FILE_NAME
+    if own.is_file():
+        return load(own, overrides, trusted=trusted)
+    users = user_file()
+    return load(users if users.is_file() else None, overrides)
+
+
+def user_file() -> Path:
+    """The user's own scrout.toml, which applies wherever a repository has none."""
+    return user_folder("XDG_CONFIG_HOME", ".config") / FILE_NAME
 
 
 def data_folder() -> Path:

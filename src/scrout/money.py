@@ -30,10 +30,10 @@ class Record(BaseModel):
 class Usage(Record):
     """Tokens of one call. The buckets are disjoint: a cached input token is not also an input token."""
 
-    input_tokens: int = Field(0, ge=0)
-    cache_read_tokens: int = Field(0, ge=0)
-    cache_write_tokens: int = Field(0, ge=0)
-    output_tokens: int = Field(0, ge=0)
+    input_tokens: int = Field(default=0, ge=0)
+    cache_read_tokens: int = Field(default=0, ge=0)
+    cache_write_tokens: int = Field(default=0, ge=0)
+    output_tokens: int = Field(default=0, ge=0)
 
 
 class Price(Record):
@@ -41,9 +41,9 @@ class Price(Record):
 
     input: Usd = Field(ge=0)
     output: Usd = Field(ge=0)
-    cache_read: Usd | None = Field(None, ge=0)
+    cache_read: Usd | None = Field(default=None, ge=0)
     """None: cached input costs as much as input."""
-    cache_write: Usd | None = Field(None, ge=0)
+    cache_write: Usd | None = Field(default=None, ge=0)
     """None: writing to the cache costs as much as input."""
 
     def cost(self, usage: Usage) -> Decimal:
@@ -79,7 +79,7 @@ class PurseEmpty(Exception):
 
 
 class Purse:
-    """A hard cap in dollars and calls: reserve before a call, settle after it. What is held can never exceed the cap."""
+    """A hard cap in dollars and calls: reserve before a call, settle after it. What is held never exceeds the cap."""
 
     def __init__(self, cap_usd: Decimal | None, cap_calls: int | None) -> None:
         self.cap_usd = cap_usd

@@ -6,6 +6,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Literal, get_args
 
+from pydantic import Field
+
 from scrout.handoff import Handoff
 from scrout.money import Receipt, Record, Usd
 from scrout.task import Task
@@ -85,7 +87,7 @@ class Candidate(Record):
     fixer: str
     p_solve: float | None
     """None: the fixer has no résumé yet."""
-    p_by_space: dict[str, float] = {}
+    p_by_space: dict[str, float] = Field(default_factory=dict)
     expected_cost_usd: Usd | None
     """Dollars an attempt; None: no outcome and no price says."""
     reason: str
@@ -131,7 +133,7 @@ class Check(Record):
     """The patch, examined on a clean workspace."""
 
     outcome: CheckOutcome
-    """`passed`: the verified reproduction is gone and no test broke. `unverified`: nothing could prove it either way."""
+    """`passed`: the verified reproduction is gone and no test broke. `unverified`: nothing could prove it."""
     applies: bool
     reproduction: Literal["passes", "fails", "none"]
     tests: Literal["pass", "fail", "none", "not_run"]

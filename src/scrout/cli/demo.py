@@ -1,0 +1,48 @@
+"""`scrout demo`: the whole job on a project that comes with scrout."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import click
+
+import scrout
+from scrout.cli import options, render
+from scrout.cli.fix import deliver, solve_aloud
+from scrout.config import Settings, cache_folder
+from scrout.git import ISOLATED, git
+
+_AUTHOR = {
+    **{f"GIT_{who}_NAME": "larder" for who in ("AUTHOR", "COMMITTER")},
+    **{f"GIT_{who}_EMAIL": "larder@localhost" for who in ("AUTHOR", "COMMITTER")},
+    # One date, so that the example is the same commit every time and its base is found in the cache.
+    **{f"GIT_{who}_DATE": "2026-01-01T12:00:00+0000" for who in ("AUTHOR", "COMMITTER")},
+}
+
+
+@click.command(name="demo")
+@options.as_json
+def command(as_json: bool) -> int:
+    """Run the whole job on a bundled example: a small project with a bug, and an issue about it.
+
+    Needs no key, no model and no network. The example is copied out of the package first, as a git repository.
+    """
+    example = Path(scrout.__file__).parent / "example"
+    repo = _lay_out(example / "larder", cache_folder() / "demo" / "larder")
+    text = (example / "issue.md").read_text(encoding="utf-8")
+    if not as_json:
+        render.talk.print(text)
+    run = solve_aloud(repo, text, Settings())
+    deliver(run, as_json=as_json)
+    return 0 if run.outcome == "solved" else 1
+
+
+def _lay_out(project: Path, repo: Path) -> Path:
+    shutil.rmtree(repo, ignore_errors=True)
+    shutil.copytree(project, repo, ignore=shutil.ignore_patterns("__pycache__"))
+    env = {**ISOLATED, **_AUTHOR}
+    git("init", "-q", "--template=", "-b", "main", cwd=repo, env=env)
+    git("add", "--all", cwd=repo, env=env)
+    git("commit", "-q", "-m", "larder 0.4.1", cwd=repo, env=env)
+    return repo

@@ -1,0 +1,167 @@
+"""`scrout doctor`: what this machine has, what is missing, and the next step for each thing."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from scrout import __version__
+from scrout.cli import options, render
+from scrout.config import Fixer, Settings, cache_folder, data_folder
+from scrout.errors import ScroutError
+from scrout.git import text as git_text
+from scrout.money import Record
+from scrout.sandbox.environment import find_environment
+from scrout.sandbox.probe import probe
+from scrout.sandbox.workspace import find_source
+
+_LOW_DISK_BYTES = 2 * 1024**3
+_KEY_NAMES = ("API_KEY", "AUTH_TOKEN", "ACCESS_TOKEN")
+_MARK = {"ok": ("ok", "green"), "advice": ("--", "yellow"), "missing": ("!!", "red")}
+
+
+class Finding(Record):
+    """One thing that was looked at."""
+
+    name: str
+    status: Literal["ok", "advice", "missing"]
+    """`missing`: scrout cannot work without it."""
+    detail: str
+    next_step: str = ""
+
+
+class Report(Record):
+    """All of them."""
+
+    version: str
+    findings: tuple[Finding, ...]
+
+
+@click.command(name="doctor")
+@options.repository
+@options.configuration
+@options.as_json
+def command(repo: Path, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
+    """Say what this machine has, what is missing, and the next step. Exit code 1 if something needed is missing.
+
+    Of keys only the names of their variables are shown. Endpoints of the pool are asked for their list of models.
+    """
+    settings = options.read_settings(repo, config, overrides)
+    with render.working() as progress:
+        progress("looking around")
+        report = Report(version=__version__, findings=tuple(examine(repo, settings)))
+    if as_json:
+        render.print_json(report)
+    else:
+        _print(report)
+    return 1 if any(finding.status == "missing" for finding in report.findings) else 0
+
+
+def examine(repo: Path, settings: Settings) -> Iterator[Finding]:
+    """Everything a run depends on, most needed first."""
+    yield Finding(name="python", status="ok", detail=f"{platform.python_version()} on {platform.system()}")
+    yield _git()
+    yield _sandbox()
+    yield _disk()
+    yield _environment(repo, settings)
+    yield _keys()
+    for fixer in settings.fixers:
+        yield _fixer(fixer)
+
+
+def _git() -> Finding:
+    try:
+        return Finding(name="git", status="ok", detail=git_text("--version", cwd=Path("/")))
+    except ScroutError as error:
+        return Finding(name="git", status="missing", detail=str(error), next_step="Install git 2.30 or later.")
+
+
+def _sandbox() -> Finding:
+    found = probe()
+    if found.tier is None:
+        return Finding(name="sandbox", status="missing", detail=found.detail, next_step=found.remedy)
+    return Finding(name="sandbox", status="ok", detail=f"{found.detail}; there is no stronger tier in this version")
+
+
+def _disk() -> Finding:
+    folder = cache_folder()
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    free = shutil.disk_usage(existing).free
+    detail = f"{free / 1024**3:.1f} GB free for {folder}; ledger in {data_folder()}"
+    if free < _LOW_DISK_BYTES:
+        return Finding(name="disk", status="advice", detail=detail, next_step="Free some room or set XDG_CACHE_HOME.")
+    return Finding(name="disk", status="ok", detail=detail)
+
+
+def _environment(repo: Path, settings: Settings) -> Finding:
+    try:
+        source = find_source(repo)
+        found = find_environment(source.repo, settings.environment.venv)
+    except ScroutError as error:
+        return Finding(name="environment", status="advice", detail=str(error), next_step="Pass --repo.")
+    if not found.python:
+        step = "Install Python 3, or make a .venv in the repository."
+        return Finding(name="environment", status="advice", detail=found.label, next_step=step)
+    if found.label.startswith("the caller's"):
+        step = "If the project has dependencies, install them into a .venv in the repository."
+        return Finding(name="environment", status="advice", detail=f"{source.repo}: {found.label}", next_step=step)
+    return Finding(name="environment", status="ok", detail=f"{source.repo}: {found.label}")
+
+
+def _keys() -> Finding:
+    names = sorted(name for name in os.environ if name.endswith(_KEY_NAMES))
+    detail = ", ".join(names) if names else "no variable that looks like a key"
+    return Finding(name="keys", status="ok", detail=detail)
+
+
+def _fixer(fixer: Fixer) -> Finding:
+    name = f"fixer {fixer.name}"
+    if fixer.kind == "repair":
+        step = "Add a model with `scrout init` for issues that need more than a small edit."
+        return Finding(name=name, status="ok", detail="embedded, $0, no endpoint", next_step=step)
+    price = fixer.price
+    assert price is not None  # an agent without one is refused with its configuration
+    dated = f" of {fixer.price_date}" if fixer.price_date else ", undated"
+    cost = f"${price.input} in, ${price.output} out per million tokens{dated}"
+    if fixer.key_env and not os.environ.get(fixer.key_env):
+        step = f"Export {fixer.key_env}."
+        return Finding(name=name, status="advice", detail=f"{fixer.key_env} is not set; {cost}", next_step=step)
+    answer = _ask(fixer)
+    if answer:
+        step = f"Check base_url ({fixer.base_url}) and that the server runs."
+        return Finding(name=name, status="advice", detail=f"{answer}; {cost}", next_step=step)
+    return Finding(name=name, status="ok", detail=f"{fixer.base_url} answers; {cost}")
+
+
+def _ask(fixer: Fixer) -> str:
+    """Empty where the endpoint answers at all, else what went wrong."""
+    import httpx
+
+    key = os.environ.get(fixer.key_env, "") if fixer.key_env else ""
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    try:
+        status = httpx.get(f"{fixer.base_url.rstrip('/')}/models", headers=headers, timeout=3.0).status_code
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        return f"{fixer.base_url}: {type(error).__name__}"
+    if status in (401, 403):
+        return f"{fixer.base_url} refuses the key in {fixer.key_env or '(no key_env)'} ({status})"
+    return ""
+
+
+def _print(report: Report) -> None:
+    console = Console(highlight=False, markup=False)
+    console.print(f"scrout {report.version}")
+    for finding in report.findings:
+        mark, style = _MARK[finding.status]
+        line = Text.assemble((f"{mark:3}", style), f"{finding.name}: {render.inert(finding.detail)}")
+        if finding.next_step:
+            line.append(f"\n     {finding.next_step}", style="dim")
+        console.print(line, soft_wrap=True)

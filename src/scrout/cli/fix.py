@@ -1,0 +1,109 @@
+"""`scrout fix`: the whole job on one issue."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from scrout.cli import options, render
+from scrout.config import Settings
+from scrout.errors import TaskError
+from scrout.git import GitError, git
+from scrout.pipeline import open_kit, open_task, solve
+from scrout.records import Run
+from scrout.sandbox.workspace import find_source
+
+
+@click.command(name="fix")
+@options.repository
+@options.issue
+@options.dirty
+@click.option("--fixer", help="Use this fixer of the pool; the router has no choice then.")
+@click.option("--out", type=click.Path(path_type=Path), help="Write the patch to this file instead of standard output.")
+@click.option("--apply", "apply_patch", is_flag=True, help="Apply the patch to your work tree unless the check failed.")
+@options.configuration
+@options.as_json
+def command(
+    repo: Path,
+    issue_source: str,
+    dirty: bool,
+    fixer: str | None,
+    out: Path | None,
+    apply_patch: bool,
+    config: Path | None,
+    overrides: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Scout, gate, route, fix and check one issue.
+
+    Your work tree is not touched: the patch goes to standard output, to --out, or, with --apply, into the tree.
+    Exit code 0: there is a patch that the check did not refute. 1: there is none.
+    """
+    settings = options.read_settings(repo, config, overrides)
+    if fixer:
+        settings = settings.model_copy(update={"fixers": (settings.fixer(fixer),)})
+    if out and not out.parent.is_dir():
+        raise TaskError(f"--out {out}: there is no folder {out.parent}. Make it first.")
+    run = solve_aloud(repo, options.read_issue(issue_source), settings, dirty=dirty)
+    deliver(run, as_json=as_json, out=out)
+    if apply_patch and run.outcome in ("solved", "unverified"):
+        _apply(run)
+    return 0 if run.outcome in ("solved", "unverified") else 1
+
+
+def solve_aloud(repo: Path, text: str, settings: Settings, *, dirty: bool = False) -> Run:
+    """Solve one issue, saying on standard error what is going on."""
+    source = find_source(repo)
+    if source.changed and not dirty:
+        render.talk.print(
+            f"note: {source.changed} uncommitted changes are left out: scrout works from HEAD. --dirty includes them."
+        )
+    if source.submodules:
+        names = ", ".join(source.submodules[:3])
+        render.talk.print(f"note: submodules are left empty: {render.inert(names)}")
+    with render.working() as progress:
+        progress("copying the repository")
+        task = open_task(repo, text, dirty=dirty)
+        with open_kit(task, settings, progress) as kit:
+            return asyncio.run(solve(task, kit))
+
+
+def deliver(run: Run, *, as_json: bool = False, out: Path | None = None) -> None:
+    """The story to standard error, the patch or the JSON to standard output or a file."""
+    if as_json:
+        render.print_json(run)
+    else:
+        render.talk.print(render.story(run))
+        _advise(run)
+    if out and run.patch:
+        out.write_text(run.patch, encoding="utf-8", newline="")
+        render.talk.print(f"patch written to {out}")
+    elif run.patch and not as_json:
+        render.print_patch(run.patch)
+
+
+def _advise(run: Run) -> None:
+    """Where no fixer got there, the next step."""
+    last = run.attempts[-1] if run.attempts else None
+    if run.outcome == "not_solved" and last and last.fixer == "repair":
+        render.talk.print(
+            "The embedded fixer found nothing. It makes small edits guided by a failing reproduction; for more, add a "
+            'model: a [[fixers]] entry of kind "agent" in scrout.toml (`scrout init` writes one to fill in).'
+        )
+    elif run.outcome == "unverified":
+        render.talk.print("No verified reproduction could judge this patch: read it before you use it.")
+    elif run.outcome == "infrastructure" and last:
+        render.talk.print(f"The endpoint failed, not the fixer: {render.inert(last.detail)}")
+
+
+def _apply(run: Run) -> None:
+    try:
+        git("apply", "--whitespace=nowarn", "-", cwd=run.task.repo, stdin=run.patch.encode())
+    except GitError as error:
+        raise TaskError(
+            f"the patch does not fit your work tree, which was left as it was: {error}. It was made for "
+            f"{run.task.base_commit[:10]}; print it again with `scrout show {run.id} --patch`."
+        ) from None
+    render.talk.print(f"applied to {run.task.repo}")

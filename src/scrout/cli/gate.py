@@ -1,0 +1,50 @@
+"""`scrout gate`: replays the claim of a handoff that somebody else wrote."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from scrout import handoff
+from scrout.cli import options, render
+from scrout.gate.gate import gate
+from scrout.pipeline import open_kit, open_task
+
+
+@click.command(name="gate")
+@options.repository
+@click.option("--handoff", "handoff_file", required=True, help="File in wire form, or as `scrout scout --json` prints.")
+@click.option("--issue", "issue_source", help="The issue's text: errors it names count as evidence.")
+@options.dirty
+@options.configuration
+@options.as_json
+def command(
+    repo: Path,
+    handoff_file: str,
+    issue_source: str | None,
+    dirty: bool,
+    config: Path | None,
+    overrides: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Replay a handoff's claim on the unpatched repository and strip what is false.
+
+    Standard output gets the surviving handoff in wire form. Exit code 0 whatever the verdict is.
+    """
+    settings = options.read_settings(repo, config, overrides)
+    claimed = handoff.read(options.read_file(handoff_file, "handoff"))
+    # Without the issue there is nothing for an error to agree with; the gate is stricter then, not looser.
+    text = options.read_issue(issue_source) if issue_source else "(no issue given)"
+    with render.working() as progress:
+        task = open_task(repo, text, dirty=dirty)
+        with open_kit(task, settings, progress) as kit:
+            progress("replaying the claim")
+            result = asyncio.run(gate(task, claimed, kit.workshop, settings.gate))
+    if as_json:
+        render.print_json(result)
+    else:
+        render.talk.print(render.gated(result))
+        click.echo(result.text)
+    return 0

@@ -1,0 +1,87 @@
+"""`scrout init`: a commented scrout.toml to start from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from scrout.cli import render
+from scrout.config import FILE_NAME, user_file
+from scrout.errors import ConfigError
+
+TEMPLATE = """\
+# scrout.toml. Every key is shown with its default; remove the # in front of what you change.
+# `scrout doctor` says what this machine has; `-c section.key=value` overrides one key for one command.
+
+[sandbox]
+# tier = "auto"          # the strongest isolation this machine has
+# timeout_s = 60.0       # for one command, unless a stage asks for less
+# memory_mb = 4096       # writable memory of each process
+# processes = 256
+# file_mb = 512          # the largest file a command may write, and the size of its /tmp
+
+[environment]
+# venv = ""              # relative to the repository; empty: .venv or venv in it, else the Python on your PATH
+
+[scout]
+# searcher = "recon"     # no model, no network, $0
+# max_files = 5
+# reproduce = true       # try to turn the issue's own code into a failing reproduction
+
+[gate]
+# runs = 2               # how often a claim is replayed; outcomes that differ are flaky
+# timeout_s = 60.0
+
+[route]
+# theta = 0.3            # the cheapest fixer whose predicted chance reaches this is taken
+# anchor = ""            # the fixer to fall back to; empty: the most expensive of the pool
+# resumes = ""           # folder with résumés; empty: scrout/resumes in your data folder
+
+[fix]
+# escalate = false       # when the check proves a patch wrong, let the next fixer try; free ones go first then
+
+[repair]
+# max_candidates = 600
+# max_seconds = 60.0
+# jobs = 0               # candidates tried at once; 0: one for each core
+
+[ledger]
+# path = ""              # SQLite file; empty: scrout/ledger.db in your data folder
+
+# The pool. `repair` is embedded and costs nothing.
+[[fixers]]
+name = "repair"
+kind = "repair"
+
+# A model behind any OpenAI-compatible endpoint. The key is read from the variable that key_env names, on the host; it
+# never enters the sandbox. Prices are dollars per million tokens, and without them a dollar cap could not hold. Keep a
+# file that names a key out of git, or in your configuration folder: one that is committed is taken only with --config,
+# because it could come from somebody else and send your key elsewhere.
+# [[fixers]]
+# name = "my-model"
+# kind = "agent"
+# model = "the-model-name"
+# base_url = "http://127.0.0.1:8000/v1"
+# key_env = "MY_API_KEY"
+# price = { input = 0.50, output = 2.00, cache_read = 0.05 }
+# price_date = "2026-01-31"
+# cap_calls = 50
+# cap_usd = 2.00
+# cap_seconds = 1200.0
+# max_tokens = 4096
+"""
+
+
+@click.command(name="init")
+@click.option("--user", is_flag=True, help="Write it into your configuration folder, for every repository without one.")
+@click.option("--force", is_flag=True, help="Replace a file that exists.")
+def command(user: bool, force: bool) -> int:
+    """Write a commented scrout.toml into the current folder."""
+    path = user_file() if user else Path(FILE_NAME)
+    if path.exists() and not force:
+        raise ConfigError(f"{path} exists. Edit it, or replace it with --force.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(TEMPLATE, encoding="utf-8")
+    render.talk.print(f"wrote {path}")
+    return 0

@@ -1,0 +1,89 @@
+"""`scrout`: finds the command, loads only its module, and turns errors into exit codes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from importlib import import_module
+from typing import NoReturn
+
+import click
+
+from scrout import __version__
+
+# name -> what it does. The module of the same name in this package holds the command, loaded when it is needed.
+COMMANDS = {
+    "fix": "Scout, gate, route, fix and check one issue.",
+    "scout": "Rank the files an issue is about, and try to reproduce it.",
+    "gate": "Replay a handoff's claim and strip what is false.",
+    "route": "Choose the fixer for an issue, and say why not the others.",
+    "runs": "List past runs.",
+    "show": "Tell the story of one run.",
+    "ledger": "Check that every total follows from its receipts.",
+    "demo": "Run the whole job on a bundled example.",
+    "doctor": "Say what this machine has, what is missing, and the next step.",
+    "init": "Write a commented scrout.toml.",
+}
+
+USER_ERROR = 2
+INTERRUPTED = 130
+
+
+class Commands(click.Group):
+    """A group whose commands are imported one at a time, so that `scrout --version` imports none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = import_module(f"scrout.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="scrout %(version)s")
+def scrout() -> None:
+    """Scout, then route: fix issues with the cheapest fixer that is likely to succeed."""
+
+
+def main() -> NoReturn:
+    """Entry point. 0 done, 1 not solved, 2 the user's error, 130 interrupted."""
+    # Ended from outside, scrout cleans up as on Ctrl-C: no process, mount or stray file stays behind.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    try:
+        code = scrout.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted", err=True)
+        code = INTERRUPTED
+    except BrokenPipeError:
+        # The reader has gone, as with `| head`; Python would complain once more when it flushes on exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except Exception as error:
+        code = _explain(error)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _explain(error: Exception) -> int:
+    from scrout.errors import ScroutError
+
+    if isinstance(error, ScroutError):
+        click.echo(f"error: {error}", err=True)
+        return USER_ERROR
+    if isinstance(error, OSError) and error.strerror:
+        where = f" ({error.filename})" if error.filename else ""
+        click.echo(f"error: {error.strerror}{where}. Check the path, its permissions and the free space.", err=True)
+        return USER_ERROR
+    raise error

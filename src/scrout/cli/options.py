@@ -1,0 +1,62 @@
+"""Options that several commands share, and what they are read into."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+from scrout.config import FILE_NAME, Settings, discover, load
+from scrout.errors import TaskError
+from scrout.git import GitError, text
+from scrout.task import issue_text
+
+F = TypeVar("F", bound=Callable[..., object])
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document to standard output.")
+repository = click.option(
+    "--repo",
+    type=click.Path(path_type=Path),
+    default=Path(),
+    show_default="the current folder",
+    help="A git repository, or a folder in it.",
+)
+issue = click.option("--issue", "issue_source", required=True, help="File with the issue's text; - for standard input.")
+dirty = click.option("--dirty", is_flag=True, help="Work from the tree as it is, uncommitted changes included.")
+
+
+def configuration(function: F) -> F:
+    """--config FILE and -c key=value."""
+    override = click.option("-c", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one setting.")
+    file = click.option("--config", type=click.Path(path_type=Path), help="Use this scrout.toml, wherever it lies.")
+    return file(override(function))
+
+
+def read_settings(repo: Path, config: Path | None, overrides: tuple[str, ...]) -> Settings:
+    """The file that was named, else the one that applies to the repository."""
+    if config:
+        return load(config, overrides)
+    try:
+        top = Path(text("rev-parse", "--show-toplevel", cwd=repo)) if repo.is_dir() else repo
+        committed = bool(text("ls-files", "--", FILE_NAME, cwd=top)) if (top / FILE_NAME).is_file() else False
+    except GitError:
+        top, committed = repo, False
+    return discover(top, overrides, trusted=not committed)
+
+
+def read_issue(source: str) -> str:
+    """The issue's text, from a file or from standard input."""
+    if source == "-":
+        return issue_text(sys.stdin.buffer.read(), "standard input")
+    return issue_text(read_file(source, "issue"), source)
+
+
+def read_file(source: str, what: str) -> bytes:
+    """A file that the user named, or a TaskError that names it."""
+    try:
+        return Path(source).read_bytes()
+    except OSError as error:
+        raise TaskError(f"the {what} {source}: {error.strerror}. Check the path.") from None

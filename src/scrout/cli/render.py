@@ -1,0 +1,207 @@
+"""How runs and their parts look on a terminal. Text from repositories, issues and models is shown inert."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import Literal
+
+from pydantic import BaseModel
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+from scrout.records import Attempt, Check, Decision, GatedHandoff, Run, Scouting
+
+# Everything but newline and tab that a terminal would obey.
+_CONTROL = {code: None for code in (*range(32), *range(127, 160)) if code not in (9, 10)}
+_GOOD, _BAD, _DIM = "green", "red", "dim"
+
+talk = Console(stderr=True, highlight=False, markup=False)
+"""For people, on standard error, so that standard output carries data alone."""
+
+
+def inert(text: str) -> str:
+    """Text without characters that a terminal would obey."""
+    return text.translate(_CONTROL)
+
+
+def print_json(record: BaseModel) -> None:
+    """One JSON document on standard output."""
+    sys.stdout.write(record.model_dump_json(indent=2) + "\n")
+
+
+def print_patch(patch: str) -> None:
+    """The patch on standard output: coloured on a terminal, byte for byte in a pipe."""
+    if sys.stdout.isatty():
+        Console(highlight=False).print(Syntax(inert(patch), "diff", theme="ansi_dark", background_color="default"))
+    else:
+        sys.stdout.buffer.write(patch.encode())
+        sys.stdout.flush()
+
+
+@contextmanager
+def working() -> Iterator[Callable[[str], None]]:
+    """Progress: one live line on a terminal, else a plain line whenever the words change."""
+    if talk.is_terminal:
+        with talk.status("") as status:
+            yield lambda words: status.update(Text(inert(words)))
+        return
+    said = [""]
+
+    def say(words: str) -> None:
+        if words != said[0]:
+            said[0] = words
+            talk.print(f"... {inert(words)}", soft_wrap=True)
+
+    yield say
+
+
+def story(run: Run) -> RenderableType:
+    """A whole run, stage by stage, without the patch itself."""
+    parts: list[RenderableType] = [_line("run", f"{run.id}  {run.task.repo} at {run.task.base_commit[:10]}")]
+    parts.append(_line("where", f"{run.sandbox} sandbox, {run.environment}"))
+    if run.scouting:
+        parts += [_title("Scout"), scouting(run.scouting)]
+    if run.gated:
+        parts += [_title("Gate"), gated(run.gated)]
+    if run.decision:
+        parts += [_title("Route"), decision(run.decision)]
+    for number, attempt in enumerate(run.attempts):
+        parts += [_title("Fix"), _attempt(attempt)]
+        if number < len(run.checks):
+            parts += [_title("Check"), _check(run.checks[number])]
+    parts += [_title("Receipt"), _receipt(run)]
+    return Group(*parts)
+
+
+def scouting(found: Scouting) -> RenderableType:
+    """Ranked files with regions, what was reproduced, and why."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in ("#", "file", "lines", "confidence", "why"):
+        table.add_column(name, justify="right" if name in ("#", "confidence") else "left", overflow="fold")
+    for rank, ref in enumerate(found.handoff.files, 1):
+        lines = ", ".join(f"{first}-{last}" for first, last in ref.regions) or "all"
+        sure = "" if ref.confidence is None else f"{ref.confidence:.2f}"
+        table.add_row(str(rank), Text(inert(ref.path)), lines, sure, Text(inert(ref.why)))
+    parts: list[RenderableType] = [table]
+    reproduction = found.handoff.reproduction
+    if reproduction and reproduction.command:
+        parts.append(_line("reproduction", f"{reproduction.command} ({', '.join(reproduction.files) or 'no files'})"))
+    parts += [_line("dead end", end) for end in found.handoff.dead_ends]
+    if found.handoff.notes:
+        parts.append(_line("notes", found.handoff.notes))
+    parts.append(_line("took", f"{found.seconds:.2f} s, {dollars(found.cost_usd)}"))
+    return Group(*parts)
+
+
+def gated(result: GatedHandoff) -> RenderableType:
+    """The verdict and the evidence for it."""
+    if result.kept:
+        what, style = "kept", _GOOD
+    else:
+        what, style = "stripped" if result.evidence.runs else "nothing to verify", "yellow"
+    verdict = _line("verdict", f"{result.verdict} ({what})", style)
+    parts: list[RenderableType] = [verdict, _line("reason", result.reason)]
+    seen = result.evidence
+    if seen.command and seen.runs:
+        times = "once" if seen.runs == 1 else f"{seen.runs} times"
+        parts.append(_line("replayed", f"{times} in {seen.seconds:.2f} s, exit code {seen.exit_code}: {seen.command}"))
+        parts.append(_tail(seen.output_tail))
+    return Group(*parts)
+
+
+def decision(made: Decision) -> RenderableType:
+    """Every candidate, the winner marked."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in ("", "fixer", "chance", "expected cost", "reason"):
+        table.add_column(name, justify="right" if name in ("chance", "expected cost") else "left", overflow="fold")
+    for candidate in made.candidates:
+        chosen = candidate.fixer == made.fixer
+        chance = "unknown" if candidate.p_solve is None else f"{candidate.p_solve:.2f}"
+        row = [candidate.fixer, chance, dollars(candidate.expected_cost_usd), inert(candidate.reason)]
+        table.add_row(">" if chosen else "", *(Text(cell) for cell in row), style="bold" if chosen else None)
+    parts: list[RenderableType] = [table, _line("decision", f"{made.fixer}: {made.reason}")]
+    if made.degraded:
+        parts.append(_line("degraded", "a feature space was missing; the chances rest on fewer signals", "yellow"))
+    return Group(*parts)
+
+
+def runs(past: Sequence[Run]) -> RenderableType:
+    """One line a run, newest first."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in ("run", "repository", "outcome", "fixer", "cost", "issue"):
+        justify: Literal["left", "right"] = "right" if name == "cost" else "left"
+        table.add_column(name, justify=justify, overflow="ellipsis", no_wrap=name != "issue")
+    for run in past:
+        fixer = run.attempts[-1].fixer if run.attempts else ""
+        title = next((line.strip(" #") for line in run.task.text.splitlines() if line.strip()), "")
+        cells = (run.id, run.task.repo.name, run.outcome, fixer, dollars(run.cost_usd), inert(title)[:60])
+        table.add_row(*(Text(cell) for cell in cells))
+    return table
+
+
+def dollars(amount: Decimal | None) -> str:
+    """Cents where they suffice, more decimals below one cent."""
+    if amount is None:
+        return "unknown"
+    return f"${amount:.2f}" if amount == 0 or amount >= Decimal("0.01") else f"${amount:.6f}"
+
+
+def _attempt(attempt: Attempt) -> RenderableType:
+    style = _GOOD if attempt.patch else "yellow"
+    cost = f"{attempt.seconds:.2f} s, {attempt.calls} model calls, {dollars(attempt.cost_usd)}"
+    parts = [_line(attempt.fixer, f"{attempt.stop}: {attempt.detail}", style), _line("took", cost)]
+    return Group(*parts)
+
+
+def _check(check: Check) -> RenderableType:
+    style = {"passed": _GOOD, "failed": _BAD}.get(check.outcome, "yellow")
+    parts: list[RenderableType] = [_line("outcome", f"{check.outcome}: {check.detail}", style)]
+    parts += [_line("flag", flag, "yellow") for flag in check.flags]
+    failed = [seen for seen in check.evidence if seen.exit_code != 0]
+    if check.outcome == "failed" and failed:
+        parts.append(_tail(failed[-1].output_tail))
+    return Group(*parts)
+
+
+def _receipt(run: Run) -> RenderableType:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in ("stage", "seconds", "calls", "cost"):
+        table.add_column(name, justify="left" if name == "stage" else "right")
+    if run.scouting:
+        table.add_row("scout", f"{run.scouting.seconds:.2f}", "0", dollars(run.scouting.cost_usd))
+    if run.gated:
+        table.add_row("gate", f"{run.gated.evidence.seconds:.2f}", "0", dollars(Decimal(0)))
+    for number, attempt in enumerate(run.attempts):
+        table.add_row(f"fix ({attempt.fixer})", f"{attempt.seconds:.2f}", str(attempt.calls), dollars(attempt.cost_usd))
+        if number < len(run.checks):
+            table.add_row("check", f"{run.checks[number].seconds:.2f}", "0", dollars(Decimal(0)))
+    seconds = (run.finished - run.started).total_seconds() if run.finished else 0.0
+    calls = sum(attempt.calls for attempt in run.attempts)
+    table.add_section()
+    table.add_row(f"total: {run.outcome}", f"{seconds:.2f}", str(calls), dollars(run.cost_usd), style="bold")
+    return table
+
+
+def _title(name: str) -> RenderableType:
+    return Rule(Text(name, style="bold"), align="left", style=_DIM, characters="─")
+
+
+def _line(label: str, words: str, style: str = "") -> RenderableType:
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(width=12, style=_DIM, no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(label, Text(inert(words), style=style))
+    return grid
+
+
+def _tail(output: str, lines: int = 8) -> RenderableType:
+    last = "\n".join(inert(output).rstrip().splitlines()[-lines:])
+    return Padding(Text(last, style=_DIM), (0, 0, 0, 13))

@@ -1,0 +1,50 @@
+"""`scrout route`: the decision alone, without running anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from pydantic import ValidationError
+
+from scrout.cli import options, render
+from scrout.errors import RouteError
+from scrout.pipeline import router
+from scrout.records import Scouting
+
+
+@click.command(name="route")
+@options.repository
+@options.issue
+@click.option("--scouting", "scouting_file", help="What `scrout scout --json` printed for this issue.")
+@options.configuration
+@options.as_json
+def command(
+    repo: Path,
+    issue_source: str,
+    scouting_file: str | None,
+    config: Path | None,
+    overrides: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Choose the fixer for an issue, and say why not the others. Nothing is run and nothing is spent."""
+    settings = options.read_settings(repo, config, overrides)
+    text = options.read_issue(issue_source)
+    state = None
+    if scouting_file:
+        raw = options.read_file(scouting_file, "scouting")
+        try:
+            state = Scouting.model_validate_json(raw).state
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise RouteError(
+                f"{scouting_file} is not a scouting ({where}: {first['msg']}). Make one with `scrout scout --json`."
+            ) from None
+    made = router(settings).route(text, state)
+    if as_json:
+        render.print_json(made)
+    else:
+        render.talk.print(render.decision(made))
+        click.echo(made.fixer)
+    return 0

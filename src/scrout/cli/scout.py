@@ -1,0 +1,38 @@
+"""`scrout scout`: the handoff for one issue."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from scrout.cli import options, render
+from scrout.pipeline import open_kit, open_task
+
+
+@click.command(name="scout")
+@options.repository
+@options.issue
+@options.dirty
+@options.configuration
+@options.as_json
+def command(
+    repo: Path, issue_source: str, dirty: bool, config: Path | None, overrides: tuple[str, ...], as_json: bool
+) -> int:
+    """Rank the files an issue is about, and try to reproduce it.
+
+    Standard output gets the handoff in wire form, which `scrout gate` reads, or with --json the whole scouting.
+    """
+    settings = options.read_settings(repo, config, overrides)
+    text = options.read_issue(issue_source)
+    with render.working() as progress:
+        task = open_task(repo, text, dirty=dirty)
+        with open_kit(task, settings, progress) as kit:
+            found = asyncio.run(kit.scout(task))
+    if as_json:
+        render.print_json(found)
+    else:
+        render.talk.print(render.scouting(found))
+        click.echo(found.text)
+    return 0

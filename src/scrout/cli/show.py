@@ -1,0 +1,33 @@
+"""`scrout show`: the story of one run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from scrout.cli import options, render
+from scrout.pipeline import ledger
+
+
+@click.command(name="show")
+@click.argument("run_id", metavar="RUN")
+@options.repository
+@click.option("--patch", "patch_only", is_flag=True, help="Print the patch alone.")
+@options.configuration
+@options.as_json
+def command(
+    run_id: str, repo: Path, patch_only: bool, config: Path | None, overrides: tuple[str, ...], as_json: bool
+) -> int:
+    """Tell the story of one run. RUN is its id or the beginning of it, as `scrout runs` lists them."""
+    with ledger(options.read_settings(repo, config, overrides)) as book:
+        run = book.run(run_id)
+    if as_json:
+        render.print_json(run)
+    elif patch_only:
+        render.print_patch(run.patch)
+    else:
+        Console(highlight=False, markup=False).print(render.story(run))
+        render.print_patch(run.patch)
+    return 0

@@ -1,0 +1,1 @@
+"""Fixers: each turns a task and its gated handoff into an attempt."""

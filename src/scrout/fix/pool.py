@@ -1,0 +1,62 @@
+"""Runs any fixer of the pool behind one seam: a task and a gated handoff in, an attempt with its diff out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from scrout.config import Fixer, Settings
+from scrout.records import Attempt, GatedHandoff
+from scrout.sandbox.tier import Completed
+from scrout.sandbox.workshop import Workshop
+from scrout.task import Task
+
+
+async def fix(
+    fixer: Fixer,
+    task: Task,
+    gated: GatedHandoff,
+    workshop: Workshop,
+    settings: Settings,
+    progress: Callable[[str], None],
+) -> Attempt:
+    """Let one fixer try. Whatever stops it, the diff that exists is the submission."""
+    if fixer.kind == "repair":
+        from scrout.fix.repair import repair
+
+        return await repair(task, gated, workshop, settings.repair, progress=progress, name=fixer.name)
+    return await _with_agent(fixer, task, gated, workshop, progress)
+
+
+async def _with_agent(
+    fixer: Fixer, task: Task, gated: GatedHandoff, workshop: Workshop, progress: Callable[[str], None]
+) -> Attempt:
+    from scrout.fix.agent import run_agent
+
+    started = time.monotonic()
+    workspace = workshop.fresh()
+    reproduction = gated.handoff.reproduction
+    files = reproduction.files if reproduction else {}
+    try:
+        for path, content in files.items():
+            workspace.write(path, content.encode())
+
+        async def shell(command: str) -> Completed:
+            progress(f"{fixer.name}: {command.strip().splitlines()[0][:80] if command.strip() else ''}")
+            return await workshop.shell(workspace, command)
+
+        done = await run_agent(fixer, task, gated, shell)
+        # The reproduction was put there for the fixer; it is not part of the fix.
+        patch = await workshop.diff(workspace, without=tuple(files))
+    finally:
+        workspace.remove()
+    return Attempt(
+        fixer=fixer.name,
+        patch=patch,
+        stop=done.stop,
+        detail=done.detail,
+        seconds=round(time.monotonic() - started, 3),
+        calls=done.calls,
+        cost_usd=done.cost_usd,
+        receipts=done.receipts,
+    )

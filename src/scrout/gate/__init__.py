@@ -1,0 +1,1 @@
+"""The gate: replays the scout's claim on the unpatched repository and strips what is false."""

@@ -1,0 +1,112 @@
+"""The files of one commit, read from git objects alone: no symlink is followed and no work tree is looked at."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+from scrout.git import ISOLATED, environment, git
+
+MAX_FILE_BYTES = 1_000_000
+"""A hand-written file is smaller; what is larger is data."""
+
+Role = Literal["source", "test", "docs", "example", "config", "data", "changelog"]
+
+_REGULAR = ("100644", "100755")
+_VENDORED = frozenset(
+    "node_modules bower_components vendor vendored _vendor third_party third-party site-packages dist __pycache__".split()
+)
+_LOCKS = frozenset(
+    "package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml poetry.lock pipfile.lock uv.lock pdm.lock cargo.lock "
+    "gemfile.lock composer.lock go.sum flake.lock".split()
+)
+_GENERATED = re.compile(r"(\.min\.(js|css)|\.map|_pb2(_grpc)?\.pyi?|\.pb\.(go|cc|h)|[._]generated\.\w+)$")
+_TEST_FOLDERS = frozenset("test tests __tests__ spec specs e2e testdata fixtures".split())
+_TEST_NAME = re.compile(r"^(test_.*|conftest\.py|.*_(test|spec)\.\w+|.*\.(test|spec)\.\w+|.*Tests?\.(java|kt|cs|php))$")
+_EXAMPLE_FOLDERS = frozenset("example examples sample samples demo demos tutorial tutorials bench benchmark benchmarks".split())
+_CHANGELOG_NAME = re.compile(r"^(changelog|changes|history|news|releases?|whatsnew)\b", re.IGNORECASE)
+_SUFFIX_ROLES: dict[str, Role] = {
+    **dict.fromkeys((".md", ".rst", ".txt", ".adoc", ".tex"), "docs"),
+    **dict.fromkeys((".toml", ".yaml", ".yml", ".ini", ".cfg"), "config"),
+    **dict.fromkeys((".json", ".csv", ".tsv", ".svg", ".po", ".pot", ".xml", ".ipynb"), "data"),
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file that is worth reading, going by its name and size."""
+
+    path: str
+    blob: str
+    role: Role
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What a commit holds."""
+
+    entries: tuple[Entry, ...]
+    taken: frozenset[str]
+    """Every path at the repository's root, files left out included."""
+
+
+def list_files(git_dir: Path, commit: str) -> Listing:
+    """The files of a commit without links, submodules, vendored, generated, locked and very large ones."""
+    listed = git("ls-tree", "-r", "-z", "-l", "--full-tree", commit, cwd=git_dir, env=_environment(git_dir))
+    entries = []
+    taken = set()
+    for line in listed.split(b"\0")[:-1]:
+        about, _, raw_path = line.partition(b"\t")
+        mode, _, blob, size = about.decode("ascii").split()
+        path = raw_path.decode("utf-8", errors="surrogateescape")
+        taken.add(path.partition("/")[0])
+        # A handoff is text of one path a line, so a path that cannot be printed cannot be handed on.
+        if mode in _REGULAR and path.isprintable() and int(size) <= MAX_FILE_BYTES and not _is_foreign(path):
+            entries.append(Entry(path, blob, role(path)))
+    return Listing(tuple(entries), frozenset(taken))
+
+
+def read_blobs(git_dir: Path, blobs: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+    """The contents of blobs in the order asked for; one that is missing is left out."""
+    argv = ["git", "cat-file", "--batch"]
+    pipe = subprocess.PIPE
+    env = environment() | _environment(git_dir)
+    with subprocess.Popen(argv, cwd=git_dir, env=env, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL) as process:
+        assert process.stdin is not None and process.stdout is not None
+        # One question, one answer: neither side's pipe can fill up.
+        for blob in blobs:
+            process.stdin.write(f"{blob}\n".encode())
+            process.stdin.flush()
+            header = process.stdout.readline().split()
+            if len(header) == 3:
+                yield blob, process.stdout.read(int(header[2]) + 1)[:-1]
+
+
+def role(path: str) -> Role:
+    """What a file is for, going by its path."""
+    pure = PurePosixPath(path)
+    folders = {part.lower() for part in pure.parts[:-1]}
+    if folders & _TEST_FOLDERS or _TEST_NAME.match(pure.name):
+        return "test"
+    if _CHANGELOG_NAME.match(pure.name) and pure.suffix.lower() in ("", ".md", ".rst", ".txt"):
+        return "changelog"
+    if folders & {"doc", "docs"}:
+        return "docs"
+    if folders & _EXAMPLE_FOLDERS:
+        return "example"
+    return _SUFFIX_ROLES.get(pure.suffix.lower(), "source")
+
+
+def _is_foreign(path: str) -> bool:
+    pure = PurePosixPath(path)
+    name = pure.name.lower()
+    return bool(_VENDORED.intersection(pure.parts[:-1])) or name in _LOCKS or _GENERATED.search(name) is not None
+
+
+def _environment(git_dir: Path) -> dict[str, str]:
+    # Named outright, because git refuses to discover a repository that belongs to the sandbox's user.
+    return {**ISOLATED, "GIT_DIR": str(git_dir)}

@@ -1,0 +1,70 @@
+"""Re-derives every total of a ledger from its receipts, and says where the stored ones differ. It repairs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+
+from scrout.errors import LedgerError
+from scrout.ledger.store import Ledger, Step, total_usd
+from scrout.money import Record
+from scrout.records import Attempt, Run
+
+
+class AuditReport(Record):
+    """What was examined, and what does not add up."""
+
+    runs: int
+    receipts: int
+    problems: tuple[str, ...]
+    """Each names a run and the figures that disagree; empty: every cent is accounted for."""
+
+
+def audit(ledger: Ledger) -> AuditReport:
+    """Examine every run, finished or not."""
+    run_ids = ledger.run_ids()
+    receipts = 0
+    problems: list[str] = []
+    for run_id in run_ids:
+        try:
+            steps = ledger.steps(run_id)
+            stored, derived = ledger.run(run_id), ledger.derive(run_id)
+        except LedgerError as error:
+            problems.append(str(error))
+            continue
+        receipts += sum(len(step.receipts) for step in steps)
+        problems += (f"run {run_id}: {problem}" for step in steps for problem in _in_step(step))
+        problems += (f"run {run_id}: {problem}" for problem in _in_run(stored, derived))
+    return AuditReport(runs=len(run_ids), receipts=receipts, problems=tuple(problems))
+
+
+def _in_step(step: Step) -> Iterator[str]:
+    if not isinstance(step.result, Attempt):
+        if step.receipts:
+            yield f"step {step.id} ({step.name}) is no attempt, yet has {len(step.receipts)} receipts"
+        return
+    attempt = step.result
+    total = total_usd(receipt.cost_usd for receipt in step.receipts)
+    if attempt.cost_usd != total:
+        yield (
+            f"the attempt of {attempt.fixer} (step {step.id}) says {_usd(attempt.cost_usd)}, "
+            f"its {len(step.receipts)} receipts sum to {_usd(total)}"
+        )
+    if attempt.receipts != step.receipts:
+        yield (
+            f"the attempt of {attempt.fixer} (step {step.id}) holds {len(attempt.receipts)} receipts "
+            f"({_usd(total_usd(receipt.cost_usd for receipt in attempt.receipts))}) that differ from the "
+            f"{len(step.receipts)} booked ({_usd(total)})"
+        )
+
+
+def _in_run(stored: Run, derived: Run) -> Iterator[str]:
+    if stored.cost_usd != derived.cost_usd:
+        yield f"it was closed at {_usd(stored.cost_usd)}, its receipts and scouting sum to {_usd(derived.cost_usd)}"
+    for field in Run.model_fields:
+        if field != "cost_usd" and getattr(stored, field) != getattr(derived, field):
+            yield f"`{field}` differs between the closed run and its steps"
+
+
+def _usd(amount: Decimal | None) -> str:
+    return "an unknown cost" if amount is None else f"${amount:f}"

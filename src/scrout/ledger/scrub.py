@@ -1,0 +1,79 @@
+"""Cuts secrets out of text before it is stored.
+
+It knows the values of this process's own secret-looking environment variables, and common shapes of keys. A secret of
+another shape, split or encoded passes: this limits damage, it is not a reason to let a command see a secret.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+MARK = "[secret]"
+MIN_LENGTH = 8
+"""Shorter values are words like `true`, and cutting those out would ruin the text."""
+
+_SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|APIKEY)S?([_0-9]|$)", re.IGNORECASE)
+
+# Every repetition is bounded, possessive, or ends at a character that starts no other match: text is hostile, and must
+# not make the search slow.
+_SHAPES = re.compile(
+    r"""
+      \bsk-(?=[A-Za-z_-]{0,60}[0-9])[A-Za-z0-9_-]{16,}      # a digit: `sk-estimator-doc-link` is a CSS class
+    | \b[sr]k_(?:live|test)_[A-Za-z0-9]{16,}
+    | \bgh[oprsu]_[A-Za-z0-9]{20,}
+    | \bgithub_pat_[A-Za-z0-9_]{20,}
+    | \bglpat-[A-Za-z0-9_-]{20,}
+    | \bhf_[A-Za-z0-9]{30,}
+    | \bA[KS]IA[A-Z0-9]{16}\b
+    | \bxox[a-z]-[A-Za-z0-9-]{10,}
+    | \bAIza[A-Za-z0-9_-]{30,}
+    | (?<=\b[Bb]earer[ ])[A-Za-z0-9._~+/-]{16,}=*
+    | -----BEGIN[ ][A-Z0-9 ]{0,30}PRIVATE[ ]KEY[A-Z ]{0,10}-----
+      (?:
+          (?:[^-]|-(?!----))*+-----END[ ][A-Z0-9 ]{0,30}PRIVATE[ ]KEY[A-Z ]{0,10}-----
+        | (?:\W{0,8}[A-Za-z0-9+/=]{40,})++                  # the end of the block was cut off
+      )
+    """,
+    re.VERBOSE,
+)
+
+Json = dict[str, "Json"] | list["Json"] | str | int | float | None
+
+
+def scrub(text: str) -> str:
+    """The text with each secret replaced by `[secret]`."""
+    return _cut(text, _environment_secrets())
+
+
+def scrub_json(text: str) -> str:
+    """The same for every string value of a JSON document, as `json.dumps` writes it; keys and numbers stay."""
+    return json.dumps(_walk(json.loads(text), _environment_secrets()))
+
+
+def _walk(value: Json, secrets: list[str]) -> Json:
+    if isinstance(value, str):
+        return _cut(value, secrets)
+    if isinstance(value, list):
+        return [_walk(item, secrets) for item in value]
+    if isinstance(value, dict):
+        return {key: _walk(item, secrets) for key, item in value.items()}
+    return value
+
+
+def _cut(text: str, secrets: list[str]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, MARK)
+    return _SHAPES.sub(MARK, text)
+
+
+def _environment_secrets() -> list[str]:
+    """Longest first, so that a secret within another leaves no rest."""
+    values = {
+        value
+        for name, value in os.environ.items()
+        # GOOGLE_APPLICATION_CREDENTIALS and its like name a file; the path is no secret, and records are full of paths.
+        if len(value) >= MIN_LENGTH and _SECRET_NAME.search(name) and not os.path.exists(value)  # noqa: PTH110
+    }
+    return sorted(values, key=len, reverse=True)

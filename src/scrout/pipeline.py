@@ -1,0 +1,112 @@
+"""The whole job: scout, gate, route, fix and check one task. `solve` is the picture of it; Kit is the wiring."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from scrout.config import Settings, data_folder
+from scrout.ledger.store import Ledger
+from scrout.records import Attempt, Check, Decision, GatedHandoff, Run, Scouting
+from scrout.route.policy import order, proven_wrong
+from scrout.route.router import Router
+from scrout.sandbox.probe import require_tier
+from scrout.sandbox.workshop import Workshop, open_workshop
+from scrout.sandbox.workspace import find_source, make_base
+from scrout.task import Task, task_id
+
+
+async def solve(task: Task, kit: Kit) -> Run:
+    """Scout, gate, route, fix and check one task. Every step is durable; every paid call is in the ledger."""
+    run = kit.ledger.open(task, kit.settings.digest(), sandbox=kit.workshop.tier.name, environment=kit.environment)
+    scouting = await run.step("scout", kit.scout, task)
+    gated = await run.step("gate", kit.gate, task, scouting)
+    decision = await run.step("route", kit.route, task, scouting)
+    for fixer in kit.order(decision):  # one, unless escalation is on
+        attempt = await run.step("fix", kit.fix, task, gated, fixer)
+        check = await run.step("check", kit.check, task, gated, attempt)
+        if not proven_wrong(check):
+            break
+    return run.close()
+
+
+@dataclass(frozen=True)
+class Kit:
+    """One task's stages, wired to the adapters they use."""
+
+    settings: Settings
+    ledger: Ledger
+    workshop: Workshop
+    progress: Callable[[str], None] = field(default=lambda words: None)
+    """Told in a few words what is going on, several times a second at most."""
+
+    @property
+    def environment(self) -> str:
+        return self.workshop.environment.label
+
+    async def scout(self, task: Task) -> Scouting:
+        from scrout.scout.recon.recon import recon
+
+        self.progress("scouting the repository")
+        return await recon(task, self.workshop, self.settings.scout)
+
+    async def gate(self, task: Task, scouting: Scouting) -> GatedHandoff:
+        from scrout.gate.gate import gate
+
+        self.progress("replaying the scout's claim")
+        return await gate(task, scouting.handoff, self.workshop, self.settings.gate)
+
+    async def route(self, task: Task, scouting: Scouting) -> Decision:
+        self.progress("choosing a fixer")
+        return router(self.settings).route(task.text, scouting.state)
+
+    def order(self, decision: Decision) -> list[str]:
+        return order(decision, self.settings.fixers, self.settings.fix.escalate, self.settings.route.anchor)
+
+    async def fix(self, task: Task, gated: GatedHandoff, fixer: str) -> Attempt:
+        from scrout.fix.pool import fix
+
+        self.progress(f"{fixer} is at work")
+        return await fix(self.settings.fixer(fixer), task, gated, self.workshop, self.settings, self.progress)
+
+    async def check(self, task: Task, gated: GatedHandoff, attempt: Attempt) -> Check:
+        from scrout.fix.check import check
+
+        self.progress("checking the patch")
+        return await check(gated, attempt, self.workshop)
+
+
+def router(settings: Settings) -> Router:
+    """The router over the user's résumés."""
+    folder = Path(settings.route.resumes) if settings.route.resumes else data_folder() / "resumes"
+    return Router(settings, folder)
+
+
+def ledger(settings: Settings) -> Ledger:
+    """The ledger that these settings name."""
+    return Ledger(Path(settings.ledger.path) if settings.ledger.path else data_folder() / "ledger.db")
+
+
+def open_task(repo: Path, text: str, *, dirty: bool = False) -> Task:
+    """An issue of a local repository as a task: from HEAD, or from the work tree as it is."""
+    source = find_source(repo)
+    commit = make_base(source.repo, source.head, dirty=True).commit if dirty else source.head
+    return Task(id=task_id(source.repo, commit, text), text=text, repo=source.repo, base_commit=commit, dirty=dirty)
+
+
+@contextmanager
+def open_kit(task: Task, settings: Settings, progress: Callable[[str], None] = lambda words: None) -> Iterator[Kit]:
+    """Everything a task needs; workspaces are gone and the ledger is closed when the block ends."""
+    tier = require_tier()
+    with ledger(settings) as book, open_workshop(task, tier, settings) as workshop:
+        yield Kit(settings, book, workshop, progress)
+
+
+def run(repo: Path, text: str, settings: Settings | None = None, *, dirty: bool = False) -> Run:
+    """Solve one issue of a local repository: the plain call for library users."""
+    task = open_task(repo, text, dirty=dirty)
+    with open_kit(task, settings or Settings()) as kit:
+        return asyncio.run(solve(task, kit))

@@ -1,0 +1,1 @@
+"""Routing: which fixer gets the task, and why not the others."""

@@ -1,0 +1,216 @@
+"""From a task's vector and a fixer's résumé to the chance that the fixer solves the task.
+
+One head serves every fixer: it sees a fixer only through six numbers of its résumé, so a new fixer needs no new fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, FiniteFloat, ValidationError
+
+from scrout.errors import RouteError
+from scrout.money import Record
+from scrout.route.embed import Embedder, Vectors
+from scrout.route.resume import Outcome, Resume, one_embedder, write
+
+Floats = npt.NDArray[np.float64]
+
+TEXT = "text"
+"""The space of issue texts."""
+
+C = 1.0
+"""Weight of the data against the penalty on the coefficients."""
+
+FEATURES = 6
+MAX_STEPS = 100
+TOLERANCE = 1e-9
+"""A gradient per row below this is the optimum."""
+
+SUFFIX = ".head.json"
+
+PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+def features(vectors: Vectors, resumes: Sequence[Resume]) -> Floats:
+    """Row i for task i and the résumé beside it: cos(x,s), cos(x,f), their difference d, p, cos(x,s)*p, d*p.
+
+    x is the task, s and f the centroids of solved and failed tasks, p the base rate.
+    """
+    x = np.asarray(vectors, dtype=np.float64)
+    s = _cosines(x, [resume.solved_centroid for resume in resumes])
+    f = _cosines(x, [resume.failed_centroid for resume in resumes])
+    p = np.array([resume.base_rate for resume in resumes])
+    return np.column_stack([s, f, s - f, p, s * p, (s - f) * p])
+
+
+class ResumeHead:
+    """Standardized features and a logistic regression with an L2 penalty, the intercept left unpenalized."""
+
+    def __init__(self, embedder: str, space: str = TEXT) -> None:
+        self.embedder = embedder
+        self.space = space
+
+    def fit(self, vectors: Vectors, resumes: Sequence[Resume], resolved: Sequence[bool]) -> ResumeHead:
+        """Learn from pairs: row i is a task, the résumé of a fixer that tried it, and whether it was solved."""
+        self._check(resumes)
+        y = np.asarray(resolved, dtype=np.float64)
+        if not 0 < y.sum() < len(y):
+            raise RouteError(f"{int(y.sum())} of {len(y)} outcomes are solved. A head needs some of both to be fitted.")
+        x = features(vectors, resumes)
+        self.mean_ = x.mean(axis=0)
+        self.scale_ = _scale(x)
+        self.coef_, self.intercept_ = _logistic((x - self.mean_) / self.scale_, y)
+        self.rows_ = len(y)
+        return self
+
+    def predict_proba(self, vectors: Vectors, resumes: Sequence[Resume]) -> Floats:
+        """The chance of a solve, one for each pair."""
+        self._check(resumes)
+        z = (features(vectors, resumes) - self.mean_) / self.scale_
+        return _sigmoid(z @ self.coef_ + self.intercept_)
+
+    def to_json(self) -> str:
+        return _Stored(
+            space=self.space,
+            embedder=self.embedder,
+            mean=tuple(self.mean_.tolist()),
+            scale=tuple(self.scale_.tolist()),
+            coef=tuple(self.coef_.tolist()),
+            intercept=self.intercept_,
+            rows=self.rows_,
+        ).model_dump_json()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> ResumeHead:
+        """A head that was fitted before; RouteError when the text is not one."""
+        try:
+            stored = _Stored.model_validate_json(text)
+        except ValidationError as error:
+            raise RouteError(f"not a fitted head: {error}. Fit it again.") from None
+        head = cls(stored.embedder, stored.space)
+        head.mean_, head.scale_, head.coef_ = (np.array(row) for row in (stored.mean, stored.scale, stored.coef))
+        head.intercept_, head.rows_ = stored.intercept, stored.rows
+        return head
+
+    def _check(self, resumes: Sequence[Resume]) -> None:
+        for resume in resumes:
+            if resume.embedder != self.embedder:
+                raise RouteError(
+                    f"the résumé of {resume.fixer} was made with {resume.embedder}, the {self.space} head with "
+                    f"{self.embedder}. Build the résumés and fit the head with one embedder."
+                )
+
+
+class _Stored(Record):
+    version: Literal[1] = 1
+    space: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    """Also the file's name, so it holds no separator."""
+    embedder: str
+    mean: tuple[FiniteFloat, ...] = Field(min_length=FEATURES, max_length=FEATURES)
+    scale: tuple[PositiveFloat, ...] = Field(min_length=FEATURES, max_length=FEATURES)
+    coef: tuple[FiniteFloat, ...] = Field(min_length=FEATURES, max_length=FEATURES)
+    intercept: FiniteFloat
+    rows: int
+
+
+def fit_head(
+    resumes: Mapping[str, Resume], outcomes: Mapping[str, Sequence[Outcome]], embedder: Embedder
+) -> ResumeHead:
+    """The text head, fitted on every outcome of every fixer, both by fixer's name.
+
+    As in the paper, a task's features come from centroids that hold the task itself. The fit is therefore in-sample:
+    its own rows look easier than new ones, and a measured claim needs tasks that neither has seen.
+    """
+    one_embedder(resumes.values())
+    pairs: list[tuple[Outcome, Resume]] = []
+    for fixer, rows in outcomes.items():
+        if fixer not in resumes:
+            raise RouteError(f"{fixer} has outcomes but no résumé. Build its résumé before fitting the head.")
+        pairs += [(row, resumes[fixer]) for row in rows]
+    # The fixers of a pool usually share their tasks: each text is embedded once.
+    row_of = {text: row for row, text in enumerate(dict.fromkeys(outcome.text for outcome, _ in pairs))}
+    vectors = embedder.embed(list(row_of))[[row_of[outcome.text] for outcome, _ in pairs]]
+    return ResumeHead(embedder.name).fit(
+        vectors, [resume for _, resume in pairs], [outcome.resolved for outcome, _ in pairs]
+    )
+
+
+def save(head: ResumeHead, folder: Path) -> Path:
+    """Write a fitted head into the folder, replacing the former one of its space, and say where."""
+    text = head.to_json()
+    path = folder / f"{head.space}{SUFFIX}"
+    write(path, text)
+    return path
+
+
+def load(folder: Path) -> dict[str, ResumeHead]:
+    """Every fitted head in the folder by space; none when there is no such folder."""
+    heads: dict[str, ResumeHead] = {}
+    for path in sorted(folder.glob(f"*{SUFFIX}")):
+        try:
+            head = ResumeHead.from_json(path.read_bytes())
+        except (OSError, RouteError) as error:
+            raise RouteError(f"{path}: {error}") from None
+        if path.name != f"{head.space}{SUFFIX}":
+            raise RouteError(f"{path} is the head of space {head.space!r}. Rename it to {head.space}{SUFFIX}.")
+        heads[head.space] = head
+    return heads
+
+
+def _cosines(x: Floats, centroids: Sequence[tuple[float, ...]]) -> Floats:
+    """Row by row. A vector of zeros has no direction: its cosine is 0."""
+    c = np.array(centroids, dtype=np.float64)
+    if x.shape != c.shape:
+        raise RouteError(
+            f"vectors of shape {x.shape} and centroids of shape {c.shape} do not pair. Build the résumés again."
+        )
+    lengths = np.linalg.norm(x, axis=1) * np.linalg.norm(c, axis=1)
+    products = np.einsum("ij,ij->i", x, c)
+    cosines: Floats = np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0)
+    return cosines
+
+
+def _scale(x: Floats) -> Floats:
+    """Standard deviations, 1 where a column is constant up to rounding: such a column carries nothing."""
+    rows, eps = len(x), np.finfo(np.float64).eps
+    variance = x.var(axis=0)
+    constant = variance <= rows * eps * variance + (rows * eps * x.mean(axis=0)) ** 2
+    return np.where(constant, 1.0, np.sqrt(variance))
+
+
+def _logistic(z: Floats, y: Floats) -> tuple[Floats, float]:
+    """The minimum of 0.5*|w|^2 + C*sum(log loss) over coefficients and intercept, by Newton steps.
+
+    The objective is convex; a step that would overshoot is halved until it no longer climbs.
+    """
+    a = np.column_stack([z, np.ones(len(z))])
+    signs = 2 * y - 1
+    penalty = np.append(np.ones(z.shape[1]), 0.0)
+
+    def objective(w: Floats) -> float:
+        return float(0.5 * (penalty * w * w).sum() + C * np.logaddexp(0.0, -signs * (a @ w)).sum())
+
+    w = np.zeros(a.shape[1])
+    for _ in range(MAX_STEPS):
+        p = _sigmoid(a @ w)
+        gradient = penalty * w + C * (a.T @ (p - y))
+        if np.abs(gradient).max() <= TOLERANCE * len(y):
+            return w[:-1], float(w[-1])
+        step = np.linalg.solve(np.diag(penalty) + C * (a.T * (p * (1 - p))) @ a, gradient)
+        now = objective(w)
+        while objective(w - step) > now * (1 + 1e-12):
+            step /= 2
+        w = w - step
+    raise RouteError(
+        f"the head did not settle in {MAX_STEPS} steps on {len(y)} outcomes. Look for vectors that are not finite."
+    )
+
+
+def _sigmoid(t: Floats) -> Floats:
+    """Without overflow at either end."""
+    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * t)), dtype=np.float64)

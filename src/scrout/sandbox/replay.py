@@ -1,0 +1,123 @@
+"""Runs a command the way the gate, the check and a grader do, and reads what happened into one record."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from scrout.records import Evidence
+from scrout.sandbox.tier import Mount
+from scrout.sandbox.workshop import Workshop, shell_argv
+from scrout.sandbox.workspace import Workspace
+
+TAIL_CHARACTERS = 2_000
+_WATCH = "/opt/scrout/watch"
+_OUTBOX = "/opt/scrout/outbox"
+
+
+@dataclass(frozen=True)
+class Raised:
+    """An exception passing through a frame of the repository."""
+
+    path: str
+    line: int
+    function: str
+    type: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Witness:
+    """What Python code of the repository did while a command ran. Reported from inside, so evidence, not proof."""
+
+    lines: dict[str, frozenset[int]]
+    """By path relative to the repository's root."""
+    raised: tuple[Raised, ...]
+
+
+@dataclass(frozen=True)
+class Replay:
+    """One run of one command."""
+
+    command: str
+    exit_code: int | None
+    """None: stopped at the time limit."""
+    output: str
+    seconds: float
+    witness: Witness | None = None
+    """None: not asked for, or no Python ran."""
+
+    @property
+    def killed(self) -> bool:
+        return self.exit_code in (137, 143)
+
+    def evidence(self, runs: int = 1) -> Evidence:
+        return Evidence(
+            command=self.command,
+            exit_code=self.exit_code,
+            runs=runs,
+            output_tail=self.output[-TAIL_CHARACTERS:],
+            seconds=round(self.seconds, 3),
+        )
+
+
+async def replay(
+    workshop: Workshop,
+    workspace: Workspace,
+    command: str,
+    *,
+    timeout_s: float | None = None,
+    watch: bool = False,
+    aliases: tuple[str, ...] = (),
+) -> Replay:
+    """Run a shell command at the repository's root under pipefail; with `watch`, see which lines ran."""
+    variables: dict[str, str] = {}
+    mounts: tuple[Mount, ...] = ()
+    if watch:
+        variables = {
+            "PYTHONPATH": _WATCH,
+            "SCROUT_WATCH_ROOT": str(workshop.base.repo),
+            "SCROUT_WATCH_OUTBOX": _OUTBOX,
+        }
+        mounts = (
+            Mount(Path(__file__).with_name("watch"), _WATCH),
+            Mount(workspace.outbox, _OUTBOX, writable=True),
+        )
+    done = await workshop.run(
+        workspace, shell_argv(command), timeout_s=timeout_s, variables=variables, mounts=mounts, aliases=aliases
+    )
+    return Replay(
+        command=command,
+        exit_code=done.exit_code,
+        output=done.text,
+        seconds=done.seconds,
+        witness=_read_witness(workspace.outbox, workshop.base.repo) if watch else None,
+    )
+
+
+def _read_witness(outbox: Path, repo: Path) -> Witness | None:
+    lines: dict[str, set[int]] = {}
+    raised: list[Raised] = []
+    reports = sorted(outbox.glob("watch-*.json"))
+    for report in reports:
+        try:
+            if report.is_symlink() or report.stat().st_size > 50_000_000:
+                continue
+            told = json.loads(report.read_bytes())
+            for path, numbers in told["lines"].items():
+                lines.setdefault(_relative(path, repo), set()).update(int(number) for number in numbers)
+            for path, line, function, kind, message in told["raised"]:
+                raised.append(Raised(_relative(path, repo), int(line), str(function), str(kind), str(message)))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            continue  # cut off by a kill, or forged: no evidence
+        finally:
+            report.unlink(missing_ok=True)
+    if not lines:
+        return None
+    return Witness({path: frozenset(numbers) for path, numbers in lines.items()}, tuple(raised))
+
+
+def _relative(path: str, repo: Path) -> str:
+    pure = PurePosixPath(path)
+    return str(pure.relative_to(repo)) if pure.is_relative_to(repo) else str(pure)

@@ -1,0 +1,126 @@
+"""The project's own tests: which runner they want, which files are near a change, and what a run of them gave."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Literal
+
+from scrout.sandbox.replay import Replay, replay
+from scrout.sandbox.reports import read_pytest, read_unittest
+from scrout.sandbox.workshop import Workshop
+from scrout.sandbox.workspace import Base, Workspace
+
+_TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test|tests)\.py$")
+MOST_RELATED = 8
+
+
+@dataclass(frozen=True)
+class Suite:
+    """How the project's tests are run."""
+
+    runner: Literal["pytest", "unittest"]
+    files: tuple[str, ...]
+
+    def command(self, files: Sequence[str] = ()) -> str:
+        """A shell command for these test files; all of them when none is named."""
+        names = " ".join(shlex.quote(name) for name in files)
+        if self.runner == "pytest":
+            # The project's own addopts may ask for plugins, coverage or quiet that hide the names we read.
+            return f"python -m pytest -o addopts= -p no:cacheprovider -q -rA --tb=short --color=no {names}".rstrip()
+        if not files:
+            return "python -m unittest discover -v" + self._start_folder()
+        modules = " ".join(shlex.quote(_module(name)) for name in files)
+        return f"python -m unittest -v {modules}"
+
+    def _start_folder(self) -> str:
+        folders = {PurePosixPath(name).parts[0] for name in self.files if "/" in name}
+        for folder in ("tests", "test"):
+            if folder in folders:
+                return f" -s {folder} -t ."
+        return ""
+
+
+@dataclass(frozen=True)
+class SuiteRun:
+    """What one run of tests gave."""
+
+    passed: frozenset[str]
+    failed: frozenset[str]
+    finished: bool
+    """False: stopped at its time limit or killed, so a missing name means nothing."""
+    replay: Replay
+
+
+async def find_suite(workshop: Workshop) -> Suite | None:
+    """The project's tests, if it has Python tests and a runner for them."""
+    files = test_files(workshop.base)
+    if not files or not workshop.environment.python:
+        return None
+    workspace = workshop.fresh()
+    try:
+        has_pytest = (await workshop.shell(workspace, "python -c 'import pytest'", timeout_s=30)).exit_code == 0
+        if has_pytest:
+            return Suite("pytest", files)
+        contents = (workshop.base.read(name) or b"" for name in files)
+        return Suite("unittest", files) if any(b"unittest" in content for content in contents) else None
+    finally:
+        workspace.remove()
+
+
+def test_files(base: Base) -> tuple[str, ...]:
+    """Python test files at the base commit, in git's order."""
+    names = base.git("ls-tree", "-r", "-z", "--name-only", base.commit)
+    paths = (os.fsdecode(name) for name in names.split(b"\0") if name)
+    return tuple(path for path in paths if is_test_file(path) and path.isprintable())
+
+
+def is_test_file(path: str) -> bool:
+    """Whether a path looks like a Python test file."""
+    return _TEST_FILE.search(path) is not None
+
+
+def related_tests(base: Base, paths: Sequence[str]) -> tuple[str, ...]:
+    """Test files near the given source files, nearest first: named after one, importing one, or mentioning its name."""
+    scores: dict[str, int] = {}
+    for test in test_files(base):
+        content = (base.read(test) or b"").decode("utf-8", errors="replace")
+        for path in paths:
+            source = PurePosixPath(path)
+            stem = source.parent.name if source.stem == "__init__" else source.stem
+            if not stem:
+                continue
+            score = 0
+            if PurePosixPath(test).stem in (f"test_{stem}", f"{stem}_test"):
+                score += 4
+            dotted = ".".join((*source.parent.parts[-1:], stem))
+            if re.search(rf"\b(import|from)\b[^\n]*\b{re.escape(dotted)}\b", content):
+                score += 3
+            elif re.search(rf"\b(import|from)\b[^\n]*\b{re.escape(stem)}\b", content):
+                score += 2
+            scores[test] = max(scores.get(test, 0), score)
+    near = sorted((test for test, score in scores.items() if score), key=lambda test: (-scores[test], test))
+    return tuple(near[:MOST_RELATED])
+
+
+async def run_suite(
+    workshop: Workshop,
+    workspace: Workspace,
+    suite: Suite,
+    files: Sequence[str] = (),
+    *,
+    timeout_s: float,
+    watch: bool = False,
+) -> SuiteRun:
+    """Run the named test files, or the whole suite."""
+    done = await replay(workshop, workspace, suite.command(files), timeout_s=timeout_s, watch=watch)
+    report = read_pytest(done.output) if suite.runner == "pytest" else read_unittest(done.output)
+    return SuiteRun(report.passed, report.failed, done.exit_code is not None and not done.killed, done)
+
+
+def _module(path: str) -> str:
+    return ".".join(PurePosixPath(path).with_suffix("").parts)

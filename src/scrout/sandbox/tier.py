@@ -1,0 +1,86 @@
+"""What every isolation tier takes and gives. A tier is one file beside this one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of one command."""
+
+    timeout_s: float = 60.0
+    memory_mb: int = 4096
+    """Writable memory of each process."""
+    processes: int = 256
+    file_mb: int = 512
+    """The largest file it may write, and the size of /tmp."""
+    output_bytes: int = 400_000
+    """What is kept of its output: the first and the last half. The rest is read and dropped."""
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A host folder or file that a command sees."""
+
+    source: Path
+    target: str
+    writable: bool = False
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """A copy-on-write view: `lower` is never written, every change lands in `upper`."""
+
+    lower: Path
+    upper: Path
+    work: Path
+    target: str
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command and all that it may see. Paths in argv, cwd and env are those inside."""
+
+    argv: Sequence[str]
+    cwd: str
+    overlay: Overlay
+    mounts: Sequence[Mount] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    """The whole environment: nothing of the caller's is inherited."""
+    aliases: Sequence[str] = ()
+    """Further absolute paths at which the overlay is seen, for commands written in a container."""
+    limits: Limits = Limits()
+    stdin: bytes = b""
+
+
+@dataclass(frozen=True)
+class Completed:
+    """How a command ended."""
+
+    exit_code: int | None
+    """None: it was stopped at its time limit. 128 + n: it died of signal n."""
+    output: bytes
+    """Standard output and error as they came, at most Limits.output_bytes with a line where the middle went."""
+    seconds: float
+
+    @property
+    def timed_out(self) -> bool:
+        return self.exit_code is None
+
+    @property
+    def text(self) -> str:
+        return self.output.decode("utf-8", errors="replace")
+
+
+class Tier(Protocol):
+    """A kind of isolation."""
+
+    name: str
+
+    async def run(self, command: Command) -> Completed:
+        """Run to the end or to the time limit; afterwards no process of it is left."""
+        ...

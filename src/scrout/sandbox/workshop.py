@@ -1,0 +1,153 @@
+"""Where one task's commands run: its base, the isolation tier, the repository's environment, and fresh workspaces."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from scrout.config import Settings
+from scrout.errors import SandboxError
+from scrout.sandbox.bubblewrap import SANDBOX_UID
+from scrout.sandbox.environment import SHIMS, Environment, find_environment
+from scrout.sandbox.tier import Command, Completed, Limits, Mount, Tier
+from scrout.sandbox.workspace import Base, Workspace, Workspaces, make_base
+from scrout.task import Task
+
+PRISTINE_GIT = "/opt/scrout/git"
+
+# A git directory of its own making, so that nothing a command did to .git can change what the diff says. A nested .git
+# would hide the files around it.
+_DIFF = f"""
+exec 2> /tmp/said
+trap 'test $? = 0 || cat /tmp/said' EXIT
+set -e
+find . -mindepth 2 -name .git -prune -exec rm -rf {{}} +
+export GIT_DIR=/tmp/git GIT_WORK_TREE="$PWD"
+mkdir -p $GIT_DIR/objects/info $GIT_DIR/info $GIT_DIR/refs
+for part in HEAD config index refs packed-refs shallow; do
+  if [ -e {PRISTINE_GIT}/$part ]; then cp -r {PRISTINE_GIT}/$part $GIT_DIR/; fi
+done
+echo {PRISTINE_GIT}/objects > $GIT_DIR/objects/info/alternates
+chmod -R u+w $GIT_DIR
+git add --all -- . ':(exclude,glob)**/__pycache__/**' ':(exclude,glob)**/.pytest_cache/**' "$@"
+diff() {{ git diff --cached --binary --full-index --no-color --no-ext-diff --no-textconv HEAD; }}
+diff > /tmp/patch
+if ! iconv -f utf-8 -t utf-8 /tmp/patch > /dev/null 2>&1; then
+  # Bytes that are not UTF-8 cannot travel as text: such files go as binary hunks.
+  git diff --cached --name-only -z HEAD | while IFS= read -r -d '' name; do
+    git diff --cached --full-index HEAD -- ":(literal)$name" | iconv -f utf-8 -t utf-8 > /dev/null 2>&1 \\
+      || printf '"/%s" -diff\\n' "$(printf '%s' "$name" | sed 's/[][\\\\*?"]/\\\\&/g')" >> $GIT_DIR/info/attributes
+  done
+  diff > /tmp/patch
+fi
+cat /tmp/patch
+"""
+
+
+class Workshop:
+    """Opened once for a task; every stage that runs something holds it."""
+
+    def __init__(self, workspaces: Workspaces, tier: Tier, environment: Environment, limits: Limits) -> None:
+        self.workspaces = workspaces
+        self.tier = tier
+        self.environment = environment
+        self.limits = limits
+
+    @property
+    def base(self) -> Base:
+        return self.workspaces.base
+
+    def fresh(self) -> Workspace:
+        return self.workspaces.fresh()
+
+    async def run(
+        self,
+        workspace: Workspace,
+        argv: list[str],
+        *,
+        timeout_s: float | None = None,
+        variables: Mapping[str, str] | None = None,
+        mounts: tuple[Mount, ...] = (),
+        aliases: tuple[str, ...] = (),
+        stdin: bytes = b"",
+    ) -> Completed:
+        """Run a program at the repository's root, in its environment."""
+        limits = self.limits if timeout_s is None else replace(self.limits, timeout_s=timeout_s)
+        return await self.tier.run(
+            Command(
+                argv=argv,
+                cwd=str(self.base.repo),
+                overlay=workspace.overlay,
+                mounts=(*self.environment.mounts, *self._furniture(), *mounts),
+                env={**self.environment.variables, **(variables or {})},
+                aliases=aliases,
+                limits=limits,
+                stdin=stdin,
+            )
+        )
+
+    async def shell(self, workspace: Workspace, command: str, *, timeout_s: float | None = None) -> Completed:
+        """Run a shell command under pipefail, so that a pipe at its end cannot hide a failure."""
+        return await self.run(workspace, shell_argv(command), timeout_s=timeout_s)
+
+    async def diff(self, workspace: Workspace, without: Sequence[str] = ()) -> str:
+        """What was changed since the base, as git prints it; ignored files, caches and paths in `without` left out."""
+        pristine = Mount(self.base.tree / ".git", PRISTINE_GIT)
+        done = await self.tier.run(
+            Command(
+                # Without the environment's mounts: a .venv that is not ignored must not look like new files.
+                argv=["bash", "-c", _DIFF, "diff", *(f":(exclude,top,literal){path}" for path in without)],
+                cwd=str(self.base.repo),
+                overlay=workspace.overlay,
+                mounts=(pristine,),
+                env=self.environment.variables | {"PATH": "/usr/bin:/bin"},
+                limits=Limits(timeout_s=120, file_mb=2048, output_bytes=200_000_000),
+            )
+        )
+        if done.exit_code != 0:
+            raise SandboxError(f"the diff could not be taken: {done.text.strip()[-500:]}")
+        return done.output.decode("utf-8")
+
+    async def apply(self, workspace: Workspace, patch: str) -> str:
+        """Apply a patch to a workspace; empty on success, else what git said. All of it applies or none."""
+        argv = ["git", "apply", "--whitespace=nowarn", "-"]
+        done = await self.run(workspace, argv, stdin=patch.encode())
+        return "" if done.exit_code == 0 else done.text.strip() or f"git apply: exit code {done.exit_code}"
+
+    def _furniture(self) -> Iterator[Mount]:
+        folder = self.workspaces.shared
+        yield Mount(folder / "bin", SHIMS)
+        for name in ("passwd", "group", "hosts"):
+            yield Mount(folder / name, f"/etc/{name}")
+
+
+@contextmanager
+def open_workshop(task: Task, tier: Tier, settings: Settings) -> Iterator[Workshop]:
+    """Everything a task's commands need; all of it is gone when the block ends."""
+    base = make_base(task.repo, task.base_commit)
+    environment = find_environment(task.repo, settings.environment.venv)
+    bounds = settings.sandbox
+    limits = Limits(bounds.timeout_s, bounds.memory_mb, bounds.processes, bounds.file_mb)
+    with Workspaces(base) as workspaces:
+        _furnish(workspaces.shared, environment)
+        yield Workshop(workspaces, tier, environment, limits)
+
+
+def _furnish(folder: Path, environment: Environment) -> None:
+    """The few files a program expects of any machine: its user's name, localhost, and a `python`."""
+    user, group = (SANDBOX_UID, SANDBOX_UID) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
+    (folder / "passwd").write_text(f"sandbox:x:{user}:{group}::/tmp/home:/bin/bash\n")
+    (folder / "group").write_text(f"sandbox:x:{group}:\n")
+    (folder / "hosts").write_text("127.0.0.1 localhost sandbox\n::1 localhost\n")
+    shims = folder / "bin"
+    shims.mkdir()
+    if environment.python:
+        (shims / "python").symlink_to(environment.python)
+
+
+def shell_argv(command: str) -> list[str]:
+    """How gate, check and agents run a shell command."""
+    return ["bash", "-o", "pipefail", "-c", command]

@@ -1,0 +1,1 @@
+"""Searchers: each takes a task and gives a Scouting."""

@@ -1,0 +1,1 @@
+"""The embedded searcher: no model, no network, no cost."""

@@ -1,0 +1,154 @@
+"""Edits replace exactly their span, compile, and hold the repair of each kind of mistake they are meant for."""
+
+from __future__ import annotations
+
+import ast
+import random
+import sysconfig
+import warnings
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scrout.fix.edits import PRIORS, edits, statements
+
+STDLIB = Path(sysconfig.get_path("stdlib"))
+MODULES = ("textwrap", "heapq", "bisect", "calendar", "fnmatch", "shlex", "string", "statistics", "difflib", "csv")
+
+
+def every_line(source: str) -> range:
+    return range(1, source.count("\n") + source.count("\r") + 2)
+
+
+def results(source: str) -> list[str]:
+    return [edit.apply(source) for edit in edits(source, every_line(source))]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("def f(a, b):\n    return a < b\n", "def f(a, b):\n    return a <= b\n"),
+        ("def f(a, b):\n    return a not  in b\n", "def f(a, b):\n    return a in b\n"),
+        ("def f(a, b):\n    return (a) is (b)\n", "def f(a, b):\n    return (a) is not (b)\n"),
+        ("def f(a, b):\n    return a == b\n", "def f(a, b):\n    return a != b\n"),
+        ("def f(a, b):\n    return a and b\n", "def f(a, b):\n    return a or b\n"),
+        ("def f(a, b):\n    return a + b\n", "def f(a, b):\n    return a - b\n"),
+        ("def f(a, b):\n    a += b\n    return a\n", "def f(a, b):\n    a -= b\n    return a\n"),
+        ("def f(a, b):\n    return a / b\n", "def f(a, b):\n    return a // b\n"),
+        ("def f(a, b):\n    return a - b\n", "def f(a, b):\n    return b - a\n"),
+        ("def f(a, b, c):\n    return a - b - c\n", "def f(a, b, c):\n    return c - (a - b)\n"),
+        ("def f(a, b, c):\n    return (a + b) / c\n", "def f(a, b, c):\n    return c / (a + b)\n"),
+        ("def f(a):\n    return a[:3]\n", "def f(a):\n    return a[:4]\n"),
+        ("def f(a, n):\n    return a[:n]\n", "def f(a, n):\n    return a[:n + 1]\n"),
+        ("def f(a):\n    return a[len(a)]\n", "def f(a):\n    return a[len(a) - 1]\n"),
+        ("def f(n):\n    return range(n)\n", "def f(n):\n    return range(n + 1)\n"),
+        ("def f(n):\n    return range(1, n - 1)\n", "def f(n):\n    return range(1, n)\n"),
+        ("def f():\n    return True\n", "def f():\n    return False\n"),
+        ("def f(first, last):\n    return g(first, last)\n", "def f(first, last):\n    return g(last, first)\n"),
+        ("def f(width, height):\n    return width * width\n", "def f(width, height):\n    return width * height\n"),
+        (
+            "class A:\n    def f(self):\n        return self.start\n    def g(self):\n        return self.end\n",
+            "class A:\n    def f(self):\n        return self.end\n    def g(self):\n        return self.end\n",
+        ),
+        ("def f(a):\n    return max(a)\n", "def f(a):\n    return min(a)\n"),
+        ("def f(a):\n    return a.lstrip()\n", "def f(a):\n    return a.strip()\n"),
+        ("def f(a):\n    if a.x:\n        g()\n", "def f(a):\n    if not a.x:\n        g()\n"),
+        ("def f(a):\n    if not (a or g()):\n        g()\n", "def f(a):\n    if (a or g()):\n        g()\n"),
+        ("def f(a):\n    return [b for b in a if b]\n", "def f(a):\n    return [b for b in a if not b]\n"),
+        ("def f(a):\n    if a and (a.x or a.y):\n        g()\n", "def f(a):\n    if a:\n        g()\n"),
+        ("def f(a):\n    if (a) and a.x:\n        g()\n", "def f(a):\n    if a.x:\n        g()\n"),
+        ("def f(a):\n    a.g()\n", "def f(a):\n    if a is None:\n        return\n    a.g()\n"),
+        (
+            "def f(a):\n    if g():\n        return 0\n    return sum(a) / len(a)\n",
+            "def f(a):\n    if g():\n        return 0\n    if not a:\n        return 0\n    return sum(a) / len(a)\n",
+        ),
+        ("def f(a):\n    return len(a)\n", "def f(a):\n    return len(a or ())\n"),
+        ("def f(a):\n    return a.upper()\n", 'def f(a):\n    return (a or "").upper()\n'),
+        ("def f(a):\n    b = g(a)\n    return h()\n", "def f(a):\n    b = g(a)\n    return b\n"),
+        ("def f(a):\n    g()\n    return a\n", "def f(a):\n    return a\n"),
+        ("def f(a):\n    if a:\n        g()\n", "def f(a):\n    if a:\n        pass\n"),
+        ("def f(a, b=1):\n    pass\n", "def f(a, b=2):\n    pass\n"),
+        ("LIMIT = 10\n", "LIMIT = 9\n"),
+    ],
+)
+def test_the_right_edit_is_among_those_offered(wrong: str, right: str) -> None:
+    assert right in results(wrong)
+
+
+def test_the_likeliest_come_first() -> None:
+    source = "def f(a, b):\n    g(a)\n    if a < b:\n        return a + 1\n"
+    offered = list(edits(source, every_line(source)))
+    assert (offered[0].line, offered[0].kind, offered[0].before, offered[0].after) == (3, "boundary", "<", "<=")
+    assert [edit.prior for edit in offered] == sorted((edit.prior for edit in offered), reverse=True)
+    assert next(edits(source, [3])).kind == "boundary"
+    assert next(edits(source, [3], PRIORS | {"guard": 9.0})).kind == "guard"
+
+
+def test_only_the_statements_on_the_given_lines_are_edited() -> None:
+    source = "def f(a):\n    if (\n        a < 1\n    ):\n        a = 2\n    return a - 3\n"
+    assert {edit.before for edit in edits(source, [6]) if edit.kind == "constant"} == {"3"}
+    assert {edit.before for edit in edits(source, [2]) if edit.kind == "constant"} == {"1"}
+    assert list(edits(source, [])) == []
+
+
+def test_line_endings_comments_and_wide_characters_stay() -> None:
+    source = 'def f(größe):\r\n    # "ä"\r\n    return "日本" * 2, größe  <  3  # über\r\n'
+    right = source.replace("<  3", "<=  3")
+    assert right in results(source)
+    guarded = "def f(a):\r\n\tif a is None:\r\n\t\treturn\r\n\ta.g()\r\n"
+    assert guarded in results("def f(a):\r\n\ta.g()\r\n")
+
+
+def test_operators_in_comments_and_parentheses_are_told_apart() -> None:
+    source = "x = [(a  # a < b\n    ) < (b), c]\n"
+    assert source.replace(") < (", ") <= (") in results(source)
+
+
+@pytest.mark.parametrize("source", ["", "def f(:\n", "a\0b", "(" * 5000, "\ufeffx = 1"])
+def test_what_is_not_python_has_no_edits(source: str) -> None:
+    assert statements(source) == ()
+    assert list(edits(source, every_line(source))) == []
+
+
+def test_a_long_table_gives_a_bounded_number() -> None:
+    source = f"TABLE = [{', '.join(str(n) for n in range(5000))}]\n"
+    assert 0 < len(list(edits(source, [1]))) <= 60
+
+
+@st.composite
+def pieces_of_real_code(draw: st.DrawFn) -> tuple[str, str]:
+    """Some top-level statements of a standard library module, as they are or with other line endings and names."""
+    path = STDLIB / f"{draw(st.sampled_from(MODULES))}.py"
+    source = path.read_text(encoding="utf-8")
+    body = ast.parse(source).body
+    first = draw(st.integers(0, len(body) - 1))
+    last = draw(st.integers(first, min(first + 5, len(body) - 1)))
+    lines = source.splitlines(keepends=True)
+    piece = "".join(lines[body[first].lineno - 1 : body[last].end_lineno])
+    newline = draw(st.sampled_from(["\n", "\r\n"]))
+    word = draw(st.sampled_from(["self", "sélf", "自己"]))
+    return piece.replace("self", word).replace("\n", newline), newline
+
+
+@settings(max_examples=60, deadline=None)
+@given(piece=pieces_of_real_code(), seed=st.integers(0, 2**16))
+def test_an_edit_changes_its_span_and_nothing_else(piece: tuple[str, str], seed: int) -> None:
+    source, newline = piece
+    lines = source.split(newline)
+    chosen = random.Random(seed).sample(range(1, len(lines) + 1), min(8, len(lines)))
+    seen = set()
+    for edit in islice(edits(source, chosen), 150):
+        after = edit.apply(source)
+        assert source[edit.start : edit.end] == edit.before
+        assert edit.line == source[: edit.start].count(newline) + 1
+        assert after.startswith(source[: edit.start]) and after.endswith(source[edit.end :])
+        assert len(after) == len(source) - len(edit.before) + len(edit.after)
+        assert after != source and after not in seen
+        assert edit.after.count("\n") == edit.after.count(newline)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(after, "<edit>", "exec")
+        seen.add(after)

@@ -1,0 +1,258 @@
+"""The client against the scripted endpoint, over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import socket
+import threading
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrout.errors import ModelError
+from scrout.models.chat import MAX_WAIT_S, TRIES, Chat, Message, Refused, Reply, Tool, ToolCall
+from scrout.models.scripted import ErrorBody, Hang, Reset, ScriptedEndpoint, ScriptedReply, Status, Truncated
+from scrout.money import Usage
+
+KEY = "sk-very-secret-0123456789"
+HELLO = (Message("user", "hello"),)
+TOOL = Tool("bash", "runs a command", {"type": "object"})
+
+
+class Naps:
+    """A sleep that takes no time and remembers."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+
+
+async def ask(endpoint: ScriptedEndpoint, naps: Naps | None = None, timeout_s: float = 5) -> Reply:
+    chat = Chat(endpoint.base_url, "toy", KEY, timeout_s, sleep=naps or Naps())
+    return await chat.complete(HELLO, [TOOL], 100)
+
+
+def answering(body: bytes, headers: dict[str, str] | None = None) -> Chat:
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, content=body, headers=headers))
+    return Chat("http://toy.invalid/v1", "toy", KEY, transport=transport, sleep=Naps())
+
+
+async def test_a_reply_with_text_and_disjoint_usage() -> None:
+    script = [ScriptedReply("hi", usage=Usage(input_tokens=70, cache_read_tokens=30, output_tokens=5))]
+    with ScriptedEndpoint(script) as endpoint:
+        reply = await ask(endpoint)
+    usage = Usage(input_tokens=70, cache_read_tokens=30, output_tokens=5)
+    assert reply == Reply("hi", (), usage, "stop", "toy")
+    sent = json.loads(endpoint.requests[0].body)
+    assert sent["max_tokens"] == 100
+    assert sent["messages"] == [{"role": "user", "content": "hello"}]
+    assert sent["tools"][0]["function"]["name"] == "bash"
+    assert endpoint.requests[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+async def test_without_a_key_no_authorization_is_sent() -> None:
+    with ScriptedEndpoint([ScriptedReply("hi")]) as endpoint:
+        reply = await Chat(endpoint.base_url, "toy", None).complete(HELLO, [], 10)
+    assert reply.usage is None
+    assert "authorization" not in endpoint.requests[0].headers
+    assert "tools" not in json.loads(endpoint.requests[0].body)
+
+
+async def test_tool_calls_come_back_and_history_is_sent_in_a_form_endpoints_accept() -> None:
+    good, bad = ToolCall("a", "bash", '{"command": "ls"}'), ToolCall("b", "no such.tool", '{"command": ')
+    with ScriptedEndpoint([ScriptedReply(calls=(good, bad)), ScriptedReply("done")]) as endpoint:
+        chat = Chat(endpoint.base_url, "toy", None)
+        reply = await chat.complete(HELLO, [TOOL], 10)
+        assert reply.calls == (good, bad)
+        history = (*HELLO, Message("assistant", "", reply.calls), Message("tool", "x\ud800", call_id="a"))
+        await chat.complete(history, [TOOL], 10)
+    _, assistant, tool = json.loads(endpoint.requests[1].body)["messages"]
+    functions = [call["function"] for call in assistant["tool_calls"]]
+    assert functions[0] == {"name": "bash", "arguments": good.arguments}
+    assert functions[1]["name"] == "no_such_tool"
+    assert json.loads(functions[1]["arguments"]) == {"malformed": bad.arguments}
+    assert tool == {"role": "tool", "content": "x?", "tool_call_id": "a"}
+
+
+@pytest.mark.parametrize("fault", [Status(429), Status(500), Status(503), Status(529), Reset()])
+async def test_what_may_pass_is_retried(fault: Status | Reset) -> None:
+    naps = Naps()
+    with ScriptedEndpoint([ScriptedReply(fault=fault), ScriptedReply(fault=fault), ScriptedReply("ok")]) as endpoint:
+        assert (await ask(endpoint, naps)).text == "ok"
+    assert len(endpoint.requests) == 3
+    assert 0.5 <= naps.seconds[0] <= 1 <= naps.seconds[1] <= 2
+
+
+@pytest.mark.parametrize("fault", [Status(429), Status(502), Reset()])
+async def test_retries_are_bounded(fault: Status | Reset) -> None:
+    naps = Naps()
+    with (
+        ScriptedEndpoint([ScriptedReply(fault=fault)] * 20) as endpoint,
+        pytest.raises(Refused, match=r"http://127\.0\.0\.1"),
+    ):
+        await ask(endpoint, naps)
+    assert len(endpoint.requests) == TRIES
+    assert len(naps.seconds) == TRIES - 1
+
+
+@pytest.mark.parametrize("code", [302, 400, 401, 403, 404, 418])
+async def test_what_cannot_pass_is_not_retried(code: int) -> None:
+    naps = Naps()
+    with (
+        ScriptedEndpoint([ScriptedReply(fault=Status(code, message="no: " + KEY)), ScriptedReply("ok")]) as endpoint,
+        pytest.raises(Refused) as caught,
+    ):
+        await ask(endpoint, naps)
+    assert len(endpoint.requests) == 1 and not naps.seconds
+    assert f"status {code}" in str(caught.value) and "no: [key]" in str(caught.value)
+    assert KEY not in str(caught.value) + repr(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("header", "least", "most"),
+    [
+        ("7", 7, 7),
+        ("86400", MAX_WAIT_S, MAX_WAIT_S),
+        (format_datetime(datetime.now(UTC) + timedelta(days=2), usegmt=True), MAX_WAIT_S, MAX_WAIT_S),
+        ("0", 0.5, 1),
+        ("-5", 0.5, 1),
+        ("nan", 0.5, 1),
+        ("soon", 0.5, 1),
+    ],
+)
+async def test_retry_after_is_honoured_and_capped(header: str, least: float, most: float) -> None:
+    naps = Naps()
+    script = [ScriptedReply(fault=Status(429, {"Retry-After": header})), ScriptedReply("ok")]
+    with ScriptedEndpoint(script) as endpoint:
+        await ask(endpoint, naps)
+    assert len(naps.seconds) == 1 and least <= naps.seconds[0] <= most
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (ScriptedReply("x" * 500, fault=Truncated()), "no chat completion"),
+        (ScriptedReply(""), "empty reply"),
+        (ScriptedReply("late", fault=Hang(30)), "no answer within 0.2 s"),
+    ],
+)
+async def test_answers_outside_the_protocol_may_have_been_billed(reply: ScriptedReply, words: str) -> None:
+    with ScriptedEndpoint([reply, ScriptedReply("ok")]) as endpoint, pytest.raises(ModelError, match=words) as caught:
+        await ask(endpoint, timeout_s=0.2)
+    assert not isinstance(caught.value, Refused)
+    assert len(endpoint.requests) == 1
+    assert endpoint.base_url in str(caught.value) and KEY not in str(caught.value)
+
+
+async def test_an_error_body_with_status_200_is_a_refusal() -> None:
+    fault = ErrorBody(f"\x1b[31mupstream broke, key {KEY}")
+    with ScriptedEndpoint([ScriptedReply(fault=fault)]) as endpoint, pytest.raises(Refused, match="upstream") as caught:
+        await ask(endpoint)
+    assert KEY not in str(caught.value) and "\x1b" not in str(caught.value)
+
+
+@pytest.mark.parametrize("body", [b"", b"null", b"[]", b"{}", b'{"choices": []}', b'{"choices": [{}]}', b"[" * 10**5])
+async def test_bodies_that_hold_no_reply(body: bytes) -> None:
+    with pytest.raises(ModelError, match="status 200"):
+        await answering(body).complete(HELLO, [], 10)
+
+
+async def test_a_broken_compression_is_an_endpoint_error() -> None:
+    chat = answering(gzip.compress(b"{}")[:-9] + b"garbage..", {"content-encoding": "gzip"})
+    with pytest.raises(ModelError):
+        await chat.complete(HELLO, [], 10)
+
+
+async def test_silence_after_thinking_is_a_reply() -> None:
+    with ScriptedEndpoint([ScriptedReply("", usage=Usage(input_tokens=9, output_tokens=40))]) as endpoint:
+        assert (await ask(endpoint)).text == ""
+
+
+@pytest.mark.parametrize("key", ["", "sk-secret\nx", "sk-secret x", "sk-secré", "sk-secret\0"])
+async def test_a_key_no_header_can_carry_is_named_but_not_shown(key: str) -> None:
+    with ScriptedEndpoint([]) as endpoint, pytest.raises(Refused, match="the key") as caught:
+        await Chat(endpoint.base_url, "toy", key).complete(HELLO, [], 10)
+    assert "secr" not in str(caught.value)
+    assert not endpoint.requests
+
+
+@pytest.mark.parametrize(
+    "url", ["", "localhost:8000/v1", "ftp://host/v1", "http://", "http://[::1/v1", "http://a:99999"]
+)
+async def test_a_base_url_that_is_none(url: str) -> None:
+    with pytest.raises(Refused, match="http"):
+        await Chat(url, "toy", None, sleep=Naps()).complete(HELLO, [], 10)
+
+
+async def test_secrets_in_a_base_url_stay_out_of_messages() -> None:
+    transport = httpx.MockTransport(lambda request: httpx.Response(404))
+    chat = Chat("http://me:hunter2@toy.invalid/v1?token=hunter3", "toy", None, transport=transport)
+    with pytest.raises(Refused, match=r"toy\.invalid") as caught:
+        await chat.complete(HELLO, [], 10)
+    assert "hunter" not in str(caught.value)
+
+
+async def test_nobody_listens() -> None:
+    with socket.socket() as placeholder:
+        placeholder.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{placeholder.getsockname()[1]}/v1"
+        with pytest.raises(Refused, match="Is it running"):
+            await Chat(url, "toy", KEY, sleep=Naps()).complete(HELLO, [], 10)
+
+
+async def test_a_script_that_has_run_out_says_so() -> None:
+    with ScriptedEndpoint([ScriptedReply("one")]) as endpoint:
+        assert (await ask(endpoint)).text == "one"
+        with pytest.raises(Refused, match="script has 1 replies and this is request"):
+            await ask(endpoint)
+
+
+async def test_leaving_the_endpoint_does_not_wait_for_a_hang() -> None:
+    before = set(threading.enumerate())
+    with ScriptedEndpoint([ScriptedReply("late", fault=Hang(60))]) as endpoint, pytest.raises(ModelError):
+        await ask(endpoint, timeout_s=0.1)
+    for thread in set(threading.enumerate()) - before:
+        await asyncio.to_thread(thread.join, 5)
+        assert not thread.is_alive()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+WIRE_USAGE = st.fixed_dictionaries(
+    {},
+    optional={
+        "prompt_tokens": st.integers(-5, 10**12) | JSON,
+        "completion_tokens": st.integers(-5, 10**12) | JSON,
+        "prompt_tokens_details": st.fixed_dictionaries({}, optional={"cached_tokens": st.integers(-5, 10**12) | JSON}),
+    },
+)
+
+
+@given(usage=WIRE_USAGE | JSON)
+def test_any_usage_is_a_sound_count_or_none(usage: object) -> None:
+    body = json.dumps({"choices": [{"message": {"content": "x"}}], "usage": usage}).encode()
+    counted = asyncio.run(answering(body).complete(HELLO, [], 10)).usage
+    if counted is not None:
+        assert isinstance(usage, dict)
+        assert counted.input_tokens + counted.cache_read_tokens == int(usage["prompt_tokens"]) > 0
+        assert counted.output_tokens == int(usage["completion_tokens"])
+
+
+@given(message=JSON, choice=JSON)
+def test_any_json_is_a_reply_or_a_model_error(message: object, choice: object) -> None:
+    for body in ({"choices": [{"message": message}]}, {"choices": choice}, choice):
+        try:
+            asyncio.run(answering(json.dumps(body).encode()).complete(HELLO, [], 10))
+        except ModelError as error:
+            assert "toy.invalid" in str(error)
