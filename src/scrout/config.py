@@ -24,7 +24,7 @@ class SandboxSettings(Record):
     timeout_s: float = Field(default=60, gt=0)
     """For one command, unless a stage asks for less."""
     memory_mb: int = Field(default=4096, ge=64)
-    """Address space of each process."""
+    """Writable memory of each process."""
     processes: int = Field(default=256, ge=8)
     file_mb: int = Field(default=512, ge=1)
     """The largest file a command may write, and the size of its /tmp."""
@@ -173,11 +173,8 @@ def load(path: Path | None, overrides: Iterable[str] = (), *, trusted: bool = Tr
         settings = Settings.model_validate(table)
     except ValidationError as error:
         raise ConfigError(f"{source}: {_explain(error)}") from None
-    if not trusted and any(fixer.key_env for fixer in settings.fixers):
-        raise ConfigError(
-            f"{source} is committed to the repository and names a key (key_env) to send to an endpoint. "
-            f"If you trust it, say so: --config {source}"
-        )
+    if not trusted:
+        _refuse_reach(settings, source)
     return settings
 
 
@@ -210,6 +207,21 @@ def user_folder(variable: str, below_home: str) -> Path:
     base = os.environ.get(variable, "")
     # The XDG specification has relative values ignored.
     return (Path(base) if base.startswith("/") else Path.home() / below_home) / "scrout"
+
+
+def _refuse_reach(settings: Settings, source: str) -> None:
+    """A file that came with a clone shapes the run on its repository; it names no endpoint and no host path."""
+    reach = {
+        "an agent fixer": any(fixer.kind == "agent" for fixer in settings.fixers),
+        "ledger.path": settings.ledger.path,
+        "route.resumes": settings.route.resumes,
+    }
+    for what, named in reach.items():
+        if named:
+            raise ConfigError(
+                f"{source} is committed to the repository and names {what}, which could take your key or code "
+                f"elsewhere. If you trust it, say so: --config {source}"
+            )
 
 
 def _set(table: dict[str, Any], override: str) -> None:

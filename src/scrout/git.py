@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,8 +39,10 @@ def git(*args: str, cwd: Path, stdin: bytes | None = None, env: Mapping[str, str
             env={**environment(), **(env or {})},
             check=False,
         )
-    except FileNotFoundError:
-        raise TaskError("git is not installed or not on PATH. Install git 2.30 or later.") from None
+    except OSError as error:
+        if shutil.which("git") is None:
+            raise TaskError("git is not installed or not on PATH. Install git 2.30 or later.") from None
+        raise TaskError(f"git cannot run in {cwd}: {error.strerror}. Check that you may enter that folder.") from None
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}"
         raise GitError(f"git {args[0]} in {cwd}: {said}")

@@ -133,7 +133,7 @@ class Check(Record):
     """The patch, examined on a clean workspace."""
 
     outcome: CheckOutcome
-    """`passed`: the verified reproduction is gone and no test broke. `unverified`: nothing could prove it."""
+    """`passed`: the verified reproduction is gone, tests ran and none broke. `unverified`: that could not be shown."""
     applies: bool
     reproduction: Literal["passes", "fails", "none"]
     tests: Literal["pass", "fail", "none", "not_run"]

@@ -32,7 +32,7 @@ def command(as_json: bool) -> int:
     repo = _lay_out(example / "larder", cache_folder() / "demo" / "larder")
     text = (example / "issue.md").read_text(encoding="utf-8")
     if not as_json:
-        render.talk.print(text)
+        render.say(text)
     run = solve_aloud(repo, text, Settings())
     deliver(run, as_json=as_json)
     return 0 if run.outcome == "solved" else 1

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Literal
 
 import click
-from rich.console import Console
 from rich.text import Text
 
 from scrout import __version__
@@ -157,11 +156,10 @@ def _ask(fixer: Fixer) -> str:
 
 
 def _print(report: Report) -> None:
-    console = Console(highlight=False, markup=False)
-    console.print(f"scrout {report.version}")
+    lines = [Text(f"scrout {report.version}")]
     for finding in report.findings:
         mark, style = _MARK[finding.status]
-        line = Text.assemble((f"{mark:3}", style), f"{finding.name}: {render.inert(finding.detail)}")
+        lines.append(Text.assemble((f"{mark:3}", style), f"{finding.name}: {render.inert(finding.detail)}"))
         if finding.next_step:
-            line.append(f"\n     {finding.next_step}", style="dim")
-        console.print(line, soft_wrap=True)
+            lines.append(Text(f"     {render.inert(finding.next_step)}", "dim"))
+    render.print_view(Text("\n").join(lines))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import click
 
 from scrout.cli import options, render
+from scrout.cli.opening import opened
 from scrout.config import Settings
 from scrout.errors import TaskError
 from scrout.git import GitError, git
-from scrout.pipeline import open_kit, open_task, solve
+from scrout.pipeline import solve
 from scrout.records import Run
-from scrout.sandbox.workspace import find_source
 
 
 @click.command(name="fix")
@@ -44,58 +45,70 @@ def command(
     settings = options.read_settings(repo, config, overrides)
     if fixer:
         settings = settings.model_copy(update={"fixers": (settings.fixer(fixer),)})
-    if out and not out.parent.is_dir():
-        raise TaskError(f"--out {out}: there is no folder {out.parent}. Make it first.")
+    if out:
+        _must_be_writable(out)
     run = solve_aloud(repo, options.read_issue(issue_source), settings, dirty=dirty)
     deliver(run, as_json=as_json, out=out)
-    if apply_patch and run.outcome in ("solved", "unverified"):
+    stands = run.outcome in ("solved", "unverified")
+    if apply_patch and stands:
         _apply(run)
-    return 0 if run.outcome in ("solved", "unverified") else 1
+    elif apply_patch and run.patch:
+        render.say("not applied: the check proved the patch wrong")
+    return 0 if stands else 1
 
 
 def solve_aloud(repo: Path, text: str, settings: Settings, *, dirty: bool = False) -> Run:
     """Solve one issue, saying on standard error what is going on."""
-    source = find_source(repo)
-    if source.changed and not dirty:
-        render.talk.print(
-            f"note: {source.changed} uncommitted changes are left out: scrout works from HEAD. --dirty includes them."
-        )
-    if source.submodules:
-        names = ", ".join(source.submodules[:3])
-        render.talk.print(f"note: submodules are left empty: {render.inert(names)}")
-    with render.working() as progress:
-        progress("copying the repository")
-        task = open_task(repo, text, dirty=dirty)
-        with open_kit(task, settings, progress) as kit:
-            return asyncio.run(solve(task, kit))
+    with opened(repo, text, settings, dirty=dirty) as (task, kit):
+        return asyncio.run(solve(task, kit))
 
 
 def deliver(run: Run, *, as_json: bool = False, out: Path | None = None) -> None:
     """The story to standard error, the patch or the JSON to standard output or a file."""
-    if as_json:
-        render.print_json(run)
-    else:
+    if not as_json:
         render.talk.print(render.story(run))
         _advise(run)
-    if out and run.patch:
-        out.write_text(run.patch, encoding="utf-8", newline="")
-        render.talk.print(f"patch written to {out}")
-    elif run.patch and not as_json:
+    if out:
+        _write(run, out)
+    if as_json:
+        render.print_json(run)
+    elif not out:
         render.print_patch(run.patch)
+
+
+def _must_be_writable(out: Path) -> None:
+    """Said before the work, not after it."""
+    if not out.parent.is_dir():
+        raise TaskError(f"--out {out}: there is no folder {out.parent}. Make it first.")
+    if out.is_dir() or not os.access(out if out.exists() else out.parent, os.W_OK):
+        raise TaskError(f"--out {out} cannot be written. Name a file in a folder of yours.")
+
+
+def _write(run: Run, out: Path) -> None:
+    if not run.patch:
+        render.say(f"there is no patch; {out} was not written")
+        return
+    try:
+        out.write_bytes(run.patch.encode())
+    except OSError as error:
+        raise TaskError(
+            f"--out {out}: {error.strerror}. The patch is kept: print it with `scrout show {run.id} --patch`."
+        ) from None
+    render.say(f"patch written to {out}")
 
 
 def _advise(run: Run) -> None:
     """Where no fixer got there, the next step."""
     last = run.attempts[-1] if run.attempts else None
     if run.outcome == "not_solved" and last and last.fixer == "repair":
-        render.talk.print(
+        render.say(
             "The embedded fixer found nothing. It makes small edits guided by a failing reproduction; for more, add a "
             'model: a [[fixers]] entry of kind "agent" in scrout.toml (`scrout init` writes one to fill in).'
         )
     elif run.outcome == "unverified":
-        render.talk.print("No verified reproduction could judge this patch: read it before you use it.")
+        render.say("No verified reproduction could judge this patch: read it before you use it.")
     elif run.outcome == "infrastructure" and last:
-        render.talk.print(f"The endpoint failed, not the fixer: {render.inert(last.detail)}")
+        render.say(f"The endpoint failed, not the fixer: {last.detail}")
 
 
 def _apply(run: Run) -> None:
@@ -106,4 +119,4 @@ def _apply(run: Run) -> None:
             f"the patch does not fit your work tree, which was left as it was: {error}. It was made for "
             f"{run.task.base_commit[:10]}; print it again with `scrout show {run.id} --patch`."
         ) from None
-    render.talk.print(f"applied to {run.task.repo}")
+    render.say(f"applied to {run.task.repo}")

@@ -9,13 +9,14 @@ import click
 
 from scrout import handoff
 from scrout.cli import options, render
+from scrout.cli.opening import opened
+from scrout.errors import HandoffError, TaskError
 from scrout.gate.gate import gate
-from scrout.pipeline import open_kit, open_task
 
 
 @click.command(name="gate")
 @options.repository
-@click.option("--handoff", "handoff_file", required=True, help="File in wire form, or as `scrout scout --json` prints.")
+@click.option("--handoff", "handoff_file", required=True, help="What `scrout scout` printed; - for standard input.")
 @click.option("--issue", "issue_source", help="The issue's text: errors it names count as evidence.")
 @options.dirty
 @options.configuration
@@ -34,17 +35,21 @@ def command(
     Standard output gets the surviving handoff in wire form. Exit code 0 whatever the verdict is.
     """
     settings = options.read_settings(repo, config, overrides)
-    claimed = handoff.read(options.read_file(handoff_file, "handoff"))
+    if handoff_file == issue_source == "-":
+        raise TaskError("--handoff - and --issue - cannot both be standard input. Put one of them into a file.")
+    raw = options.read_file(handoff_file, "handoff")
+    try:
+        claimed = handoff.read(raw)
+    except HandoffError as error:
+        raise HandoffError(f"--handoff {handoff_file}: {error}") from None
     # Without the issue there is nothing for an error to agree with; the gate is stricter then, not looser.
     text = options.read_issue(issue_source) if issue_source else "(no issue given)"
-    with render.working() as progress:
-        task = open_task(repo, text, dirty=dirty)
-        with open_kit(task, settings, progress) as kit:
-            progress("replaying the claim")
-            result = asyncio.run(gate(task, claimed, kit.workshop, settings.gate))
+    with opened(repo, text, settings, dirty=dirty) as (task, kit):
+        kit.progress("replaying the claim")
+        result = asyncio.run(gate(task, claimed, kit.workshop, settings.gate))
     if as_json:
         render.print_json(result)
     else:
         render.talk.print(render.gated(result))
-        click.echo(result.text)
+        render.print_text(f"{result.text}\n")
     return 0

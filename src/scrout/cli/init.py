@@ -83,5 +83,5 @@ def command(user: bool, force: bool) -> int:
         raise ConfigError(f"{path} exists. Edit it, or replace it with --force.")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(TEMPLATE, encoding="utf-8")
-    render.talk.print(f"wrote {path}")
+    render.say(f"wrote {path}")
     return 0

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from importlib import import_module
+from types import FrameType
 from typing import NoReturn
 
 import click
@@ -56,9 +56,10 @@ def scrout() -> None:
 
 def main() -> NoReturn:
     """Entry point. 0 done, 1 not solved, 2 the user's error, 130 interrupted."""
-    # Ended from outside, scrout cleans up as on Ctrl-C: no process, mount or stray file stays behind.
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+        # A hangup that is ignored already was ignored on purpose, by nohup.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _end)
     try:
         code = scrout.main(standalone_mode=False)
     except click.ClickException as error:
@@ -67,23 +68,33 @@ def main() -> NoReturn:
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
         code = INTERRUPTED
-    except BrokenPipeError:
-        # The reader has gone, as with `| head`; Python would complain once more when it flushes on exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
     except Exception as error:
         code = _explain(error)
     sys.exit(code if isinstance(code, int) else 0)
 
 
+def _end(number: int, frame: FrameType | None) -> None:
+    """Ended from outside, scrout cleans up as on Ctrl-C: no process, mount or stray file stays behind."""
+    # A terminal that closes sends both, and the second must not cut the cleaning short.
+    for other in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(other, signal.SIG_IGN)
+    on_ctrl_c = signal.getsignal(signal.SIGINT)
+    if callable(on_ctrl_c):
+        on_ctrl_c(number, frame)
+    else:  # a shell's background job ignores Ctrl-C
+        raise KeyboardInterrupt
+
+
 def _explain(error: Exception) -> int:
+    from scrout.cli.render import inert
     from scrout.errors import ScroutError
 
     if isinstance(error, ScroutError):
-        click.echo(f"error: {error}", err=True)
+        click.echo(inert(f"error: {error}"), err=True)
         return USER_ERROR
     if isinstance(error, OSError) and error.strerror:
         where = f" ({error.filename})" if error.filename else ""
-        click.echo(f"error: {error.strerror}{where}. Check the path, its permissions and the free space.", err=True)
+        advice = "Check the path, its permissions and the free space."
+        click.echo(inert(f"error: {error.strerror}{where}. {advice}"), err=True)
         return USER_ERROR
     raise error

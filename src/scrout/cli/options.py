@@ -11,7 +11,7 @@ import click
 
 from scrout.config import FILE_NAME, Settings, discover, load
 from scrout.errors import TaskError
-from scrout.git import GitError, text
+from scrout.git import text
 from scrout.task import issue_text
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -39,24 +39,28 @@ def read_settings(repo: Path, config: Path | None, overrides: tuple[str, ...]) -
     """The file that was named, else the one that applies to the repository."""
     if config:
         return load(config, overrides)
+    top, trusted = repo, True
     try:
-        top = Path(text("rev-parse", "--show-toplevel", cwd=repo)) if repo.is_dir() else repo
-        committed = bool(text("ls-files", "--", FILE_NAME, cwd=top)) if (top / FILE_NAME).is_file() else False
-    except GitError:
-        top, committed = repo, False
-    return discover(top, overrides, trusted=not committed)
+        if repo.is_dir():
+            top = Path(text("rev-parse", "--show-toplevel", cwd=repo))
+            trusted = not text("ls-files", "--", FILE_NAME, cwd=top)
+    except TaskError as error:
+        # Where git does not answer, nobody can say that the file did not come with a clone.
+        trusted = "not a git repository" in str(error)
+    return discover(top, overrides, trusted=trusted)
 
 
 def read_issue(source: str) -> str:
     """The issue's text, from a file or from standard input."""
-    if source == "-":
-        return issue_text(sys.stdin.buffer.read(), "standard input")
-    return issue_text(read_file(source, "issue"), source)
+    return issue_text(read_file(source, "issue"), "standard input" if source == "-" else source)
 
 
 def read_file(source: str, what: str) -> bytes:
-    """A file that the user named, or a TaskError that names it."""
+    """A file that the user named, - for standard input, or a TaskError that names it."""
     try:
-        return Path(source).read_bytes()
+        if source != "-":
+            return Path(source).read_bytes()
+        # None: started with standard input closed.
+        return sys.stdin.buffer.read() if sys.stdin else b""
     except OSError as error:
         raise TaskError(f"the {what} {source}: {error.strerror}. Check the path.") from None

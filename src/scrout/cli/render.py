@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,37 +14,62 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.rule import Rule
-from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
 from scrout.records import Attempt, Check, Decision, GatedHandoff, Run, Scouting
 
-# Everything but newline and tab that a terminal would obey.
-_CONTROL = {code: None for code in (*range(32), *range(127, 160)) if code not in (9, 10)}
+# Everything but newline and tab that a terminal would obey, and what reverses the direction of text.
+_CONTROL = {code: None for code in (*range(32), *range(127, 160), *range(0x2028, 0x202F), *range(0x2066, 0x206A))}
+_CONTROL = {code: gone for code, gone in _CONTROL.items() if code not in (9, 10)}
 _GOOD, _BAD, _DIM = "green", "red", "dim"
+_DIFF_STYLE = {"+": _GOOD, "-": _BAD, "@": "cyan"}
 
 talk = Console(stderr=True, highlight=False, markup=False)
 """For people, on standard error, so that standard output carries data alone."""
 
 
 def inert(text: str) -> str:
-    """Text without characters that a terminal would obey."""
-    return text.translate(_CONTROL)
+    """Text without characters that a terminal would obey. Bytes of a name that is not UTF-8 become question marks."""
+    return text.translate(_CONTROL).encode(errors="replace").decode()
 
 
-def print_json(record: BaseModel) -> None:
-    """One JSON document on standard output."""
-    sys.stdout.write(record.model_dump_json(indent=2) + "\n")
+def say(words: str) -> None:
+    """A sentence to standard error."""
+    talk.print(inert(words), soft_wrap=True)
+
+
+def print_json(document: BaseModel | Sequence[BaseModel]) -> None:
+    """One JSON document on standard output, in ASCII: no name or text in it can fail to be written."""
+    if isinstance(document, BaseModel):
+        plain: object = document.model_dump(mode="json")
+    else:
+        plain = [record.model_dump(mode="json") for record in document]
+    print_text(json.dumps(plain, indent=2) + "\n")
+
+
+def print_text(text: str) -> None:
+    """Text on standard output as UTF-8, whatever the locale; a reader that has gone is noticed here."""
+    if sys.stdout:
+        sys.stdout.buffer.write(text.encode())
+        sys.stdout.flush()
+
+
+def print_view(view: RenderableType) -> None:
+    """Something to look at on standard output."""
+    console = Console(highlight=False, markup=False)
+    with console.capture() as captured:
+        console.print(view, soft_wrap=isinstance(view, Text))
+    print_text(captured.get())
 
 
 def print_patch(patch: str) -> None:
     """The patch on standard output: coloured on a terminal, byte for byte in a pipe."""
-    if sys.stdout.isatty():
-        Console(highlight=False).print(Syntax(inert(patch), "diff", theme="ansi_dark", background_color="default"))
+    if sys.stdout and sys.stdout.isatty():
+        lines = (Text(f"{line}\n", _DIFF_STYLE.get(line[:1], "")) for line in inert(patch).splitlines())
+        print_view(Text(end="").join(lines))
     else:
-        sys.stdout.buffer.write(patch.encode())
-        sys.stdout.flush()
+        print_text(patch)
 
 
 @contextmanager
@@ -83,14 +109,12 @@ def story(run: Run) -> RenderableType:
 
 def scouting(found: Scouting) -> RenderableType:
     """Ranked files with regions, what was reproduced, and why."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("#", "file", "lines", "confidence", "why"):
-        table.add_column(name, justify="right" if name in ("#", "confidence") else "left", overflow="fold")
+    parts: list[RenderableType] = []
     for rank, ref in enumerate(found.handoff.files, 1):
-        lines = ", ".join(f"{first}-{last}" for first, last in ref.regions) or "all"
-        sure = "" if ref.confidence is None else f"{ref.confidence:.2f}"
-        table.add_row(str(rank), Text(inert(ref.path)), lines, sure, Text(inert(ref.why)))
-    parts: list[RenderableType] = [table]
+        lines = ", ".join(f"{first}-{last}" for first, last in ref.regions)
+        sure = "" if ref.confidence is None else f"  {ref.confidence:.2f}"
+        where = Text.assemble(f"{rank:>2}  ", (inert(ref.path), "bold"), f"  {lines}" if lines else "", (sure, "cyan"))
+        parts += [where, Padding(Text(inert(ref.why), style=_DIM), (0, 0, 0, 4))]
     reproduction = found.handoff.reproduction
     if reproduction and reproduction.command:
         parts.append(_line("reproduction", f"{reproduction.command} ({', '.join(reproduction.files) or 'no files'})"))
@@ -175,18 +199,21 @@ def _receipt(run: Run) -> RenderableType:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for name in ("stage", "seconds", "calls", "cost"):
         table.add_column(name, justify="left" if name == "stage" else "right")
+    rows: list[tuple[str, float, int, Decimal | None]] = []
     if run.scouting:
-        table.add_row("scout", f"{run.scouting.seconds:.2f}", "0", dollars(run.scouting.cost_usd))
+        rows.append(("scout", run.scouting.seconds, 0, run.scouting.cost_usd))
     if run.gated:
-        table.add_row("gate", f"{run.gated.evidence.seconds:.2f}", "0", dollars(Decimal(0)))
+        rows.append(("gate", run.gated.evidence.seconds, 0, Decimal(0)))
     for number, attempt in enumerate(run.attempts):
-        table.add_row(f"fix ({attempt.fixer})", f"{attempt.seconds:.2f}", str(attempt.calls), dollars(attempt.cost_usd))
+        rows.append((f"fix ({attempt.fixer})", attempt.seconds, attempt.calls, attempt.cost_usd))
         if number < len(run.checks):
-            table.add_row("check", f"{run.checks[number].seconds:.2f}", "0", dollars(Decimal(0)))
-    seconds = (run.finished - run.started).total_seconds() if run.finished else 0.0
-    calls = sum(attempt.calls for attempt in run.attempts)
+            rows.append(("check", run.checks[number].seconds, 0, Decimal(0)))
+    for stage, seconds, calls, cost in rows:
+        table.add_row(stage, f"{seconds:.2f}", str(calls), dollars(cost))
     table.add_section()
-    table.add_row(f"total: {run.outcome}", f"{seconds:.2f}", str(calls), dollars(run.cost_usd), style="bold")
+    # The stages' own seconds: a run that was interrupted and resumed lasted longer by the clock.
+    total = (f"{sum(row[1] for row in rows):.2f}", str(sum(row[2] for row in rows)), dollars(run.cost_usd))
+    table.add_row(f"total: {run.outcome}", *total, style="bold")
     return table
 
 

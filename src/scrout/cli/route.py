@@ -29,6 +29,8 @@ def command(
 ) -> int:
     """Choose the fixer for an issue, and say why not the others. Nothing is run and nothing is spent."""
     settings = options.read_settings(repo, config, overrides)
+    if scouting_file == issue_source == "-":
+        raise RouteError("--scouting - and --issue - cannot both be standard input. Put one of them into a file.")
     text = options.read_issue(issue_source)
     state = None
     if scouting_file:
@@ -37,14 +39,15 @@ def command(
             state = Scouting.model_validate_json(raw).state
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            where = ".".join(str(part) for part in first["loc"])
+            where = ".".join(str(part) for part in first["loc"]) or "as a whole"
             raise RouteError(
-                f"{scouting_file} is not a scouting ({where}: {first['msg']}). Make one with `scrout scout --json`."
+                f"--scouting {scouting_file} is not a scouting ({where}: {first['msg']}). "
+                "Make one with `scrout scout --json`."
             ) from None
     made = router(settings).route(text, state)
     if as_json:
         render.print_json(made)
     else:
         render.talk.print(render.decision(made))
-        click.echo(made.fixer)
+        render.print_text(f"{made.fixer}\n")
     return 0

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from scrout.cli import options, render
 from scrout.pipeline import ledger
@@ -22,9 +20,9 @@ def command(repo: Path, limit: int, config: Path | None, overrides: tuple[str, .
     with ledger(options.read_settings(repo, config, overrides)) as book:
         past = book.runs(limit)
     if as_json:
-        click.echo(json.dumps([run.model_dump(mode="json") for run in past], indent=2))
+        render.print_json(past)
     elif past:
-        Console(highlight=False, markup=False).print(render.runs(past))
+        render.print_view(render.runs(past))
     else:
-        render.talk.print("no runs yet; start with `scrout demo` or `scrout fix`")
+        render.say("no runs yet; start with `scrout demo` or `scrout fix`")
     return 0

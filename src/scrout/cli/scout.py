@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from scrout.cli import options, render
-from scrout.pipeline import open_kit, open_task
+from scrout.cli.opening import opened
 
 
 @click.command(name="scout")
@@ -26,13 +26,11 @@ def command(
     """
     settings = options.read_settings(repo, config, overrides)
     text = options.read_issue(issue_source)
-    with render.working() as progress:
-        task = open_task(repo, text, dirty=dirty)
-        with open_kit(task, settings, progress) as kit:
-            found = asyncio.run(kit.scout(task))
+    with opened(repo, text, settings, dirty=dirty) as (task, kit):
+        found = asyncio.run(kit.scout(task))
     if as_json:
         render.print_json(found)
     else:
         render.talk.print(render.scouting(found))
-        click.echo(found.text)
+        render.print_text(f"{found.text}\n")
     return 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from scrout.cli import options, render
 from scrout.pipeline import ledger
@@ -28,6 +27,6 @@ def command(
     elif patch_only:
         render.print_patch(run.patch)
     else:
-        Console(highlight=False, markup=False).print(render.story(run))
+        render.print_view(render.story(run))
         render.print_patch(run.patch)
     return 0

@@ -99,7 +99,8 @@ async def _run_reproduction(
 def _outcome(reproduction: Reproduced, tests: Tested) -> CheckOutcome:
     if reproduction == "fails" or tests == "fail":
         return "failed"
-    return "passed" if reproduction == "passes" else "unverified"
+    # Without tests a patch that merely avoids the reproduction looks just as good as one that fixes the bug.
+    return "passed" if reproduction == "passes" and tests == "pass" else "unverified"
 
 
 def _detail(reproduction: Reproduced, tests: Tested, count: int, broken: frozenset[str]) -> str:

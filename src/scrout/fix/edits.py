@@ -445,6 +445,8 @@ def _off_by_one(place: _Place, node: ast.expr) -> Iterator[Edit]:
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len":
         positions, weight = [node], 0.6
     for position in positions:
+        if isinstance(position, ast.BinOp) and isinstance(position.right, ast.Constant):
+            continue  # its constant has edits of its own
         if isinstance(position, ast.Name | ast.Attribute | ast.Call | ast.BinOp | ast.Subscript):
             for change in ("+ 1", "- 1"):
                 yield place.replace("off by one", position, f"{place.text.of(position)} {change}", weight)
@@ -557,8 +559,8 @@ def _returned(place: _Place) -> Iterator[Edit]:
     node = place.statement.node
     if not isinstance(node, ast.Return) or node.value is None:
         return
-    if isinstance(node.value, ast.BoolOp | ast.Call | ast.Name | ast.Attribute):
-        yield from _negated(place, node.value, 0.6)
+    if isinstance(node.value, ast.BoolOp | ast.Call):
+        yield from _negated(place, node.value, 0.4)
     if not isinstance(node.value, ast.Name):
         for rank, name in enumerate(place.names()[-1 : -1 - SIMILAR_NAMES : -1]):
             yield place.replace("returned", node.value, name, 1 - 0.2 * rank)

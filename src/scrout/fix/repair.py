@@ -15,7 +15,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, I
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from heapq import merge
-from itertools import islice
 from pathlib import PurePosixPath
 
 from scrout.config import RepairSettings
@@ -31,10 +30,13 @@ from scrout.task import Task
 
 MAX_SOURCE_BYTES = 500_000
 """Larger files are generated ones, and slow to parse."""
+BEFORE_CONTRAST = 120
+"""Candidates to try before passing tests are watched for contrast: watching costs as much as many candidates."""
 MOST_CONTRASTS = 6
-"""Test files that are run one by one, to see which lines passing tests run too."""
-TEST_TIMEOUT_S = 20.0
-"""For the related tests on the unchanged repository."""
+"""Test files that are watched, each by itself."""
+CONTRAST_TIMEOUT_S = 20.0
+QUICK_SUITE_S = 10.0
+"""A whole suite that takes no longer is run at once for an edit that the reproduction accepts; else related tests."""
 NONE_ESCAPED = 2.5
 """How much likelier a guard or a default is when the exception that escaped speaks of None."""
 SAY_EVERY_S = 0.5
@@ -154,7 +156,9 @@ class _Search:
         self.sources: dict[str, _File] = {}
         self.suspects: tuple[Suspect, ...] = ()
         self.priors = PRIORS
+        self.failing = Witness({}, ())
         self.suite: Suite | None = None
+        self.tests_known = False
         self.related: _Tests | None = None
         self.whole: _Tests | None = None
         self.tried = 0
@@ -163,52 +167,52 @@ class _Search:
 
     def tally(self) -> str:
         seconds = time.monotonic() - self.started
-        return f"{self.tried} edits tried on {len(self.suspects)} suspected statements in {seconds:.1f} s"
+        return f"{_count(self.tried, 'edit')} tried on {_count(len(self.suspects), 'suspected statement')} in {seconds:.1f} s"
 
     async def prepare(self) -> str:
-        """Find the suspects and the tests; empty, or why there is nothing to search."""
+        """Find the suspects; empty, or why there is nothing to search."""
         self._say("running the reproduction", now=True)
         async with self._workspace() as workspace, self._workspace() as watched:
-            plain, seen = await asyncio.gather(
+            plain, seen, self.suite = await asyncio.gather(
                 replay(self.workshop, workspace, self.command),
                 replay(self.workshop, watched, self.command, watch=True),
+                find_suite(self.workshop),
             )
         if plain.exit_code == 0:
             return "the reproduction passes on the unchanged repository"
         self.timeout_s = min(self.timeout_s, 3 * plain.seconds + 2)
         # Without a witness, because the command sets PYTHONPATH itself or was killed, the scout's word has to do.
-        failing = seen.witness or _claimed(self.handoff)
-        paths = [path for path in failing.lines if path not in self.files and not _is_test(path)]
+        self.failing = seen.witness or _claimed(self.handoff)
+        paths = [path for path in self.failing.lines if path not in self.files and not _is_test(path)]
         self.sources = {file.path: file for file in _read(self.workshop.base, paths)}
         if not self.sources:
-            return "the reproduction ran no Python code of the repository"
-        if any("NoneType" in frame.message for frame in escaped(failing.raised, self.files)):
+            return "the reproduction ran no Python code of the repository, and only Python is repaired"
+        if any("NoneType" in frame.message for frame in escaped(self.failing.raised, self.files)):
             self.priors = PRIORS | {kind: PRIORS[kind] * NONE_ESCAPED for kind in ("guard", "default")}
-        passing = await self._find_tests()
-        texts = {path: file.text for path, file in self.sources.items()}
-        self.suspects = rank(texts, failing, passing, self.handoff, self.files)
+        self.suspects = self._rank(())
         return "" if self.suspects else "the reproduction ran no statement that an edit could change"
 
     async def run(self) -> _Candidate | None:
-        """The first candidate, in order, that holds; None when the bounds are reached."""
+        """The first candidate, in order, that reproduction and tests accept; None: there is none within the bounds."""
         async with aclosing(self._survivors()) as survivors:
             async for candidate in survivors:
-                if await self._whole_suite_holds(candidate):
+                if await self._tests_accept(candidate):
                     return candidate
         return None
 
     async def _survivors(self) -> AsyncGenerator[_Candidate, None]:
-        """Candidates that the reproduction and the related tests accept, in order, tried some at a time."""
+        """Candidates that the reproduction accepts, in order, tried some at a time."""
         window: deque[tuple[_Candidate, asyncio.Task[bool]]] = deque()
         # Deeper than there are slots, so that one that hangs does not hold up the rest.
         depth = 4 * self.jobs
         try:
-            for candidate in islice(self._candidates(), self.settings.max_candidates):
-                window.append((candidate, asyncio.create_task(self._survives(candidate))))
-                if len(window) >= depth:
-                    first, trial = window.popleft()
-                    if await trial:
-                        yield first
+            async with aclosing(self._candidates()) as candidates:
+                async for candidate in candidates:
+                    window.append((candidate, asyncio.create_task(self._survives(candidate))))
+                    if len(window) >= depth:
+                        first, trial = window.popleft()
+                        if await trial:
+                            yield first
             while window:
                 first, trial = window.popleft()
                 if await trial:
@@ -218,42 +222,59 @@ class _Search:
                 trial.cancel()
             await asyncio.gather(*(trial for _, trial in window), return_exceptions=True)
 
-    def _candidates(self) -> Iterator[_Candidate]:
-        """Every edit of every suspect, by suspicion times prior. Lazy: making one costs a compilation."""
-        seen: set[tuple[str, int, int, str]] = set()
-        streams = [self._edits_of(suspect) for suspect in self.suspects]
-        for candidate in merge(*streams, key=lambda candidate: -candidate.score):
-            edit = candidate.edit
-            key = (candidate.file.path, edit.start, edit.end, edit.after)
-            if key not in seen:
-                seen.add(key)
-                yield candidate
+    async def _survives(self, candidate: _Candidate) -> bool:
+        async with self.slots, self._workspace(candidate) as workspace:
+            self.tried += 1
+            self._say(f"{self.tried} edits tried, now {candidate}")
+            done = await replay(self.workshop, workspace, self.command, timeout_s=self.timeout_s)
+        return done.exit_code == 0
+
+    async def _candidates(self) -> AsyncGenerator[_Candidate, None]:
+        """Edits by suspicion times prior: first with what the failing run alone shows, later with contrast."""
+        ordered = self._ordered()
+        seen: set[tuple[str, Edit]] = set()
+        while (candidate := next(ordered, None)) is not None and len(seen) < self.settings.max_candidates:
+            if (candidate.file.path, candidate.edit) in seen:
+                continue
+            seen.add((candidate.file.path, candidate.edit))
+            yield candidate
+            if len(seen) == BEFORE_CONTRAST:
+                self.suspects = self._rank(await self._contrasts())
+                ordered = self._ordered()
+
+    def _rank(self, passing: Sequence[Witness]) -> tuple[Suspect, ...]:
+        texts = {path: file.text for path, file in self.sources.items()}
+        return rank(texts, self.failing, passing, self.handoff, self.files)
+
+    def _ordered(self) -> Iterator[_Candidate]:
+        """Every edit of every suspect, best first. Lazy, because making one costs a compilation."""
+        return merge(*(self._edits_of(suspect) for suspect in self.suspects), key=lambda candidate: -candidate.score)
 
     def _edits_of(self, suspect: Suspect) -> Iterator[_Candidate]:
         file = self.sources[suspect.path]
         for edit in edits(file.text, range(suspect.first_line, suspect.last_line + 1), self.priors):
             yield _Candidate(file, edit, suspect.score * edit.prior)
 
-    async def _survives(self, candidate: _Candidate) -> bool:
-        async with self.slots:
-            self.tried += 1
-            self._say(f"{self.tried} edits tried, now {candidate}")
-            async with self._workspace(candidate) as workspace:
-                done = await replay(self.workshop, workspace, self.command, timeout_s=self.timeout_s)
-            return done.exit_code == 0 and (self.related is None or await self._still_pass(candidate, self.related))
-
-    async def _whole_suite_holds(self, candidate: _Candidate) -> bool:
-        """Whether all tests that passed before still pass; yes when there is no time to find out."""
+    async def _tests_accept(self, candidate: _Candidate) -> bool:
+        """Whether what passed before still passes: related tests first where the whole suite is slow."""
         if self.suite is None:
             return True
-        self._say(f"running all tests on {candidate}", now=True)
+        self._say(f"running tests on {candidate}", now=True)
+        if not self.tests_known:
+            self.tests_known = True
+            self.whole = await self._baseline((), min(QUICK_SUITE_S, self._left_s() / 4))
+            if self.whole is None:
+                related = related_tests(self.workshop.base, list(self.sources))
+                self.related = await self._baseline(related, self._left_s() / 4) if related else None
+        if self.related is not None and not await self._still_pass(candidate, self.related):
+            return False
         if self.whole is None:
             self.whole = await self._baseline((), self._left_s() / 3)
         if self.whole is None or self.whole.seconds > self._left_s() / 2:
             known = 0 if self.related is None else len(self.related.passed)
-            self.checked = f"{known} related tests still pass, the whole suite could not be run in the time left"
+            self.checked = f"{known} related tests still pass, and the whole suite could not be run in the time left"
             return True
-        self.checked = f"{len(self.whole.passed)} tests that passed before still pass"
+        self.checked = f"all {len(self.whole.passed)} tests that passed before still pass"
         return await self._still_pass(candidate, self.whole)
 
     async def _still_pass(self, candidate: _Candidate, tests: _Tests) -> bool:
@@ -263,19 +284,6 @@ class _Search:
             run = await run_suite(self.workshop, workspace, self.suite, tests.files, timeout_s=timeout_s)
         return run.finished and tests.passed <= run.passed
 
-    async def _find_tests(self) -> list[Witness]:
-        """Set the suite and the related tests; what passing test files ran, one witness a file."""
-        self.suite = await find_suite(self.workshop)
-        if self.suite is None:
-            return []
-        related = related_tests(self.workshop.base, list(self.sources))
-        if not related:
-            return []
-        self._say(f"running {len(related)} related test files", now=True)
-        self.related = await self._baseline(related, TEST_TIMEOUT_S)
-        contrasts = await asyncio.gather(*(self._contrast(file) for file in related[:MOST_CONTRASTS]))
-        return [witness for witness in contrasts if witness is not None]
-
     async def _baseline(self, files: tuple[str, ...], timeout_s: float) -> _Tests | None:
         """These tests on the unchanged repository; None: they do not end in time, or none passes."""
         assert self.suite is not None
@@ -283,10 +291,18 @@ class _Search:
             run = await run_suite(self.workshop, workspace, self.suite, files, timeout_s=timeout_s)
         return _Tests(files, run.passed, run.replay.seconds) if run.finished and run.passed else None
 
-    async def _contrast(self, file: str) -> Witness | None:
-        assert self.suite is not None
+    async def _contrasts(self) -> list[Witness]:
+        """What the nearest passing test files ran, one witness a file."""
+        if self.suite is None:
+            return []
+        self._say("watching passing tests for contrast", now=True)
+        files = related_tests(self.workshop.base, list(self.sources))[:MOST_CONTRASTS]
+        seen = await asyncio.gather(*(self._contrast(self.suite, file) for file in files))
+        return [witness for witness in seen if witness is not None]
+
+    async def _contrast(self, suite: Suite, file: str) -> Witness | None:
         async with self.slots, self._workspace() as workspace:
-            run = await run_suite(self.workshop, workspace, self.suite, (file,), timeout_s=TEST_TIMEOUT_S, watch=True)
+            run = await run_suite(self.workshop, workspace, suite, (file,), timeout_s=CONTRAST_TIMEOUT_S, watch=True)
         return run.replay.witness if run.passed and not run.failed else None
 
     @asynccontextmanager
@@ -315,6 +331,8 @@ def _claimed(handoff: Handoff) -> Witness:
     """The handoff's regions as if they had run."""
     lines: dict[str, frozenset[int]] = {}
     for file in handoff.files:
+        if not file.path.endswith(".py"):
+            continue
         regions = [range(first, min(last, first + 2000) + 1) for first, last in file.regions] or [range(1, 2000)]
         lines[file.path] = frozenset(line for region in regions for line in region)
     return Witness(lines, ())
@@ -324,7 +342,7 @@ def _read(base: Base, paths: Iterable[str]) -> Iterator[_File]:
     """The files at the base commit, as far as they are UTF-8. Paths come from inside the sandbox: any may be forged."""
     for path in sorted(paths):
         parts: Sequence[str] = PurePosixPath(path).parts
-        if not parts or parts[0] in ("/", ".git") or ".." in parts or "\0" in path:
+        if not parts or parts[0] in ("/", ".git") or ".." in parts or not path.isprintable():
             continue
         data = base.read(path)
         if data is None or len(data) > MAX_SOURCE_BYTES:
@@ -339,6 +357,10 @@ def _read(base: Base, paths: Iterable[str]) -> Iterator[_File]:
 def _is_test(path: str) -> bool:
     pure = PurePosixPath(path)
     return is_test_file(path) or pure.name == "conftest.py" or not {"test", "tests"}.isdisjoint(pure.parts)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _one_line(source: str) -> str:

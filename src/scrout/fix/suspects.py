@@ -15,7 +15,8 @@ from scrout.fix.edits import Statement, statements
 from scrout.handoff import Handoff
 from scrout.sandbox.replay import Raised, Witness
 
-MOST_SUSPECTS = 60
+MOST_SUSPECTS = 200
+"""More than a search gets to; a bound for the hostile and the huge."""
 
 HANDOFF_FILE = 1.5
 """How much more a statement is suspected when the scout named its file,"""

@@ -1,28 +1,54 @@
-"""From what a replayed command did to a verdict. Rules are tried in order; what none of them proves is not kept."""
+"""From what a replayed command did to a verdict. Rules are tried in order; what none of them proves is not kept.
+
+Kept is what the repository did: an exception of its code, or a check of the claim's own that one of its results failed.
+What cannot be told from here: a script that lies on purpose, for instance by comparing a right result with a wrong
+expectation, or by forging what the witness reports. The issue is the only word on what is right, and it is prose.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from scrout.handoff import Reproduction
+from scrout.gate.depends import depends, exits_depend, raises, replaced
+from scrout.gate.sources import Sources, deciding_word
 from scrout.records import Verdict
-from scrout.sandbox.replay import Replay, Witness
-from scrout.sandbox.reports import Traceback, read_tracebacks
+from scrout.sandbox.replay import Raised, Replay, Witness
+from scrout.sandbox.reports import Frame, Traceback, read_tracebacks
+from scrout.sandbox.suite import is_test_file
 from scrout.sandbox.workspace import Base
 
 _SIGPIPE = 128 + 13
+_LAST_SIGNAL = 128 + 64
 _NO_TESTS = re.compile(r"^(=* ?no tests (ran|collected)|collected 0 items|Ran 0 tests|NO TESTS RAN)", re.MULTILINE)
 _MISSING_FILE = re.compile(
     r"can't open file|ERROR: (file or directory not found|not found: )|No such file or directory|"
     r"cannot find module|no such file",
     re.IGNORECASE,
 )
-_NOT_FOUND = re.compile(r": (command )?not found$|No module named pytest$", re.MULTILINE)
-_USAGE = re.compile(r"^(usage: |.*error: (unrecognized arguments|the following arguments|argument ))", re.M | re.I)
+_SHELL_SYNTAX = re.compile(r"^bash: (?:-c: )?(?:line \d+: )?(?:unexpected EOF|syntax error)", re.MULTILINE)
+_NOT_FOUND = re.compile(r": (command )?not found$", re.MULTILINE)
+_NO_MODULE = re.compile(r"^\S*python[\d.]*: No module named ['\"]?([\w.]+)|No module named '?([\w.]+)", re.MULTILINE)
+_USAGE = re.compile(
+    r"^(usage: |.*error: (unrecognized arguments|the following arguments|argument )|unknown option )", re.M | re.I
+)
+_NO_NETWORK = re.compile(
+    r"Temporary failure in name resolution|Name or service not known|Network is unreachable|Failed to resolve"
+)
 _EXCEPTION_NAME = re.compile(r"\b([A-Z]\w*(?:Error|Exception|Warning|Interrupt|Exit))\b")
+_ASSERTIONS = ("AssertionError", "Failed")
+_CHAIN = re.compile(
+    r"^.*(?:The above exception was the direct cause|During handling of the above exception, another exception).*$",
+    re.M,
+)
+_DIRECT = "was the direct cause"
+_TEST = re.compile(r"^(?:={70}|_{3,} .+ _{3,})$", re.MULTILINE)
+# An exception group is drawn with bars and plusses at its left.
+_GROUP_RULE = re.compile(r"^ *\+-[-+]*(?: \d+ -+)?$", re.MULTILINE)
+_GROUP_BAR = re.compile(r"^ *[|+] (?:Exception Group (?=Traceback))?", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -34,117 +60,240 @@ class Finding:
     signature: tuple[str, ...] = ()
 
 
-def classify(run: Replay, issue: str, claim: Reproduction, base: Base) -> Finding:
+@dataclass(frozen=True)
+class Scene:
+    """What a replay is judged against."""
+
+    issue: str
+    sources: Sources
+    """The claim's own Python."""
+    base: Base
+
+    def is_repository_code(self, path: str) -> bool:
+        name = self.relative(path)
+        return not name.startswith("/") and ".." not in PurePosixPath(name).parts and self.base.read(name) is not None
+
+    def relative(self, path: str) -> str:
+        pure = PurePosixPath(path)
+        return str(pure.relative_to(self.base.repo)) if pure.is_relative_to(self.base.repo) else str(pure)
+
+    def belongs(self, package: str) -> bool:
+        """Whether a top-level package is the repository's own."""
+        if not package.isidentifier():
+            return False
+        folders = (self.base.tree / folder for folder in ("", "src", "lib"))
+        return any((folder / package).is_dir() or (folder / f"{package}.py").is_file() for folder in folders)
+
+    def locus(self, traceback: Traceback) -> Frame | None:
+        """The innermost frame that is the repository's or the claim's; libraries only pass a failure on."""
+        for frame in reversed(traceback.frames):
+            if self.is_repository_code(frame.path) or self.sources.of(self.relative(frame.path)):
+                return frame
+        return None
+
+    def depends(self, path: str, line: int) -> bool:
+        return any(depends(text, line, self.belongs) for text in self.sources.of(self.relative(path)))
+
+    def raises(self, path: str, line: int) -> bool:
+        return any(raises(text, line) for text in self.sources.of(self.relative(path)))
+
+
+def classify(run: Replay, scene: Scene) -> Finding:
     """What one replay shows about the claim."""
-    tracebacks = read_tracebacks(run.output)
-    last = tracebacks[-1] if tracebacks else None
-    signature = (str(run.exit_code), last.type if last else "")
-    finding = _ended_early(run) or (
-        _exit_zero(run, tracebacks, issue, claim, base)
-        if run.exit_code == 0
-        else _never_got_to_the_point(run, last, base) or _failure(run, last, issue, claim, base)
-    )
-    return Finding(finding.verdict, finding.reason, signature)
+    printed = _failures(run.output)
+    failures = printed or _cut_off(run)
+    finding = _ended_early(run) or _replaces(scene)
+    if finding is None:
+        if run.exit_code == 0:
+            finding = _exit_zero(run, scene)
+        else:
+            finding = _never_got_to_the_point(run, failures, scene) or _failure(run, failures, scene)
+    # Only what is printed: a later run has no witness.
+    ends = [(chain[-1].type, chain[-1].frames[-1]) for chain in printed]
+    places = (f"{kind} {scene.relative(frame.path)}:{frame.line}" for kind, frame in ends)
+    return Finding(finding.verdict, finding.reason, (str(run.exit_code), *places))
+
+
+def _failures(output: str) -> list[list[Traceback]]:
+    """What ended the command, or each failed test: an exception last, what it was raised from before it."""
+    plain = _GROUP_BAR.sub("", _GROUP_RULE.sub("", output)) if "Exception Group" in output else output
+    found = []
+    blocks = _TEST.split(plain)
+    for block in blocks:
+        links = [read_tracebacks(part)[-1:] for part in _CHAIN.split(block)]
+        chain = [traceback for link in links for traceback in link if traceback.frames]
+        if chain:
+            found.append(chain)
+    return found
+
+
+def _cut_off(run: Replay) -> list[list[Traceback]]:
+    """A traceback of which `| tail` left only the last line, put together again from what the witness saw."""
+    events = [
+        event
+        for event in (run.witness.raised if run.witness else ())
+        if _last_line(run.output) in (event.type, f"{event.type}: {event.message}"[:300])
+    ]
+    frames = tuple(Frame(event.path, event.line, event.function) for event in reversed(events))
+    return [[Traceback(frames, events[0].type, events[0].message)]] if events else []
 
 
 def _ended_early(run: Replay) -> Finding | None:
     if run.exit_code is None:
         return Finding("timeout", f"still running after {run.seconds:.0f} s")
-    if run.killed:
-        return Finding("killed", f"killed by a signal (exit code {run.exit_code})")
     if run.exit_code == _SIGPIPE:
         return Finding("nonzero_other", "its output was cut off by a pipe, so how it ended is not known")
+    if 128 < run.exit_code <= _LAST_SIGNAL:
+        return Finding("killed", f"killed by signal {run.exit_code - 128}")
     return None
 
 
-def _exit_zero(run: Replay, tracebacks: tuple[Traceback, ...], issue: str, claim: Reproduction, base: Base) -> Finding:
-    """A script that catches and prints the reported error did reproduce it, if the error came from the repository."""
-    reported = set(_EXCEPTION_NAME.findall(issue))
-    own = set(claim.files)
-    raised = run.witness.raised if run.witness else ()
-    for event in raised:
-        printed = event.type in run.output or (event.message and event.message in run.output)
-        if printed and event.type in reported and _is_repository_code(event.path, own, base):
-            where = f"{event.path}:{event.line}"
-            return Finding("reproduced_exit_zero", f"{event.type} from {where} was caught and printed")
-    for traceback in tracebacks:
-        if traceback.type in reported and _reaches_repository(traceback, own, base):
-            return Finding("reproduced_exit_zero", f"{traceback.type} was printed, raised in repository code")
+def _replaces(scene: Scene) -> Finding | None:
+    """A failure of what the claim put in place of the repository's code says nothing about the repository."""
+    for text in scene.sources.all:
+        name = replaced(text, scene.belongs)
+        if name:
+            return Finding("tampered", f"the reproduction replaces the repository's {name[:100]}")
+    return None
+
+
+def _exit_zero(run: Replay, scene: Scene) -> Finding:
+    """A script that catches and prints the reported error did reproduce it, if the error left the repository."""
+    if _NO_TESTS.search(run.output):
+        return Finding("no_tests", "no test was collected")
+    reported = set(_EXCEPTION_NAME.findall(scene.issue))
+    witness = run.witness or Witness({}, ())
+    for event in witness.raised:
+        if event.type in reported and scene.is_repository_code(event.path) and _printed(event, run, scene):
+            return Finding(
+                "reproduced_exit_zero", f"{event.type} from {event.path}:{event.line} was caught and printed"
+            )
     return Finding("passed", "the command succeeds on the unpatched repository")
 
 
-def _never_got_to_the_point(run: Replay, last: Traceback | None, base: Base) -> Finding | None:
+def _printed(event: Raised, run: Replay, scene: Scene) -> bool:
+    """Whether the claim's own code got the exception and showed it."""
+    witness = run.witness or Witness({}, ())
+    if any(not scene.is_repository_code(path) for path in witness.lines):
+        # Its script was watched: an exception that never got there was handled by the repository, as it should be.
+        escaped = any(
+            (other.type, other.message) == (event.type, event.message) and not scene.is_repository_code(other.path)
+            for other in witness.raised
+        )
+        return escaped and (event.type in run.output or bool(event.message and event.message in run.output))
+    tracebacks = read_tracebacks(run.output)
+    return any(
+        (traceback.type, traceback.message) == (event.type, event.message)
+        and any(scene.relative(frame.path) == event.path for frame in traceback.frames)
+        for traceback in tracebacks
+    )
+
+
+def _never_got_to_the_point(run: Replay, failures: list[list[Traceback]], scene: Scene) -> Finding | None:
     """Failures that say nothing about the repository's behaviour."""
-    if last and last.type in ("ModuleNotFoundError", "ImportError"):
-        return _import_failure(last, base)
-    if last and last.type in ("SyntaxError", "IndentationError", "TabError"):
-        return Finding("syntax_error", f"{last.type}: {last.message}")
-    if run.exit_code in (126, 127) or (last is None and _NOT_FOUND.search(run.output)):
-        return Finding("command_not_found", _last_line(run.output) or "command not found")
+    for last in (chain[-1] for chain in failures):
+        if last.type in ("ModuleNotFoundError", "ImportError"):
+            return _import_failure(f"{last.type}: {last.message}", scene)
+        if last.type in ("SyntaxError", "IndentationError", "TabError"):
+            return Finding("syntax_error", f"{last.type}: {last.message}")
+        if _NO_NETWORK.search(last.message):
+            return Finding("environment_missing", f"it wants a network, and the sandbox has none: {last.message[:200]}")
     if _NO_TESTS.search(run.output):
         return Finding("no_tests", "no test was collected")
-    if last is None and _MISSING_FILE.search(run.output):
+    if failures:
+        return None
+    if _SHELL_SYNTAX.search(run.output):
+        return Finding("syntax_error", f"the shell cannot read the command: {_last_line(run.output)}")
+    if _NO_MODULE.search(run.output):
+        return _import_failure(_last_line(run.output), scene)
+    if run.exit_code in (126, 127) or _NOT_FOUND.search(run.output):
+        return Finding("command_not_found", _last_line(run.output) or "command not found")
+    if _MISSING_FILE.search(run.output):
         return Finding("missing_file", _last_line(run.output))
-    if last is None and _USAGE.search(run.output):
+    if _USAGE.search(run.output):
         return Finding("usage_error", _last_line(run.output))
     return None
 
 
-def _import_failure(last: Traceback, base: Base) -> Finding:
-    match = re.search(r"No module named '?([\w.]+)", last.message)
-    package = match[1].partition(".")[0] if match else ""
-    if package and not _belongs(package, base):
+def _import_failure(said: str, scene: Scene) -> Finding:
+    match = _NO_MODULE.search(said)
+    package = (match[1] or match[2]).partition(".")[0] if match else ""
+    if package and not scene.belongs(package):
         return Finding(
             "environment_missing",
             f"import error: {package} is not installed, so the claim cannot be judged. Install the project's "
             "dependencies into its .venv.",
         )
-    return Finding("import_error", f"{last.type}: {last.message}")
+    return Finding("import_error", said[:300])
 
 
-def _belongs(package: str, base: Base) -> bool:
-    """Whether a top-level package is the repository's own."""
-    folders = (base.tree / folder for folder in ("", "src", "lib"))
-    return any((folder / package).is_dir() or (folder / f"{package}.py").is_file() for folder in folders)
-
-
-def _failure(run: Replay, last: Traceback | None, issue: str, claim: Reproduction, base: Base) -> Finding:
+def _failure(run: Replay, failures: list[list[Traceback]], scene: Scene) -> Finding:
     """The locus rule: a failure counts if the repository's behaviour caused it, not a mistake of the script."""
-    own = set(claim.files)
-    exercised = run.witness is None or _exercised(run.witness, own, base)
-    if last is None:
-        if run.witness is None or not exercised:
-            return Finding("nonzero_other", f"exit code {run.exit_code} without a failure that can be read")
-        return Finding("real_failure", f"exit code {run.exit_code} after running repository code")
+    word = deciding_word(run.command)
+    if word:
+        return Finding("nonzero_other", f"the exit code {run.exit_code} may be that of `{word}` in the command itself")
+    exercised = run.witness is not None and _exercised(run.witness, scene)
+    if not failures:
+        return _bare_exit(run, exercised, scene)
+    # A test that fails by its own mistake would still fail after the right patch: one of them spoils the claim.
+    findings = [_traced(chain, exercised, run.output, scene) for chain in failures]
+    return next((finding for finding in findings if finding.verdict != "real_failure"), findings[0])
+
+
+def _traced(chain: Sequence[Traceback], exercised: bool, output: str, scene: Scene) -> Finding:
+    last = chain[-1]
     what = f"{last.type}: {last.message}".rstrip(": ")[:300]
-    if _reaches_repository(last, own, base):
-        return Finding("real_failure", f"{what}, with repository code in the traceback")
+    frame = scene.locus(last)
+    if frame is not None and scene.is_repository_code(frame.path):
+        return Finding("real_failure", f"{what}, raised in the repository's {scene.relative(frame.path)}:{frame.line}")
+    on_purpose = frame is not None and scene.raises(frame.path, frame.line)
+    first = scene.locus(chain[0])
+    if first is not None and scene.is_repository_code(first.path) and (on_purpose or _DIRECT in output):
+        return Finding("real_failure", f"{what}, raised from {chain[0].type} of the repository's {first.path}")
+    decided = frame is not None and scene.depends(frame.path, frame.line)
+    if not (on_purpose or last.type in _ASSERTIONS):
+        quoted = last.message and f"{last.type}: {last.message}" in " ".join(scene.issue.split())
+        if quoted and decided and exercised:
+            return Finding("real_failure", f"{what}, as the issue reports")
+        return Finding("own_error", f"{what}, raised by the reproduction's own code")
     if not exercised:
         return Finding("unrelated_failure", f"{what}, but no function of the repository ran")
-    if last.type in ("AssertionError", "Failed"):
-        return Finding("real_failure", f"{what}, asserted about a result of repository code")
-    if last.type in _EXCEPTION_NAME.findall(issue):
-        return Finding("real_failure", f"{what}, as the issue reports")
-    return Finding("own_error", f"{what}, raised by the reproduction's own code")
+    if not decided:
+        return Finding("unrelated_failure", f"{what}, which does not depend on a result of the repository")
+    return Finding("real_failure", f"{what}, about a result of repository code")
 
 
-def _reaches_repository(traceback: Traceback, own: set[str], base: Base) -> bool:
-    return any(_is_repository_code(frame.path, own, base) for frame in traceback.frames)
+def _bare_exit(run: Replay, exercised: bool, scene: Scene) -> Finding:
+    """An exit code without a traceback counts if a result of the repository decided it."""
+    unknown = Finding("nonzero_other", f"exit code {run.exit_code} without a failure that can be read")
+    if run.witness is None or not exercised:
+        return unknown
+    exits = [
+        event for event in run.witness.raised if event.type == "SystemExit" and event.message not in ("", "0", "None")
+    ]
+    if exits and scene.is_repository_code(exits[0].path):
+        said = _last_line(run.output)
+        if len(said) >= 8 and said in scene.issue:
+            return Finding("real_failure", f"exit code {run.exit_code} with the message that the issue reports")
+        return Finding("nonzero_other", f"the repository's program refused with exit code {run.exit_code}: {said}")
+    if exits:
+        decided: bool | None = scene.depends(exits[0].path, exits[0].line)
+    else:
+        told = [exits_depend(text, scene.belongs) for text in scene.sources.all]
+        decided = None if all(one is None for one in told) else all(one is not False for one in told)
+    if decided is None:
+        return unknown
+    if not decided:
+        return Finding("unrelated_failure", f"exit code {run.exit_code} does not depend on a result of the repository")
+    return Finding("real_failure", f"exit code {run.exit_code}, decided by a result of repository code")
 
 
-def _is_repository_code(path: str, own: set[str], base: Base) -> bool:
-    pure = PurePosixPath(path)
-    if pure.is_absolute():
-        if not pure.is_relative_to(base.repo):
-            return False
-        pure = pure.relative_to(base.repo)
-    return str(pure) not in own and base.read(str(pure)) is not None
-
-
-def _exercised(witness: Witness, own: set[str], base: Base) -> bool:
-    """Whether a function of the repository ran; importing a module runs only its top level."""
+def _exercised(witness: Witness, scene: Scene) -> bool:
+    """Whether a function of the repository ran; importing runs only top levels, and test helpers prove nothing."""
     for path, lines in witness.lines.items():
-        content = None if path in own else base.read(path)
+        if is_test_file(path) or PurePosixPath(path).name == "conftest.py":
+            continue
+        content = scene.base.read(path) if scene.is_repository_code(path) else None
         if content is not None and lines & _function_lines(content):
             return True
     return False

@@ -1,46 +1,82 @@
-"""Takes a claim out of a handoff: the block, its files, and every sentence of the notes that asserts it."""
+"""Takes a claim out of a handoff: the block, its files, and every sentence that asserts it or mentions its files."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from scrout.handoff import Handoff, Reproduction
+from scrout.handoff import FileRef, Handoff, Reproduction
 
+_RUN = r"(?:script|command|snippet|one-liner|reproducer|test case|(?:failing|temporary|new|created|custom|generated) test)s?"
+_OUTCOME = r"(?:fail(?:s|ed|ing|ure)?|raise[sd]?|error(?:s|ed)?|exit(?:s|ed)?|crash(?:es|ed)?|throws?)"
 _ASSERTS = re.compile(
-    r"\b(reproduc\w*|repro|fail(s|ed|ing|ure)?\b.{0,60}\b(script|command|snippet)"
-    r"|(script|command|snippet)\b.{0,60}\b(fail(s|ed|ing|ure)?|raise[sd]?|exit(s|ed)?))\b",
-    re.IGNORECASE,
+    rf"\brepro(?:s|duc\w*)?\b|\b{_RUN}\b.{{0,120}}\b{_OUTCOME}\b|\b{_OUTCOME}\b.{{0,120}}\b{_RUN}\b"
+    rf"|\b(?:confirm|verif)\w*\b.{{0,60}}\b(?:bug|issue|failure)\b",
+    re.IGNORECASE | re.DOTALL,
 )
-_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`\"'(])|\n+")
+_ENDED = re.compile(rf"\b{_OUTCOME}\b", re.IGNORECASE)
+_SENTENCE = re.compile(r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\betc\.)(?<!\bcf\.)(?<!\bvs\.)\s+|\n+")
+_SCRIPT = re.compile(r"[\w./-]+\.(?:py|sh|js|ts|rb|go|rs|php)\b")
 
 
-def strip(handoff: Handoff) -> Handoff:
-    """The handoff without its reproduction and without anything that says there is one."""
-    names = _names(handoff.reproduction)
-    kept = [ref for ref in handoff.files if handoff.reproduction is None or ref.path not in handoff.reproduction.files]
+def strip(handoff: Handoff, known: Callable[[str], bool] = lambda path: False) -> Handoff:
+    """The handoff without its reproduction and without anything that says there is one.
+
+    What is `known` is the repository's, though the claim uses it: a sentence about it goes only if it says how it ended.
+    """
+    reproduction = handoff.reproduction or Reproduction()
+    implicated = {ref.path for ref in handoff.files}
+    scripts = [PurePosixPath(path) for path in _SCRIPT.findall(reproduction.command or "")]
+    used = {str(path) for path in scripts} | set(reproduction.files)
+    own = {path for path in used if not known(path) and (path in reproduction.files or path not in implicated)}
+    about = _About(
+        frozenset(PurePosixPath(path).name for path in own), frozenset(PurePosixPath(path).name for path in used)
+    )
     return handoff.model_copy(
         update={
             "reproduction": None,
-            "files": tuple(kept),
-            "notes": _without(handoff.notes, names),
-            "dead_ends": tuple(end for end in handoff.dead_ends if not _mentions(end, names)),
+            "files": tuple(_without_why(ref, about) for ref in handoff.files if ref.path not in own),
+            "notes": _without(handoff.notes, about),
+            "dead_ends": tuple(end for end in handoff.dead_ends if not about(end)),
         }
     )
 
 
-def _names(reproduction: Reproduction | None) -> tuple[str, ...]:
-    """What a sentence about the claim would mention: its files and scripts."""
-    if reproduction is None:
-        return ()
-    scripts = re.findall(r"[\w./-]+\.(?:py|sh|js|ts|rb|go|rs|php)\b", reproduction.command or "")
-    return tuple(dict.fromkeys(PurePosixPath(path).name for path in (*reproduction.files, *scripts)))
+@dataclass(frozen=True)
+class _About:
+    """Tells sentences about the claim from others."""
+
+    own: frozenset[str]
+    """Names of files that exist only for the claim."""
+    used: frozenset[str]
+    """Names of all files that it runs."""
+
+    def __call__(self, text: str) -> bool:
+        if _ASSERTS.search(text) or _names_one(text, self.own):
+            return True
+        return _names_one(text, self.used) and _ENDED.search(text) is not None
 
 
-def _without(notes: str, names: tuple[str, ...]) -> str:
-    sentences = (part.strip() for part in _SENTENCE.split(notes))
-    return " ".join(part for part in sentences if part and not _ASSERTS.search(part) and not _mentions(part, names))
+def _names_one(text: str, names: frozenset[str]) -> bool:
+    return any(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) for name in names)
 
 
-def _mentions(sentence: str, names: tuple[str, ...]) -> bool:
-    return any(name in sentence for name in names)
+def _without_why(ref: FileRef, about: _About) -> FileRef:
+    return ref.model_copy(update={"why": ""}) if about(ref.why) else ref
+
+
+def _without(notes: str, about: _About) -> str:
+    """Whole sentences go, with the space behind them, so that what stays reads as it was written."""
+    kept = []
+    position = 0
+    for gap in [*_SENTENCE.finditer(notes), None]:
+        sentence = notes[position : gap.start() if gap else len(notes)]
+        behind = gap[0] if gap else ""
+        position = gap.end() if gap else position
+        if not about(sentence):
+            kept.append(sentence + behind)
+        elif "\n" in behind and kept:
+            kept.append("\n")
+    return re.sub(r"\n{3,}", "\n\n", "".join(kept)).strip()

@@ -1,1 +1,1 @@
-"""What a repository holds at one commit: files, symbols, imports and words, read from git objects and cached by blob."""
+"""What a repository holds at one commit: its files, symbols, imports and words, cached by blob."""

@@ -1,4 +1,4 @@
-"""Symbols by blob in one SQLite file that several processes may share. Losing it, or being unable to write it, costs time only."""
+"""Symbols by blob, in one SQLite file that processes share. Losing it, or being unable to write it, costs time only."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ VERSION = 1
 
 _BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 _BUSY_TIMEOUT_S = 5.0
+_TABLE = "CREATE TABLE IF NOT EXISTS symbols (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID"
 _T = TypeVar("_T")
 
 Key = tuple[str, str]
@@ -53,7 +54,7 @@ class Cache:
                 with contextlib.closing(sqlite3.connect(self.path, timeout=_BUSY_TIMEOUT_S)) as database, database:
                     database.execute("PRAGMA journal_mode = WAL")
                     database.execute("PRAGMA synchronous = NORMAL")
-                    database.execute("CREATE TABLE IF NOT EXISTS symbols (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID")
+                    database.execute(_TABLE)
                     return work(database)
             except sqlite3.DatabaseError as error:
                 # The low byte is the primary code; locked, full and read-only files are left alone.
@@ -75,12 +76,12 @@ def _joined(key: Key) -> str:
 
 
 def _encode(symbols: Symbols) -> str:
-    return json.dumps([symbols.definitions, symbols.imports, symbols.words], separators=(",", ":"))
+    return json.dumps([symbols.definitions, symbols.imports, symbols.words, symbols.lines], separators=(",", ":"))
 
 
 def _decode(value: str) -> Symbols | None:
     try:
-        definitions, imports, words = json.loads(value)
-        return Symbols(tuple(Definition(*row) for row in definitions), tuple(imports), words)
+        definitions, imports, words, lines = json.loads(value)
+        return Symbols(tuple(Definition(*row) for row in definitions), tuple(imports), words, lines)
     except (ValueError, TypeError):
         return None

@@ -17,18 +17,24 @@ MAX_FILE_BYTES = 1_000_000
 Role = Literal["source", "test", "docs", "example", "config", "data", "changelog"]
 
 _REGULAR = ("100644", "100755")
-_VENDORED = frozenset(
-    "node_modules bower_components vendor vendored _vendor third_party third-party site-packages dist __pycache__".split()
+_FOREIGN = re.compile(
+    r"(^|/)(node_modules|bower_components|_?vendor|vendored|third[_-]party|site-packages|dist|__pycache__)/"
+    r"|(^|/)(package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.yaml|go\.sum|(yarn|poetry|uv|pdm|flake)\.lock)$"
+    r"|(^|/)(pipfile|cargo|gemfile|composer)\.lock$"
+    r"|(\.min\.(js|css)|\.map|_pb2(_grpc)?\.pyi?|\.pb\.(go|cc|h)|[._]generated\.\w+)$",
+    re.IGNORECASE,
 )
-_LOCKS = frozenset(
-    "package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml poetry.lock pipfile.lock uv.lock pdm.lock cargo.lock "
-    "gemfile.lock composer.lock go.sum flake.lock".split()
+# The first role whose pattern is found in the path, else the one of its suffix.
+_ROLES: tuple[tuple[Role, re.Pattern[str]], ...] = (
+    ("test", re.compile(r"(^|/)(tests?|__tests__|specs?|e2e|testdata|fixtures)/", re.IGNORECASE)),
+    ("test", re.compile(r"(^|/)(test_[^/]*|conftest\.py|[^/]*[._](test|spec)\.\w+|[^/]*Tests?\.(java|kt|cs|php))$")),
+    (
+        "changelog",
+        re.compile(r"(^|/)(changelog|changes|history|news|releases?)[\w-]*(\.(md|rst|txt))?$", re.IGNORECASE),
+    ),
+    ("docs", re.compile(r"(^|/)docs?/", re.IGNORECASE)),
+    ("example", re.compile(r"(^|/)(examples?|samples?|demos?|tutorials?|bench|benchmarks?)/", re.IGNORECASE)),
 )
-_GENERATED = re.compile(r"(\.min\.(js|css)|\.map|_pb2(_grpc)?\.pyi?|\.pb\.(go|cc|h)|[._]generated\.\w+)$")
-_TEST_FOLDERS = frozenset("test tests __tests__ spec specs e2e testdata fixtures".split())
-_TEST_NAME = re.compile(r"^(test_.*|conftest\.py|.*_(test|spec)\.\w+|.*\.(test|spec)\.\w+|.*Tests?\.(java|kt|cs|php))$")
-_EXAMPLE_FOLDERS = frozenset("example examples sample samples demo demos tutorial tutorials bench benchmark benchmarks".split())
-_CHANGELOG_NAME = re.compile(r"^(changelog|changes|history|news|releases?|whatsnew)\b", re.IGNORECASE)
 _SUFFIX_ROLES: dict[str, Role] = {
     **dict.fromkeys((".md", ".rst", ".txt", ".adoc", ".tex"), "docs"),
     **dict.fromkeys((".toml", ".yaml", ".yml", ".ini", ".cfg"), "config"),
@@ -65,7 +71,7 @@ def list_files(git_dir: Path, commit: str) -> Listing:
         path = raw_path.decode("utf-8", errors="surrogateescape")
         taken.add(path.partition("/")[0])
         # A handoff is text of one path a line, so a path that cannot be printed cannot be handed on.
-        if mode in _REGULAR and path.isprintable() and int(size) <= MAX_FILE_BYTES and not _is_foreign(path):
+        if mode in _REGULAR and path.isprintable() and int(size) <= MAX_FILE_BYTES and not _FOREIGN.search(path):
             entries.append(Entry(path, blob, role(path)))
     return Listing(tuple(entries), frozenset(taken))
 
@@ -88,23 +94,8 @@ def read_blobs(git_dir: Path, blobs: Iterable[str]) -> Iterator[tuple[str, bytes
 
 def role(path: str) -> Role:
     """What a file is for, going by its path."""
-    pure = PurePosixPath(path)
-    folders = {part.lower() for part in pure.parts[:-1]}
-    if folders & _TEST_FOLDERS or _TEST_NAME.match(pure.name):
-        return "test"
-    if _CHANGELOG_NAME.match(pure.name) and pure.suffix.lower() in ("", ".md", ".rst", ".txt"):
-        return "changelog"
-    if folders & {"doc", "docs"}:
-        return "docs"
-    if folders & _EXAMPLE_FOLDERS:
-        return "example"
-    return _SUFFIX_ROLES.get(pure.suffix.lower(), "source")
-
-
-def _is_foreign(path: str) -> bool:
-    pure = PurePosixPath(path)
-    name = pure.name.lower()
-    return bool(_VENDORED.intersection(pure.parts[:-1])) or name in _LOCKS or _GENERATED.search(name) is not None
+    by_pattern = next((role for role, pattern in _ROLES if pattern.search(path)), None)
+    return by_pattern or _SUFFIX_ROLES.get(PurePosixPath(path).suffix.lower(), "source")
 
 
 def _environment(git_dir: Path) -> dict[str, str]:

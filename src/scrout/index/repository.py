@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
@@ -34,11 +34,19 @@ class File:
     """Counts of the words that were asked for."""
     length: int
     """Words in all."""
+    lines: int
 
     def around(self, line: int) -> Definition | None:
         """The innermost definition that holds a line."""
         inside = [definition for definition in self.definitions if definition.first <= line <= definition.last]
         return min(inside, key=lambda definition: definition.last - definition.first, default=None)
+
+    def span(self, line: int) -> tuple[int, int] | None:
+        """The lines of that definition, else the line alone; None: the file has no such line."""
+        around = self.around(line)
+        if around is None:
+            return (line, line) if 1 <= line <= self.lines else None
+        return around.first, around.last
 
 
 @dataclass(frozen=True)
@@ -47,6 +55,8 @@ class Repository:
 
     git_dir: Path
     files: dict[str, File]
+    asked: frozenset[str]
+    """The words that are counted in files."""
     taken: frozenset[str]
     """Names in use at the root."""
 
@@ -158,7 +168,7 @@ def read_repository(git_dir: Path, commit: str, words: Collection[str]) -> Repos
         for key, symbols in found.items():
             counts = symbols.words
             few = None if counts is None else {word: counts[word] for word in sorted(wanted & counts.keys())}
-            facts[key] = Symbols(symbols.definitions, symbols.imports, few), sum((counts or {}).values())
+            facts[key] = replace(symbols, words=few), sum((counts or {}).values())
 
     unique = list(dict.fromkeys(keys.values()))
     for start in range(0, len(unique), _BATCH):
@@ -174,9 +184,17 @@ def read_repository(git_dir: Path, commit: str, words: Collection[str]) -> Repos
     for entry in sorted(listing.entries, key=lambda entry: entry.path):
         symbols, length = facts.get(keys[entry.path], (Symbols(), 0))
         if symbols.words is not None:
-            definitions, imports = symbols.definitions, symbols.imports
-            files[entry.path] = File(entry.path, entry.blob, entry.role, definitions, imports, symbols.words, length)
-    return Repository(git_dir, files, listing.taken)
+            files[entry.path] = File(
+                path=entry.path,
+                blob=entry.blob,
+                role=entry.role,
+                definitions=symbols.definitions,
+                imports=symbols.imports,
+                words=symbols.words,
+                length=length,
+                lines=symbols.lines,
+            )
+    return Repository(git_dir, files, wanted, listing.taken)
 
 
 def _dotted(path: str) -> str:

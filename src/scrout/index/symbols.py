@@ -1,4 +1,4 @@
-"""What one file defines, imports and talks about. Depends on its content and language alone, so it can be cached by blob."""
+"""What one file defines, imports and talks about: a function of its content and language alone, so cached by blob."""
 
 from __future__ import annotations
 
@@ -53,9 +53,13 @@ _DEFINES = {
     "php": (r"\s*(?:\w+\s+)*(?:function|class|interface|trait|enum)\s+&?(\w+)",),
 }
 _OUTLINES = {language: re.compile("|".join(f"(?:{part})" for part in parts)) for language, parts in _DEFINES.items()}
-_NOT_NAMES = frozenset("if for while switch catch return else function new do with throw await sizeof defined extends".split())
+_NOT_A_NAME = re.compile(
+    r"(if|for|while|switch|catch|return|else|function|new|do|with|throw|await|sizeof|defined|extends)$"
+)
 _MAX_OUTLINE_CHARS = 300
-_PYTHON_IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]{1,200})[ \t]+import[ \t]+([\w, \t]{0,500})|import[ \t]+([\w., \t]{1,500}))", re.M)
+_PYTHON_IMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+([\w.]{1,200})[ \t]+import[ \t]+([\w, \t]{0,500})|import[ \t]+([\w., \t]{1,500}))", re.M
+)
 _SCRIPT_IMPORT = re.compile(r"""(?:\bfrom|\bimport|\brequire\(|\bimport\()\s{0,9}['"](\.{1,2}/[^'"\n]{1,200})['"]""")
 _IDENTIFIER = re.compile(r"[^\W\d]\w{1,79}")
 _PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[^\W\d_A-Za-z]+")
@@ -70,6 +74,8 @@ class Definition(NamedTuple):
     first: int
     last: int
     """Lines from 1, both included, decorators too."""
+    body: int
+    """What stands before this line runs on import; for a class that is all of it."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,7 @@ class Symbols:
     """As written: `a.b.name`, relative ones with their dots, JavaScript's `./x`."""
     words: dict[str, int] | None = None
     """How often each lower-case identifier and part of one occurs. None: not a file to read (binary, generated)."""
+    lines: int = 0
 
 
 def language_of(path: str, role: Role) -> str:
@@ -101,11 +108,11 @@ def read_symbols(data: bytes, language: str) -> Symbols:
     words = count_words(text)
     if language == "python" and (parsed := parse_python(text)) is not None:
         statements = list(_statements(parsed.body, ""))
-        return Symbols(tuple(_definitions(statements)), tuple(dict.fromkeys(_imports(statements))), words)
+        return Symbols(tuple(_definitions(statements)), tuple(dict.fromkeys(_imports(statements))), words, len(lines))
     if language.startswith("python"):
-        return Symbols(tuple(_outline(lines, "python")), tuple(dict.fromkeys(python_imports(text))), words)
+        return Symbols(tuple(_outline(lines, "python")), tuple(dict.fromkeys(python_imports(text))), words, len(lines))
     imports = tuple(dict.fromkeys(_SCRIPT_IMPORT.findall(text))) if language == "javascript" else ()
-    return Symbols(tuple(_outline(lines, language)) if language else (), imports, words)
+    return Symbols(tuple(_outline(lines, language)) if language else (), imports, words, len(lines))
 
 
 def parse_python(text: str) -> ast.Module | None:
@@ -167,8 +174,9 @@ def _definitions(statements: Iterable[tuple[str, ast.stmt]]) -> list[Definition]
     for owner, node in statements:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-            name = f"{owner}.{node.name}" if owner else node.name
-            found.append(Definition(name, first, node.end_lineno or node.lineno))
+            last = node.end_lineno or node.lineno
+            body = last + 1 if isinstance(node, ast.ClassDef) else node.body[0].lineno
+            found.append(Definition(f"{owner}.{node.name}" if owner else node.name, first, last, body))
     return sorted(found, key=lambda definition: (definition.first, -definition.last))
 
 
@@ -185,12 +193,17 @@ def _imports(statements: Iterable[tuple[str, ast.stmt]]) -> Iterator[str]:
 def _outline(lines: list[str], language: str) -> Iterator[Definition]:
     """Definitions by their first line; each ends where the indentation comes back."""
     pattern = _OUTLINES[language]
+    owners: list[Definition] = []
     for index, line in enumerate(lines):
         if len(line) > _MAX_OUTLINE_CHARS or line.isspace() or not (match := pattern.match(line)):
             continue
         name = next(group for group in match.groups() if group is not None)
-        if name not in _NOT_NAMES:
-            yield Definition(name, index + 1, _end(lines, index))
+        if not _NOT_A_NAME.match(name):
+            while owners and owners[-1].last <= index:
+                owners.pop()
+            qualified = f"{owners[-1].name}.{name}" if owners else name
+            owners.append(Definition(qualified, index + 1, _end(lines, index), index + 2))
+            yield owners[-1]
 
 
 def _end(lines: list[str], start: int) -> int:

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from scrout.errors import SandboxError
-from scrout.sandbox.tier import Command, Completed, Limits
+from scrout.sandbox.tier import Command, Completed, Limits, Mount
 
 SANDBOX_UID = 61184
 """Whom commands run as when scrout is root, because root is exempt from process limits. No account has this number:
@@ -32,6 +32,11 @@ _HOST_FILES = (
     "/etc/mime.types",
     "/etc/ssl/certs",
 )
+
+
+_READY = "scrout: ready"
+_BEGIN = ("/bin/sh", "-c", f'echo "{_READY}" >&2; exec "$@" 2>&1', "sh")
+"""The word that the sandbox stands goes to a stream of its own, so that no command can pass for a broken one."""
 
 
 class Bubblewrap:
@@ -49,16 +54,20 @@ class Bubblewrap:
                 *self.argv(command),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
+                stderr=asyncio.subprocess.PIPE,
+                # What bwrap was started with can be read by commands, as /proc/1/environ.
+                env={},
                 # A Ctrl-C in the terminal reaches scrout alone, which then ends the tree itself.
                 start_new_session=True,
             )
         except OSError as error:
             raise SandboxError(f"{self.program} could not be started: {error}. Run `scrout doctor`.") from None
-        output = _Output(command.limits.output_bytes)
+        assert process.stdout is not None and process.stderr is not None
+        output, complaint = _Output(command.limits.output_bytes), _Output(2_000)
         try:
             async with asyncio.timeout(command.limits.timeout_s):
-                await asyncio.gather(_feed(process, command.stdin), _drain(process, output))
+                reading = _drain(process.stdout, output), _drain(process.stderr, complaint)
+                await asyncio.gather(_feed(process, command.stdin), *reading)
                 exit_code: int | None = await process.wait()
         except TimeoutError:
             exit_code = None
@@ -66,10 +75,10 @@ class Bubblewrap:
             await _end(process)
         if exit_code is not None and exit_code < 0:
             exit_code = 128 - exit_code
-        said = output.joined()
-        if exit_code == 1 and said.startswith(b"bwrap: "):
-            raise SandboxError(f"{said.decode(errors='replace').strip()}. Run `scrout doctor`.")
-        return Completed(exit_code=exit_code, output=said, seconds=time.monotonic() - started)
+        said = complaint.joined().decode(errors="replace").strip()
+        if exit_code is not None and _READY not in said:
+            raise SandboxError(f"{said or 'the sandbox ended before its command began'}. Run `scrout doctor`.")
+        return Completed(exit_code=exit_code, output=output.joined(), seconds=time.monotonic() - started)
 
     def argv(self, command: Command) -> list[str]:
         """The whole bwrap command line."""
@@ -89,11 +98,15 @@ class Bubblewrap:
         for path in _HOST_FILES:
             argv += ["--ro-bind-try", path, path]
         overlay = command.overlay
+        # A folder around the repository goes first: mounted later it would cover the overlay with the user's own files.
+        around = [mount for mount in command.mounts if PurePosixPath(overlay.target).is_relative_to(mount.target)]
+        for mount in around:
+            argv += [*_parents(mount.target), *_bind(mount)]
         argv += [*_parents(overlay.target), "--overlay-src", str(overlay.lower)]
         argv += ["--overlay", str(overlay.upper), str(overlay.work), overlay.target]
         for mount in command.mounts:
-            argv += _parents(mount.target, below=overlay.target)
-            argv += ["--bind" if mount.writable else "--ro-bind", str(mount.source), mount.target]
+            if mount not in around:
+                argv += [*_parents(mount.target, below=overlay.target), *_bind(mount)]
         for alias in command.aliases:
             argv += ["--symlink", overlay.target, alias]
         for name, value in command.env.items():
@@ -102,8 +115,16 @@ class Bubblewrap:
         if root:
             for capability in ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"):
                 argv += ["--cap-add", capability]
-            return [*argv, "--", *_drop_root(), *_prlimit(limits), *command.argv]
-        return [*argv, "--", *_prlimit(limits), *command.argv]
+        return [*argv, "--", *(_drop_root() if root else ()), *_prlimit(limits), *_BEGIN, *command.argv]
+
+
+def _bind(mount: Mount) -> tuple[str, ...]:
+    return ("--bind" if mount.writable else "--ro-bind", str(mount.source), mount.target)
+
+
+def system_program(name: str) -> str:
+    """A program by its absolute path: PATH inside may begin in a folder that came with the repository."""
+    return shutil.which(name, path="/usr/bin:/bin:/usr/sbin:/sbin") or name
 
 
 def _system_folders() -> Iterator[str]:
@@ -127,17 +148,17 @@ def _parents(target: str, below: str | None = None) -> Iterator[str]:
 def _drop_root() -> tuple[str, ...]:
     user = str(SANDBOX_UID)
     return (
-        *("setpriv", "--reuid", user, "--regid", user, "--clear-groups", "--no-new-privs"),
+        *(system_program("setpriv"), "--reuid", user, "--regid", user, "--clear-groups", "--no-new-privs"),
         *("--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all", "--"),
         # Process limits are counted per user namespace: with its own, one sandbox cannot use up another's.
-        *("unshare", "--user", "--map-current-user", "--"),
+        *(system_program("unshare"), "--user", "--map-current-user", "--"),
     )
 
 
 def _prlimit(limits: Limits) -> tuple[str, ...]:
     mebibyte = 1024 * 1024
     return (
-        "prlimit",
+        system_program("prlimit"),
         f"--nproc={limits.processes}",
         # Not --as: Go and Node reserve far more address space than they use.
         f"--data={limits.memory_mb * mebibyte}",
@@ -180,9 +201,8 @@ async def _feed(process: asyncio.subprocess.Process, stdin: bytes) -> None:
         await process.stdin.wait_closed()
 
 
-async def _drain(process: asyncio.subprocess.Process, output: _Output) -> None:
-    assert process.stdout is not None
-    while chunk := await process.stdout.read(65536):
+async def _drain(stream: asyncio.StreamReader, output: _Output) -> None:
+    while chunk := await stream.read(65536):
         output.add(chunk)
 
 

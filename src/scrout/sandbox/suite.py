@@ -16,6 +16,7 @@ from scrout.sandbox.workshop import Workshop
 from scrout.sandbox.workspace import Base, Workspace
 
 _TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test|tests)\.py$")
+_IMPORT = re.compile(r"^[ \t]*+(?:from|import)\b[^\n]*+", re.MULTILINE)
 MOST_RELATED = 8
 
 
@@ -31,7 +32,8 @@ class Suite:
         names = " ".join(shlex.quote(name) for name in files)
         if self.runner == "pytest":
             # The project's own addopts may ask for plugins, coverage or quiet that hide the names we read.
-            return f"python -m pytest -o addopts= -p no:cacheprovider -q -rA --tb=short --color=no {names}".rstrip()
+            options = "-o addopts= -p no:cacheprovider -q -rA --tb=short --color=no --continue-on-collection-errors"
+            return f"python -m pytest {options} {names}".rstrip()
         if not files:
             return "python -m unittest discover -v" + self._start_folder()
         modules = " ".join(shlex.quote(_module(name)) for name in files)
@@ -61,15 +63,22 @@ async def find_suite(workshop: Workshop) -> Suite | None:
     files = test_files(workshop.base)
     if not files or not workshop.environment.python:
         return None
+    contents = [workshop.base.read(name) or b"" for name in files]
+    unittest = Suite("unittest", files) if any(b"unittest" in content for content in contents) else None
+    if unittest and not _asks_for_pytest(workshop.base, contents):
+        return unittest
     workspace = workshop.fresh()
     try:
         has_pytest = (await workshop.shell(workspace, "python -c 'import pytest'", timeout_s=30)).exit_code == 0
-        if has_pytest:
-            return Suite("pytest", files)
-        contents = (workshop.base.read(name) or b"" for name in files)
-        return Suite("unittest", files) if any(b"unittest" in content for content in contents) else None
     finally:
         workspace.remove()
+    return Suite("pytest", files) if has_pytest else unittest
+
+
+def _asks_for_pytest(base: Base, contents: Sequence[bytes]) -> bool:
+    """Whether the project is written for pytest; one that is not runs under unittest, without a stranger's plugins."""
+    declared = (base.read(name) or b"" for name in ("pyproject.toml", "setup.cfg", "tox.ini", "pytest.ini", "setup.py"))
+    return any(b"pytest" in content for content in (*declared, *contents))
 
 
 def test_files(base: Base) -> tuple[str, ...]:
@@ -85,22 +94,23 @@ def is_test_file(path: str) -> bool:
 
 
 def related_tests(base: Base, paths: Sequence[str]) -> tuple[str, ...]:
-    """Test files near the given source files, nearest first: named after one, importing one, or mentioning its name."""
+    """Test files near the given source files, nearest first: named after one, or importing one."""
     scores: dict[str, int] = {}
     for test in test_files(base):
         content = (base.read(test) or b"").decode("utf-8", errors="replace")
+        # Only these lines are searched below, so that no file can make the search slow.
+        imports = "\n".join(_IMPORT.findall(content))
         for path in paths:
             source = PurePosixPath(path)
-            stem = source.parent.name if source.stem == "__init__" else source.stem
-            if not stem:
+            parts = source.parent.parts if source.stem == "__init__" else (*source.parent.parts, source.stem)
+            if not parts:
                 continue
             score = 0
-            if PurePosixPath(test).stem in (f"test_{stem}", f"{stem}_test"):
+            if PurePosixPath(test).stem in (f"test_{parts[-1]}", f"{parts[-1]}_test"):
                 score += 4
-            dotted = ".".join((*source.parent.parts[-1:], stem))
-            if re.search(rf"\b(import|from)\b[^\n]*\b{re.escape(dotted)}\b", content):
+            if re.search(rf"\b{re.escape('.'.join(parts[-2:]))}\b", imports):
                 score += 3
-            elif re.search(rf"\b(import|from)\b[^\n]*\b{re.escape(stem)}\b", content):
+            elif re.search(rf"\b{re.escape(parts[-1])}\b", imports):
                 score += 2
             scores[test] = max(scores.get(test, 0), score)
     near = sorted((test for test, score in scores.items() if score), key=lambda test: (-scores[test], test))

@@ -17,14 +17,16 @@ from scrout.sandbox.workspace import Base, Workspace, Workspaces, make_base
 from scrout.task import Task
 
 PRISTINE_GIT = "/opt/scrout/git"
+MOST_DIFF_BYTES = 100_000_000
 
 # A git directory of its own making, so that nothing a command did to .git can change what the diff says. A nested .git
-# would hide the files around it.
+# would hide the files around it, and so would a mode that forbids reading them.
 _DIFF = f"""
 exec 2> /tmp/said
 trap 'test $? = 0 || cat /tmp/said' EXIT
 set -e
-find . -mindepth 2 -name .git -prune -exec rm -rf {{}} +
+find . -path ./.git -prune -o \\( -type d ! -perm -700 -exec chmod u+rwx {{}} \\; , \\
+  -type f ! -perm -400 -exec chmod u+r {{}} \\; , -name .git -prune -exec rm -rf {{}} + \\)
 export GIT_DIR=/tmp/git GIT_WORK_TREE="$PWD"
 mkdir -p $GIT_DIR/objects/info $GIT_DIR/info $GIT_DIR/refs
 for part in HEAD config index refs packed-refs shallow; do
@@ -34,12 +36,16 @@ echo {PRISTINE_GIT}/objects > $GIT_DIR/objects/info/alternates
 chmod -R u+w $GIT_DIR
 git add --all -- . ':(exclude,glob)**/__pycache__/**' ':(exclude,glob)**/.pytest_cache/**' "$@"
 diff() {{ git diff --cached --binary --full-index --no-color --no-ext-diff --no-textconv HEAD; }}
+# A name as git reads it in quotes: every byte in octal, with a backslash (134) before * ? [ and itself.
+pattern() {{
+  printf %s "$1" | od -An -v -to1 | tr -d '\\n' | sed 's/ \\(052\\|077\\|133\\|134\\)/ 134 \\1/g; s/ /\\\\/g'
+}}
 diff > /tmp/patch
 if ! iconv -f utf-8 -t utf-8 /tmp/patch > /dev/null 2>&1; then
   # Bytes that are not UTF-8 cannot travel as text: such files go as binary hunks.
   git diff --cached --name-only -z HEAD | while IFS= read -r -d '' name; do
     git diff --cached --full-index HEAD -- ":(literal)$name" | iconv -f utf-8 -t utf-8 > /dev/null 2>&1 \\
-      || printf '"/%s" -diff\\n' "$(printf '%s' "$name" | sed 's/[][\\\\*?"]/\\\\&/g')" >> $GIT_DIR/info/attributes
+      || printf '"/%s" -diff\\n' "$(pattern "$name")" >> $GIT_DIR/info/attributes
   done
   diff > /tmp/patch
 fi
@@ -75,6 +81,7 @@ class Workshop:
         stdin: bytes = b"",
     ) -> Completed:
         """Run a program at the repository's root, in its environment."""
+        workspace.unlock()
         limits = self.limits if timeout_s is None else replace(self.limits, timeout_s=timeout_s)
         return await self.tier.run(
             Command(
@@ -95,6 +102,7 @@ class Workshop:
 
     async def diff(self, workspace: Workspace, without: Sequence[str] = ()) -> str:
         """What was changed since the base, as git prints it; ignored files, caches and paths in `without` left out."""
+        workspace.unlock()
         pristine = Mount(self.base.tree / ".git", PRISTINE_GIT)
         done = await self.tier.run(
             Command(
@@ -104,11 +112,14 @@ class Workshop:
                 overlay=workspace.overlay,
                 mounts=(pristine,),
                 env=self.environment.variables | {"PATH": "/usr/bin:/bin"},
-                limits=Limits(timeout_s=120, file_mb=2048, output_bytes=200_000_000),
+                limits=Limits(timeout_s=120, file_mb=2048, output_bytes=MOST_DIFF_BYTES),
             )
         )
         if done.exit_code != 0:
-            raise SandboxError(f"the diff could not be taken: {done.text.strip()[-500:]}")
+            why = "it took too long" if done.timed_out else done.text.strip()[-500:]
+            raise SandboxError(f"the diff could not be taken: {why}")
+        if len(done.output) > MOST_DIFF_BYTES:
+            raise SandboxError(f"the diff has more than {MOST_DIFF_BYTES:,} bytes. Ignore what a build leaves behind.")
         return done.output.decode("utf-8")
 
     async def apply(self, workspace: Workspace, patch: str) -> str:
@@ -146,6 +157,11 @@ def _furnish(folder: Path, environment: Environment) -> None:
     shims.mkdir()
     if environment.python:
         (shims / "python").symlink_to(environment.python)
+    # Whatever the caller's umask is, the sandbox's user reads these.
+    for path in (folder, shims):
+        path.chmod(0o755)
+    for name in ("passwd", "group", "hosts"):
+        (folder / name).chmod(0o644)
 
 
 def shell_argv(command: str) -> list[str]:

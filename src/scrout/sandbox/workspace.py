@@ -15,6 +15,7 @@ import secrets
 import shutil
 import stat
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -48,13 +49,16 @@ class Source:
 
 def find_source(path: Path) -> Source:
     """The repository at or above a path, or a TaskError that says what is missing."""
-    if not path.is_dir():
-        raise TaskError(f"{path} is not a folder. Pass the repository's folder with --repo.")
+    # Not Path.is_dir, which raises where a folder on the way may not be entered.
+    if not os.path.isdir(path):  # noqa: PTH112
+        raise TaskError(f"{path} is not a folder you can enter. Pass the repository's folder with --repo.")
     try:
         top = text("rev-parse", "--show-toplevel", cwd=path)
     except GitError as error:
-        if "dubious ownership" in str(error) or "must be run in a work tree" in str(error):
+        if "dubious ownership" in str(error):
             raise
+        if "must be run in a work tree" in str(error):
+            raise TaskError(f"{path} is a bare repository. Clone it, and pass the clone with --repo.") from None
         raise TaskError(f"{path} is not a git repository. Run `git init` and commit there, or pass --repo.") from None
     repo = Path(top).resolve()
     try:
@@ -86,19 +90,17 @@ class Base:
 
     def read(self, path: str) -> bytes | None:
         """A file's bytes; None where there is no regular file. Symlinks are not followed."""
-        return _read_beneath(self.tree, path)
+        return read_beneath(self.tree, path)
 
 
 def make_base(repo: Path, commit: str, *, dirty: bool = False) -> Base:
     """The base for a commit, from the cache or made now. `dirty` puts a snapshot of the work tree on top of it."""
-    folder = _private(cache_folder() / "bases")
+    folder = private_folder(cache_folder() / "bases")
     if not dirty:
         tree = folder / _key(repo, commit) / "tree"
         if tree.is_dir():
             return Base(repo, commit, tree)
-    _remove_abandoned(folder, ".making-*")
-    making = _private(folder / f".making-{os.getpid()}-{secrets.token_hex(4)}")
-    lock = _lock(making)
+    making, lock = _claim(folder, ".making-")
     try:
         tree = making / "tree"
         _copy_history(repo, commit, tree)
@@ -106,21 +108,34 @@ def make_base(repo: Path, commit: str, *, dirty: bool = False) -> Base:
             commit = _commit_work_tree(repo, tree)
         git("reset", "-q", "--hard", commit, cwd=tree, env=ISOLATED)
         _forget_past_positions(tree)
-        if os.geteuid() == 0:
-            subprocess.run(["chown", "-R", "-h", f"{SANDBOX_UID}:{SANDBOX_UID}", tree], check=True)
+        _hand_over(Base(repo, commit, tree))
         final = folder / _key(repo, commit)
-        # Another process may have been first; its copy is as good.
-        with contextlib.suppress(OSError):
+        try:
             making.rename(final)
+        except OSError:
+            # Another process may have been first; its copy is as good.
+            if not (final / "tree").is_dir():
+                raise
         return Base(repo, commit, final / "tree")
-    except OSError as error:
+    except (OSError, GitError) as error:
+        if isinstance(error, GitError) and "No space left" not in str(error):
+            raise
         raise SandboxError(
-            f"no copy of {repo} could be made under {folder}: {error.strerror}. Free some room there, or point "
+            f"no copy of {repo} could be made under {folder}: {error}. Free some room there, or point "
             "XDG_CACHE_HOME at a larger disk."
         ) from None
     finally:
         remove_folder(making)
         os.close(lock)
+
+
+def _hand_over(base: Base) -> None:
+    """Give the tree to the sandbox's user, and let its index know, or every diff would read every file again."""
+    if os.geteuid() == 0:
+        owner = f"{SANDBOX_UID}:{SANDBOX_UID}"
+        subprocess.run(["chown", "-R", "-h", owner, base.tree], check=True)
+        base.git("update-index", "-q", "--refresh")
+        os.chown(base.tree / ".git" / "index", SANDBOX_UID, SANDBOX_UID)
 
 
 def _key(repo: Path, commit: str) -> str:
@@ -129,27 +144,30 @@ def _key(repo: Path, commit: str) -> str:
 
 def _copy_history(repo: Path, commit: str, tree: Path) -> None:
     """Into a new repository at `tree`: the objects reachable from the commit, and no others."""
-    git("init", "-q", "--template=", str(tree), cwd=repo, env=ISOLATED)
+    hashing = text("rev-parse", "--show-object-format", cwd=repo)
+    git("init", "-q", "--template=", f"--object-format={hashing}", str(tree), cwd=repo, env=ISOLATED)
     # A pack of what the commit reaches: unlike a clone it knows no refs, and alternates are not carried over.
     packer = ["git", "pack-objects", "--revs", "--stdout", "-q", "--delta-base-offset"]
     pipe = subprocess.PIPE
-    with subprocess.Popen(packer, cwd=repo, env=environment(), stdin=pipe, stdout=pipe, stderr=pipe) as pack:
-        assert pack.stdin is not None and pack.stderr is not None
-        pack.stdin.write(f"{commit}\n".encode())
-        pack.stdin.close()
-        unpack = subprocess.run(
-            ["git", "index-pack", "--stdin"],
-            cwd=tree,
-            env=environment(),
-            stdin=pack.stdout,
-            capture_output=True,
-            check=False,
-        )
-        said = pack.stderr.read()
+    with (
+        tempfile.TemporaryFile() as said,
+        subprocess.Popen(packer, cwd=repo, env=environment(), stdin=pipe, stdout=pipe, stderr=said) as pack,
+    ):
+        assert pack.stdin is not None and pack.stdout is not None
+        with contextlib.suppress(BrokenPipeError), pack.stdin:
+            pack.stdin.write(f"{commit}\n".encode())
+        reader = ["git", "index-pack", "--stdin"]
+        with subprocess.Popen(
+            reader, cwd=tree, env=environment(), stdin=pack.stdout, stdout=subprocess.DEVNULL, stderr=said
+        ) as unpack:
+            # Only the reader may hold this end, or the packer would wait for ever on one that died.
+            pack.stdout.close()
+        pack.wait()
+        said.seek(0)
+        message = said.read().decode(errors="replace").strip()
     if pack.returncode != 0 or unpack.returncode != 0:
-        message = (said or unpack.stderr).decode(errors="replace").strip()
         if "No space left" in message:
-            raise SandboxError(f"the disk under {tree} is full: {message}. Free some room, or set XDG_CACHE_HOME.")
+            raise OSError(message)
         raise TaskError(f"the history of {repo} at {commit[:12]} cannot be read: {message}. Try `git fsck` there.")
     shallow = repo / text("rev-parse", "--git-path", "shallow", cwd=repo)
     if shallow.is_file():
@@ -169,10 +187,11 @@ def _commit_work_tree(repo: Path, tree: Path) -> str:
     git(*ours, "read-tree", "HEAD", cwd=repo)
     git(*ours, "add", "--all", "--", ".", cwd=repo)
     # The date of HEAD, so that the same tree is the same commit and its base is found in the cache.
-    date = text("log", "-1", "--format=%cI", cwd=tree)
-    names = {**_SNAPSHOT_AUTHOR, "GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
-    git(*ours, "commit", "-q", "--allow-empty", "--no-verify", "-m", "Work tree as found", cwd=repo, env=names)
-    return text("rev-parse", "HEAD", cwd=tree)
+    date = text("log", "-1", "--format=%cI", cwd=tree, env=ISOLATED)
+    names = {**ISOLATED, **_SNAPSHOT_AUTHOR, "GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
+    found = text("write-tree", cwd=tree, env=ISOLATED)
+    # Not `git commit`, which would sign or reword it where the user's configuration says so.
+    return text("commit-tree", found, "-p", "HEAD", "-m", "Work tree as found", cwd=tree, env=names)
 
 
 def _forget_past_positions(tree: Path) -> None:
@@ -191,39 +210,112 @@ class Workspace:
 
     @property
     def overlay(self) -> Overlay:
-        return Overlay(self.base.tree, self.folder / "upper", self.folder / "work", str(self.base.repo))
+        return Overlay(self.base.tree, self.upper, self.folder / "work", str(self.base.repo))
 
     @property
     def outbox(self) -> Path:
         """A folder outside the repository that commands may write to, for what the host wants to read afterwards."""
         return self.folder / "out"
 
+    @property
+    def upper(self) -> Path:
+        """Where every change lies, as overlayfs keeps it."""
+        return self.folder / "upper"
+
+    def unlock(self) -> None:
+        """Let commands in again, should one have closed the repository's own folder."""
+        _unlock(self.upper)
+
     def write(self, path: str, data: bytes) -> None:
-        """Write a file of the repository. A symlink on the way, which a command may have planted, is an error."""
-        with _parent_beneath(self.folder / "upper", path, make=True) as (parent, name):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-            with os.fdopen(os.open(name, flags, 0o644, dir_fd=parent), "wb") as file:
-                file.write(data)
-                _give_to_sandbox(file.fileno())
-                mode = _mode_beneath(self.base.tree, path)
-                if mode is not None:
+        """Write a file of the repository. What a command may have planted on the way, a symlink say, is an error."""
+        try:
+            mode = self._clear_way(path)
+            with _parent_beneath(self.upper, path) as (parent, name):
+                # A new file, because a command can have linked the old one elsewhere.
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=parent)
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+                with os.fdopen(os.open(name, flags, 0o644, dir_fd=parent), "wb") as file:
+                    file.write(data)
                     os.fchmod(file.fileno(), mode)
+                    if os.geteuid() == 0:
+                        os.fchown(file.fileno(), SANDBOX_UID, SANDBOX_UID)
+        except (OSError, ValueError) as error:  # ValueError: a null character
+            raise SandboxError(f"{path!r} cannot be written in the workspace: {error}") from None
 
     def read(self, path: str) -> bytes | None:
-        """A file as the next command will see it; None where there is none."""
-        changed = _read_beneath(self.folder / "upper", path)
-        if changed is not None or os.path.lexists(self.folder / "upper" / path):
-            return changed
-        return self.base.read(path)
+        """A file as the next command will see it; None where there is no regular file."""
+        layer = self._layer(path) if _is_inside(path) else None
+        return None if layer is None else read_beneath(layer, path)
 
     def changed(self) -> Iterator[str]:
-        """Paths outside .git that differ from the base or are new, deletions included, in no order."""
-        upper = self.folder / "upper"
-        for folder, names, files in os.walk(upper):
-            if Path(folder) == upper and ".git" in names:
-                names.remove(".git")
-            for name in files:
-                yield os.path.relpath(Path(folder, name), upper)
+        """Files outside .git that differ from the base or are new, deleted ones included, in no order."""
+        folders = [""]
+        while folders:
+            folder = folders.pop()
+            if _is_opaque(self.upper / folder):
+                yield from (path for path in self._base_files(folder) if not os.path.lexists(self.upper / path))
+            with contextlib.suppress(OSError):
+                _unlock(self.upper / folder)
+                for entry in os.scandir(self.upper / folder):
+                    path = f"{folder}/{entry.name}".lstrip("/")
+                    if path == ".git":
+                        continue
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(path)
+                    else:
+                        yield path
+                        yield from self._base_files(path)
+
+    def _base_files(self, folder: str) -> Iterator[str]:
+        for top, _, files in os.walk(self.base.tree / folder):
+            yield from (os.path.relpath(Path(top, name), self.base.tree) for name in files)
+
+    def _layer(self, path: str) -> Path | None:
+        """The layer in which the next command would find this path; None: it has been deleted."""
+        opaque = False
+        for step in _steps(path):
+            entry = _lstat(self.upper / step)
+            if entry is None:
+                return None if opaque else self.base.tree
+            if _is_whiteout(entry):
+                return None
+            if not stat.S_ISDIR(entry.st_mode):
+                break
+            opaque = opaque or _is_opaque(self.upper / step)
+        return self.upper
+
+    def _clear_way(self, path: str) -> int:
+        """Make the folders above a file in the upper layer, and say which mode the file should have."""
+        if not _is_inside(path):
+            raise SandboxError(f"{path!r} is not a path inside the repository")
+        mode = 0o644
+        *above, last = _steps(path)
+        for step in (*above, last):
+            layer = self._layer(str(step))
+            seen = None if layer is None else _lstat(layer / step)
+            wanted = "file" if step == last else "folder"
+            if seen is not None and not (stat.S_ISREG if step == last else stat.S_ISDIR)(seen.st_mode):
+                raise SandboxError(f"{path!r} cannot be written: {str(step)!r} is not a {wanted} there")
+            if step == last:
+                return mode if seen is None else stat.S_IMODE(seen.st_mode)
+            self._make_folder(step)
+        return mode
+
+    def _make_folder(self, step: PurePosixPath) -> None:
+        folder = self.upper / step
+        entry = _lstat(folder)
+        deleted = entry is not None and _is_whiteout(entry)
+        if deleted:
+            folder.unlink()
+        if entry is None or deleted:
+            folder.mkdir(mode=0o755)
+            if os.geteuid() == 0:
+                os.chown(folder, SANDBOX_UID, SANDBOX_UID)
+        if deleted:
+            # What the base has below stays deleted.
+            os.setxattr(folder, _OPAQUE[0 if os.geteuid() == 0 else 1], b"y")
+        _unlock(folder)
 
     def remove(self) -> None:
         """Delete it. Safe to call twice."""
@@ -239,10 +331,7 @@ class Workspaces:
         self._lock: int | None = None
 
     def __enter__(self) -> Workspaces:
-        root = _private(cache_folder() / "workspaces")
-        _remove_abandoned(root, "*")
-        self.folder = _private(root / f"{os.getpid()}-{secrets.token_hex(4)}")
-        self._lock = _lock(self.folder)
+        self.folder, self._lock = _claim(private_folder(cache_folder() / "workspaces"))
         self.shared.mkdir(mode=0o755)
         return self
 
@@ -272,25 +361,30 @@ class Workspaces:
 
 
 def remove_folder(folder: Path) -> None:
-    """Delete a folder that sandboxed commands wrote to: overlay work folders have mode 000, and modes are anyone's."""
-
-    def unlock_and_retry(function: object, path: str, _: object) -> None:
-        for target in (Path(path).parent, Path(path)):
-            with contextlib.suppress(OSError):
-                if not target.is_symlink():
-                    target.chmod(0o700)
-        with contextlib.suppress(OSError):
-            if Path(path).is_dir() and not Path(path).is_symlink():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                Path(path).unlink()
-
-    if folder.exists():
-        shutil.rmtree(folder, onerror=unlock_and_retry)
-        shutil.rmtree(folder, ignore_errors=True)
+    """Delete a folder that commands wrote to, whatever modes and however many levels they left."""
+    try:
+        shutil.rmtree(folder)
+    except FileNotFoundError:
+        if not folder.exists():
+            return
+    except (OSError, RecursionError):
+        # An overlay's work folder has mode 000, which root alone may enter.
+        pass
+    for command in (("chmod", "-R", "u+rwx"), ("rm", "-rf")):
+        subprocess.run([*command, "--", str(folder)], check=False, capture_output=True)
 
 
-def _private(folder: Path) -> Path:
+def empty_folder(folder: Path) -> None:
+    """Delete what is in a folder that commands wrote to, the folder itself not."""
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            remove_folder(entry)
+        else:
+            entry.unlink()
+
+
+def private_folder(folder: Path) -> Path:
+    """Make a folder that others may not look into, or say why it cannot be."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
@@ -300,69 +394,115 @@ def _private(folder: Path) -> Path:
     return folder
 
 
-def _lock(folder: Path) -> int:
-    """Held for as long as this process lives, so that others can tell an abandoned folder."""
-    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+def _claim(root: Path, prefix: str = "") -> tuple[Path, int]:
+    """A new folder of this process's, and the lock on it; what processes that are gone left behind is removed first.
+
+    The lock is held for as long as the process lives. One more on the root keeps others from taking a folder for
+    abandoned between its making and its locking.
+    """
+    try:
+        gate = _lock(root / ".lock", fcntl.LOCK_EX)
+        try:
+            _remove_abandoned(root, prefix)
+            folder = root / f"{prefix}{os.getpid()}-{secrets.token_hex(4)}"
+            folder.mkdir(mode=0o700)
+            return folder, _lock(folder / "lock", fcntl.LOCK_EX)
+        finally:
+            os.close(gate)
+    except OSError as error:
+        raise SandboxError(
+            f"{root} cannot be used: {error.strerror}. Free some room, or point XDG_CACHE_HOME at a folder you may "
+            "write to."
+        ) from None
+
+
+def _lock(path: Path, kind: int) -> int:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, kind)
+    except OSError:
+        os.close(descriptor)
+        raise
     return descriptor
 
 
-def _remove_abandoned(root: Path, pattern: str) -> None:
-    for folder in root.glob(pattern):
+def _remove_abandoned(root: Path, prefix: str) -> None:
+    for folder in root.glob(f"{prefix}[0-9]*-*"):
         try:
-            descriptor = os.open(folder / "lock", os.O_RDWR)
+            descriptor = _lock(folder / "lock", fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            continue  # just being made or removed
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            remove_folder(folder)
-        except BlockingIOError:
-            pass  # in use
-        finally:
-            os.close(descriptor)
+            continue  # in use, or gone by now
+        remove_folder(folder)
+        os.close(descriptor)
 
 
-def _give_to_sandbox(descriptor: int) -> None:
-    if os.geteuid() == 0:
-        os.fchown(descriptor, SANDBOX_UID, SANDBOX_UID)
+_OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
+"""How overlayfs marks a folder that hides the one below it, as root and as anybody else."""
+
+
+def _is_opaque(folder: Path) -> bool:
+    for name in _OPAQUE:
+        with contextlib.suppress(OSError):
+            return os.getxattr(folder, name, follow_symlinks=False) == b"y"
+    return False
+
+
+def _is_whiteout(entry: os.stat_result) -> bool:
+    """Whether overlayfs put this in the upper layer for something deleted."""
+    return stat.S_ISCHR(entry.st_mode) and entry.st_rdev == 0
+
+
+def _lstat(path: Path) -> os.stat_result | None:
+    try:
+        return path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _unlock(folder: Path) -> None:
+    """Let the host's user into a folder that a command may have closed to its own."""
+    mode = folder.lstat().st_mode
+    if mode & 0o700 != 0o700:
+        folder.chmod(stat.S_IMODE(mode) | 0o700)
+
+
+def _is_inside(path: str) -> bool:
+    parts = PurePosixPath(path).parts
+    return bool(parts) and not path.startswith("/") and ".." not in parts and "\0" not in path
+
+
+def _steps(path: str) -> list[PurePosixPath]:
+    """The folders above a path, outermost first, and the path."""
+    pure = PurePosixPath(path)
+    return [*list(reversed(pure.parents))[1:], pure]
 
 
 @contextlib.contextmanager
-def _parent_beneath(root: Path, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
-    """The open folder that holds `path`, and its last part, reached without following a symlink or leaving root."""
-    parts = PurePosixPath(path).parts
-    if not parts or path.startswith("/") or ".." in parts:
-        raise SandboxError(f"{path!r} is not a path inside the repository")
+def _parent_beneath(root: Path, path: str) -> Iterator[tuple[int, str]]:
+    """The open folder that holds `path`, and its last part, reached without following a symlink."""
+    *above, name = PurePosixPath(path).parts
     descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        for part in parts[:-1]:
-            if make:
-                with contextlib.suppress(FileExistsError):
-                    os.mkdir(part, 0o755, dir_fd=descriptor)
-                    if os.geteuid() == 0:
-                        os.chown(part, SANDBOX_UID, SANDBOX_UID, dir_fd=descriptor, follow_symlinks=False)
+        for part in above:
             below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=descriptor)
             os.close(descriptor)
             descriptor = below
-        yield descriptor, parts[-1]
+        yield descriptor, name
     finally:
         os.close(descriptor)
 
 
-def _read_beneath(root: Path, path: str) -> bytes | None:
+def read_beneath(root: Path, path: str, most_bytes: int | None = None) -> bytes | None:
+    """A regular file's bytes; None where there is none, or a larger one. No symlink is followed."""
+    if not _is_inside(path):
+        return None
     try:
         with _parent_beneath(root, path) as (parent, name):
             # Non-blocking, because a command can leave a pipe where a file was.
             descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=parent)
             with os.fdopen(descriptor, "rb") as file:
-                return file.read() if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
-    except OSError:
-        return None
-
-
-def _mode_beneath(root: Path, path: str) -> int | None:
-    try:
-        with _parent_beneath(root, path) as (parent, name):
-            return stat.S_IMODE(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
+                entry = os.fstat(descriptor)
+                fits = most_bytes is None or entry.st_size <= most_bytes
+                return file.read() if fits and stat.S_ISREG(entry.st_mode) else None
     except OSError:
         return None

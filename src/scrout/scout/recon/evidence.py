@@ -1,21 +1,22 @@
 """What an issue's text and a run of its code say about the files of a repository, one Clue each.
 
-A signal is a function from Mentions and Repository to clues; SIGNALS lists them, and a new one is added there. The text is
-hostile: it is matched, never followed, and only what the repository knows too becomes a clue.
+A signal is a function from Mentions and Repository to clues; SIGNALS lists them, and a new one is added there. The text
+is hostile: it is matched, never followed, and only what the repository knows too becomes a clue.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 
-from scrout.index.repository import File, Repository
-from scrout.index.symbols import count_words, python_imports, split_identifier
+from scrout.index.repository import Repository
+from scrout.index.symbols import Definition, count_words, python_imports, split_identifier
 from scrout.sandbox.replay import Witness
 
 ClueKind = Literal[
@@ -27,7 +28,7 @@ WEIGHTS: dict[ClueKind, float] = {
     "raised": 4.0,  # the failure itself was seen to pass here
     "place": 4.0,  # a line number in the text: somebody saw it pass here
     "path": 4.0,  # named outright, by path or as a module
-    "executed": 2.5,  # took part in the failure, as did files that are innocent
+    "executed": 3.0,  # took part in the failure, as did files that are innocent
     "symbol": 3.0,  # the text names what this file defines
     "message": 3.0,  # a quoted message is rarely in two files
     "words": 2.0,  # BM25: alone it is right about every third time
@@ -43,10 +44,12 @@ MAX_TEXT_CHARS = 100_000
 _IN_CODE = 0.4  # a name in a block of code may be scaffolding; in prose or quotes it is meant
 _HOP_SHARE = 0.5  # of an import's weight, for what it imports in turn
 _HOPS = 2
+_MOST_NAMED = 500  # of a kind, so that no text makes the search slow
 _MOST_DEFINERS = 30  # a name that more files define, such as `run`, says nothing
 _MOST_USERS = 10
 _MOST_MESSAGES = 30
 _MOST_RANKED = 50
+_LEAST_PATH_SHARE = 0.3  # below it only the names of top folders are shared
 _MIN_MESSAGE_CHARS = 12
 _K1, _B = 1.5, 0.75  # BM25 as in the literature
 
@@ -59,6 +62,12 @@ _RAISED = re.compile(r"^[ \t]*(?:[\w.]{1,80}(?:Error|Exception|Warning)): (.{3,3
 _NAME = re.compile(r"[^\W\d]\w{2,79}")
 _CODE_NAME = re.compile(r"\b(?:\w+_\w+|[A-Za-z]*[a-z][A-Z]\w*|[A-Z][a-z]+[A-Z]\w*|[A-Za-z_]\w+(?=\())")
 _FIXED_TEXT = re.compile(r"[A-Za-z][A-Za-z ,_-]*[A-Za-z]")
+# In a small repository they are rare enough to look telling.
+_FUNCTION_WORDS = re.compile(
+    r"\b(a|an|and|are|as|at|be|but|by|can|could|do|does|for|from|has|have|how|i|if|in|is|it|its|my|no|not|of|on|or|should|so"
+    r"|than|that|the|their|then|there|they|this|to|until|was|we|well|what|when|where|which|will|with|would|you|your)\b",
+    re.IGNORECASE,
+)
 _BULLET = re.compile(r"^[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]", re.M)
 _SNAKE = re.compile(r"\b[a-z]\w*_\w+")
 
@@ -93,9 +102,18 @@ class Mentions:
     messages: tuple[str, ...]
     imports: tuple[str, ...]
     words: dict[str, int]
+    """With counts; those of the title twice, those of import lines not at all."""
+    prose_words: dict[str, int]
+    """The same outside of code."""
     snake_case: int
 
+    def without_scaffolding(self) -> Mentions:
+        """For when the code was run: what it went through says more than the names it uses."""
+        names = {name: share for name, share in self.names.items() if share > _IN_CODE}
+        return replace(self, names=names, words=self.prose_words)
 
+
+Scores = npt.NDArray[np.float64]
 Signal = Callable[[Mentions, Repository], Iterable[Clue]]
 
 
@@ -110,6 +128,7 @@ def read_mentions(text: str) -> Mentions:
     quoted = frozenset(name for quote in short_quotes for name in _NAME.findall(quote))
     names = dict.fromkeys(_NAME.findall("\n".join(code)), _IN_CODE)
     names |= dict.fromkeys(_CODE_NAME.findall(prose), 1.0) | dict.fromkeys(sorted(quoted), 1.0)
+    paths = [found.rstrip(".") for found in _PATH.findall(without_imports)]
     raised = _RAISED.findall(text)
     pieces = [piece for quote in (*quotes, *raised) for piece in (quote, *_FIXED_TEXT.findall(quote))]
     messages = [piece.strip() for piece in pieces if len(piece) >= _MIN_MESSAGE_CHARS and piece.strip().count(" ") > 1]
@@ -117,17 +136,16 @@ def read_mentions(text: str) -> Mentions:
     return Mentions(
         chars=len(text),
         bullets=len(_BULLET.findall(text)),
-        places=tuple((a or b, int(line_a or line_b)) for a, line_a, b, line_b in _PLACE.findall(text)),
-        paths=tuple(
-            dict.fromkeys(path for found in _PATH.findall(without_imports) if re.search(r"[./\\]", path := found.rstrip(".")))
-        ),
-        dotted=tuple(dict.fromkeys(_DOTTED.findall(without_imports))),
+        places=tuple((a or b, int(line_a or line_b)) for a, line_a, b, line_b in _PLACE.findall(text)[:_MOST_NAMED]),
+        paths=tuple(dict.fromkeys(path for path in paths if re.search(r"[./\\]", path)))[:_MOST_NAMED],
+        dotted=tuple(dict.fromkeys(_DOTTED.findall(without_imports)))[:_MOST_NAMED],
         quoted=quoted,
         names=names,
         messages=tuple(dict.fromkeys(messages))[:_MOST_MESSAGES],
         imports=tuple(dict.fromkeys(python_imports(re.sub(r"^[ \t]*>>> ", "", text, flags=re.M)))),
         # The title says in the fewest words what is wrong.
-        words=dict(Counter(count_words(text)) + Counter(count_words(title))),
+        words=dict(Counter(_words(without_imports)) + Counter(_words(title))),
+        prose_words=dict(Counter(_words(prose)) + Counter(_words(title))),
         snake_case=len(set(_SNAKE.findall(text))),
     )
 
@@ -145,27 +163,32 @@ def _split(text: str) -> tuple[str, list[str]]:
     return "\n".join(prose), code
 
 
+def _words(text: str) -> dict[str, int]:
+    return count_words(_FUNCTION_WORDS.sub(" ", text))
+
+
 def by_place(mentions: Mentions, repository: Repository) -> Iterator[Clue]:
     """Tracebacks and `path:line`. The last frame is where it broke, so later places count more."""
     for position, (named, line) in enumerate(mentions.places, 1):
         found = repository.find(named)
         for path in found:
             weight = WEIGHTS["place"] * (0.5 + 0.5 * position / len(mentions.places)) / len(found)
-            around = repository.files[path].around(line)
-            lines = (around.first, around.last) if around else (line, line)
-            yield Clue("place", weight, path, f"the issue points at line {line}", lines)
+            span = repository.files[path].span(line)
+            yield Clue("place", weight, path, f"the issue points at line {line}", span)
 
 
 def by_path(mentions: Mentions, repository: Repository) -> Iterator[Clue]:
     """Paths and dotted names of modules, with the symbol that follows the module's name."""
     for named in mentions.paths:
-        found = repository.find(named)
-        for path in found:
-            yield Clue("path", WEIGHTS["path"] / len(found), path, "the issue names its path")
+        paths = repository.find(named)
+        for path in paths:
+            yield Clue("path", WEIGHTS["path"] / len(paths), path, "the issue names its path")
     for dotted in mentions.dotted:
-        match repository.module(dotted):
-            case (path, rest) if dotted.count(".") > rest.count(".") + bool(rest) or _definition(repository, path, rest):
-                span = _definition(repository, path, rest)
+        if found := repository.module(dotted):
+            path, rest = found
+            span = _definition(repository, path, rest)
+            # One part alone, such as the `time` of `time.sleep`, is a module of ours only if it defines the rest.
+            if span or dotted.removesuffix(f".{rest}").count("."):
                 yield Clue("path", 0.75 * WEIGHTS["path"], path, f"the issue names {dotted}", span)
 
 
@@ -190,7 +213,7 @@ def by_symbol(mentions: Mentions, repository: Repository) -> Iterator[Clue]:
 
 def by_mention(mentions: Mentions, repository: Repository) -> Iterator[Clue]:
     """Quoted names that are defined nowhere and used in few files."""
-    for name in sorted(mentions.quoted - repository.defining.keys()):
+    for name in sorted(mentions.quoted - repository.defining.keys())[:_MOST_NAMED]:
         users = [file for file in repository.files.values() if name.lower() in file.words]
         if len(users) <= _MOST_USERS:
             yield from (Clue("mention", WEIGHTS["mention"] / len(users), file.path, f"uses `{name}`") for file in users)
@@ -200,8 +223,8 @@ def by_message(mentions: Mentions, repository: Repository) -> Iterator[Clue]:
     """Quoted text and error messages that stand in a file, looked for only where all their words are."""
     wanted: dict[str, list[str]] = defaultdict(list)
     for message in mentions.messages:
-        words = count_words(message).keys()
-        holders = [file for file in repository.files.values() if words <= file.words.keys()]
+        needed = count_words(message).keys() & repository.asked
+        holders = [file for file in repository.files.values() if needed <= file.words.keys()]
         if len(holders) <= _MOST_USERS:
             for file in holders:
                 wanted[file.path].append(message)
@@ -212,38 +235,41 @@ def by_message(mentions: Mentions, repository: Repository) -> Iterator[Clue]:
                 holding[message].append((path, content.count("\n", 0, offset) + 1))
     for message, places in holding.items():
         for path, line in places:
-            around = repository.files[path].around(line)
-            lines = (around.first, around.last) if around else (line, line)
-            words = f"holds the quoted text \"{_plain(message)}\""
-            yield Clue("message", WEIGHTS["message"] / len(places), path, words, lines)
+            words = f'holds the quoted text "{_plain(message)}"'
+            yield Clue("message", WEIGHTS["message"] / len(places), path, words, repository.files[path].span(line))
 
 
 def by_words(mentions: Mentions, repository: Repository) -> Iterator[Clue]:
     """BM25 over identifiers and their parts."""
     files = list(repository.files.values())
-    terms = sorted({word for file in files for word in file.words})
-    if not terms:
-        return
-    column = {term: index for index, term in enumerate(terms)}
-    holders = np.zeros(len(terms))
-    for file in files:
-        for word in file.words:
-            holders[column[word]] += 1
-    rarity = np.log(1 + (len(files) - holders + 0.5) / (holders + 0.5))
-    asked = rarity * np.log1p([mentions.words.get(term, 0) for term in terms])
-    mean_length = max(1.0, float(np.mean([file.length for file in files])))
-    scores = np.zeros(len(files))
-    best_words = []
-    for row, file in enumerate(files):
-        index = np.fromiter((column[word] for word in file.words), dtype=np.intp, count=len(file.words))
-        counts = np.fromiter(file.words.values(), dtype=np.float64, count=len(file.words))
-        parts = asked[index] * counts * (_K1 + 1) / (counts + _K1 * (1 - _B + _B * file.length / mean_length))
-        scores[row] = parts.sum()
-        best_words.append([terms[index[i]] for i in np.argsort(-parts, kind="stable")[:3]])
+    scores = _bm25(mentions.words, [file.words for file in files], [file.length for file in files])
+    holders = Counter(word for file in files for word in file.words)
     for row in np.argsort(-scores, kind="stable")[:_MOST_RANKED]:
         if scores[row] > 0:
+            file = files[row]
+            shared = file.words.keys() & mentions.words.keys()
+            telling = sorted(shared, key=lambda word: (holders[word] / min(file.words[word], 5), word))[:3]
             weight = WEIGHTS["words"] * float(scores[row] / scores.max()) ** 2
-            yield Clue("words", weight, files[row].path, f"shares the words {', '.join(best_words[row])}")
+            yield Clue("words", weight, file.path, f"shares the words {', '.join(telling)}")
+
+
+def _bm25(asked: dict[str, int], documents: Sequence[dict[str, int]], lengths: Sequence[int]) -> Scores:
+    """How well each document answers to the words asked for."""
+    column = {word: index for index, word in enumerate(sorted(asked))}
+    rows = [
+        (row, column[word], count) for row, own in enumerate(documents) for word, count in own.items() if word in column
+    ]
+    scores = np.zeros(len(documents))
+    if not rows:
+        return scores
+    document, word, count = np.array(rows, dtype=np.float64).T
+    document, word = document.astype(np.intp), word.astype(np.intp)
+    holders = np.bincount(word, minlength=len(column))
+    rarity = np.log(1 + (len(documents) - holders + 0.5) / (holders + 0.5))
+    wanted = rarity * np.log1p([asked[term] for term in column])
+    length = np.asarray(lengths) / max(1.0, float(np.mean(lengths)))
+    np.add.at(scores, document, wanted[word] * count * (_K1 + 1) / (count + _K1 * (1 - _B + _B * length[document])))
+    return scores
 
 
 def by_path_words(mentions: Mentions, repository: Repository) -> Iterator[Clue]:
@@ -255,6 +281,7 @@ def by_path_words(mentions: Mentions, repository: Repository) -> Iterator[Clue]:
     for path, own in words.items():
         if common := sorted(own & mentions.words.keys()):
             shares[path] = sum(rarity[word] for word in common) / sum(rarity[word] for word in sorted(own)), common
+    shares = {path: pair for path, pair in shares.items() if pair[0] >= _LEAST_PATH_SHARE}
     for path, (share, common) in sorted(shares.items(), key=lambda pair: (-pair[1][0], pair[0]))[:_MOST_RANKED]:
         yield Clue("path_words", WEIGHTS["path_words"] * share, path, f"its path has the words {', '.join(common[:3])}")
 
@@ -291,33 +318,43 @@ SIGNALS: tuple[Signal, ...] = (
 )
 
 
-def by_run(witness: Witness, repository: Repository) -> Iterator[Clue]:
-    """What a failing run of the issue's code executed, and where its exception passed."""
-    importers = Counter(found for path in witness.lines if path in repository.files for found in repository.imported_by(path))
-    for path, numbers in sorted(witness.lines.items()):
-        if path in repository.files:
-            ran = _executed(repository.files[path], numbers)
-            # What many of the files that ran build on is more likely a tool than the culprit.
-            weight = WEIGHTS["executed"] / (1 + importers[path]) ** 0.5
-            for name, lines in ran:
-                yield Clue("executed", weight / len(ran), path, f"the failing run went through `{name}`", lines)
+def by_run(witness: Witness, mentions: Mentions, repository: Repository) -> Iterator[Clue]:
+    """What a failing run of the issue's code executed, and where its exception passed.
+
+    Everything that ran had its part, so functions that also read like the issue count most.
+    """
+    ran = {path: _executed(path, witness, repository) for path in sorted(witness.lines) if path in repository.files}
+    functions: list[tuple[str, Definition]] = []
+    documents: list[dict[str, int]] = []
+    for path, content in repository.read(ran):
+        lines = content.splitlines()
+        for function in ran[path]:
+            functions.append((path, function))
+            documents.append(count_words("\n".join(lines[function.first - 1 : function.last])))
+    alike = _bm25(mentions.words, documents, [sum(words.values()) for words in documents])
+    # Where the issue shares no word with anything that ran, all of it is equally suspect.
+    alike = alike / alike.max() if alike.any() else alike + 1
+    clues: Counter[str] = Counter()
+    for row in np.argsort(-alike, kind="stable"):
+        path, function = functions[row]
+        clues[path] += 1
+        # The best function of a file speaks for it; a file does not gain by having many.
+        weight = WEIGHTS["executed"] * (0.5 + 0.5 * float(alike[row])) / clues[path] ** 2
+        words = f"the failing run went through `{function.name}`"
+        yield Clue("executed", weight, path, words, (function.first, function.last))
     if witness.raised:
         last = witness.raised[-1]
         frames = [frame for frame in witness.raised if (frame.type, frame.message) == (last.type, last.message)]
         passed = dict.fromkeys((frame.path, frame.line) for frame in frames if frame.path in repository.files)
         for depth, (path, line) in enumerate(passed):
-            around = repository.files[path].around(line)
-            lines = (around.first, around.last) if around else (line, line)
-            yield Clue("raised", WEIGHTS["raised"] / (1 + depth), path, f"the exception passed line {line}", lines)
+            words = f"the exception passed line {line}"
+            yield Clue("raised", WEIGHTS["raised"] / (1 + depth), path, words, repository.files[path].span(line))
 
 
-def _executed(file: File, numbers: Iterable[int]) -> list[tuple[str, tuple[int, int]]]:
-    """The functions that ran. A first line runs on import and proves nothing, and so does a class body."""
-    counts = Counter(
-        around for number in sorted(numbers) if (around := file.around(number)) is not None and number > around.first
-    )
-    owners = {definition.name.rpartition(".")[0] for definition in file.definitions}
-    return [(found.name, (found.first, found.last)) for found, _ in counts.most_common() if found.name not in owners]
+def _executed(path: str, witness: Witness, repository: Repository) -> list[Definition]:
+    """The functions of a file that ran. Class bodies and signatures run on import and prove nothing."""
+    file = repository.files[path]
+    return sorted({found for line in witness.lines[path] if (found := file.around(line)) and line >= found.body})
 
 
 def _plain(text: str) -> str:

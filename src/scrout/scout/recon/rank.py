@@ -1,7 +1,7 @@
 """From clues to a ranking: a weighted sum, a confidence, a cut, and the regions that the clues point at.
 
-The confidence is a fixed logistic curve over the sum. It orders files and is not calibrated: 0.8 is not a promise that four of
-five such files are changed by the fix.
+The confidence is a fixed logistic curve over the sum. It orders files and is not calibrated: 0.8 is not a promise that
+four of five such files are changed by the fix.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ SATURATION = 1.5
 MIDPOINT, SLOPE = 4.0, 0.8
 """Half confidence at the weight of one outright naming; each further unit counts by the slope."""
 
-STEEPEST_DROP = 0.6
+STEEPEST_DROP = 0.5
 """The list ends before a file with less than this share of the confidence before it..."""
-LOWEST_SHARE = 0.35
+LOWEST_SHARE = 0.25
 """...or less than this share of the first one's."""
 
 MAX_REGIONS = 3
@@ -88,8 +88,10 @@ def regions(file: Ranked) -> tuple[tuple[int, int], ...]:
             weights[clue.lines] += clue.weight
     chosen: list[tuple[int, int]] = []
     for first, last in sorted(weights, key=lambda span: (-weights[span], span)):
-        # A method inside a chosen class, or the other way round, is the same place twice.
-        if len(chosen) < MAX_REGIONS and not any(first <= b and a <= last for a, b in chosen):
+        # A class around a method that a clue points at would only widen the view.
+        if len(chosen) < MAX_REGIONS and not any(
+            (a, b) != (first, last) and first <= a and b <= last for a, b in weights
+        ):
             chosen.append((first, last))
     return tuple(sorted(chosen))
 

@@ -1,4 +1,4 @@
-"""recon, the embedded searcher: reads the issue and the repository, runs the issue's own code, and ranks files by clues.
+"""recon, the embedded searcher: reads issue and repository, runs the issue's own code, and ranks files by clues.
 
 No model, no network, no cost. Same input, same output, but for the seconds.
 """
@@ -52,7 +52,7 @@ async def recon(task: Task, workshop: Workshop, settings: ScoutSettings) -> Scou
     ranked = rank(clues, repository)
     kept = cut(ranked, settings.max_files)
     handoff = Handoff(
-        files=tuple(FileRef(path=f.path, regions=regions(f), confidence=round(f.confidence, 3), why=_why(f)) for f in kept),
+        files=tuple(_reference(file) for file in kept),
         reproduction=tried.reproduction,
         dead_ends=(tried.dead_end,) if tried.dead_end else (),
         notes=_notes(kept, ranked, tried),
@@ -66,8 +66,15 @@ async def recon(task: Task, workshop: Workshop, settings: ScoutSettings) -> Scou
 
 
 def _clues(mentions: Mentions, repository: Repository, tried: Tried) -> list[Clue]:
-    clues = [clue for signal in SIGNALS for clue in signal(mentions, repository)]
-    return clues + list(by_run(tried.witness, repository)) if tried.witness else clues
+    if tried.witness is None:
+        return [clue for signal in SIGNALS for clue in signal(mentions, repository)]
+    mentions = mentions.without_scaffolding()
+    seen = list(by_run(tried.witness, mentions, repository))
+    return seen + [clue for signal in SIGNALS for clue in signal(mentions, repository)]
+
+
+def _reference(file: Ranked) -> FileRef:
+    return FileRef(path=file.path, regions=regions(file), confidence=round(file.confidence, 3), why=_why(file))
 
 
 def _why(file: Ranked, most: int = 3) -> str:
@@ -85,7 +92,7 @@ def _notes(kept: tuple[Ranked, ...], ranked: tuple[Ranked, ...], tried: Tried) -
     sentences = [f"{first.path} comes first: {_why(first) or 'nothing in the issue points at any file'}."]
     sentences += [f"{file.path} is next: {_why(file, 2)}." for file in kept[1:2] if file.clues]
     if tried.reproduction is not None:
-        sentences.append("Code from the issue was run at the base commit and failed; the files it went through count more.")
+        sentences.append("Code from the issue was run and failed; the files it went through count more.")
     elif tried.runs:
         sentences.append("Code from the issue was run and did not show the failure.")
     weak = first.confidence < 0.5

@@ -1,6 +1,6 @@
-"""Turns code from an issue into a failing reproduction, by running it. The code is hostile and only ever runs sandboxed.
+"""Turns code from an issue into a failing reproduction, by running it: hostile code, only ever run in the sandbox.
 
-A claim is made for what was seen to fail, and for nothing else; whether it failed because of the bug is for the gate to say.
+A claim is made for what was seen to fail and for nothing else; whether the bug made it fail is for the gate to say.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ MAX_SCRIPTS = 5
 MAX_SCRIPT_CHARS = 65_536
 TIMEOUT_S = 30.0
 OBSERVED_CHARS = 1_000
+_END_CHARS = 20_000
 
 _FENCE = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*([\w+#.-]*)")
 _TAGS = ("", "python", "py", "python3", "pycon")
-_LAST_FRAME = re.compile(r'^\s*File "([^"\n]+)", line \d+', re.M)
-_EXCEPTION = re.compile(r"^((?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*(?:Error|Exception|Exit|Interrupt|Warning|Group)))(?::.*)?$", re.M)
+_LAST_FRAME = re.compile(r'^[ \t]*File "([^"\n]+)", line \d+', re.M)
+_EXCEPTION = re.compile(r"^((?:\w+\.)*(\w*(?:Error|Exception|Exit|Interrupt|Warning|Group)))(?::.*)?$", re.M)
 _NO_ENVIRONMENT = ("ImportError", "ModuleNotFoundError")
 _OWN_ERRORS = ("NameError", "SyntaxError", "IndentationError", "FileNotFoundError", "EOFError")
 
@@ -75,7 +76,8 @@ async def reproduce(text: str, repository: Repository, workshop: Workshop) -> Tr
             claim = Reproduction(files={name: script.source}, command=command, claim=True, observed=observed)
             return Tried(claim, run.witness, number)
         said.append(f"script {number} {reason}")
-    return Tried(runs=len(said), dead_end=f"No reproduction from the issue's own code, run as `{command}`: {'; '.join(said)}.")
+    dead_end = f"No reproduction from the issue's own code, run as `{command}`: {'; '.join(said)}."
+    return Tried(runs=len(said), dead_end=dead_end)
 
 
 def find_scripts(text: str, top_levels: Mapping[str, str]) -> tuple[Script, ...]:
@@ -122,7 +124,7 @@ def _from_session(block: str) -> tuple[str, str | None]:
     lines = [line.lstrip() for line in block.splitlines()]
     typed = [line[4:] for line in lines if line.startswith((">>> ", "... ")) or line in (">>>", "...")]
     errors = _EXCEPTION.findall(block) if "Traceback (most recent call last)" in block else []
-    return "\n".join(typed) + "\n", errors[-1][1] if errors else None
+    return "\n".join(typed).rstrip() + "\n", errors[-1][1] if errors else None
 
 
 def _root(source: str, top_levels: Mapping[str, str]) -> str | None:
@@ -153,8 +155,9 @@ def _why_no_claim(run: Replay, script: Script, name: str) -> str | None:
         return "ran without an error"
     if run.killed or run.exit_code in (126, 127):
         return f"could not be run (exit code {run.exit_code})"
-    errors = list(_EXCEPTION.finditer(run.output))
-    frames = _LAST_FRAME.findall(run.output)
+    end = run.output[-_END_CHARS:]
+    errors = list(_EXCEPTION.finditer(end))
+    frames = _LAST_FRAME.findall(end)
     kind = errors[-1][2] if errors else ""
     own = bool(frames) and frames[-1].rpartition("/")[2] == name
     if kind in _NO_ENVIRONMENT or (own and kind in _OWN_ERRORS):

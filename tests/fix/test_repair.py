@@ -1,0 +1,348 @@
+"""The $0 fixer on real repositories in the real sandbox: what it repairs, what it refuses, and that it ends."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from shutil import copytree, ignore_patterns
+
+import pytest
+
+import scrout
+from scrout.config import RepairSettings, Settings
+from scrout.fix.repair import repair
+from scrout.handoff import FileRef, Handoff, Reproduction
+from scrout.records import Attempt, Evidence, GatedHandoff, Verdict
+from scrout.sandbox.probe import probe
+from scrout.sandbox.tier import Tier
+from scrout.sandbox.workshop import open_workshop
+from scrout.sandbox.workspace import find_source
+from scrout.task import Task
+
+EXAMPLE = Path(scrout.__file__).parent / "example"
+QUICK = RepairSettings(max_seconds=30)
+Commit = Callable[[dict[str, str]], Task]
+
+
+@pytest.fixture(scope="module")
+def tier() -> Tier:
+    probed = probe()
+    if probed.tier is None:
+        pytest.skip(f"no sandbox here: {probed.detail}")
+    return probed.tier
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    yield tmp_path / "cache" / "scrout"
+
+
+def commit_all(repo: Path) -> Task:
+    for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "All"]):
+        names = ["-c", "user.name=t", "-c", "user.email=t@localhost", "-c", "core.autocrlf=false"]
+        subprocess.run(["git", *names, *arguments], cwd=repo, check=True, capture_output=True)
+    source = find_source(repo)
+    return Task(id="t", text="It is wrong.", repo=source.repo, base_commit=source.head)
+
+
+@pytest.fixture
+def commit(tmp_path: Path) -> Commit:
+    def make(files: dict[str, str]) -> Task:
+        for name, content in files.items():
+            path = tmp_path / "project" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.encode())
+        return commit_all(tmp_path / "project")
+
+    return make
+
+
+def handed(
+    script: str, *files: str, verdict: Verdict = "real_failure", kept: bool = True, command: str = "python repro.py"
+) -> GatedHandoff:
+    reproduction = Reproduction(files={"repro.py": script}, command=command, claim=True)
+    return GatedHandoff(
+        verdict=verdict,
+        kept=kept,
+        materialized=kept,
+        reason="replayed",
+        evidence=Evidence(),
+        handoff=Handoff(files=tuple(FileRef(path=path) for path in files), reproduction=reproduction),
+        text="",
+    )
+
+
+async def attempt(task: Task, tier: Tier, gated: GatedHandoff, settings: RepairSettings = QUICK) -> Attempt:
+    with open_workshop(task, tier, Settings()) as workshop:
+        result = await repair(task, gated, workshop, settings)
+        left_over = [path for path in workshop.workspaces.shared.parent.iterdir() if (path / "upper").is_dir()]
+        assert left_over == [], "every workspace is removed after use"
+    return result
+
+
+def changed_lines(patch: str) -> list[str]:
+    return [line for line in patch.split("\n") if re.match(r"[+-](?![+-])", line)]
+
+
+TESTS_OF_STATS = """\
+import unittest
+from stats import mean, median, clamp
+
+class Stats(unittest.TestCase):
+    def test_mean(self):
+        self.assertEqual(mean([1, 2, 3]), 2)
+    def test_median(self):
+        self.assertEqual(median([3, 1, 2]), 2)
+    def test_clamp(self):
+        self.assertEqual(clamp(5, 0, 3), 3)
+        self.assertEqual(clamp(2, 0, 3), 2)
+"""
+STATS = """\
+def mean(values):
+    return sum(values) / len(values)
+
+
+def median(values):
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    if len(ordered) % 2 == 1:
+        return ordered[middle]
+    return (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def clamp(value, low, high):
+    return max(low, min(value, high))
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "script"),
+    [
+        ("ordered[middle - 1] +", "ordered[middle - 2] +", "assert median([1, 2, 3, 4]) == 2.5, median([1, 2, 3, 4])"),
+        ("[middle]) / 2", "[middle]) // 2", "assert median([1, 2]) == 1.5"),
+        ("max(low, min(value, high))", "max(value, min(value, high))", "assert clamp(-1, 0, 3) == 0"),
+        ("max(low,", "min(low,", "assert clamp(2, 0, 3) == 2"),
+    ],
+    ids=["constant", "operator", "variable", "sibling"],
+)
+async def test_seeded_bugs(right: str, wrong: str, script: str, commit: Commit, tier: Tier) -> None:
+    assert STATS.count(right) == 1
+    task = commit(
+        {"stats.py": STATS.replace(right, wrong), "tests/test_stats.py": TESTS_OF_STATS, "tests/__init__.py": ""}
+    )
+    result = await attempt(task, tier, handed(f"from stats import *\n{script}\n", "stats.py"))
+    assert result.stop == "finished", result.detail
+    before, after = (
+        next(line for line in text.splitlines() if line not in other.splitlines())
+        for text, other in ((STATS.replace(right, wrong), STATS), (STATS, STATS.replace(right, wrong)))
+    )
+    assert changed_lines(result.patch) == [f"-{before}", f"+{after}"]
+    assert "stats.py:" in result.detail and "still pass" in result.detail
+    assert "repro.py" not in result.patch
+
+
+async def test_nothing_found_says_what_was_tried(commit: Commit, tier: Tier) -> None:
+    task = commit({"stats.py": STATS, "tests/test_stats.py": TESTS_OF_STATS, "tests/__init__.py": ""})
+    result = await attempt(task, tier, handed("from stats import *\nassert clamp(1, 0, 3) == 'one'\n"))
+    assert (result.stop, result.patch) == ("nothing_found", "")
+    tried = re.search(r"(\d+) edits tried on 1 suspected statement in \d+\.\d s", result.detail)
+    assert tried and int(tried[1]) > 10
+
+
+async def test_a_missing_guard_is_found_from_the_exception(commit: Commit, tier: Tier) -> None:
+    source = (
+        "def label(user):\n    name = user.get('name')\n    if not user:\n        return ''\n    return name.title()\n"
+    )
+    task = commit({"users.py": source})
+    result = await attempt(task, tier, handed("from users import label\nassert label({'id': 1}) == ''\n"))
+    assert result.stop == "finished", result.detail
+    assert "no tests" in result.detail
+    assert len(changed_lines(result.patch)) <= 2
+
+
+CLEAN = 'def clean(text):\n    return text.lstrip("/")\n'
+CLEAN_SHOWN = 'from clean import clean\nassert clean("a/") == "a"\n'
+TESTS_OF_CLEAN = """\
+import unittest
+from clean import clean
+
+class Clean(unittest.TestCase):
+    def test_one_end_only(self):
+        self.assertEqual(len(clean("/a/")), 2)
+"""
+
+
+async def test_an_edit_that_only_suits_the_reproduction_is_refuted_by_the_tests(commit: Commit, tier: Tier) -> None:
+    without = await attempt(commit({"clean.py": CLEAN}), tier, handed(CLEAN_SHOWN))
+    assert changed_lines(without.patch)[1] == '+    return text.strip("/")'
+    assert "no tests to check it with" in without.detail
+    with_tests = await attempt(commit({"test_clean.py": TESTS_OF_CLEAN}), tier, handed(CLEAN_SHOWN))
+    assert changed_lines(with_tests.patch)[1] == '+    return text.rstrip("/")'
+    assert "all 1 tests that passed before still pass" in with_tests.detail
+
+
+@pytest.mark.slow
+async def test_where_the_whole_suite_is_too_slow_related_tests_refute(commit: Commit, tier: Tier) -> None:
+    slow = "import time, unittest\n\nclass Slow(unittest.TestCase):\n    def test(self):\n        time.sleep(60)\n"
+    task = commit({"clean.py": CLEAN, "test_clean.py": TESTS_OF_CLEAN, "test_slow.py": slow})
+    result = await attempt(task, tier, handed(CLEAN_SHOWN), RepairSettings(max_seconds=20))
+    assert changed_lines(result.patch)[1] == '+    return text.rstrip("/")'
+    assert "1 related tests still pass, and the whole suite could not be run" in result.detail
+    assert result.seconds < 20
+
+
+@pytest.mark.slow
+async def test_after_many_candidates_passing_tests_are_watched(commit: Commit, tier: Tier) -> None:
+    """The one statement that no passing test runs comes next then, though its repair is an unlikely one."""
+    noise = "".join(
+        f"    if n > {number} and n < {number + 3}:\n        n = max(n, {number})\n" for number in range(9, 40)
+    )
+    source = f"def total(n):\n{noise}    return n\n\n\ndef report(n):\n    n = total(n)\n    del n\n    return 'x'\n"
+    source = source.replace("    del n\n", "    n = 'broken'\n").replace("'x'", "n")
+    tests = (
+        "import unittest, noisy\n\nclass T(unittest.TestCase):\n"
+        "    def test(self):\n        self.assertEqual([noisy.total(n) for n in range(50)], list(range(50)))\n"
+    )
+    task = commit({"noisy.py": source, "test_noisy.py": tests})
+    said: list[str] = []
+    with open_workshop(task, tier, Settings()) as workshop:
+        gated = handed("import noisy\nassert noisy.report(30) == 30\n")
+        result = await repair(task, gated, workshop, RepairSettings(max_seconds=60), said.append)
+    assert "watching passing tests for contrast" in said
+    assert changed_lines(result.patch) == ["-    n = 'broken'"], result.detail
+    tried = re.search(r"(\d+) edits tried", result.detail)
+    assert tried and 120 < int(tried[1]) < 160
+
+
+async def test_tests_far_from_the_change_refute_it_too(commit: Commit, tier: Tier) -> None:
+    """The related tests know nothing of `deep`, which only the whole suite covers."""
+    files = {
+        "core.py": "def step(n):\n    return n + 1\n",
+        "facade.py": "import importlib\n\ndef deep(n):\n    return importlib.import_module('co' + 're').step(n)\n",
+        "test_facade.py": "import unittest, facade\n\nclass T(unittest.TestCase):\n"
+        "    def test_deep(self):\n        self.assertEqual(facade.deep(3), 4)\n",
+    }
+    script = "from core import step\nassert step(1) == 0\n"
+    result = await attempt(commit(files), tier, handed(script))
+    assert "`+` became `-`" not in result.detail
+    assert result.stop == "nothing_found", result.detail
+
+
+async def test_windows_line_endings_and_wide_characters_stay(commit: Commit, tier: Tier) -> None:
+    source = (
+        '"""Größen."""\r\n\r\n\r\ndef größer(ä, b):\r\n    x = "日本"; return x if ä > b else ""  # für größere\r\n'
+    )
+    task = commit({"maß.py": source})
+    script = "from maß import größer\nassert größer(2, 2) == '日本'\nassert größer(1, 2) == ''\n"
+    result = await attempt(task, tier, handed(script))
+    assert result.stop == "finished", result.detail
+    line = '    x = "日本"; return x if ä > b else ""  # für größere\r'
+    assert changed_lines(result.patch) == [f"-{line}", f"+{line.replace('ä > b', 'ä >= b')}"]
+
+
+async def test_the_first_in_order_wins_though_a_later_one_is_faster(commit: Commit, tier: Tier) -> None:
+    source = "import time\n\n\ndef f(a, b):\n    if a < b:\n        time.sleep(0.8)\n        return 1\n    return 2\n"
+    task = commit({"m.py": source})
+    gated = handed("from m import f\nassert f(1, 1) == 1\n")
+    for jobs in (1, 4):
+        result = await attempt(task, tier, gated, RepairSettings(jobs=jobs))
+        assert changed_lines(result.patch) == ["-    if a < b:", "+    if a <= b:"]
+
+
+@pytest.mark.parametrize(
+    ("gated", "says"),
+    [
+        (handed("", kept=False, verdict="flaky"), "no verified reproduction"),
+        (handed("", verdict="reproduced_exit_zero"), "exit code cannot tell"),
+        (handed("print('fine')"), "passes on the unchanged repository"),
+        (handed("raise SystemExit(3)"), "no Python code of the repository"),
+    ],
+)
+async def test_what_it_cannot_work_on_it_says(gated: GatedHandoff, says: str, commit: Commit, tier: Tier) -> None:
+    result = await attempt(commit({"m.py": "x = 1\n"}), tier, gated)
+    assert (result.stop, result.patch) == ("not_applicable", "")
+    assert says in result.detail
+
+
+async def test_a_reproduction_that_attacks_ends_within_bounds(commit: Commit, tier: Tier, tmp_path: Path) -> None:
+    script = (
+        "import os, sys\nimport m\nm.f(1)\n"
+        f"for path in ({str(tmp_path / 'escaped')!r}, '/etc/passwd', '/usr/escaped'):\n"
+        "    try:\n        open(path, 'w').write('mine')\n    except OSError:\n        pass\n"
+        "for _ in range(50):\n    if os.fork() == 0:\n        while True:\n            pass\n"
+        "sys.stdout.flush()\nos._exit(1)\n"
+    )
+    task = commit({"m.py": "def f(a):\n    return a + 1\n"})
+    started = time.monotonic()
+    result = await attempt(task, tier, handed(script, "m.py"), RepairSettings(max_seconds=6, max_candidates=8))
+    assert result.stop in ("nothing_found", "timeout")
+    assert result.patch == ""
+    assert time.monotonic() - started < 12
+    assert not (tmp_path / "escaped").exists()
+
+
+async def test_a_forged_witness_leads_nowhere(commit: Commit, tier: Tier) -> None:
+    forged = {"/etc/passwd": [1], "../../outside.py": [1], ".git/config": [1], "m.py": [2, 10**12, -5]}
+    lines = ", ".join(f"root + '/' + {path!r}: {numbers}" for path, numbers in forged.items())
+    script = (
+        "import json, os\nroot, outbox = os.environ.get('SCROUT_WATCH_ROOT'), os.environ.get('SCROUT_WATCH_OUTBOX')\n"
+        "if outbox:\n"
+        f"    told = {{'lines': {{{lines}, '/etc/shadow': [1], root + '/\\ud800\\0.py': [1]}}, 'raised': []}}\n"
+        "    with open(outbox + '/watch-0.json', 'w') as file:\n        json.dump(told, file)\n"
+        "raise SystemExit(1)\n"
+    )
+    task = commit({"m.py": "def f(a):\n    return a + 1\n"})
+    result = await attempt(task, tier, handed(script))
+    assert (result.stop, result.patch) == ("nothing_found", "")
+    assert "on 1 suspected statement in" in result.detail
+
+
+async def test_the_time_bound_stops_edits_that_hang(commit: Commit, tier: Tier) -> None:
+    task = commit({"m.py": "import time\n\ndef f(a):\n    time.sleep(1)\n    return a\n"})
+    started = time.monotonic()
+    gated = handed("import m\nassert m.f(1) == 'never'\n")
+    result = await attempt(task, tier, gated, RepairSettings(max_seconds=3, jobs=1))
+    assert result.stop == "timeout"
+    assert "edits tried" in result.detail
+    assert time.monotonic() - started < 8
+
+
+async def test_the_number_of_candidates_is_bounded(commit: Commit, tier: Tier) -> None:
+    task = commit({"m.py": "def f(a, b, c):\n    return a + b - c\n"})
+    gated = handed("import m\nassert m.f(1, 2, 3) == 'never'\n")
+    result = await attempt(task, tier, gated, RepairSettings(max_candidates=3))
+    assert result.stop == "nothing_found"
+    assert "3 edits tried on 1 suspected" in result.detail
+
+
+async def test_progress_is_reported_and_not_too_often(commit: Commit, tier: Tier) -> None:
+    task = commit({"m.py": "def f(a, b, c):\n    return a + b - c\n"})
+    said: list[str] = []
+    with open_workshop(task, tier, Settings()) as workshop:
+        gated = handed("import m\nassert m.f(1, 2, 3) == 'never'\n")
+        result = await repair(task, gated, workshop, QUICK, said.append, name="free")
+    assert result.fixer == "free"
+    assert said[0] == "running the reproduction"
+    assert len(said) <= 3 + 2 * result.seconds
+
+
+async def test_without_a_witness_the_handoffs_regions_are_searched(commit: Commit, tier: Tier) -> None:
+    task = commit({"src/m.py": "def f(a):\n    return a < 3\n"})
+    gated = handed("import m\nassert m.f(3)\nassert not m.f(4)\n", "src/m.py", command="PYTHONPATH=src python repro.py")
+    result = await attempt(task, tier, gated)
+    assert changed_lines(result.patch) == ["-    return a < 3", "+    return a <= 3"]
+
+
+async def test_the_bundled_example(tmp_path: Path, tier: Tier) -> None:
+    if not (EXAMPLE / "issue.md").is_file():
+        pytest.skip("the example is not in this installation")
+    project = copytree(EXAMPLE / "larder", tmp_path / "larder", ignore=ignore_patterns("__pycache__"))
+    (script,) = re.findall(r"^```python\n(.*?)^```$", (EXAMPLE / "issue.md").read_text(), re.MULTILINE | re.DOTALL)
+    result = await attempt(commit_all(project), tier, handed(script), QUICK)
+    assert result.stop == "finished", result.detail
+    assert changed_lines(result.patch) == ["-    if left <= 0:", "+    if left < 0:"]
+    assert result.seconds < 20

@@ -1,0 +1,130 @@
+"""A small real repository with real bugs, and the real sandbox over it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scrout.config import Settings
+from scrout.errors import SandboxError
+from scrout.sandbox.probe import require_tier
+from scrout.sandbox.workshop import Workshop, open_workshop
+from scrout.task import Task
+
+ISSUE = """split() loses money
+
+`split(10, 3)` gives `[3, 3, 3]`: one coin is gone. Also `mean([])` dies with `ZeroDivisionError: division by zero`
+instead of a message, and `Purse` objects cannot be added: `TypeError: unsupported operand type(s) for +: 'Purse' and
+'Purse'`.
+"""
+
+FILES = {
+    "till/__init__.py": "from till.money import Purse, each, label, mean, split, strict\n\nRATE = 3\n",
+    "till/money.py": '''\
+"""Coins."""
+
+LABELS = {"a": "apple"}
+
+
+class Purse:
+    def __init__(self, coins):
+        self.coins = coins
+
+
+def split(total, people):
+    return [total // people] * people
+
+
+def mean(values):
+    return sum(values) / len(values)
+
+
+def label(name):
+    try:
+        return LABELS[name]
+    except KeyError:
+        return "unknown"
+
+
+def each(values, action):
+    return [action(value) for value in values]
+
+
+def strict(text):
+    try:
+        return int(text)
+    except ValueError as error:
+        raise LookupError(f"no number: {text}") from error
+
+
+def rates():
+    with open("data/rates/today.txt") as file:
+        return file.read()
+''',
+    "till/__main__.py": """\
+import argparse
+import sys
+
+from till.money import split
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="till")
+    parser.add_argument("total", type=int)
+    options = parser.parse_args()
+    if options.total < 0:
+        sys.exit("till: cannot split a debt")
+    print(split(options.total, 3))
+
+
+main()
+""",
+    "data/rates/today.txt": "3\n",
+    "data/rates/old.txt": "2\n",
+    "tests/__init__.py": "",
+    "tests/test_money.py": """\
+import unittest
+
+from till import mean
+
+
+class MeanTest(unittest.TestCase):
+    def test_mean(self):
+        self.assertEqual(mean([1, 3]), 2)
+""",
+    "lib/deep/part.py": "def part():\n    return 1\n",
+    "log.txt": "Traceback (most recent call last):\n"
+    '  File "till/money.py", line 17, in mean\n'
+    "ZeroDivisionError: division by zero\n",
+}
+
+
+@pytest.fixture(scope="session")
+def till(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Task, Workshop]]:
+    """A task about the repository, and its workshop."""
+    repo = tmp_path_factory.mktemp("till") / "repo"
+    for name, content in FILES.items():
+        path = repo / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    (repo / "link").symlink_to("till/money.py")
+    commit = _git(repo, "init", "-q") or _git(repo, "add", "-A") or _git(repo, "commit", "-qm", "Start")
+    commit = _git(repo, "rev-parse", "HEAD")
+    task = Task(id="till", text=ISSUE, repo=repo.resolve(), base_commit=commit)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        try:
+            tier = require_tier()
+        except SandboxError as error:
+            pytest.skip(f"no sandbox here: {error}")
+        with open_workshop(task, tier, Settings()) as workshop:
+            yield task, workshop
+
+
+def _git(repo: Path, *args: str) -> str:
+    names = ("-c", "user.name=Till", "-c", "user.email=till@example.org")
+    done = subprocess.run(["git", *names, *args], cwd=repo, capture_output=True, text=True, check=True)
+    return done.stdout.strip()

@@ -1,0 +1,190 @@
+"""The diff of a workspace is what git prints for the same change in a clone, whatever a command did to the repository."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from scrout.errors import SandboxError
+from scrout.sandbox import workshop as workshop_module
+from scrout.sandbox.workshop import Workshop
+
+FILES: dict[str, str | bytes] = {
+    "file.txt": "one\ntwo\nthree\n",
+    "crlf.txt": b"one\r\ntwo\r\n",
+    "open-end.txt": "no newline",
+    "latin.txt": b"caf\xe9\n",
+    "binary.dat": bytes(range(256)) * 4,
+    "long.txt": "".join(f"line {number}\n" for number in range(50)),
+    "pkg/mod.py": "x = 1\n",
+    "pkg/deep/a.py": "a = 1\n",
+    "pkg/deep/b.py": "b = 1\n",
+    "empty.txt": "",
+    "we ird[1]*.txt": b"\xff\n",
+    ".gitignore": "*.log\nbuild/\n",
+}
+PLAIN = {
+    "edit": "sed -i s/two/2/ file.txt",
+    "new": "echo hello > new.txt",
+    "new in new folders": "mkdir -p a/b/c && echo hello > a/b/c/new.txt",
+    "delete": "rm file.txt",
+    "delete a folder": "rm -rf pkg",
+    "folder made anew": "rm -rf pkg/deep && mkdir pkg/deep && echo 'b = 2' > pkg/deep/b.py",
+    "folder becomes a file": "rm -rf pkg && echo file > pkg",
+    "file becomes a folder": "rm file.txt && mkdir file.txt && echo x > file.txt/x",
+    "rename": "mv long.txt moved.txt",
+    "rename a folder": "mv pkg renamed",
+    "mode": "chmod +x file.txt",
+    "mode and content": "chmod +x file.txt && echo four >> file.txt",
+    "symlink": "ln -s file.txt link && ln -s /etc/passwd outside && ln -s nowhere dangling",
+    "file becomes a symlink": "ln -sf pkg file.txt",
+    "binary": "head -c 300 /dev/zero | tr '\\0' '\\1' >> binary.dat && printf '\\0\\1' > new.bin",
+    "crlf": "printf 'one\\r\\nTWO\\r\\n' > crlf.txt",
+    "no newline at end": "printf 'still none' > open-end.txt && printf 'x' > new.txt",
+    "empty": "touch nothing && : > file.txt",
+    "spaces and quotes": "echo x > 'a b' && echo x > 'a\"b' && echo x > \"a'b\" && echo x > 'tab\there' && echo x > -n",
+    "newline in a name": "echo x > $'a\\nb'",
+    "unicode name": "echo x > grüße.txt",
+    "name that is not UTF-8": "echo x > $'caf\\xe9.txt'",
+    "ignored": "echo x > a.log && mkdir build && echo x > build/out && echo y >> file.txt",
+    "attributes": "echo '*.txt text eol=crlf' > .gitattributes && echo x >> file.txt",
+    "same size, same times": "touch -r file.txt /tmp/t && printf 'ONE\\ntwo\\nthree\\n' > file.txt && touch -r /tmp/t file.txt",
+}
+HOSTILE = {
+    "commits": "git -c user.name=x -c user.email=x commit -qam done",
+    "another branch": "git checkout -q -b other && git -c user.name=x -c user.email=x commit -qam done",
+    "no .git": "rm -rf .git",
+    ".git is a file": "rm -rf .git && echo gitdir: /nowhere > .git",
+    "bad index": "echo junk > .git/index",
+    "assume unchanged": "git update-index --assume-unchanged file.txt",
+    "excluded": "mkdir -p .git/info && echo '*' > .git/info/exclude",
+    "external diff": "git config diff.external false; echo '*.txt diff=x' > .git/info/attributes; git config diff.x.command false",
+    "clean filter": "git config filter.x.clean false; echo '*.txt filter=x' > .git/info/attributes",
+    "fsmonitor": "git config core.fsmonitor 'touch /tmp/ran'",
+    "home config": "echo '[core]\n excludesFile = /tmp/all' > ~/.gitconfig; echo '*' > /tmp/all",
+    "lock": "touch .git/index.lock",
+    "unreadable": "chmod 000 file.txt",
+    "closed folder": "chmod 000 .",
+    "caches": "mkdir __pycache__ pkg/__pycache__ && touch __pycache__/x.pyc pkg/__pycache__/y.pyc",
+    "pipe and socket": "mkfifo pipe; python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"s\")'",
+}
+
+
+def git_diff(repo: Path, tmp_path: Path, command: str) -> bytes:
+    """The same change in a clone, as git alone would report it."""
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "-q", repo, clone], check=True)
+    subprocess.run(["bash", "-c", command], cwd=clone, check=True)
+    subprocess.run(["git", "add", "--all"], cwd=clone, check=True)
+    asked = ["git", "diff", "--cached", "--binary", "--full-index", "HEAD"]
+    return subprocess.run(asked, cwd=clone, check=True, capture_output=True).stdout
+
+
+async def change(shop: Workshop, command: str) -> str:
+    workspace = shop.fresh()
+    done = await shop.shell(workspace, command)
+    assert done.exit_code == 0, done.text
+    return await shop.diff(workspace)
+
+
+async def applied(shop: Workshop, patch: str) -> str:
+    workspace = shop.fresh()
+    assert await shop.apply(workspace, patch) == ""
+    return await shop.diff(workspace)
+
+
+@pytest.fixture
+def full(make_repo, workshop):  # type: ignore[no-untyped-def]
+    with workshop(make_repo(FILES)) as shop:
+        yield shop
+
+
+@pytest.mark.parametrize("command", PLAIN.values(), ids=PLAIN.keys())
+async def test_byte_for_byte_as_git(full: Workshop, tmp_path: Path, command: str) -> None:
+    patch = await change(full, command)
+    assert patch.encode() == git_diff(full.base.repo, tmp_path, command)
+    assert patch
+    assert await applied(full, patch) == patch
+
+
+@pytest.mark.parametrize("trick", HOSTILE.values(), ids=HOSTILE.keys())
+async def test_nothing_done_to_the_repository_changes_the_diff(full: Workshop, tmp_path: Path, trick: str) -> None:
+    edit = "echo four >> file.txt"
+    assert (await change(full, f"{edit}; {trick}")).encode() == git_diff(full.base.repo, tmp_path, edit)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "printf 'th\\xe9\\n' >> latin.txt",
+        "printf '\\xfe\\n' > 'we ird[1]*.txt'",
+        "printf '\\xfe\\n' > $'a\\nb\\\\c\"d'",
+        "printf '\\xfe\\n' > $'caf\\xe9'; echo text > plain.txt",
+        "rm latin.txt; mv 'we ird[1]*.txt' elsewhere; printf '\\xfe' >> elsewhere",
+    ],
+)
+async def test_bytes_that_are_not_text_travel_as_binary(full: Workshop, command: str) -> None:
+    workspace = full.fresh()
+    await full.shell(workspace, command)
+    patch = await full.diff(workspace)
+    assert "GIT binary patch" in patch
+    assert await applied(full, patch) == patch
+    other = full.fresh()
+    assert await full.apply(other, patch) == ""
+    listing = "find . -path ./.git -prune -o -type f -print0 | sort -z | xargs -0 sha256sum"
+    assert (await full.shell(workspace, listing)).text == (await full.shell(other, listing)).text
+
+
+async def test_a_repository_inside_is_seen_as_files(full: Workshop) -> None:
+    patch = await change(full, "mkdir inner && cd inner && git init -q && echo x > y && git add y")
+    assert "inner/y" in patch and "160000" not in patch
+
+
+async def test_no_change_is_empty(full: Workshop) -> None:
+    assert await full.diff(full.fresh()) == ""
+    assert await change(full, "touch file.txt; mkdir folder; cp file.txt x; rm x") == ""
+
+
+async def test_paths_can_be_left_out(full: Workshop) -> None:
+    workspace = full.fresh()
+    for path in ("check [1].py", "pkg/check.py", "kept.py"):
+        workspace.write(path, b"x = 1\n")
+    patch = await full.diff(workspace, without=("check [1].py", "pkg/check.py"))
+    assert "kept.py" in patch and "check" not in patch
+
+
+async def test_taking_the_diff_twice_gives_it_twice(full: Workshop) -> None:
+    workspace = full.fresh()
+    await full.shell(workspace, "echo x > new; mkdir sub; git init -q sub; echo y > sub/z")
+    assert await full.diff(workspace) == await full.diff(workspace)
+
+
+async def test_a_patch_that_does_not_fit_changes_nothing(full: Workshop) -> None:
+    patch = await change(full, "sed -i s/two/2/ file.txt; echo x > new.txt")
+    workspace = full.fresh()
+    workspace.write("file.txt", b"something else\n")
+    assert "file.txt" in await full.apply(workspace, patch)
+    assert workspace.read("new.txt") is None
+
+
+@pytest.mark.parametrize("target", ["../outside.txt", "/tmp/outside.txt", ".git/config"])
+async def test_a_patch_does_not_leave_the_repository(full: Workshop, target: str) -> None:
+    patch = f"--- /dev/null\n+++ b/{target}\n@@ -0,0 +1 @@\n+x\n"
+    assert await full.apply(full.fresh(), patch) != ""
+    assert not os.path.lexists(full.base.repo.parent / "outside.txt")
+
+
+async def test_a_patch_does_not_write_through_a_symlink(full: Workshop) -> None:
+    workspace = full.fresh()
+    await full.shell(workspace, "ln -s /tmp way")
+    patch = "diff --git a/way/x b/way/x\nnew file mode 100644\n--- /dev/null\n+++ b/way/x\n@@ -0,0 +1 @@\n+x\n"
+    assert "symbolic link" in await full.apply(workspace, patch)
+
+
+async def test_a_diff_too_large_is_an_error_and_never_cut(full: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workshop_module, "MOST_DIFF_BYTES", 10_000)
+    with pytest.raises(SandboxError, match="more than 10,000 bytes"):
+        await change(full, "seq 10000 > numbers.txt")

@@ -1,0 +1,141 @@
+"""Settings: where they come from, what they refuse, and what their digest covers."""
+
+import re
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from scrout.cli.init import TEMPLATE
+from scrout.config import Settings, cache_folder, discover, load, user_file
+from scrout.errors import ConfigError
+
+AGENT = """
+[[fixers]]
+name = "cheap"
+kind = "agent"
+model = "m"
+base_url = "http://127.0.0.1:1/v1"
+key_env = "CHEAP_KEY"
+price = { input = 0.5, output = 1.25 }
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "scrout.toml"
+    path.write_text(text)
+    return path
+
+
+def test_defaults_need_no_file() -> None:
+    settings = load(None)
+    assert [fixer.name for fixer in settings.fixers] == ["repair"]
+    assert settings.route.theta == 0.30
+
+
+def test_file_then_overrides(tmp_path: Path) -> None:
+    path = write(tmp_path, "[route]\ntheta = 0.5\n[gate]\nruns = 3\n")
+    settings = load(path, ["route.theta=0.7", "scout.reproduce=false", "environment.venv=my env"])
+    assert (settings.route.theta, settings.gate.runs) == (0.7, 3)
+    assert settings.scout.reproduce is False
+    assert settings.environment.venv == "my env"
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("[route]\nthetta = 0.5\n", "route.thetta"),
+        ("[rout]\n", "rout"),
+        ("[gate]\nruns = 1\n", "gate.runs"),
+        ('[sandbox]\ntier = "none"\n', "sandbox.tier"),
+        ('[[fixers]]\nname = "x"\nkind = "magic"\n', "magic"),
+        ('[[fixers]]\nname = "x"\nkind = "agent"\n', "needs `model`"),
+        ('[[fixers]]\nname = "x y"\nkind = "repair"\n', "name"),
+        ('[[fixers]]\nname="x"\nkind="repair"\n[[fixers]]\nname="x"\nkind="repair"\n', "two fixers"),
+        ("fixers = []\n", "empty"),
+        ('[route]\nanchor = "nobody"\n', "nobody"),
+        ("route = \n", "not valid TOML"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, named: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(write(tmp_path, text))
+    assert named in str(caught.value)
+
+
+@pytest.mark.parametrize("override", ["theta", "=1", "route.theta.x=1", "route.nope=1", "fixers.x=1"])
+def test_bad_overrides_are_refused(override: str) -> None:
+    with pytest.raises(ConfigError):
+        load(None, ["route.theta=0.5", override])
+
+
+def test_a_missing_file_says_how_to_write_one(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="scrout init"):
+        load(tmp_path / "absent.toml")
+
+
+def test_the_digest_follows_what_shapes_a_run(tmp_path: Path) -> None:
+    plain = load(None).digest()
+    assert load(None).digest() == plain
+    assert load(None, ["route.theta=0.31"]).digest() != plain
+    assert load(None, [f"ledger.path={tmp_path}/other.db"]).digest() == plain
+
+
+@pytest.mark.parametrize(
+    "text", [AGENT, AGENT.replace('key_env = "CHEAP_KEY"', ""), "[ledger]\npath='/x'", "[route]\nresumes='/x'"]
+)
+def test_a_committed_file_may_not_reach_outside(tmp_path: Path, text: str) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(ConfigError, match="--config"):
+        discover(tmp_path, trusted=False)
+    assert load(path) != Settings()
+
+
+def test_a_committed_file_may_shape_the_run(tmp_path: Path) -> None:
+    write(tmp_path, "[repair]\nmax_seconds = 5\n")
+    assert discover(tmp_path, trusted=False).repair.max_seconds == 5
+
+
+def test_the_repositorys_file_comes_before_the_users(tmp_path: Path) -> None:
+    user_file().parent.mkdir(parents=True, exist_ok=True)
+    user_file().write_text("[route]\ntheta = 0.9\n")
+    assert discover(tmp_path).route.theta == 0.9
+    write(tmp_path, "[route]\ntheta = 0.1\n")
+    assert discover(tmp_path).route.theta == 0.1
+
+
+def test_an_unknown_fixer_lists_the_pool() -> None:
+    with pytest.raises(ConfigError, match="repair"):
+        Settings().fixer("nobody")
+
+
+def test_prices_are_exact(tmp_path: Path) -> None:
+    price = load(write(tmp_path, AGENT)).fixer("cheap").price
+    assert price is not None
+    assert (price.input, price.output) == (Decimal("0.5"), Decimal("1.25"))
+
+
+def test_relative_xdg_folders_are_ignored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    assert cache_folder() == Path.home() / ".cache" / "scrout"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / "scrout"
+
+
+def test_the_template_states_the_defaults(tmp_path: Path) -> None:
+    """Every commented key with its comment removed gives the same settings as no file at all."""
+    assert load(write(tmp_path, TEMPLATE)) == Settings()
+    defaults, _, example = TEMPLATE.partition("# A model behind")
+    told = (re.sub(r"^# (?=\w+ = )", "", line) for line in defaults.splitlines()[2:])
+    assert load(write(tmp_path, "\n".join(told))) == Settings()
+    agent = "\n".join(line.removeprefix("# ") for line in example.splitlines() if re.match(r"# (\w+ = |\[\[)", line))
+    assert load(write(tmp_path, agent)).fixer("my-model").cap_usd == Decimal("2.00")
+
+
+def test_every_setting_is_in_the_template() -> None:
+    for section, field in Settings.model_fields.items():
+        model = field.annotation
+        if hasattr(model, "model_fields"):
+            assert f"[{section}]" in TEMPLATE
+            for key in model.model_fields:
+                assert f"\n# {key} = " in TEMPLATE, f"{section}.{key}"
