@@ -159,9 +159,7 @@ async def test_a_missing_guard_is_found_from_the_exception(commit: Commit, tier:
     )
     task = commit({"users.py": source})
     result = await attempt(task, tier, handed("from users import label\nassert label({'id': 1}) == ''\n"))
-    assert result.stop == "finished", result.detail
-    assert "no tests" in result.detail
-    assert len(changed_lines(result.patch)) <= 2
+    assert changed_lines(result.patch) == ["+    if name is None:", "+        return ''"], result.detail
 
 
 CLEAN = 'def clean(text):\n    return text.lstrip("/")\n'
@@ -197,12 +195,11 @@ async def test_where_the_whole_suite_is_too_slow_related_tests_refute(commit: Co
 
 @pytest.mark.slow
 async def test_after_many_candidates_passing_tests_are_watched(commit: Commit, tier: Tier) -> None:
-    """The one statement that no passing test runs comes next then, though its repair is an unlikely one."""
+    """The one statement that no passing test runs comes next then; otherwise some hundred edits would go first."""
     noise = "".join(
         f"    if n > {number} and n < {number + 3}:\n        n = max(n, {number})\n" for number in range(9, 40)
     )
-    source = f"def total(n):\n{noise}    return n\n\n\ndef report(n):\n    n = total(n)\n    del n\n    return 'x'\n"
-    source = source.replace("    del n\n", "    n = 'broken'\n").replace("'x'", "n")
+    source = f"def total(n):\n{noise}    return n\n\n\ndef report(n):\n    return total(n) + 1\n"
     tests = (
         "import unittest, noisy\n\nclass T(unittest.TestCase):\n"
         "    def test(self):\n        self.assertEqual([noisy.total(n) for n in range(50)], list(range(50)))\n"
@@ -210,12 +207,12 @@ async def test_after_many_candidates_passing_tests_are_watched(commit: Commit, t
     task = commit({"noisy.py": source, "test_noisy.py": tests})
     said: list[str] = []
     with open_workshop(task, tier, Settings()) as workshop:
-        gated = handed("import noisy\nassert noisy.report(30) == 30\n")
+        gated = handed("import noisy\nassert noisy.report(30) == 29\n")
         result = await repair(task, gated, workshop, RepairSettings(max_seconds=60), said.append)
     assert "watching passing tests for contrast" in said
-    assert changed_lines(result.patch) == ["-    n = 'broken'"], result.detail
+    assert changed_lines(result.patch) == ["-    return total(n) + 1", "+    return total(n) - 1"], result.detail
     tried = re.search(r"(\d+) edits tried", result.detail)
-    assert tried and 120 < int(tried[1]) < 160
+    assert tried and 120 < int(tried[1]) < 150
 
 
 async def test_tests_far_from_the_change_refute_it_too(commit: Commit, tier: Tier) -> None:

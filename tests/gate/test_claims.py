@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import asyncio
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -322,6 +323,18 @@ FALSE = [
         "till.money.rates()\n",
         command="rm -r data/rates && mkdir data/rates && touch data/rates/new.txt && python shows_it.py",
     ),
+    Claim(
+        "replaces a link by a folder",
+        "tampered",
+        "till.mean([])\n",
+        command="rm link && mkdir link && touch link/x && python shows_it.py",
+    ),
+    Claim(
+        "locks a folder",
+        "tampered",
+        "till.money.rates()\n",
+        command="rm -r data/rates; chmod 0 data; python shows_it.py",
+    ),
     Claim("replaces a link", "tampered", "till.mean([])\n", command="rm link && ln -s /etc link && python shows_it.py"),
     Claim(
         "renames the package",
@@ -381,6 +394,44 @@ FALSE = [
 ]
 
 
+PYTEST = [
+    Claim("real", "real_failure", "def test_sum():\n    assert sum(till.split(10, 3)) == 10\n", command="test_it.py"),
+    Claim("exception", "real_failure", "def test_mean():\n    assert till.mean([]) == 0\n", command="test_it.py"),
+    Claim(
+        "exception that does not come",
+        "real_failure",
+        "import pytest\ndef test_split():\n    with pytest.raises(ValueError):\n        till.split(10, 3)\n",
+        command="test_it.py",
+    ),
+    Claim(
+        "hidden by tail",
+        "real_failure",
+        "def test_sum():\n    assert sum(till.split(10, 3)) == 10\n",
+        command="test_it.py 2>&1 | tail -20",
+    ),
+    Claim("passes", "passed", "def test_mean():\n    assert till.mean([1]) == 1\n", command="test_it.py"),
+    Claim(
+        "assert False",
+        "unrelated_failure",
+        "def test_mean():\n    assert till.mean([1]) == 1\n    assert False\n",
+        command="test_it.py",
+    ),
+    Claim("own error", "own_error", "def test_mean():\n    till.mean([1])\n    undefined_name\n", command="test_it.py"),
+    Claim(
+        "own error beside a real failure",
+        "own_error",
+        "def test_a():\n    assert till.mean([1]) == 2\ndef test_b():\n    till.mean([1])\n    undefined_name\n",
+        command="test_it.py",
+    ),
+    Claim("missing fixture", "own_error", "def test_mean(no_such_fixture):\n    till.mean([])\n", command="test_it.py"),
+    Claim("not installed", "environment_missing", "import surely_not_installed\n", command="test_it.py"),
+    Claim("syntax error", "syntax_error", "def test_mean(:\n", command="test_it.py"),
+    Claim("no tests", "no_tests", "def helper():\n    till.mean([])\n", command="test_it.py"),
+    Claim("missing file", "missing_file", command="nowhere.py"),
+    Claim("usage", "usage_error", command="--no-such-option"),
+]
+
+
 def _handoff(claim: Claim) -> Handoff:
     files = dict(claim.files)
     if claim.script:
@@ -391,7 +442,7 @@ def _handoff(claim: Claim) -> Handoff:
         files=(FileRef(path="till/money.py", regions=((12, 13),)), *own),
         reproduction=Reproduction(files=files, command=claim.command, claim=True, observed="OBSERVED-BY-SCOUT"),
         dead_ends=(*mentions, "the tests are not involved"),
-        notes=f"split() divides whole numbers. {' '.join(mentions)}. The command above fails, which reproduces the bug.",
+        notes=f"split() divides whole numbers. {' '.join(mentions)}. The command fails, which reproduces the bug.",
     )
 
 
@@ -430,3 +481,62 @@ async def test_false_claim_is_gone_without_a_trace(till: Till, claim: Claim) -> 
     assert "till/money.py:12-13" in gated.text
     assert "split() divides whole numbers." in gated.text
     assert "the tests are not involved" in gated.text
+
+
+@pytest.fixture(scope="session")
+def has_pytest(till: Till) -> None:
+    _, workshop = till
+    workspace = workshop.fresh()
+    try:
+        if asyncio.run(workshop.shell(workspace, "python -c 'import pytest'")).exit_code:
+            pytest.skip("the sandbox's Python has no pytest")
+    finally:
+        workspace.remove()
+
+
+@pytest.mark.usefixtures("has_pytest")
+@pytest.mark.parametrize("claim", PYTEST, ids=lambda claim: claim.name)
+async def test_claim_made_with_pytest(till: Till, claim: Claim) -> None:
+    plain = "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python -m pytest -q"
+    files = {"test_it.py": IMPORTS + claim.script} if claim.script else {}
+    gated = await _gate(till, replace(claim, script="", files=files, command=f"{plain} {claim.command}"))
+    assert (gated.verdict, gated.reason) == (claim.verdict, gated.reason)
+    assert gated.kept == (claim.verdict in KEPT)
+
+
+@pytest.mark.parametrize(
+    ("reproduction", "verdict"),
+    [
+        (None, "no_repro"),
+        (Reproduction(command="python x.py", claim=False), "claim_not_true"),
+        (Reproduction(command=None, claim=True), "no_command"),
+        (Reproduction(command="null", claim=True), "no_command"),
+    ],
+)
+async def test_nothing_to_replay(till: Till, reproduction: Reproduction | None, verdict: Verdict) -> None:
+    task, workshop = till
+    handoff = Handoff(reproduction=reproduction, notes="split() divides. I reproduced it with x.py.")
+    gated = await gate(task, handoff, workshop, GateSettings())
+    assert (gated.verdict, gated.kept, gated.evidence.runs) == (verdict, False, 0)
+    assert gated.handoff.reproduction is None
+    assert gated.handoff.notes == "split() divides."
+
+
+async def test_container_claim_can_be_run_by_those_who_know_no_container(till: Till) -> None:
+    task, _ = till
+    gated = await _gate(till, next(claim for claim in TRUE if claim.name == "from a container"))
+    assert gated.handoff.reproduction is not None
+    assert gated.handoff.reproduction.command == f"cd {task.repo} && python shows_it.py"
+    assert gated.evidence.command == gated.handoff.reproduction.command
+
+
+async def test_hostile_paths_of_a_claim_are_never_written(till: Till) -> None:
+    task, workshop = till
+    paths = ("../escaped.py", "/etc/escaped.py", ".git/hooks/escaped", "till/../../escaped.py", "link/escaped.py")
+    for path in paths:
+        claim = Reproduction(files={path: "import till\ntill.mean([])\n"}, command="false", claim=True)
+        gated = await gate(task, Handoff(reproduction=claim), workshop, GateSettings())
+        assert not gated.kept
+        assert "escaped" not in gated.text
+    assert not list(workshop.base.tree.parent.rglob("*escaped*"))
+    assert not list(task.repo.parent.rglob("*escaped*"))

@@ -1,8 +1,7 @@
-"""The diff of a workspace is what git prints for the same change in a clone, whatever a command did to the repository."""
+"""The diff of a workspace is what git prints for the same change in a clone, whatever a command did to its .git."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
@@ -51,7 +50,7 @@ PLAIN = {
     "name that is not UTF-8": "echo x > $'caf\\xe9.txt'",
     "ignored": "echo x > a.log && mkdir build && echo x > build/out && echo y >> file.txt",
     "attributes": "echo '*.txt text eol=crlf' > .gitattributes && echo x >> file.txt",
-    "same size, same times": "touch -r file.txt /tmp/t && printf 'ONE\\ntwo\\nthree\\n' > file.txt && touch -r /tmp/t file.txt",
+    "same size, same times": "touch -r file.txt .git/t && sed -i s/one/ONE/ file.txt && touch -r .git/t file.txt",
 }
 HOSTILE = {
     "commits": "git -c user.name=x -c user.email=x commit -qam done",
@@ -61,8 +60,8 @@ HOSTILE = {
     "bad index": "echo junk > .git/index",
     "assume unchanged": "git update-index --assume-unchanged file.txt",
     "excluded": "mkdir -p .git/info && echo '*' > .git/info/exclude",
-    "external diff": "git config diff.external false; echo '*.txt diff=x' > .git/info/attributes; git config diff.x.command false",
-    "clean filter": "git config filter.x.clean false; echo '*.txt filter=x' > .git/info/attributes",
+    "external diff": "git config diff.external false; mkdir .git/info; echo '*.txt -text' > .git/info/attributes",
+    "clean filter": "mkdir .git/info; git config filter.x.clean false; echo '*.txt filter=x' > .git/info/attributes",
     "fsmonitor": "git config core.fsmonitor 'touch /tmp/ran'",
     "home config": "echo '[core]\n excludesFile = /tmp/all' > ~/.gitconfig; echo '*' > /tmp/all",
     "lock": "touch .git/index.lock",
@@ -174,7 +173,7 @@ async def test_a_patch_that_does_not_fit_changes_nothing(full: Workshop) -> None
 async def test_a_patch_does_not_leave_the_repository(full: Workshop, target: str) -> None:
     patch = f"--- /dev/null\n+++ b/{target}\n@@ -0,0 +1 @@\n+x\n"
     assert await full.apply(full.fresh(), patch) != ""
-    assert not os.path.lexists(full.base.repo.parent / "outside.txt")
+    assert not Path(full.base.repo.parent, "outside.txt").exists()  # noqa: ASYNC240
 
 
 async def test_a_patch_does_not_write_through_a_symlink(full: Workshop) -> None:

@@ -20,8 +20,7 @@ from rich.text import Text
 from scrout.records import Attempt, Check, Decision, GatedHandoff, Run, Scouting
 
 # Everything but newline and tab that a terminal would obey, and what reverses the direction of text.
-_CONTROL = {code: None for code in (*range(32), *range(127, 160), *range(0x2028, 0x202F), *range(0x2066, 0x206A))}
-_CONTROL = {code: gone for code, gone in _CONTROL.items() if code not in (9, 10)}
+_CONTROL = dict.fromkeys({*range(32), *range(127, 160), *range(0x2028, 0x202F), *range(0x2066, 0x206A)} - {9, 10})
 _GOOD, _BAD, _DIM = "green", "red", "dim"
 _DIFF_STYLE = {"+": _GOOD, "-": _BAD, "@": "cyan"}
 

@@ -167,7 +167,8 @@ class _Search:
 
     def tally(self) -> str:
         seconds = time.monotonic() - self.started
-        return f"{_count(self.tried, 'edit')} tried on {_count(len(self.suspects), 'suspected statement')} in {seconds:.1f} s"
+        edits_tried, suspected = _count(self.tried, "edit"), _count(len(self.suspects), "suspected statement")
+        return f"{edits_tried} tried on {suspected} in {seconds:.1f} s"
 
     async def prepare(self) -> str:
         """Find the suspects; empty, or why there is nothing to search."""

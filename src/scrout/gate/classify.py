@@ -39,16 +39,21 @@ _NO_NETWORK = re.compile(
     r"Temporary failure in name resolution|Name or service not known|Network is unreachable|Failed to resolve"
 )
 _EXCEPTION_NAME = re.compile(r"\b([A-Z]\w*(?:Error|Exception|Warning|Interrupt|Exit))\b")
+_SUCCESS = ("", "0", "None")
 _ASSERTIONS = ("AssertionError", "Failed")
 _CHAIN = re.compile(
-    r"^.*(?:The above exception was the direct cause|During handling of the above exception, another exception).*$",
+    r"^.*(?:The above exception was the direct cause|During handling of the above exception, another).*$",
     re.M,
 )
 _DIRECT = "was the direct cause"
 _TEST = re.compile(r"^(?:={70}|_{3,} .+ _{3,})$", re.MULTILINE)
-# An exception group is drawn with bars and plusses at its left.
-_GROUP_RULE = re.compile(r"^ *\+-[-+]*(?: \d+ -+)?$", re.MULTILINE)
-_GROUP_BAR = re.compile(r"^ *[|+] (?:Exception Group (?=Traceback))?", re.MULTILINE)
+_PYTEST_NO_PATH = re.compile(r"^ERROR: (?:file or directory not found|not found): .*$", re.MULTILINE)
+_PYTEST_NO_FIXTURE = re.compile(r"^E +(fixture '.*' not found)$", re.MULTILINE)
+# pytest's long style indents what was raised, and ends the line of every frame but the last in a colon.
+_PYTEST_INDENTED = re.compile(r"^E {4,}(?=\S)", re.MULTILINE)
+# A type is known by its ending, so these two need something in front of it.
+_PYTEST_BARE = re.compile(r"^E   (?=(?:Failed|Exception)\b)", re.MULTILINE)
+_PYTEST_OUTER = re.compile(r"^([^\s:][^:\n]*\.py:\d+: )$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -116,10 +121,10 @@ def classify(run: Replay, scene: Scene) -> Finding:
 
 def _failures(output: str) -> list[list[Traceback]]:
     """What ended the command, or each failed test: an exception last, what it was raised from before it."""
-    plain = _GROUP_BAR.sub("", _GROUP_RULE.sub("", output)) if "Exception Group" in output else output
+    plain = _PYTEST_BARE.sub("E   pytest.", _PYTEST_INDENTED.sub("E   ", output))
+    plain = _PYTEST_OUTER.sub(r"\1in test", plain)
     found = []
-    blocks = _TEST.split(plain)
-    for block in blocks:
+    for block in _TEST.split(plain):
         links = [read_tracebacks(part)[-1:] for part in _CHAIN.split(block)]
         chain = [traceback for link in links for traceback in link if traceback.frames]
         if chain:
@@ -198,6 +203,10 @@ def _never_got_to_the_point(run: Replay, failures: list[list[Traceback]], scene:
             return Finding("syntax_error", f"{last.type}: {last.message}")
         if _NO_NETWORK.search(last.message):
             return Finding("environment_missing", f"it wants a network, and the sandbox has none: {last.message[:200]}")
+    if path := _PYTEST_NO_PATH.search(run.output):
+        return Finding("missing_file", path[0])
+    if fixture := _PYTEST_NO_FIXTURE.search(run.output):
+        return Finding("own_error", f"a test of the reproduction asks for a {fixture[1]}")
     if _NO_TESTS.search(run.output):
         return Finding("no_tests", "no test was collected")
     if failures:
@@ -268,9 +277,7 @@ def _bare_exit(run: Replay, exercised: bool, scene: Scene) -> Finding:
     unknown = Finding("nonzero_other", f"exit code {run.exit_code} without a failure that can be read")
     if run.witness is None or not exercised:
         return unknown
-    exits = [
-        event for event in run.witness.raised if event.type == "SystemExit" and event.message not in ("", "0", "None")
-    ]
+    exits = [event for event in run.witness.raised if event.type == "SystemExit" and event.message not in _SUCCESS]
     if exits and scene.is_repository_code(exits[0].path):
         said = _last_line(run.output)
         if len(said) >= 8 and said in scene.issue:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 
 MAX_CHARS = 30_000
 """A longer script is not followed: it would take seconds, and no reproduction needs it."""
@@ -21,9 +22,7 @@ IsOwn = Callable[[str], bool]
 _EXITS = ("sys.exit", "exit", "quit", "os._exit", "SystemExit")
 _FAILS = re.compile(r"(^|\.)(fail|skip|skipTest|xfail)$")
 _ONE_SUBJECT = re.compile(r"\.assert(True|False|IsNone|IsNotNone)$|\.failUnless$")
-_RUNNERS = re.compile(
-    r"^(subprocess|os|runpy|importlib|asyncio)\.|^(__import__|import_module|run_module|run_path|run|Popen)$"
-)
+_RUNNERS = re.compile(r"^(subprocess|os|runpy|importlib)\.|^(__import__|import_module|run_module|run_path|run|Popen)$")
 _PATCHERS = re.compile(r"(^|\.)(patch(\.\w+)?|setattr|delattr|setitem|delitem)$")
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Loop = ast.For | ast.AsyncFor
@@ -129,9 +128,7 @@ class _Flow:
 
     def decides(self, path: Sequence[ast.AST]) -> bool:
         """Whether a result of the repository decides that the last statement of the path fails."""
-        return self._subject(path[-1]) or any(
-            self._guards(parent, child) for parent, child in zip(path, path[1:], strict=False)
-        )
+        return self._subject(path[-1]) or any(self._guards(parent, child) for parent, child in pairwise(path))
 
     def _subject(self, node: ast.AST) -> bool:
         """What the statement itself judges. A message is no judgement, and `raise` judges nothing."""
@@ -267,7 +264,8 @@ def _imported(tree: ast.Module, is_own: IsOwn) -> Iterator[str]:
 
 def _constants(tree: ast.Module) -> frozenset[str]:
     """Names that only ever hold numbers, strings and the like: calling something with them cannot change them."""
-    fixed, other = set(), set()
+    fixed: set[str] = set()
+    other: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
             for target in node.targets:

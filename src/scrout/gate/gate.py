@@ -22,30 +22,42 @@ from scrout.task import Task
 
 MAX_OWN_BYTES = 100_000
 """Of a script that the command wrote; a longer one is not read."""
-_OPAQUE = "user.overlay.opaque"
-"""How an overlay marks a folder that was removed and made again."""
 _SETS_PYTHONPATH = re.compile(r"\bPYTHONPATH=")
 
 
 async def gate(task: Task, handoff: Handoff, workshop: Workshop, settings: GateSettings) -> GatedHandoff:
     """The handoff with its claim verified, or without it."""
-    handoff = tidy(handoff, workshop.base)
+    base = workshop.base
+    handoff = tidy(handoff, base)
     reproduction = handoff.reproduction
     if reproduction is None:
-        return _verdict(handoff, workshop.base, Finding("no_repro", "the handoff has no reproduction"), Evidence())
+        return _stripped(handoff, base, Finding("no_repro", "the handoff has no reproduction"), Evidence())
     if not reproduction.claim:
-        return _verdict(
-            handoff, workshop.base, Finding("claim_not_true", "the scout does not claim to have seen it"), Evidence()
+        return _stripped(
+            handoff, base, Finding("claim_not_true", "the scout does not claim to have seen it"), Evidence()
         )
     if reproduction.command is None:
-        return _verdict(handoff, workshop.base, Finding("no_command", "the claim names no command to run"), Evidence())
+        return _stripped(handoff, base, Finding("no_command", "the claim names no command to run"), Evidence())
 
     started = time.monotonic()
     findings, last = await _replay(task, reproduction, reproduction.command, workshop, settings)
     evidence = last.evidence(len(findings)) if last else Evidence()
     seconds = round(time.monotonic() - started, 3)
     evidence = evidence.model_copy(update={"command": reproduction.command, "seconds": seconds})
-    return _verdict(handoff, workshop.base, _confirm(findings), evidence)
+    finding = _confirm(findings)
+    if finding.verdict not in KEPT:
+        return _stripped(handoff, base, finding, evidence)
+    seen = reproduction.model_copy(update={"observed": evidence.output_tail})
+    handoff = handoff.model_copy(update={"reproduction": seen})
+    return GatedHandoff(
+        verdict=finding.verdict,
+        kept=True,
+        materialized=True,
+        reason=finding.reason,
+        evidence=evidence,
+        handoff=handoff,
+        text=render(handoff),
+    )
 
 
 async def _replay(
@@ -76,18 +88,22 @@ async def _replay(
 
 
 def _write_files(reproduction: Reproduction, workspace: Workspace) -> Finding | None:
-    tree = workspace.base.tree
     for path, content in reproduction.files.items():
-        if os.path.lexists(tree / path):
-            return Finding("tampered", f"the reproduction would overwrite the repository's {path}")
-        if any(
-            not (tree / parent).is_dir() and os.path.lexists(tree / parent) for parent in PurePosixPath(path).parents
-        ):
-            return Finding("tampered", f"the reproduction's {path} lies below a file of the repository")
+        if theirs := _in_place_of(path, workspace.base):
+            return Finding("tampered", f"the reproduction's {path} would take the place of the repository's {theirs}")
         try:
             workspace.write(path, content.encode())
         except (SandboxError, OSError) as error:
             return Finding("tampered", f"the reproduction's file {path!r} cannot be written: {error}")
+    return None
+
+
+def _in_place_of(path: str, base: Base) -> str | None:
+    """What of the repository's a file at this path replaces: the file itself, or a file or link above it."""
+    for step in (*reversed(PurePosixPath(path).parents), PurePosixPath(path)):
+        original = base.tree / step
+        if os.path.lexists(original) and (original.is_symlink() or not original.is_dir() or str(step) == path):
+            return str(step)
     return None
 
 
@@ -113,20 +129,9 @@ def _tampered(workspace: Workspace) -> Finding | None:
 
     A change that was undone before the end counts too: the file was written again.
     """
-    upper, tree = workspace.overlay.upper, workspace.base.tree
-    for folder, folders, files in os.walk(upper):
-        here = PurePosixPath(os.path.relpath(folder, upper))
-        if str(here) == ".":
-            folders[:] = [name for name in folders if name != ".git"]
-        elif (tree / here).is_dir() and _OPAQUE in os.listxattr(folder):
-            return Finding("tampered", f"the command deleted the repository's {here}")
-        for name in (*files, *folders):
-            changed, original = upper / here / name, tree / here / name
-            both_folders = (
-                changed.is_dir() and original.is_dir() and not (changed.is_symlink() or original.is_symlink())
-            )
-            if os.path.lexists(original) and not both_folders:
-                return Finding("tampered", f"the command changed or deleted the repository's {here / name}")
+    for path in sorted(workspace.changed()):
+        if theirs := _in_place_of(path, workspace.base):
+            return Finding("tampered", f"the command changed or deleted the repository's {theirs}")
     return None
 
 
@@ -140,17 +145,12 @@ def _confirm(findings: list[Finding]) -> Finding:
     return first
 
 
-def _verdict(handoff: Handoff, base: Base, finding: Finding, evidence: Evidence) -> GatedHandoff:
-    kept = finding.verdict in KEPT
-    if kept and handoff.reproduction:
-        seen = handoff.reproduction.model_copy(update={"observed": evidence.output_tail})
-        handoff = handoff.model_copy(update={"reproduction": seen})
-    else:
-        handoff = strip(handoff, lambda path: _is_theirs(path, base))
+def _stripped(handoff: Handoff, base: Base, finding: Finding, evidence: Evidence) -> GatedHandoff:
+    handoff = strip(handoff, lambda path: _is_theirs(path, base))
     return GatedHandoff(
         verdict=finding.verdict,
-        kept=kept,
-        materialized=kept,
+        kept=False,
+        materialized=False,
         reason=finding.reason,
         evidence=evidence,
         handoff=handoff,

@@ -1,4 +1,4 @@
-"""The claim's own Python, wherever it stands: its files, `python -c`, here-documents, scripts that the command wrote."""
+"""The claim's own Python, wherever it stands: its files, `python -c`, here-documents, scripts it wrote."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PYTHON = re.compile(r"(?:^|/)python[0-9.]*$")
 _OPERATORS = "();<>|&\n"
 # They make an exit code without running the repository; `|| exit 1` only passes one on.
 _DECIDING = frozenset(
-    ("exit", "false", "test", "[", "[[", "!", "grep", "egrep", "fgrep", "diff", "cmp", "kill", "return")
+    ["exit", "return", "false", "test", "[", "[[", "!", "grep", "egrep", "fgrep", "diff", "cmp", "kill"]
 )
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from scrout.handoff import FileRef, Handoff, Reproduction
 
-_RUN = r"(?:script|command|snippet|one-liner|reproducer|test case|(?:failing|temporary|new|created|custom|generated) test)s?"
+_RUN = (
+    r"(?:script|command|snippet|one-liner|test case|(?:failing|temporary|new|created|custom|generated) test"
+    r"|pytest|unittest|run|running|ran|execut(?:ed|ing|ion)|invocation)s?"
+)
 _OUTCOME = r"(?:fail(?:s|ed|ing|ure)?|raise[sd]?|error(?:s|ed)?|exit(?:s|ed)?|crash(?:es|ed)?|throws?)"
 _ASSERTS = re.compile(
     rf"\brepro(?:s|duc\w*)?\b|\b{_RUN}\b.{{0,120}}\b{_OUTCOME}\b|\b{_OUTCOME}\b.{{0,120}}\b{_RUN}\b"
@@ -24,16 +27,13 @@ _SCRIPT = re.compile(r"[\w./-]+\.(?:py|sh|js|ts|rb|go|rs|php)\b")
 def strip(handoff: Handoff, known: Callable[[str], bool] = lambda path: False) -> Handoff:
     """The handoff without its reproduction and without anything that says there is one.
 
-    What is `known` is the repository's, though the claim uses it: a sentence about it goes only if it says how it ended.
+    What is `known` is the repository's, though the claim runs it: a sentence about it goes if it says how that ended.
     """
     reproduction = handoff.reproduction or Reproduction()
     implicated = {ref.path for ref in handoff.files}
-    scripts = [PurePosixPath(path) for path in _SCRIPT.findall(reproduction.command or "")]
-    used = {str(path) for path in scripts} | set(reproduction.files)
+    used = {*_SCRIPT.findall(reproduction.command or ""), *reproduction.files}
     own = {path for path in used if not known(path) and (path in reproduction.files or path not in implicated)}
-    about = _About(
-        frozenset(PurePosixPath(path).name for path in own), frozenset(PurePosixPath(path).name for path in used)
-    )
+    about = _About(_file_names(own), _file_names(used))
     return handoff.model_copy(
         update={
             "reproduction": None,
@@ -59,6 +59,10 @@ class _About:
         return _names_one(text, self.used) and _ENDED.search(text) is not None
 
 
+def _file_names(paths: Iterable[str]) -> frozenset[str]:
+    return frozenset(PurePosixPath(path).name for path in paths)
+
+
 def _names_one(text: str, names: frozenset[str]) -> bool:
     return any(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) for name in names)
 
@@ -77,6 +81,6 @@ def _without(notes: str, about: _About) -> str:
         position = gap.end() if gap else position
         if not about(sentence):
             kept.append(sentence + behind)
-        elif "\n" in behind and kept:
+        elif "\n" in behind and kept and not kept[-1].endswith("\n"):
             kept.append("\n")
     return re.sub(r"\n{3,}", "\n\n", "".join(kept)).strip()

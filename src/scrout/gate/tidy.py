@@ -44,7 +44,7 @@ def _clip(regions: tuple[tuple[int, int], ...], content: bytes | None) -> tuple[
 
 
 def _at_home(reproduction: Reproduction, repo: Path) -> Reproduction:
-    """A reproduction from a container, with the path that the repository has here: fixer and check know no container."""
+    """A reproduction from a container, with the repository's path here: fixer and check know no container."""
     if not re.fullmatch(r"[\w./+-]+", str(repo)):
         return reproduction  # would need quoting, and where it stands may be quoted already
     for root in CONTAINER_ROOTS:

@@ -127,11 +127,11 @@ def parse_python(text: str) -> ast.Module | None:
 
 def count_words(text: str) -> dict[str, int]:
     """Lower-case identifiers and their parts, with counts."""
-    counts: Counter[str] = Counter()
+    counts: dict[str, int] = {}
     for identifier, count in Counter(_IDENTIFIER.findall(text)).items():
         for word in split_identifier(identifier):
-            counts[word] += count
-    return dict(counts.most_common(MAX_WORDS)) if len(counts) > MAX_WORDS else dict(counts)
+            counts[word] = counts.get(word, 0) + count
+    return dict(Counter(counts).most_common(MAX_WORDS)) if len(counts) > MAX_WORDS else counts
 
 
 @lru_cache(maxsize=200_000)

@@ -26,6 +26,8 @@ from scrout.git import ISOLATED, GitError, environment, git, text
 from scrout.sandbox.bubblewrap import SANDBOX_UID
 from scrout.sandbox.tier import Overlay
 
+MOST_LEVELS = 100
+"""Folders above a file; no repository has as many, and a longer path is somebody's joke."""
 BRANCH = "refs/heads/main"
 _SNAPSHOT_AUTHOR = {
     "GIT_AUTHOR_NAME": "scrout",
@@ -223,8 +225,8 @@ class Workspace:
         return self.folder / "upper"
 
     def unlock(self) -> None:
-        """Let commands in again, should one have closed the repository's own folder."""
-        _unlock(self.upper)
+        """Let commands in, should one of them, or the caller's umask, have closed the repository's own folder."""
+        _unlock(self.upper, 0o755)
 
     def write(self, path: str, data: bytes) -> None:
         """Write a file of the repository. What a command may have planted on the way, a symlink say, is an error."""
@@ -459,16 +461,16 @@ def _lstat(path: Path) -> os.stat_result | None:
         return None
 
 
-def _unlock(folder: Path) -> None:
-    """Let the host's user into a folder that a command may have closed to its own."""
-    mode = folder.lstat().st_mode
-    if mode & 0o700 != 0o700:
-        folder.chmod(stat.S_IMODE(mode) | 0o700)
+def _unlock(folder: Path, least: int = 0o700) -> None:
+    """Open a folder that a command may have closed."""
+    mode = stat.S_IMODE(folder.lstat().st_mode)
+    if mode & least != least:
+        folder.chmod(mode | least)
 
 
 def _is_inside(path: str) -> bool:
     parts = PurePosixPath(path).parts
-    return bool(parts) and not path.startswith("/") and ".." not in parts and "\0" not in path
+    return 0 < len(parts) <= MOST_LEVELS and not path.startswith("/") and ".." not in parts and "\0" not in path
 
 
 def _steps(path: str) -> list[PurePosixPath]:

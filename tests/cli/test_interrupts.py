@@ -1,0 +1,183 @@
+"""Ctrl-C and its relatives, at every stage: scrout ends soon with 130, leaves nothing behind, and can go on later."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from scrout.models.scripted import Hang, ScriptedEndpoint, ScriptedReply
+
+TIMEOUT_S = 30.0
+HANGING = """Something hangs. MARKER
+
+```python
+import time
+
+from shop.cart import total
+
+time.sleep(600)
+assert total([1, 2]) == 3
+```
+"""
+
+
+def holding(marker: str) -> list[int]:
+    """Processes with this in their command line or working folder."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            text = (folder / "cmdline").read_bytes().decode(errors="replace") + os.readlink(folder / "cwd")
+        except OSError:
+            continue
+        if marker in text and int(folder.name) != os.getpid():
+            found.append(int(folder.name))
+    return found
+
+
+def mounts() -> list[str]:
+    return [line.split(" ", 2)[2] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+
+
+def leftovers(tmp_path: Path) -> list[Path]:
+    cache = tmp_path / "xdg_cache_home" / "scrout"
+    folders = [*(cache / "workspaces").glob("*"), *(cache / "bases").glob(".making-*")]
+    return [folder for folder in folders if folder.is_dir()]
+
+
+def wait_for(words: bytes, process: subprocess.Popen[bytes]) -> bytes:
+    """Read standard error until these words pass by."""
+    assert process.stderr is not None
+    seen = b""
+    while words not in seen:
+        line = process.stderr.readline()
+        assert line, f"ended before it said {words!r}: {seen.decode()}"
+        seen += line
+    return seen
+
+
+def end(process: subprocess.Popen[bytes], number: int, *, group: bool) -> str:
+    (os.killpg if group else os.kill)(process.pid, number)
+    _, err = process.communicate(timeout=TIMEOUT_S)
+    return err.decode()
+
+
+def assert_clean(tmp_path: Path, before: list[str]) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while holding(str(tmp_path)) and time.monotonic() < deadline:
+        time.sleep(0.05)  # a killed namespace takes a moment to die
+    assert holding(str(tmp_path)) == []
+    assert mounts() == before
+    assert leftovers(tmp_path) == []
+
+
+# What scrout says when it gets there, the signal, and whether the whole process group receives it.
+POINTS = [
+    (b"copying the repository", signal.SIGTERM, False),
+    (b"copying the repository", signal.SIGINT, True),
+    (b"scouting the repository", signal.SIGHUP, False),
+    (b"replaying the scout's claim", signal.SIGINT, False),
+    (b"running the reproduction", signal.SIGINT, True),
+    (b"checking the patch", signal.SIGHUP, True),
+]
+
+
+@pytest.mark.parametrize(("words", "number", "group"), POINTS, ids=lambda value: str(value))
+def test_a_signal_at_any_stage(
+    cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path, words: bytes, number: int, group: bool
+) -> None:
+    before = mounts()
+    with cli.started("fix", "--repo", shop_repo, "--issue", issue) as process:
+        wait_for(words, process)
+        said = end(process, number, group=group)
+    assert (process.returncode, said.strip().splitlines()[-1]) == (130, "interrupted")
+    assert "Traceback" not in said
+    assert_clean(tmp_path, before)
+    listed = cli("runs", "--json")
+    assert listed.code == 0
+    assert {run["outcome"] for run in json.loads(listed.out)} <= {"interrupted"}
+
+
+def test_a_command_that_hangs_in_the_sandbox_dies_with_scrout(cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path) -> None:
+    issue.write_text(HANGING)
+    before = mounts()
+    with cli.started("fix", "--repo", shop_repo, "--issue", issue) as process:
+        wait_for(b"scouting", process)
+        deadline = time.monotonic() + TIMEOUT_S
+        while len(holding(str(tmp_path))) < 3 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        said = end(process, signal.SIGINT, group=False)
+    assert process.returncode == 130, said
+    assert_clean(tmp_path, before)
+
+
+def agent_settings(folder: Path, base_url: str) -> Path:
+    path = folder / "agent.toml"
+    path.write_text(
+        f'[[fixers]]\nname = "toy"\nkind = "agent"\nmodel = "toy-1"\nbase_url = "{base_url}"\n'
+        "price = { input = 1.0, output = 2.0 }\n"
+    )
+    return path
+
+
+def test_a_call_to_a_hanging_endpoint(cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path) -> None:
+    before = mounts()
+    with ScriptedEndpoint([ScriptedReply("never", fault=Hang(600))]) as endpoint:
+        config = agent_settings(tmp_path, endpoint.base_url)
+        with cli.started("fix", "--repo", shop_repo, "--issue", issue, "--config", config) as process:
+            deadline = time.monotonic() + TIMEOUT_S
+            while not endpoint.requests and time.monotonic() < deadline:
+                time.sleep(0.05)
+            said = end(process, signal.SIGTERM, group=False)
+    assert process.returncode == 130, said
+    assert_clean(tmp_path, before)
+    (run,) = json.loads(cli("runs", "--json").out)
+    assert (run["outcome"], run["attempts"]) == ("interrupted", [])
+    assert cli("ledger", "audit").code == 0
+
+
+def test_a_job_that_ignores_ctrl_c_still_ends_on_sigterm(cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path) -> None:
+    """What a shell script's `scrout fix & kill $!` does."""
+    before = mounts()
+
+    def ignore() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    with cli.started("fix", "--repo", shop_repo, "--issue", issue, before=ignore) as process:
+        wait_for(b"repair is at work", process)
+        os.kill(process.pid, signal.SIGINT)
+        said = end(process, signal.SIGTERM, group=False)
+    assert process.returncode == 130, said
+    assert_clean(tmp_path, before)
+
+
+def test_nohup_outlives_the_terminal(cli: Cli, shop_repo: Path, issue: Path) -> None:
+    def ignore() -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    with cli.started("fix", "--repo", shop_repo, "--issue", issue, before=ignore) as process:
+        wait_for(b"scouting", process)
+        end(process, signal.SIGHUP, group=True)
+    assert process.returncode == 0
+
+
+def test_a_killed_run_goes_on_where_it_stopped(
+    cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path, make_repo: Callable[..., Path]
+) -> None:
+    before = mounts()
+    with cli.started("fix", "--repo", shop_repo, "--issue", issue) as process:
+        wait_for(b"repair is at work", process)
+        end(process, signal.SIGKILL, group=False)
+    (killed,) = json.loads(cli("runs", "--json").out)
+    assert killed["outcome"] == "interrupted" and killed["gated"]["kept"]
+    again = cli("fix", "--repo", shop_repo, "--issue", issue, "--json")
+    assert again.code == 0, again.err
+    assert (again.json()["id"], again.json()["outcome"]) == (killed["id"], "solved")
+    assert "scouting the repository" not in again.err  # done before the kill, and not again
+    assert_clean(tmp_path, before)
