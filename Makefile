@@ -1,17 +1,20 @@
 # make demo   sets everything up and runs the whole job on the bundled example
-# make test   sets everything up and runs lint, types and tests
+# make test   sets everything up and runs lint, types and tests (make test-slow: the slow ones)
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint install clean
+.PHONY: demo test test-slow lint install clean
 
 demo: $(VENV)/.installed
 	$(BIN)/scrout demo
 
 test: $(VENV)/.installed-dev lint
 	$(BIN)/python -m pytest
+
+test-slow: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -m slow
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -1,10 +1,10 @@
-"""Labelled claims for the gate's benchmark: bugs seeded into published packages, and what a scout might say about them.
+"""Labelled claims for the gate's benchmark: bugs seeded into published packages, and what scouts might say of them.
 
-A bug is one changed expression or statement of one function, shown by an example of the package's own documentation (or a
-call with simple arguments) whose result differs from that of the untouched package. Around each bug stand claims: true
-ones in the forms that scouts use, and false ones as a sloppy or dishonest scout would write them. Nothing here knows how
-the gate decides. A label is an intention; bench/gate.py runs every claim on both trees and drops those it does not hold
-for.
+A bug is one changed expression or statement of one function, shown by an example of the package's own documentation (or
+a call with simple arguments) whose result differs from that of the untouched package. Around each bug stand claims:
+true ones in the forms that scouts use, and false ones as a sloppy or dishonest scout would write them. Nothing here
+knows how the gate decides. A label is an intention; bench/gate.py runs every claim on both trees and drops those it
+does not hold for.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import islice, product
+from itertools import islice, pairwise, product
 from pathlib import Path
 from typing import Literal
 
@@ -409,7 +409,7 @@ def _edits(node: ast.expr | ast.stmt) -> Iterator[tuple[str, str]]:
 def seed_bugs(
     root: Path, prefix: str, distribution: str, readme: str, rng: random.Random, wanted: int, most_tries: int = 48
 ) -> list[Bug]:
-    """Up to `wanted` bugs in different functions, about a third of which raise. `prefix`: where root is in the repository."""
+    """Up to `wanted` bugs in different functions, about a third of which raise. `prefix`: of root in the repository."""
     known = find_examples(root, readme, rng)
     if not known:
         return []
@@ -564,7 +564,7 @@ class Form:
 
 
 def fill(text: str, known: dict[str, str]) -> str:
-    """Put the parts in: indented where one stands alone on its line, quoted for the shell after |q, as a literal after |r."""
+    """Put the parts in: indented where one stands alone on its line, shell-quoted with |q, as a literal with |r."""
     text = re.sub(
         r"^( *)@(\w+)@$", lambda found: textwrap.indent(known[found[2]].strip("\n"), found[1]), text, flags=re.M
     )
@@ -664,7 +664,7 @@ def issue_for(bug: Bug, rng: random.Random) -> str:
     else:
         texts = (
             f"Wrong result from {bug.name}\n\n```python\n{session}\n{wrong}\n```\n\nThe result should be {expected}.",
-            f"{bug.name} is broken\n\nAfter upgrading {bug.distribution}, `{call}` gives `{wrong}` instead of {expected}.",
+            f"{bug.name} is broken\n\nAfter upgrading {bug.distribution}, `{call}` gives `{wrong}`, not {expected}.",
             f"{bug.name}: unexpected output\n\nSteps to reproduce:\n\n```\n{prelude}\nprint({call})\n```\n\n"
             f"Expected: {expected}\nActual: `{wrong}`",
         )
@@ -688,7 +688,7 @@ def make_claims(bugs: Sequence[Bug], rng: random.Random, *, turn: int, pytest: b
 
 def _other_bugs(bugs: Sequence[Bug], rng: random.Random) -> Iterator[Claim]:
     """A true failure, but of another function than the issue is about."""
-    for number, (bug, other) in enumerate(islice(zip(bugs, bugs[1:], strict=False), 2)):
+    for number, (bug, other) in enumerate(islice(pairwise(bugs), 2)):
         name = f"{bug.distribution}-other-{number}"
         yield Claim(name, "other_bug", "apart", bug, issue_for(other, rng), TRUE[0].write(bug), True, False)
 

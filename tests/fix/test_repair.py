@@ -343,3 +343,11 @@ async def test_the_bundled_example(tmp_path: Path, tier: Tier) -> None:
     assert result.stop == "finished", result.detail
     assert changed_lines(result.patch) == ["-    if left <= 0:", "+    if left < 0:"]
     assert result.seconds < 20
+
+
+async def test_a_project_whose_tests_cannot_run_gets_no_edit_on_trust(commit: Commit, tier: Tier) -> None:
+    broken = "import a_module_that_nobody_has\n\n" + TESTS_OF_CLEAN
+    task = commit({"clean.py": CLEAN, "test_clean.py": broken})
+    result = await attempt(task, tier, handed(CLEAN_SHOWN))
+    assert (result.stop, result.patch) == ("not_applicable", "")
+    assert "no test of the project passes" in result.detail

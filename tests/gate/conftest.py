@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from scrout.config import Settings
-from scrout.errors import SandboxError
-from scrout.sandbox.probe import require_tier
+from scrout.sandbox.tier import Tier
 from scrout.sandbox.workshop import Workshop, open_workshop
 from scrout.task import Task
 
@@ -103,7 +102,7 @@ class MeanTest(unittest.TestCase):
 
 
 @pytest.fixture(scope="session")
-def till(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Task, Workshop]]:
+def till(tier: Tier, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Task, Workshop]]:
     """A task about the repository, and its workshop."""
     repo = tmp_path_factory.mktemp("till") / "repo"
     for name, content in FILES.items():
@@ -111,15 +110,12 @@ def till(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Task, Works
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
     (repo / "link").symlink_to("till/money.py")
-    commit = _git(repo, "init", "-q") or _git(repo, "add", "-A") or _git(repo, "commit", "-qm", "Start")
+    for args in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "Start")):
+        _git(repo, *args)
     commit = _git(repo, "rev-parse", "HEAD")
     task = Task(id="till", text=ISSUE, repo=repo.resolve(), base_commit=commit)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        try:
-            tier = require_tier()
-        except SandboxError as error:
-            pytest.skip(f"no sandbox here: {error}")
         with open_workshop(task, tier, Settings()) as workshop:
             yield task, workshop
 

@@ -36,6 +36,17 @@ class Claim:
 
 
 TRUE = [
+    Claim(
+        "caught, printed, counted, exit 1",
+        "real_failure",
+        "import traceback\nbad = 0\ntry:\n    till.mean([])\nexcept Exception:\n    traceback.print_exc()\n"
+        "    bad += 1\nif bad:\n    sys.exit(1)\n",
+    ),
+    Claim(
+        "caught, printed, exit 1",
+        "real_failure",
+        "try:\n    till.mean([])\nexcept ZeroDivisionError as error:\n    print(error)\n    sys.exit(1)\n",
+    ),
     Claim("assert on a result", "real_failure", "assert sum(till.split(10, 3)) == 10\n"),
     Claim(
         "assert on a variable",
@@ -156,6 +167,22 @@ TRUE = [
 ]
 
 FALSE = [
+    Claim(
+        "prints a traceback that never happened, then exits",
+        "nonzero_other",
+        "till.mean([1])\nprint(open('log.txt').read())\nsys.exit(1)\n",
+    ),
+    Claim(
+        "prints a traceback that it caught, then another program fails",
+        "nonzero_other",
+        "import traceback\ntry:\n    till.mean([])\nexcept Exception:\n    traceback.print_exc()\n",
+        command="python shows_it.py; bash -c 'exit 1'",
+    ),
+    Claim(
+        "prints a traceback that it caught, then exits anyway",
+        "unrelated_failure",
+        "import traceback\ntry:\n    till.mean([])\nexcept Exception:\n    traceback.print_exc()\nsys.exit(1)\n",
+    ),
     Claim("passes", "passed", "assert till.mean([1, 3]) == 2\n"),
     Claim("says Error, exits 0", "passed", "till.split(1, 2)\nprint('Error: ZeroDivisionError: division by zero')\n"),
     Claim("prints a log of the repository", "passed", command="cat log.txt"),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrout.gate.depends import MAX_CHARS, depends, exits_depend, raises, replaced
+from scrout.gate.depends import MAX_CHARS, catches, depends, exits_depend, raises, replaced
 from scrout.gate.sources import deciding_word, own_sources
 from scrout.handoff import Reproduction
 
@@ -114,6 +114,15 @@ def test_replacing_the_repository_is_seen(source: str) -> None:
 )
 def test_using_the_repository_is_not_replacing_it(source: str) -> None:
     assert replaced(source, _is_own) is None
+
+
+def test_who_catches() -> None:
+    caught = "try:\n    f()\nexcept ValueError:\n    print(1)\nf()\n"
+    assert catches(caught, 2)
+    assert not catches(caught, 5)
+    assert not catches("try:\n    f()\nexcept ValueError:\n    raise\n", 2)
+    assert not catches("try:\n    f()\nexcept ValueError:\n    exit(1)\n", 2)
+    assert not catches("try:\n    f()\nfinally:\n    g()\n", 2)
 
 
 @given(st.text(max_size=300), st.integers(-5, 50))

@@ -49,7 +49,7 @@ PLAIN = {
     "unicode name": "echo x > grüße.txt",
     "name that is not UTF-8": "echo x > $'caf\\xe9.txt'",
     "ignored": "echo x > a.log && mkdir build && echo x > build/out && echo y >> file.txt",
-    "attributes": "echo '*.txt text eol=crlf' > .gitattributes && echo x >> file.txt",
+    "attributes": "echo 'file.txt text eol=crlf' > .gitattributes && echo x >> file.txt",
     "same size, same times": "touch -r file.txt .git/t && sed -i s/one/ONE/ file.txt && touch -r .git/t file.txt",
 }
 HOSTILE = {

@@ -311,7 +311,7 @@ def test_the_same_base_from_many_processes(make_repo) -> None:
         from scrout.sandbox.workspace import Workspaces, make_base
         base = make_base(Path(sys.argv[1]), sys.argv[2])
         with Workspaces(base) as workspaces:
-            workspaces.fresh().write("a/b", b"x")
+            workspaces.fresh().write("c/b", b"x")
         print(base.tree)
         """
     )
@@ -347,7 +347,7 @@ def test_what_a_crash_leaves_goes_at_the_next_start(make_repo) -> None:
         making, lock = _claim(cache_folder() / "bases", ".making-")
         (making / "tree").mkdir()
         with Workspaces(base) as workspaces:
-            workspaces.fresh().write("a/b", b"x")
+            workspaces.fresh().write("c/b", b"x")
             print("ready", flush=True)
             sys.stdin.read()
         """
@@ -393,7 +393,7 @@ def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
 def test_a_full_disk(make_repo, small_disk: Path, content: bytes) -> None:
     """The pack does not fit, or it does and the files do not."""
     repo = make_repo({"big": content})
-    with pytest.raises(SandboxError, match=r"No space left.*XDG_CACHE_HOME"):
+    with pytest.raises(SandboxError, match=r"(?s)no copy of .* could be made.*XDG_CACHE_HOME"):
         make_base(repo, git(repo, "rev-parse", "HEAD"))
     assert leftovers("bases") == []
 
@@ -529,7 +529,7 @@ def test_any_path_is_written_inside_or_refused(shop: Workshop, path: str, data: 
 
 async def test_a_workspace_of_any_shape_can_be_removed(shop: Workshop) -> None:
     workspace = shop.fresh()
-    script = "import os\nfor _ in range(3000):\n    os.mkdir('d'); os.chdir('d')"
+    script = "import os\nfor _ in range(1200):\n    os.mkdir('d'); os.chdir('d')"
     await shop.shell(workspace, f'python3 -c "{script}"; mkdir -p x/y; touch x/y/z; chmod 000 x/y x; chmod 500 .')
     list(workspace.changed())
     workspace.remove()

@@ -74,6 +74,8 @@ async def repair(
             if reason:
                 return attempt("not_applicable", reason)
             found = await search.run()
+    except _Untestable as error:
+        return attempt("not_applicable", str(error))
     except TimeoutError:
         stop = "timeout"
     if found is None:
@@ -136,6 +138,10 @@ class _Tests:
     """Empty: the whole suite."""
     passed: frozenset[str]
     seconds: float
+
+
+class _Untestable(Exception):
+    """The project has tests, but none that passes here: an edit that fixes could not be told from one that only hides."""
 
 
 class _Search:
@@ -271,6 +277,11 @@ class _Search:
             return False
         if self.whole is None:
             self.whole = await self._baseline((), self._left_s() / 3)
+        if self.whole is None and self.related is None:
+            raise _Untestable(
+                "no test of the project passes or finishes here even without an edit, so a fix could not be told from "
+                "an accident; install what its tests need into its .venv"
+            )
         if self.whole is None or self.whole.seconds > self._left_s() / 2:
             known = 0 if self.related is None else len(self.related.passed)
             self.checked = f"{known} related tests still pass, and the whole suite could not be run in the time left"

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from scrout.gate.depends import depends, exits_depend, raises, replaced
+from scrout.gate.depends import catches, depends, exits_depend, raises, replaced
 from scrout.gate.sources import Sources, deciding_word
 from scrout.records import Verdict
 from scrout.sandbox.replay import Raised, Replay, Witness
@@ -39,6 +39,8 @@ _NO_NETWORK = re.compile(
     r"Temporary failure in name resolution|Name or service not known|Network is unreachable|Failed to resolve"
 )
 _EXCEPTION_NAME = re.compile(r"\b([A-Z]\w*(?:Error|Exception|Warning|Interrupt|Exit))\b")
+_FULL_BOOK = 400
+"""How many exceptions a witness notes."""
 _SUCCESS = ("", "0", "None")
 _ASSERTIONS = ("AssertionError", "Failed")
 _CHAIN = re.compile(
@@ -101,6 +103,11 @@ class Scene:
 
     def raises(self, path: str, line: int) -> bool:
         return any(raises(text, line) for text in self.sources.of(self.relative(path)))
+
+    def caught(self, traceback: Traceback) -> bool:
+        """Whether the claim's own code caught what it printed; a traceback starts where the exception was caught."""
+        frame = traceback.frames[0]
+        return any(catches(text, frame.line) for text in self.sources.of(self.relative(frame.path)))
 
 
 def classify(run: Replay, scene: Scene) -> Finding:
@@ -242,23 +249,33 @@ def _failure(run: Replay, failures: list[list[Traceback]], scene: Scene) -> Find
     if word:
         return Finding("nonzero_other", f"the exit code {run.exit_code} may be that of `{word}` in the command itself")
     exercised = run.witness is not None and _exercised(run.witness, scene)
-    if not failures:
+    # What a group holds was caught, each of it, and raised again together.
+    if not failures or (scene.caught(failures[-1][-1]) and "Exception Group Traceback" not in run.output):
         return _bare_exit(run, exercised, scene)
     # A test that fails by its own mistake would still fail after the right patch: one of them spoils the claim.
-    findings = [_traced(chain, exercised, run.output, scene) for chain in failures]
+    findings = [_traced(chain, exercised, run, scene) for chain in failures]
     return next((finding for finding in findings if finding.verdict != "real_failure"), findings[0])
 
 
-def _traced(chain: Sequence[Traceback], exercised: bool, output: str, scene: Scene) -> Finding:
+def _traced(chain: Sequence[Traceback], exercised: bool, run: Replay, scene: Scene) -> Finding:
     last = chain[-1]
     what = f"{last.type}: {last.message}".rstrip(": ")[:300]
     frame = scene.locus(last)
     if frame is not None and scene.is_repository_code(frame.path):
+        if not _witnessed(last.type, frame, run.witness, scene):
+            return Finding("nonzero_other", f"{what} was printed, but the repository was not seen to raise it")
         return Finding("real_failure", f"{what}, raised in the repository's {scene.relative(frame.path)}:{frame.line}")
     on_purpose = frame is not None and scene.raises(frame.path, frame.line)
     first = scene.locus(chain[0])
-    if first is not None and scene.is_repository_code(first.path) and (on_purpose or _DIRECT in output):
-        return Finding("real_failure", f"{what}, raised from {chain[0].type} of the repository's {first.path}")
+    theirs = first is not None and scene.is_repository_code(first.path)
+    if (
+        first
+        and theirs
+        and (on_purpose or _DIRECT in run.output)
+        and _witnessed(chain[0].type, first, run.witness, scene)
+    ):
+        where = f"{scene.relative(first.path)}:{first.line}"
+        return Finding("real_failure", f"{what}, raised from {chain[0].type} of the repository's {where}")
     decided = frame is not None and scene.depends(frame.path, frame.line)
     if not (on_purpose or last.type in _ASSERTIONS):
         quoted = last.message and f"{last.type}: {last.message}" in " ".join(scene.issue.split())
@@ -270,6 +287,13 @@ def _traced(chain: Sequence[Traceback], exercised: bool, output: str, scene: Sce
     if not decided:
         return Finding("unrelated_failure", f"{what}, which does not depend on a result of the repository")
     return Finding("real_failure", f"{what}, about a result of repository code")
+
+
+def _witnessed(kind: str, frame: Frame, witness: Witness | None, scene: Scene) -> bool:
+    """Anybody can print a traceback; the witness saw whether it happened, unless its book was full by then."""
+    raised = witness.raised if witness else ()
+    path = scene.relative(frame.path)
+    return len(raised) >= _FULL_BOOK or any((event.type, event.path) == (kind, path) for event in raised)
 
 
 def _bare_exit(run: Replay, exercised: bool, scene: Scene) -> Finding:

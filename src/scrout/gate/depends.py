@@ -58,6 +58,20 @@ def raises(source: str, line: int) -> bool:
     return tree is not None and any(isinstance(path[-1], ast.Raise | ast.Assert) for path in _paths_to(tree, line))
 
 
+def catches(source: str, line: int) -> bool:
+    """Whether an exception at a line ends there: somebody catches it, and neither raises nor exits because of it."""
+    tree = _parse(source)
+    for path in _paths_to(tree, line) if tree else ():
+        for parent, child in pairwise(path):
+            if isinstance(parent, ast.Try) and child in parent.body and parent.handlers:
+                parts = [part for handler in parent.handlers for part in ast.walk(handler)]
+                if not any(
+                    isinstance(part, ast.Raise) or (isinstance(part, ast.Call) and _exits(part)) for part in parts
+                ):
+                    return True
+    return False
+
+
 def replaced(source: str, is_own: IsOwn) -> str | None:
     """Something of the repository's that the source puts its own in place of; None: nothing that can be seen."""
     tree = _parse(source)

@@ -49,19 +49,7 @@ class Bubblewrap:
 
     async def run(self, command: Command) -> Completed:
         started = time.monotonic()
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *self.argv(command),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                # What bwrap was started with can be read by commands, as /proc/1/environ.
-                env={},
-                # A Ctrl-C in the terminal reaches scrout alone, which then ends the tree itself.
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise SandboxError(f"{self.program} could not be started: {error}. Run `scrout doctor`.") from None
+        process = await self._start(command)
         assert process.stdout is not None and process.stderr is not None
         output, complaint = _Output(command.limits.output_bytes), _Output(2_000)
         try:
@@ -79,6 +67,28 @@ class Bubblewrap:
         if exit_code is not None and _READY not in said:
             raise SandboxError(f"{said or 'the sandbox ended before its command began'}. Run `scrout doctor`.")
         return Completed(exit_code=exit_code, output=output.joined(), seconds=time.monotonic() - started)
+
+    async def _start(self, command: Command) -> asyncio.subprocess.Process:
+        starting = asyncio.ensure_future(
+            asyncio.create_subprocess_exec(
+                *self.argv(command),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                # What bwrap was started with can be read by commands, as /proc/1/environ.
+                env={},
+                # A Ctrl-C in the terminal reaches scrout alone, which then ends the tree itself.
+                start_new_session=True,
+            )
+        )
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            # Half started there is a process already, and nobody else would know of it.
+            await _end(await starting)
+            raise
+        except OSError as error:
+            raise SandboxError(f"{self.program} could not be started: {error}. Run `scrout doctor`.") from None
 
     def argv(self, command: Command) -> list[str]:
         """The whole bwrap command line."""
@@ -198,7 +208,6 @@ async def _feed(process: asyncio.subprocess.Process, stdin: bytes) -> None:
         process.stdin.write(stdin)
         await process.stdin.drain()
         process.stdin.close()
-        await process.stdin.wait_closed()
 
 
 async def _drain(stream: asyncio.StreamReader, output: _Output) -> None:
@@ -208,10 +217,24 @@ async def _drain(stream: asyncio.StreamReader, output: _Output) -> None:
 
 async def _end(process: asyncio.subprocess.Process) -> None:
     """Kill what is left. bwrap's death takes the process namespace, and so every descendant, with it."""
-    if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
+    if process.returncode is not None:
+        return
+    with contextlib.suppress(ProcessLookupError):
+        # In its first milliseconds bwrap's child has left the process group but not yet asked to die with its parent;
+        # stopped, the parent can start no other one while we look.
+        os.kill(process.pid, signal.SIGSTOP)
+        children = _children(process.pid)
+        os.killpg(process.pid, signal.SIGKILL)
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+    await process.wait()
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
 
 
 def find_program() -> str | None:

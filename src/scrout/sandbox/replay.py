@@ -107,8 +107,9 @@ def _read_witness(outbox: Path, repo: Path) -> Witness | None:
         try:
             told = json.loads(read_beneath(outbox, report.name, MOST_REPORT_BYTES) or b"")
             for path, numbers in told["lines"].items():
-                if (inside := _relative(path, repo)) is not None:
-                    lines.setdefault(inside, set()).update(int(number) for number in numbers)
+                ran = {int(number) for number in numbers}
+                if ran and (inside := _relative(path, repo)) is not None:
+                    lines.setdefault(inside, set()).update(ran)
             for path, line, function, kind, message in told["raised"]:
                 if (inside := _relative(path, repo)) is not None:
                     raised.append(Raised(inside, int(line), _plain(function), _plain(kind), _plain(message)))

@@ -108,7 +108,7 @@ def make_base(repo: Path, commit: str, *, dirty: bool = False) -> Base:
         _copy_history(repo, commit, tree)
         if dirty:
             commit = _commit_work_tree(repo, tree)
-        git("reset", "-q", "--hard", commit, cwd=tree, env=ISOLATED)
+        _check_out(tree, commit)
         _forget_past_positions(tree)
         _hand_over(Base(repo, commit, tree))
         final = folder / _key(repo, commit)
@@ -119,9 +119,7 @@ def make_base(repo: Path, commit: str, *, dirty: bool = False) -> Base:
             if not (final / "tree").is_dir():
                 raise
         return Base(repo, commit, final / "tree")
-    except (OSError, GitError) as error:
-        if isinstance(error, GitError) and "No space left" not in str(error):
-            raise
+    except OSError as error:
         raise SandboxError(
             f"no copy of {repo} could be made under {folder}: {error}. Free some room there, or point "
             "XDG_CACHE_HOME at a larger disk."
@@ -129,6 +127,13 @@ def make_base(repo: Path, commit: str, *, dirty: bool = False) -> Base:
     finally:
         remove_folder(making)
         os.close(lock)
+
+
+def _check_out(tree: Path, commit: str) -> None:
+    try:
+        git("reset", "-q", "--hard", commit, cwd=tree, env=ISOLATED)
+    except GitError as error:
+        raise OSError(str(error)) from None  # git does not say that the disk is full
 
 
 def _hand_over(base: Base) -> None:
@@ -275,6 +280,7 @@ class Workspace:
 
     def _layer(self, path: str) -> Path | None:
         """The layer in which the next command would find this path; None: it has been deleted."""
+        self.unlock()
         opaque = False
         for step in _steps(path):
             entry = _lstat(self.upper / step)
@@ -284,6 +290,7 @@ class Workspace:
                 return None
             if not stat.S_ISDIR(entry.st_mode):
                 break
+            _unlock(self.upper / step)
             opaque = opaque or _is_opaque(self.upper / step)
         return self.upper
 
@@ -316,7 +323,9 @@ class Workspace:
                 os.chown(folder, SANDBOX_UID, SANDBOX_UID)
         if deleted:
             # What the base has below stays deleted.
-            os.setxattr(folder, _OPAQUE[0 if os.geteuid() == 0 else 1], b"y")
+            for name in _OPAQUE:
+                with contextlib.suppress(OSError):
+                    os.setxattr(folder, name, b"y")
         _unlock(folder)
 
     def remove(self) -> None:
@@ -439,7 +448,7 @@ def _remove_abandoned(root: Path, prefix: str) -> None:
 
 
 _OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
-"""How overlayfs marks a folder that hides the one below it, as root and as anybody else."""
+"""How overlayfs marks a folder that hides the one below it; which of them depends on who mounted it, and how."""
 
 
 def _is_opaque(folder: Path) -> bool:
@@ -457,7 +466,7 @@ def _is_whiteout(entry: os.stat_result) -> bool:
 def _lstat(path: Path) -> os.stat_result | None:
     try:
         return path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
+    except OSError:
         return None
 
 

@@ -1,0 +1,434 @@
+"""Measures the gate on labelled claims: how many false ones it keeps, how many true ones it loses.
+
+    python bench/gate.py --packages DIR --group measure --json bench/results/gate.json
+
+DIR is a cache of wheels; those that are missing are downloaded with pip by name and version, which needs a package index.
+Each package becomes a git repository with one seeded bug a commit (see gate_claims.py) and a .venv with pytest. Every
+claim is first run on the tree with the bug and on the tree without it: a true one must fail on the first and pass on the
+second, a false one must not. A claim for which that does not hold is dropped and counted. Then the gate sees the tree
+with the bug, as it would at work.
+
+Beside the gate stands the rule of the paper's release: one run, a shell without pipefail, and a claim is kept if its
+command does not exit with 0. Its files are written for it here, which the release did not do.
+
+`dev` is for whoever works on the gate's rules. `measure` is for the figure, and nobody should tune on it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import math
+import os
+import platform
+import random
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+import zipfile
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gate_claims import Bug, Claim, make_claims, seed_bugs
+
+import scrout
+from scrout.config import GateSettings, Settings
+from scrout.gate.gate import gate
+from scrout.git import text as git_text
+from scrout.records import GatedHandoff
+from scrout.sandbox.probe import require_tier
+from scrout.sandbox.tier import Completed, Tier
+from scrout.sandbox.workshop import Workshop, open_workshop
+from scrout.task import Task, task_id
+
+GROUPS = {
+    "dev": (
+        "inflection==0.5.1",
+        "more-itertools==11.2.1",
+        "webcolors==25.10.0",
+        "textdistance==4.6.3",
+        "isodate==0.7.2",
+    ),
+    "measure": (
+        *("toolz==1.2.0", "boltons==26.2.0", "sortedcontainers==2.4.0", "humanize==4.16.0"),
+        *("natsort==8.4.0", "semver==3.1.1", "tabulate==0.10.0", "parse==1.22.4"),
+    ),
+}
+"""Published packages that are pure Python and need no others."""
+PYTEST = ("pytest==8.3.5", "pluggy==1.6.0", "iniconfig==2.1.0", "packaging==25.0")
+"""What tests in the repositories run with; the last release of pytest that needs nothing else."""
+BUGS_EACH = 9
+CONTAINER_PATHS = ("/app", "/testbed")
+GATE = GateSettings(timeout_s=10)
+WHY_APART = (
+    "These claims are false, but what they show is real: the command fails in the repository's own code or on a value that "
+    "it really gives. Only somebody who knows the right behaviour, or has the fix, can tell, and the gate sees the "
+    "unpatched repository alone. They are not part of the precision above."
+)
+_AUTHOR = {
+    f"GIT_{role}_{key}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for key, value in (("NAME", "bench"), ("EMAIL", "bench@localhost"), ("DATE", "2024-01-01T00:00:00Z"))
+}
+
+
+@dataclass(frozen=True)
+class Project:
+    """A package as a repository."""
+
+    name: str
+    version: str
+    repo: Path
+    good: str
+    """The commit without any bug."""
+    bad: dict[Bug, str]
+    """A commit for each bug. It has no parents: the history does not give the fix away."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of one claim."""
+
+    claim: Claim
+    verified: str
+    """Empty: the label holds. Else why it does not, and nothing else was done with the claim."""
+    gated: GatedHandoff | None = None
+    release_kept: bool = False
+    seconds: float = 0.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--packages", type=Path, required=True, metavar="DIR", help="folder for downloaded wheels")
+    parser.add_argument("--group", choices=sorted(GROUPS), default="dev")
+    parser.add_argument("--names", nargs="+", metavar="NAME==VERSION", help="these packages instead of a group's")
+    parser.add_argument("--limit", type=int, help="at most this many claims, spread over the packages")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    asked = parser.parse_args()
+    started = time.monotonic()
+    names = tuple(asked.names or GROUPS[asked.group])
+    # Pytest is left out where only packages of the caller's are asked for and it is not there.
+    download((*names, *(() if asked.names else PYTEST)), asked.packages)
+    with tempfile.TemporaryDirectory(prefix="gate-bench-") as folder:
+        os.environ["XDG_CACHE_HOME"] = f"{folder}/cache"
+        tier = require_tier()
+        projects, claims = prepare(names, asked.packages, Path(folder).resolve(), asked.seed)
+        if asked.limit:
+            claims = random.Random(asked.seed).sample(claims, min(asked.limit, len(claims)))
+        results = asyncio.run(run_all(claims, projects, tier))
+    report = {
+        "command": "python bench/gate.py " + " ".join(_plain(sys.argv[1:])),
+        "scrout": scrout.__version__,
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "seed": asked.seed,
+        "packages": {project.name: project.version for project in projects},
+        "bugs": sum(len(project.bad) for project in projects),
+        **summary(results),
+        "seconds": round(time.monotonic() - started, 1),
+    }
+    text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
+    if asked.json:
+        asked.json.write_text(text, encoding="utf-8")
+    print(text)
+
+
+def _plain(arguments: Sequence[str]) -> Iterable[str]:
+    """The command line without the caller's folders."""
+    folders = {"--packages": "DIR", "--json": "FILE"}
+    for before, argument in zip(["", *arguments], arguments, strict=False):
+        yield folders.get(before, argument)
+
+
+# Packages and their repositories
+
+
+def download(names: Sequence[str], folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    missing = [name for name in names if find_wheel(name, folder) is None]
+    if missing:
+        say(f"downloading {', '.join(missing)}")
+        pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "-d", str(folder)]
+        subprocess.run([*pip, *missing], check=True, stdout=sys.stderr)
+
+
+def find_wheel(requirement: str, folder: Path) -> Path | None:
+    name, _, version = requirement.partition("==")
+    return next(iter(sorted(folder.glob(f"{name.replace('-', '_')}-{version}-*.whl"))), None)
+
+
+def prepare(names: Sequence[str], wheels: Path, folder: Path, seed: int) -> tuple[list[Project], list[Claim]]:
+    """Every package's repository with its bugs, and the claims about them."""
+    projects, claims = [], []
+    for turn, name in enumerate(names):
+        rng = random.Random(f"{seed} {name}")
+        project, pytest = make_project(name, wheels, folder, rng, nested=turn % 2 == 1)
+        made = make_claims(list(project.bad), rng, turn=turn, pytest=pytest)
+        raising = sum(bug.raises for bug in project.bad)
+        say(f"{project.name} {project.version}: {len(project.bad)} bugs ({raising} raise), {len(made)} claims")
+        projects.append(project)
+        claims += made
+    return projects, claims
+
+
+def make_project(
+    requirement: str, wheels: Path, folder: Path, rng: random.Random, *, nested: bool
+) -> tuple[Project, bool]:
+    """A package's repository, one commit a bug; `nested` puts the source under src/. And whether it has pytest."""
+    name, _, version = requirement.partition("==")
+    repo = folder / name
+    root = repo / "src" if nested else repo / "."
+    wheel = find_wheel(requirement, wheels)
+    if wheel is None:
+        raise SystemExit(f"{requirement} is not in {wheels}, and pip did not put it there under that version")
+    sources = folder / "sources" / name
+    readme = unpack(wheel, sources)
+    prefix = "src/" if nested else ""
+    bugs = seed_bugs(sources, prefix, name, readme, rng, BUGS_EACH)
+    if not bugs:
+        raise SystemExit(f"no bug could be seeded into {requirement}; choose a package whose docstrings have examples")
+    root.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["cp", "-r", str(sources), str(root)], check=True) if nested else sources.rename(repo)
+    (repo / "README.md").write_text(readme, encoding="utf-8")
+    (repo / ".gitignore").write_text(".venv/\n__pycache__/\n", encoding="utf-8")
+    pytest = make_venv(repo, root, wheels)
+    git_text("init", "-q", "--template=", "-b", "main", cwd=repo)
+    good = commit(repo)
+    bad = {}
+    for bug in bugs:
+        path = repo / bug.path
+        original = path.read_bytes()
+        path.write_text(bug.mutation.source, encoding="utf-8")
+        bad[bug] = commit(repo)
+        path.write_bytes(original)
+    return Project(name, version, repo, good, bad), pytest
+
+
+def unpack(wheel: Path, folder: Path) -> str:
+    """A wheel's packages into a folder; its README is given back."""
+    folder.mkdir(parents=True)
+    with zipfile.ZipFile(wheel) as archive:
+        members = archive.namelist()
+        archive.extractall(folder, [name for name in members if ".dist-info/" not in name])
+        metadata = next(name for name in members if name.endswith(".dist-info/METADATA"))
+        return archive.read(metadata).decode().partition("\n\n")[2]
+
+
+def make_venv(repo: Path, root: Path, wheels: Path) -> bool:
+    """The repository's environment: the project installed in place, and pytest where its wheels are at hand."""
+    folder = repo / ".venv"
+    venv.create(folder, symlinks=True)
+    packages = next(folder.glob("lib/python*/site-packages"))
+    (packages / "project.pth").write_text(f"{root.resolve()}\n")
+    found = [wheel for name in PYTEST if (wheel := find_wheel(name, wheels))]
+    if len(found) < len(PYTEST):
+        return False
+    for wheel in found:
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(packages)
+    program = folder / "bin" / "pytest"
+    program.write_text(f"#!{folder}/bin/python\nimport sys\nimport pytest\nsys.exit(pytest.main())\n")
+    program.chmod(0o755)
+    return True
+
+
+def commit(repo: Path) -> str:
+    git_text("add", "--all", cwd=repo)
+    tree = git_text("write-tree", cwd=repo)
+    return git_text("commit-tree", tree, "-m", "base", cwd=repo, env=_AUTHOR)
+
+
+# Running the claims
+
+
+async def run_all(claims: Sequence[Claim], projects: Sequence[Project], tier: Tier, at_once: int = 2) -> list[Result]:
+    by_name = {project.name: project for project in projects}
+    slots = asyncio.Semaphore(at_once)
+    done = 0
+
+    async def one(claim: Claim) -> Result:
+        nonlocal done
+        async with slots:
+            result = await run_claim(claim, by_name[claim.bug.distribution], tier)
+        done += 1
+        verdict = result.gated.verdict if result.gated else f"dropped: {result.verified}"
+        say(f"{done}/{len(claims)} {claim.id} {claim.label} {claim.kind}: {verdict}")
+        return result
+
+    return await asyncio.gather(*(one(claim) for claim in claims))
+
+
+async def run_claim(claim: Claim, project: Project, tier: Tier) -> Result:
+    """Check the label on both trees, then ask both rules."""
+    commit = project.bad[claim.bug]
+    task = Task(id=task_id(project.repo, commit, claim.issue), text=claim.issue, repo=project.repo, base_commit=commit)
+    with ExitStack() as stack:
+        bad = stack.enter_context(open_workshop(task, tier, Settings()))
+        timed = claim.kind == "timeout"
+        seen = None if timed else await replay(claim, bad)
+        if seen is not None and not claim.certain:
+            original = task.model_copy(update={"base_commit": project.good})
+            good = stack.enter_context(open_workshop(original, tier, Settings()))
+            problem = disproof(claim, seen, await replay(claim, good))
+            if problem:
+                return Result(claim, problem)
+        observed = claim.bug.wrong.symptom
+        if seen is not None and seen.exit_code != 0 and seen.text.strip():
+            observed = seen.text.strip().splitlines()[-1]
+        release_kept = True  # a run that was stopped has no exit code 0
+        if seen is not None:
+            plain = await replay(claim, bad, "bash", "-c") if "|" in (claim.reproduction.command or "") else seen
+            release_kept = plain.exit_code != 0
+        started = time.monotonic()
+        gated = await gate(task, claim.handoff(observed), bad, GATE)
+        return Result(claim, "", gated, release_kept, time.monotonic() - started)
+
+
+async def replay(claim: Claim, workshop: Workshop, *shell: str) -> Completed:
+    """Run a claim's command in a fresh workspace with its files."""
+    workspace = workshop.fresh()
+    try:
+        for path, content in claim.reproduction.files.items():
+            workspace.write(path, content.encode())
+        argv = [*(shell or ("bash", "-o", "pipefail", "-c")), claim.reproduction.command or ""]
+        return await workshop.run(workspace, argv, timeout_s=GATE.timeout_s, aliases=CONTAINER_PATHS)
+    finally:
+        workspace.remove()
+
+
+def disproof(claim: Claim, bad: Completed, good: Completed) -> str:
+    """Why a claim is not what its label says; empty if it is. Says nothing of what the gate should answer."""
+    if bad.timed_out or good.timed_out:
+        return "timed out"
+    if claim.exit_zero:
+        shown = claim.bug.wrong.type in bad.text and claim.bug.wrong.type not in good.text
+        return "" if shown and bad.exit_code == good.exit_code == 0 else "the output does not tell the trees apart"
+    tells_apart = bad.exit_code != 0 and good.exit_code == 0
+    if claim.label == "true":
+        return "" if tells_apart else f"exit codes {bad.exit_code} with the bug and {good.exit_code} without"
+    if claim.label == "apart" and bad.exit_code == 0:
+        return "it passes"
+    return "it fails with the bug and passes without" if tells_apart else ""
+
+
+# The report
+
+
+def summary(results: Sequence[Result]) -> dict[str, object]:
+    dropped = [result for result in results if result.gated is None]
+    judged = [(result.claim, result.gated, result.release_kept) for result in results if result.gated is not None]
+    ours = [(claim, gated.kept) for claim, gated, _ in judged]
+    release = [(claim, kept) for claim, _, kept in judged]
+    return {
+        "claims": {
+            "made": len(results),
+            "dropped because the label did not hold": dict(Counter(result.claim.kind for result in dropped)),
+            "judged": dict(Counter(claim.label for claim, _ in ours)),
+        },
+        "gate": {"runs": GATE.runs, "timeout_s": GATE.timeout_s, **rates(ours)},
+        "release_rule": rates(release),
+        "confusion": {
+            label: {
+                kind: {
+                    "gate": dict(
+                        Counter(
+                            gated.verdict for claim, gated, _ in judged if (claim.label, claim.kind) == (label, kind)
+                        )
+                    ),
+                    "release_kept": sum(kept for claim, kept in release if (claim.label, claim.kind) == (label, kind)),
+                }
+                for kind in dict.fromkeys(claim.kind for claim, _ in ours if claim.label == label)
+            }
+            for label in ("true", "false", "apart")
+        },
+        "apart": {
+            "why": WHY_APART,
+            "kept_by_gate": _kept(ours, "apart"),
+            "kept_by_release_rule": _kept(release, "apart"),
+            "claims": sum(claim.label == "apart" for claim, _ in ours),
+        },
+        "wrongly_kept": [told(result) for result in results if _is_wrong(result, "false")],
+        "wrongly_lost": [told(result) for result in results if _is_wrong(result, "true")],
+        "dropped": [{"id": result.claim.id, "kind": result.claim.kind, "why": result.verified} for result in dropped],
+        "gate_seconds_median": round(sorted(result.seconds for result in results)[len(results) // 2], 2)
+        if results
+        else None,
+    }
+
+
+def rates(judged: Sequence[tuple[Claim, bool]]) -> dict[str, object]:
+    """Both kinds of error of a rule, with 95% bounds."""
+    true, false = (sum(claim.label == label for claim, _ in judged) for label in ("true", "false"))
+    true_kept, false_kept = _kept(judged, "true"), _kept(judged, "false")
+    return {
+        "false_claims": false,
+        "false_kept": false_kept,
+        "false_kept_rate_at_most": round(upper_bound(false_kept, false), 4) if false else None,
+        "true_claims": true,
+        "true_kept": true_kept,
+        "recall": round(true_kept / true, 4) if true else None,
+        "recall_interval": [round(end, 4) for end in wilson(true_kept, true)] if true else None,
+        "precision": round(true_kept / (true_kept + false_kept), 4) if true_kept + false_kept else None,
+    }
+
+
+def _kept(judged: Sequence[tuple[Claim, bool]], label: str) -> int:
+    return sum(kept for claim, kept in judged if claim.label == label)
+
+
+def _is_wrong(result: Result, label: str) -> bool:
+    return result.gated is not None and result.claim.label == label and result.gated.kept == (label == "false")
+
+
+def told(result: Result) -> dict[str, object]:
+    """A claim that was judged wrongly, in full."""
+    claim, gated = result.claim, result.gated
+    assert gated is not None
+    return {
+        "id": claim.id,
+        "kind": claim.kind,
+        "issue": claim.issue,
+        "bug": f"{claim.bug.path}:{claim.bug.mutation.line} in {claim.bug.mutation.function}: {claim.bug.mutation.what}",
+        "command": claim.reproduction.command,
+        "files": claim.reproduction.files,
+        "verdict": gated.verdict,
+        "reason": gated.reason,
+        "exit_code": gated.evidence.exit_code,
+        "output_tail": gated.evidence.output_tail[-600:],
+    }
+
+
+def upper_bound(errors: int, trials: int, alpha: float = 0.05) -> float:
+    """The exact (Clopper-Pearson) one-sided upper bound of an error rate: 1 - alpha**(1/n) when there was none."""
+    if errors >= trials:
+        return 1.0
+    low, high = errors / trials, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        tail = sum(math.comb(trials, k) * middle**k * (1 - middle) ** (trials - k) for k in range(errors + 1))
+        low, high = (middle, high) if tail > alpha else (low, middle)
+    return high
+
+
+def wilson(successes: int, trials: int, z: float = 1.959964) -> tuple[float, float]:
+    """The 95% score interval of a proportion."""
+    share = successes / trials
+    center = (share + z * z / (2 * trials)) / (1 + z * z / trials)
+    half = z / (1 + z * z / trials) * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
+    return max(0.0, center - half), min(1.0, center + half)
+
+
+def say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

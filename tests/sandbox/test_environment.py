@@ -1,0 +1,115 @@
+"""Commands see the repository's own environment, the patched tree, and no folder that a repository asks for by name."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scrout.config import EnvironmentSettings, Settings
+from scrout.errors import ConfigError
+from scrout.sandbox.environment import find_environment
+
+
+def make_venv(folder: Path) -> Path:
+    """A virtual environment, and its folder for packages."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    return next(folder.glob("lib/python3*/site-packages"))
+
+
+async def test_an_editable_install_sees_the_patched_tree(make_repo, workshop) -> None:
+    repo = make_repo({"src/pkg/__init__.py": "answer = 1\n", ".gitignore": ".venv\n"})
+    (make_venv(repo / ".venv") / "pkg.pth").write_text(f"{repo}/src\n")
+    with workshop(repo) as shop:
+        assert shop.environment.label == "the repository's .venv"
+        workspace = shop.fresh()
+        workspace.write("src/pkg/__init__.py", b"answer = 2\n")
+        done = await shop.shell(workspace, "python -c 'import pkg, sys; print(pkg.answer, sys.prefix)'")
+        assert done.text == f"2 {repo}/.venv\n"
+        assert (await shop.shell(workspace, "touch .venv/x")).exit_code != 0
+        assert ".venv" not in await shop.diff(workspace)
+
+
+async def test_a_named_environment_behind_a_symlink(make_repo, workshop, tmp_path: Path) -> None:
+    repo = make_repo({"a.py": ""})
+    packages = make_venv(tmp_path / "kept elsewhere")
+    (packages / "found.py").write_text("x = 1\n")
+    (repo / "env").symlink_to(tmp_path / "kept elsewhere")
+    settings = Settings(environment=EnvironmentSettings(venv="env"))
+    with workshop(repo, settings) as shop:
+        assert (await shop.shell(shop.fresh(), "python -c 'import found'")).exit_code == 0
+
+
+def test_a_named_environment_that_is_none(make_repo) -> None:
+    with pytest.raises(ConfigError, match=r"environment.venv is 'env'"):
+        find_environment(make_repo({"a": ""}), "env")
+
+
+async def test_a_repository_cannot_ask_for_a_folder_of_the_host(make_repo, workshop, tmp_path: Path) -> None:
+    """pyvenv.cfg names the folder of its interpreter, and may have come with the clone."""
+    private = tmp_path / "private"
+    (private / "bin").mkdir(parents=True)
+    (private / "key").write_text("planted secret")
+    for home in (private / "bin", private / "bin" / ".." / "bin", private):
+        repo = make_repo({".venv/pyvenv.cfg": f"home = {home}\n"}, f"repo-{len(str(home))}")
+        with workshop(repo) as shop:
+            assert "planted" not in (await shop.shell(shop.fresh(), f"cat {private}/key; ls {private}")).text
+
+
+@pytest.mark.parametrize("name", ["setpriv", "unshare", "prlimit", "sh"])
+async def test_a_repository_cannot_replace_what_builds_the_sandbox(make_repo, workshop, name: str) -> None:
+    """A tracked .venv/bin is first on PATH; as root its `setpriv` would have run before root was dropped."""
+    repo = make_repo(
+        {".venv/pyvenv.cfg": "version = 3.11\n", f".venv/bin/{name}": "#!/bin/bash\nid -u; echo replaced\n"}
+    )
+    (repo / ".venv" / "bin" / name).chmod(0o755)
+    with workshop(repo) as shop:
+        done = await shop.shell(shop.fresh(), "echo fine")
+        assert done.text == "fine\n"
+
+
+async def test_python_exists_by_both_names(shop) -> None:
+    done = await shop.shell(shop.fresh(), "python -c 'print(1)' && python3 -c 'print(2)'")
+    assert done.text == "1\n2\n"
+
+
+async def test_an_interpreter_in_a_private_home_reached_by_a_link(
+    make_repo, workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Path(os.environ["HOME"])
+    make_venv(home / "hidden" / "env")
+    (home / "bin").mkdir()
+    (home / "bin" / "python3").symlink_to(home / "hidden" / "env" / "bin" / "python3")
+    (home / "secret").write_text("planted secret")
+    monkeypatch.setenv("PATH", f"{home}/bin:/usr/bin:/bin")
+    with workshop(make_repo({"a": ""})) as shop:
+        done = await shop.shell(shop.fresh(), f"python -c 'import json; print(1)'; cat {home}/secret")
+        assert done.text.startswith("1\n") and "planted" not in done.text
+
+
+def test_no_python_and_a_broken_one(make_repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = make_repo({"a": ""})
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    assert find_environment(repo).label == "no Python on PATH"
+    (folder / "python3").write_text("#!/bin/sh\nexit 1\n")
+    (folder / "python3").chmod(0o755)
+    assert find_environment(repo).label.endswith("does not run")
+
+
+async def test_a_repository_inside_the_callers_environment(make_repo, workshop, tmp_path: Path, monkeypatch) -> None:
+    """`env/src/project` is an old habit of pip's: the environment must not cover the workspace."""
+    make_venv(tmp_path / "env")
+    monkeypatch.setenv("PATH", f"{tmp_path}/env/bin:/usr/bin:/bin")
+    repo = make_repo({"file.txt": "old\n"}, "env/src/project")
+    with workshop(repo) as shop:
+        workspace = shop.fresh()
+        workspace.write("file.txt", b"new\n")
+        assert (
+            await shop.shell(workspace, "cat file.txt; echo more >> file.txt; cat file.txt")
+        ).text == "new\nnew\nmore\n"
+    assert (repo / "file.txt").read_text() == "old\n"

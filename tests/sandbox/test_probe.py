@@ -1,0 +1,96 @@
+"""The tier is found by trying it; where there is none, scrout says what to do. Also: the same as an ordinary user."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import scrout
+from scrout.errors import SandboxError
+from scrout.sandbox.probe import probe, require_tier
+from scrout.sandbox.tier import Tier
+
+
+def test_the_tier_works_here(tier: Tier) -> None:
+    found = probe()
+    assert found.tier is not None and found.tier.name == tier.name and found.remedy == ""
+
+
+def test_a_cache_that_cannot_be_used_is_reported(tier: Tier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    found = probe()
+    assert found.tier is None and "cannot be made" in found.detail
+    with pytest.raises(SandboxError, match="no isolation is available"):
+        require_tier()
+
+
+ORDINARY = """
+import asyncio, sys
+from pathlib import Path
+from scrout.config import Settings, cache_folder
+from scrout.sandbox.probe import probe
+from scrout.sandbox.workshop import open_workshop
+from scrout.sandbox.workspace import find_source
+from scrout.task import Task
+
+found = probe()
+if found.tier is None:
+    sys.exit(f"no tier: {found.detail}")
+source = find_source(Path("repo"))
+task = Task(id="t", text="t", repo=source.repo, base_commit=source.head)
+with open_workshop(task, found.tier, Settings()) as shop:
+    workspace = shop.fresh()
+    print(asyncio.run(shop.shell(workspace, sys.argv[1])).text)
+    workspace.write("a", b"again")
+    print(sorted(workspace.changed()), workspace.read("x/y/f"), workspace.read("a"))
+    print(asyncio.run(shop.diff(workspace)))
+print("left:", [path.name for path in (cache_folder() / "workspaces").iterdir()])
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else; every other test covers this then")
+def test_as_an_ordinary_user(tier: Tier, tmp_path: Path) -> None:
+    """Process 1 belongs to the same user then: its environment and its streams are open to every command."""
+    python = shutil.which("python3", path="/usr/bin")
+    version = subprocess.run([python or "false", "-V"], capture_output=True, text=True, check=False).stdout
+    if version.split()[-1:] == [] or version.split(".")[:2] != f"Python {sys.version.split()[0]}".split(".")[:2]:
+        pytest.skip("no interpreter of this version that another user can start")
+    home = Path("/tmp") / f"scrout-ordinary-{os.getpid()}"
+    home.mkdir()
+    os.chown(home, 12345, 12345)
+    packages = next(path for path in sys.path if path.endswith("site-packages"))
+    env = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(home),
+        "API_KEY": "planted-secret",
+        "PYTHONPATH": f"{Path(scrout.__file__).parents[1]}:{packages}",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    user = ["setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups"]
+    setup = "git init -q repo && cd repo && echo hi > a && git add a && git -c user.name=a -c user.email=b commit -qm x"
+    attack = (
+        "id -u; cat /proc/*/environ | tr '\\0' '\\n'; echo 'bwrap: forged' > /proc/1/fd/2; unshare -Ur true; "
+        "rm a; mkdir -p x/y; echo w > x/y/f; chmod 000 x/y/f x/y x .; exit 1"
+    )
+    try:
+        subprocess.run([*user, "sh", "-c", setup], cwd=home, env=env, check=True)
+        done = subprocess.run(
+            [*user, str(python), "-c", ORDINARY, attack], cwd=home, env=env, capture_output=True, text=True, check=False
+        )
+        if "no tier" in done.stderr or "ModuleNotFoundError" in done.stderr:
+            pytest.skip(f"an ordinary user cannot run it here: {done.stderr[-200:]}")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith("12345\n")
+        assert "planted" not in done.stdout
+        assert "unshare failed" in done.stdout
+        assert "['a', 'x/y/f'] None b'again'" in done.stdout
+        assert "+w\n" in done.stdout and "+again" in done.stdout
+        assert done.stdout.endswith("left: ['.lock']\n")
+    finally:
+        subprocess.run(["rm", "-rf", str(home)], check=False)

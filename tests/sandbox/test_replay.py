@@ -1,0 +1,78 @@
+"""A replay tells what ran; what a command forges in its report is dropped and never breaks the host."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import pytest
+
+from scrout.sandbox.replay import Raised, replay
+
+MODULE = "def half(x):\n    if x < 0:\n        raise ValueError('negative')\n    return x / 2\n"
+
+
+@pytest.fixture
+def shop(make_repo, workshop):  # type: ignore[no-untyped-def]
+    with workshop(make_repo({"pkg/mod.py": MODULE, "run.py": "from pkg import mod\nmod.half(-1)\n"})) as opened:
+        yield opened
+
+
+async def test_lines_and_exceptions_are_seen(shop) -> None:
+    done = await replay(shop, shop.fresh(), "python run.py", watch=True)
+    assert done.exit_code == 1 and "ValueError: negative" in done.output
+    assert done.witness is not None
+    assert done.witness.lines["pkg/mod.py"] == {1, 2, 3}
+    assert Raised("pkg/mod.py", 3, "half", "ValueError", "negative") in done.witness.raised
+
+
+async def test_a_pipe_does_not_hide_a_failure(shop) -> None:
+    done = await replay(shop, shop.fresh(), "python run.py 2>&1 | tail -1")
+    assert (done.exit_code, done.output) == (1, "ValueError: negative\n")
+    assert done.witness is None
+
+
+async def test_the_time_limit_and_a_kill(shop) -> None:
+    done = await replay(shop, shop.fresh(), "sleep 9", timeout_s=0.5)
+    assert done.exit_code is None and not done.killed
+    assert (await replay(shop, shop.fresh(), "kill -9 $$")).killed
+
+
+async def test_aliases_are_the_repository(shop) -> None:
+    done = await replay(shop, shop.fresh(), "cat /testbed/run.py", aliases=("/testbed",))
+    assert done.output.startswith("from pkg")
+
+
+FORGED = {
+    "pipe": "mkfifo $OUT/watch-1.json",
+    "folder": "mkdir -p $OUT/watch-1.json/x",
+    "symlink": "ln -s /etc/passwd $OUT/watch-1.json",
+    "huge": "head -c 30000000 /dev/zero > $OUT/watch-1.json",
+    "deep": "python3 -S -c \"print('[' * 200000)\" > $OUT/watch-1.json",
+    "infinite": 'echo \'{"lines": {"REPO/a": [1e999]}, "raised": []}\' > $OUT/watch-1.json',
+    "long number": "echo '{\"lines\": {\"REPO/a\": ['$(printf 9%.0s $(seq 5000))']}}' > $OUT/watch-1.json",
+    "not an object": "echo '[1]' > $OUT/watch-1.json",
+    "not JSON": "printf '\\xff\\xfe{' > $OUT/watch-1.json",
+    "closed": "echo '{}' > $OUT/watch-1.json; chmod 000 $OUT/watch-1.json",
+}
+
+
+@pytest.mark.parametrize("forgery", FORGED.values(), ids=FORGED.keys())
+async def test_a_forged_report_is_no_evidence(shop, forgery: str) -> None:
+    workspace = shop.fresh()
+    command = forgery.replace("$OUT", "/opt/scrout/outbox").replace("REPO", str(shop.base.repo))
+    assert (await replay(shop, workspace, command, watch=True)).witness is None
+    assert (await replay(shop, workspace, "python run.py", watch=True)).witness is not None
+
+
+async def test_paths_outside_and_broken_text_are_dropped(shop) -> None:
+    repo = str(shop.base.repo)
+    forged = {
+        "lines": {"/etc/passwd": [1], f"{repo}/../x": [1], f"{repo}/a\nb": [1], f"{repo}/run.py": [2]},
+        "raised": [["/etc/passwd", 1, "f", "E", "m"], [f"{repo}/run.py", 2, "f", "E", "half \ud800"]],
+    }
+    command = f"echo {shlex.quote(json.dumps(forged))} > /opt/scrout/outbox/watch-1.json"
+    witness = (await replay(shop, shop.fresh(), command, watch=True)).witness
+    assert witness is not None
+    assert witness.lines == {"run.py": frozenset({2})}
+    assert witness.raised == (Raised("run.py", 2, "f", "E", "half ?"),)

@@ -1,0 +1,70 @@
+"""Which tests a project has, which of them are near a change, and what a run of them gives."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from scrout.sandbox.suite import Suite, find_suite, is_test_file, related_tests, run_suite
+from scrout.sandbox.suite import test_files as list_test_files
+
+FILES = {
+    "shop/__init__.py": "",
+    "shop/cart.py": "def total(prices):\n    return sum(prices)\n",
+    "shop/tax.py": "rate = 2\n",
+    "tests/__init__.py": "",
+    "tests/test_cart.py": "import unittest\nfrom shop import cart\n\n\nclass T(unittest.TestCase):\n"
+    "    def test_total(self):\n        self.assertEqual(cart.total([1, 2]), 3)\n",
+    "tests/test_other.py": "import unittest\nimport shop.tax\n\n\nclass T(unittest.TestCase):\n"
+    "    def test_rate(self):\n        self.assertEqual(shop.tax.rate, 3)\n",
+    "tests/test_far.py": "# cart and tax are only mentioned\n",
+}
+
+
+@pytest.fixture
+def shop(make_repo, workshop):  # type: ignore[no-untyped-def]
+    with workshop(make_repo(FILES)) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(("path", "expected"), [("tests/test_a.py", True), ("a_test.py", True), ("latest.py", False)])
+def test_what_a_test_file_is(path: str, expected: bool) -> None:
+    assert is_test_file(path) is expected
+
+
+async def test_a_run_names_what_passed_and_failed(shop) -> None:
+    suite = Suite("unittest", list_test_files(shop.base))
+    run = await run_suite(shop, shop.fresh(), suite, ("tests/test_cart.py", "tests/test_other.py"), timeout_s=30)
+    assert run.finished
+    assert run.passed == {"tests.test_cart.T.test_total"} and run.failed == {"tests.test_other.T.test_rate"}
+    whole = await run_suite(shop, shop.fresh(), suite, timeout_s=30)
+    assert whole.passed == run.passed and whole.failed == run.failed
+
+
+async def test_a_run_that_is_stopped_is_not_finished(shop) -> None:
+    workspace = shop.fresh()
+    workspace.write("tests/test_cart.py", b"import time\ntime.sleep(30)\n")
+    run = await run_suite(shop, workspace, Suite("unittest", ()), ("tests/test_cart.py",), timeout_s=1)
+    assert not run.finished and not run.passed
+
+
+async def test_the_runner_is_found(shop, make_repo, workshop) -> None:
+    suite = await find_suite(shop)
+    assert suite is not None and suite.files == ("tests/test_cart.py", "tests/test_far.py", "tests/test_other.py")
+    with workshop(make_repo({"a.py": ""}, "untested")) as other:
+        assert await find_suite(other) is None
+
+
+def test_the_nearest_tests_come_first(shop) -> None:
+    assert related_tests(shop.base, ["shop/cart.py"]) == ("tests/test_cart.py",)
+    assert related_tests(shop.base, ["shop/tax.py"]) == ("tests/test_other.py",)
+    assert set(related_tests(shop.base, ["shop/__init__.py"])) == {"tests/test_cart.py", "tests/test_other.py"}
+    assert related_tests(shop.base, ["setup.cfg", "README"]) == ()
+
+
+def test_a_test_file_made_to_be_slow_is_not(make_repo, workshop) -> None:
+    with workshop(make_repo({"test_a.py": "import " * 200_000 + "\n" + "from x import y\n" * 20_000})) as shop:
+        began = time.monotonic()
+        related_tests(shop.base, ["pkg/mod.py", "pkg/other.py"])
+        assert time.monotonic() - began < 5
