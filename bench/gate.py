@@ -2,11 +2,11 @@
 
     python bench/gate.py --packages DIR --group measure --json bench/results/gate.json
 
-DIR is a cache of wheels; those that are missing are downloaded with pip by name and version, which needs a package index.
-Each package becomes a git repository with one seeded bug a commit (see gate_claims.py) and a .venv with pytest. Every
-claim is first run on the tree with the bug and on the tree without it: a true one must fail on the first and pass on the
-second, a false one must not. A claim for which that does not hold is dropped and counted. Then the gate sees the tree
-with the bug, as it would at work.
+DIR is a cache of wheels; what is missing is downloaded with pip by name and version, which needs a package index. Each
+package becomes a git repository with one seeded bug a commit (see gate_claims.py) and a .venv with pytest. Every claim
+is first run on the tree with the bug and on the tree without it: a true one must fail on the first and pass on the
+second, a false one must end the same way on both. A claim for which that does not hold is dropped and counted. Then
+the gate sees the tree with the bug, as it would at work.
 
 Beside the gate stands the rule of the paper's release: one run, a shell without pipefail, and a claim is kept if its
 command does not exit with 0. Its files are written for it here, which the release did not do.
@@ -34,7 +34,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gate_claims import Bug, Claim, make_claims, seed_bugs
 
@@ -53,7 +52,7 @@ GROUPS = {
         "inflection==0.5.1",
         "more-itertools==11.2.1",
         "webcolors==25.10.0",
-        "textdistance==4.6.3",
+        "jmespath==1.1.0",
         "isodate==0.7.2",
     ),
     "measure": (
@@ -68,8 +67,8 @@ BUGS_EACH = 9
 CONTAINER_PATHS = ("/app", "/testbed")
 GATE = GateSettings(timeout_s=10)
 WHY_APART = (
-    "These claims are false, but what they show is real: the command fails in the repository's own code or on a value that "
-    "it really gives. Only somebody who knows the right behaviour, or has the fix, can tell, and the gate sees the "
+    "These claims are false, but what they show is real: the command fails in the repository's own code or on a value "
+    "that it really gives. Only somebody who knows the right behaviour, or has the fix, can tell, and the gate sees the "
     "unpatched repository alone. They are not part of the precision above."
 )
 _AUTHOR = {
@@ -316,7 +315,8 @@ def disproof(claim: Claim, bad: Completed, good: Completed) -> str:
         return "" if tells_apart else f"exit codes {bad.exit_code} with the bug and {good.exit_code} without"
     if claim.label == "apart" and bad.exit_code == 0:
         return "it passes"
-    return "it fails with the bug and passes without" if tells_apart else ""
+    same = bad.exit_code == good.exit_code
+    return "" if same else f"depends on the bug: exit codes {bad.exit_code} with it and {good.exit_code} without"
 
 
 # The report
@@ -396,7 +396,7 @@ def told(result: Result) -> dict[str, object]:
         "id": claim.id,
         "kind": claim.kind,
         "issue": claim.issue,
-        "bug": f"{claim.bug.path}:{claim.bug.mutation.line} in {claim.bug.mutation.function}: {claim.bug.mutation.what}",
+        "bug": f"{claim.bug.path}:{claim.bug.mutation.line} {claim.bug.mutation.function}: {claim.bug.mutation.what}",
         "command": claim.reproduction.command,
         "files": claim.reproduction.files,
         "verdict": gated.verdict,

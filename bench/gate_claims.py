@@ -335,7 +335,7 @@ class Bug:
         """The function that users call."""
         called = re.findall(r"([A-Za-z_][\w.]*)\(", self.example.expression.removeprefix("repr("))
         own = [name for name in called if not hasattr(builtins, name)]
-        return (own or called or [self.mutation.function])[0]
+        return str((own or called or [self.mutation.function])[0])
 
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -442,12 +442,18 @@ def seed_bugs(
                     break
         return batch
 
+    def seeded(mutation: Mutation) -> Bug | None:
+        with tempfile.TemporaryDirectory() as folder:
+            tree = Path(folder).resolve() / "tree"
+            subprocess.run(["cp", "-r", str(root), str(tree)], check=True)
+            (tree / mutation.path).write_text(mutation.source, encoding="utf-8")
+            after, _ = evaluate(tree, examples, hash_seed=3)
+            bug = _shown(mutation, known, after, distribution, prefix, random.Random(repr(mutation)))
+            return bug if bug is not None and _is_confirmed(bug, root, tree) else None
+
     with ThreadPoolExecutor(2) as pool:
         while not enough() and sum(tried.values()) < most_tries and (batch := next_batch()):
-            for mutation, after in zip(
-                batch, pool.map(lambda m: _outcomes_after(root, m, examples), batch), strict=True
-            ):
-                bug = _shown(mutation, known, after, distribution, prefix, rng)
+            for mutation, bug in zip(batch, pool.map(seeded, batch), strict=True):
                 if bug is not None:
                     chosen[mutation.path, mutation.function] = bug
     bugs = list(chosen.values())
@@ -456,12 +462,15 @@ def seed_bugs(
     return few + silent[: wanted - len(few)]
 
 
-def _outcomes_after(root: Path, mutation: Mutation, examples: Sequence[Example]) -> list[Outcome]:
-    with tempfile.TemporaryDirectory() as folder:
-        tree = Path(folder).resolve() / "tree"
-        subprocess.run(["cp", "-r", str(root), str(tree)], check=True)
-        (tree / mutation.path).write_text(mutation.source, encoding="utf-8")
-        return evaluate(tree, examples, hash_seed=3)[0]
+def _is_confirmed(bug: Bug, good: Path, bad: Path) -> bool:
+    """Whether both examples behave as recorded in processes of their own: earlier ones may have left something behind."""
+    healthy = Outcome("value", bug.healthy_value)
+    return (
+        evaluate(bad, [bug.example])[0] == [bug.wrong]
+        and evaluate(bad, [bug.healthy])[0] == [healthy]
+        and evaluate(good, [bug.example])[0] == [bug.right]
+        and evaluate(good, [bug.healthy])[0] == [healthy]
+    )
 
 
 def _shown(

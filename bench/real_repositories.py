@@ -57,7 +57,7 @@ def attempt(row: dict[str, str], mirrors: Path) -> Report:
     with tempfile.TemporaryDirectory() as folder:
         repo = Path(folder) / row["repo"].rpartition("/")[2]
         mirror = mirrors / row["repo"].replace("/", "+") / "repo"
-        shell("git", "clone", "-q", "--no-local", str(mirror), str(repo))
+        shell("git", "clone", "-q", "--no-checkout", str(mirror), str(repo))
         shell("git", "-C", str(repo), "checkout", "-q", row["base_commit"])
         shell(sys.executable, "-m", "venv", str(repo / ".venv"))
         shell(str(repo / ".venv/bin/pip"), "install", "-q", "-e", f"{repo}[tests]", "pytest", "setuptools<80")

@@ -9,10 +9,14 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from scrout.models.scripted import Hang, ScriptedEndpoint, ScriptedReply
+
+if TYPE_CHECKING:
+    from conftest import Cli
 
 TIMEOUT_S = 30.0
 HANGING = """Something hangs. MARKER

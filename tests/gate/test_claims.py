@@ -538,6 +538,7 @@ async def test_claim_made_with_pytest(till: Till, claim: Claim) -> None:
         (Reproduction(command="python x.py", claim=False), "claim_not_true"),
         (Reproduction(command=None, claim=True), "no_command"),
         (Reproduction(command="null", claim=True), "no_command"),
+        (Reproduction(command="python x.py " + "<<a " * 50_000, claim=True), "usage_error"),
     ],
 )
 async def test_nothing_to_replay(till: Till, reproduction: Reproduction | None, verdict: Verdict) -> None:

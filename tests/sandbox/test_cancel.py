@@ -21,7 +21,7 @@ async def test_early_cancels_neither_hang_nor_leave_a_process(
             running.cancel()
             async with asyncio.timeout(20):
                 await asyncio.gather(running, return_exceptions=True)
-    for process in Path("/proc").glob("[0-9]*/cmdline"):
+    for process in Path("/proc").glob("[0-9]*/cmdline"):  # noqa: ASYNC240
         try:
             assert b"987.125" not in process.read_bytes()
         except (FileNotFoundError, ProcessLookupError):

@@ -20,6 +20,8 @@ from scrout.sandbox.workshop import Workshop
 from scrout.sandbox.workspace import Base, Workspace
 from scrout.task import Task
 
+MAX_COMMAND_CHARS = 10_000
+"""More than a page holds; the kernel takes no argument beyond 128 KiB either."""
 MAX_OWN_BYTES = 100_000
 """Of a script that the command wrote; a longer one is not read."""
 _PYTEST_SETTINGS = ("pyproject.toml", "pytest.ini", "tox.ini", "setup.cfg")
@@ -39,6 +41,10 @@ async def gate(task: Task, handoff: Handoff, workshop: Workshop, settings: GateS
         )
     if reproduction.command is None:
         return _stripped(handoff, base, Finding("no_command", "the claim names no command to run"), Evidence())
+
+    if len(reproduction.command) > MAX_COMMAND_CHARS:
+        too_long = f"the command has {len(reproduction.command):,} characters; at most {MAX_COMMAND_CHARS:,} are run"
+        return _stripped(handoff, base, Finding("usage_error", too_long), Evidence())
 
     started = time.monotonic()
     findings, last = await _replay(task, reproduction, reproduction.command, workshop, settings)

@@ -2,7 +2,8 @@
 
 Covered: no network (loopback only), no host files but the mounts, no environment of the caller's, no host processes, no
 capabilities, bounded processes, memory and file size, and a process tree that dies whole. Not covered: bugs of
-the kernel itself, CPU use, and the total of memory or disk that many processes or files add up to.
+the kernel itself, CPU use, and the total of memory or disk that many processes or files add up to. Where scrout is root,
+a command can still make user namespaces of its own: nothing more of the host is in them, but more of its kernel.
 """
 
 from __future__ import annotations

@@ -154,7 +154,8 @@ def _copy_history(repo: Path, commit: str, tree: Path) -> None:
     hashing = text("rev-parse", "--show-object-format", cwd=repo)
     git("init", "-q", "--template=", f"--object-format={hashing}", str(tree), cwd=repo, env=ISOLATED)
     # A pack of what the commit reaches: unlike a clone it knows no refs, and alternates are not carried over.
-    packer = ["git", "pack-objects", "--revs", "--stdout", "-q", "--delta-base-offset"]
+    # Old objects that a partial clone never fetched stay missing: only the base itself must be whole.
+    packer = ["git", "pack-objects", "--revs", "--stdout", "-q", "--delta-base-offset", "--missing=allow-any"]
     pipe = subprocess.PIPE
     with (
         tempfile.TemporaryFile() as said,

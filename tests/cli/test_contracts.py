@@ -1,0 +1,190 @@
+"""What each command takes and gives, as other programs rely on it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from scrout.config import load
+
+if TYPE_CHECKING:
+    from conftest import Cli
+
+
+def fingerprint(repo: Path) -> dict[str, str]:
+    """Every file of a repository, .git included, with its mode and content."""
+    found = {}
+    for path in sorted(repo.rglob("*")):
+        state = path.lstat()
+        content = os.readlink(path).encode() if path.is_symlink() else path.read_bytes() if path.is_file() else b""
+        found[str(path.relative_to(repo))] = f"{state.st_mode:o} {hashlib.sha256(content).hexdigest()}"
+    return found
+
+
+def bug_is_gone(repo: Path) -> bool:
+    script = "from shop.cart import total; assert total([1, 2]) == 3"
+    return subprocess.run([sys.executable, "-B", "-c", script], cwd=repo, capture_output=True).returncode == 0
+
+
+def git(repo: Path, *args: str, stdin: bytes = b"") -> bytes:
+    return subprocess.run(["git", *args], cwd=repo, input=stdin, check=True, capture_output=True).stdout
+
+
+def test_scout_then_gate_then_gate_again(cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path) -> None:
+    before = fingerprint(shop_repo)
+    scouted = cli("scout", "--repo", shop_repo, "--issue", issue, "--json")
+    assert scouted.code == 0, scouted.err
+    scouting = scouted.json()
+    assert set(scouting) == {"handoff", "text", "state", "seconds", "cost_usd"}
+    handoff = scouting["handoff"]
+    assert set(handoff) == {"kind", "files", "reproduction", "dead_ends", "notes"}
+    first = handoff["files"][0]
+    assert set(first) == {"path", "regions", "confidence", "why"} and first["path"] == "shop/cart.py"
+    assert all(1 <= start <= end for start, end in first["regions"])
+    assert set(handoff["reproduction"]) == {"files", "command", "claim", "observed"}
+    assert set(scouting["state"]) == {"space", "vector"} and scouting["cost_usd"] == 0
+
+    saved = tmp_path / "scouting.json"
+    saved.write_bytes(scouted.out)
+    gated = cli("gate", "--repo", shop_repo, "--handoff", saved, "--issue", issue, "--json")
+    assert gated.code == 0, gated.err
+    result = gated.json()
+    assert {"verdict", "kept", "materialized", "reason", "evidence", "text"} <= set(result)
+    assert set(result["evidence"]) == {"command", "exit_code", "runs", "output_tail", "seconds"}
+    assert (result["verdict"], result["kept"], result["evidence"]["exit_code"]) == ("real_failure", True, 1)
+
+    again = cli("gate", "--repo", shop_repo, "--handoff", "-", "--issue", issue, stdin=result["text"].encode())
+    assert again.code == 0, again.err
+    assert again.out.decode().strip() == result["text"].strip()
+
+    routed = cli("route", "--issue", issue, "--scouting", saved, "--json")
+    assert routed.code == 0, routed.err
+    decision = routed.json()
+    assert {"fixer", "theta", "degraded", "fallback", "candidates"} <= set(decision)
+    assert [set(candidate) for candidate in decision["candidates"]] == [
+        {"fixer", "p_solve", "p_by_space", "expected_cost_usd", "reason"}
+    ]
+    assert decision["fixer"] == cli("route", "--issue", issue).out.decode().strip() == "repair"
+    assert fingerprint(shop_repo) == before
+
+
+def test_fix_prints_a_patch_that_works_and_touches_nothing(cli: Cli, shop_repo: Path, issue: Path) -> None:
+    before = fingerprint(shop_repo)
+    fixed = cli("fix", "--repo", shop_repo, "--issue", "-", stdin=issue.read_bytes())
+    assert fixed.code == 0, fixed.err
+    assert fingerprint(shop_repo) == before
+    assert not bug_is_gone(shop_repo)
+    git(shop_repo, "apply", "-", stdin=fixed.out)
+    assert bug_is_gone(shop_repo)
+    assert set(git(shop_repo, "status", "--porcelain").decode().split("\n")) == {" M shop/cart.py", ""}
+
+    (listed,) = json.loads(cli("runs", "--json").out)
+    run_id = listed["id"]
+    assert run_id in cli("runs").out.decode() and "solved" in cli("runs").out.decode()
+    shown = cli("show", run_id[:-2], "--json").json()
+    assert shown == listed and shown["outcome"] == "solved" and shown["cost_usd"] == 0
+    assert cli("show", run_id, "--patch").out == fixed.out == shown["attempts"][-1]["patch"].encode()
+    story = cli("show", run_id).out.decode()
+    assert all(word in story for word in ("Scout", "real_failure", "repair", "passed", "Receipt", "+++ b/shop/cart.py"))
+    audit = cli("ledger", "audit", "--json")
+    assert (audit.code, audit.json()["runs"], audit.json()["problems"]) == (0, 1, [])
+
+
+def test_out_and_apply(cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path) -> None:
+    out = tmp_path / "a folder" / "fix.patch"
+    out.parent.mkdir()
+    fixed = cli("fix", "--repo", shop_repo / "shop", "--issue", issue, "--out", out, "--apply", "--fixer", "repair")
+    assert (fixed.code, fixed.out) == (0, b""), fixed.err
+    assert bug_is_gone(shop_repo)
+    git(shop_repo, "apply", "--reverse", str(out))
+    assert git(shop_repo, "status", "--porcelain") == b""
+
+
+def test_a_patch_that_does_not_fit_the_tree_leaves_it_alone(cli: Cli, shop_repo: Path, issue: Path) -> None:
+    cart = shop_repo / "shop" / "cart.py"
+    cart.write_text(cart.read_text().replace("for price in prices[1:]:", "for price in prices[2:]:"))
+    before = fingerprint(shop_repo)
+    fixed = cli("fix", "--repo", shop_repo, "--issue", issue, "--apply", "--json")
+    assert fixed.code == 2 and "scrout show" in fixed.err and fixed.json()["outcome"] == "solved"
+    assert "1 uncommitted changes are left out" in fixed.err and "--dirty" in fixed.err
+    assert fingerprint(shop_repo) == before
+
+
+def test_dirty_works_from_the_tree_as_it_is(cli: Cli, make_repo: Callable[..., Path], shop_repo: Path, issue: Path) -> None:
+    fixed_at_head = (shop_repo / "shop" / "cart.py").read_text().replace("prices[1:]", "prices")
+    buggy = (shop_repo / "shop" / "cart.py").read_text()
+    (shop_repo / "shop" / "cart.py").write_text(fixed_at_head)
+    git(shop_repo, "-c", "user.name=T", "-c", "user.email=t@localhost", "commit", "-qam", "correct")
+    (shop_repo / "shop" / "cart.py").write_text(buggy)
+    (shop_repo / "new.txt").write_text("untracked\n")
+    before = fingerprint(shop_repo)
+    run = cli("fix", "--repo", shop_repo, "--issue", issue, "--dirty", "--json")
+    assert run.code == 0, run.err
+    assert fingerprint(shop_repo) == before
+    assert "left out" not in run.err and run.json()["task"]["dirty"] is True
+    patch = run.json()["attempts"][-1]["patch"]
+    assert "new.txt" not in patch
+    git(shop_repo, "apply", "-", stdin=patch.encode())
+    assert bug_is_gone(shop_repo)
+
+
+def test_an_issue_nothing_can_be_done_about(cli: Cli, shop_repo: Path, tmp_path: Path) -> None:
+    issue = tmp_path / "vague.md"
+    issue.write_text("Please make everything nicer.\n")
+    out = tmp_path / "patch"
+    run = cli("fix", "--repo", shop_repo, "--issue", issue, "--out", out)
+    assert (run.code, run.out, out.exists()) == (1, b"", False)
+    assert "scrout init" in run.err and "not written" in run.err
+
+
+def test_init_then_the_file_loads(cli: Cli) -> None:
+    assert cli("init").code == 0
+    written = cli.cwd / "scrout.toml"
+    assert load(written) == load(None)
+    written.write_text("# mine\n")
+    refused = cli("init")
+    assert refused.code == 2 and "--force" in refused.err and written.read_text() == "# mine\n"
+    # What is commented out must be right, too: these are the keys people uncomment.
+    assert cli("init", "--force").code == 0
+    lines = [line.removeprefix("# ") if " = " in line or "[[" in line else line for line in written.read_text().splitlines()]
+    written.write_text("\n".join(line for line in lines if not line.startswith(("# ", "scrout.toml"))))
+    settings = load(written)
+    assert [fixer.name for fixer in settings.fixers] == ["repair", "my-model"]
+    assert settings.model_copy(update={"fixers": ()}) == load(None).model_copy(update={"fixers": ()})
+
+
+def test_doctor(cli: Cli, shop_repo: Path) -> None:
+    healthy = cli("doctor", "--repo", shop_repo, "--json", env={"SOME_API_KEY": "sk-hidden-value"})
+    assert healthy.code == 0, healthy.err
+    findings = {finding["name"]: finding for finding in healthy.json()["findings"]}
+    assert {"python", "git", "sandbox", "disk", "environment", "keys", "fixer repair"} <= set(findings)
+    assert findings["sandbox"]["status"] == "ok" and "SOME_API_KEY" in findings["keys"]["detail"]
+    assert b"sk-hidden-value" not in healthy.out
+    without_git = cli("doctor", "--json", env={"PATH": "/nonexistent"})
+    assert without_git.code == 1
+    assert [f["name"] for f in without_git.json()["findings"] if f["status"] == "missing"][0] == "git"
+
+
+def test_demo(cli: Cli) -> None:
+    demo = cli("demo")
+    assert demo.code == 0, demo.err
+    assert demo.out.startswith(b"diff --git") and "solved" in demo.err
+
+
+@pytest.mark.parametrize("command", ["fix", "scout", "gate", "route", "runs", "show", "ledger", "demo", "doctor", "init"])
+def test_every_command_has_help(command: str) -> None:
+    from click.testing import CliRunner
+
+    from scrout.cli.main import COMMANDS, scrout
+
+    shown = CliRunner().invoke(scrout, [command, "--help"])
+    assert shown.exit_code == 0 and COMMANDS[command].split(".")[0][:12] in shown.output
+    assert set(COMMANDS) == {"fix", "scout", "gate", "route", "runs", "show", "ledger", "demo", "doctor", "init"}
