@@ -68,7 +68,7 @@ CONTAINER_PATHS = ("/app", "/testbed")
 GATE = GateSettings(timeout_s=10)
 WHY_APART = (
     "These claims are false, but what they show is real: the command fails in the repository's own code or on a value "
-    "that it really gives. Only somebody who knows the right behaviour, or has the fix, can tell, and the gate sees the "
+    "that it really gives. Only somebody who knows the right behaviour, or has the fix, can tell; the gate sees the "
     "unpatched repository alone. They are not part of the precision above."
 )
 _AUTHOR = {
@@ -169,8 +169,8 @@ def prepare(names: Sequence[str], wheels: Path, folder: Path, seed: int) -> tupl
     projects, claims = [], []
     for turn, name in enumerate(names):
         rng = random.Random(f"{seed} {name}")
-        project, pytest = make_project(name, wheels, folder, rng, nested=turn % 2 == 1)
-        made = make_claims(list(project.bad), rng, turn=turn, pytest=pytest)
+        project, pytest = make_project(name, wheels, folder / name.partition("==")[0], rng, nested=turn % 2 == 1)
+        made = make_claims(list(project.bad), rng, pytest=pytest)
         raising = sum(bug.raises for bug in project.bad)
         say(f"{project.name} {project.version}: {len(project.bad)} bugs ({raising} raise), {len(made)} claims")
         projects.append(project)
@@ -179,23 +179,18 @@ def prepare(names: Sequence[str], wheels: Path, folder: Path, seed: int) -> tupl
 
 
 def make_project(
-    requirement: str, wheels: Path, folder: Path, rng: random.Random, *, nested: bool
+    requirement: str, wheels: Path, repo: Path, rng: random.Random, *, nested: bool
 ) -> tuple[Project, bool]:
     """A package's repository, one commit a bug; `nested` puts the source under src/. And whether it has pytest."""
     name, _, version = requirement.partition("==")
-    repo = folder / name
-    root = repo / "src" if nested else repo / "."
     wheel = find_wheel(requirement, wheels)
     if wheel is None:
         raise SystemExit(f"{requirement} is not in {wheels}, and pip did not put it there under that version")
-    sources = folder / "sources" / name
-    readme = unpack(wheel, sources)
-    prefix = "src/" if nested else ""
-    bugs = seed_bugs(sources, prefix, name, readme, rng, BUGS_EACH)
+    root = repo / "src" if nested else repo
+    readme = unpack(wheel, root)
+    bugs = seed_bugs(root, "src/" if nested else "", name, readme, rng, BUGS_EACH)
     if not bugs:
         raise SystemExit(f"no bug could be seeded into {requirement}; choose a package whose docstrings have examples")
-    root.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["cp", "-r", str(sources), str(root)], check=True) if nested else sources.rename(repo)
     (repo / "README.md").write_text(readme, encoding="utf-8")
     (repo / ".gitignore").write_text(".venv/\n__pycache__/\n", encoding="utf-8")
     pytest = make_venv(repo, root, wheels)
@@ -205,7 +200,7 @@ def make_project(
     for bug in bugs:
         path = repo / bug.path
         original = path.read_bytes()
-        path.write_text(bug.mutation.source, encoding="utf-8")
+        path.write_text(bug.mutation.apply(original.decode()), encoding="utf-8")
         bad[bug] = commit(repo)
         path.write_bytes(original)
     return Project(name, version, repo, good, bad), pytest
@@ -226,7 +221,7 @@ def make_venv(repo: Path, root: Path, wheels: Path) -> bool:
     folder = repo / ".venv"
     venv.create(folder, symlinks=True)
     packages = next(folder.glob("lib/python*/site-packages"))
-    (packages / "project.pth").write_text(f"{root.resolve()}\n")
+    (packages / "project.pth").write_text(f"{root}\n")
     found = [wheel for name in PYTEST if (wheel := find_wheel(name, wheels))]
     if len(found) < len(PYTEST):
         return False

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -70,8 +72,10 @@ def make_repo(tmp_path: Path) -> MakeRepo:
 
 
 @pytest.fixture
-def workshop(tier: Tier) -> OpenWorkshop:
+def workshop(tier: Tier, monkeypatch: pytest.MonkeyPatch) -> OpenWorkshop:
     """workshop(repo, settings=Settings()): a Workshop at the repository's HEAD, as a context manager."""
+    # The interpreter itself rather than a version manager's script, which takes a tenth of a second to start it.
+    monkeypatch.setenv("PATH", str(Path(sys.base_prefix, "bin")), prepend=os.pathsep)
 
     def opened(repo: Path, settings: Settings | None = None) -> AbstractContextManager[Workshop]:
         source = find_source(repo)

@@ -55,4 +55,6 @@ def issue_text(raw: bytes, source: str) -> str:
 def task_id(repo: Path, base_commit: str, text: str) -> str:
     """A short name that is the same for the same issue on the same commit."""
     digest = hashlib.sha256(f"{base_commit}\0{text}".encode()).hexdigest()
-    return f"{repo.name}-{digest[:10]}"
+    # A folder's name may be bytes that are no text; an id is text.
+    name = repo.name.encode(errors="replace").decode()
+    return f"{name}-{digest[:10]}"

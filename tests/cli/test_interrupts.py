@@ -37,7 +37,7 @@ def holding(marker: str) -> list[int]:
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            text = (folder / "cmdline").read_bytes().decode(errors="replace") + os.readlink(folder / "cwd")
+            text = (folder / "cmdline").read_bytes().decode(errors="replace") + str((folder / "cwd").readlink())
         except OSError:
             continue
         if marker in text and int(folder.name) != os.getpid():
@@ -108,7 +108,9 @@ def test_a_signal_at_any_stage(
     assert {run["outcome"] for run in json.loads(listed.out)} <= {"interrupted"}
 
 
-def test_a_command_that_hangs_in_the_sandbox_dies_with_scrout(cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path) -> None:
+def test_a_command_that_hangs_in_the_sandbox_dies_with_scrout(
+    cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path
+) -> None:
     issue.write_text(HANGING)
     before = mounts()
     with cli.started("fix", "--repo", shop_repo, "--issue", issue) as process:
@@ -146,7 +148,9 @@ def test_a_call_to_a_hanging_endpoint(cli: Cli, shop_repo: Path, issue: Path, tm
     assert cli("ledger", "audit").code == 0
 
 
-def test_a_job_that_ignores_ctrl_c_still_ends_on_sigterm(cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path) -> None:
+def test_a_job_that_ignores_ctrl_c_still_ends_on_sigterm(
+    cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path
+) -> None:
     """What a shell script's `scrout fix & kill $!` does."""
     before = mounts()
 

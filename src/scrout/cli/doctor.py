@@ -84,7 +84,12 @@ def _git() -> Finding:
 
 
 def _sandbox() -> Finding:
-    found = probe()
+    try:
+        found = probe()
+    except (OSError, ScroutError) as error:  # a machine that lacks this much is what doctor is for
+        return Finding(
+            name="sandbox", status="missing", detail=str(error), next_step="Install coreutils, bash and git."
+        )
     if found.tier is None:
         return Finding(name="sandbox", status="missing", detail=found.detail, next_step=found.remedy)
     return Finding(name="sandbox", status="ok", detail=f"{found.detail}; there is no stronger tier in this version")

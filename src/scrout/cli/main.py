@@ -66,6 +66,9 @@ def main() -> NoReturn:
         error.show()
         code = error.exit_code
     except (KeyboardInterrupt, click.Abort):
+        # All is cleaned up: one more of them must not change the exit code.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
         click.echo("interrupted", err=True)
         code = INTERRUPTED
     except Exception as error:

@@ -165,8 +165,8 @@ def runs(past: Sequence[Run]) -> RenderableType:
     for run in past:
         fixer = run.attempts[-1].fixer if run.attempts else ""
         title = next((line.strip(" #") for line in run.task.text.splitlines() if line.strip()), "")
-        cells = (run.id, run.task.repo.name, run.outcome, fixer, dollars(run.cost_usd), inert(title)[:60])
-        table.add_row(*(Text(cell) for cell in cells))
+        cells = (run.id, run.task.repo.name, run.outcome, fixer, dollars(run.cost_usd), title[:60])
+        table.add_row(*(Text(inert(cell)) for cell in cells))
     return table
 
 

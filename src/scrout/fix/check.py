@@ -6,6 +6,7 @@ import re
 import time
 from typing import Literal
 
+from scrout.errors import SandboxError
 from scrout.records import Attempt, Check, CheckOutcome, Evidence, GatedHandoff
 from scrout.sandbox.replay import replay
 from scrout.sandbox.suite import find_suite, is_test_file, related_tests, run_suite
@@ -90,8 +91,13 @@ async def _run_reproduction(
     reproduction = gated.handoff.reproduction
     if gated.verdict != "real_failure" or reproduction is None or reproduction.command is None:
         return "none", ()
-    for path, content in reproduction.files.items():
-        patched.write(path, content.encode())
+    try:
+        for path, content in reproduction.files.items():
+            patched.write(path, content.encode())
+    except SandboxError as error:
+        # The patch put a link or a folder in its place.
+        seen = Evidence(command=reproduction.command, output_tail=str(error))
+        return "fails", (seen,)
     done = await replay(workshop, patched, reproduction.command, timeout_s=REPLAY_TIMEOUT_S)
     return "passes" if done.exit_code == 0 else "fails", (done.evidence(),)
 

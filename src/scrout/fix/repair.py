@@ -141,7 +141,7 @@ class _Tests:
 
 
 class _Untestable(Exception):
-    """The project has tests, but none that passes here: an edit that fixes could not be told from one that only hides."""
+    """The project has tests, but none passes here: an edit that fixes could not be told from one that only hides."""
 
 
 class _Search:

@@ -39,8 +39,6 @@ _NO_NETWORK = re.compile(
     r"Temporary failure in name resolution|Name or service not known|Network is unreachable|Failed to resolve"
 )
 _EXCEPTION_NAME = re.compile(r"\b([A-Z]\w*(?:Error|Exception|Warning|Interrupt|Exit))\b")
-_FULL_BOOK = 400
-"""How many exceptions a witness notes."""
 _SUCCESS = ("", "0", "None")
 _ASSERTIONS = ("AssertionError", "Failed")
 _CHAIN = re.compile(
@@ -51,11 +49,6 @@ _DIRECT = "was the direct cause"
 _TEST = re.compile(r"^(?:={70}|_{3,} .+ _{3,})$", re.MULTILINE)
 _PYTEST_NO_PATH = re.compile(r"^ERROR: (?:file or directory not found|not found): .*$", re.MULTILINE)
 _PYTEST_NO_FIXTURE = re.compile(r"^E +(fixture '.*' not found)$", re.MULTILINE)
-# pytest's long style indents what was raised, and ends the line of every frame but the last in a colon.
-_PYTEST_INDENTED = re.compile(r"^E {4,}(?=\S)", re.MULTILINE)
-# A type is known by its ending, so these two need something in front of it.
-_PYTEST_BARE = re.compile(r"^E   (?=(?:Failed|Exception)\b)", re.MULTILINE)
-_PYTEST_OUTER = re.compile(r"^([^\s:][^:\n]*\.py:\d+: )$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -128,10 +121,8 @@ def classify(run: Replay, scene: Scene) -> Finding:
 
 def _failures(output: str) -> list[list[Traceback]]:
     """What ended the command, or each failed test: an exception last, what it was raised from before it."""
-    plain = _PYTEST_BARE.sub("E   pytest.", _PYTEST_INDENTED.sub("E   ", output))
-    plain = _PYTEST_OUTER.sub(r"\1in test", plain)
     found = []
-    for block in _TEST.split(plain):
+    for block in _TEST.split(output):
         links = [read_tracebacks(part)[-1:] for part in _CHAIN.split(block)]
         chain = [traceback for link in links for traceback in link if traceback.frames]
         if chain:
@@ -290,10 +281,10 @@ def _traced(chain: Sequence[Traceback], exercised: bool, run: Replay, scene: Sce
 
 
 def _witnessed(kind: str, frame: Frame, witness: Witness | None, scene: Scene) -> bool:
-    """Anybody can print a traceback; the witness saw whether it happened, unless its book was full by then."""
+    """Anybody can print a traceback; the witness saw whether it happened."""
     raised = witness.raised if witness else ()
     path = scene.relative(frame.path)
-    return len(raised) >= _FULL_BOOK or any((event.type, event.path) == (kind, path) for event in raised)
+    return any((event.type, event.path) == (kind, path) for event in raised)
 
 
 def _bare_exit(run: Replay, exercised: bool, scene: Scene) -> Finding:

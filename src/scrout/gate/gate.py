@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from pathlib import PurePosixPath
 
@@ -24,8 +23,6 @@ MAX_COMMAND_CHARS = 10_000
 """More than a page holds; the kernel takes no argument beyond 128 KiB either."""
 MAX_OWN_BYTES = 100_000
 """Of a script that the command wrote; a longer one is not read."""
-_PYTEST_SETTINGS = ("pyproject.toml", "pytest.ini", "tox.ini", "setup.cfg")
-_SETS_PYTHONPATH = re.compile(r"\bPYTHONPATH=")
 
 
 async def gate(task: Task, handoff: Handoff, workshop: Workshop, settings: GateSettings) -> GatedHandoff:
@@ -81,8 +78,7 @@ async def _replay(
                 return [tampering], last
             # The witness slows Python down, so one run does without it: a claim must hold either way.
             watch = number == 0
-            line = _watchable(command, workshop.base) if watch else command
-            last = await replay(workshop, workspace, line, timeout_s=settings.timeout_s, watch=watch)
+            last = await replay(workshop, workspace, command, timeout_s=settings.timeout_s, watch=watch)
             sources = own_sources(reproduction, _written(workspace))
             finding = _tampered(workspace) or classify(last, Scene(task.text, sources, workshop.base))
         finally:
@@ -91,13 +87,6 @@ async def _replay(
         if findings[0].verdict not in KEPT:
             break
     return findings, last
-
-
-def _watchable(command: str, base: Base) -> str:
-    """The command, with the witness in it: it is found through PYTHONPATH, and a coverage tool would take its place."""
-    command = _SETS_PYTHONPATH.sub('PYTHONPATH="$PYTHONPATH:"', command)
-    covers = any(b"--cov" in (base.read(name) or b"") for name in _PYTEST_SETTINGS)
-    return f"export PYTEST_ADDOPTS=--no-cov; {command}" if covers else command
 
 
 def _write_files(reproduction: Reproduction, workspace: Workspace) -> Finding | None:

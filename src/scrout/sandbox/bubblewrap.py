@@ -2,8 +2,8 @@
 
 Covered: no network (loopback only), no host files but the mounts, no environment of the caller's, no host processes, no
 capabilities, bounded processes, memory and file size, and a process tree that dies whole. Not covered: bugs of
-the kernel itself, CPU use, and the total of memory or disk that many processes or files add up to. Where scrout is root,
-a command can still make user namespaces of its own: nothing more of the host is in them, but more of its kernel.
+the kernel itself, CPU use, and the total of memory or disk that many processes or files add up to. Where scrout is
+root, a command can still make user namespaces of its own: nothing more of the host is in them, but more of its kernel.
 """
 
 from __future__ import annotations
@@ -33,6 +33,16 @@ _HOST_FILES = (
     "/etc/mime.types",
     "/etc/ssl/certs",
 )
+_NETWORK_FILES = (
+    "/etc/ca-certificates",
+    "/etc/hosts",
+    "/etc/nsswitch.conf",
+    "/etc/pki/ca-trust",
+    "/etc/pki/tls/certs",
+    "/etc/resolv.conf",
+    "/etc/ssl/openssl.cnf",
+)
+"""What finds a host by its name and trusts its certificate."""
 
 
 _READY = "scrout: ready"
@@ -97,7 +107,9 @@ class Bubblewrap:
         limits = command.limits
         tmp_bytes = str(limits.file_mb * 1024 * 1024)
         argv = [self.program, "--die-with-parent", "--new-session"]
-        argv += ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
+        argv += ["--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
+        if not command.network:
+            argv += ["--unshare-net"]
         if not root:
             argv += ["--unshare-user", "--disable-userns"]
         argv += ["--hostname", "sandbox", "--clearenv", *_system_folders()]
@@ -106,7 +118,7 @@ class Bubblewrap:
         argv += ["--perms", "1777", "--size", tmp_bytes, "--tmpfs", "/tmp", "--perms", "0777", "--dir", "/tmp/home"]
         for folder in ("/etc", "/etc/ssl", "/opt", "/opt/scrout"):
             argv += ["--perms", "0755", "--dir", folder]
-        for path in _HOST_FILES:
+        for path in (*_HOST_FILES, *(_NETWORK_FILES if command.network else ())):
             argv += ["--ro-bind-try", path, path]
         overlay = command.overlay
         # A folder around the repository goes first: mounted later it would cover the overlay with the user's own files.

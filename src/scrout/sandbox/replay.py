@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -10,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from scrout.records import Evidence
 from scrout.sandbox.tier import Mount
 from scrout.sandbox.workshop import Workshop, shell_argv
-from scrout.sandbox.workspace import Workspace, empty_folder, read_beneath
+from scrout.sandbox.workspace import Base, Workspace, empty_folder, read_beneath
 
 TAIL_CHARACTERS = 2_000
 MOST_REPORTS = 200
@@ -18,6 +19,8 @@ MOST_REPORTS = 200
 MOST_REPORT_BYTES = 20_000_000
 _WATCH = "/opt/scrout/watch"
 _OUTBOX = "/opt/scrout/outbox"
+_SETS_PYTHONPATH = re.compile(r"\bPYTHONPATH=")
+_PYTEST_SETTINGS = ("pyproject.toml", "pytest.ini", "tox.ini", "setup.cfg")
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,9 @@ async def replay(
     """Run a shell command at the repository's root under pipefail; with `watch`, see which lines ran."""
     variables: dict[str, str] = {}
     mounts: tuple[Mount, ...] = ()
+    line = command
     if watch:
+        line = _watchable(command, workshop.base)
         variables = {
             "PYTHONPATH": _WATCH,
             "SCROUT_WATCH_ROOT": str(workshop.base.repo),
@@ -89,7 +94,7 @@ async def replay(
             Mount(workspace.outbox, _OUTBOX, writable=True),
         )
     done = await workshop.run(
-        workspace, shell_argv(command), timeout_s=timeout_s, variables=variables, mounts=mounts, aliases=aliases
+        workspace, shell_argv(line), timeout_s=timeout_s, variables=variables, mounts=mounts, aliases=aliases
     )
     return Replay(
         command=command,
@@ -98,6 +103,13 @@ async def replay(
         seconds=done.seconds,
         witness=_read_witness(workspace.outbox, workshop.base.repo) if watch else None,
     )
+
+
+def _watchable(command: str, base: Base) -> str:
+    """The command, with the witness in it: it is found through PYTHONPATH, and a coverage tool would take its place."""
+    command = _SETS_PYTHONPATH.sub('PYTHONPATH="$PYTHONPATH:"', command)
+    covers = any(b"--cov" in (base.read(name) or b"") for name in _PYTEST_SETTINGS)
+    return f"export PYTEST_ADDOPTS=--no-cov; {command}" if covers else command
 
 
 def _read_witness(outbox: Path, repo: Path) -> Witness | None:

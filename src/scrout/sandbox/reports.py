@@ -49,7 +49,7 @@ _FRAME = re.compile(r'^\s*File "([^"\n]+)", line ([0-9]{1,9})(?:, in (.+))?$')
 _RAISED = re.compile(r"^((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:: (.*))?$")
 _PYTEST_FRAME = re.compile(r"^([^\s:][^:\n]*\.py):([0-9]{1,9}): (?:in (\S+)|[A-Za-z_][\w.]*)?$")
 _PYTEST_RAISED = re.compile(
-    r"^E {3,40}(?:([A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning|Failed)\b)(?:: (.*))?|(assert\b.*))$"
+    r"^E {3,40}(?:((?:[A-Za-z_][\w.]*)?(?:Error|Exception|Exit|Interrupt|Warning|Failed)\b)(?:: (.*))?|(assert\b.*))$"
 )
 
 

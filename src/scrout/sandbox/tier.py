@@ -55,6 +55,8 @@ class Command:
     """Further absolute paths at which the overlay is seen, for commands written in a container."""
     limits: Limits = Limits()
     stdin: bytes = b""
+    network: bool = False
+    """True: the host's network, its loopback included. For building an environment, never for a claim or a fixer."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ it watches: evidence for finding a fault, never a proof.
 """
 
 import atexit
+import collections
 import json
 import os
 import sys
@@ -15,23 +16,22 @@ _ROOT = os.environ.get("SCROUT_WATCH_ROOT", "/") + os.sep
 _OUTBOX = os.environ.get("SCROUT_WATCH_OUTBOX", "")
 _MOST_RAISED = 400
 _lines = {}
-_raised = []
+# The last ones, because what ends a run comes last.
+_raised = collections.deque(maxlen=_MOST_RAISED)
 
 
 def _enter(frame, event, argument):
     name = frame.f_code.co_filename
     seen = _lines.get(name)
     if seen is None:
-        path = os.path.abspath(name)
-        ours = path.startswith(_ROOT) and "site-packages" not in path and not name.startswith("<")
-        seen = _lines[name] = set() if ours else False
+        seen = _lines[name] = set() if _is_ours(name, frame) else False
     if seen is False:
         return None
 
     def inside(frame, event, argument):
         if event == "line":
             seen.add(frame.f_lineno)
-        elif event == "exception" and len(_raised) < _MOST_RAISED:
+        elif event == "exception":
             kind, value, _ = argument
             try:
                 message = str(value)[:300]
@@ -43,12 +43,24 @@ def _enter(frame, event, argument):
     return inside
 
 
+def _is_ours(name, frame):
+    if name in ("<string>", "<stdin>"):
+        # `python -c` and a script on standard input; generated code, as of dataclasses, bears the same name.
+        return frame.f_globals.get("__name__") == "__main__"
+    path = os.path.abspath(name)
+    return path.startswith(_ROOT) and "site-packages" not in path and not name.startswith("<")
+
+
 def _leave():
     sys.settrace(None)
-    ran = {os.path.abspath(name): sorted(seen) for name, seen in list(_lines.items()) if seen}
-    raised = [(os.path.abspath(row[0]), *row[1:]) for row in _raised]
+    ran = {_path(name): sorted(seen) for name, seen in list(_lines.items()) if seen}
+    raised = [(_path(row[0]), *row[1:]) for row in _raised]
     with open(os.path.join(_OUTBOX, "watch-%d.json" % os.getpid()), "w") as file:
         json.dump({"lines": ran, "raised": raised}, file)
+
+
+def _path(name):
+    return name if name.startswith("<") else os.path.abspath(name)
 
 
 if _OUTBOX:

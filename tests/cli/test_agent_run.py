@@ -1,0 +1,79 @@
+"""A whole run with a model: scripted replies over real HTTP, commands in the real sandbox, receipts in the ledger."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scrout.models.chat import ToolCall
+from scrout.models.scripted import Reset, ScriptedEndpoint, ScriptedReply
+from scrout.money import Price, Usage
+
+if TYPE_CHECKING:
+    from conftest import Cli
+
+KEY = "sk-very-secret-0123456789abcdef"
+USAGE = Usage(input_tokens=900, cache_read_tokens=100, output_tokens=50)
+PRICE = Price(input=Decimal(3), output=Decimal(15), cache_read=Decimal("0.3"))
+
+
+def bash(command: str) -> ScriptedReply:
+    return ScriptedReply(calls=(ToolCall("c", "bash", json.dumps({"command": command})),), usage=USAGE)
+
+
+def settings(folder: Path, base_url: str) -> Path:
+    path = folder / "agent.toml"
+    path.write_text(
+        f'[[fixers]]\nname = "toy"\nkind = "agent"\nmodel = "toy-1"\nbase_url = "{base_url}"\nkey_env = "TOY_KEY"\n'
+        "price = { input = 3.0, output = 15.0, cache_read = 0.3 }\n"
+    )
+    return path
+
+
+def test_a_model_fixes_the_bug(cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path) -> None:
+    script = [
+        bash("python scrout_repro.py"),
+        bash(r"printf '\033[31mred\033[0m'; env; sed -i 's/prices\[1:\]/prices/' shop/cart.py"),
+        bash("python scrout_repro.py"),
+        ScriptedReply("The first price was \x1b[31mskipped\x1b[0m.", usage=USAGE),
+    ]
+    with ScriptedEndpoint(script) as endpoint:
+        args = ("fix", "--repo", shop_repo, "--issue", issue, "--config", settings(tmp_path, endpoint.base_url))
+        done = cli(*args, "--json", env={"TOY_KEY": KEY})
+    assert done.code == 0, done.err
+    run = done.json()
+    (attempt,) = run["attempts"]
+    assert (run["outcome"], attempt["stop"], attempt["calls"]) == ("solved", "finished", 4)
+    assert "scrout_repro.py" not in attempt["patch"] and "+    for price in prices:" in attempt["patch"]
+
+    cost = PRICE.cost(USAGE)
+    assert [receipt["cost_usd"] for receipt in attempt["receipts"]] == [float(cost)] * 4
+    assert run["cost_usd"] == attempt["cost_usd"] == float(4 * cost)
+    assert cli("ledger", "audit", "--json").json()["receipts"] == 4
+
+    seen = [m["content"] for m in json.loads(endpoint.requests[-1].body)["messages"] if m["role"] == "tool"]
+    assert seen[0].startswith("[exit code 1]") and seen[2].startswith("[exit code 0]")
+    assert {request.headers["authorization"] for request in endpoint.requests} == {f"Bearer {KEY}"}
+    written = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert len(written) > 10
+    for place in (done.out, done.err.encode(), *(request.body.encode() for request in endpoint.requests), *written):
+        assert KEY.encode() not in place
+
+
+def test_a_dead_endpoint_is_infrastructure(cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path) -> None:
+    with ScriptedEndpoint([ScriptedReply(fault=Reset())] * 20) as endpoint:
+        config = settings(tmp_path, endpoint.base_url)
+    # The port is closed now.
+    done = cli("fix", "--repo", shop_repo, "--issue", issue, "--config", config, env={"TOY_KEY": KEY})
+    assert (done.code, done.out) == (1, b"")
+    assert "infrastructure" in done.err and "The endpoint failed" in done.err and "127.0.0.1" in done.err
+    assert KEY not in done.err
+
+
+def test_a_missing_key_is_named(cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path) -> None:
+    config = settings(tmp_path, "http://127.0.0.1:9/v1")
+    done = cli("fix", "--repo", shop_repo, "--issue", issue, "--config", config, "--json", env={"TOY_KEY": ""})
+    assert (done.code, done.json()["outcome"]) == (1, "infrastructure")
+    assert "TOY_KEY" in done.json()["attempts"][0]["detail"]

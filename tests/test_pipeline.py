@@ -1,0 +1,72 @@
+"""The whole job as a library: one plain call, and the same from a program that has an event loop already."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import scrout
+from scrout.config import Settings
+from scrout.errors import TaskError
+from scrout.pipeline import open_kit, open_task, solve
+from scrout.sandbox.tier import Tier
+
+FILES = {
+    "cart.py": "def total(prices):\n    return sum(prices[1:])\n",
+    "test_cart.py": (
+        "import unittest\n\nfrom cart import total\n\n\nclass CartTest(unittest.TestCase):\n"
+        "    def test_empty(self):\n        self.assertEqual(total([]), 0)\n"
+    ),
+}
+ISSUE = (
+    "total leaves out the first price\n\n```python\nfrom cart import total\n\n"
+    "assert total([1, 2]) == 3, total([1, 2])\n```\n\nAssertionError: 2\n"
+)
+
+
+def test_the_plain_call(make_repo: Callable[..., Path], tier: Tier) -> None:
+    run = scrout.run(make_repo(FILES), ISSUE)
+    assert run.outcome == "solved" and run.cost_usd == 0
+    assert run.sandbox == tier.name and run.decision and run.decision.fixer == "repair"
+    assert [check.outcome for check in run.checks] == ["passed"]
+    assert "cart.py" in run.patch
+
+
+async def test_inside_an_event_loop(make_repo: Callable[..., Path], tier: Tier) -> None:
+    task = open_task(make_repo(FILES), "nothing here can be reproduced")
+    said: list[str] = []
+    with open_kit(task, Settings(), said.append) as kit:
+        run = await solve(task, kit)
+    assert run.outcome == "not_solved"
+    assert said[0] == "scouting the repository"
+
+
+def test_finished_steps_are_not_repeated(make_repo: Callable[..., Path], tier: Tier) -> None:
+    task = open_task(make_repo(FILES), "nothing here can be reproduced")
+
+    def interrupt(words: str) -> None:
+        if words == "choosing a fixer":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), open_kit(task, Settings(), interrupt) as kit:
+        asyncio.run(solve(task, kit))
+    said: list[str] = []
+    with open_kit(task, Settings(), said.append) as kit:
+        run = asyncio.run(solve(task, kit))
+        assert [past.id for past in kit.ledger.runs(10)] == [run.id]
+    assert said[0] == "choosing a fixer" and run.outcome == "not_solved"
+
+
+def test_a_task_names_its_commit(make_repo: Callable[..., Path]) -> None:
+    repo = make_repo(FILES)
+    clean = open_task(repo, "text")
+    (repo / "cart.py").write_text("changed\n")
+    assert open_task(repo, "text") == clean
+    dirty = open_task(repo, "text", dirty=True)
+    assert dirty.dirty and dirty.base_commit != clean.base_commit
+    assert open_task(repo, "text", dirty=True) == dirty
+    with pytest.raises(TaskError, match="not a folder"):
+        open_task(repo / "missing", "text")
