@@ -65,7 +65,6 @@ PYTEST = ("pytest==8.3.5", "pluggy==1.6.0", "iniconfig==2.1.0", "packaging==25.0
 """What tests in the repositories run with; the last release of pytest that needs nothing else."""
 BUGS_EACH = 9
 CONTAINER_PATHS = ("/app", "/testbed")
-GATE = GateSettings(timeout_s=10)
 WHY_APART = (
     "These claims are false, but what they show is real: the command fails in the repository's own code or on a value "
     "that it really gives. Only somebody who knows the right behaviour, or has the fix, can tell; the gate sees the "
@@ -110,9 +109,11 @@ def main() -> None:
     parser.add_argument("--names", nargs="+", metavar="NAME==VERSION", help="these packages instead of a group's")
     parser.add_argument("--limit", type=int, help="at most this many claims, spread over the packages")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--timeout", type=float, default=10, help="seconds that a command may take (default: 10)")
     parser.add_argument("--json", type=Path, metavar="FILE")
     asked = parser.parse_args()
     started = time.monotonic()
+    settings = GateSettings(timeout_s=asked.timeout)
     names = tuple(asked.names or GROUPS[asked.group])
     # Pytest is left out where only packages of the caller's are asked for and it is not there.
     download((*names, *(() if asked.names else PYTEST)), asked.packages)
@@ -122,7 +123,7 @@ def main() -> None:
         projects, claims = prepare(names, asked.packages, Path(folder).resolve(), asked.seed)
         if asked.limit:
             claims = random.Random(asked.seed).sample(claims, min(asked.limit, len(claims)))
-        results = asyncio.run(run_all(claims, projects, tier))
+        results = asyncio.run(run_all(claims, projects, tier, settings))
     report = {
         "command": "python bench/gate.py " + " ".join(_plain(sys.argv[1:])),
         "scrout": scrout.__version__,
@@ -130,7 +131,8 @@ def main() -> None:
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "seed": asked.seed,
         "packages": {project.name: project.version for project in projects},
-        "bugs": sum(len(project.bad) for project in projects),
+        "bugs": dict(Counter(sort(bug) for project in projects for bug in project.bad)),
+        "settings": settings.model_dump(),
         **summary(results),
         "seconds": round(time.monotonic() - started, 1),
     }
@@ -171,8 +173,7 @@ def prepare(names: Sequence[str], wheels: Path, folder: Path, seed: int) -> tupl
         rng = random.Random(f"{seed} {name}")
         project, pytest = make_project(name, wheels, folder / name.partition("==")[0], rng, nested=turn % 2 == 1)
         made = make_claims(list(project.bad), rng, pytest=pytest)
-        raising = sum(bug.raises for bug in project.bad)
-        say(f"{project.name} {project.version}: {len(project.bad)} bugs ({raising} raise), {len(made)} claims")
+        say(f"{project.name} {project.version}: {len(project.bad)} bugs, {len(made)} claims")
         projects.append(project)
         claims += made
     return projects, claims
@@ -243,7 +244,9 @@ def commit(repo: Path) -> str:
 # Running the claims
 
 
-async def run_all(claims: Sequence[Claim], projects: Sequence[Project], tier: Tier, at_once: int = 2) -> list[Result]:
+async def run_all(
+    claims: Sequence[Claim], projects: Sequence[Project], tier: Tier, settings: GateSettings, at_once: int = 2
+) -> list[Result]:
     by_name = {project.name: project for project in projects}
     slots = asyncio.Semaphore(at_once)
     done = 0
@@ -251,7 +254,7 @@ async def run_all(claims: Sequence[Claim], projects: Sequence[Project], tier: Ti
     async def one(claim: Claim) -> Result:
         nonlocal done
         async with slots:
-            result = await run_claim(claim, by_name[claim.bug.distribution], tier)
+            result = await run_claim(claim, by_name[claim.bug.distribution], tier, settings)
         done += 1
         verdict = result.gated.verdict if result.gated else f"dropped: {result.verified}"
         say(f"{done}/{len(claims)} {claim.id} {claim.label} {claim.kind}: {verdict}")
@@ -260,18 +263,18 @@ async def run_all(claims: Sequence[Claim], projects: Sequence[Project], tier: Ti
     return await asyncio.gather(*(one(claim) for claim in claims))
 
 
-async def run_claim(claim: Claim, project: Project, tier: Tier) -> Result:
+async def run_claim(claim: Claim, project: Project, tier: Tier, settings: GateSettings) -> Result:
     """Check the label on both trees, then ask both rules."""
     commit = project.bad[claim.bug]
     task = Task(id=task_id(project.repo, commit, claim.issue), text=claim.issue, repo=project.repo, base_commit=commit)
     with ExitStack() as stack:
         bad = stack.enter_context(open_workshop(task, tier, Settings()))
         timed = claim.kind == "timeout"
-        seen = None if timed else await replay(claim, bad)
+        seen = None if timed else await replay(claim, bad, settings.timeout_s)
         if seen is not None and not claim.certain:
             original = task.model_copy(update={"base_commit": project.good})
             good = stack.enter_context(open_workshop(original, tier, Settings()))
-            problem = disproof(claim, seen, await replay(claim, good))
+            problem = disproof(claim, seen, await replay(claim, good, settings.timeout_s))
             if problem:
                 return Result(claim, problem)
         observed = claim.bug.wrong.symptom
@@ -279,21 +282,23 @@ async def run_claim(claim: Claim, project: Project, tier: Tier) -> Result:
             observed = seen.text.strip().splitlines()[-1]
         release_kept = True  # a run that was stopped has no exit code 0
         if seen is not None:
-            plain = await replay(claim, bad, "bash", "-c") if "|" in (claim.reproduction.command or "") else seen
-            release_kept = plain.exit_code != 0
+            # Without a pipe the two shells are the same.
+            if "|" in (claim.reproduction.command or ""):
+                seen = await replay(claim, bad, settings.timeout_s, pipefail=False)
+            release_kept = seen.exit_code != 0
         started = time.monotonic()
-        gated = await gate(task, claim.handoff(observed), bad, GATE)
+        gated = await gate(task, claim.handoff(observed), bad, settings)
         return Result(claim, "", gated, release_kept, time.monotonic() - started)
 
 
-async def replay(claim: Claim, workshop: Workshop, *shell: str) -> Completed:
+async def replay(claim: Claim, workshop: Workshop, timeout_s: float, *, pipefail: bool = True) -> Completed:
     """Run a claim's command in a fresh workspace with its files."""
     workspace = workshop.fresh()
     try:
         for path, content in claim.reproduction.files.items():
             workspace.write(path, content.encode())
-        argv = [*(shell or ("bash", "-o", "pipefail", "-c")), claim.reproduction.command or ""]
-        return await workshop.run(workspace, argv, timeout_s=GATE.timeout_s, aliases=CONTAINER_PATHS)
+        argv = ["bash", *(("-o", "pipefail") if pipefail else ()), "-c", claim.reproduction.command or ""]
+        return await workshop.run(workspace, argv, timeout_s=timeout_s, aliases=CONTAINER_PATHS)
     finally:
         workspace.remove()
 
@@ -328,7 +333,7 @@ def summary(results: Sequence[Result]) -> dict[str, object]:
             "dropped because the label did not hold": dict(Counter(result.claim.kind for result in dropped)),
             "judged": dict(Counter(claim.label for claim, _ in ours)),
         },
-        "gate": {"runs": GATE.runs, "timeout_s": GATE.timeout_s, **rates(ours)},
+        "gate": rates(ours),
         "release_rule": rates(release),
         "confusion": {
             label: {
@@ -357,6 +362,12 @@ def summary(results: Sequence[Result]) -> dict[str, object]:
         if results
         else None,
     }
+
+
+def sort(bug: Bug) -> str:
+    """What a bug does, in words."""
+    was, now = ("an exception" if outcome.kind == "raises" else "a value" for outcome in (bug.right, bug.wrong))
+    return f"{was} became {now}" if was != now else f"{was} became another"
 
 
 def rates(judged: Sequence[tuple[Claim, bool]]) -> dict[str, object]:

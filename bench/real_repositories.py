@@ -1,6 +1,6 @@
 """Runs `scrout fix` on real issues of real repositories and reports what every stage gave.
 
-    python bench/real_repositories.py --tasks swebench_dev.jsonl.gz --mirrors DIR --out bench/results/real_repositories.json ID...
+    python bench/real_repositories.py --tasks swebench_dev.jsonl.gz --mirrors DIR [--out FILE] ID...
 
 Each task's repository is cloned from DIR/owner+name/repo at its base commit into a temporary folder, gets a .venv with
 the project and pytest installed (this step needs a package index), and is handed to the command line like a user's. The
@@ -13,14 +13,13 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import platform
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-import scrout
+from record import record
 
 Report = dict[str, object]
 
@@ -39,17 +38,7 @@ def main() -> None:
         print(f"{name} ...", file=sys.stderr)
         reports.append(attempt(rows[name], asked.mirrors))
         print(json.dumps(reports[-1]), file=sys.stderr)
-    document = {
-        "command": "python bench/real_repositories.py --tasks swebench_dev.jsonl.gz --mirrors DIR " + " ".join(asked.ids),
-        "scrout": scrout.__version__,
-        "python": platform.python_version(),
-        "machine": f"{platform.system()} {platform.machine()}, 2 shared cores",
-        "results": reports,
-    }
-    text = json.dumps(document, indent=2) + "\n"
-    if asked.out:
-        asked.out.write_text(text)
-    print(text)
+    record({"results": reports}, asked.out)
 
 
 def attempt(row: dict[str, str], mirrors: Path) -> Report:

@@ -109,6 +109,24 @@ def test_an_unknown_fixer_lists_the_pool() -> None:
         Settings().fixer("nobody")
 
 
+def test_a_pool_of_one_has_no_anchor_left_to_look_for(tmp_path: Path) -> None:
+    settings = load(write(tmp_path, AGENT + '[[fixers]]\nname="repair"\nkind="repair"\n[route]\nanchor = "cheap"\n'))
+    alone = settings.only("repair")
+    assert [fixer.name for fixer in alone.fixers] == ["repair"]
+    assert alone.route.anchor == ""
+    with pytest.raises(ConfigError):
+        settings.only("nobody")
+
+
+@pytest.mark.parametrize(
+    ("override", "known"), [("route.foo=1", "theta"), ("foo=1", "sandbox"), ("gate.x.y=1", "runs")]
+)
+def test_an_unknown_key_comes_with_the_known_ones(override: str, known: str) -> None:
+    with pytest.raises(ConfigError, match=known) as caught:
+        load(None, [override])
+    assert str(caught.value).startswith("-c")
+
+
 def test_prices_are_exact(tmp_path: Path) -> None:
     price = load(write(tmp_path, AGENT)).fixer("cheap").price
     assert price is not None

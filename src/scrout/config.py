@@ -19,20 +19,34 @@ FILE_NAME = "scrout.toml"
 
 
 class SandboxSettings(Record):
-    tier: Literal["auto", "bubblewrap"] = "auto"
-    """auto: the strongest tier this machine has."""
+    tier: Literal["auto", "bubblewrap", "container", "sandlock", "seatbelt", "unsafe"] = "auto"
+    """auto: the strongest tier this machine has. unsafe isolates nothing and is never taken unless named."""
+    image: str = ""
+    """For the container tier; empty: there is none."""
     timeout_s: float = Field(default=60, gt=0)
     """For one command, unless a stage asks for less."""
     memory_mb: int = Field(default=4096, ge=64)
     """Writable memory of each process."""
+    total_memory_mb: int = Field(default=8192, ge=64)
+    """Memory of all processes of a command together."""
     processes: int = Field(default=256, ge=8)
     file_mb: int = Field(default=512, ge=1)
     """The largest file a command may write, and the size of its /tmp."""
+    disk_mb: int = Field(default=2048, ge=1)
+    """What a workspace may grow by."""
 
 
 class EnvironmentSettings(Record):
     venv: str = ""
-    """A virtual environment, relative to the repository; empty: .venv or venv in it, else the caller's Python."""
+    """A virtual environment, relative to the repository; empty: .venv or venv in it, a built one, else the caller's."""
+    setup: str = ""
+    """Shell commands that install what the project needs; empty: found out from its files."""
+    build: bool = False
+    """Build what is missing before a run. It runs the project's own code with network, so it is a choice."""
+    timeout_s: float = Field(default=1800, gt=0)
+    """For one build."""
+    keep: int = Field(default=20, ge=1)
+    """Built environments kept; beyond it the least recently used ones go."""
 
 
 class ScoutSettings(Record):
@@ -146,6 +160,11 @@ class Settings(Record):
         known = ", ".join(fixer.name for fixer in self.fixers)
         raise ConfigError(f"no fixer is called {name!r}; the pool has {known}. Add it under [[fixers]] in {FILE_NAME}.")
 
+    def only(self, name: str) -> Settings:
+        """The same settings with a pool of one: there is nothing left to route."""
+        route = self.route.model_copy(update={"anchor": ""})
+        return self.model_copy(update={"fixers": (self.fixer(name),), "route": route})
+
     def digest(self) -> str:
         """Equal for equal settings. Where the ledger lies does not change a result, so it does not count."""
         text = self.model_dump_json(exclude={"ledger"})
@@ -158,7 +177,7 @@ def load(path: Path | None, overrides: Iterable[str] = (), *, trusted: bool = Tr
     A file that may have come with a clone is not trusted: it could send the user's key to an endpoint of its choice.
     """
     table: dict[str, Any] = {}
-    source = "the defaults"
+    source = "-c"
     if path is not None:
         source = str(path)
         try:
@@ -213,6 +232,8 @@ def _refuse_reach(settings: Settings, source: str) -> None:
     """A file that came with a clone shapes the run on its repository; it names no endpoint and no host path."""
     reach = {
         "an agent fixer": any(fixer.kind == "agent" for fixer in settings.fixers),
+        'sandbox.tier = "unsafe"': settings.sandbox.tier == "unsafe",
+        "sandbox.image": settings.sandbox.image,
         "ledger.path": settings.ledger.path,
         "route.resumes": settings.route.resumes,
     }
@@ -241,12 +262,22 @@ def _set(table: dict[str, Any], override: str) -> None:
     table[last] = value
 
 
+def _known_beside(place: tuple[int | str, ...]) -> list[str]:
+    """The keys that the table of an unknown one does know."""
+    section = place[0] if len(place) > 1 else None
+    if section == "fixers":
+        return list(Price.model_fields if "price" in place else Fixer.model_fields)
+    if isinstance(section, str) and section in Settings.model_fields:
+        return list(Settings.model_fields[section].default.__class__.model_fields)
+    return list(Settings.model_fields)
+
+
 def _explain(error: ValidationError) -> str:
     lines = []
     for problem in error.errors(include_url=False):
         key = ".".join(str(part) for part in problem["loc"]) or "settings"
         if problem["type"] == "extra_forbidden":
-            lines.append(f"unknown key `{key}`")
+            lines.append(f"unknown key `{key}`; known here: {', '.join(_known_beside(problem['loc']))}")
         elif problem["type"] == "literal_error":
             lines.append(f"`{key}` is {problem['input']!r}; it may be {problem['ctx']['expected']}")
         else:

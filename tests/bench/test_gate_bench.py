@@ -14,6 +14,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+
+from scrout.config import GateSettings
 from scrout.sandbox.tier import Tier
 
 BENCH = Path(__file__).parents[2] / "bench"
@@ -79,7 +81,7 @@ def wheels(tmp_path: Path) -> Path:
 def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """bench/gate.py as a module; it is a script beside gate_claims.py, not part of the package."""
     monkeypatch.syspath_prepend(str(BENCH))
-    import gate as module  # type: ignore[import-not-found]
+    import gate as module
 
     yield module
     for name in ("gate", "gate_claims"):
@@ -88,7 +90,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
 def test_the_report_adds_up(wheels: Path, tier: Tier, tmp_path: Path) -> None:
     out = tmp_path / "report.json"
-    argv = ["--packages", str(wheels), "--names", "madeup==1.0", "--limit", "14", "--seed", "2", "--json", str(out)]
+    argv = ["--packages", str(wheels), "--names", "madeup==1.0", "--limit", "14", "--timeout", "4", "--json", str(out)]
     subprocess.run([sys.executable, str(BENCH / "gate.py"), *argv], check=True, capture_output=True, timeout=60)
     report: dict[str, Any] = json.loads(out.read_text())
     claims = report["claims"]
@@ -111,9 +113,9 @@ async def test_a_label_that_does_not_hold_is_found(bench: ModuleType, wheels: Pa
     by_kind = {claim.kind: claim for claim in claims}
     true, passes = by_kind["assert_script"], by_kind["passes"]
     for claim in (true, passes):
-        assert (await bench.run_claim(claim, projects[0], tier)).verified == ""
+        assert (await bench.run_claim(claim, projects[0], tier, GateSettings())).verified == ""
     for claim in (replace(true, label="false"), replace(passes, label="true")):
-        result = await bench.run_claim(claim, projects[0], tier)
+        result = await bench.run_claim(claim, projects[0], tier, GateSettings())
         assert result.verified and result.gated is None
 
 
@@ -124,7 +126,7 @@ def test_the_same_seed_gives_the_same_claims(bench: ModuleType, wheels: Path, tm
 
 
 def test_every_mutation_is_one_edit_that_parses_to_something_else(bench: ModuleType) -> None:
-    from gate_claims import mutations  # type: ignore[import-not-found]
+    from gate_claims import mutations
 
     before = ast.dump(ast.parse(SOURCE))
     made = list(mutations("madeup/__init__.py", SOURCE))

@@ -86,14 +86,23 @@ def test_a_repository_inside_another(cli: Cli, shop_repo: Path, issue: Path, mak
     assert_fixed(cli, inner / "shop", issue)
 
 
+def test_a_folder_whose_name_is_not_unicode(cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path) -> None:
+    moved = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    shop_repo.rename(moved)
+    done = cli("fix", "--repo", moved, "--issue", issue, "--json")
+    assert "Traceback" not in done.err
+    assert done.json()["scouting"]["handoff"]["files"][0]["path"] == "shop/cart.py"
+    listed = cli("runs")
+    assert listed.code == 0 and "caf?" in listed.out.decode()
+
+
 @pytest.mark.parametrize(
     "files",
     [
         {"src/total.js": "function total(prices) { return 0 }\n", "package.json": "{}"},
         {"README.md": "# total\n", "docs/prices.md": "How prices add up to a total.\n"},
-        {"empty.txt": ""},
     ],
-    ids=["no Python", "documents", "nothing"],
+    ids=["no Python", "documents"],
 )
 def test_without_python_there_is_still_an_answer(
     cli: Cli, make_repo: Callable[..., Path], tmp_path: Path, files: dict[str, str]

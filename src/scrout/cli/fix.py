@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import click
 
 from scrout.cli import options, render
 from scrout.cli.opening import opened
+from scrout.cli.waiting import wait
 from scrout.config import Settings
 from scrout.errors import TaskError
 from scrout.git import GitError, git
@@ -44,7 +44,7 @@ def command(
     """
     settings = options.read_settings(repo, config, overrides)
     if fixer:
-        settings = settings.model_copy(update={"fixers": (settings.fixer(fixer),)})
+        settings = settings.only(fixer)
     if out:
         _must_be_writable(out)
     run = solve_aloud(repo, options.read_issue(issue_source), settings, dirty=dirty)
@@ -60,7 +60,7 @@ def command(
 def solve_aloud(repo: Path, text: str, settings: Settings, *, dirty: bool = False) -> Run:
     """Solve one issue, saying on standard error what is going on."""
     with opened(repo, text, settings, dirty=dirty) as (task, kit):
-        return asyncio.run(solve(task, kit))
+        return wait(solve(task, kit))
 
 
 def deliver(run: Run, *, as_json: bool = False, out: Path | None = None) -> None:

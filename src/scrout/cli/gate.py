@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import click
@@ -10,6 +9,7 @@ import click
 from scrout import handoff
 from scrout.cli import options, render
 from scrout.cli.opening import opened
+from scrout.cli.waiting import wait
 from scrout.errors import HandoffError, TaskError
 from scrout.gate.gate import gate
 
@@ -46,7 +46,7 @@ def command(
     text = options.read_issue(issue_source) if issue_source else "(no issue given)"
     with opened(repo, text, settings, dirty=dirty) as (task, kit):
         kit.progress("replaying the claim")
-        result = asyncio.run(gate(task, claimed, kit.workshop, settings.gate))
+        result = wait(gate(task, claimed, kit.workshop, settings.gate))
     if as_json:
         render.print_json(result)
     else:

@@ -15,11 +15,14 @@ TEMPLATE = """\
 # `scrout doctor` says what this machine has; `-c section.key=value` overrides one key for one command.
 
 [sandbox]
-# tier = "auto"          # the strongest isolation this machine has
+# tier = "auto"          # the strongest isolation this machine has; bubblewrap, container, sandlock, seatbelt, unsafe
+# image = ""             # for the container tier, with bash, git and the project's dependencies
 # timeout_s = 60.0       # for one command, unless a stage asks for less
 # memory_mb = 4096       # writable memory of each process
+# total_memory_mb = 8192 # of all processes of a command together
 # processes = 256
 # file_mb = 512          # the largest file a command may write, and the size of its /tmp
+# disk_mb = 2048         # what a workspace may grow by
 
 [environment]
 # venv = ""              # relative to the repository; empty: .venv or venv in it, else the Python on your PATH

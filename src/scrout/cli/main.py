@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from importlib import import_module
@@ -70,7 +71,8 @@ def main() -> NoReturn:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         click.echo("interrupted", err=True)
-        code = INTERRUPTED
+        # Not sys.exit, which would wait for a thread that still reads an index.
+        os._exit(INTERRUPTED)
     except Exception as error:
         code = _explain(error)
     sys.exit(code if isinstance(code, int) else 0)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import click
 
 from scrout.cli import options, render
 from scrout.cli.opening import opened
+from scrout.cli.waiting import wait
 
 
 @click.command(name="scout")
@@ -27,7 +27,7 @@ def command(
     settings = options.read_settings(repo, config, overrides)
     text = options.read_issue(issue_source)
     with opened(repo, text, settings, dirty=dirty) as (task, kit):
-        found = asyncio.run(kit.scout(task))
+        found = wait(kit.scout(task))
     if as_json:
         render.print_json(found)
     else:

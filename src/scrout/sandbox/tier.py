@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+SANDBOX_UID = 61184
+"""Whom commands run as when scrout is root, because root is exempt from process limits. No account has this number:
+Debian and systemd leave 60578-61183 and 61185-65519 to others and the rest alone."""
+
+
+def sandbox_user() -> int:
+    """Whom commands run as under a tier that can become somebody else."""
+    return os.geteuid() or SANDBOX_UID
 
 
 @dataclass(frozen=True)
@@ -18,6 +28,13 @@ class Limits:
     processes: int = 256
     file_mb: int = 512
     """The largest file it may write, and the size of /tmp."""
+    total_memory_mb: int = 8192
+    """Resident memory of all its processes together."""
+    disk_mb: int = 2048
+    """What a workspace may grow by, over all commands in it."""
+    files: int = 500_000
+    """How many files, folders and links a workspace may grow by."""
+    open_files: int = 4096
     output_bytes: int = 400_000
     """What is kept of its output: the first and the last half. The rest is read and dropped."""
 
@@ -42,17 +59,32 @@ class Overlay:
 
 
 @dataclass(frozen=True)
+class Copy:
+    """The repository as a plain copy, for tiers without overlays."""
+
+    folder: Path
+    target: str
+    """Where commands see it, under a tier that mounts."""
+    scratch: Path
+    """What stands for /tmp under a tier that does not."""
+    base_bytes: int
+    base_files: int
+    """How much it held when it was made."""
+
+
+@dataclass(frozen=True)
 class Command:
     """One command and all that it may see. Paths in argv, cwd and env are those inside."""
 
     argv: Sequence[str]
     cwd: str
-    overlay: Overlay
+    view: Overlay | Copy
+    """The repository."""
     mounts: Sequence[Mount] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     """The whole environment: nothing of the caller's is inherited."""
     aliases: Sequence[str] = ()
-    """Further absolute paths at which the overlay is seen, for commands written in a container."""
+    """Further absolute paths at which the repository is seen, for commands written in a container."""
     limits: Limits = Limits()
     stdin: bytes = b""
     network: bool = False
@@ -82,6 +114,15 @@ class Tier(Protocol):
     """A kind of isolation."""
 
     name: str
+    overlays: bool
+    """Whether it shows an Overlay; else every workspace is a Copy."""
+    mounts: bool
+    """Whether commands see things at a Mount's target; else they see them where they lie on the host."""
+
+    @property
+    def user(self) -> int:
+        """Whom commands run as, and so whose the files of a workspace are."""
+        ...
 
     async def run(self, command: Command) -> Completed:
         """Run to the end or to the time limit; afterwards no process of it is left."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from scrout.config import Settings
 from scrout.errors import SandboxError
-from scrout.sandbox.bubblewrap import SANDBOX_UID
+from scrout.sandbox.copies import CopiedWorkspace
 from scrout.sandbox.environment import SHIMS, Environment, find_environment
 from scrout.sandbox.tier import Command, Completed, Limits, Mount, Tier
 from scrout.sandbox.workspace import Base, Workspace, Workspaces, make_base
@@ -69,6 +69,10 @@ class Workshop:
     def fresh(self) -> Workspace:
         return self.workspaces.fresh()
 
+    def root(self, workspace: Workspace) -> Path:
+        """Where commands see the repository."""
+        return self.base.repo if self.tier.mounts else workspace.upper
+
     async def run(
         self,
         workspace: Workspace,
@@ -87,7 +91,7 @@ class Workshop:
             Command(
                 argv=argv,
                 cwd=str(self.base.repo),
-                overlay=workspace.overlay,
+                view=workspace.view,
                 mounts=(*self.environment.mounts, *self._furniture(), *mounts),
                 env={**self.environment.variables, **(variables or {})},
                 aliases=aliases,
@@ -109,7 +113,7 @@ class Workshop:
                 # Without the environment's mounts: a .venv that is not ignored must not look like new files.
                 argv=["bash", "-c", _DIFF, "diff", *(f":(exclude,top,literal){path}" for path in without)],
                 cwd=str(self.base.repo),
-                overlay=workspace.overlay,
+                view=workspace.view,
                 mounts=(pristine,),
                 env=self.environment.variables | {"PATH": "/usr/bin:/bin"},
                 limits=Limits(timeout_s=120, file_mb=2048, output_bytes=MOST_DIFF_BYTES),
@@ -141,15 +145,27 @@ def open_workshop(task: Task, tier: Tier, settings: Settings) -> Iterator[Worksh
     base = make_base(task.repo, task.base_commit)
     environment = find_environment(task.repo, settings.environment.venv)
     bounds = settings.sandbox
-    limits = Limits(bounds.timeout_s, bounds.memory_mb, bounds.processes, bounds.file_mb)
-    with Workspaces(base) as workspaces:
-        _furnish(workspaces.shared, environment)
+    limits = Limits(
+        timeout_s=bounds.timeout_s,
+        memory_mb=bounds.memory_mb,
+        total_memory_mb=bounds.total_memory_mb,
+        processes=bounds.processes,
+        file_mb=bounds.file_mb,
+        disk_mb=bounds.disk_mb,
+    )
+    with open_workspaces(base, tier) as workspaces:
+        _furnish(workspaces.shared, environment, tier.user)
         yield Workshop(workspaces, tier, environment, limits)
 
 
-def _furnish(folder: Path, environment: Environment) -> None:
+def open_workspaces(base: Base, tier: Tier) -> Workspaces:
+    """Workspaces of the form that the tier can show."""
+    return Workspaces(base, Workspace if tier.overlays else CopiedWorkspace, tier.user)
+
+
+def _furnish(folder: Path, environment: Environment, user: int) -> None:
     """The few files a program expects of any machine: its user's name, localhost, and a `python`."""
-    user, group = (SANDBOX_UID, SANDBOX_UID) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
+    group = user if os.geteuid() == 0 else os.getegid()
     (folder / "passwd").write_text(f"sandbox:x:{user}:{group}::/tmp/home:/bin/bash\n")
     (folder / "group").write_text(f"sandbox:x:{group}:\n")
     (folder / "hosts").write_text("127.0.0.1 localhost sandbox\n::1 localhost\n")

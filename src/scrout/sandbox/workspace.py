@@ -23,8 +23,7 @@ from pathlib import Path, PurePosixPath
 from scrout.config import cache_folder
 from scrout.errors import SandboxError, TaskError
 from scrout.git import ISOLATED, GitError, environment, git, text
-from scrout.sandbox.bubblewrap import SANDBOX_UID
-from scrout.sandbox.tier import Overlay
+from scrout.sandbox.tier import SANDBOX_UID, Copy, Overlay, sandbox_user
 
 MOST_LEVELS = 100
 """Folders above a file; no repository has as many, and a longer path is somebody's joke."""
@@ -212,12 +211,24 @@ def _forget_past_positions(tree: Path) -> None:
 class Workspace:
     """One writable view of a base. Files are read and written here only while no command runs in it."""
 
-    def __init__(self, base: Base, folder: Path) -> None:
+    def __init__(self, base: Base, folder: Path, user: int) -> None:
         self.base = base
         self.folder = folder
+        self.user = user
+
+    def make(self) -> None:
+        """Make it, empty of changes."""
+        self._make_folders("", "upper", "work", "out")
+
+    def _make_folders(self, *names: str) -> None:
+        for name in names:
+            (self.folder / name).mkdir(mode=0o755)
+            if name and os.geteuid() == 0:
+                os.chown(self.folder / name, self.user, self.user)
 
     @property
-    def overlay(self) -> Overlay:
+    def view(self) -> Overlay | Copy:
+        """What a command is given to see the repository by."""
         return Overlay(self.base.tree, self.upper, self.folder / "work", str(self.base.repo))
 
     @property
@@ -227,12 +238,12 @@ class Workspace:
 
     @property
     def upper(self) -> Path:
-        """Where every change lies, as overlayfs keeps it."""
+        """Where every change lies; here as overlayfs keeps it."""
         return self.folder / "upper"
 
     def unlock(self) -> None:
         """Let commands in, should one of them, or the caller's umask, have closed the repository's own folder."""
-        _unlock(self.upper, 0o755)
+        unlock(self.upper, 0o755)
 
     def write(self, path: str, data: bytes) -> None:
         """Write a file of the repository. What a command may have planted on the way, a symlink say, is an error."""
@@ -247,7 +258,7 @@ class Workspace:
                     file.write(data)
                     os.fchmod(file.fileno(), mode)
                     if os.geteuid() == 0:
-                        os.fchown(file.fileno(), SANDBOX_UID, SANDBOX_UID)
+                        os.fchown(file.fileno(), self.user, self.user)
         except (OSError, ValueError) as error:  # ValueError: a null character
             raise SandboxError(f"{path!r} cannot be written in the workspace: {error}") from None
 
@@ -264,7 +275,7 @@ class Workspace:
             if _is_opaque(self.upper / folder):
                 yield from (path for path in self._base_files(folder) if not os.path.lexists(self.upper / path))
             with contextlib.suppress(OSError):
-                _unlock(self.upper / folder)
+                unlock(self.upper / folder)
                 for entry in os.scandir(self.upper / folder):
                     path = f"{folder}/{entry.name}".lstrip("/")
                     if path == ".git":
@@ -283,7 +294,7 @@ class Workspace:
         """The layer in which the next command would find this path; None: it has been deleted."""
         self.unlock()
         opaque = False
-        for step in _steps(path):
+        for step in steps(path):
             entry = _lstat(self.upper / step)
             if entry is None:
                 return None if opaque else self.base.tree
@@ -291,7 +302,7 @@ class Workspace:
                 return None
             if not stat.S_ISDIR(entry.st_mode):
                 break
-            _unlock(self.upper / step)
+            unlock(self.upper / step)
             opaque = opaque or _is_opaque(self.upper / step)
         return self.upper
 
@@ -300,7 +311,7 @@ class Workspace:
         if not _is_inside(path):
             raise SandboxError(f"{path!r} is not a path inside the repository")
         mode = 0o644
-        *above, last = _steps(path)
+        *above, last = steps(path)
         for step in (*above, last):
             layer = self._layer(str(step))
             seen = None if layer is None else _lstat(layer / step)
@@ -321,13 +332,13 @@ class Workspace:
         if entry is None or deleted:
             folder.mkdir(mode=0o755)
             if os.geteuid() == 0:
-                os.chown(folder, SANDBOX_UID, SANDBOX_UID)
+                os.chown(folder, self.user, self.user)
         if deleted:
             # What the base has below stays deleted.
             for name in _OPAQUE:
                 with contextlib.suppress(OSError):
                     os.setxattr(folder, name, b"y")
-        _unlock(folder)
+        unlock(folder)
 
     def remove(self) -> None:
         """Delete it. Safe to call twice."""
@@ -337,8 +348,10 @@ class Workspace:
 class Workspaces:
     """Makes workspaces over one base and removes them all at the end; a crash's leftovers go at the next start."""
 
-    def __init__(self, base: Base) -> None:
+    def __init__(self, base: Base, form: type[Workspace] = Workspace, user: int | None = None) -> None:
         self.base = base
+        self.form = form
+        self.user = sandbox_user() if user is None else user
         self.folder: Path | None = None
         self._lock: int | None = None
 
@@ -361,15 +374,12 @@ class Workspaces:
 
     def fresh(self) -> Workspace:
         """A workspace in which nothing has happened yet."""
-        folder = self.shared.with_name(secrets.token_hex(6))
+        workspace = self.form(self.base, self.shared.with_name(secrets.token_hex(6)), self.user)
         try:
-            for name in ("", "upper", "work", "out"):
-                (folder / name).mkdir(mode=0o755)
-                if name and os.geteuid() == 0:
-                    os.chown(folder / name, SANDBOX_UID, SANDBOX_UID)
+            workspace.make()
         except OSError as error:
             raise SandboxError(f"no workspace fits in {self.folder}: {error.strerror}. Free some room.") from None
-        return Workspace(self.base, folder)
+        return workspace
 
 
 def remove_folder(folder: Path) -> None:
@@ -471,7 +481,7 @@ def _lstat(path: Path) -> os.stat_result | None:
         return None
 
 
-def _unlock(folder: Path, least: int = 0o700) -> None:
+def unlock(folder: Path, least: int = 0o700) -> None:
     """Open a folder that a command may have closed."""
     mode = stat.S_IMODE(folder.lstat().st_mode)
     if mode & least != least:
@@ -483,7 +493,7 @@ def _is_inside(path: str) -> bool:
     return 0 < len(parts) <= MOST_LEVELS and not path.startswith("/") and ".." not in parts and "\0" not in path
 
 
-def _steps(path: str) -> list[PurePosixPath]:
+def steps(path: str) -> list[PurePosixPath]:
     """The folders above a path, outermost first, and the path."""
     pure = PurePosixPath(path)
     return [*list(reversed(pure.parents))[1:], pure]

@@ -1,0 +1,129 @@
+"""The container tier: one Docker or Podman container a command, from an image that holds the project's tool chain.
+
+Covered: what the engine isolates, with no network, no capabilities, no new privileges, a read-only root, an ordinary
+user, and limits on memory, processes, files and time. Not covered: bugs of the kernel or the engine, and what an image
+brings along: it is yours to trust. The repository is a copy, mounted at its own path, so that editable installs see it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from scrout.sandbox.process import BEGIN, Process, kill_group, run_process
+from scrout.sandbox.tier import Command, Completed, Copy, Mount, sandbox_user
+
+_MEBIBYTE = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Container:
+    """Runs commands in containers of one image."""
+
+    program: str
+    """docker or podman, by its absolute path."""
+    image: str
+    name = "container"
+    overlays = False
+    mounts = True
+
+    @property
+    def user(self) -> int:
+        return sandbox_user()
+
+    async def run(self, command: Command) -> Completed:
+        name = f"scrout-{secrets.token_hex(8)}"
+
+        async def end(process: Process) -> None:
+            # The client's death leaves the container running: the engine is asked, also after a usual end, because a
+            # container whose client was cut off early may still be on its way.
+            if process.returncode is None:
+                await self._remove(name)
+            await kill_group(process)
+
+        return await run_process(self.argv(command, name), command, end=end, env=engine_environment())
+
+    def argv(self, command: Command, name: str) -> list[str]:
+        """The whole command line."""
+        limits, view = command.limits, command.view
+        assert isinstance(view, Copy)
+        tmpfs = f"rw,nosuid,nodev,exec,mode=1777,size={limits.file_mb * _MEBIBYTE}"
+        argv = [self.program, "run", "--rm", "--init", "--interactive", "--pull=never", f"--name={name}"]
+        argv += [f"--network={'host' if command.network else 'none'}", "--hostname=sandbox", "--ipc=private"]
+        argv += ["--cap-drop=ALL", "--security-opt=no-new-privileges", "--read-only", f"--tmpfs=/tmp:{tmpfs}"]
+        argv += [f"--user={self.user}:{self.user if os.geteuid() == 0 else os.getegid()}"]
+        if os.geteuid() != 0 and Path(self.program).name == "podman":
+            # Rootless, the caller would otherwise be root inside and somebody else on the files.
+            argv += ["--userns=keep-id"]
+        argv += [f"--memory={limits.total_memory_mb}m", f"--memory-swap={limits.total_memory_mb}m"]
+        argv += [f"--pids-limit={limits.processes}", f"--shm-size={limits.file_mb * _MEBIBYTE}"]
+        argv += [f"--ulimit=fsize={limits.file_mb * _MEBIBYTE}", f"--ulimit=nofile={limits.open_files}"]
+        argv += ["--ulimit=core=0", f"--ulimit=data={limits.memory_mb * _MEBIBYTE}"]
+        argv += [_mount(Mount(view.folder, target, writable=True)) for target in (view.target, *command.aliases)]
+        argv += [_mount(mount) for mount in command.mounts]
+        argv += [f"--env={key}={value}" for key, value in command.env.items()]
+        # Not the image's entry point, which may be anything.
+        return [*argv, f"--workdir={command.cwd}", f"--entrypoint={BEGIN[0]}", self.image, *BEGIN[1:], *command.argv]
+
+    async def _remove(self, name: str) -> None:
+        for _ in range(3):
+            removing = await asyncio.create_subprocess_exec(
+                *(self.program, "rm", "--force", "--time=0", name),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL,
+                env=engine_environment(),
+            )
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(20):
+                    if await removing.wait() == 0:
+                        return
+            if removing.returncode is None:
+                removing.kill()
+            await asyncio.sleep(0.1)
+
+
+def _mount(mount: Mount) -> str:
+    # As CSV, because a comma may be part of a path.
+    fields = ["type=bind", f"source={mount.source}", f"target={mount.target}"]
+    fields += [] if mount.writable else ["readonly"]
+    quote = ('"' + field.replace('"', '""') + '"' if set(field) & set(',"') else field for field in fields)
+    return f"--mount={','.join(quote)}"
+
+
+def engine_environment() -> Mapping[str, str]:
+    """What a client needs to find its engine. It is not passed on to containers."""
+    names = ("PATH", "HOME", "DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT", "CONTAINER_HOST", "XDG_RUNTIME_DIR")
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
+def find_engine() -> tuple[str, str]:
+    """A client whose engine answers, and empty; or empty, and why there is none."""
+    said = ""
+    for name in ("docker", "podman"):
+        program = shutil.which(name)
+        if program is None:
+            continue
+        try:
+            done = subprocess.run(
+                [program, "info"],
+                capture_output=True,
+                text=True,
+                timeout=15,
+                check=False,
+                env=dict(engine_environment()),
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            said = said or f"{name}: {error}"
+            continue
+        if done.returncode == 0:
+            return program, ""
+        said = said or f"{name} has no engine: {done.stderr.strip()[-200:]}"
+    return "", said or "neither docker nor podman is installed"

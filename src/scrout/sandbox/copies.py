@@ -1,0 +1,121 @@
+"""Workspaces that are plain copies, and commands without a mount namespace, for tiers that cannot show an overlay.
+
+A copy costs time and room for each workspace, unless the disk can share blocks between files. Where nothing can be
+mounted, paths in a command are rewritten to where things lie on the host. That reaches its arguments and environment,
+not what its files hold: an editable install, say, still names the user's own tree.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from scrout.sandbox.process import measure
+from scrout.sandbox.tier import Command, Copy
+from scrout.sandbox.workspace import Workspace, steps, unlock
+
+_CP = ("cp", "-Rpc") if sys.platform == "darwin" else ("cp", "-a", "--reflink=auto")
+
+
+class CopiedWorkspace(Workspace):
+    """A full copy of the base: what lies in `upper` is all there is."""
+
+    def make(self) -> None:
+        self._make_folders("", "out", "scratch", "scratch/home")
+        done = subprocess.run([*_CP, str(self.base.tree), str(self.upper)], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise OSError(0, done.stderr.strip()[-300:])
+        if os.geteuid() == 0:
+            subprocess.run(["chown", "-R", "-h", f"{self.user}:{self.user}", str(self.upper)], check=True)
+
+    @property
+    def view(self) -> Copy:
+        return Copy(self.upper, str(self.base.repo), self.folder / "scratch", *_size(self.base.tree))
+
+    def changed(self) -> Iterator[str]:
+        ours, theirs = set(_entries(self.upper)), set(_entries(self.base.tree))
+        for path in ours | theirs:
+            if path in ours and path in theirs and _same(self.upper / path, self.base.tree / path):
+                continue
+            yield path
+
+    def _layer(self, path: str) -> Path | None:
+        self.unlock()
+        for step in steps(path):
+            try:
+                entry = (self.upper / step).lstat()
+            except OSError:
+                return None
+            if not stat.S_ISDIR(entry.st_mode):
+                break
+            unlock(self.upper / step)
+        return self.upper
+
+
+@cache
+def _size(tree: Path) -> tuple[int, int]:
+    """A base never changes, so it is measured once."""
+    return measure(tree)
+
+
+def _entries(tree: Path) -> Iterator[str]:
+    """Everything below but folders and the top .git."""
+    folders = [""]
+    while folders:
+        folder = folders.pop()
+        try:
+            entries = list(os.scandir(tree / folder))
+        except OSError:
+            continue
+        for entry in entries:
+            path = f"{folder}/{entry.name}".lstrip("/")
+            if entry.is_dir(follow_symlinks=False):
+                folders += [path] if path != ".git" else []
+            else:
+                yield path
+
+
+def _same(one: Path, other: Path) -> bool:
+    """By content, because a command can set any time it likes."""
+    mine, theirs = one.lstat(), other.lstat()
+    if (mine.st_mode, mine.st_size) != (theirs.st_mode, theirs.st_size):
+        return False
+    if stat.S_ISLNK(mine.st_mode):
+        return one.readlink() == other.readlink()
+    if not stat.S_ISREG(mine.st_mode):
+        return False
+    try:
+        with one.open("rb") as ours, other.open("rb") as original:
+            while chunk := ours.read(1 << 20):
+                if chunk != original.read(1 << 20):
+                    return False
+    except OSError:
+        return False
+    return True
+
+
+def at_host_paths(command: Command) -> Command:
+    """The same command for a tier that mounts nothing: every path that a mount would have moved is spelled out."""
+    view = command.view
+    assert isinstance(view, Copy)
+    moves = {mount.target: str(mount.source) for mount in command.mounts}
+    moves |= {target: str(view.folder) for target in (view.target, *command.aliases)} | {"/tmp": str(view.scratch)}
+    longest_first = sorted(moves, key=len, reverse=True)
+    mention = re.compile(rf"(?<![\w.~/-])({'|'.join(map(re.escape, longest_first))})(?![\w.-])")
+
+    def move(text: str) -> str:
+        return mention.sub(lambda found: moves[found[1]], text)
+
+    return replace(
+        command,
+        argv=[move(word) for word in command.argv],
+        cwd=move(command.cwd),
+        env={"TMPDIR": str(view.scratch)} | {name: move(value) for name, value in command.env.items()},
+    )

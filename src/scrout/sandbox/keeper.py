@@ -1,0 +1,104 @@
+"""Runs one command and leaves no descendant of it behind, for tiers without a process namespace.
+
+Started as a program of its own, isolated and without site-packages, so it imports little. Orphans come back to it, also
+after setsid and a double fork, because it asks to be their reaper. A command that may signal it can kill it, and then
+its own children are nobody's: a tier that means to hold hostile code must forbid such signals.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable
+from types import FrameType
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+class Stopped(BaseException):
+    """Scrout, or its end, asked for the command's end."""
+
+
+def descendants(pid: int) -> list[int]:
+    """Every process below this one, itself left out."""
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc") if sys.platform == "linux" else ():  # noqa: PTH208
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
+                    parent = int(file.read().rpartition(b")")[2].split()[1])
+            except (OSError, IndexError):
+                continue
+            children.setdefault(parent, []).append(int(name))
+    found, waiting = [], [pid]
+    while waiting:
+        below = children.get(waiting.pop(), [])
+        found += below
+        waiting += below
+    return found
+
+
+def keep(run: Callable[[], int]) -> int:
+    """Run something that starts processes; when it returns, or scrout wants it ended, all of them are gone."""
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None)
+        libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    signal.signal(signal.SIGTERM, _stop)
+    try:
+        return run()
+    except Stopped:
+        return 128 + signal.SIGTERM
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        _end_all()
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise Stopped
+
+
+def _end_all() -> None:
+    """Stopped first, so that none of them can fork away from the list while it is worked through."""
+    deadline = time.monotonic() + 10
+    while (left := descendants(os.getpid())) and time.monotonic() < deadline:
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in left:
+                try:
+                    os.kill(pid, number)
+                except OSError:
+                    continue
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            continue
+        time.sleep(0.005)
+
+
+def _run(argv: list[str]) -> int:
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setsid()
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            os.execvp(argv[0], argv)
+        except OSError as error:
+            os.write(2, f"{argv[0]}: {error.strerror}\n".encode())
+        finally:
+            os._exit(127)
+    while True:
+        done, status = os.wait()
+        if done == pid:
+            code = os.waitstatus_to_exitcode(status)
+            return 128 - code if code < 0 else code
+
+
+if __name__ == "__main__":
+    sys.exit(keep(lambda: _run(sys.argv[1:])))

@@ -1,0 +1,96 @@
+"""The seatbelt tier: macOS's own sandbox, for commands that run beside the user's.
+
+Covered: no network, no writing but to the workspace and a scratch folder, no reading of the user's folders, no signals
+to processes outside, no environment of the caller's, and an end of the process group. Not covered: bugs of the kernel,
+the total of processes, memory and disk beyond what limits of each process hold, and a daemon that leaves its group.
+The profile language is Apple's own affair; it has stayed the same for a decade and is marked deprecated all the same.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from scrout.sandbox.copies import at_host_paths
+from scrout.sandbox.process import BEGIN, kill_group, run_process
+from scrout.sandbox.tier import Command, Completed, Copy
+
+PROGRAM = "/usr/bin/sandbox-exec"
+_SYSTEM = (
+    "/System",
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/Library/Developer/CommandLineTools",
+    "/Applications/Xcode.app",
+    "/opt/homebrew",
+    "/private/var/db/dyld",
+    "/private/var/db/timezone",
+    "/private/var/select",
+    "/private/etc/localtime",
+    "/private/etc/passwd",
+    "/private/etc/hosts",
+    "/private/etc/ssl",
+)
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/dtracehelper", "/dev/tty")
+
+
+class Seatbelt:
+    """Runs commands under sandbox-exec, each with a profile of its own."""
+
+    name = "seatbelt"
+    overlays = False
+    mounts = False
+
+    @property
+    def user(self) -> int:
+        return os.geteuid()
+
+    async def run(self, command: Command) -> Completed:
+        here = at_host_paths(command)
+        return await run_process(self.argv(here), command, end=kill_group, env=here.env)
+
+    def argv(self, command: Command) -> list[str]:
+        """The whole command line, for a command at host paths."""
+        limits = command.limits
+        # Blocks of 512 bytes; macOS ignores a limit on memory.
+        bounds = f'ulimit -c 0 -f {limits.file_mb * 2048} -n {limits.open_files} && cd "$0" && exec "$@"'
+        return [PROGRAM, "-p", profile(command), "/bin/bash", "-c", bounds, command.cwd, *BEGIN, *command.argv]
+
+
+def profile(command: Command) -> str:
+    """What the command may do; the rest is denied."""
+    view = command.view
+    assert isinstance(view, Copy)
+    writable = [view.folder, view.scratch, *(mount.source for mount in command.mounts if mount.writable)]
+    readable = [*map(Path, _SYSTEM), *(mount.source for mount in command.mounts), *writable]
+    return "\n".join(
+        [
+            "(version 1)",
+            "(deny default)",
+            "(allow process-fork)",
+            "(allow process-exec)",
+            "(allow signal (target same-sandbox))",
+            "(allow process-info* (target same-sandbox))",
+            "(allow sysctl-read)",
+            '(allow mach-lookup (global-name "com.apple.system.opendirectoryd.libinfo"))',
+            "(allow ipc-posix-sem)",
+            # Names and sizes along a path, which every lookup of it needs; not what is in the folders.
+            "(allow file-read-metadata)",
+            '(allow file-read* (literal "/"))',
+            f"(allow file-read* {_paths('subpath', readable)})",
+            f"(allow file-write* {_paths('subpath', writable)})",
+            f"(allow file-read* file-write-data file-ioctl {_paths('literal', map(Path, _DEVICES))})",
+            *(["(allow network*)"] if command.network else []),
+        ]
+    )
+
+
+def _paths(kind: str, paths: Iterable[Path]) -> str:
+    # Profiles speak of paths without links, and /tmp and /var are links there.
+    return " ".join(f"({kind} {_quoted(os.path.realpath(path))})" for path in dict.fromkeys(paths))
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

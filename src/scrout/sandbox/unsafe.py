@@ -1,0 +1,42 @@
+"""The unsafe tier: an ordinary process of the caller's, with a few limits and nothing between it and the host.
+
+Covered: no environment of the caller's, bounded time, output, file size, open files and memory of each process, a
+workspace that is a copy, and an end of the process tree that a command can only escape on purpose. Not covered:
+everything else. It reads and writes what the caller can, and talks to whom it likes. Never chosen by scrout itself.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from scrout.sandbox import keeper
+from scrout.sandbox.copies import at_host_paths
+from scrout.sandbox.process import BEGIN, end_keeper, prlimit_argv, run_process
+from scrout.sandbox.tier import Command, Completed
+
+KEEPER = (sys.executable, "-I", "-S", str(Path(keeper.__file__)))
+
+
+class Unsafe:
+    """Runs commands without isolation, because the user said so."""
+
+    name = "unsafe"
+    overlays = False
+    mounts = False
+
+    @property
+    def user(self) -> int:
+        return os.geteuid()
+
+    async def run(self, command: Command) -> Completed:
+        here = at_host_paths(command)
+        # The caller's own processes count against a process limit, so there is none.
+        limits = prlimit_argv(command.limits, processes=False) if sys.platform == "linux" else ()
+        argv = [*KEEPER, *limits, *_in_folder(here.cwd), *BEGIN, *here.argv]
+        return await run_process(argv, command, end=end_keeper, env=here.env)
+
+
+def _in_folder(folder: str) -> tuple[str, ...]:
+    return ("/bin/sh", "-c", 'cd "$0" && exec "$@"', folder)
