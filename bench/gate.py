@@ -23,6 +23,7 @@ import math
 import os
 import platform
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -64,6 +65,7 @@ GROUPS = {
 PYTEST = ("pytest==8.3.5", "pluggy==1.6.0", "iniconfig==2.1.0", "packaging==25.0")
 """What tests in the repositories run with; the last release of pytest that needs nothing else."""
 BUGS_EACH = 9
+FOLDER = "gate-bench-"
 CONTAINER_PATHS = ("/app", "/testbed")
 WHY_APART = (
     "These claims are false, but what they show is real: the command fails in the repository's own code or on a value "
@@ -117,7 +119,7 @@ def main() -> None:
     names = tuple(asked.names or GROUPS[asked.group])
     # Pytest is left out where only packages of the caller's are asked for and it is not there.
     download((*names, *(() if asked.names else PYTEST)), asked.packages)
-    with tempfile.TemporaryDirectory(prefix="gate-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix=FOLDER) as folder:
         os.environ["XDG_CACHE_HOME"] = f"{folder}/cache"
         tier = require_tier()
         projects, claims = prepare(names, asked.packages, Path(folder).resolve(), asked.seed)
@@ -408,7 +410,8 @@ def told(result: Result) -> dict[str, object]:
         "verdict": gated.verdict,
         "reason": gated.reason,
         "exit_code": gated.evidence.exit_code,
-        "output_tail": gated.evidence.output_tail[-600:],
+        # Where the repositories lay is nobody's concern, and differs from run to run.
+        "output_tail": re.sub(rf"[^\s\"']*/{FOLDER}[^/\s]*", "", gated.evidence.output_tail)[-600:],
     }
 
 

@@ -192,8 +192,9 @@ def load(path: Path | None, overrides: Iterable[str] = (), *, trusted: bool = Tr
         settings = Settings.model_validate(table)
     except ValidationError as error:
         raise ConfigError(f"{source}: {_explain(error)}") from None
-    if not trusted:
-        _refuse_reach(settings, source)
+    if path is not None and not trusted:
+        # What the file says by itself: an override is the user's own word.
+        _refuse_reach(load(path), source)
     return settings
 
 
@@ -236,6 +237,7 @@ def _refuse_reach(settings: Settings, source: str) -> None:
         "sandbox.image": settings.sandbox.image,
         "ledger.path": settings.ledger.path,
         "route.resumes": settings.route.resumes,
+        "environment.build": settings.environment.build,
     }
     for what, named in reach.items():
         if named:

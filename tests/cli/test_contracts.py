@@ -185,7 +185,7 @@ def test_demo(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["fix", "scout", "gate", "route", "runs", "show", "ledger", "demo", "doctor", "init"]
+    "command", ["fix", "scout", "gate", "route", "runs", "show", "ledger", "demo", "env", "doctor", "init"]
 )
 def test_every_command_has_help(command: str) -> None:
     from click.testing import CliRunner
@@ -194,4 +194,4 @@ def test_every_command_has_help(command: str) -> None:
 
     shown = CliRunner().invoke(scrout, [command, "--help"])
     assert shown.exit_code == 0 and COMMANDS[command].split(".")[0][:12] in shown.output
-    assert set(COMMANDS) == {"fix", "scout", "gate", "route", "runs", "show", "ledger", "demo", "doctor", "init"}
+    assert set(COMMANDS) == {"fix", "scout", "gate", "route", "runs", "show", "ledger", "demo", "env", "doctor", "init"}

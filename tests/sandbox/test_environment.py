@@ -45,7 +45,7 @@ async def test_a_named_environment_behind_a_symlink(make_repo, workshop, tmp_pat
 
 def test_a_named_environment_that_is_none(make_repo) -> None:
     with pytest.raises(ConfigError, match=r"environment.venv is 'env'"):
-        find_environment(make_repo({"a": ""}), "env")
+        find_environment(make_repo({"a": ""}), EnvironmentSettings(venv="env"))
 
 
 async def test_a_repository_cannot_ask_for_a_folder_of_the_host(make_repo, workshop, tmp_path: Path) -> None:
@@ -95,10 +95,10 @@ def test_no_python_and_a_broken_one(make_repo, tmp_path: Path, monkeypatch: pyte
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
-    assert find_environment(repo).label == "no Python on PATH"
+    assert find_environment(repo, EnvironmentSettings()).label == "no Python on PATH"
     (folder / "python3").write_text("#!/bin/sh\nexit 1\n")
     (folder / "python3").chmod(0o755)
-    assert find_environment(repo).label.endswith("does not run")
+    assert find_environment(repo, EnvironmentSettings()).label.endswith("does not run")
 
 
 async def test_a_repository_inside_the_callers_environment(make_repo, workshop, tmp_path: Path, monkeypatch) -> None:

@@ -20,7 +20,7 @@ from scrout.git import text as git_text
 from scrout.money import Record
 from scrout.sandbox.environment import find_environment
 from scrout.sandbox.probe import probe
-from scrout.sandbox.workspace import find_source
+from scrout.sandbox.workspace import find_source, make_base
 
 _LOW_DISK_BYTES = 2 * 1024**3
 _KEY_NAMES = ("API_KEY", "AUTH_TOKEN", "ACCESS_TOKEN")
@@ -108,15 +108,16 @@ def _disk() -> Finding:
 def _environment(repo: Path, settings: Settings) -> Finding:
     try:
         source = find_source(repo)
-        found = find_environment(source.repo, settings.environment.venv)
+        found = find_environment(source.repo, settings.environment, make_base(source.repo, source.head))
     except ScroutError as error:
         return Finding(name="environment", status="advice", detail=str(error), next_step="Pass --repo.")
     if not found.python:
         step = "Install Python 3, or make a .venv in the repository."
         return Finding(name="environment", status="advice", detail=found.label, next_step=step)
-    if found.label.startswith("the caller's"):
-        step = "If the project has dependencies, install them into a .venv in the repository."
-        return Finding(name="environment", status="advice", detail=f"{source.repo}: {found.label}", next_step=step)
+    if found.missing:
+        return Finding(
+            name="environment", status="advice", detail=f"{source.repo}: {found.label}", next_step=found.missing
+        )
     return Finding(name="environment", status="ok", detail=f"{source.repo}: {found.label}")
 
 

@@ -25,7 +25,11 @@ TEMPLATE = """\
 # disk_mb = 2048         # what a workspace may grow by
 
 [environment]
-# venv = ""              # relative to the repository; empty: .venv or venv in it, else the Python on your PATH
+# venv = ""              # relative to the repository; empty: .venv or venv, a built one, else the Python on your PATH
+# setup = ""             # shell commands that install what the project needs; empty: found out from its files
+# build = false          # build what is missing before a run: it runs the project's own code with network
+# timeout_s = 1800.0     # for one build
+# keep = 20              # built environments kept; beyond it the least recently used ones go
 
 [scout]
 # searcher = "recon"     # no model, no network, $0

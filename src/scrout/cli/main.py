@@ -23,6 +23,7 @@ COMMANDS = {
     "show": "Tell the story of one run.",
     "ledger": "Check that every total follows from its receipts.",
     "demo": "Run the whole job on a bundled example.",
+    "env": "Show, build and clear the environment of a repository.",
     "doctor": "Say what this machine has, what is missing, and the next step.",
     "init": "Write a commented scrout.toml.",
 }

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from scrout.cli import render
 from scrout.config import Settings
 from scrout.pipeline import Kit, open_kit, open_task
-from scrout.sandbox.workspace import find_source
+from scrout.sandbox.environment import find_environment
+from scrout.sandbox.probe import require_tier
+from scrout.sandbox.workspace import find_source, make_base
 from scrout.task import Task
 
 
@@ -26,5 +29,17 @@ def opened(repo: Path, text: str, settings: Settings, *, dirty: bool) -> Iterato
     with render.working() as progress:
         progress("copying the repository")
         task = open_task(repo, text, dirty=dirty)
+        if settings.environment.build:
+            _build(task, settings, progress)
         with open_kit(task, settings, progress) as kit:
+            if kit.workshop.environment.missing:
+                render.say(f"note: {kit.workshop.environment.missing}")
             yield task, kit
+
+
+def _build(task: Task, settings: Settings, progress: Callable[[str], None]) -> None:
+    from scrout.sandbox.build import build_environment
+
+    base = make_base(task.repo, task.base_commit)
+    if find_environment(task.repo, settings.environment, base).missing:
+        asyncio.run(build_environment(base, require_tier(settings.sandbox), settings.environment, progress))

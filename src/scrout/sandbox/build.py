@@ -1,8 +1,8 @@
 """Builds a repository's environment: its recipes' lines, one by one, in a sandbox that has network.
 
-A build runs code of the project and of its dependencies. It sees the base commit, the caller's programs and package index
-configuration, and writes to a folder of its own; the host's network, loopback included, is open to it. Not bounded: what
-it writes to that folder.
+A build runs code of the project and of its dependencies. It sees the base commit, the caller's programs and package
+index configuration, and writes to a folder of its own; the host's network, loopback included, is open to it. Not
+bounded: what it writes to that folder.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from scrout.config import EnvironmentSettings
 from scrout.errors import SandboxError
 from scrout.git import GitError, text
 from scrout.sandbox.built import Built, Failed, Slot, downloads, evict, held
-from scrout.sandbox.copies import CopiedWorkspace
 from scrout.sandbox.environment import Environment, find_environment, plan_environment
 from scrout.sandbox.process import measure
 from scrout.sandbox.registries import find_registries, without_credentials
 from scrout.sandbox.tier import Command, Completed, Limits, Mount, Tier
-from scrout.sandbox.workspace import Base, Workspace, Workspaces, remove_folder
+from scrout.sandbox.workshop import open_workspaces
+from scrout.sandbox.workspace import Base, Workspace, remove_folder
 
 MOST_LEFT = 1000
 """Paths that a build may leave in the repository; each is a mount of every later command."""
@@ -57,7 +57,7 @@ async def build_environment(
     *,
     force: bool = False,
 ) -> Environment:
-    """Build what is missing and was not tried before; with `force`, everything again. The result says what is missing."""
+    """Build what is missing and did not fail before, with `force` all of it; the result says what is missing still."""
     plan = plan_environment(base.repo, settings, base)
     if plan.slots and not tier.mounts:
         raise SandboxError(
@@ -65,8 +65,7 @@ async def build_environment(
             "bubblewrap tier, or install the project's dependencies into a .venv in the repository."
         )
     for slot in plan.slots:
-        waiting = "waiting for another process that builds this environment"
-        async with held(slot, lambda: progress(waiting)):
+        async with held(slot, lambda: progress("waiting for another process that builds this environment")):
             if force or not (slot.built() or slot.failed()):
                 outcome = await _Build(slot, base, tier, plan.start, settings, progress).run()
                 if isinstance(outcome, Failed):
@@ -102,8 +101,7 @@ class _Build:
         remove_folder(self.making)
         try:
             self._furnish()
-            form = Workspace if self.tier.overlays else CopiedWorkspace
-            with Workspaces(self.base, form, self.tier.user) as workspaces:
+            with open_workspaces(self.base, self.tier) as workspaces:
                 workspace = workspaces.fresh()
                 failure = await self._lines(workspace, started + self.settings.timeout_s)
                 left = failure or await self._keep_what_is_left(workspace)
@@ -203,7 +201,7 @@ class _Build:
         }
 
     def _version(self) -> dict[str, str]:
-        """The version of the last tag: the base has none, and a package that thinks itself 0.1 breaks its dependents."""
+        """Of the last tag: the base has no tags, and a package that thinks itself 0.1 breaks its dependents."""
         try:
             tag = text("describe", "--tags", "--abbrev=0", self.base.commit, cwd=self.base.repo)
         except GitError:

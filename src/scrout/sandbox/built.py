@@ -133,7 +133,7 @@ async def held(slot: Slot, waiting: Callable[[], None]) -> AsyncIterator[None]:
 
 def evict(keep: int) -> None:
     """Remove the least recently used beyond `keep`, and none that may be in use."""
-    found = sorted(_folder().glob("*/built.json"), key=_last_use, reverse=True)
+    found = sorted(_folder().glob("[0-9a-f]*/built.json"), key=_last_use, reverse=True)
     for path in found[keep:]:
         if time.time() - _last_use(path) > IN_USE_S:
             remove_folder(path.parent)
@@ -149,19 +149,21 @@ def clear(repo: Path | None) -> tuple[int, int]:
         size_bytes += record.size_bytes if isinstance(record, Built) else 0
         folder.with_suffix(".failed").unlink(missing_ok=True)
         remove_folder(folder)
-    for folder in (downloads(),) if repo is None else (downloads(repo),):
-        remove_folder(folder)
+    remove_folder(_downloads() if repo is None else downloads(repo))
     return count, size_bytes
 
 
-def downloads(repo: Path | None = None) -> Path:
+def downloads(repo: Path) -> Path:
     """Where package managers keep downloads. One a repository: what its build puts there reaches no other's."""
-    top = cache_folder() / "downloads"
-    return top if repo is None else top / hashlib.sha256(os.fsencode(repo)).hexdigest()[:20]
+    return _downloads() / hashlib.sha256(os.fsencode(repo)).hexdigest()[:20]
+
+
+def _downloads() -> Path:
+    return private_folder(cache_folder() / "downloads")
 
 
 def _entries() -> Iterator[tuple[Path, Built | Failed]]:
-    for path in sorted(_folder().glob("*")):
+    for path in sorted(_folder().glob("[0-9a-f]*")):
         record = _read(path / "built.json", Built) if path.is_dir() else None
         failure = _read(path, Failed) if path.suffix == ".failed" else None
         if found := record or failure:

@@ -100,7 +100,8 @@ def _mount(mount: Mount) -> str:
 
 def engine_environment() -> Mapping[str, str]:
     """What a client needs to find its engine. It is not passed on to containers."""
-    names = ("PATH", "HOME", "DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT", "CONTAINER_HOST", "XDG_RUNTIME_DIR")
+    names = ("PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT", "CONTAINER_HOST")
+    names += ("CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF")
     return {name: os.environ[name] for name in names if name in os.environ}
 
 

@@ -1,7 +1,7 @@
 """The user's configuration of package indexes, as a build sees it: variables, configuration files, local indexes.
 
-A build can read the credentials in it, as any install on the user's own machine can. They are kept off command lines and
-out of what is recorded.
+A build can read the credentials in it, as any install on the user's own machine can. They are kept off command lines
+and out of what is recorded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _VARIABLE = re.compile(
       | UV_(INDEX\w*|DEFAULT_INDEX|EXTRA_INDEX_URL|FIND_LINKS|NO_INDEX|NATIVE_TLS|INSECURE_HOST|HTTP_TIMEOUT)
       | NPM_CONFIG_(REGISTRY|CAFILE|(HTTPS_)?PROXY|NOPROXY|STRICT_SSL|\S*AUTH\S*)
       | GO(PROXY|PRIVATE|NOPROXY|SUMDB|NOSUMDB|INSECURE) | CARGO_(HTTP|NET|REGISTRY|REGISTRIES)_\w+
-      | (HTTPS?|ALL|NO)_PROXY | SSL_CERT_(FILE|DIR) | (REQUESTS|CURL)_CA_BUNDLE | NODE_EXTRA_CA_CERTS | GIT_SSL_CAINFO""",
+      | (HTTPS?|ALL|NO)_PROXY | SSL_CERT_(FILE|DIR) | (REQUESTS|CURL)_CA_BUNDLE | NODE_EXTRA_CA_CERTS
+      | GIT_SSL_CAINFO""",
     re.VERBOSE | re.IGNORECASE,
 )
 _NAMES_A_PLACE = re.compile(r"INDEX|FIND.LINKS|CERT|CA.?FILE|CA.BUNDLE|CONSTRAINT|REGISTRY", re.IGNORECASE)

@@ -1,10 +1,17 @@
-"""What test runners and interpreters print, read in one place: tests that passed and failed, and Python tracebacks."""
+"""What test runners and interpreters print, read in one place: tests that passed and failed, and Python tracebacks.
+
+Python's runners are read by name (read_pytest, read_unittest, read_tracebacks), other languages' by read_runner, which
+has one small reader for each. A reader believes what is printed; who printed it is for the caller to find out.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Literal
+from xml.etree import ElementTree
 
 
 @dataclass(frozen=True)
@@ -148,3 +155,378 @@ def _pytest_tracebacks(lines: list[str]) -> Iterator[Traceback]:
             kind = message = ""
     if frames and kind:
         yield Traceback(tuple(frames), kind, message)
+
+
+Runner = Literal["cargo", "go", "node_test", "vitest", "jest", "maven", "gradle", "junit", "rspec", "phpunit", "node"]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One failed test, or what ended a plain script."""
+
+    test: str
+    message: str
+    frames: tuple[Frame, ...]
+    """Outermost first, like a Traceback's; empty: the runner tells no place."""
+
+
+@dataclass(frozen=True)
+class RunnerReport:
+    """What a runner of another language than Python said."""
+
+    runner: Runner
+    passed: int
+    """As far as it tells: quiet runners name only failures."""
+    failed: int
+    failures: tuple[Failure, ...]
+    complete: bool
+    """The closing summary is there, and every failure that it counts was read."""
+    build_failed: str = ""
+    """The first thing that did not compile, parse or load; empty: everything did."""
+
+
+_MAX_MESSAGE = 500
+_ANSI = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
+_JS_FRAME = re.compile(
+    r"(?:^|[\s(])(?:file://)?((?:\.{0,2}/)?[\w@.+/-]{1,500}\.[cm]?[jt]sx?):([0-9]{1,9}):[0-9]{1,9}\)?", re.M
+)
+_GO_FRAME = re.compile(r"^\s+(?:Error Trace:\s+)?([^\s:]{1,500}\.go):([0-9]{1,9})(?::| \+0x|$)", re.M)
+_RUST_FRAME = re.compile(r"^\s+at (?:\./)?(\S{1,500}\.rs):([0-9]{1,9}):[0-9]{1,9}$", re.M)
+_RUST_PANIC = re.compile(
+    r"panicked at (?:'(?P<old>[^\n]*)', )?(?:\./)?(?P<path>[^\s:]{1,500}\.rs):(?P<line>[0-9]{1,9}):[0-9]{1,9}"
+    r"(?::\n(?P<said>(?:(?!stack backtrace:|note: )[^\n]+\n?)*+))?"
+)
+_JVM_FRAME = re.compile(
+    r"\bat (?:[\w.@-]*/{1,2})*([\w.$]{1,300})\(([\w$]{1,200}\.(?:java|kt|groovy|scala)):([0-9]{1,9})\)"
+)
+_JVM_PLACE = re.compile(r"\bat ([\w$]{1,200}\.(?:java|kt|groovy|scala)):([0-9]{1,9})$", re.M)
+_RUBY_FRAME = re.compile(r"^\s+# (?:\./)?([^\s:]{1,500}\.rb):([0-9]{1,9})", re.M)
+_PHP_FRAME = re.compile(r"^(\S{1,500}\.php):([0-9]{1,9})$", re.M)
+
+
+def read_runner(output: str) -> RunnerReport | None:
+    """What a runner of another language printed; None: nothing that a reader knows."""
+    text = _ANSI.sub("", output).replace("\r\n", "\n")
+    return next((report for reader in _READERS if (report := reader(text))), None)
+
+
+def read_junit(xml: str) -> RunnerReport | None:
+    """A report file as JUnit writes it, and runners of many languages do; None: it is none."""
+    if "<!DOCTYPE" in xml or "<!ENTITY" in xml:
+        return None  # no runner writes one, and entities can grow without bound
+    try:
+        root = ElementTree.fromstring(xml)
+    except (ElementTree.ParseError, ValueError, RecursionError):
+        return None
+    if root.tag not in ("testsuites", "testsuite"):
+        return None
+    failures = []
+    passed = failed = 0
+    for case in root.iter("testcase"):
+        bad = next((part for part in case if part.tag in ("failure", "error")), None)
+        if bad is None:
+            passed += not any(part.tag == "skipped" for part in case)
+            continue
+        failed += 1
+        body = bad.text or ""
+        named = (case.get("file", ""), case.get("line", ""))
+        own = (Frame(named[0], int(named[1]), ""),) if named[0] and named[1].isdecimal() and named[1].isascii() else ()
+        name = ".".join(part for part in (case.get("classname"), case.get("name")) if part)
+        said = bad.get("message") or _head(body, _JVM_FRAME)
+        kind = bad.get("type", "")
+        failures.append(Failure(name, f"{kind}: {said}"[:_MAX_MESSAGE] if kind else said, _jvm(body) or own))
+    return RunnerReport("junit", passed, failed, tuple(failures), complete=True)
+
+
+def _frames(text: str, shape: re.Pattern[str]) -> tuple[Frame, ...]:
+    """For runners that print the innermost frame first."""
+    found = [Frame(match[1], int(match[2]), "") for match in shape.finditer(text)]
+    return tuple(reversed(found))
+
+
+def _jvm(text: str) -> tuple[Frame, ...]:
+    """A class's qualified name tells the folder, its frame only the file."""
+    found = []
+    for match in _JVM_FRAME.finditer(text):
+        folders = match[1].split(".")[:-2]
+        found.append(Frame("/".join([*folders, match[2]]), int(match[3]), ""))
+    return tuple(reversed(found)) or _frames(text, _JVM_PLACE)
+
+
+def _head(text: str, frame: re.Pattern[str]) -> str:
+    """What is said before the first frame."""
+    match = frame.search(text)
+    return text[: match.start() if match else len(text)].strip()[:_MAX_MESSAGE]
+
+
+def _blocks(text: str, head: re.Pattern[str]) -> list[tuple[re.Match[str], str]]:
+    """Each heading with what stands beneath it."""
+    heads = list(head.finditer(text))
+    ends = [following.start() for following in heads[1:]] + [len(text)]
+    return [(match, text[match.end() : end]) for match, end in zip(heads, ends, strict=False)]
+
+
+def _first(shape: re.Pattern[str], text: str) -> str:
+    match = shape.search(text)
+    return match[0].strip()[:_MAX_MESSAGE] if match else ""
+
+
+def _count(word: str, line: str) -> int:
+    match = re.search(rf"\b([0-9]{{1,9}}) {word}", line)
+    return int(match[1]) if match else 0
+
+
+def _report(
+    runner: Runner, passed: int, failed: int, failures: list[Failure], build_failed: str, closed: bool
+) -> RunnerReport:
+    once = tuple(dict.fromkeys(failures))  # some runners repeat all failures at the end
+    return RunnerReport(runner, passed, failed, once, closed and len(once) >= failed, build_failed)
+
+
+_CARGO_RESULT = re.compile(r"^test result: (?:ok|FAILED)\. ([0-9]{1,9}) passed; ([0-9]{1,9}) failed;", re.M)
+_CARGO_STARTS = re.compile(r"^running [0-9]{1,9} tests?$", re.M)
+_CARGO_FAILED = re.compile(r"^---- (.+) stdout ----$|^failures:$", re.M)
+_CARGO_BUILD = re.compile(r"^error: could not compile .*$", re.M)
+
+
+def _cargo(text: str) -> RunnerReport | None:
+    results = _CARGO_RESULT.findall(text)
+    build_failed = _first(_CARGO_BUILD, text)
+    if not (results or build_failed):
+        return None
+    failures = []
+    for head, body in _blocks(text, _CARGO_FAILED):
+        panic = _RUST_PANIC.search(body)
+        if not head[1]:
+            continue
+        place = (Frame(panic["path"], int(panic["line"]), ""),) if panic else ()
+        callers = tuple(frame for frame in _frames(body, _RUST_FRAME) if frame not in place)
+        said = (panic["old"] or panic["said"] or "").strip() if panic else body.strip()
+        failures.append(Failure(head[1], said[:_MAX_MESSAGE], callers + place))
+    passed, failed = (sum(int(result[column]) for result in results) for column in (0, 1))
+    closed = len(results) == len(_CARGO_STARTS.findall(text))
+    return _report("cargo", passed, failed, failures, build_failed, closed)
+
+
+_GO_TEST = re.compile(r"^(?:=== (?:RUN|CONT|NAME|PAUSE) +|\s*--- (PASS|FAIL|SKIP): )(\S+)", re.M)
+_GO_END = re.compile(r"^(?:FAIL|ok)\t\S+.*$|^FAIL$", re.M)
+_GO_BUILD = re.compile(r"^FAIL\t\S+ \[(?:build|setup) failed\]$", re.M)
+_GO_STOPPED = re.compile(r"^panic: test timed out|^signal: ", re.M)
+
+
+def _go(text: str) -> RunnerReport | None:
+    text = _go_text(text)
+    build_failed = _first(_GO_BUILD, text)
+    said: dict[str, str] = {}
+    ended: dict[str, str] = {}
+    for head, body in _blocks(text, _GO_TEST):
+        end = _GO_END.search(body)
+        said[head[2]] = said.get(head[2], "") + (body[: end.start()] if end else body)
+        if head[1]:
+            ended[head[2]] = head[1]
+    if not (ended or build_failed):
+        return None
+    failed = [name for name, how in ended.items() if how == "FAIL"]
+    # A test with failed subtests failed by them.
+    failed = [name for name in failed if not any(other.startswith(f"{name}/") for other in failed)]
+    failures = [Failure(name, said[name].strip()[:_MAX_MESSAGE], _frames(said[name], _GO_FRAME)) for name in failed]
+    closed = bool(_GO_END.search(text)) and not _GO_STOPPED.search(text)
+    return _report("go", list(ended.values()).count("PASS"), len(failed), failures, build_failed, closed)
+
+
+def _go_text(text: str) -> str:
+    """The output that `go test -json` wraps, one event a line."""
+    if not text.startswith('{"Time"') and '\n{"Time"' not in text:
+        return text
+    said = []
+    for line in text.splitlines():
+        try:
+            event = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(event, dict) and event.get("Action") in ("output", "build-output"):
+            said.append(str(event.get("Output", "")))
+    return "".join(said)
+
+
+_TAP_FAILED = re.compile(r"^\s*(?:not ok|ok) [0-9]{1,9} - (.*)$|^# tests [0-9]{1,9}$", re.M)
+_TAP_FIELD = re.compile(r"^\s+(failureType|name): '?([^'\n]*)'?$", re.M)
+_TAP_ERROR = re.compile(r"^\s+error: (?:\|-\n)?(.*?)^\s+code: ", re.M | re.S)
+_TAP_BUILD = re.compile(r"^# (?:SyntaxError: |Error(?: \[\w+\])?: Cannot find ).*$", re.M)
+_SPEC_BUILD = re.compile(r"^(?:SyntaxError: |Error(?: \[\w+\])?: Cannot find ).*$", re.M)
+_SPEC_FAILED = re.compile(r"^test at \S+:[0-9]{1,9}:[0-9]{1,9}\n✖ (.*?)(?: \([0-9.]+ms\))?$", re.M)
+_NODE_COUNT = re.compile(r"^[#ℹ] (pass|fail|cancelled) ([0-9]{1,9})$", re.M)
+
+
+def _node_test(text: str) -> RunnerReport | None:
+    counts = {word: int(number) for word, number in _NODE_COUNT.findall(text)}
+    if not {"pass", "fail"} <= counts.keys():
+        return None
+    failures = []
+    tap = re.search(r"^TAP version ", text, re.M) is not None
+    for head, body in _blocks(text, _TAP_FAILED) if tap else ():
+        fields = dict(_TAP_FIELD.findall(body))
+        if head[0].lstrip().startswith("not ok") and fields.get("failureType") != "subtestsFailed":
+            error = _TAP_ERROR.search(body)
+            said = f"{fields.get('name', 'Error')}: {error[1].strip() if error else ''}"
+            stack = body.partition("stack: |-")[2]
+            failures.append(Failure(head[1], said[:_MAX_MESSAGE], _frames(stack, _JS_FRAME)))
+    for head, body in [] if tap else _blocks(text, _SPEC_FAILED):
+        failures.append(Failure(head[1], _head(body, _JS_FRAME), _frames(body, _JS_FRAME)))
+    build_failed = _first(_TAP_BUILD if tap else _SPEC_BUILD, text).removeprefix("# ")
+    # Suites that failed by their tests are counted, but are no failures of their own in this list.
+    return RunnerReport("node_test", counts["pass"], counts["fail"], tuple(failures), bool(failures), build_failed)
+
+
+_JEST_TOTAL = re.compile(r"^Tests: +(.*[0-9] total)$", re.M)
+_JEST_FAILED = re.compile(r"^  ● (.*)$|^(?:FAIL|PASS) .*$|^Test Suites: .*$|^Summary of all failing tests$", re.M)
+_JEST_LOAD = "Test suite failed to run"
+
+
+def _jest(text: str) -> RunnerReport | None:
+    total = _JEST_TOTAL.findall(text)
+    if not total:
+        return None
+    failures = []
+    build_failed = ""
+    for head, body in _blocks(text, _JEST_FAILED):
+        if head[1] and head[1].endswith(_JEST_LOAD):
+            build_failed = build_failed or body.strip()[:_MAX_MESSAGE] or _JEST_LOAD
+        elif head[1] and not head[1].endswith(":"):  # `● Validation Warning:`
+            failures.append(Failure(head[1], _head(body, _JS_FRAME), _frames(body, _JS_FRAME)))
+    return _report("jest", _count("passed", total[-1]), _count("failed", total[-1]), failures, build_failed, True)
+
+
+_VITEST_TOTAL = re.compile(r"^ +Tests +(.*\([0-9]{1,9}\)|no tests)$", re.M)
+_VITEST_FAILED = re.compile(r"^ FAIL +(.*)$|^⎯+.*$|^ Test Files .*$", re.M)
+
+
+def _vitest(text: str) -> RunnerReport | None:
+    total = _VITEST_TOTAL.findall(text)
+    if not total:
+        return None
+    failures = []
+    build_failed = ""
+    for head, body in _blocks(text, _VITEST_FAILED):
+        if head[1] and " > " in head[1]:
+            failures.append(Failure(head[1], _head(body, _JS_FRAME), _frames(body, _JS_FRAME)))
+        elif head[1]:  # a file as a whole: `FAIL  test/a.test.ts [ test/a.test.ts ]`
+            build_failed = build_failed or body.strip()[:_MAX_MESSAGE] or head[1]
+    return _report("vitest", _count("passed", total[-1]), _count("failed", total[-1]), failures, build_failed, True)
+
+
+_MAVEN_TOTAL = re.compile(
+    r"^\[\w+\] Tests run: ([0-9]{1,9}), Failures: ([0-9]{1,9}), Errors: ([0-9]{1,9}), Skipped: ([0-9]{1,9})$", re.M
+)
+_MAVEN_FAILED = re.compile(r"^\[ERROR\] +(\S+)(?:\(\S+\))? .*<<< (?:FAILURE|ERROR)!$|^\[\w+\].*$", re.M)
+_MAVEN_BUILD = re.compile(r"^\[ERROR\] (?:COMPILATION ERROR|.*Compilation failure).*$", re.M)
+_MAVEN_END = re.compile(r"^\[\w+\] BUILD FAILURE$", re.M)
+
+
+def _maven(text: str) -> RunnerReport | None:
+    totals = _MAVEN_TOTAL.findall(text)
+    build_failed = _first(_MAVEN_BUILD, text)
+    if not (totals or build_failed):
+        return None
+    failures = [
+        Failure(head[1], _head(body, _JVM_FRAME), _jvm(body))
+        for head, body in _blocks(text, _MAVEN_FAILED)
+        if head[1] and body.strip()
+    ]
+    ran, failed, errors, skipped = map(int, totals[-1]) if totals else (0, 0, 0, 0)
+    passed = ran - failed - errors - skipped
+    return _report("maven", passed, failed + errors, failures, build_failed, bool(_MAVEN_END.search(text)))
+
+
+_GRADLE_TOTAL = re.compile(r"^([0-9]{1,9}) tests? completed, ([0-9]{1,9}) failed", re.M)
+_GRADLE_FAILED = re.compile(
+    r"^(\S[^\n>]* > .*) FAILED$|^(?:> Task |FAILURE: |\S.* PASSED$|[0-9]+ tests? completed).*$", re.M
+)
+_GRADLE_BUILD = re.compile(r"^(?:Execution failed for task '\S*:compile\w*'|> Compilation (?:failed|error)).*$", re.M)
+_GRADLE_END = re.compile(r"^BUILD FAILED", re.M)
+
+
+def _gradle(text: str) -> RunnerReport | None:
+    total = _GRADLE_TOTAL.search(text)
+    build_failed = _first(_GRADLE_BUILD, text)
+    if not (total or build_failed):
+        return None
+    failures = [
+        Failure(head[1], _head(body, _JVM_PLACE if _JVM_PLACE.search(body) else _JVM_FRAME), _jvm(body))
+        for head, body in _blocks(text, _GRADLE_FAILED)
+        if head[1]
+    ]
+    ran, failed = (int(total[1]), int(total[2])) if total else (0, 0)
+    return _report("gradle", ran - failed, failed, failures, build_failed, bool(_GRADLE_END.search(text)))
+
+
+_RSPEC_TOTAL = re.compile(r"^([0-9]{1,9}) examples?, ([0-9]{1,9}) failures?(.*)$", re.M)
+_RSPEC_FAILED = re.compile(r"^  [0-9]{1,9}\) (.*)$|^Finished in .*$|^Failed examples:$", re.M)
+_RSPEC_LOAD = re.compile(r"^An error occurred while loading .*$", re.M)
+
+
+def _rspec(text: str) -> RunnerReport | None:
+    total = _RSPEC_TOTAL.search(text)
+    if not total:
+        return None
+    failures = [
+        Failure(head[1], _head(body, _RUBY_FRAME), _frames(body, _RUBY_FRAME))
+        for head, body in _blocks(text, _RSPEC_FAILED)
+        if head[1]
+    ]
+    outside = "outside of examples" in total[3]
+    build_failed = (_first(_RSPEC_LOAD, text) or total[0]) if outside else ""
+    ran, failed = int(total[1]), int(total[2])
+    return _report("rspec", ran - failed, failed, failures, build_failed, True)
+
+
+_PHPUNIT_TOTAL = re.compile(r"^Tests: ([0-9]{1,9}), Assertions: [0-9]{1,9}(.*)\.$", re.M)
+_PHPUNIT_FAILED = re.compile(r"^[0-9]{1,9}\) (.*)$|^--$|^(?:FAILURES|ERRORS)!$|^There (?:was|were) .*:$", re.M)
+_PHP_BUILD = re.compile(r"^(?:PHP )?(?:Parse error|Fatal error): .*$", re.M)
+_PHPUNIT_BAD = re.compile(r"(Errors|Failures): ([0-9]{1,9})")
+
+
+def _phpunit(text: str) -> RunnerReport | None:
+    total = _PHPUNIT_TOTAL.search(text)
+    build_failed = _first(_PHP_BUILD, text)
+    if not (total or (build_failed and "PHPUnit" in text)):
+        return None
+    failures = [
+        Failure(head[1], _head(body, _PHP_FRAME), _frames(body, _PHP_FRAME))
+        for head, body in _blocks(text, _PHPUNIT_FAILED)
+        if head[1]
+    ]
+    failed = sum(int(number) for _, number in _PHPUNIT_BAD.findall(total[2])) if total else 0
+    ran = int(total[1]) if total else 0
+    return _report("phpunit", ran - failed, failed, failures, build_failed, total is not None)
+
+
+_NODE_END = re.compile(r"^Node\.js v[0-9]", re.M)
+_NODE_CARET = re.compile(r"^\s*\^+$", re.M)
+_NODE_LOADS = re.compile(
+    r"Cannot find (?:module|package) |at (?:wrapSafe|ModuleLoader\.\w+Translator|compileSource\w+) \(node:"
+)
+
+
+def _node(text: str) -> RunnerReport | None:
+    """An uncaught exception of a plain script: source line, caret, exception, stack, version."""
+    if not _NODE_END.search(text):
+        return None
+    said = _NODE_CARET.split(text)[-1]
+    message = said.strip().partition("\n    at ")[0][:_MAX_MESSAGE]
+    build_failed = message if _NODE_LOADS.search(said) else ""
+    return RunnerReport("node", 0, 1, (Failure("", message, _frames(said, _JS_FRAME)),), True, build_failed)
+
+
+_READERS: tuple[Callable[[str], RunnerReport | None], ...] = (
+    _cargo,
+    _go,
+    _node_test,
+    _vitest,
+    _jest,
+    _maven,
+    _gradle,
+    _rspec,
+    _phpunit,
+    _node,
+)

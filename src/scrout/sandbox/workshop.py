@@ -143,7 +143,7 @@ class Workshop:
 def open_workshop(task: Task, tier: Tier, settings: Settings) -> Iterator[Workshop]:
     """Everything a task's commands need; all of it is gone when the block ends."""
     base = make_base(task.repo, task.base_commit)
-    environment = find_environment(task.repo, settings.environment.venv)
+    environment = find_environment(task.repo, settings.environment, base)
     bounds = settings.sandbox
     limits = Limits(
         timeout_s=bounds.timeout_s,

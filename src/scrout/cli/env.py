@@ -1,0 +1,169 @@
+"""`scrout env`: the repository's environment, shown, built and cleared."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Literal
+
+import click
+from rich.text import Text
+
+from scrout.cli import options, render
+from scrout.config import EnvironmentSettings
+from scrout.money import Record
+from scrout.sandbox.build import build_environment
+from scrout.sandbox.built import Slot, clear
+from scrout.sandbox.environment import find_environment, plan_environment
+from scrout.sandbox.probe import require_tier
+from scrout.sandbox.workspace import Base, find_source, make_base
+
+_MEGABYTE = 1_000_000
+_SHOWN_LINES = 15
+_STATES = {"built": ("built", "green"), "failed": ("failed", "red"), "not_built": ("not built", "yellow")}
+
+
+class RecipeReport(Record):
+    """One ecosystem's dependencies, and whether they were built."""
+
+    kind: str
+    source: str
+    """What asks for them."""
+    lines: tuple[str, ...]
+    state: Literal["built", "failed", "not_built"]
+    folder: str
+    """Where it lies on this machine, or would."""
+    size_bytes: int | None
+    """None: not built."""
+    seconds: float | None
+    """How long the build took; None: not built."""
+    failed_line: str
+    reason: str
+    """Why the build failed; empty: it did not."""
+    output_tail: str
+
+
+class EnvironmentReport(Record):
+    """What commands of a repository run with."""
+
+    repo: Path
+    base_commit: str
+    label: str
+    python: str
+    missing: str
+    recipes: tuple[RecipeReport, ...]
+
+
+@click.group(name="env")
+def command() -> None:
+    """Show, build and clear the repository's environment."""
+
+
+@command.command(name="show")
+@options.repository
+@options.configuration
+@options.as_json
+def _show(repo: Path, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
+    """Say what commands of the repository run with, what it asks for, and whether that was built."""
+    settings = options.read_settings(repo, config, overrides).environment
+    with render.working() as progress:
+        progress("copying the repository")
+        report = _report(_base(repo), settings)
+    _give(report, as_json=as_json)
+    return 0
+
+
+@command.command(name="build")
+@options.repository
+@click.option("--force", is_flag=True, help="Build again what was built, or failed, before.")
+@options.configuration
+@options.as_json
+def _build(repo: Path, force: bool, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
+    """Install what the repository asks for into an environment of its own. Exit code 1 if a build failed.
+
+    It runs code of the project and of its dependencies in a sandbox that has network. Your work tree is not touched.
+    """
+    settings = options.read_settings(repo, config, overrides)
+    with render.working() as progress:
+        progress("copying the repository")
+        base = _base(repo)
+        tier = require_tier(settings.sandbox)
+        asyncio.run(build_environment(base, tier, settings.environment, progress, force=force))
+        report = _report(base, settings.environment)
+    if not report.recipes:
+        render.say(f"nothing to build: {report.label}")
+    _give(report, as_json=as_json)
+    return 1 if report.missing else 0
+
+
+@command.command(name="clear")
+@options.repository
+@click.option("--all", "everything", is_flag=True, help="Of every repository, not only of this one.")
+def _clear(repo: Path, everything: bool) -> int:
+    """Remove built environments, remembered failures and downloads. Do it while no scrout runs."""
+    count, size_bytes = clear(None if everything else find_source(repo).repo)
+    render.say(f"removed {count} built or failed environments ({size_bytes / _MEGABYTE:.0f} MB)")
+    return 0
+
+
+def _base(repo: Path) -> Base:
+    source = find_source(repo)
+    return make_base(source.repo, source.head)
+
+
+def _report(base: Base, settings: EnvironmentSettings) -> EnvironmentReport:
+    found = find_environment(base.repo, settings, base)
+    return EnvironmentReport(
+        repo=base.repo,
+        base_commit=base.commit,
+        label=found.label,
+        python=found.python,
+        missing=found.missing,
+        recipes=tuple(_recipe(slot) for slot in plan_environment(base.repo, settings, base).slots),
+    )
+
+
+def _recipe(slot: Slot) -> RecipeReport:
+    built, failed = slot.built(), slot.failed()
+    return RecipeReport(
+        kind=slot.recipe.kind,
+        source=slot.recipe.source,
+        lines=slot.recipe.lines,
+        state="built" if built else "failed" if failed else "not_built",
+        folder=str(slot.folder),
+        size_bytes=built.size_bytes if built else None,
+        seconds=built.seconds if built else None,
+        failed_line=failed.line if failed and not built else "",
+        reason=failed.reason if failed and not built else "",
+        output_tail=failed.output_tail if failed and not built else "",
+    )
+
+
+def _give(report: EnvironmentReport, *, as_json: bool) -> None:
+    if as_json:
+        render.print_json(report)
+    else:
+        render.print_view(_view(report))
+
+
+def _view(report: EnvironmentReport) -> Text:
+    lines = [_text(f"{report.repo} at {report.base_commit[:10]}"), _text(f"runs with {report.label}")]
+    for recipe in report.recipes:
+        lines.append(_text(f"{recipe.kind} environment for {recipe.source}: {_STATES[recipe.state][0]}"))
+        lines[-1].stylize(_STATES[recipe.state][1], len(lines[-1]) - len(_STATES[recipe.state][0]))
+        if recipe.size_bytes is not None:
+            size_mb = recipe.size_bytes / _MEGABYTE
+            lines.append(_text(f"  {recipe.folder}, {size_mb:.0f} MB, built in {recipe.seconds:.0f} s"))
+        lines += [_text(f"  $ {line}", "dim") for step in recipe.lines for line in step.splitlines()]
+        if recipe.reason:
+            lines.append(_text(f"  failed at {recipe.failed_line}" if recipe.failed_line else "  failed"))
+            lines += [_text(f"  | {line}", "dim") for line in recipe.output_tail.splitlines()[-_SHOWN_LINES:]]
+            lines.append(_text(f"  {recipe.reason}", "red"))
+    if report.missing:
+        lines.append(_text(f"missing: {report.missing}", "yellow"))
+    return Text("\n").join(lines)
+
+
+def _text(words: str, style: str = "") -> Text:
+    """What comes from a repository is shown inert."""
+    return Text(render.inert(words), style)
