@@ -19,7 +19,7 @@ LAYERS = [
     {"agent"},
     {"scout", "gate", "route", "fix"},
     {"pipeline"},
-    {"cli"},
+    {"cli", "__main__"},
 ]
 STAGES = {"scout", "gate", "route", "fix"}
 

@@ -79,6 +79,8 @@ class GatedHandoff(Record):
     evidence: Evidence
     handoff: Handoff
     text: str
+    flags: tuple[str, ...] = ()
+    """What was taken out or marked because it could mislead a fixer: secrets, hidden characters, orders to it."""
 
 
 class Candidate(Record):

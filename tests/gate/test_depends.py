@@ -118,11 +118,16 @@ def test_using_the_repository_is_not_replacing_it(source: str) -> None:
 
 def test_who_catches() -> None:
     caught = "try:\n    f()\nexcept ValueError:\n    print(1)\nf()\n"
-    assert catches(caught, 2)
-    assert not catches(caught, 5)
-    assert not catches("try:\n    f()\nexcept ValueError:\n    raise\n", 2)
-    assert not catches("try:\n    f()\nexcept ValueError:\n    exit(1)\n", 2)
-    assert not catches("try:\n    f()\nfinally:\n    g()\n", 2)
+    assert catches(caught, 2, "ValueError") and catches(caught, 2, "UnicodeDecodeError")
+    assert catches(caught, 2, "TheirOwn")
+    assert not catches(caught, 2, "KeyError")
+    assert not catches("try:\n    f()\nexcept TheirOwn:\n    print(1)\n", 2, "KeyError")
+    assert catches("try:\n    f()\nexcept (TypeError, LookupError):\n    print(1)\n", 2, "KeyError")
+    assert catches("try:\n    f()\nexcept:\n    print(1)\n", 2, "KeyError")
+    assert not catches(caught, 5, "ValueError")
+    assert not catches("try:\n    f()\nexcept ValueError:\n    raise\n", 2, "ValueError")
+    assert not catches("try:\n    f()\nexcept ValueError:\n    exit(1)\n", 2, "ValueError")
+    assert not catches("try:\n    f()\nfinally:\n    g()\n", 2, "ValueError")
 
 
 @given(st.text(max_size=300), st.integers(-5, 50))
@@ -190,3 +195,21 @@ def test_word_that_decides_the_exit_code(command: str, word: str | None) -> None
 def test_any_command_can_be_looked_at(command: str) -> None:
     deciding_word(command)
     own_sources(Reproduction(command=command), {})
+
+
+@pytest.mark.parametrize(
+    ("text", "depends_"),
+    [
+        ("from pkg import g\ndef f(x):\n    return 5\nassert f(g()) == 6  # here\n", False),
+        ("from pkg import g\nf = lambda x: 5\nassert f(g()) == 6  # here\n", False),
+        ("from pkg import g\ndef f(x):\n    y = x\n    return 5\nassert f(g()) == 6  # here\n", False),
+        ("from pkg import g\ndef f(x):\n    return x + 1\nassert f(g()) == 6  # here\n", True),
+        ("from pkg import g\nf = lambda x: x\nassert f(g()) == 6  # here\n", True),
+        ("from pkg import g\ndef f(x):\n    if x:\n        return 5\n    return 6\nassert f(g()) == 6  # here\n", True),
+        ("from pkg import g\ndef f():\n    return g()\nassert f() == 6  # here\n", True),
+        ("from pkg import g\ndef f(x):\n    yield x\nassert list(f(g())) == [6]  # here\n", True),
+        ("from pkg import g\ndef f(x):\n    return 5\nassert f(1) == g()  # here\n", True),
+    ],
+)
+def test_a_stub_in_between_breaks_the_chain(text: str, depends_: bool) -> None:
+    assert _judge(text) is depends_

@@ -1,4 +1,4 @@
-"""A script may raise and catch as much as it likes first: what ends it is still witnessed, and nothing is kept on trust."""
+"""A script may raise and catch as much as it likes first: what ends it is still witnessed."""
 
 from __future__ import annotations
 

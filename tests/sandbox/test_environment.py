@@ -12,6 +12,7 @@ import pytest
 from scrout.config import EnvironmentSettings, Settings
 from scrout.errors import ConfigError
 from scrout.sandbox.environment import find_environment
+from scrout.sandbox.workspace import Base, find_source, make_base
 
 
 def make_venv(folder: Path) -> Path:
@@ -113,3 +114,71 @@ async def test_a_repository_inside_the_callers_environment(make_repo, workshop, 
             await shop.shell(workspace, "cat file.txt; echo more >> file.txt; cat file.txt")
         ).text == "new\nnew\nmore\n"
     assert (repo / "file.txt").read_text() == "old\n"
+
+
+def base_of(repo: Path) -> Base:
+    source = find_source(repo)
+    return make_base(source.repo, source.head)
+
+
+def test_what_is_missing_and_the_next_step(make_repo) -> None:
+    repo = make_repo({"requirements.txt": "attrs\n", "package.json": '{"dependencies": {"x": "1"}}'})
+    found = find_environment(repo, EnvironmentSettings(), base_of(repo))
+    assert "requirements.txt asks for dependencies" in found.missing and "scrout env build" in found.missing
+    assert "package.json asks for dependencies" in found.missing
+    (repo / "node_modules").mkdir()
+    make_venv(repo / ".venv")
+    found = find_environment(repo, EnvironmentSettings(), base_of(repo))
+    assert (found.missing, found.label) == ("", "the repository's .venv; its node_modules")
+
+
+def test_a_setup_command_comes_before_a_venv_that_is_not_named(make_repo) -> None:
+    repo = make_repo({"a": ""})
+    make_venv(repo / "venv")
+    setup = EnvironmentSettings(setup="echo ok")
+    assert "environment.setup" in find_environment(repo, setup, base_of(repo)).missing
+    named = find_environment(repo, EnvironmentSettings(setup="echo ok", venv="venv"), base_of(repo))
+    assert (named.label, named.missing) == ("the repository's venv", "")
+
+
+async def test_node_modules_of_the_repository(make_repo, workshop) -> None:
+    repo = make_repo({"package.json": "{}", ".gitignore": "node_modules\n"})
+    (repo / "node_modules" / "here").mkdir(parents=True)
+    with workshop(repo) as shop:
+        workspace = shop.fresh()
+        assert (await shop.shell(workspace, "ls node_modules")).text == "here\n"
+        assert (await shop.shell(workspace, "touch node_modules/x")).exit_code != 0
+
+
+async def test_node_modules_that_are_a_link_to_a_folder_of_the_host(make_repo, workshop, tmp_path: Path) -> None:
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "key").write_text("planted secret")
+    repo = make_repo({"package.json": "{}"})
+    (repo / "node_modules").symlink_to(tmp_path / "private")
+    with workshop(repo) as shop:
+        assert "planted" not in (await shop.shell(shop.fresh(), "cat node_modules/key")).text
+
+
+async def test_programs_of_other_languages_outside_of_usr(make_repo, workshop, tmp_path: Path, monkeypatch) -> None:
+    """They are found and started; what lies beside them in the user's folders is not seen."""
+    home = Path(os.environ["HOME"])
+    files = {
+        "node/bin/node": "echo node $0",
+        "go/bin/go": "echo go $0",
+        "go/src/runtime/x": "",
+        ".cargo/bin/cargo": "echo cargo $RUSTUP_HOME",
+        ".cargo/credentials.toml": "planted secret",
+        ".rustup/settings.toml": "",
+        "node/private": "planted secret",
+    }
+    for path, content in files.items():
+        (home / path).parent.mkdir(parents=True, exist_ok=True)
+        (home / path).write_text(f"#!/bin/sh\n{content}\n")
+        (home / path).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{home}/node/bin:{home}/go/bin:{home}/.cargo/bin:/usr/bin:/bin")
+    monkeypatch.delenv("RUSTUP_HOME", raising=False)
+    repo = make_repo({"package.json": "{}", "go.mod": "module m\n", "Cargo.toml": ""})
+    with workshop(repo) as shop:
+        done = await shop.shell(shop.fresh(), f"go; cargo; node; cat {home}/.cargo/c* {home}/node/private")
+        assert done.text.splitlines()[:2] == [f"go {home}/go/bin/go", f"cargo {home}/.rustup"]
+        assert f"node {home}/node/bin/node" in done.text and "planted" not in done.text

@@ -13,7 +13,7 @@ from scrout.sandbox.recipes import Recipe, find_recipes
 from scrout.sandbox.workspace import Base
 
 PROJECT = '[build-system]\nrequires = ["setuptools"]\n[project]\nname = "p"\nversion = "1"\n'
-VENV = 'python -m venv "$SCROUT_ENV/venv"'
+VENV = 'python3 -m venv "$SCROUT_ENV/venv"'
 PIP = "python -m pip install"
 PINNED = 'python -m pip install -c "$SCROUT_ENV/constraints.txt"'
 
@@ -99,16 +99,15 @@ PYTHON = {
         [f"{PIP} -e '.[tests]'"],
     ),
     "setup.py": (
-        {
-            "setup.py": "from setuptools import setup\nextras = {'dev': []}\nsetup(extras_require={'test': ['a'], 'x': []})"
-        },
+        {"setup.py": "import x\nextras = {'dev': []}\nsetup(extras_require={'test': ['a'], 'x': []})"},
         [f"{PIP} -e '.[dev,test]'"],
     ),
     "setup.py that is no Python": ({"setup.py": "print 'old'"}, [f"{PIP} -e ."]),
     "tox": (
         {
             "setup.py": "",
-            "tox.ini": "[testenv]\nextras = fast\ndeps =\n  -r{toxinidir}/ci/reqs.txt\n  py38: mock>=2\n  {env:X}\n  attrs\n",
+            "tox.ini": "[testenv]\nextras = fast\ndeps =\n  -r{toxinidir}/ci/reqs.txt\n"
+            "  py38: mock>=2\n  {env:X}\n  attrs\n",
         },
         [f"{PIP} -r ci/reqs.txt", f"{PIP} 'mock>=2' attrs", f"{PIP} -e '.[fast]'"],
     ),

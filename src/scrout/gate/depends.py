@@ -9,6 +9,7 @@ author who means to deceive, who can compare a result with whatever he likes.
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
@@ -58,18 +59,31 @@ def raises(source: str, line: int) -> bool:
     return tree is not None and any(isinstance(path[-1], ast.Raise | ast.Assert) for path in _paths_to(tree, line))
 
 
-def catches(source: str, line: int) -> bool:
-    """Whether an exception at a line ends there: somebody catches it, and neither raises nor exits because of it."""
+def catches(source: str, line: int, kind: str) -> bool:
+    """Whether an exception of a type ends at a line: it is caught there, and nobody raises or exits because of it."""
     tree = _parse(source)
     for path in _paths_to(tree, line) if tree else ():
         for parent, child in pairwise(path):
-            if isinstance(parent, ast.Try) and child in parent.body and parent.handlers:
-                parts = [part for handler in parent.handlers for part in ast.walk(handler)]
-                if not any(
-                    isinstance(part, ast.Raise) or (isinstance(part, ast.Call) and _exits(part)) for part in parts
+            if isinstance(parent, ast.Try) and child in parent.body:
+                handler = next((handler for handler in parent.handlers if _may_catch(handler.type, kind)), None)
+                if handler and not any(
+                    isinstance(part, ast.Raise) or (isinstance(part, ast.Call) and _exits(part))
+                    for part in ast.walk(handler)
                 ):
                     return True
     return False
+
+
+def _may_catch(caught: ast.expr | None, kind: str) -> bool:
+    """False only where it is certain: between built-in types, and for a built-in under a type that somebody defined."""
+    if caught is None:
+        return True
+    if isinstance(caught, ast.Tuple):
+        return any(_may_catch(part, kind) for part in caught.elts)
+    raised, named = (getattr(builtins, name, None) for name in (kind, _name(caught).rpartition(".")[2]))
+    if not isinstance(raised, type):
+        return True
+    return isinstance(named, type) and issubclass(raised, named)
 
 
 def replaced(source: str, is_own: IsOwn) -> str | None:
@@ -123,21 +137,31 @@ class _Flow:
         self.is_own = is_own
         self.held = set(_imported(tree, is_own))
         self.constant = _constants(tree)
-        functions = {node.name: node for node in ast.walk(tree) if isinstance(node, _Function)}
+        self.functions = _functions(tree)
+        self.yields: set[str] = set()
+        """Own functions whose result depends on the repository or on what they are given of it."""
         before = -1
-        while before < len(self.held):
-            before = len(self.held)
-            self._spread(tree, functions, guarded=False)
+        while before < len(self.held) + len(self.yields):
+            before = len(self.held) + len(self.yields)
+            self._spread(tree, guarded=False)
 
     def touches(self, node: ast.AST | None) -> bool:
         """Whether an expression or block uses something of the repository's."""
-        for part in ast.walk(node) if node else ():
+        open_parts = [node] if node else []
+        while open_parts:
+            part = open_parts.pop()
+            if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in self.functions:
+                # A stub that is given a result and returns a constant has nothing of the repository's any more.
+                if part.func.id in self.yields:
+                    return True
+                continue
             if isinstance(part, ast.Name) and part.id in self.held:
                 return True
             if isinstance(part, ast.Attribute) and _name(part) in self.held:
                 return True
             if isinstance(part, ast.Call) and _RUNNERS.search(_name(part.func)) and self._names_repository(part):
                 return True
+            open_parts += ast.iter_child_nodes(part)
         return False
 
     def decides(self, path: Sequence[ast.AST]) -> bool:
@@ -190,14 +214,17 @@ class _Flow:
             for part in ast.walk(node)
         )
 
-    def _spread(self, node: ast.AST, functions: dict[str, _Function], *, guarded: bool) -> None:
+    def _spread(self, node: ast.AST, *, guarded: bool) -> None:
         for child in ast.iter_child_nodes(node):
             inside = guarded or (isinstance(child, ast.stmt | ast.excepthandler) and self._guards(node, child))
-            self._visit(child, functions, inside)
-            self._spread(child, functions, guarded=inside)
+            self._visit(child, inside)
+            self._spread(child, guarded=inside)
 
-    def _visit(self, node: ast.AST, functions: dict[str, _Function], guarded: bool) -> None:
-        if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.NamedExpr):
+    def _visit(self, node: ast.AST, guarded: bool) -> None:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
+            if self.touches(node.value.body):
+                self.yields.update(target.id for target in node.targets if isinstance(target, ast.Name))
+        elif isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.NamedExpr):
             if guarded or self.touches(node.value):
                 for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                     self._hold(target)
@@ -216,15 +243,28 @@ class _Flow:
             if guarded and node.name:
                 self.held.add(node.name)
         elif isinstance(node, _Function):
+            if self._gives_back(node):
+                self.yields.add(node.name)
             if any(self.touches(part) for part in node.body):
                 self.held.add(node.name)
                 if node.name.startswith("test"):
                     # Fixtures: captured output, a folder that the repository writes to.
                     self.held.update(argument.arg for argument in node.args.args if argument.arg not in ("self", "cls"))
         elif isinstance(node, ast.Call):
-            self._visit_call(node, functions, guarded)
+            self._visit_call(node, guarded)
 
-    def _visit_call(self, call: ast.Call, functions: dict[str, _Function], guarded: bool) -> None:
+    def _gives_back(self, function: _Function) -> bool:
+        """Whether what a function returns, or that it returns there, depends on something of the repository's."""
+        for node in ast.walk(function):
+            if isinstance(node, ast.Yield | ast.YieldFrom) and self.touches(node.value):
+                return True
+            if isinstance(node, ast.Return) and node.value is not None:
+                path = next((path for path in _paths_to(function, node.lineno) if path[-1] is node), [])
+                if self.touches(node.value) or any(self._guards(*pair) for pair in pairwise(path)):
+                    return True
+        return False
+
+    def _visit_call(self, call: ast.Call, guarded: bool) -> None:
         arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
         given = any(self.touches(argument) for argument in arguments)
         if (
@@ -233,8 +273,8 @@ class _Flow:
             and not _name(call.func).startswith("self.assert")
         ):
             self._hold(call.func.value)  # results.append(...)
-        if isinstance(call.func, ast.Name) and call.func.id in functions:
-            names = [argument.arg for argument in functions[call.func.id].args.args]
+        if isinstance(call.func, ast.Name) and call.func.id in self.functions:
+            names = [argument.arg for argument in self.functions[call.func.id].args.args]
             self.held.update(name for name, value in zip(names, call.args, strict=False) if self.touches(value))
             self.held.update(word.arg for word in call.keywords if word.arg and self.touches(word.value))
         elif self.touches(call.func) and _name(call.func).partition(".")[0] != "self":
@@ -264,6 +304,18 @@ class _Flow:
             for word in re.findall(r"\w+", part.value)
         )
         return any(self.is_own(word) for word in words)
+
+
+def _functions(tree: ast.Module) -> dict[str, _Function | ast.Lambda]:
+    """The claim's own functions by name, those of classes left out: a method is called on something."""
+    found: dict[str, _Function | ast.Lambda] = {}
+    methods = {part for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for part in node.body}
+    for node in ast.walk(tree):
+        if isinstance(node, _Function) and node not in methods:
+            found[node.name] = node
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
+            found.update({target.id: node.value for target in node.targets if isinstance(target, ast.Name)})
+    return found
 
 
 def _imported(tree: ast.Module, is_own: IsOwn) -> Iterator[str]:

@@ -8,7 +8,12 @@ from pathlib import PurePosixPath
 
 from scrout.config import GateSettings
 from scrout.errors import SandboxError
-from scrout.gate.classify import Finding, Scene, classify
+from scrout.gate.agree import disagreement
+from scrout.gate.chance import runs_needed
+from scrout.gate.classify import classify
+from scrout.gate.neutralize import as_data, neutralize
+from scrout.gate.runners import decides_how
+from scrout.gate.scene import Finding, Scene
 from scrout.gate.sources import own_sources
 from scrout.gate.strip import strip
 from scrout.gate.tidy import tidy
@@ -24,11 +29,19 @@ MAX_COMMAND_CHARS = 10_000
 MAX_OWN_BYTES = 100_000
 """Of a script that the command wrote; a longer one is not read."""
 
+_READ = (".py", ".js", ".mjs", ".cjs", ".jsx", ".ts", ".tsx", ".go", ".rs", ".java", ".kt", ".rb", ".php", ".xml")
+"""What is read of the files that a command wrote."""
+
 
 async def gate(task: Task, handoff: Handoff, workshop: Workshop, settings: GateSettings) -> GatedHandoff:
-    """The handoff with its claim verified, or without it."""
+    """The handoff with its claim verified, or without it, and with nothing in it that gives the fixer orders."""
+    handoff, flags = neutralize(tidy(handoff, workshop.base))
+    gated = await _gate(task, handoff, workshop, settings)
+    return gated.model_copy(update={"flags": (*flags, *gated.flags)})
+
+
+async def _gate(task: Task, handoff: Handoff, workshop: Workshop, settings: GateSettings) -> GatedHandoff:
     base = workshop.base
-    handoff = tidy(handoff, base)
     reproduction = handoff.reproduction
     if reproduction is None:
         return _stripped(handoff, base, Finding("no_repro", "the handoff has no reproduction"), Evidence())
@@ -51,16 +64,19 @@ async def gate(task: Task, handoff: Handoff, workshop: Workshop, settings: GateS
     finding = _confirm(findings)
     if finding.verdict not in KEPT:
         return _stripped(handoff, base, finding, evidence)
-    seen = reproduction.model_copy(update={"observed": evidence.output_tail})
-    handoff = handoff.model_copy(update={"reproduction": seen})
+    remark = disagreement(reproduction.observed, evidence.output_tail)
+    output, flags = as_data(evidence.output_tail)
+    evidence = evidence.model_copy(update={"output_tail": output})
+    handoff = handoff.model_copy(update={"reproduction": reproduction.model_copy(update={"observed": output})})
     return GatedHandoff(
         verdict=finding.verdict,
         kept=True,
         materialized=True,
-        reason=finding.reason,
+        reason=f"{finding.reason}; {remark}" if remark else finding.reason,
         evidence=evidence,
         handoff=handoff,
         text=render(handoff),
+        flags=flags,
     )
 
 
@@ -70,7 +86,7 @@ async def _replay(
     """One finding a run, each in a clean workspace; a run that cannot be kept anyway ends it early."""
     findings: list[Finding] = []
     last: Replay | None = None
-    for number in range(settings.runs):
+    for number in range(runs_needed(reproduction.files.values(), command, settings.runs)):
         workspace = workshop.fresh()
         try:
             tampering = _write_files(reproduction, workspace)
@@ -79,8 +95,16 @@ async def _replay(
             # The witness slows Python down, so one run does without it: a claim must hold either way.
             watch = number == 0
             last = await replay(workshop, workspace, command, timeout_s=settings.timeout_s, watch=watch)
-            sources = own_sources(reproduction, _written(workspace))
-            finding = _tampered(workspace) or classify(last, Scene(task.text, sources, workshop.base))
+            written = _written(workspace)
+            scene = Scene(
+                issue=task.text,
+                sources=own_sources(reproduction, written),
+                base=workshop.base,
+                brought=reproduction.files,
+                written=written,
+                observed=reproduction.observed,
+            )
+            finding = _tampered(workspace) or classify(last, scene)
         finally:
             workspace.remove()
         findings.append(finding)
@@ -116,10 +140,10 @@ def _is_theirs(path: str, base: Base) -> bool:
 
 
 def _written(workspace: Workspace) -> dict[str, str]:
-    """Python scripts that the command itself wrote into the repository."""
+    """Code that the command itself wrote into the repository, and reports of its test runner."""
     found = {}
     for path in workspace.changed():
-        if path.endswith(".py") and not os.path.lexists(workspace.base.tree / path):
+        if (path.endswith(_READ) or decides_how(path)) and not os.path.lexists(workspace.base.tree / path):
             content = workspace.read(path)
             if content is not None and len(content) <= MAX_OWN_BYTES:
                 found[path] = content.decode("utf-8", errors="replace")

@@ -54,7 +54,7 @@ def own_sources(claim: Reproduction, written: Mapping[str, str]) -> Sources:
 
 def deciding_word(command: str) -> str | None:
     """A shell command whose own exit code may be the one that was seen; None: there is none."""
-    for operator, words in _simple_commands(command):
+    for operator, words in simple_commands(command):
         # Assignments and redirections stand in front of the name.
         head = next((word for word in words if "=" not in word), "")
         if head in _DECIDING and operator != "||":
@@ -68,7 +68,7 @@ def _heredocs(command: str) -> Iterator[tuple[str, str, str]]:
         yield command[line_start : match.start()], match[3], match[4]
 
 
-def _simple_commands(command: str) -> Iterator[tuple[str, list[str]]]:
+def simple_commands(command: str) -> Iterator[tuple[str, list[str]]]:
     """Each command with the operator before it; nothing where the quoting cannot be read."""
     lexer = shlex.shlex(_HEREDOC.sub(r"\3", command), posix=True, punctuation_chars=_OPERATORS)
     lexer.whitespace = " \t\r"
@@ -91,7 +91,7 @@ def _simple_commands(command: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _inline(command: str) -> Iterator[str]:
-    for _, words in _simple_commands(command):
+    for _, words in simple_commands(command):
         names = [PurePosixPath(word).name for word in words]
         for position, word in enumerate(words):
             if word == "-c" and any(_PYTHON.search(name) for name in names[:position]) and position + 1 < len(words):

@@ -38,7 +38,7 @@ def strip(handoff: Handoff, known: Callable[[str], bool] = lambda path: False) -
         update={
             "reproduction": None,
             "files": tuple(_without_why(ref, about) for ref in handoff.files if ref.path not in own),
-            "notes": _without(handoff.notes, about),
+            "notes": without(handoff.notes, about),
             "dead_ends": tuple(end for end in handoff.dead_ends if not about(end)),
         }
     )
@@ -71,8 +71,8 @@ def _without_why(ref: FileRef, about: _About) -> FileRef:
     return ref.model_copy(update={"why": ""}) if about(ref.why) else ref
 
 
-def _without(notes: str, about: _About) -> str:
-    """Whole sentences go, with the space behind them, so that what stays reads as it was written."""
+def without(notes: str, about: Callable[[str], bool]) -> str:
+    """Notes less the sentences about something. The space behind them goes too: what stays reads as it was written."""
     kept = []
     position = 0
     for gap in [*_SENTENCE.finditer(notes), None]:

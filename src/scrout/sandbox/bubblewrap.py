@@ -26,7 +26,7 @@ HOST_FILES = (
     "/etc/mime.types",
     "/etc/ssl/certs",
 )
-_NETWORK_FILES = (
+NETWORK_FILES = (
     "/etc/ca-certificates",
     "/etc/hosts",
     "/etc/nsswitch.conf",
@@ -88,7 +88,7 @@ class Bubblewrap:
         argv += ["--perms", "1777", "--size", tmp_bytes, "--tmpfs", "/tmp", "--perms", "0777", "--dir", "/tmp/home"]
         for folder in ("/etc", "/etc/ssl", "/opt", "/opt/scrout"):
             argv += ["--perms", "0755", "--dir", folder]
-        for path in (*HOST_FILES, *(_NETWORK_FILES if command.network else ())):
+        for path in (*HOST_FILES, *(NETWORK_FILES if command.network else ())):
             argv += ["--ro-bind-try", path, path]
         view = command.view
         # A folder around the repository goes first: mounted later it would cover the view with the user's own files.

@@ -59,9 +59,12 @@ class Container:
         argv += [f"--network={'host' if command.network else 'none'}", "--hostname=sandbox", "--ipc=private"]
         argv += ["--cap-drop=ALL", "--security-opt=no-new-privileges", "--read-only", f"--tmpfs=/tmp:{tmpfs}"]
         argv += [f"--user={self.user}:{self.user if os.geteuid() == 0 else os.getegid()}"]
-        if os.geteuid() != 0 and Path(self.program).name == "podman":
+        if Path(self.program).name == "podman":
+            # It would raise this one by itself, which an engine that is in a container already may not. The bound on
+            # processes is --pids-limit; this one is shared by all that the sandbox's user runs.
+            argv += ["--ulimit=nproc=4096", "--read-only-tmpfs=false"]
             # Rootless, the caller would otherwise be root inside and somebody else on the files.
-            argv += ["--userns=keep-id"]
+            argv += ["--userns=keep-id"] if os.geteuid() != 0 else []
         argv += [f"--memory={limits.total_memory_mb}m", f"--memory-swap={limits.total_memory_mb}m"]
         argv += [f"--pids-limit={limits.processes}", f"--shm-size={limits.file_mb * _MEBIBYTE}"]
         argv += [f"--ulimit=fsize={limits.file_mb * _MEBIBYTE}", f"--ulimit=nofile={limits.open_files}"]
@@ -70,7 +73,8 @@ class Container:
         argv += [_mount(mount) for mount in command.mounts]
         argv += [f"--env={key}={value}" for key, value in command.env.items()]
         # Not the image's entry point, which may be anything.
-        return [*argv, f"--workdir={command.cwd}", f"--entrypoint={BEGIN[0]}", self.image, *BEGIN[1:], *command.argv]
+        argv += [f"--workdir={command.cwd}", f"--entrypoint={BEGIN[0]}", self.image]
+        return [*argv, "-c", f"mkdir -p /tmp/home; {BEGIN[2]}", "sh", *command.argv]
 
     async def _remove(self, name: str) -> None:
         for _ in range(3):

@@ -124,8 +124,9 @@ def _with_built(environment: Environment, built: Slot) -> Environment:
     path, python = environment.path, environment.python
     if recipe.installs_python:
         # A program that the project lacks must not be found in the caller's environment, with other dependencies.
-        tools = [folder for folder in path.split(":") if Path(folder, "python3") != Path(python).with_name("python3")]
-        path, python = ":".join(tools), built.placed(f"{VENV}/bin/python")
+        system, caller = _SYSTEM_PATH.split(":"), str(Path(python).parent)
+        path = ":".join(folder for folder in path.split(":") if folder in system or folder != caller)
+        python = built.placed(f"{VENV}/bin/python")
     sets = tuple((name, built.placed(value)) for name, value in (*recipe.variables, *recipe.later))
     return replace(
         environment,
@@ -245,4 +246,6 @@ def _program(name: str) -> Path | None:
 
 def _with_tool(environment: Environment, binaries: Path, folders: list[Path]) -> Environment:
     mounts = tuple(Mount(folder, str(folder)) for folder in folders)
-    return replace(environment, path=f"{environment.path}:{binaries}", mounts=(*environment.mounts, *mounts))
+    # Before the system's, as on the caller's PATH; behind Python's, which may lie beside them in another version.
+    path = environment.path.replace(_SYSTEM_PATH, f"{binaries}:{_SYSTEM_PATH}")
+    return replace(environment, path=path, mounts=(*environment.mounts, *mounts))

@@ -70,14 +70,23 @@ def find_recipes(base: Base, setup: str = "") -> tuple[Recipe, ...]:
 
 
 def _setup(kind: Kind, lines: tuple[str, ...], inputs: tuple[str, ...]) -> Recipe:
-    python = _PYTHON_VENV if shutil.which("python3") or shutil.which("python") else ()
-    return Recipe(
+    recipe = Recipe(
         kind,
-        (*python, *lines),
+        lines,
         inputs,
-        path=(f"{VENV}/bin", "$SCROUT_ENV/bin"),
-        variables=(("VIRTUAL_ENV", VENV), ("npm_config_prefix", "$SCROUT_ENV"), *_CARGO, *_GO),
+        path=("$SCROUT_ENV/bin",),
+        variables=(("npm_config_prefix", "$SCROUT_ENV"), *_CARGO, *_GO),
+        # What the commands read cannot be known.
         per_commit=True,
+    )
+    if not (shutil.which("python3") or shutil.which("python")):
+        return recipe
+    # So that `pip install` has somewhere to install to.
+    return replace(
+        recipe,
+        lines=(*_PYTHON_VENV, *lines),
+        path=(f"{VENV}/bin", *recipe.path),
+        variables=(("VIRTUAL_ENV", VENV), *recipe.variables),
     )
 
 
@@ -110,7 +119,7 @@ def _devcontainer_lines(stage: object) -> list[str]:
 
 # Python
 
-_PYTHON_VENV = (f'python -m venv "{VENV}"',)
+_PYTHON_VENV = (f'python3 -m venv "{VENV}"',)
 _TESTING = frozenset(("test", "tests", "testing", "dev", "devel", "develop", "development", "ci", "pytest"))
 _REQUIREMENT_FILE = re.compile(
     r"""(requirements|reqs?)([-_.](dev|devel|develop|development|tests?|testing|ci))?\.txt

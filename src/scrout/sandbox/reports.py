@@ -256,7 +256,10 @@ def _jvm(text: str) -> tuple[Frame, ...]:
 def _head(text: str, frame: re.Pattern[str]) -> str:
     """What is said before the first frame."""
     match = frame.search(text)
-    return text[: match.start() if match else len(text)].strip()[:_MAX_MESSAGE]
+    before = text[: match.start()] if match else text
+    # The words in front of a place on its own line are a function's name, unless they are all there is.
+    said = before.rpartition("\n")[0] if match else before
+    return (said.strip() or before.strip())[:_MAX_MESSAGE]
 
 
 def _blocks(text: str, head: re.Pattern[str]) -> list[tuple[re.Match[str], str]]:

@@ -14,28 +14,16 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TypedDict
 
-from scrout.sandbox.bubblewrap import HOST_FILES
+from scrout.sandbox.bubblewrap import HOST_FILES, NETWORK_FILES
 from scrout.sandbox.copies import at_host_paths
-from scrout.sandbox.keeper import keep
 from scrout.sandbox.process import BEGIN, end_keeper, prlimit_argv, run_process, system_program
+from scrout.sandbox.sandlock_keeper import LENGTH_DIGITS, Spec
 from scrout.sandbox.tier import Command, Completed, Copy
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/proc", *HOST_FILES)
 _PUBLIC = ("/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts", "/etc/host.conf")
-_LENGTH_DIGITS = 12
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
-
-
-class _Spec(TypedDict):
-    readable: list[str]
-    writable: list[str]
-    env: dict[str, str]
-    cwd: str
-    processes: int
-    memory_mb: int
-    argv: list[str]
 
 
 class Sandlock:
@@ -54,15 +42,15 @@ class Sandlock:
         keeper = [sys.executable, "-I", "-c", _KEEPER, json.dumps(folders)]
         spec = json.dumps(_spec(at_host_paths(command))).encode()
         # Its standard input carries the specification first, since arguments can be read by every user of the host.
-        given = replace(command, stdin=f"{len(spec):0{_LENGTH_DIGITS}}".encode() + spec + command.stdin)
+        given = replace(command, stdin=f"{len(spec):0{LENGTH_DIGITS}}".encode() + spec + command.stdin)
         return await run_process([*_drop_capabilities(), *keeper], given, end=end_keeper)
 
 
 _KEEPER = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
-from scrout.sandbox.sandlock import main
-sys.exit(main())
+from scrout.sandbox.sandlock_keeper import main
+main()
 """
 
 
@@ -73,46 +61,18 @@ def _drop_capabilities() -> tuple[str, ...]:
     return (system_program("setpriv"), *capless, "--")
 
 
-def _spec(command: Command) -> _Spec:
+def _spec(command: Command) -> Spec:
     view, limits = command.view, command.limits
     assert isinstance(view, Copy)
     writable = [view.folder, view.scratch, *(mount.source for mount in command.mounts if mount.writable)]
     readable = [*_SYSTEM, *_PUBLIC, *_DEVICES, *(str(mount.source) for mount in command.mounts)]
-    return _Spec(
-        readable=[path for path in readable if Path(path).exists()],
+    return Spec(
+        readable=[path for path in (*readable, *(NETWORK_FILES if command.network else ())) if Path(path).exists()],
         writable=[*map(str, writable), *_DEVICES[:3]],
         env=dict(command.env),
         cwd=command.cwd,
         processes=limits.processes,
         memory_mb=limits.total_memory_mb,
+        network=command.network,
         argv=[*prlimit_argv(limits, processes=False), *BEGIN, *command.argv],
     )
-
-
-def main() -> int:
-    """In the keeper: start the command that standard input specifies, wait for it, and leave nothing behind."""
-    left = int(os.read(0, _LENGTH_DIGITS))
-    text = b""
-    while left and (chunk := os.read(0, left)):  # no further: what follows is the command's
-        text, left = text + chunk, left - len(chunk)
-    spec: _Spec = json.loads(text)
-    return keep(lambda: _run(spec))
-
-
-def _run(spec: _Spec) -> int:
-    import sandlock
-
-    box = sandlock.Sandbox(
-        fs_readable=spec["readable"],
-        fs_writable=spec["writable"],
-        clean_env=True,
-        env=spec["env"],
-        cwd=spec["cwd"],
-        max_processes=spec["processes"],
-        max_memory=spec["memory_mb"] * 1024 * 1024,
-        name="sandbox",
-    )
-    done = box.popen(spec["argv"]).wait()
-    if done.signal is not None and done.signal > 0:
-        return 128 + int(done.signal)
-    return int(done.exit_code)

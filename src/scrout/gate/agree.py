@@ -1,0 +1,64 @@
+"""What the scout says it saw, against what the replay showed. The words are the scout's: evidence, not proof."""
+
+from __future__ import annotations
+
+import re
+
+from scrout.gate.scene import Scene
+from scrout.sandbox.reports import Traceback
+
+LAST_LINES = 8
+AGREES = 0.5
+"""Share of the observation's words that must be in the last lines of the output."""
+_MISUSE = ("TypeError", "AttributeError")
+_EXCEPTION = re.compile(r"(?<![\w.])(?:\w+\.)*([A-Z]\w*(?:Error|Exception))(?=:|$)", re.M)
+_VARIES = re.compile(
+    r"\S*/\S+|0x[0-9a-fA-F]+|\b[0-9]{1,4}[:-][0-9]{2}[:-][0-9]{2}\S*|\b[0-9.]+ ?m?s\b|\b[Ll]ine [0-9]+|^OBSERVATION:",
+    re.M,
+)
+_WORD = re.compile(r"\w{2,}")
+
+
+def overlap(observed: str, output: str) -> float | None:
+    """How much of the observation's last lines the output's last lines hold, from 0 to 1; None: it says nothing.
+
+    Paths, addresses, times and line numbers differ between machines, so they do not count.
+    """
+    claimed = _words(observed)
+    return len(claimed & _words(output)) / len(claimed) if claimed else None
+
+
+def disagreement(observed: str, output: str) -> str:
+    """How the observation contradicts the output, in words; empty: it does not."""
+    claimed = _EXCEPTION.findall(observed)
+    seen = set(_EXCEPTION.findall(output))
+    if claimed and seen and claimed[-1] not in seen:
+        return f"the scout says it saw {claimed[-1]}, which was not seen"
+    share = overlap(observed, output)
+    if share == 0 and output.strip():
+        return "the output has nothing in common with what the scout says it saw"
+    return ""
+
+
+def misuse(raised: Traceback, scene: Scene) -> bool:
+    """Whether an exception in repository code is more likely a wrong argument of the claim's than the reported bug.
+
+    A script that passes None, or text for a number, gets a TypeError or AttributeError out of the deepest function that
+    looks at it, and that is no bug. The same exception is often the bug. So such a claim is dropped only where
+    everything speaks against it: the type and the message are neither in the issue nor in what the scout says it saw,
+    and the scout does say that it saw something, in other words than these. A scout that saw this very failure would
+    have named it; the one that is dropped had seen something else. Without an observation nothing disagrees, and the
+    claim stays: dropping a true claim costs the fixer its best clue.
+    """
+    if raised.type not in _MISUSE or not scene.observed.strip():
+        return False
+    told = f"{scene.issue}\n{scene.observed}"
+    if raised.type in told or (raised.message and raised.message in told):
+        return False
+    share = overlap(scene.observed, f"{raised.type}: {raised.message}")
+    return share is not None and share < AGREES
+
+
+def _words(text: str) -> frozenset[str]:
+    lines = [line for line in _VARIES.sub(" ", text).splitlines() if line.strip()]
+    return frozenset(word.lower() for line in lines[-LAST_LINES:] for word in _WORD.findall(line))

@@ -1,0 +1,170 @@
+"""Takes out of a handoff what is aimed at the fixer rather than said about the repository.
+
+Whoever wrote the issue, the repository or a model's answer may try to give the fixer orders. From prose (notes,
+reasons, dead ends) the sentence goes; output is evidence, so there the line stays and is marked with `| `. Commands,
+paths and code are never reworded, only secrets are cut out of them: a repository about prompts is full of such words.
+For the same reason a phrase counts only where it gives an order, and not in backticks or quoted in a longer sentence.
+
+This raises the price of an attack; it is no proof against one. What a fixer may do is for its sandbox to say.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from scrout.gate.strip import without
+from scrout.handoff import FileRef, Handoff, Reproduction
+from scrout.ledger.scrub import MARK, scrub
+
+DATA_MARK = "| "
+
+# Zero-width and invisible operators, soft hyphen, text-direction marks, variation selectors beyond emoji's, tags.
+_HIDDEN = re.compile("[\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e01ef]")
+_CODE = re.compile(r"```.*?```|`[^`\n]+`", re.S)
+_QUOTED = re.compile(r"\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|(?<!\w)'[^'\n]{1,300}'(?!\w)")
+_MIN_WORDS_AROUND = 3
+"""A sentence that is hardly more than its quotation is the quotation."""
+
+# Where an order starts: a sentence or a clause, or behind words that address somebody.
+_ORDER = (
+    r"(?:^\W*|[.;:,!?>)\-*]\s*|\b(?:please|now|then|first|also|and|instead|"
+    r"(?:you|agents?|fixers?|assistants?)(?:\s+(?:can|may|must|should|will|need\s+to|have\s+to))?)\s+)"
+)
+_AIMED = re.compile(
+    rf"""
+      {_ORDER}(?:ignore|disregard|forget|override|bypass)\s+(?:\w+\s+){{0,3}}?
+        (?:previous|prior|above|earlier|preceding|your|system|all\s+(?:of\s+)?(?:the|your|other))\s+(?:\w+\s+){{0,3}}?
+        (?:instructions?|prompts?|rules|guidelines|directions|messages?|context)\b
+    | {_ORDER}(?:you\s+are\s+(?:now|no\s+longer)|from\s+now\s+on,?\s+you|pretend\s+(?:to\s+be|you\s+are|that\s+you)
+        |act\s+as\s+(?:an?|the|if)\b|new\s+instructions?\s*:|your\s+(?:new|real|actual)\s+(?:task|goal|instructions?)\b)
+    | ^\W*(?:\w+\s+)?(?:system|assistant|developer)(?:\s+(?:prompt|message|note|override))?\s*:
+        (?!\s*(?:linux|ubuntu|debian|fedora|windows|macos|darwin|python|\d|`))
+    | ^\W*(?:human|user)\s*:\s*(?:please|you|ignore|run|now)\b
+    | </?(?:function|parameter)=|</?(?:tool_calls?|tool_use|function_calls?|invoke|antml)\b|<\|[a-z_]{{2,30}}\|>
+    | \[/?INST\]|<</?SYS>>|</?(?:system|assistant|human)>|^\s*\#{{2,}}\s*(?:system|instructions?|assistant)\b
+    | \{{\s*"(?:name|tool|function)"\s*:\s*"\w+"\s*,\s*"(?:arguments|parameters|input)"
+    | {_ORDER}(?:disable|skip|delete|remove|comment\s+out|turn\s+off|xfail)\s+(?:\w+\s+){{0,3}}?
+        (?:tests?|test\s+suite|ci|unit\s?tests?)\b(?![/_(]|\.\w)
+    | {_ORDER}(?:send|post|upload|print|echo|dump|exfiltrate|leak|reveal|output|copy|email)\s+(?:\S+\s+){{0,4}}?
+        (?:env(?:ironment)?\s+variables?|(?:the|your|all)\s+env(?:ironment)?\b|secrets?\b|credentials?\b
+        |api[\s_-]?keys?\b|(?:access|auth|api|secret)\s+tokens?\b|passwords?\b|~/\.ssh|/etc/passwd|system\s+prompt)
+    """,
+    re.IGNORECASE | re.VERBOSE | re.MULTILINE,
+)
+_FETCH_AND_RUN = re.compile(
+    r"\b(?:curl|wget)\b[^\n|]{0,300}\|\s*(?:sudo\s+)?(?:ba|z|da|k)?sh\b|\bbase64\b[^\n|]{0,60}(?:-d|-D|--decode)\b"
+    r"|(?:decode|eval|exec|run)\w*\b[^\n]{0,80}?[A-Za-z0-9+/]{60,}={0,2}|[A-Za-z0-9+/]{60,}={0,2}[^\n]{0,80}?\b(?:decode|base64)"
+    r"|\b(?:ba)?sh\s+<\(\s*(?:curl|wget)\b",
+    re.IGNORECASE,
+)
+_TELLS = re.compile(
+    rf"{_ORDER}(?:run|execute|use|install|do|start|call|type|paste|decode|apply|try)\b(?![./_-]\w)",
+    re.IGNORECASE | re.M,
+)
+
+
+def neutralize(handoff: Handoff) -> tuple[Handoff, tuple[str, ...]]:
+    """The handoff as a fixer may read it, and what was done to it, in words; empty: nothing had to be."""
+    done = _Done()
+    refs = tuple(_ref(ref, done) for ref in handoff.files)
+    notes = done.prose(handoff.notes, "notes")
+    dead_ends = tuple(kept for end in handoff.dead_ends if (kept := done.prose(end, "dead ends")))
+    reproduction = handoff.reproduction and _reproduction(handoff.reproduction, done)
+    update = {"files": refs, "notes": notes, "dead_ends": dead_ends, "reproduction": reproduction}
+    return handoff.model_copy(update=update), done.flags()
+
+
+def as_data(output: str) -> tuple[str, tuple[str, ...]]:
+    """Output as a fixer may read it: lines that could pass for a role, a tool call or an order begin with `| `."""
+    done = _Done()
+    return done.output(output), done.flags()
+
+
+def _ref(ref: FileRef, done: _Done) -> FileRef:
+    return ref.model_copy(update={"why": done.prose(ref.why, "reasons")})
+
+
+def _reproduction(claim: Reproduction, done: _Done) -> Reproduction:
+    for text in (claim.command or "", *claim.files.values()):
+        done.hidden_in_code = done.hidden_in_code or _HIDDEN.search(text) is not None
+    update = {
+        "observed": done.output(claim.observed),
+        "command": claim.command and done.secrets(claim.command),
+        "files": {path: done.secrets(text) for path, text in claim.files.items()},
+    }
+    return claim.model_copy(update=update)
+
+
+class _Done:
+    """Does it, and counts what was done."""
+
+    def __init__(self) -> None:
+        self.replaced = 0
+        self.hidden = 0
+        self.hidden_in_code = False
+        self.marked = 0
+        self.dropped: dict[str, int] = {}
+
+    def secrets(self, text: str) -> str:
+        cut = scrub(text)
+        self.replaced += cut.count(MARK) - text.count(MARK) if cut != text else 0
+        return cut
+
+    def visible(self, text: str) -> str:
+        text, count = _HIDDEN.subn("", text)
+        self.hidden += count
+        return text
+
+    def prose(self, text: str, where: str) -> str:
+        def aimed(sentence: str) -> bool:
+            if _aimed_in_prose(sentence):
+                self.dropped[where] = self.dropped.get(where, 0) + 1
+                return True
+            return False
+
+        return without(self.secrets(self.visible(text)), aimed)
+
+    def output(self, text: str) -> str:
+        lines = []
+        for line in self.secrets(self.visible(text)).split("\n"):
+            plain = _plain(line)
+            if not line.startswith(DATA_MARK) and (_AIMED.search(plain) or _FETCH_AND_RUN.search(plain)):
+                self.marked += 1
+                line = f"{DATA_MARK}{line}"
+            lines.append(line)
+        return "\n".join(lines)
+
+    def flags(self) -> tuple[str, ...]:
+        told = [
+            f"{_counted(count, 'order')} to the fixer dropped from the {where}" for where, count in self.dropped.items()
+        ]
+        if self.marked:
+            told.append(f"{_counted(self.marked, 'line')} of output marked as data")
+        if self.replaced:
+            told.append(f"{_counted(self.replaced, 'secret')} replaced")
+        if self.hidden:
+            told.append(f"{_counted(self.hidden, 'hidden character')} removed")
+        if self.hidden_in_code:
+            told.append("the reproduction's code holds hidden characters")
+        return tuple(told)
+
+
+def _aimed_in_prose(sentence: str) -> bool:
+    plain = _plain(sentence)
+    outside = _QUOTED.sub(" … ", _CODE.sub(" … ", plain))
+    if len(re.findall(r"\w+", outside)) < _MIN_WORDS_AROUND:
+        outside = _CODE.sub(" … ", plain)
+    if _AIMED.search(outside) or _FETCH_AND_RUN.search(outside):
+        return True
+    # A command in backticks is an order too, if the sentence says to run it.
+    return _FETCH_AND_RUN.search(plain) is not None and _TELLS.search(outside) is not None
+
+
+def _plain(text: str) -> str:
+    """Letters of other widths and styles as the plain ones they stand for."""
+    return unicodedata.normalize("NFKC", text)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,174 @@
+"""The locus rule for other languages than Python, by what their test runners report.
+
+No witness sees these run, so the rule is strict: the runner ran and told everything, every failed test has a place, and
+each is either in the repository, or in a file of the claim's at a statement that depends on the repository. What cannot
+be shown this way is not kept, and the reason says what is missing.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+
+from scrout.gate.lexical import (
+    depends,
+    fails_on_purpose,
+    is_test_path,
+    replaces,
+    repository_names,
+    statement_at,
+)
+from scrout.gate.scene import Finding, Scene
+from scrout.gate.sources import simple_commands
+from scrout.sandbox.replay import Replay
+from scrout.sandbox.reports import Failure, Runner, RunnerReport, read_junit, read_runner
+
+_JS: frozenset[Runner] = frozenset(["jest", "vitest", "node_test", "node", "junit"])
+_PROGRAMS: dict[str, frozenset[Runner]] = {
+    "cargo": frozenset(["cargo"]),
+    "go": frozenset(["go"]),
+    "node": frozenset(["node", "node_test"]),
+    **dict.fromkeys(("jest", "vitest", "npm", "npx", "yarn", "pnpm"), _JS),
+    **dict.fromkeys(("mvn", "mvnw"), frozenset[Runner](["maven", "junit"])),
+    **dict.fromkeys(("gradle", "gradlew"), frozenset[Runner](["gradle", "junit"])),
+    **dict.fromkeys(("rspec", "bundle"), frozenset[Runner](["rspec", "junit"])),
+    **dict.fromkeys(("phpunit", "php", "composer"), frozenset[Runner](["phpunit", "junit"])),
+}
+"""What each program may report; anything else in its output was printed by somebody else."""
+_PREFIXES = frozenset(["timeout", "env", "time"])
+_HARMLESS = frozenset(["cd", "set", "mkdir", "head", "tail", "cat", "tee"])
+_VARIABLES = frozenset(
+    ["CI", "FORCE_COLOR", "LANG", "LC_ALL", "NODE_ENV", "NO_COLOR", "RAILS_ENV", "RUST_BACKTRACE", "TZ"]
+)
+_DECIDES_HOW = re.compile(
+    r"(?:^|/)(?:package\.json|(?:jest|vitest|vite|babel|tsconfig)[\w.]*\.(?:json|[cm]?[jt]s)|\.babelrc|\.npmrc|\.mocharc.*"
+    r"|Cargo\.toml|build\.rs|\.cargo/.*|go\.(?:mod|work)|pom\.xml|.*\.gradle(?:\.kts)?|gradle\.properties"
+    r"|Gemfile.*|\.rspec|Rakefile|composer\.json|phpunit[\w.]*\.xml(?:\.dist)?)$"
+)
+_EXCEPTION = re.compile(r"^\W*((?:[A-Za-z_][\w$]*[.:\\]+)*\w*(?:Error|Exception|Throwable))(?: \[\w+\])?(?::|$)", re.M)
+_ASSERTION = re.compile(r"Assert|Comparison|Expectation|opentest4j|ERR_ASSERTION")
+_RUST_CHECK = re.compile(r"^assertion (?:failed|`)")
+_UNWRAPS = re.compile(r"\.(?:unwrap|expect)(?:_err)?\(|\?")
+_NO_NETWORK = re.compile(r"ENOTFOUND|EAI_AGAIN|getaddrinfo|dial (?:tcp|udp)|UnknownHostException|ENETUNREACH")
+_NOT_THERE = re.compile(r"Cannot find (?:module|package) '([^']+)'|Failed to (?:resolve import|load url) \"?([^\s\"]+)")
+
+
+def decides_how(path: str) -> bool:
+    """Whether a file decides what a runner runs, and so what its report means."""
+    return _DECIDES_HOW.search(path) is not None
+
+
+def read(run: Replay, scene: Scene) -> RunnerReport | None:
+    """What a runner reported, if the command runs one and nothing else that could have printed it."""
+    may_report = _invoked(run.command, scene)
+    report = read_runner(run.output)
+    if report is None or (report.runner in may_report and any(not failed.frames for failed in report.failures)):
+        # Only what the command itself wrote: no reproduction brings a report along.
+        written = (read_junit(text) for path, text in scene.written.items() if path.endswith(".xml"))
+        found = next((junit for junit in written if junit and junit.failed), None)
+        report = found if found and "junit" in may_report else report
+    return report if report and report.runner in may_report else None
+
+
+def judge(report: RunnerReport, run: Replay, scene: Scene) -> Finding:
+    """What a runner's report shows about the claim."""
+    for path, text in scene.own.items():
+        if decides_how(path):
+            return Finding("nonzero_other", f"the reproduction brings {path}, which decides how tests run")
+        if spec := replaces(path, text, scene):
+            return Finding("tampered", f"the reproduction replaces the repository's {spec[:100]}")
+    if report.build_failed:
+        return _build_failure(report.build_failed, scene)
+    if not report.failed:
+        return Finding("nonzero_other", f"exit code {run.exit_code}, but the {report.runner} report has no failed test")
+    if not (report.complete and report.failures):
+        return Finding("nonzero_other", f"the {report.runner} report is cut off, so not every failure can be judged")
+    # A test that fails by its own mistake would still fail after the right patch: one of them spoils the claim.
+    findings = [_failure(failed, report.runner, scene) for failed in report.failures]
+    return next((finding for finding in findings if finding.verdict != "real_failure"), findings[0])
+
+
+def _invoked(command: str, scene: Scene) -> frozenset[Runner]:
+    """The runners that a command starts; none where it also runs something that could print a report of its own."""
+    found: frozenset[Runner] = frozenset()
+    for _, words in simple_commands(command):
+        assigned = [word for word in words if re.match(r"\w+=", word)]
+        if any(word.partition("=")[0] not in _VARIABLES for word in assigned):
+            return frozenset()
+        rest = [word for word in words if word not in assigned]
+        while rest and (rest[0] in _PREFIXES or re.fullmatch(r"[0-9.]+[sm]?", rest[0])):
+            rest = rest[1:]
+        program = PurePosixPath(rest[0]).name if rest else ""
+        if program in _HARMLESS:
+            if program == "cat" and len(rest) > 1 and not any(">" in word for word in rest):
+                return frozenset()  # shows a file, which may hold anything
+            continue
+        if program not in _PROGRAMS or ("/" in rest[0] and scene.relative(rest[0]).removeprefix("./") in scene.own):
+            return frozenset()
+        if program in ("node", "php") and any(word in ("-e", "-p", "--eval", "--print", "-r") for word in rest):
+            return frozenset()  # a one-liner has no file that could be read
+        found |= _PROGRAMS[program]
+    return found
+
+
+def _build_failure(said: str, scene: Scene) -> Finding:
+    missing = _NOT_THERE.search(said)
+    first = said.strip().splitlines()[0][:300]
+    if missing is None:
+        return Finding("syntax_error", f"it does not parse or compile: {first}")
+    name = missing[1] or missing[2]
+    if name.startswith((".", "/")):
+        return Finding("missing_file", first)
+    return Finding("environment_missing", f"import error: {name[:100]} is not installed, so the claim cannot be judged")
+
+
+def _failure(failed: Failure, runner: Runner, scene: Scene) -> Finding:
+    said = " ".join(failed.message.split())[:200]
+    what = f"{failed.test}: {said}" if failed.test and said else failed.test or said or "a failure"
+    if _NO_NETWORK.search(failed.message):
+        return Finding("environment_missing", f"it wants a network, and the sandbox has none: {what}")
+    places = [(path, frame.line) for frame in failed.frames if (path := scene.place(frame.path))]
+    if not places:
+        return Finding(
+            "nonzero_other",
+            f"{what}: the report names no file of the repository or the reproduction, so nothing is shown",
+        )
+    path, line = places[-1]
+    if path not in scene.own:
+        if is_test_path(path):
+            return Finding("real_failure", f"{what}, in the repository's own test {path}:{line}")
+        if not _reached_from(places, scene):
+            return Finding("nonzero_other", f"{what}: no code that uses {path} is in the report, so nothing is shown")
+        return Finding("real_failure", f"{what}, raised in the repository's {path}:{line}")
+    text = scene.own[path]
+    names = repository_names(path, text, scene)
+    if not names:
+        return Finding("unrelated_failure", f"{what}: {path} uses nothing of the repository that can be seen")
+    decided = depends(text, line, names)
+    if not (_is_check(failed.message, runner, text, line)):
+        quoted = said and any(part in " ".join(scene.issue.split()) for part in (said, said.partition(": ")[2]) if part)
+        if quoted and decided:
+            return Finding("real_failure", f"{what}, as the issue reports")
+        return Finding("own_error", f"{what}, raised by the reproduction's own {path}:{line}")
+    if not decided:
+        return Finding("unrelated_failure", f"{what}, which does not depend on a result of the repository")
+    return Finding("real_failure", f"{what}, about a result of repository code")
+
+
+def _reached_from(places: list[tuple[str, int]], scene: Scene) -> bool:
+    """Whether a test of the repository or code of the claim's that uses the repository led there."""
+    if not scene.own or any(is_test_path(path) for path, _ in places if path not in scene.own):
+        return True
+    return any(repository_names(path, text, scene) for path, text in scene.own.items())
+
+
+def _is_check(message: str, runner: Runner, text: str, line: int) -> bool:
+    """Whether the claim meant to fail here, by an assertion or on purpose."""
+    if fails_on_purpose(text, line):
+        return True
+    if runner == "cargo":
+        return _RUST_CHECK.match(message) is not None or _UNWRAPS.search(statement_at(text, line)) is not None
+    if runner == "go":
+        return not re.search(r"^panic: ", message, re.M)
+    kind = _EXCEPTION.search(message)
+    return kind is None or _ASSERTION.search(kind[0]) is not None

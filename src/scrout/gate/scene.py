@@ -1,0 +1,108 @@
+"""What a replay is judged against, and what judging it gives."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import PurePosixPath
+
+from scrout.gate.depends import catches, depends, raises
+from scrout.gate.sources import Sources
+from scrout.records import Verdict
+from scrout.sandbox.reports import Frame, Traceback
+from scrout.sandbox.workspace import Base
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A verdict, the reason in words, and what must be the same when the claim is replayed again."""
+
+    verdict: Verdict
+    reason: str
+    signature: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a replay is judged against."""
+
+    issue: str
+    sources: Sources
+    """The claim's own Python."""
+    base: Base
+    brought: Mapping[str, str] = field(default_factory=dict)
+    """Text files that the claim brought along, by path relative to the repository's root."""
+    written: Mapping[str, str] = field(default_factory=dict)
+    """Text files that its command wrote there."""
+    observed: str = ""
+    """What the scout says it saw; empty: it does not say."""
+
+    @cached_property
+    def own(self) -> dict[str, str]:
+        """All code that is the claim's."""
+        return {**self.written, **self.brought}
+
+    @cached_property
+    def files(self) -> frozenset[str]:
+        """What the base commit holds."""
+        names = self.base.git("ls-tree", "-r", "-z", "--name-only", self.base.commit)
+        return frozenset(os.fsdecode(name) for name in names.split(b"\0") if name)
+
+    def read(self, path: str) -> str:
+        """A file of the repository as text; empty: there is none."""
+        return (self.base.read(path) or b"").decode("utf-8", errors="replace")
+
+    def place(self, path: str) -> str | None:
+        """The one file of the claim or the repository that a runner means; it may leave out leading folders.
+
+        None: neither has it, or several of them could be meant.
+        """
+        name = self.relative(path)
+        if name in self.own or name in self.files:
+            return name
+        for names in (self.own, self.files):
+            ends = [known for known in names if known.endswith(f"/{name}")]
+            if ends:
+                return ends[0] if len(ends) == 1 else None
+        return None
+
+    def is_repository_code(self, path: str) -> bool:
+        name = self.relative(path)
+        return not name.startswith("/") and ".." not in PurePosixPath(name).parts and self.base.read(name) is not None
+
+    def relative(self, path: str) -> str:
+        pure = PurePosixPath(path)
+        return str(pure.relative_to(self.base.repo)) if pure.is_relative_to(self.base.repo) else str(pure)
+
+    def belongs(self, package: str) -> bool:
+        """Whether a top-level package is the repository's own."""
+        if not package.isidentifier():
+            return False
+        folders = (self.base.tree / folder for folder in ("", "src", "lib"))
+        return any((folder / package).is_dir() or (folder / f"{package}.py").is_file() for folder in folders)
+
+    def locus(self, traceback: Traceback) -> Frame | None:
+        """The innermost frame that is the repository's or the claim's; libraries only pass a failure on."""
+        for frame in reversed(traceback.frames):
+            if self.is_repository_code(frame.path) or self.sources.of(self.relative(frame.path)):
+                return frame
+        return None
+
+    def depends(self, path: str, line: int) -> bool:
+        return any(depends(text, line, self.belongs) for text in self.sources.of(self.relative(path)))
+
+    def raises(self, path: str, line: int) -> bool:
+        return any(raises(text, line) for text in self.sources.of(self.relative(path)))
+
+    def caught(self, traceback: Traceback) -> bool:
+        """Whether the claim's own code caught what it printed; a traceback starts where the exception was caught."""
+        frame = traceback.frames[0]
+        return any(catches(text, frame.line, traceback.type) for text in self.sources.of(self.relative(frame.path)))
+
+
+def last_line(output: str) -> str:
+    """The last line that says something, cut to what a reason holds."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else ""
