@@ -148,7 +148,8 @@ async def test_a_build_sees_the_index_configuration_and_nothing_else_of_the_user
     monkeypatch.setenv("PIP_INDEX_URL", "https://user:hunter2hunter2@index.example/simple")
     monkeypatch.setenv("SOME_API_KEY", "another-secret-value")
     settings = run(
-        f"ls {tmp_path}/wheels; cat ~/.config/pip/pip.conf; cat {home}/private.txt || true; id -u; env; echo $PIP_INDEX_URL\n"
+        f"ls {tmp_path}/wheels; cat ~/.config/pip/pip.conf; cat {home}/private.txt || true; id -u; env\n"
+        "echo $PIP_INDEX_URL\n"
         "test ! -w ~/.config/pip/pip.conf || echo writable\nfalse"
     ).environment
     base = base_of(make_repo({"a": ""}))

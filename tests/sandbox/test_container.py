@@ -58,7 +58,7 @@ def test_the_whole_command_line(tmp_path: Path) -> None:
         '--mount=type=bind,"source=/opt/py,3","target=/opt/py,3",readonly',
         f"--mount=type=bind,source={tmp_path}/out,target=/opt/scrout/outbox",
         *("--env=PATH=/usr/bin:/bin", "--env=A=b c", "--workdir=/work/re po", "--entrypoint=/bin/sh", "image", "-c"),
-        'mkdir -p /tmp/home; echo "scrout: ready" >&2; exec "$@" 2>&1',
+        'mkdir -p /tmp/home; echo "scrout: ready" >&2 && exec "$@" 2>&1',
         *("sh", "echo", "hi"),
     ]
 

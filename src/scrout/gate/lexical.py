@@ -18,6 +18,10 @@ from scrout.gate.scene import Scene
 MAX_CHARS = 30_000
 """A longer file is not followed."""
 MAX_STATEMENT_LINES = 20
+MAX_LINE_CHARS = 300
+"""Nobody writes longer ones by hand; they are not read, and cannot make reading slow."""
+MAX_ROUNDS = 10
+"""How far a name is followed."""
 MAX_FILES = 500
 """Of the repository's files that are searched for definitions."""
 
@@ -44,7 +48,8 @@ _RUBY_CORE = frozenset(["Array", "Class", "Error", "Hash", "Integer", "Kernel", 
 _PHP_USE = re.compile(r"^use\s+([\w\\]+)(?:\s+as\s+(\w+))?;", re.M)
 
 _NOISE = re.compile(
-    r"//[^\n]*|(?:(?<=\s)|^)#(?![\[!])[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`[^`$]*`", re.S | re.M
+    r"//[^\n]*|(?:(?<=\s)|^)#(?![\[!])[^\n]*|/\*[^*]{0,2000}\*/|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`[^`$]*`",
+    re.S | re.M,
 )
 _OWN_OBJECT = re.compile(r"\b(?:this|self)\.|\$this->|@")
 _WORD = re.compile(r"[A-Za-z_$][\w$]*")
@@ -58,6 +63,7 @@ _LET = re.compile(r"\b(?:let!?|subject!?)\(:(\w+)\)|\b(subject)\b\s*(?:\{|do)")
 _FUNCTION = re.compile(
     r"\b(?:function|func|fn|def|fun)\s+([\w$]+)\s*\(([^()\n]*)\)|\b(?:const|let)\s+([\w$]+)\s*=\s*(?:async\s*)?\(([^()\n]*)\)\s*=>"
 )
+_CALL = re.compile(r"(?<![\w$.])([\w$]{1,100})\(")
 _GUARD = re.compile(r"^\W*(?:else\s+)?(?:if|unless|elsif|elseif|for|foreach|while|switch|match|case|when)\b")
 _SECOND_BRANCH = re.compile(r"^\W*(?:else|elsif|elseif|catch|rescue|when|case)\b")
 # They fail whatever is in the parentheses behind them.
@@ -219,7 +225,8 @@ def _clean(text: str) -> list[str]:
         quoted = match[0][0] in "\"'`"
         return ('""' if quoted else "") + "\n" * match[0].count("\n")
 
-    return [_OWN_OBJECT.sub("", line) for line in _NOISE.sub(blank, text).split("\n")]
+    lines = [line if len(line) <= MAX_LINE_CHARS else "" for line in text.split("\n")]
+    return [_OWN_OBJECT.sub("", line) for line in _NOISE.sub(blank, "\n".join(lines)).split("\n")]
 
 
 def _statement_at(lines: list[str], index: int) -> tuple[int, str]:
@@ -252,7 +259,7 @@ def _touches(code: str, held: frozenset[str] | set[str]) -> bool:
     return any(
         match[0] in held
         for match in _WORD.finditer(code)
-        if code[: match.start()][-1:] != "." or code[: match.start()].endswith("..")
+        if not code.endswith(".", 0, match.start()) or code.endswith("..", 0, match.start())
     )
 
 
@@ -265,11 +272,12 @@ def _spread(lines: list[str], names: frozenset[str]) -> set[str]:
         for statement in statements
         for name, given, other, arguments in _FUNCTION.findall(statement)
     }
-    before = -1
-    while before < len(held):
+    for _ in range(MAX_ROUNDS):
         before = len(held)
         for statement in statements:
             held.update(word for word in _given(statement, held, parameters) if word not in _KEYWORDS)
+        if len(held) == before:
+            break
     return held
 
 
@@ -291,10 +299,10 @@ def _given(statement: str, held: set[str], parameters: dict[str, list[str]]) -> 
             yield from _WORD.findall(bars or arrow)
         for let, subject in _LET.findall(statement):
             yield let or subject
-        for name, given in parameters.items():
-            call = re.search(rf"(?<![\w$.]){re.escape(name)}\((.*)\)", statement, re.S)
-            if call and not _FUNCTION.search(statement) and _touches(call[1], held):
-                yield from given
+        if not _FUNCTION.search(statement):
+            for call in _CALL.finditer(statement):
+                if call[1] in parameters and _touches(statement[call.end() :], held):
+                    yield from parameters[call[1]]
 
 
 def _guards(lines: list[str], start: int) -> Iterator[str]:

@@ -21,46 +21,51 @@ DATA_MARK = "| "
 
 # Zero-width and invisible operators, soft hyphen, text-direction marks, variation selectors beyond emoji's, tags.
 _HIDDEN = re.compile("[\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e01ef]")
-_CODE = re.compile(r"```.*?```|`[^`\n]+`", re.S)
+_CODE = re.compile(r"```[^`]{1,3000}```|`[^`\n]{1,500}`")
 _QUOTED = re.compile(r"\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|(?<!\w)'[^'\n]{1,300}'(?!\w)")
 _MIN_WORDS_AROUND = 3
 """A sentence that is hardly more than its quotation is the quotation."""
 
-# Where an order starts: a sentence or a clause, or behind words that address somebody.
+# Where an order starts: a sentence or a clause, or behind words that address somebody. In all of these, runs of spaces
+# are one space, and every repetition is bounded: the text is hostile, and must not make the search slow.
 _ORDER = (
-    r"(?:^\W*|[.;:,!?>)\-*]\s*|\b(?:please|now|then|first|also|and|instead|"
-    r"(?:you|agents?|fixers?|assistants?)(?:\s+(?:can|may|must|should|will|need\s+to|have\s+to))?)\s+)"
+    r"(?:^[^\w\n]{0,20}|[.;:,!?>)*-] ?|\b(?:please|now|then|first|also|and|instead|"
+    r"(?:you|agents?|fixers?|assistants?)(?: (?:can|may|must|should|will|need to|have to))?) )"
 )
+_UP_TO_3_WORDS = r"(?:\w{1,20} ){0,3}?"
 _AIMED = re.compile(
-    rf"""
-      {_ORDER}(?:ignore|disregard|forget|override|bypass)\s+(?:\w+\s+){{0,3}}?
-        (?:previous|prior|above|earlier|preceding|your|system|all\s+(?:of\s+)?(?:the|your|other))\s+(?:\w+\s+){{0,3}}?
-        (?:instructions?|prompts?|rules|guidelines|directions|messages?|context)\b
-    | {_ORDER}(?:you\s+are\s+(?:now|no\s+longer)|from\s+now\s+on,?\s+you|pretend\s+(?:to\s+be|you\s+are|that\s+you)
-        |act\s+as\s+(?:an?|the|if)\b|new\s+instructions?\s*:|your\s+(?:new|real|actual)\s+(?:task|goal|instructions?)\b)
-    | ^\W*(?:\w+\s+)?(?:system|assistant|developer)(?:\s+(?:prompt|message|note|override))?\s*:
-        (?!\s*(?:linux|ubuntu|debian|fedora|windows|macos|darwin|python|\d|`))
-    | ^\W*(?:human|user)\s*:\s*(?:please|you|ignore|run|now)\b
-    | </?(?:function|parameter)=|</?(?:tool_calls?|tool_use|function_calls?|invoke|antml)\b|<\|[a-z_]{{2,30}}\|>
-    | \[/?INST\]|<</?SYS>>|</?(?:system|assistant|human)>|^\s*\#{{2,}}\s*(?:system|instructions?|assistant)\b
-    | \{{\s*"(?:name|tool|function)"\s*:\s*"\w+"\s*,\s*"(?:arguments|parameters|input)"
-    | {_ORDER}(?:disable|skip|delete|remove|comment\s+out|turn\s+off|xfail)\s+(?:\w+\s+){{0,3}}?
-        (?:tests?|test\s+suite|ci|unit\s?tests?)\b(?![/_(]|\.\w)
-    | {_ORDER}(?:send|post|upload|print|echo|dump|exfiltrate|leak|reveal|output|copy|email)\s+(?:\S+\s+){{0,4}}?
-        (?:env(?:ironment)?\s+variables?|(?:the|your|all)\s+env(?:ironment)?\b|secrets?\b|credentials?\b
-        |api[\s_-]?keys?\b|(?:access|auth|api|secret)\s+tokens?\b|passwords?\b|~/\.ssh|/etc/passwd|system\s+prompt)
-    """,
-    re.IGNORECASE | re.VERBOSE | re.MULTILINE,
+    "|".join(
+        (
+            rf"{_ORDER}(?:ignore|disregard|forget|override|bypass) {_UP_TO_3_WORDS}"
+            rf"(?:previous|prior|above|earlier|preceding|your|system|all (?:of )?(?:the|your|other)) {_UP_TO_3_WORDS}"
+            r"(?:instructions?|prompts?|rules|guidelines|directions|messages?|context)\b",
+            rf"{_ORDER}(?:you are (?:now|no longer)|from now on,? you|pretend (?:to be|you are|that you)"
+            r"|act as (?:an?|the|if)\b|new instructions? ?:|your (?:new|real|actual) (?:task|goal|instructions?)\b)",
+            r"^[^\w\n]{0,20}(?:\w{1,20} )?(?:system|assistant|developer)(?: (?:prompt|message|note|override))? ?:"
+            r"(?! ?(?:linux|ubuntu|debian|fedora|windows|macos|darwin|python|\d|`))",
+            r"^[^\w\n]{0,20}(?:human|user) ?: ?(?:please|you|ignore|run|now)\b",
+            r"</?(?:function|parameter)=|</?(?:tool_calls?|tool_use|function_calls?|invoke)\b|<\|[a-z_]{2,30}\|>",
+            r"\[/?INST\]|<</?SYS>>|</?(?:system|assistant|human)>|^ ?#{2,6} ?(?:system|instructions?|assistant)\b",
+            r"\{ ?\"(?:name|tool|function)\" ?: ?\"\w{1,40}\" ?, ?\"(?:arguments|parameters|input)\"",
+            rf"{_ORDER}(?:disable|skip|delete|remove|comment out|turn off|xfail) {_UP_TO_3_WORDS}"
+            r"(?:tests?|test suite|ci|unit ?tests?)\b(?![/_(]|\.\w)",
+            rf"{_ORDER}(?:send|post|upload|print|echo|dump|exfiltrate|leak|reveal|output|copy|email) (?:\S{{1,40}} ){{0,4}}?"
+            r"(?:env(?:ironment)? variables?|(?:the|your|all) env(?:ironment)?\b|secrets?\b|credentials?\b"
+            r"|api[ _-]?keys?\b|(?:access|auth|api|secret) tokens?\b|passwords?\b|~/\.ssh|/etc/passwd|system prompt)",
+        )
+    ),
+    re.IGNORECASE | re.MULTILINE,
 )
 _FETCH_AND_RUN = re.compile(
-    r"\b(?:curl|wget)\b[^\n|]{0,300}\|\s*(?:sudo\s+)?(?:ba|z|da|k)?sh\b|\bbase64\b[^\n|]{0,60}(?:-d|-D|--decode)\b"
-    r"|(?:decode|eval|exec|run)\w*\b[^\n]{0,80}?[A-Za-z0-9+/]{60,}={0,2}|[A-Za-z0-9+/]{60,}={0,2}[^\n]{0,80}?\b(?:decode|base64)"
-    r"|\b(?:ba)?sh\s+<\(\s*(?:curl|wget)\b",
+    r"\b(?:curl|wget)\b[^\n|]{0,300}\| ?(?:sudo )?(?:ba|z|da|k)?sh\b|\bbase64\b[^\n|]{0,60}(?:-d|--decode)\b"
+    r"|(?<!\w)(?:decode|eval|exec|run)\w{0,5}\b[^\n]{0,80}?[A-Za-z0-9+/]{60}"
+    r"|(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{60,}+={0,2}[^\n]{0,80}?\b(?:decode|base64)"
+    r"|\b(?:ba)?sh <\( ?(?:curl|wget)\b",
     re.IGNORECASE,
 )
 _TELLS = re.compile(
     rf"{_ORDER}(?:run|execute|use|install|do|start|call|type|paste|decode|apply|try)\b(?![./_-]\w)",
-    re.IGNORECASE | re.M,
+    re.IGNORECASE | re.MULTILINE,
 )
 
 
@@ -162,8 +167,8 @@ def _aimed_in_prose(sentence: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Letters of other widths and styles as the plain ones they stand for."""
-    return unicodedata.normalize("NFKC", text)
+    """Letters of other widths and styles as the plain ones they stand for, and one space for many."""
+    return re.sub(r"[^\S\n]+", " ", unicodedata.normalize("NFKC", text))
 
 
 def _counted(count: int, noun: str) -> str:

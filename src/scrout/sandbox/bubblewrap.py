@@ -12,10 +12,11 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path, PurePosixPath
 
-from scrout.sandbox.process import BEGIN, READY, Process, prlimit_argv, run_process, system_program
-from scrout.sandbox.tier import SANDBOX_UID, Command, Completed, Copy, Mount, sandbox_user
+from scrout.sandbox.process import SAY_READY, Process, begin_argv, limits_script, run_process, system_program
+from scrout.sandbox.tier import SANDBOX_UID, Command, Completed, Copy, Limits, Mount, sandbox_user
 
 HOST_FILES = (
     "/etc/alternatives",
@@ -38,17 +39,6 @@ NETWORK_FILES = (
 """What finds a host by its name and trusts its certificate."""
 
 _NAMESPACES = "/opt/scrout/namespaces"
-_SETPRIV = system_program("setpriv")
-_CAPLESS = (_SETPRIV, "--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all", "--")
-_BEGIN_AS_ROOT = (
-    *(_SETPRIV, "--reuid", str(SANDBOX_UID), "--regid", str(SANDBOX_UID), "--clear-groups", "--no-new-privs"),
-    *_CAPLESS[1:],
-    # Process limits are counted per user namespace: with its own, one sandbox cannot use up another's.
-    *(system_program("unshare"), "--user", "--map-current-user", "--keep-caps", "--"),
-    # bwrap's --disable-userns is not for root, who needs no user namespace to make the others. The file is the same
-    # in every one and shows each the limit of its own, which only capabilities in it can set.
-    *("/bin/sh", "-c", f'echo 0 > {_NAMESPACES}/max_user_namespaces && echo "{READY}" >&2 && exec "$@" 2>&1', "sh"),
-)
 
 
 class Bubblewrap:
@@ -114,22 +104,24 @@ class Bubblewrap:
         if root:
             for capability in ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"):
                 argv += ["--cap-add", capability]
-            return [*argv, "--", *_BEGIN_AS_ROOT, *prlimit_argv(limits), *_CAPLESS, *command.argv]
-        return [*argv, "--", *prlimit_argv(limits), *BEGIN, *command.argv]
+            return [*argv, "--", *_begin_as_root(limits), *command.argv]
+        return [*argv, "--", *begin_argv(limits, processes=True), *command.argv]
 
 
 def _bind(mount: Mount) -> tuple[str, ...]:
     return ("--bind" if mount.writable else "--ro-bind", str(mount.source), mount.target)
 
 
-def _system_folders() -> Iterator[str]:
-    yield from ("--ro-bind", "/usr", "/usr")
+@cache
+def _system_folders() -> tuple[str, ...]:
+    found = ["--ro-bind", "/usr", "/usr"]
     for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
         path = Path("/", name)
         if path.is_symlink():
-            yield from ("--symlink", str(path.readlink()), str(path))
+            found += ["--symlink", str(path.readlink()), str(path)]
         elif path.is_dir():
-            yield from ("--ro-bind", str(path), str(path))
+            found += ["--ro-bind", str(path), str(path)]
+    return tuple(found)
 
 
 def _parents(target: str, below: str | None = None) -> Iterator[str]:
@@ -138,6 +130,21 @@ def _parents(target: str, below: str | None = None) -> Iterator[str]:
         inside = below is not None and PurePosixPath(below) in (parent, *parent.parents)
         if len(parent.parts) > 1 and parent.parts[1] != "usr" and str(parent) != "/tmp" and not inside:
             yield from ("--perms", "0755", "--dir", str(parent))
+
+
+def _begin_as_root(limits: Limits) -> tuple[str, ...]:
+    setpriv, user = system_program("setpriv"), str(SANDBOX_UID)
+    capless = ("--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all", "--")
+    # bwrap's --disable-userns is not for root, who needs no user namespace to make the others. The file is the same in
+    # every one and shows each the limit of its own, which only capabilities in it can set.
+    no_namespaces = f"echo 0 > {_NAMESPACES}/max_user_namespaces"
+    return (
+        *(setpriv, "--reuid", user, "--regid", user, "--clear-groups", "--no-new-privs", *capless),
+        # Process limits are counted per user namespace: with its own, one sandbox cannot use up another's.
+        *(system_program("unshare"), "--user", "--map-current-user", "--keep-caps", "--"),
+        *("/bin/sh", "-c", f"{no_namespaces} && {limits_script(limits, processes=True)} && {SAY_READY}", "sh"),
+        *(setpriv, *capless),
+    )
 
 
 async def _end(process: Process) -> None:

