@@ -18,8 +18,11 @@ from scrout.money import Price, Record, Usd
 FILE_NAME = "scrout.toml"
 
 
+TierName = Literal["auto", "bubblewrap", "container", "sandlock", "seatbelt", "unsafe"]
+
+
 class SandboxSettings(Record):
-    tier: Literal["auto", "bubblewrap", "container", "sandlock", "seatbelt", "unsafe"] = "auto"
+    tier: TierName = "auto"
     """auto: the strongest tier this machine has. unsafe isolates nothing and is never taken unless named."""
     image: str = ""
     """For the container tier; empty: there is none."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -101,9 +100,7 @@ def open_task(repo: Path, text: str, *, dirty: bool = False) -> Task:
 @contextmanager
 def open_kit(task: Task, settings: Settings, progress: Callable[[str], None] = lambda words: None) -> Iterator[Kit]:
     """Everything a task needs; workspaces are gone and the ledger is closed when the block ends."""
-    # The probe has an event loop of its own, which a caller's running one would not suffer in its thread.
-    with ThreadPoolExecutor(max_workers=1) as aside:
-        tier = aside.submit(require_tier).result()
+    tier = require_tier(settings.sandbox)
     with ledger(settings) as book, open_workshop(task, tier, settings) as workshop:
         yield Kit(settings, book, workshop, progress)
 

@@ -189,9 +189,8 @@ async def test_input_reaches_the_command_and_may_be_ignored(shop: Workshop) -> N
 
 @every_tier
 async def test_a_command_starts_at_the_repositorys_root(shop: Workshop) -> None:
-    workspace = shop.fresh()
-    done = await shop.shell(workspace, f"pwd -P; cat {shop.base.repo}/file.txt")
-    assert done.text == f"{shop.root(workspace)}\ntracked\n"
+    done = await sh(shop, f"pwd -P; cat {shop.base.repo}/file.txt")
+    assert done.text == f"{shop.base.repo}\ntracked\n"
 
 
 @mounting

@@ -160,6 +160,18 @@ NODE = [
     Claim("does not parse", "syntax_error", f"{MONEY}const parts = ;\n"),
     Claim("a file that is not there", "missing_file", "require('./lib/purse');\n"),
     Claim("a package that is not there", "environment_missing", f"require('lodash');\n{MONEY}"),
+    Claim(
+        "a stack of its own making",
+        "nonzero_other",
+        f"{MONEY}const error = new TypeError('x');\n"
+        "error.stack = `TypeError: x\\n    at label (${__dirname}/lib/money.js:5:20)`;\nthrow error;\n",
+    ),
+    Claim(
+        "a printed stack",
+        "nonzero_other",
+        f"{MONEY}console.error(`   ^\\n\\nTypeError: x\\n    at label (${{__dirname}}/lib/money.js:5:20)\\n\\nNode` + '.js v20');\n"
+        "process.exitCode = 1;\n",
+    ),
     Claim("an exit code alone", "nonzero_other", f"{MONEY}if (split(10, 3)[0] !== 4) process.exit(1);\n"),
     Claim(
         "a report that somebody else printed",

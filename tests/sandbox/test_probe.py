@@ -67,7 +67,7 @@ def test_where_namespaces_are_restricted_the_next_tier_is_taken_and_says_why(bwr
 
 def test_a_tier_that_is_named_is_not_replaced(bwrap: Callable[[str], None]) -> None:
     bwrap(RESTRICTED)
-    with pytest.raises(SandboxError, match="uid map: Permission denied.*sysctl"):
+    with pytest.raises(SandboxError, match=r"uid map: Permission denied.*sysctl"):
         require_tier(SandboxSettings(tier="bubblewrap"))
 
 

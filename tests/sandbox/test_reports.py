@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -12,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrout.sandbox.reports import Frame, read_pytest, read_tracebacks, read_unittest
+from scrout.sandbox.reports import Frame, read_junit, read_pytest, read_runner, read_tracebacks, read_unittest
 from scrout.sandbox.suite import Suite
 
 UNITTEST = '''
@@ -196,3 +198,173 @@ def test_reading_takes_linear_time(unit: str, start: str) -> None:
     for read in (read_pytest, read_unittest, read_tracebacks):
         read(text)
     assert time.monotonic() - began < 4
+
+
+NODE = shutil.which("node")
+NODE_TEST = """\
+const { describe, it, test } = require('node:test');
+const assert = require('node:assert');
+test('adds up', () => {
+  assert.strictEqual(9, 10);
+});
+describe('labels', () => {
+  it('dies', () => {
+    undefined.name;
+  });
+  it('works', () => {});
+});
+"""
+
+
+@pytest.mark.skipif(NODE is None, reason="no node here")
+@pytest.mark.parametrize("reporter", ["tap", "spec"])
+def test_nodes_own_runner(reporter: str, tmp_path: Path) -> None:
+    (tmp_path / "a.test.js").write_text(NODE_TEST)
+    report = read_runner(run(tmp_path, f"node --test --test-reporter={reporter} a.test.js"))
+    assert report is not None
+    assert (report.runner, report.passed, report.complete, report.build_failed) == ("node_test", 1, True, "")
+    assert [failed.test for failed in report.failures] == ["adds up", "dies"]
+    assert [failed.frames[-1].line for failed in report.failures] == [4, 8]
+    assert "9 !== 10" in report.failures[0].message
+    assert "TypeError" in report.failures[1].message
+
+
+@pytest.mark.skipif(NODE is None, reason="no node here")
+@pytest.mark.parametrize(
+    ("script", "build_failed", "line"),
+    [
+        ("\n\nJSON.parse('{');\n", "", 3),  # a SyntaxError of what it reads, not of itself
+        ("const a = ;\n", "SyntaxError: Unexpected token ';'", None),
+        ("require('./b');\n", "Error: Cannot find module './b'", 1),
+    ],
+)
+def test_a_plain_script_of_nodes(script: str, build_failed: str, line: int | None, tmp_path: Path) -> None:
+    (tmp_path / "a.js").write_text(script)
+    report = read_runner(run(tmp_path, "node a.js"))
+    assert report is not None
+    assert (report.runner, report.failed) == ("node", 1)
+    assert report.build_failed.partition("\n")[0] == build_failed
+    frames = report.failures[0].frames
+    assert (frames[-1].line if frames else None) == line
+
+
+RUST = """
+running 2 tests
+test fine ... ok
+test adds_up ... FAILED
+
+failures:
+
+---- adds_up stdout ----
+
+thread 'adds_up' (8198) panicked at tests/shows.rs:5:5:
+assertion `left == right` failed
+  left: 9
+ right: 10
+stack backtrace:
+   0: core::panicking::panic_fmt
+             at /rustc/59807616/library/core/src/panicking.rs:80:14
+   1: shows::adds_up
+             at ./tests/shows.rs:5:5
+
+
+failures:
+    adds_up
+
+test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.35s
+"""
+
+
+def test_cargo_as_version_1_95_and_as_before_1_73_print_it() -> None:
+    report = read_runner(RUST)
+    assert report is not None
+    assert (report.runner, report.passed, report.failed, report.complete) == ("cargo", 1, 1, True)
+    assert report.failures[0].message == "assertion `left == right` failed\n  left: 9\n right: 10"
+    assert report.failures[0].frames[-1] == Frame("tests/shows.rs", 5, "")
+    before = re.sub(r"panicked at tests.*?stack backtrace:", "panicked at 'lost', tests/shows.rs:5:5", RUST, flags=re.S)
+    old = read_runner(before)
+    assert old is not None
+    assert (old.failures[0].message, old.failures[0].frames[-1]) == ("lost", Frame("tests/shows.rs", 5, ""))
+
+
+def test_a_report_without_its_end_is_not_complete() -> None:
+    report = read_runner(RUST.replace("running 2 tests", "running 2 tests\n\nrunning 7 tests"))
+    assert report is not None
+    assert not report.complete
+
+
+def test_subtests_of_go_fail_in_place_of_their_parent() -> None:
+    report = read_runner(
+        "--- FAIL: TestSplit (0.00s)\n    --- FAIL: TestSplit/ten (0.00s)\n        a_test.go:9: got 9\n"
+        "--- PASS: TestOther (0.00s)\nFAIL\nFAIL\texample.org/till\t0.01s\n"
+    )
+    assert report is not None
+    assert (report.passed, report.failed, report.complete) == (1, 1, True)
+    assert [(failed.test, failed.frames) for failed in report.failures] == [
+        ("TestSplit/ten", (Frame("a_test.go", 9, ""),))
+    ]
+
+
+def test_junit_files() -> None:
+    report = read_junit(
+        '<testsuites><testsuite name="s"><testcase classname="org.till.SplitTest" name="adds"><failure type="X" '
+        'message="lost">at org.till.SplitTest.adds(SplitTest.java:7)</failure></testcase><testcase name="b"/>'
+        '<testcase name="c"><skipped/></testcase><testcase name="d" file="spec/d_spec.rb" line="4"><error/></testcase>'
+        "</testsuite></testsuites>"
+    )
+    assert report is not None
+    assert (report.passed, report.failed) == (1, 2)
+    assert report.failures[0].message == "X: lost"
+    assert [failed.frames for failed in report.failures] == [
+        (Frame("org/till/SplitTest.java", 7, ""),),
+        (Frame("spec/d_spec.rb", 4, ""),),
+    ]
+
+
+@pytest.mark.parametrize(
+    "xml",
+    ["", "<html/>", "<testsuite", '<!DOCTYPE t [<!ENTITY a "b">]><testsuite>&a;</testsuite>', "<a>" * 100_000],
+)
+def test_what_is_no_junit_file(xml: str) -> None:
+    assert read_junit(xml) is None
+
+
+PIECES = st.sampled_from(
+    [
+        *RUST.splitlines(keepends=True)[:12],
+        "--- FAIL: TestA (0.00s)\n",
+        "    a_test.go:3: no\n",
+        "FAIL\n",
+        "TAP version 13\n",
+        "not ok 1 - a\n",
+        "  stack: |-\n    a (/b/c.js:1:2)\n",
+        "# pass 0\n# fail 1\n",
+        "  ● a\n",
+        "Tests:       1 failed, 1 total\n",
+        " FAIL  a.test.ts > b\n",
+        "      Tests  1 failed (1)\n",
+        "[ERROR] Tests run: 1, Failures: 1, Errors: 0, Skipped: 0\n",
+        "1 tests completed, 1 failed\n",
+        "1 example, 1 failure\n",
+        "Tests: 1, Assertions: 1, Failures: 1.\n",
+        "    ^\n",
+        "Node.js v20.1.0\n",
+    ]
+)
+
+
+@given(st.lists(st.one_of(PIECES, st.text(max_size=30)), max_size=12).map("".join))
+def test_any_output_can_be_read(output: str) -> None:
+    report = read_runner(output)
+    if report is not None:
+        assert report.failed >= 0
+        assert all(frame.line >= 0 and frame.path for failed in report.failures for frame in failed.frames)
+
+
+@pytest.mark.parametrize(
+    "piece", ["\n", " ", "--- FAIL: a\n", "panicked at '", "  ● a\n", "a > b", "[ERROR] a ", "at a."]
+)
+def test_reading_other_runners_takes_linear_time(piece: str) -> None:
+    started = time.monotonic()
+    read_runner(piece * (200_000 // len(piece)) + "\nTests: 1 total\n")
+    assert time.monotonic() - started < 5

@@ -68,7 +68,7 @@ def examine(repo: Path, settings: Settings) -> Iterator[Finding]:
     """Everything a run depends on, most needed first."""
     yield Finding(name="python", status="ok", detail=f"{platform.python_version()} on {platform.system()}")
     yield _git()
-    yield _sandbox()
+    yield _sandbox(settings)
     yield _disk()
     yield _environment(repo, settings)
     yield _keys()
@@ -83,16 +83,17 @@ def _git() -> Finding:
         return Finding(name="git", status="missing", detail=str(error), next_step="Install git 2.30 or later.")
 
 
-def _sandbox() -> Finding:
+def _sandbox(settings: Settings) -> Finding:
     try:
-        found = probe()
+        found = probe(settings.sandbox)
     except (OSError, ScroutError) as error:  # a machine that lacks this much is what doctor is for
         return Finding(
             name="sandbox", status="missing", detail=str(error), next_step="Install coreutils, bash and git."
         )
     if found.tier is None:
         return Finding(name="sandbox", status="missing", detail=found.detail, next_step=found.remedy)
-    return Finding(name="sandbox", status="ok", detail=f"{found.detail}; there is no stronger tier in this version")
+    weaker = found.name not in ("bubblewrap", "container")
+    return Finding(name="sandbox", status="advice" if weaker else "ok", detail=found.detail, next_step=found.remedy)
 
 
 def _disk() -> Finding:

@@ -19,6 +19,7 @@ from scrout.gate.gate import gate
 @click.option("--handoff", "handoff_file", required=True, help="What `scrout scout` printed; - for standard input.")
 @click.option("--issue", "issue_source", help="The issue's text: errors it names count as evidence.")
 @options.dirty
+@options.sandbox
 @options.configuration
 @options.as_json
 def command(

@@ -32,6 +32,10 @@ def opened(repo: Path, text: str, settings: Settings, *, dirty: bool) -> Iterato
         if settings.environment.build:
             _build(task, settings, progress)
         with open_kit(task, settings, progress) as kit:
+            if kit.workshop.tier.name == "unsafe":
+                render.say(
+                    "warning: no isolation. Commands of this repository run as you, with your files and network."
+                )
             if kit.workshop.environment.missing:
                 render.say(f"note: {kit.workshop.environment.missing}")
             yield task, kit

@@ -5,16 +5,24 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 import click
 
-from scrout.config import FILE_NAME, Settings, discover, load
+from scrout.config import FILE_NAME, Settings, TierName, discover, load
 from scrout.errors import TaskError
 from scrout.git import text
 from scrout.task import issue_text
 
+_TIER = "scrout.tier"
+
 F = TypeVar("F", bound=Callable[..., object])
+
+
+def _remember_tier(context: click.Context, _: click.Parameter, tier: str | None) -> None:
+    """Kept with the context, so that a command need not pass it on: it is one more override."""
+    context.meta[_TIER] = tier
+
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document to standard output.")
 repository = click.option(
@@ -25,6 +33,13 @@ repository = click.option(
     help="A git repository, or a folder in it.",
 )
 issue = click.option("--issue", "issue_source", required=True, help="File with the issue's text; - for standard input.")
+sandbox = click.option(
+    "--sandbox",
+    type=click.Choice(get_args(TierName)),
+    expose_value=False,
+    callback=_remember_tier,
+    help="Isolation tier; auto takes the strongest of this machine. unsafe has none.",
+)
 dirty = click.option("--dirty", is_flag=True, help="Work from the tree as it is, uncommitted changes included.")
 
 
@@ -37,6 +52,9 @@ def configuration(function: F) -> F:
 
 def read_settings(repo: Path, config: Path | None, overrides: tuple[str, ...]) -> Settings:
     """The file that was named, else the one that applies to the repository."""
+    tier = click.get_current_context().meta.get(_TIER)
+    if tier:
+        overrides = (*overrides, f"sandbox.tier={tier}")
     if config:
         return load(config, overrides)
     top, trusted = repo, True

@@ -15,6 +15,7 @@ from scrout.cli.waiting import wait
 @options.repository
 @options.issue
 @options.dirty
+@options.sandbox
 @options.configuration
 @options.as_json
 def command(

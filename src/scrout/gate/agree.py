@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from scrout.gate.scene import Scene
-from scrout.sandbox.reports import Traceback
 
 LAST_LINES = 8
 AGREES = 0.5
@@ -40,7 +39,7 @@ def disagreement(observed: str, output: str) -> str:
     return ""
 
 
-def misuse(raised: Traceback, scene: Scene) -> bool:
+def misuse(kind: str, message: str, scene: Scene) -> bool:
     """Whether an exception in repository code is more likely a wrong argument of the claim's than the reported bug.
 
     A script that passes None, or text for a number, gets a TypeError or AttributeError out of the deepest function that
@@ -50,12 +49,12 @@ def misuse(raised: Traceback, scene: Scene) -> bool:
     have named it; the one that is dropped had seen something else. Without an observation nothing disagrees, and the
     claim stays: dropping a true claim costs the fixer its best clue.
     """
-    if raised.type not in _MISUSE or not scene.observed.strip():
+    if kind not in _MISUSE or not scene.observed.strip():
         return False
     told = f"{scene.issue}\n{scene.observed}"
-    if raised.type in told or (raised.message and raised.message in told):
+    if kind in told or (message and message in told):
         return False
-    share = overlap(scene.observed, f"{raised.type}: {raised.message}")
+    share = overlap(scene.observed, f"{kind}: {message}")
     return share is not None and share < AGREES
 
 

@@ -107,8 +107,9 @@ def _never_got_to_the_point(run: Replay, failures: list[list[Traceback]], scene:
         return Finding("command_not_found", last_line(run.output) or "command not found")
     if _MISSING_FILE.search(run.output):
         return Finding("missing_file", last_line(run.output))
-    if _USAGE.search(run.output):
-        return Finding("usage_error", last_line(run.output))
+    if usage := list(_USAGE.finditer(run.output)):
+        said = run.output[usage[-1].start() :].partition("\n")[0]
+        return Finding("usage_error", said.strip()[:300])
     return None
 
 

@@ -49,7 +49,8 @@ _AIMED = re.compile(
             r"\{ ?\"(?:name|tool|function)\" ?: ?\"\w{1,40}\" ?, ?\"(?:arguments|parameters|input)\"",
             rf"{_ORDER}(?:disable|skip|delete|remove|comment out|turn off|xfail) {_UP_TO_3_WORDS}"
             r"(?:tests?|test suite|ci|unit ?tests?)\b(?![/_(]|\.\w)",
-            rf"{_ORDER}(?:send|post|upload|print|echo|dump|exfiltrate|leak|reveal|output|copy|email) (?:\S{{1,40}} ){{0,4}}?"
+            rf"{_ORDER}(?:send|post|upload|print|echo|dump|exfiltrate|leak|reveal|output|copy|email) "
+            r"(?:\S{1,40} ){0,4}?"
             r"(?:env(?:ironment)? variables?|(?:the|your|all) env(?:ironment)?\b|secrets?\b|credentials?\b"
             r"|api[ _-]?keys?\b|(?:access|auth|api|secret) tokens?\b|passwords?\b|~/\.ssh|/etc/passwd|system prompt)",
         )

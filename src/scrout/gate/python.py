@@ -99,7 +99,7 @@ def _traced(chain: Sequence[Traceback], exercised: bool, run: Replay, scene: Sce
     if frame is not None and scene.is_repository_code(frame.path):
         if not _witnessed(last.type, frame, run.witness, scene):
             return Finding("nonzero_other", f"{what} was printed, but the repository was not seen to raise it")
-        if misuse(last, scene):
+        if misuse(last.type, last.message, scene):
             return Finding(
                 "unrelated_failure",
                 f"{what}, which neither the issue nor the scout mentions: likely an argument of the wrong type",

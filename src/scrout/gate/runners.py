@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
+from scrout.gate.agree import misuse
 from scrout.gate.lexical import (
     depends,
     fails_on_purpose,
@@ -49,6 +50,11 @@ _EXCEPTION = re.compile(r"^\W*((?:[A-Za-z_][\w$]*[.:\\]+)*\w*(?:Error|Exception|
 _ASSERTION = re.compile(r"Assert|Comparison|Expectation|opentest4j|ERR_ASSERTION")
 _RUST_CHECK = re.compile(r"^assertion (?:failed|`)")
 _UNWRAPS = re.compile(r"\.(?:unwrap|expect)(?:_err)?\(|\?")
+# What a script would hold that prints a report, or makes up a stack, itself.
+_FORGES = re.compile(
+    r"\.stack\s{0,5}=[^=]|prepareStackTrace|Node\.js v|test result: |\bnot ok \d|--- FAIL: |\bTests: {1,20}\d|\d examples?, \d"
+)
+_EXITS = re.compile(r"\bprocess\.(?:exit\b|exitCode|kill|abort|reallyExit)")
 _NO_NETWORK = re.compile(r"ENOTFOUND|EAI_AGAIN|getaddrinfo|dial (?:tcp|udp)|UnknownHostException|ENETUNREACH")
 _NOT_THERE = re.compile(r"Cannot find (?:module|package) '([^']+)'|Failed to (?:resolve import|load url) \"?([^\s\"]+)")
 
@@ -77,6 +83,10 @@ def judge(report: RunnerReport, run: Replay, scene: Scene) -> Finding:
             return Finding("nonzero_other", f"the reproduction brings {path}, which decides how tests run")
         if spec := replaces(path, text, scene):
             return Finding("tampered", f"the reproduction replaces the repository's {spec[:100]}")
+        if _FORGES.search(text) or (report.runner == "node" and _EXITS.search(text)):
+            return Finding(
+                "nonzero_other", f"{path} may have printed the report, or exited, itself, so nothing is shown"
+            )
     if report.build_failed:
         return _build_failure(report.build_failed, scene)
     if not report.failed:
@@ -139,6 +149,9 @@ def _failure(failed: Failure, runner: Runner, scene: Scene) -> Finding:
             return Finding("real_failure", f"{what}, in the repository's own test {path}:{line}")
         if not _reached_from(places, scene):
             return Finding("nonzero_other", f"{what}: no code that uses {path} is in the report, so nothing is shown")
+        kind = _EXCEPTION.search(failed.message)
+        if kind and misuse(kind[1], failed.message[kind.end() :].strip().partition("\n")[0], scene):
+            return Finding("unrelated_failure", f"{what}, which neither the issue nor the scout mentions")
         return Finding("real_failure", f"{what}, raised in the repository's {path}:{line}")
     text = scene.own[path]
     names = repository_names(path, text, scene)

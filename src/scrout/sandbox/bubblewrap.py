@@ -21,8 +21,6 @@ from scrout.sandbox.tier import SANDBOX_UID, Command, Completed, Copy, Limits, M
 HOST_FILES = (
     "/etc/alternatives",
     "/etc/ld.so.cache",
-    "/etc/ld.so.conf",
-    "/etc/ld.so.conf.d",
     "/etc/localtime",
     "/etc/mime.types",
     "/etc/ssl/certs",

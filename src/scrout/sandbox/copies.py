@@ -34,6 +34,7 @@ class CopiedWorkspace(Workspace):
             raise OSError(0, done.stderr.strip()[-300:])
         if os.geteuid() == 0:
             subprocess.run(["chown", "-R", "-h", f"{self.user}:{self.user}", str(self.upper)], check=True)
+        self.unlock()
 
     @property
     def view(self) -> Copy:
@@ -119,3 +120,10 @@ def at_host_paths(command: Command) -> Command:
         cwd=move(command.cwd),
         env={"TMPDIR": str(view.scratch)} | {name: move(value) for name, value in command.env.items()},
     )
+
+
+def at_inside_paths(output: bytes, view: Copy) -> bytes:
+    """What a command printed, with the paths that other tiers would have shown: they are the same in every run."""
+    for here, inside in ((view.folder, view.target), (view.scratch, "/tmp")):
+        output = output.replace(os.fsencode(here), os.fsencode(inside))
+    return output

@@ -50,7 +50,7 @@ def probe(settings: SandboxSettings | None = None) -> Probed:
     for found in _try_all(settings):
         if found.tier is not None:
             reasons = "".join(f"; {other.name}: {other.detail}" for other in failed)
-            return replace(found, detail=found.detail + reasons, remedy=failed[0].remedy if failed else "")
+            return replace(found, detail=found.detail + reasons, remedy=failed[0].remedy if failed else found.remedy)
         failed.append(found)
     # The next step is towards the strongest that this system can have.
     closest = next((found for found in failed if not found.detail.startswith("not for")), failed[0])

@@ -190,8 +190,8 @@ _ANSI = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
 _JS_FRAME = re.compile(
     r"(?:^|[\s(])(?:file://)?((?:\.{0,2}/)?[\w@.+/-]{1,500}\.[cm]?[jt]sx?):([0-9]{1,9}):[0-9]{1,9}\)?", re.M
 )
-_GO_FRAME = re.compile(r"^\s+(?:Error Trace:\s+)?([^\s:]{1,500}\.go):([0-9]{1,9})(?::| \+0x|$)", re.M)
-_RUST_FRAME = re.compile(r"^\s+at (?:\./)?(\S{1,500}\.rs):([0-9]{1,9}):[0-9]{1,9}$", re.M)
+_GO_FRAME = re.compile(r"^[ \t]++(?:Error Trace:\s+)?([^\s:]{1,500}\.go):([0-9]{1,9})(?::| \+0x|$)", re.M)
+_RUST_FRAME = re.compile(r"^[ \t]++at (?:\./)?(\S{1,500}\.rs):([0-9]{1,9}):[0-9]{1,9}$", re.M)
 _RUST_PANIC = re.compile(
     r"panicked at (?:'(?P<old>[^\n]*)', )?(?:\./)?(?P<path>[^\s:]{1,500}\.rs):(?P<line>[0-9]{1,9}):[0-9]{1,9}"
     r"(?::\n(?P<said>(?:(?!stack backtrace:|note: )[^\n]+\n?)*+))?"
@@ -200,7 +200,7 @@ _JVM_FRAME = re.compile(
     r"\bat (?:[\w.@-]*/{1,2})*([\w.$]{1,300})\(([\w$]{1,200}\.(?:java|kt|groovy|scala)):([0-9]{1,9})\)"
 )
 _JVM_PLACE = re.compile(r"\bat ([\w$]{1,200}\.(?:java|kt|groovy|scala)):([0-9]{1,9})$", re.M)
-_RUBY_FRAME = re.compile(r"^\s+# (?:\./)?([^\s:]{1,500}\.rb):([0-9]{1,9})", re.M)
+_RUBY_FRAME = re.compile(r"^[ \t]++# (?:\./)?([^\s:]{1,500}\.rb):([0-9]{1,9})", re.M)
 _PHP_FRAME = re.compile(r"^(\S{1,500}\.php):([0-9]{1,9})$", re.M)
 
 
@@ -311,7 +311,7 @@ def _cargo(text: str) -> RunnerReport | None:
     return _report("cargo", passed, failed, failures, build_failed, closed)
 
 
-_GO_TEST = re.compile(r"^(?:=== (?:RUN|CONT|NAME|PAUSE) +|\s*--- (PASS|FAIL|SKIP): )(\S+)", re.M)
+_GO_TEST = re.compile(r"^(?:=== (?:RUN|CONT|NAME|PAUSE) +|[ \t]*+--- (PASS|FAIL|SKIP): )(\S+)", re.M)
 _GO_END = re.compile(r"^(?:FAIL|ok)\t\S+.*$|^FAIL$", re.M)
 _GO_BUILD = re.compile(r"^FAIL\t\S+ \[(?:build|setup) failed\]$", re.M)
 _GO_STOPPED = re.compile(r"^panic: test timed out|^signal: ", re.M)
@@ -352,9 +352,9 @@ def _go_text(text: str) -> str:
     return "".join(said)
 
 
-_TAP_FAILED = re.compile(r"^\s*(?:not ok|ok) [0-9]{1,9} - (.*)$|^# tests [0-9]{1,9}$", re.M)
-_TAP_FIELD = re.compile(r"^\s+(failureType|name): '?([^'\n]*)'?$", re.M)
-_TAP_ERROR = re.compile(r"^\s+error: (?:\|-\n)?(.*?)^\s+code: ", re.M | re.S)
+_TAP_FAILED = re.compile(r"^[ \t]*+(?:not ok|ok) [0-9]{1,9} - (.*)$|^# tests [0-9]{1,9}$", re.M)
+_TAP_FIELD = re.compile(r"^[ \t]++(failureType|name): '?([^'\n]*)'?$", re.M)
+_TAP_ERROR = re.compile(r"^[ \t]++error: (?:\|-\n)?(.*?)^[ \t]++code: ", re.M | re.S)
 _TAP_BUILD = re.compile(r"^# (?:SyntaxError: |Error(?: \[\w+\])?: Cannot find ).*$", re.M)
 _SPEC_BUILD = re.compile(r"^(?:SyntaxError: |Error(?: \[\w+\])?: Cannot find ).*$", re.M)
 _SPEC_FAILED = re.compile(r"^test at \S+:[0-9]{1,9}:[0-9]{1,9}\n✖ (.*?)(?: \([0-9.]+ms\))?$", re.M)
@@ -505,7 +505,7 @@ def _phpunit(text: str) -> RunnerReport | None:
 
 
 _NODE_END = re.compile(r"^Node\.js v[0-9]", re.M)
-_NODE_CARET = re.compile(r"^\s*\^+$", re.M)
+_NODE_CARET = re.compile(r"^[ \t]*+\^++$", re.M)
 _NODE_LOADS = re.compile(
     r"Cannot find (?:module|package) |at (?:wrapSafe|ModuleLoader\.\w+Translator|compileSource\w+) \(node:"
 )

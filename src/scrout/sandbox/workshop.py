@@ -10,9 +10,9 @@ from pathlib import Path
 
 from scrout.config import Settings
 from scrout.errors import SandboxError
-from scrout.sandbox.copies import CopiedWorkspace
+from scrout.sandbox.copies import CopiedWorkspace, at_inside_paths
 from scrout.sandbox.environment import SHIMS, Environment, find_environment
-from scrout.sandbox.tier import Command, Completed, Limits, Mount, Tier
+from scrout.sandbox.tier import Command, Completed, Copy, Limits, Mount, Tier
 from scrout.sandbox.workspace import Base, Workspace, Workspaces, make_base
 from scrout.task import Task
 
@@ -87,11 +87,12 @@ class Workshop:
         """Run a program at the repository's root, in its environment."""
         workspace.unlock()
         limits = self.limits if timeout_s is None else replace(self.limits, timeout_s=timeout_s)
-        return await self.tier.run(
+        view = workspace.view
+        done = await self.tier.run(
             Command(
                 argv=argv,
                 cwd=str(self.base.repo),
-                view=workspace.view,
+                view=view,
                 mounts=(*self.environment.mounts, *self._furniture(), *mounts),
                 env={**self.environment.variables, **(variables or {})},
                 aliases=aliases,
@@ -99,6 +100,9 @@ class Workshop:
                 stdin=stdin,
             )
         )
+        if self.tier.mounts or not isinstance(view, Copy):
+            return done
+        return replace(done, output=at_inside_paths(done.output, view))
 
     async def shell(self, workspace: Workspace, command: str, *, timeout_s: float | None = None) -> Completed:
         """Run a shell command under pipefail, so that a pipe at its end cannot hide a failure."""
