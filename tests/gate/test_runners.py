@@ -169,7 +169,8 @@ NODE = [
     Claim(
         "a printed stack",
         "nonzero_other",
-        f"{MONEY}console.error(`   ^\\n\\nTypeError: x\\n    at label (${{__dirname}}/lib/money.js:5:20)\\n\\nNode` + '.js v20');\n"
+        f"{MONEY}console.error(`   ^\\n\\nTypeError: x\\n    at label (${{__dirname}}/lib/money.js:5:20)`);\n"
+        "console.error('\\nNode' + '.js v20');\n"
         "process.exitCode = 1;\n",
     ),
     Claim("an exit code alone", "nonzero_other", f"{MONEY}if (split(10, 3)[0] !== 4) process.exit(1);\n"),

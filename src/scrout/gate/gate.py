@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from scrout.config import GateSettings
@@ -62,6 +63,8 @@ async def _gate(task: Task, handoff: Handoff, workshop: Workshop, settings: Gate
     seconds = round(time.monotonic() - started, 3)
     evidence = evidence.model_copy(update={"command": reproduction.command, "seconds": seconds})
     finding = _confirm(findings)
+    if finding.verdict == "environment_missing" and workshop.environment.missing:
+        finding = replace(finding, reason=f"{finding.reason} {workshop.environment.missing}")
     if finding.verdict not in KEPT:
         return _stripped(handoff, base, finding, evidence)
     remark = disagreement(reproduction.observed, evidence.output_tail)

@@ -52,7 +52,8 @@ _RUST_CHECK = re.compile(r"^assertion (?:failed|`)")
 _UNWRAPS = re.compile(r"\.(?:unwrap|expect)(?:_err)?\(|\?")
 # What a script would hold that prints a report, or makes up a stack, itself.
 _FORGES = re.compile(
-    r"\.stack\s{0,5}=[^=]|prepareStackTrace|Node\.js v|test result: |\bnot ok \d|--- FAIL: |\bTests: {1,20}\d|\d examples?, \d"
+    r"\.stack\s{0,5}=[^=]|prepareStackTrace|Node\.js v|test result: |\bnot ok \d|--- FAIL: |\bTests: {1,20}\d"
+    r"|\d examples?, \d"
 )
 _EXITS = re.compile(r"\bprocess\.(?:exit\b|exitCode|kill|abort|reallyExit)")
 _NO_NETWORK = re.compile(r"ENOTFOUND|EAI_AGAIN|getaddrinfo|dial (?:tcp|udp)|UnknownHostException|ENETUNREACH")
