@@ -111,10 +111,11 @@ def test_names_stay_in_the_folder_and_apart(tmp_path: Path) -> None:
 
 
 def test_saving_again_replaces_and_leaves_nothing_else(tmp_path: Path) -> None:
-    save(build_resume("kimi", history(25), EMBEDDER), tmp_path)
-    path = save(build_resume("kimi", history(31), EMBEDDER), tmp_path)
-    assert load(tmp_path)["kimi"].n == 31
-    assert list(tmp_path.iterdir()) == [path]
+    folder = tmp_path / "resumes"
+    save(build_resume("kimi", history(25), EMBEDDER), folder)
+    path = save(build_resume("kimi", history(31), EMBEDDER), folder)
+    assert load(folder)["kimi"].n == 31
+    assert list(folder.iterdir()) == [path]
 
 
 def test_a_folder_that_cannot_be_written_is_an_error_of_the_users(tmp_path: Path) -> None:
