@@ -76,3 +76,19 @@ async def test_paths_outside_and_broken_text_are_dropped(shop) -> None:
     assert witness is not None
     assert witness.lines == {"run.py": frozenset({2})}
     assert witness.raised == (Raised("run.py", 2, "f", "E", "half ?"),)
+
+
+async def test_a_script_without_a_file_is_seen_and_generated_code_is_not(make_repo, workshop) -> None:
+    source = "from dataclasses import dataclass\n\n@dataclass\nclass Point:\n    x: int\n"
+    with workshop(make_repo({"point.py": source})) as shop:
+        script = "from point import Point\\nPoint(1)\\nraise KeyError(2)"
+        done = await replay(shop, shop.fresh(), f"python -c $'{script}'", watch=True)
+        assert done.witness is not None
+        assert done.witness.lines["<string>"] == {1, 2, 3}
+        assert [(event.path, event.type) for event in done.witness.raised] == [("<string>", "KeyError")]
+
+
+async def test_a_folder_whose_name_is_not_utf8_is_watched_too(make_repo, workshop) -> None:
+    with workshop(make_repo({"a.py": "def f():\n    return 1\n\nf()\n"}, "caf\udce9")) as shop:
+        done = await replay(shop, shop.fresh(), "python a.py", watch=True)
+        assert done.witness is not None and done.witness.lines["a.py"] == {1, 2, 4}

@@ -101,7 +101,7 @@ async def replay(
         exit_code=done.exit_code,
         output=done.text,
         seconds=done.seconds,
-        witness=_read_witness(workspace.outbox, workshop.base.repo) if watch else None,
+        witness=_read_witness(workspace.outbox, workshop.root(workspace)) if watch else None,
     )
 
 
@@ -134,11 +134,14 @@ def _read_witness(outbox: Path, repo: Path) -> Witness | None:
 
 
 def _relative(path: str, repo: Path) -> str | None:
-    """None: outside of the repository, or no path."""
+    """None: outside of the repository, or no path. A script without a file keeps the name that Python gives it."""
+    if path in ("<string>", "<stdin>"):
+        return path
     pure = PurePosixPath(path)
-    if not pure.is_relative_to(repo) or ".." in pure.parts or not path.isprintable():
+    if not pure.is_relative_to(repo) or ".." in pure.parts:
         return None
-    return str(pure.relative_to(repo))
+    inside = str(pure.relative_to(repo))
+    return inside if inside.isprintable() else None
 
 
 def _plain(told: object) -> str:

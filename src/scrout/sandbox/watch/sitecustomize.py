@@ -15,6 +15,8 @@ import threading
 _ROOT = os.environ.get("SCROUT_WATCH_ROOT", "/") + os.sep
 _OUTBOX = os.environ.get("SCROUT_WATCH_OUTBOX", "")
 _MOST_RAISED = 400
+_NAMELESS = ("<string>", "<stdin>")
+"""What Python calls `-c` and a script on standard input."""
 _lines = {}
 # The last ones, because what ends a run comes last.
 _raised = collections.deque(maxlen=_MOST_RAISED)
@@ -22,9 +24,11 @@ _raised = collections.deque(maxlen=_MOST_RAISED)
 
 def _enter(frame, event, argument):
     name = frame.f_code.co_filename
+    if name in _NAMELESS and frame.f_globals.get("__name__") != "__main__":
+        return None  # generated code, as of dataclasses, bears the same name
     seen = _lines.get(name)
     if seen is None:
-        seen = _lines[name] = set() if _is_ours(name, frame) else False
+        seen = _lines[name] = set() if _is_ours(name) else False
     if seen is False:
         return None
 
@@ -43,12 +47,9 @@ def _enter(frame, event, argument):
     return inside
 
 
-def _is_ours(name, frame):
-    if name in ("<string>", "<stdin>"):
-        # `python -c` and a script on standard input; generated code, as of dataclasses, bears the same name.
-        return frame.f_globals.get("__name__") == "__main__"
+def _is_ours(name):
     path = os.path.abspath(name)
-    return path.startswith(_ROOT) and "site-packages" not in path and not name.startswith("<")
+    return name in _NAMELESS or path.startswith(_ROOT) and "site-packages" not in path and not name.startswith("<")
 
 
 def _leave():
