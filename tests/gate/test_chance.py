@@ -14,6 +14,8 @@ from scrout.gate.chance import CHANCE_RUNS, runs_needed
         ("import os\nassert os.getpid() % 2", "python r.py"),
         ("import time\nassert int(time.time()) % 2", "python r.py"),
         ("assert hash('x') % 2", "python r.py"),
+        ("assert list({'a', 'b', f()})[0] == 'a'", "python r.py"),
+        ("assert next(iter(set(f()))) == 'a'", "python r.py"),
         ("x = 1", "test $RANDOM -gt 100"),
         ("x = 1", "python -c 'import uuid; assert uuid.uuid4().int % 2'"),
     ],

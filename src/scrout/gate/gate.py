@@ -89,6 +89,7 @@ async def _replay(
     """One finding a run, each in a clean workspace; a run that cannot be kept anyway ends it early."""
     findings: list[Finding] = []
     last: Replay | None = None
+    started = time.monotonic()
     for number in range(runs_needed(reproduction.files.values(), command, settings.runs)):
         workspace = workshop.fresh()
         try:
@@ -111,7 +112,8 @@ async def _replay(
         finally:
             workspace.remove()
         findings.append(finding)
-        if findings[0].verdict not in KEPT:
+        enough = number + 1 >= settings.runs and time.monotonic() - started > settings.timeout_s
+        if findings[0].verdict not in KEPT or enough:
             break
     return findings, last
 
