@@ -489,7 +489,7 @@ There was 1 failure:
 1) ShowsTest::{name}
 Failed asserting that 9 is identical to 10.
 
-/work/tests/ShowsTest.php:{line}
+/code/tests/ShowsTest.php:{line}
 
 FAILURES!
 Tests: 2, Assertions: 2, Failures: 1.
@@ -531,8 +531,8 @@ RECORDED = [
         {"money/split_test.go": GO_TEST},
         "--- FAIL: TestSplit (0.00s)\npanic: runtime error: integer divide by zero\n\ngoroutine 7 [running]:\n"
         "testing.tRunner.func1.2({0x5, 0x6})\n\t/usr/lib/go/src/testing/testing.go:1631 +0x24a\n"
-        "example.org/till/money.Split(...)\n\t/work/money/money.go:4\n"
-        "example.org/till/money.TestSplit(0xc00)\n\t/work/money/split_test.go:6 +0x1d\n"
+        "example.org/till/money.Split(...)\n\t/code/money/money.go:4\n"
+        "example.org/till/money.TestSplit(0xc00)\n\t/code/money/split_test.go:6 +0x1d\n"
         "FAIL\texample.org/till/money\t0.005s\nFAIL\n",
     ),
     Recorded(
@@ -736,5 +736,5 @@ def judged(recorded: Recorded, shop: tuple[Task, Workshop]) -> Finding:
         brought=recorded.files,
         written=recorded.written,
     )
-    output = recorded.output.replace("/work/", f"{task.repo}/")
+    output = recorded.output.replace("/code/", f"{task.repo}/")
     return classify(Replay(recorded.command, 1, output, 0.1), scene)

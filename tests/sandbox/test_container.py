@@ -20,8 +20,8 @@ def command(folder: Path, *argv: str, limits: Limits | None = None) -> Command:
     (folder / "copy").mkdir(exist_ok=True)
     return Command(
         argv=list(argv),
-        cwd="/work/re po",
-        view=Copy(folder / "copy", "/work/re po", folder / "scratch", 0, 0),
+        cwd="/code/re po",
+        view=Copy(folder / "copy", "/code/re po", folder / "scratch", 0, 0),
         mounts=(Mount(Path("/opt/py,3"), "/opt/py,3"), Mount(folder / "out", "/opt/scrout/outbox", writable=True)),
         env={"PATH": "/usr/bin:/bin", "A": "b c"},
         aliases=("/testbed",),
@@ -53,11 +53,11 @@ def test_the_whole_command_line(tmp_path: Path) -> None:
         f"--user={user}",
         *("--memory=200m", "--memory-swap=200m", "--pids-limit=30", "--shm-size=2097152"),
         *("--ulimit=fsize=2097152", "--ulimit=nofile=50", "--ulimit=core=0", "--ulimit=data=104857600"),
-        f"--mount=type=bind,source={tmp_path}/copy,target=/work/re po",
+        f"--mount=type=bind,source={tmp_path}/copy,target=/code/re po",
         f"--mount=type=bind,source={tmp_path}/copy,target=/testbed",
         '--mount=type=bind,"source=/opt/py,3","target=/opt/py,3",readonly',
         f"--mount=type=bind,source={tmp_path}/out,target=/opt/scrout/outbox",
-        *("--env=PATH=/usr/bin:/bin", "--env=A=b c", "--workdir=/work/re po", "--entrypoint=/bin/sh", "image", "-c"),
+        *("--env=PATH=/usr/bin:/bin", "--env=A=b c", "--workdir=/code/re po", "--entrypoint=/bin/sh", "image", "-c"),
         'mkdir -p /tmp/home; echo "scrout: ready" >&2 && exec "$@" 2>&1',
         *("sh", "echo", "hi"),
     ]
