@@ -36,8 +36,8 @@ from scrout.sandbox.workspace import find_source
 from scrout.task import Task
 
 CONTAINER = pytest.param("container", marks=pytest.mark.slow)
-ISOLATING = ["bubblewrap", "sandlock", "seatbelt", CONTAINER]
-ALL = [*ISOLATING, "bubblewrap on copies", "unsafe"]
+ISOLATING = ["bubblewrap", "bubblewrap on copies", "sandlock", "seatbelt", CONTAINER]
+ALL = [*ISOLATING, "unsafe"]
 MOUNTING = ["bubblewrap", "bubblewrap on copies", CONTAINER]
 SECRET = "planted-" + secrets.token_hex(8)
 IMAGE = "localhost/scrout-contract-empty"

@@ -166,7 +166,26 @@ TRUE = [
     ),
 ]
 
+QUIET = "parts = till.split(9, 3)\nif parts == [0]:\n    sys.exit(2)\n"
+"""Calls the repository, is content, and exits with 0."""
+
 FALSE = [
+    Claim("the shell exits, in a branch", "nonzero_other", QUIET, "if python shows_it.py; then exit 1; fi"),
+    Claim("the shell exits, in a group", "nonzero_other", QUIET, "python shows_it.py && { exit 1; }"),
+    Claim("a path to false", "nonzero_other", QUIET, "python shows_it.py; /bin/false"),
+    Claim("a quote that hides the exit", "nonzero_other", QUIET, "python shows_it.py; exit 1 # don't"),
+    Claim("another program's failure", "nonzero_other", QUIET, "python shows_it.py; ls /nonexist > /dev/null 2>&1"),
+    Claim(
+        "a script elsewhere, then false",
+        "nonzero_other",
+        command=f"cat > /tmp/r.py <<'END'\n{IMPORTS}{QUIET}END\nPYTHONPATH=. python /tmp/r.py; /bin/false",
+    ),
+    Claim(
+        "a file in place of Python's own",
+        "tampered",
+        "till.mean([])\n",
+        files={"queue.py": "X = 1\n"},
+    ),
     Claim(
         "prints a traceback that never happened, then exits",
         "nonzero_other",

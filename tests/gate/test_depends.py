@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrout.gate.depends import MAX_CHARS, catches, depends, exits_depend, raises, replaced
+from scrout.gate.depends import MAX_CHARS, catches, depends, raises, replaced
 from scrout.gate.sources import deciding_word, own_sources
 from scrout.handoff import Reproduction
 
@@ -76,13 +76,6 @@ def test_about_the_repository(source: str) -> None:
 )
 def test_about_itself(source: str) -> None:
     assert not _judge(source)
-
-
-def test_exits() -> None:
-    assert exits_depend("import pkg, sys\nif pkg.f():\n    sys.exit(1)\nsys.exit(0)\n", _is_own) is True
-    assert exits_depend("import pkg, sys\npkg.f()\nsys.exit(1)\n", _is_own) is False
-    assert exits_depend("import pkg, sys\nsys.exit(pkg.f())\nraise SystemExit(2)\n", _is_own) is False
-    assert exits_depend("import pkg\npkg.f()\n", _is_own) is None
 
 
 @pytest.mark.parametrize(

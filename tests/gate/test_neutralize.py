@@ -111,7 +111,7 @@ def test_paths_and_code_stay_as_they_are() -> None:
     assert neutralize(handoff) == (handoff, ())
 
 
-def test_secrets_are_replaced_everywhere() -> None:
+def test_secrets_are_replaced_in_text_and_told_of_in_code() -> None:
     text = f"the header was {TOKEN} then"
     done, flags = neutralize(
         Handoff(
@@ -123,8 +123,12 @@ def test_secrets_are_replaced_everywhere() -> None:
             ),
         )
     )
-    assert TOKEN not in done.model_dump_json()
-    assert flags == ("6 secrets replaced",)
+    claim = done.reproduction
+    assert claim is not None
+    assert TOKEN not in done.model_copy(update={"reproduction": None}).model_dump_json() + claim.observed
+    # Replayed as written: another text would be another claim.
+    assert claim.files == {"b.py": f"T = '{TOKEN}'\n"} and TOKEN in (claim.command or "")
+    assert flags == ("4 secrets replaced", "the reproduction's code holds what looks like a secret")
 
 
 def test_hidden_characters_go_from_text_and_are_told_of_in_code() -> None:

@@ -43,16 +43,6 @@ def depends(source: str, line: int, is_own: IsOwn) -> bool:
     return bool(meant) and all(flow.decides(path) for path in meant)
 
 
-def exits_depend(source: str, is_own: IsOwn) -> bool | None:
-    """Whether every exit with a failure depends on the repository; None: the source has no such exit."""
-    tree = _parse(source)
-    flow = _flow(tree, is_own)
-    if tree is None or flow is None:
-        return None
-    lines = {node.lineno for node in ast.walk(tree) if isinstance(node, ast.Call) and _exits(node)}
-    return all(depends(source, line, is_own) for line in lines) if lines else None
-
-
 def raises(source: str, line: int) -> bool:
     """Whether the statement at a line raises on purpose."""
     tree = _parse(source)

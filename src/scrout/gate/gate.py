@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -120,6 +121,8 @@ async def _replay(
 
 def _write_files(reproduction: Reproduction, workspace: Workspace) -> Finding | None:
     for path, content in reproduction.files.items():
+        if PurePosixPath(path).stem in sys.stdlib_module_names and path.endswith(".py"):
+            return Finding("tampered", f"the reproduction's {path} would take the place of Python's own module")
         if theirs := _in_place_of(path, workspace.base):
             return Finding("tampered", f"the reproduction's {path} would take the place of the repository's {theirs}")
         try:

@@ -92,14 +92,11 @@ def _ref(ref: FileRef, done: _Done) -> FileRef:
 
 
 def _reproduction(claim: Reproduction, done: _Done) -> Reproduction:
+    # Code is replayed as it was written: another text would be another claim. What it holds is said beside it.
     for text in (claim.command or "", *claim.files.values()):
         done.hidden_in_code = done.hidden_in_code or _HIDDEN.search(text) is not None
-    update = {
-        "observed": done.output(claim.observed),
-        "command": claim.command and done.secrets(claim.command),
-        "files": {path: done.secrets(text) for path, text in claim.files.items()},
-    }
-    return claim.model_copy(update=update)
+        done.secret_in_code = done.secret_in_code or scrub(text) != text
+    return claim.model_copy(update={"observed": done.output(claim.observed)})
 
 
 class _Done:
@@ -109,6 +106,7 @@ class _Done:
         self.replaced = 0
         self.hidden = 0
         self.hidden_in_code = False
+        self.secret_in_code = False
         self.marked = 0
         self.dropped: dict[str, int] = {}
 
@@ -153,6 +151,8 @@ class _Done:
             told.append(f"{_counted(self.hidden, 'hidden character')} removed")
         if self.hidden_in_code:
             told.append("the reproduction's code holds hidden characters")
+        if self.secret_in_code:
+            told.append("the reproduction's code holds what looks like a secret")
         return tuple(told)
 
 

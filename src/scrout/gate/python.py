@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from scrout.gate.agree import misuse
-from scrout.gate.depends import exits_depend
 from scrout.gate.scene import Finding, Scene, last_line
 from scrout.gate.sources import deciding_word
 from scrout.sandbox.replay import Raised, Replay, Witness
@@ -147,14 +146,9 @@ def _bare_exit(run: Replay, exercised: bool, scene: Scene) -> Finding:
         if len(said) >= 8 and said in scene.issue:
             return Finding("real_failure", f"exit code {run.exit_code} with the message that the issue reports")
         return Finding("nonzero_other", f"the repository's program refused with exit code {run.exit_code}: {said}")
-    if exits:
-        decided: bool | None = scene.depends(exits[0].path, exits[0].line)
-    else:
-        told = [exits_depend(text, scene.belongs) for text in scene.sources.all]
-        decided = None if all(one is None for one in told) else all(one is not False for one in told)
-    if decided is None:
-        return unknown
-    if not decided:
+    if not exits:
+        return unknown  # the script was not seen to exit so: the shell around it may have
+    if not scene.depends(exits[0].path, exits[0].line):
         return Finding("unrelated_failure", f"exit code {run.exit_code} does not depend on a result of the repository")
     return Finding("real_failure", f"exit code {run.exit_code}, decided by a result of repository code")
 

@@ -18,6 +18,7 @@ _OPERATORS = "();<>|&\n"
 _DECIDING = frozenset(
     ["exit", "return", "false", "test", "[", "[[", "!", "grep", "egrep", "fgrep", "diff", "cmp", "kill"]
 )
+_KEYWORDS = frozenset(["if", "then", "else", "elif", "do", "while", "until", "{", "time", "command", "exec", "env"])
 
 
 @dataclass(frozen=True)
@@ -54,11 +55,15 @@ def own_sources(claim: Reproduction, written: Mapping[str, str]) -> Sources:
 
 def deciding_word(command: str) -> str | None:
     """A shell command whose own exit code may be the one that was seen; None: there is none."""
-    for operator, words in simple_commands(command):
-        # Assignments and redirections stand in front of the name.
-        head = next((word for word in words if "=" not in word), "")
-        if head in _DECIDING and operator != "||":
-            return head
+    commands = list(simple_commands(command))
+    if not commands:
+        return "quoting that cannot be read"
+    for operator, words in commands:
+        # Keywords, assignments and redirections stand in front of the name.
+        head = next((word for word in words if "=" not in word and word not in _KEYWORDS), "")
+        name = PurePosixPath(head).name
+        if name in _DECIDING and operator != "||":
+            return name
     return None
 
 

@@ -77,9 +77,11 @@ class Container:
         return [*argv, "-c", f"mkdir -p /tmp/home; {SAY_READY}", "sh", *command.argv]
 
     async def _remove(self, name: str) -> None:
+        # Podman waits ten seconds for a container to end by itself; Docker does not, and has no such option.
+        impatient = ("--time=0",) if "podman" in Path(self.program).name else ()
         for _ in range(3):
             removing = await asyncio.create_subprocess_exec(
-                *(self.program, "rm", "--force", "--time=0", name),
+                *(self.program, "rm", "--force", *impatient, name),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.DEVNULL,

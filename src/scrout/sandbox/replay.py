@@ -20,6 +20,8 @@ MOST_REPORT_BYTES = 20_000_000
 _WATCH = "/opt/scrout/watch"
 _OUTBOX = "/opt/scrout/outbox"
 _SETS_PYTHONPATH = re.compile(r"\bPYTHONPATH=")
+# Only where every pytest asks for it: there the plugin is installed, elsewhere --no-cov would be an unknown option.
+_COVERS = re.compile(rb"^[ \t]*addopts[ \t]*=(?:[^\n]|\n[ \t])*--cov", re.MULTILINE)
 _PYTEST_SETTINGS = ("pyproject.toml", "pytest.ini", "tox.ini", "setup.cfg")
 
 
@@ -108,7 +110,7 @@ async def replay(
 def _watchable(command: str, base: Base) -> str:
     """The command, with the witness in it: it is found through PYTHONPATH, and a coverage tool would take its place."""
     command = _SETS_PYTHONPATH.sub('PYTHONPATH="$PYTHONPATH:"', command)
-    covers = any(b"--cov" in (base.read(name) or b"") for name in _PYTEST_SETTINGS)
+    covers = any(_COVERS.search(base.read(name) or b"") for name in _PYTEST_SETTINGS)
     return f"export PYTEST_ADDOPTS=--no-cov; {command}" if covers else command
 
 

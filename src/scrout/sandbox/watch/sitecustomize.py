@@ -49,7 +49,7 @@ def _enter(frame, event, argument):
 
 def _is_ours(name):
     path = os.path.abspath(name)
-    return name in _NAMELESS or path.startswith(_ROOT) and "site-packages" not in path and not name.startswith("<")
+    return name in _NAMELESS or (path.startswith(_ROOT) and "site-packages" not in path and not name.startswith("<"))
 
 
 def _leave():
