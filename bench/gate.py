@@ -384,8 +384,13 @@ def rates(judged: Sequence[tuple[Claim, bool]]) -> dict[str, object]:
         "true_kept": true_kept,
         "recall": round(true_kept / true, 4) if true else None,
         "recall_interval": [round(end, 4) for end in wilson(true_kept, true)] if true else None,
-        "precision": round(true_kept / (true_kept + false_kept), 4) if true_kept + false_kept else None,
+        "precision": _precision(true_kept, false_kept),
+        "precision_with_those_apart_as_false": _precision(true_kept, false_kept + _kept(judged, "apart")),
     }
+
+
+def _precision(true_kept: int, false_kept: int) -> float | None:
+    return round(true_kept / (true_kept + false_kept), 4) if true_kept + false_kept else None
 
 
 def _kept(judged: Sequence[tuple[Claim, bool]], label: str) -> int:

@@ -197,12 +197,15 @@ def load(path: Path | None, overrides: Iterable[str] = (), *, trusted: bool = Tr
         raise ConfigError(f"{source}: {_explain(error)}") from None
     if path is not None and not trusted:
         # What the file says by itself: an override is the user's own word.
-        _refuse_reach(load(path), source)
+        _refuse_reach(load(path), path)
     return settings
 
 
-def discover(repo: Path, overrides: Iterable[str] = (), *, trusted: bool = True) -> Settings:
-    """The settings that apply to a repository: its own scrout.toml, else the user's, else the defaults."""
+def discover(repo: Path, overrides: Iterable[str] = (), *, trusted: bool = False) -> Settings:
+    """The settings that apply to a repository: its own scrout.toml, else the user's, else the defaults.
+
+    Say `trusted` only of a repository whose own file did not come with a clone.
+    """
     own = repo / FILE_NAME
     if own.is_file():
         return load(own, overrides, trusted=trusted)
@@ -232,7 +235,7 @@ def user_folder(variable: str, below_home: str) -> Path:
     return (Path(base) if base.startswith("/") else Path.home() / below_home) / "scrout"
 
 
-def _refuse_reach(settings: Settings, source: str) -> None:
+def _refuse_reach(settings: Settings, source: Path) -> None:
     """A file that came with a clone shapes the run on its repository; it names no endpoint and no host path."""
     reach = {
         "an agent fixer": any(fixer.kind == "agent" for fixer in settings.fixers),
@@ -241,13 +244,22 @@ def _refuse_reach(settings: Settings, source: str) -> None:
         "ledger.path": settings.ledger.path,
         "route.resumes": settings.route.resumes,
         "environment.build": settings.environment.build,
+        f"environment.venv = {settings.environment.venv!r}": _leaves(source.parent, settings.environment.venv),
     }
     for what, named in reach.items():
         if named:
             raise ConfigError(
-                f"{source} is committed to the repository and names {what}, which could take your key or code "
-                f"elsewhere. If you trust it, say so: --config {source}"
+                f"{source} may have come with the repository and names {what}, which could take your key or code "
+                f"elsewhere or read other files of yours. If you trust it, say so: --config {source}"
             )
+
+
+def _leaves(repo: Path, name: str) -> bool:
+    """Whether a path is absolute or ends outside of the repository, links followed."""
+    try:
+        return name.startswith("/") or not (repo / name).resolve().is_relative_to(repo.resolve())
+    except (OSError, RuntimeError, ValueError):  # a loop of links, a NUL: no path that stays inside
+        return True
 
 
 def _set(table: dict[str, Any], override: str) -> None:

@@ -142,7 +142,7 @@ class Check(Record):
     """`fail`: tests that passed before the patch fail after it. `none`: the project has no tests we can find."""
     tests_run: int = 0
     flags: tuple[str, ...] = ()
-    """What a reviewer should know: a test edited, a file outside the handoff changed."""
+    """What a reviewer should know: a test edited."""
     detail: str = ""
     evidence: tuple[Evidence, ...] = ()
     seconds: float = 0.0

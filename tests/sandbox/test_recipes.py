@@ -289,3 +289,12 @@ def test_no_content_breaks_the_reading(
 def test_deep_nesting_is_read_as_nothing(name: str, tmp_path: Path, no_tools: Path) -> None:
     start = "x = " if name.endswith(("toml", "py")) else ""
     recipes(tmp_path / "tree", {name: start + "[" * 100_000})
+
+
+def test_a_package_that_needs_nothing_has_no_recipe(tmp_path: Path) -> None:
+    build = '[build-system]\nrequires = ["setuptools"]\n[project]\nname = "larder"\n'
+    package = {"larder/__init__.py": ""}
+    assert recipes(tmp_path / "alone", {"pyproject.toml": build, **package}) == ()
+    assert recipes(tmp_path / "needs", {"pyproject.toml": build + 'dependencies = ["six"]\n', **package})
+    assert recipes(tmp_path / "dynamic", {"pyproject.toml": build + 'dynamic = ["dependencies"]\n', **package})
+    assert recipes(tmp_path / "src", {"pyproject.toml": build, "src/larder/__init__.py": ""})

@@ -33,8 +33,9 @@ def command(as_json: bool) -> int:
     text = (example / "issue.md").read_text(encoding="utf-8")
     if not as_json:
         render.say(text)
-    run = solve_aloud(repo, text, Settings())
-    deliver(run, as_json=as_json)
+    settings = Settings()
+    run = solve_aloud(repo, text, settings)
+    deliver(run, settings, as_json=as_json)
     return 0 if run.outcome == "solved" else 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,7 +72,7 @@ def examine(repo: Path, settings: Settings) -> Iterator[Finding]:
     yield _sandbox(settings)
     yield _disk()
     yield _environment(repo, settings)
-    yield _keys()
+    yield _keys(settings)
     for fixer in settings.fixers:
         yield _fixer(fixer)
 
@@ -122,9 +123,10 @@ def _environment(repo: Path, settings: Settings) -> Finding:
     return Finding(name="environment", status="ok", detail=f"{source.repo}: {found.label}")
 
 
-def _keys() -> Finding:
-    names = sorted(name for name in os.environ if name.endswith(_KEY_NAMES))
-    detail = ", ".join(names) if names else "no variable that looks like a key"
+def _keys(settings: Settings) -> Finding:
+    names = {name for name in os.environ if name.endswith(_KEY_NAMES)}
+    names |= {fixer.key_env for fixer in settings.fixers if _key(fixer)}
+    detail = ", ".join(sorted(names)) if names else "no variable that looks like a key"
     return Finding(name="keys", status="ok", detail=detail)
 
 
@@ -137,28 +139,41 @@ def _fixer(fixer: Fixer) -> Finding:
     assert price is not None  # an agent without one is refused with its configuration
     dated = f" of {fixer.price_date}" if fixer.price_date else ", undated"
     cost = f"${price.input} in, ${price.output} out per million tokens{dated}"
-    if fixer.key_env and not os.environ.get(fixer.key_env):
+    key = _key(fixer)
+    if fixer.key_env and not key:
         step = f"Export {fixer.key_env}."
         return Finding(name=name, status="advice", detail=f"{fixer.key_env} is not set; {cost}", next_step=step)
-    answer = _ask(fixer)
+    if not all("!" <= character <= "~" for character in key):
+        detail = f"the key in {fixer.key_env} holds characters no header can carry; {cost}"
+        return Finding(name=name, status="advice", detail=detail, next_step=f"Export {fixer.key_env} again.")
+    answer = _ask(fixer, key)
     if answer:
-        step = f"Check base_url ({fixer.base_url}) and that the server runs."
+        step = f"Check base_url ({_shown_url(fixer)}) and that the server runs."
         return Finding(name=name, status="advice", detail=f"{answer}; {cost}", next_step=step)
-    return Finding(name=name, status="ok", detail=f"{fixer.base_url} answers; {cost}")
+    return Finding(name=name, status="ok", detail=f"{_shown_url(fixer)} answers; {cost}")
 
 
-def _ask(fixer: Fixer) -> str:
+def _key(fixer: Fixer) -> str:
+    """Empty: none is set, or the endpoint wants none."""
+    return os.environ.get(fixer.key_env, "").strip() if fixer.key_env else ""
+
+
+def _shown_url(fixer: Fixer) -> str:
+    """base_url without what may be secret: user and password, and the query. Broken URLs lose more, never less."""
+    return re.sub(r"^(\w+://)?.*@|[?#].*", r"\1", fixer.base_url, flags=re.DOTALL)
+
+
+def _ask(fixer: Fixer, key: str) -> str:
     """Empty where the endpoint answers at all, else what went wrong."""
     import httpx
 
-    key = os.environ.get(fixer.key_env, "") if fixer.key_env else ""
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
         status = httpx.get(f"{fixer.base_url.rstrip('/')}/models", headers=headers, timeout=3.0).status_code
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        return f"{fixer.base_url}: {type(error).__name__}"
+        return f"{_shown_url(fixer)}: {type(error).__name__}"
     if status in (401, 403):
-        return f"{fixer.base_url} refuses the key in {fixer.key_env or '(no key_env)'} ({status})"
+        return f"{_shown_url(fixer)} refuses the key in {fixer.key_env or '(no key_env)'} ({status})"
     return ""
 
 

@@ -49,7 +49,7 @@ def command(
     if out:
         _must_be_writable(out)
     run = solve_aloud(repo, options.read_issue(issue_source), settings, dirty=dirty)
-    deliver(run, as_json=as_json, out=out)
+    deliver(run, settings, as_json=as_json, out=out)
     stands = run.outcome in ("solved", "unverified")
     if apply_patch and stands:
         _apply(run)
@@ -64,11 +64,11 @@ def solve_aloud(repo: Path, text: str, settings: Settings, *, dirty: bool = Fals
         return wait(solve(task, kit))
 
 
-def deliver(run: Run, *, as_json: bool = False, out: Path | None = None) -> None:
-    """The story to standard error, the patch or the JSON to standard output or a file."""
+def deliver(run: Run, settings: Settings, *, as_json: bool = False, out: Path | None = None) -> None:
+    """The story and advice to standard error, the patch or the JSON to standard output or a file."""
     if not as_json:
         render.talk.print(render.story(run))
-        _advise(run)
+    _advise(run, settings)
     if out:
         _write(run, out)
     if as_json:
@@ -98,10 +98,10 @@ def _write(run: Run, out: Path) -> None:
     render.say(f"patch written to {out}")
 
 
-def _advise(run: Run) -> None:
+def _advise(run: Run, settings: Settings) -> None:
     """Where no fixer got there, the next step."""
     last = run.attempts[-1] if run.attempts else None
-    if run.outcome == "not_solved" and last and last.fixer == "repair":
+    if run.outcome == "not_solved" and last and not last.patch and settings.fixer(last.fixer).kind == "repair":
         render.say(
             "The embedded fixer found nothing. It makes small edits guided by a failing reproduction; for more, add a "
             'model: a [[fixers]] entry of kind "agent" in scrout.toml (`scrout init` writes one to fill in).'

@@ -12,7 +12,10 @@ import click
 from scrout.config import FILE_NAME, Settings, TierName, discover, load
 from scrout.errors import TaskError
 from scrout.git import text
-from scrout.task import issue_text
+from scrout.task import MAX_ISSUE_BYTES, issue_text
+
+MAX_FILE_BYTES = 10_000_000
+"""Of any other file that a user names."""
 
 _TIER = "scrout.tier"
 
@@ -70,15 +73,22 @@ def read_settings(repo: Path, config: Path | None, overrides: tuple[str, ...]) -
 
 def read_issue(source: str) -> str:
     """The issue's text, from a file or from standard input."""
-    return issue_text(read_file(source, "issue"), "standard input" if source == "-" else source)
+    return issue_text(read_file(source, "issue", MAX_ISSUE_BYTES), "standard input" if source == "-" else source)
 
 
-def read_file(source: str, what: str) -> bytes:
+def read_file(source: str, what: str, max_bytes: int = MAX_FILE_BYTES) -> bytes:
     """A file that the user named, - for standard input, or a TaskError that names it."""
     try:
         if source != "-":
-            return Path(source).read_bytes()
-        # None: started with standard input closed.
-        return sys.stdin.buffer.read() if sys.stdin else b""
+            with Path(source).open("rb") as file:
+                # A device never ends, so one byte too many is all that is asked for.
+                raw = file.read(max_bytes + 1)
+        else:
+            # None: started with standard input closed.
+            raw = sys.stdin.buffer.read(max_bytes + 1) if sys.stdin else b""
     except OSError as error:
         raise TaskError(f"the {what} {source}: {error.strerror}. Check the path.") from None
+    if len(raw) > max_bytes:
+        name = "from standard input" if source == "-" else source
+        raise TaskError(f"the {what} {name} has more than {max_bytes:,} bytes. Pass its text without attachments.")
+    return raw

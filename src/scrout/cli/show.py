@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from scrout.cli import options, render
+from scrout.ledger.scrub import MARK
 from scrout.pipeline import ledger
 
 
@@ -19,7 +20,10 @@ from scrout.pipeline import ledger
 def command(
     run_id: str, repo: Path, patch_only: bool, config: Path | None, overrides: tuple[str, ...], as_json: bool
 ) -> int:
-    """Tell the story of one run. RUN is its id or the beginning of it, as `scrout runs` lists them."""
+    """Tell the story of one run. RUN is its id or the beginning of it, as `scrout runs` lists them.
+
+    Exit code 1 with --patch if secrets were cut from the patch when it was stored: it is not the one that was made.
+    """
     with ledger(options.read_settings(repo, config, overrides)) as book:
         run = book.run(run_id)
     if as_json:
@@ -29,4 +33,10 @@ def command(
     else:
         render.print_view(render.story(run))
         render.print_patch(run.patch)
-    return 0
+    cut = MARK in run.patch
+    if cut:
+        render.say(
+            f"Secrets were cut from the stored patch; {MARK} stands in their place, so it may not apply or work. "
+            "Run `scrout fix` again for the whole one."
+        )
+    return 1 if cut and patch_only else 0

@@ -35,6 +35,8 @@ _NO_NETWORK = re.compile(
 _PYTEST_NO_PATH = re.compile(r"^ERROR: (?:file or directory not found|not found): .*$", re.MULTILINE)
 _PYTEST_NO_FIXTURE = re.compile(r"^E +(fixture '.*' not found)$", re.MULTILINE)
 
+_CUT_OFF = "its output was cut off by a pipe, so how it ended is not known"
+
 
 def classify(run: Replay, scene: Scene) -> Finding:
     """What one replay shows about the claim."""
@@ -60,7 +62,7 @@ def _ended_early(run: Replay) -> Finding | None:
     if run.exit_code is None:
         return Finding("timeout", f"still running after {run.seconds:.0f} s")
     if run.exit_code == _SIGPIPE:
-        return Finding("nonzero_other", "its output was cut off by a pipe, so how it ended is not known")
+        return Finding("nonzero_other", _CUT_OFF)
     if 128 < run.exit_code <= _LAST_SIGNAL:
         return Finding("killed", f"killed by signal {run.exit_code - 128}")
     return None
@@ -85,6 +87,8 @@ def _exit_zero(run: Replay, scene: Scene) -> Finding:
 def _never_got_to_the_point(run: Replay, failures: list[list[Traceback]], scene: Scene) -> Finding | None:
     """Failures that say nothing about the repository's behaviour."""
     for last in (chain[-1] for chain in failures):
+        if last.type == "BrokenPipeError" and "|" in run.command:
+            return Finding("nonzero_other", _CUT_OFF)
         if last.type in ("ModuleNotFoundError", "ImportError"):
             return _import_failure(f"{last.type}: {last.message}", scene)
         if last.type in ("SyntaxError", "IndentationError", "TabError"):

@@ -51,6 +51,8 @@ class Cache:
         for _ in range(2):
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                # SQLite gives its side files the mode of the database.
+                self.path.touch(mode=0o600)
                 with contextlib.closing(sqlite3.connect(self.path, timeout=_BUSY_TIMEOUT_S)) as database, database:
                     database.execute("PRAGMA journal_mode = WAL")
                     database.execute("PRAGMA synchronous = NORMAL")

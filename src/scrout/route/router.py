@@ -42,7 +42,12 @@ class Router:
         if len(pool) == 1:
             only = chosen.model_copy(update={"reason": "the only fixer in the pool"})
             return Decision(
-                fixer=only.fixer, theta=theta, degraded=False, fallback=True, reason=only.reason, candidates=(only,)
+                fixer=only.fixer,
+                theta=theta,
+                degraded=False,
+                fallback=not clears(only, theta),
+                reason=only.reason,
+                candidates=(only,),
             )
         unused = self._unused_spaces(state)
         reasons = [_why_chosen(weighed, chosen, theta)]

@@ -47,6 +47,7 @@ class Bubblewrap:
 
     name = "bubblewrap"
     mounts = True
+    brings_tools = False
 
     def __init__(self, program: str, *, overlays: bool = True) -> None:
         self.program = program

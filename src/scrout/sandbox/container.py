@@ -33,6 +33,7 @@ class Container:
     name = "container"
     overlays = False
     mounts = True
+    brings_tools = True
 
     @property
     def user(self) -> int:
@@ -71,7 +72,8 @@ class Container:
         argv += ["--ulimit=core=0", f"--ulimit=data={limits.memory_mb * _MEBIBYTE}"]
         argv += [_mount(Mount(view.folder, target, writable=True)) for target in (view.target, *command.aliases)]
         argv += [_mount(mount) for mount in command.mounts]
-        argv += [f"--env={key}={value}" for key, value in command.env.items()]
+        # An empty PATH stands for the image's own.
+        argv += [f"--env={key}={value}" for key, value in command.env.items() if value or key != "PATH"]
         # Not the image's entry point, which may be anything.
         argv += [f"--workdir={command.cwd}", "--entrypoint=/bin/sh", self.image]
         return [*argv, "-c", f"mkdir -p /tmp/home; {SAY_READY}", "sh", *command.argv]

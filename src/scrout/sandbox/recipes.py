@@ -157,7 +157,7 @@ def _python(base: Base) -> Recipe | None:
     if not any(part.for_tests for part in asked):
         asked += [*_tox(base), *_nox(base)]
     installable, wants_pytest = _is_installable(base), _wants_pytest(base)
-    if not (installable or asked or wants_pytest):
+    if not (asked or wants_pytest) and (not installable or _runs_as_it_lies(base)):
         return None
     lock, pins = _lock(base)
     files = _unique(name for part in asked for name in part.files)
@@ -207,6 +207,20 @@ def _is_installable(base: Base) -> bool:
     if poetry.get("package-mode") is False:
         return False
     return "build-system" in told or base.read("setup.py") is not None or "metadata" in _ini(base, "setup.cfg")
+
+
+def _runs_as_it_lies(base: Base) -> bool:
+    """A package at the top that says it depends on nothing and compiles nothing: any Python imports it from there."""
+    project = _table(_toml(base, "pyproject.toml").get("project"))
+    name = str(project.get("name", "")).replace("-", "_")
+    return (
+        bool(name)
+        and not project.get("dependencies")
+        and "dependencies" not in _strings(project.get("dynamic"))
+        and base.read("setup.py") is None
+        and base.read(f"{name}/__init__.py") is not None
+        and not any(_COMPILES.search(_text(base, file)) for file in _DESCRIBES)
+    )
 
 
 def _requirements(base: Base) -> Iterator[Asked]:

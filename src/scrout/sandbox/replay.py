@@ -20,7 +20,7 @@ MOST_REPORT_BYTES = 20_000_000
 _WATCH = "/opt/scrout/watch"
 _OUTBOX = "/opt/scrout/outbox"
 _SETS_PYTHONPATH = re.compile(r"\bPYTHONPATH=")
-# Only where every pytest asks for it: there the plugin is installed, elsewhere --no-cov would be an unknown option.
+# Only where every pytest asks for it: there the plugin is installed; elsewhere --no-cov would be an unknown option.
 _COVERS = re.compile(rb"^[ \t]*addopts[ \t]*=(?:[^\n]|\n[ \t])*--cov", re.MULTILINE)
 _PYTEST_SETTINGS = ("pyproject.toml", "pytest.ini", "tox.ini", "setup.cfg")
 

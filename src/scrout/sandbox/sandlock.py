@@ -32,6 +32,7 @@ class Sandlock:
     name = "sandlock"
     overlays = False
     mounts = False
+    brings_tools = False
 
     @property
     def user(self) -> int:

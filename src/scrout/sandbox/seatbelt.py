@@ -42,6 +42,7 @@ class Seatbelt:
     name = "seatbelt"
     overlays = False
     mounts = False
+    brings_tools = False
 
     @property
     def user(self) -> int:

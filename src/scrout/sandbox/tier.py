@@ -118,6 +118,8 @@ class Tier(Protocol):
     """Whether it shows an Overlay; else every workspace is a Copy."""
     mounts: bool
     """Whether commands see things at a Mount's target; else they see them where they lie on the host."""
+    brings_tools: bool
+    """Whether interpreters and programs are the tier's own, as in a container's image; else they are the host's."""
 
     @property
     def user(self) -> int:

@@ -25,6 +25,7 @@ class Unsafe:
     name = "unsafe"
     overlays = False
     mounts = False
+    brings_tools = False
 
     @property
     def user(self) -> int:

@@ -147,7 +147,10 @@ class Workshop:
 def open_workshop(task: Task, tier: Tier, settings: Settings) -> Iterator[Workshop]:
     """Everything a task's commands need; all of it is gone when the block ends."""
     base = make_base(task.repo, task.base_commit)
-    environment = find_environment(task.repo, settings.environment, base)
+    if tier.brings_tools:
+        environment = Environment("the container image", "python3", "", ())
+    else:
+        environment = find_environment(task.repo, settings.environment, base)
     bounds = settings.sandbox
     limits = Limits(
         timeout_s=bounds.timeout_s,
@@ -175,7 +178,7 @@ def _furnish(folder: Path, environment: Environment, user: int) -> None:
     (folder / "hosts").write_text("127.0.0.1 localhost sandbox\n::1 localhost\n")
     shims = folder / "bin"
     shims.mkdir()
-    if environment.python:
+    if Path(environment.python).is_absolute():
         (shims / "python").symlink_to(environment.python)
     # Whatever the caller's umask is, the sandbox's user reads these.
     for path in (folder, shims):
