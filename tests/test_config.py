@@ -82,18 +82,31 @@ def test_the_digest_follows_what_shapes_a_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [AGENT, AGENT.replace('key_env = "CHEAP_KEY"', ""), "[ledger]\npath='/x'", "[route]\nresumes='/x'"]
+    "text",
+    [
+        AGENT,
+        AGENT.replace('key_env = "CHEAP_KEY"', ""),
+        "[ledger]\npath='/x'",
+        "[route]\nresumes='/x'",
+        "[environment]\nvenv='/x'",
+        "[environment]\nvenv='envs/../../x'",
+        "[environment]\nvenv='link/x'",
+        "[environment]\nvenv='loop'",
+        '[environment]\nvenv="a\\u0000b"',
+    ],
 )
 def test_a_committed_file_may_not_reach_outside(tmp_path: Path, text: str) -> None:
     path = write(tmp_path, text)
+    (tmp_path / "link").symlink_to("/")
+    (tmp_path / "loop").symlink_to("loop")
     with pytest.raises(ConfigError, match="--config"):
-        discover(tmp_path, trusted=False)
-    assert load(path) != Settings()
+        discover(tmp_path)
+    assert discover(tmp_path, trusted=True) == load(path) != Settings()
 
 
 def test_a_committed_file_may_shape_the_run(tmp_path: Path) -> None:
-    write(tmp_path, "[repair]\nmax_seconds = 5\n")
-    assert discover(tmp_path, trusted=False).repair.max_seconds == 5
+    write(tmp_path, "[repair]\nmax_seconds = 5\n[environment]\nvenv = 'envs/../envs/dev'\n")
+    assert discover(tmp_path).repair.max_seconds == 5
 
 
 def test_the_repositorys_file_comes_before_the_users(tmp_path: Path) -> None:

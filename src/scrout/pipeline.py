@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from scrout.config import Settings, data_folder
 from scrout.ledger.store import Ledger
+from scrout.money import Receipt
 from scrout.records import Attempt, Check, Decision, GatedHandoff, Run, Scouting
 from scrout.route.policy import order, proven_wrong
 from scrout.route.router import Router
@@ -26,7 +28,7 @@ async def solve(task: Task, kit: Kit) -> Run:
     gated = await run.step("gate", kit.gate, task, scouting)
     decision = await run.step("route", kit.route, task, scouting)
     for fixer in kit.order(decision):  # one, unless escalation is on
-        attempt = await run.step("fix", kit.fix, task, gated, fixer)
+        attempt = await run.step("fix", partial(kit.fix, book=run.book), task, gated, fixer)
         check = await run.step("check", kit.check, task, gated, attempt)
         if not proven_wrong(check):
             break
@@ -66,11 +68,11 @@ class Kit:
     def order(self, decision: Decision) -> list[str]:
         return order(decision, self.settings.fixers, self.settings.fix.escalate, self.settings.route.anchor)
 
-    async def fix(self, task: Task, gated: GatedHandoff, fixer: str) -> Attempt:
+    async def fix(self, task: Task, gated: GatedHandoff, fixer: str, *, book: Callable[[Receipt], None]) -> Attempt:
         from scrout.fix.pool import fix
 
         self.progress(f"{fixer} is at work")
-        return await fix(self.settings.fixer(fixer), task, gated, self.workshop, self.settings, self.progress)
+        return await fix(self.settings.fixer(fixer), task, gated, self.workshop, self.settings, self.progress, book)
 
     async def check(self, task: Task, gated: GatedHandoff, attempt: Attempt) -> Check:
         from scrout.fix.check import check

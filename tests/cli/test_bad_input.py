@@ -49,7 +49,7 @@ ISSUES = {
     "empty.md": (b" \n", "is empty"),
     "binary.md": (b"\x89PNG\0\0", "is binary"),
     "latin.md": ("Größe".encode("latin-1"), "not UTF-8"),
-    "big.md": (b"x" * 2_000_000, "2,000,000 bytes"),
+    "big.md": (b"x" * 2_000_000, "more than 1,000,000 bytes"),
     "missing.md": (None, "No such file"),
     "folder": (None, "Is a directory"),
 }
@@ -71,6 +71,16 @@ def test_an_issue_from_standard_input_that_is_empty_or_closed(cli: Cli, shop_rep
     with cli.started("fix", "--repo", shop_repo, "--issue", "-", before=lambda: os.close(0)) as process:
         _, err = process.communicate(timeout=60)
     assert process.returncode == 2 and b"is empty" in err and b"Traceback" not in err
+
+
+def test_files_that_never_end(cli: Cli, shop_repo: Path, issue: Path) -> None:
+    refused(cli("fix", "--repo", shop_repo, "--issue", "/dev/zero"), "/dev/zero", "1,000,000 bytes")
+    refused(cli("gate", "--repo", shop_repo, "--handoff", "/dev/zero"), "/dev/zero", "10,000,000 bytes")
+    refused(cli("route", "--issue", issue, "--scouting", "/dev/zero"), "/dev/zero", "10,000,000 bytes")
+    with Path("/dev/zero").open("rb") as endless:
+        with cli.started("fix", "--repo", shop_repo, "--issue", "-", stdin=endless.fileno()) as process:
+            _, err = process.communicate(timeout=60)
+    assert process.returncode == 2 and b"standard input has more than" in err
 
 
 AGENT = '[[fixers]]\nname = "a"\nkind = "agent"\nmodel = "m"\nbase_url = "http://127.0.0.1:9/v1"\n'
@@ -100,10 +110,10 @@ def test_a_committed_file_may_not_send_a_key_anywhere(
 ) -> None:
     hostile = make_repo({"scrout.toml": f'{AGENT}key_env = "MY_KEY"\n'})
     for command in (["doctor"], ["route", "--issue", issue], ["fix", "--issue", issue]):
-        refused(cli(*command, "--repo", hostile, env={"MY_KEY": "k"}), "committed", "--config")
+        refused(cli(*command, "--repo", hostile, env={"MY_KEY": "k"}), "may have come with", "--config")
     # git that will not say whose file it is counts as a no.
     without_git = cli("doctor", "--repo", hostile, env={"MY_KEY": "k", "PATH": "/nonexistent"})
-    refused(without_git, "committed", "--config")
+    refused(without_git, "may have come with", "--config")
     named = cli("route", "--repo", hostile, "--issue", issue, "--config", hostile / "scrout.toml")
     assert named.code == 0, named.err
 

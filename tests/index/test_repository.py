@@ -125,6 +125,16 @@ def test_the_cache_is_used_and_gives_the_same(tmp_path: Path) -> None:
     assert [definition.name for definition in second.files["a.py"].definitions] == ["from_cache"]
 
 
+def test_the_cache_is_for_its_owner_alone(tmp_path: Path) -> None:
+    mask = os.umask(0)
+    try:
+        read(tmp_path / "repo", {"a.py": b"def alpha(): pass\n"})
+    finally:
+        os.umask(mask)
+    path = cache_folder() / "index.db"
+    assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
 @pytest.mark.parametrize("damage", ["garbage", "cut", "schema", "rows", "folder"])
 def test_a_broken_cache_changes_nothing(tmp_path: Path, damage: str) -> None:
     files: dict[str | bytes, bytes] = {f"m{n}.py": b"def alpha(): pass\n# %d\n" % n for n in range(200)}

@@ -86,6 +86,13 @@ def test_a_pool_of_one(tmp_path: Path, fixer: Fixer) -> None:
     assert decision.reason == "the only fixer in the pool" == decision.candidates[0].reason
 
 
+def test_a_pool_of_one_that_reaches_theta_is_no_fallback(tmp_path: Path) -> None:
+    teach(tmp_path, kimi=history("0.21", 15, 15))
+    decision = Router(pool(KIMI), tmp_path).route("it fails", None)
+    assert (decision.fixer, decision.fallback) == ("kimi", False)
+    assert decision.reason == "the only fixer in the pool" == decision.candidates[0].reason
+
+
 def test_without_a_head_the_base_rate_decides_and_says_so(tmp_path: Path) -> None:
     teach(tmp_path, kimi=history("0.21", 4, 4), gpt=history("0.42", 10, 9), opus=history("0.78", 15, 15))
     decision = Router(pool(OPUS, GPT, KIMI, REPAIR), tmp_path).route(issue(PARSING, 1), None)

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 
 from scrout.agent.tools import BASH, Shell, observe
 from scrout.errors import ModelError, SandboxError
@@ -23,6 +24,9 @@ from scrout.records import Stop
 BYTES_PER_TOKEN = 3
 MIN_OUTPUT_TOKENS = 256
 """An answer cut shorter than this is money lost; below it the purse counts as empty."""
+ENDPOINT_STATUSES = frozenset({401, 402, 403, 404, 408, 429})
+"""Refusals that no conversation brings about: the key, the account's credit, the address, the load. Any other 4xx in
+the midst of one is about what was sent, as when the history no longer fits the model."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +52,28 @@ class Conversation:
     messages: tuple[Message, ...]
 
 
-async def converse(chat: Chat, opening: Sequence[Message], shell: Shell, purse: Purse, terms: Terms) -> Conversation:
-    """Talk until the model stops calling tools, the purse is empty, the time is up, or the endpoint fails."""
+async def converse(
+    chat: Chat,
+    opening: Sequence[Message],
+    shell: Shell,
+    purse: Purse,
+    terms: Terms,
+    book: Callable[[Receipt], None] = lambda receipt: None,
+) -> Conversation:
+    """Talk until the model stops calling tools, the purse is empty, the time is up, or the endpoint fails.
+
+    `book` is given each receipt as soon as its call has ended, also when that is by a cancellation of this one.
+    """
     messages, receipts = list(opening), list[Receipt]()
     stop: Stop
+
+    def keep(receipt: Receipt) -> None:
+        receipts.append(receipt)
+        book(receipt)
+
     try:
         async with asyncio.timeout(terms.limit_s) as clock:
-            stop, detail = await _turns(chat, messages, receipts, shell, purse, terms)
+            stop, detail = await _turns(chat, messages, shell, purse, terms, keep)
     except TimeoutError:
         if not clock.expired():
             raise
@@ -63,17 +82,25 @@ async def converse(chat: Chat, opening: Sequence[Message], shell: Shell, purse: 
         out_of_calls = purse.cap_calls is not None and purse.calls >= purse.cap_calls
         stop, detail = "cap_calls" if out_of_calls else "cap_usd", str(empty)
     except ModelError as error:
-        stop, detail = "endpoint", str(error)
+        status = error.status if isinstance(error, Refused) else None
+        ours = status is not None and 400 <= status < 500 and status not in ENDPOINT_STATUSES
+        under_way = len(messages) > len(opening)
+        stop, detail = "crashed" if ours and under_way else "endpoint", str(error)
     except SandboxError as error:
         stop, detail = "crashed", str(error)
     return Conversation(stop, detail, tuple(receipts), tuple(messages))
 
 
 async def _turns(
-    chat: Chat, messages: list[Message], receipts: list[Receipt], shell: Shell, purse: Purse, terms: Terms
+    chat: Chat,
+    messages: list[Message],
+    shell: Shell,
+    purse: Purse,
+    terms: Terms,
+    book: Callable[[Receipt], None],
 ) -> tuple[Stop, str]:
     while True:
-        reply = await _paid(chat, messages, receipts, purse, terms)
+        reply = await _paid(chat, messages, purse, terms, book)
         messages.append(Message("assistant", reply.text, reply.calls))
         if not reply.calls:
             cut = reply.finish_reason == "length"
@@ -82,37 +109,45 @@ async def _turns(
             messages.append(Message("tool", await observe(call, shell), call_id=call.id))
 
 
-async def _paid(chat: Chat, messages: Sequence[Message], receipts: list[Receipt], purse: Purse, terms: Terms) -> Reply:
-    """One model call: held before it is sent, settled and receipted however it ends."""
+async def _paid(
+    chat: Chat, messages: Sequence[Message], purse: Purse, terms: Terms, book: Callable[[Receipt], None]
+) -> Reply:
+    """One reply: each try that may be billed is held before it is sent, and settled and booked however it ends."""
     size = len(chat.encode(messages, [BASH], terms.max_tokens))
     worst = _worst(-(-size // BYTES_PER_TOKEN), purse, terms)
     held = purse.reserve(terms.price.cost(worst))
-    # Until a reply says otherwise the worst is booked: a call that was cut off may have been billed.
-    usage: Usage | None = worst
-    estimated = True
-    try:
-        reply = await chat.complete(messages, [BASH], worst.output_tokens)
-        if reply.usage is not None:
-            usage, estimated = reply.usage, False
-        return reply
-    except Refused:
-        usage = None
-        raise
-    finally:
-        cost_usd = terms.price.cost(usage or Usage())
+
+    def settle(usage: Usage, *, estimated: bool) -> None:
+        cost_usd = terms.price.cost(usage)
         purse.settle(held, cost_usd)
-        if usage is not None:
-            receipts.append(
-                Receipt(
-                    component=terms.component,
-                    fixer=terms.fixer,
-                    model=chat.model,
-                    usage=usage,
-                    cost_usd=cost_usd,
-                    estimated=estimated,
-                    at=datetime.now(UTC),
-                )
+        book(
+            Receipt(
+                component=terms.component,
+                fixer=terms.fixer,
+                model=chat.model,
+                usage=usage,
+                cost_usd=cost_usd,
+                estimated=estimated,
+                at=datetime.now(UTC),
             )
+        )
+
+    def lost() -> None:
+        settle(worst, estimated=True)
+        purse.reserve(held)
+
+    try:
+        reply = await chat.complete(messages, [BASH], worst.output_tokens, lost)
+    except PurseEmpty:  # for a retry: the try before it is settled
+        raise
+    except Refused:
+        purse.settle(held, Decimal(0))
+        raise
+    except BaseException:  # a call that was cut off may have been billed
+        settle(worst, estimated=True)
+        raise
+    settle(reply.usage or worst, estimated=reply.usage is None)
+    return reply
 
 
 def _worst(input_tokens: int, purse: Purse, terms: Terms) -> Usage:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -37,8 +38,14 @@ class Outcome:
     receipts: tuple[Receipt, ...]
 
 
-async def run_agent(fixer: Fixer, task: Task, gated: GatedHandoff, shell: Shell) -> Outcome:
-    """Let the fixer's model work on the task through the shell."""
+async def run_agent(
+    fixer: Fixer,
+    task: Task,
+    gated: GatedHandoff,
+    shell: Shell,
+    book: Callable[[Receipt], None] = lambda receipt: None,
+) -> Outcome:
+    """Let the fixer's model work on the task through the shell. `book` is given each receipt as its call ends."""
     if fixer.price is None:
         raise ConfigError(f"fixer {fixer.name!r} has no price, so its cap of ${fixer.cap_usd} cannot hold; add `price`")
     key = os.environ.get(fixer.key_env, "").strip() if fixer.key_env else None
@@ -48,7 +55,7 @@ async def run_agent(fixer: Fixer, task: Task, gated: GatedHandoff, shell: Shell)
     purse = Purse(fixer.cap_usd, fixer.cap_calls)
     terms = Terms(fixer.price, fixer.max_tokens, fixer.cap_seconds, "fix", fixer.name)
     chat = Chat(fixer.base_url, fixer.model, key)
-    done = await converse(chat, opening(task, gated), shell, purse, terms)
+    done = await converse(chat, opening(task, gated), shell, purse, terms, book)
     return Outcome(done.stop, done.detail, purse.calls, purse.spent_usd, done.receipts)
 
 

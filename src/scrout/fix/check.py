@@ -9,7 +9,7 @@ from typing import Literal
 from scrout.errors import SandboxError
 from scrout.records import Attempt, Check, CheckOutcome, Evidence, GatedHandoff
 from scrout.sandbox.replay import replay
-from scrout.sandbox.suite import find_suite, is_test_file, related_tests, run_suite
+from scrout.sandbox.suite import belongs_to_tests, find_suite, related_tests, run_suite
 from scrout.sandbox.workshop import Workshop
 from scrout.sandbox.workspace import Workspace
 
@@ -53,7 +53,7 @@ async def check(gated: GatedHandoff, attempt: Attempt, workshop: Workshop) -> Ch
         reproduction=reproduction,
         tests=tests,
         tests_run=count,
-        flags=tuple(f"changes a test: {path}" for path in changed if is_test_file(path)),
+        flags=tuple(f"changes a test: {path}" for path in changed if belongs_to_tests(path)),
         detail=_detail(reproduction, tests, count, broken),
         evidence=(*tested, *seen),
         seconds=round(time.monotonic() - started, 3),

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 
 from scrout.config import Fixer, Settings
+from scrout.errors import SandboxError
+from scrout.money import Receipt
 from scrout.records import Attempt, GatedHandoff
 from scrout.sandbox.tier import Completed
 from scrout.sandbox.workshop import Workshop
@@ -19,17 +21,23 @@ async def fix(
     workshop: Workshop,
     settings: Settings,
     progress: Callable[[str], None],
+    book: Callable[[Receipt], None],
 ) -> Attempt:
-    """Let one fixer try. Whatever stops it, the diff that exists is the submission."""
+    """Let one fixer try. Whatever stops it, the diff that exists is the submission, and what it paid is booked."""
     if fixer.kind == "repair":
         from scrout.fix.repair import repair
 
         return await repair(task, gated, workshop, settings.repair, progress=progress, name=fixer.name)
-    return await _with_agent(fixer, task, gated, workshop, progress)
+    return await _with_agent(fixer, task, gated, workshop, progress, book)
 
 
 async def _with_agent(
-    fixer: Fixer, task: Task, gated: GatedHandoff, workshop: Workshop, progress: Callable[[str], None]
+    fixer: Fixer,
+    task: Task,
+    gated: GatedHandoff,
+    workshop: Workshop,
+    progress: Callable[[str], None],
+    book: Callable[[Receipt], None],
 ) -> Attempt:
     from scrout.fix.agent import run_agent
 
@@ -45,16 +53,20 @@ async def _with_agent(
             progress(f"{fixer.name}: {command.strip().splitlines()[0][:80] if command.strip() else ''}")
             return await workshop.shell(workspace, command)
 
-        done = await run_agent(fixer, task, gated, shell)
-        # The reproduction was put there for the fixer; it is not part of the fix.
-        patch = await workshop.diff(workspace, without=tuple(files))
+        done = await run_agent(fixer, task, gated, shell, book)
+        stop, detail = done.stop, done.detail
+        try:
+            # The reproduction was put there for the fixer; it is not part of the fix.
+            patch = await workshop.diff(workspace, without=tuple(files))
+        except SandboxError as error:
+            patch, stop, detail = "", "crashed", str(error)
     finally:
         workspace.remove()
     return Attempt(
         fixer=fixer.name,
         patch=patch,
-        stop=done.stop,
-        detail=done.detail,
+        stop=stop,
+        detail=detail,
         seconds=round(time.monotonic() - started, 3),
         calls=done.calls,
         cost_usd=done.cost_usd,

@@ -23,7 +23,7 @@ from scrout.fix.suspects import Suspect, escaped, rank
 from scrout.handoff import Handoff
 from scrout.records import Attempt, GatedHandoff, Stop
 from scrout.sandbox.replay import Witness, replay
-from scrout.sandbox.suite import Suite, find_suite, is_test_file, related_tests, run_suite
+from scrout.sandbox.suite import Suite, belongs_to_tests, find_suite, related_tests, run_suite
 from scrout.sandbox.workshop import Workshop
 from scrout.sandbox.workspace import Base, Workspace
 from scrout.task import Task
@@ -190,7 +190,7 @@ class _Search:
         self.timeout_s = min(self.timeout_s, 3 * plain.seconds + 2)
         # Without a witness, because the command sets PYTHONPATH itself or was killed, the scout's word has to do.
         self.failing = seen.witness or _claimed(self.handoff)
-        paths = [path for path in self.failing.lines if path not in self.files and not _is_test(path)]
+        paths = [path for path in self.failing.lines if path not in self.files and not belongs_to_tests(path)]
         self.sources = {file.path: file for file in _read(self.workshop.base, paths)}
         if not self.sources:
             return "the reproduction ran no Python code of the repository, and only Python is repaired"
@@ -369,11 +369,6 @@ def _read(base: Base, paths: Iterable[str]) -> Iterator[_File]:
             yield _File(path, data[len(mark) :].decode(), mark)
         except UnicodeDecodeError:
             continue
-
-
-def _is_test(path: str) -> bool:
-    pure = PurePosixPath(path)
-    return is_test_file(path) or pure.name == "conftest.py" or not {"test", "tests"}.isdisjoint(pure.parts)
 
 
 def _count(number: int, noun: str) -> str:

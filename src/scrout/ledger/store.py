@@ -71,6 +71,7 @@ class Step:
     error: str
     """What a failed step raised: class and message; else empty."""
     receipts: tuple[Receipt, ...]
+    """What was booked while it ran; on the row of its end, or of its start where no end was recorded."""
 
 
 class Ledger:
@@ -234,6 +235,12 @@ class OpenRun:
         self._lock = lock
         # By row, as the functions returned them: with the secrets that the stored form had to lose.
         self._made: dict[int, Result] = {}
+        self._running: tuple[str, int] | None = None
+        """The name of the step in progress, and the row of its start."""
+        self._receipts: list[Receipt] = []
+        """All that the step in progress has paid for."""
+        self._stored = 0
+        """How many of them are in the file."""
 
     async def step(self, name: str, function: Callable[..., Awaitable[R]], *args: BaseModel | str | None) -> R:
         """What `function(*args)` gives: stored if this run has finished that already, else awaited and stored."""
@@ -251,6 +258,15 @@ class OpenRun:
                 raise
             self._finish(name, digest, result, stored, time.monotonic() - began)
         return cast(R, result)
+
+    def book(self, receipt: Receipt) -> None:
+        """Store what the step in progress has just paid for, however it may end."""
+        self._receipts.append(receipt)
+        # The call was made, and a cancellation may be under way: what cannot be stored now is tried again at the end.
+        with suppress(LedgerError):
+            with self._ledger._transaction("IMMEDIATE") as db:
+                self._insert_receipts(db)
+            self._stored = len(self._receipts)
 
     def close(self, outcome: RunOutcome | None = None) -> Run:
         """End the run for good; without an outcome given, its attempts and checks decide. No secret is cut out of the
@@ -294,7 +310,8 @@ class OpenRun:
                 if not scrubbed:
                     with _readable(self.id):
                         return _load(RESULTS[result_type], result)
-            self._insert(db, name, digest, "started")
+            started = self._insert(db, name, digest, "started")
+        self._running, self._receipts, self._stored = (name, started), [], 0
         return None
 
     def _finish(self, name: str, digest: str, result: Result, stored: str, seconds: float) -> None:
@@ -304,12 +321,9 @@ class OpenRun:
                 db, name, digest, "done", clean, type(result).__name__, scrubbed=clean != stored, seconds=seconds
             )
             if isinstance(result, Attempt):
-                (number,) = db.execute(
-                    "SELECT count(*) FROM step WHERE run_id = ? AND status = 'done' AND result_type = 'Attempt'",
-                    (self.id,),
-                ).fetchone()
-                for receipt in result.receipts:
-                    _insert_receipt(db, self.id, step_id, number, receipt)
+                self._receipts += result.receipts[len(self._receipts) :]
+            self._insert_receipts(db)
+        self._running = None
         self._made[step_id] = result
 
     def _fail(self, name: str, digest: str, error: BaseException, seconds: float) -> None:
@@ -317,8 +331,20 @@ class OpenRun:
         try:
             with self._ledger._transaction("IMMEDIATE") as db:
                 self._insert(db, name, digest, "failed", message, type(error).__name__, seconds=seconds)
+                self._insert_receipts(db)
         finally:
+            self._running = None
             self._lock.release()
+
+    def _insert_receipts(self, db: sqlite3.Connection) -> None:
+        if self._running is None:
+            raise RuntimeError("a receipt was booked while no step was running")
+        name, started = self._running
+        (number,) = db.execute(
+            "SELECT count(*) FROM step WHERE run_id = ? AND name = ? AND status = 'started'", (self.id, name)
+        ).fetchone()
+        for receipt in self._receipts[self._stored :]:
+            _insert_receipt(db, self.id, started, number, receipt)
 
     def _insert(
         self,
@@ -367,7 +393,7 @@ def outcome_of(attempts: Sequence[Attempt], checks: Sequence[Check]) -> RunOutco
     """What a run came to, by its last attempt and the check of it."""
     if not attempts:
         return "not_solved"
-    if attempts[-1].stop == "endpoint":
+    if attempts[-1].stop == "endpoint" and not attempts[-1].patch:
         return "infrastructure"
     outcome = checks[-1].outcome if len(checks) == len(attempts) else None
     if outcome == "passed":
@@ -462,6 +488,17 @@ def _head(db: sqlite3.Connection, run_id: str) -> Run:
 
 def _steps(db: sqlite3.Connection, run_id: str) -> tuple[Step, ...]:
     receipts = _receipts(db, run_id)
+    rows = db.execute(
+        "SELECT id, name, input_digest, status, result, result_type, at, seconds FROM step WHERE run_id = ? ORDER BY id",
+        (run_id,),
+    ).fetchall()
+    running: dict[str, int] = {}
+    for step_id, _, digest, status, *_ in rows:
+        if status == "started":
+            running[digest] = step_id
+        else:
+            booked = receipts.pop(running.pop(digest, step_id), [])
+            receipts[step_id] = booked + receipts.get(step_id, [])
     return tuple(
         Step(
             id=step_id,
@@ -474,11 +511,7 @@ def _steps(db: sqlite3.Connection, run_id: str) -> tuple[Step, ...]:
             error=f"{result_type}: {json.loads(result)}" if status == "failed" else "",
             receipts=tuple(receipts.get(step_id, ())),
         )
-        for step_id, name, digest, status, result, result_type, at, seconds in db.execute(
-            "SELECT id, name, input_digest, status, result, result_type, at, seconds FROM step"
-            " WHERE run_id = ? ORDER BY id",
-            (run_id,),
-        )
+        for step_id, name, digest, status, result, result_type, at, seconds in rows
     )
 
 

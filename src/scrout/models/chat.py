@@ -36,10 +36,18 @@ NEXT_STEPS = {
     404: "Check the fixer's base_url and model.",
     429: "The endpoint limits the rate; run fewer attempts at once or try later.",
 }
+LOST_BEHIND_A_GATEWAY = frozenset({502, 504, 520, 524})
+"""A gateway got no answer, and the model behind it may have finished one. With 429, 500, 503 or 529 it is the server
+itself that says it gave none, and no provider bills that."""
 
 
 class Refused(ModelError):
     """No reply was generated, so nothing was billed. Any other ModelError may hide a call that was."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        """Of the HTTP answer; None: there was none, or it said 200."""
 
 
 @dataclass(frozen=True)
@@ -125,18 +133,30 @@ class Chat:
         # Command output may hold lone surrogates, which UTF-8 has no bytes for.
         return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
 
-    async def complete(self, messages: Sequence[Message], tools: Sequence[Tool], max_tokens: int) -> Reply:
-        """One reply, after bounded retries of what may pass: rate limits, server errors, dropped connections."""
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool],
+        max_tokens: int,
+        lost: Callable[[], None] = lambda: None,
+    ) -> Reply:
+        """One reply, after bounded retries of what may pass: rate limits, server errors, dropped connections.
+
+        `lost` is called before a retry of a try that may have been billed; if it raises, there is none.
+        """
         url, headers = self._target()
         body = self.encode(messages, tools, max_tokens)
         timeout = httpx.Timeout(self.timeout_s, connect=min(CONNECT_TIMEOUT_S, self.timeout_s))
         async with httpx.AsyncClient(timeout=timeout, transport=self._transport) as client:
             for left in reversed(range(TRIES)):
+                failure: ModelError
                 wait_s = FIRST_WAIT_S * 2 ** (TRIES - 1 - left) * random.uniform(0.5, 1)
                 try:
                     response = await client.post(url, content=body, headers=headers)
-                except (httpx.NetworkError, httpx.RemoteProtocolError, httpx.ConnectTimeout) as error:
+                except (httpx.ConnectError, httpx.ConnectTimeout) as error:
                     failure = self._refused(f"the connection failed ({type(error).__name__})", "Is it running?")
+                except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
+                    failure = self._error(f"the connection was lost ({type(error).__name__})", "Is it running?")
                 except httpx.TimeoutException:
                     raise self._error(f"no answer within {self.timeout_s:g} s", "Is it overloaded?") from None
                 except httpx.DecodingError:
@@ -148,12 +168,17 @@ class Chat:
                     if status == 200:
                         return self._reply(response)
                     next_step = NEXT_STEPS.get(status, "Try later." if status >= 500 else "Check base_url.")
-                    failure = self._refused(f"status {status}", next_step, response.text)
+                    if status in LOST_BEHIND_A_GATEWAY:
+                        failure = self._error(f"status {status}", next_step, response.text)
+                    else:
+                        failure = self._refused(f"status {status}", next_step, response.text, status)
                     if status != 429 and status < 500:
                         raise failure
                     wait_s = _retry_after_s(response.headers.get("retry-after", "")) or wait_s
                 if left:
                     await self._sleep(wait_s)
+                    if not isinstance(failure, Refused):
+                        lost()
         raise failure
 
     def _target(self) -> tuple[httpx.URL, dict[str, str]]:
@@ -195,8 +220,8 @@ class Chat:
             raise self._error("status 200 with an empty reply", "Try again.", response.text)
         return Reply(text, calls, usage, choice.finish_reason or "", completion.model or self.model)
 
-    def _refused(self, what: str, next_step: str, answer: str = "") -> Refused:
-        return Refused(self._explain(what, next_step, answer))
+    def _refused(self, what: str, next_step: str, answer: str = "", status: int | None = None) -> Refused:
+        return Refused(self._explain(what, next_step, answer), status)
 
     def _error(self, what: str, next_step: str, answer: str = "") -> ModelError:
         return ModelError(self._explain(what, next_step, answer))

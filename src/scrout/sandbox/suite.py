@@ -88,6 +88,12 @@ def test_files(base: Base) -> tuple[str, ...]:
     return tuple(path for path in paths if is_test_file(path) and path.isprintable())
 
 
+def belongs_to_tests(path: str) -> bool:
+    """Whether a path is a test file, or something that tests stand on: fixtures, helpers, data."""
+    pure = PurePosixPath(path)
+    return is_test_file(path) or pure.name == "conftest.py" or not {"test", "tests"}.isdisjoint(pure.parts)
+
+
 def is_test_file(path: str) -> bool:
     """Whether a path looks like a Python test file."""
     return _TEST_FILE.search(path) is not None
