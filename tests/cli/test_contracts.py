@@ -106,11 +106,11 @@ def test_fix_show_and_runs_give_the_same_run(cli: Cli, shop_repo: Path, issue: P
     assert json.loads(cli("runs", "--json").out) == [fixed.json()]
 
 
-def test_a_stored_patch_that_lost_a_secret_says_so(cli: Cli, make_repo: Callable[..., Path], issue: Path) -> None:
+def test_a_stored_patch_that_lost_a_secret_says_so(cli: Cli, shop_repo: Path, issue: Path) -> None:
     secret = "sk-0123456789abcdefghij"
-    cart = PROJECT["shop/cart.py"].replace("result = 0", f'result = 0\n    key = "{secret}"')
-    repo = make_repo({**PROJECT, "shop/cart.py": cart})
-    fixed = cli("fix", "--repo", repo, "--issue", issue)
+    cart = shop_repo / "shop" / "cart.py"
+    cart.write_text(cart.read_text().replace("    for price", f'    key = "{secret}"\n    for price'))
+    fixed = cli("fix", "--repo", shop_repo, "--issue", issue, "--dirty")
     assert fixed.code == 0 and secret.encode() in fixed.out, fixed.err
     (run,) = json.loads(cli("runs", "--json").out)
     for args, code in ((("--patch",), 1), ((), 0), (("--json",), 0)):

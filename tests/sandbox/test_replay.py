@@ -92,3 +92,19 @@ async def test_a_folder_whose_name_is_not_utf8_is_watched_too(make_repo, worksho
     with workshop(make_repo({"a.py": "def f():\n    return 1\n\nf()\n"}, "caf\udce9")) as shop:
         done = await replay(shop, shop.fresh(), "python a.py", watch=True)
         assert done.witness is not None and done.witness.lines["a.py"] == {1, 2, 4}
+
+
+@pytest.mark.parametrize(
+    ("settings", "switched"),
+    [
+        ({"tox.ini": "[testenv]\ncommands = pytest --cov=shop\n"}, False),
+        ({"pyproject.toml": '[tool.pytest.ini_options]\naddopts = "-q --cov=shop"\n'}, True),
+        ({"setup.cfg": "[tool:pytest]\naddopts =\n    -q\n    --cov=shop\n"}, True),
+    ],
+)
+async def test_coverage_is_switched_off_only_where_every_pytest_asks_for_it(
+    make_repo, workshop, settings: dict[str, str], switched: bool
+) -> None:
+    with workshop(make_repo({"a.py": "", **settings})) as shop:
+        done = await replay(shop, shop.fresh(), "echo options: $PYTEST_ADDOPTS", watch=True)
+        assert ("--no-cov" in done.output) is switched

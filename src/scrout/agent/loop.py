@@ -132,14 +132,16 @@ async def _paid(
             )
         )
 
-    def lost() -> None:
+    def again() -> bool:
+        try:
+            purse.reserve(held)
+        except PurseEmpty:  # what ends the conversation is the endpoint's failure, not the cap
+            return False
         settle(worst, estimated=True)
-        purse.reserve(held)
+        return True
 
     try:
-        reply = await chat.complete(messages, [BASH], worst.output_tokens, lost)
-    except PurseEmpty:  # for a retry: the try before it is settled
-        raise
+        reply = await chat.complete(messages, [BASH], worst.output_tokens, again)
     except Refused:
         purse.settle(held, Decimal(0))
         raise

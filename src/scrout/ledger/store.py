@@ -489,7 +489,8 @@ def _head(db: sqlite3.Connection, run_id: str) -> Run:
 def _steps(db: sqlite3.Connection, run_id: str) -> tuple[Step, ...]:
     receipts = _receipts(db, run_id)
     rows = db.execute(
-        "SELECT id, name, input_digest, status, result, result_type, at, seconds FROM step WHERE run_id = ? ORDER BY id",
+        "SELECT id, name, input_digest, status, result, result_type, at, seconds FROM step"
+        " WHERE run_id = ? ORDER BY id",
         (run_id,),
     ).fetchall()
     running: dict[str, int] = {}

@@ -138,11 +138,11 @@ class Chat:
         messages: Sequence[Message],
         tools: Sequence[Tool],
         max_tokens: int,
-        lost: Callable[[], None] = lambda: None,
+        again: Callable[[], bool] = lambda: True,
     ) -> Reply:
         """One reply, after bounded retries of what may pass: rate limits, server errors, dropped connections.
 
-        `lost` is called before a retry of a try that may have been billed; if it raises, there is none.
+        `again` is asked before a retry where the try before it may have been billed, and may decline.
         """
         url, headers = self._target()
         body = self.encode(messages, tools, max_tokens)
@@ -177,8 +177,8 @@ class Chat:
                     wait_s = _retry_after_s(response.headers.get("retry-after", "")) or wait_s
                 if left:
                     await self._sleep(wait_s)
-                    if not isinstance(failure, Refused):
-                        lost()
+                    if not isinstance(failure, Refused) and not again():
+                        break
         raise failure
 
     def _target(self) -> tuple[httpx.URL, dict[str, str]]:
