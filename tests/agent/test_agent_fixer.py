@@ -5,20 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-from scrout.config import Fixer
+from scrout.config import Fixer, Settings
 from scrout.errors import ConfigError
 from scrout.fix.agent import opening, run_agent
+from scrout.fix.pool import fix
 from scrout.handoff import FileRef, Handoff, Reproduction
 from scrout.models.chat import ToolCall
 from scrout.models.scripted import Reset, ScriptedEndpoint, ScriptedReply, Status
-from scrout.money import Price, Usage
+from scrout.money import Price, Receipt, Usage
 from scrout.records import Evidence, GatedHandoff
+from scrout.sandbox.workshop import Workshop
 from scrout.task import Task
 
 KEY = "sk-very-secret-0123456789"
@@ -150,7 +154,24 @@ async def test_an_endpoint_that_refuses_is_infrastructure(tmp_path: Path) -> Non
 async def test_one_dropped_connection_does_not_end_a_fix(tmp_path: Path) -> None:
     with ScriptedEndpoint([ScriptedReply(fault=Reset()), ScriptedReply("done", usage=USAGE)]) as endpoint:
         outcome = await run_agent(fixer(endpoint.base_url), task(tmp_path), NOTHING, LocalShell(tmp_path))
-    assert (outcome.stop, outcome.calls) == ("finished", 1)
+    assert (outcome.stop, outcome.calls) == ("finished", 2)
+    assert [receipt.estimated for receipt in outcome.receipts] == [True, False]
+
+
+async def test_work_whose_diff_cannot_be_taken_is_still_paid_for(
+    make_repo: Callable[..., Path], workshop: Callable[..., AbstractContextManager[Workshop]]
+) -> None:
+    repo = make_repo({"total.py": ""})
+    booked: list[Receipt] = []
+    with ScriptedEndpoint([bash("true"), ScriptedReply("done", usage=USAGE)]) as endpoint, workshop(repo) as shop:
+        (shop.base.tree / ".git" / "HEAD").unlink()
+        attempt = await fix(
+            fixer(endpoint.base_url), task(repo), NOTHING, shop, Settings(), lambda words: None, booked.append
+        )
+    assert (attempt.stop, attempt.patch) == ("crashed", "")
+    assert "diff" in attempt.detail
+    assert attempt.receipts == tuple(booked)
+    assert attempt.cost_usd == 2 * PRICE.cost(USAGE)
 
 
 async def test_a_fixer_without_a_price_is_a_configuration_error(tmp_path: Path) -> None:

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from scrout.agent.loop import MIN_OUTPUT_TOKENS, Conversation, Terms, converse
 from scrout.errors import SandboxError
-from scrout.models.chat import Chat, Message, ToolCall
+from scrout.models.chat import TRIES, Chat, Message, ToolCall
 from scrout.models.scripted import ErrorBody, Hang, Reset, ScriptedEndpoint, ScriptedReply, Status, Truncated
-from scrout.money import Price, Purse, Usage
+from scrout.money import Price, Purse, Receipt, Usage
+from scrout.records import Stop
 
 KEY = "sk-very-secret-0123456789"
 OPENING = (Message("system", "be brief"), Message("user", "fix it"))
@@ -153,8 +154,8 @@ async def test_a_count_no_call_can_have_is_booked_at_the_reserve() -> None:
     assert talk.stop == "finished" and talk.receipts[0].estimated
 
 
-@pytest.mark.parametrize("fault", [Status(401), Status(500), Reset(), ErrorBody()])
-async def test_a_refused_call_costs_nothing(fault: Status | Reset | ErrorBody) -> None:
+@pytest.mark.parametrize("fault", [Status(401), Status(429), Status(500), Status(503), ErrorBody()])
+async def test_a_refused_call_costs_nothing(fault: Status | ErrorBody) -> None:
     script = [calls("a"), *[ScriptedReply(fault=fault)] * 9]
     purse = Purse(Decimal(1), 10)
     talk, _, _ = await run(script, purse)
@@ -166,6 +167,75 @@ async def test_a_lost_reply_is_booked_at_the_reserve() -> None:
     talk, _, _ = await run([ScriptedReply("x" * 99, usage=USAGE, fault=Truncated())], Purse(Decimal(1), 10))
     assert talk.stop == "endpoint"
     assert [receipt.estimated for receipt in talk.receipts] == [True]
+
+
+LOST = [Reset(), Status(502), Status(504)]
+
+
+@pytest.mark.parametrize("fault", LOST)
+async def test_each_try_that_may_have_been_billed_is_booked_at_the_reserve(fault: Status | Reset) -> None:
+    purse = Purse(Decimal(1), 10)
+    talk, _, bodies = await run([*[ScriptedReply(fault=fault)] * 2, DONE], purse)
+    worst = PRICE.cost(Usage(input_tokens=-(-len(bodies[0].encode()) // 3), output_tokens=1000))
+    assert (talk.stop, purse.calls) == ("finished", 3)
+    assert [(paid.cost_usd, paid.estimated) for paid in talk.receipts] == [(worst, True), (worst, True), (COST, False)]
+
+
+@pytest.mark.parametrize("fault", LOST)
+@pytest.mark.parametrize(("cap_calls", "tries"), [(10, TRIES), (2, 2), (1, 1)])
+async def test_an_endpoint_that_loses_every_try_is_to_blame_and_no_cap_is_passed(
+    fault: Status | Reset, cap_calls: int, tries: int
+) -> None:
+    purse = Purse(Decimal(1), cap_calls)
+    talk, limits, _ = await run([ScriptedReply(fault=fault)] * 9, purse)
+    assert talk.stop == "endpoint"
+    assert purse.calls == len(talk.receipts) == len(limits) == tries
+    assert all(receipt.estimated for receipt in talk.receipts)
+
+
+async def test_a_refusal_after_a_lost_try_leaves_only_the_lost_one_booked() -> None:
+    script = [ScriptedReply(fault=Reset()), ScriptedReply(fault=Status(401))]
+    talk, _, _ = await run(script, Purse(Decimal(1), 10))
+    assert (talk.stop, [receipt.estimated for receipt in talk.receipts]) == ("endpoint", [True])
+
+
+@pytest.mark.parametrize(
+    ("code", "stop"),
+    [
+        (400, "crashed"),
+        (413, "crashed"),
+        (422, "crashed"),
+        *((code, "endpoint") for code in (302, 401, 402, 403, 404, 408, 429, 500, 502)),
+    ],
+)
+async def test_a_history_that_the_endpoint_does_not_take_is_the_fixers_failure(code: int, stop: Stop) -> None:
+    refusals = [ScriptedReply(fault=Status(code, message="too long"))] * 9
+    talk, _, _ = await run([calls("a"), *refusals], Purse(None, None))
+    assert (talk.stop, f"status {code}" in talk.detail) == (stop, True)
+    talk, _, _ = await run(refusals, Purse(None, None))
+    assert talk.stop == "endpoint"
+
+
+async def test_receipts_are_booked_as_calls_end_and_a_cancelled_call_too() -> None:
+    booked: list[Receipt] = []
+    seen: list[int] = []
+
+    async def counting(command: str) -> Completed:
+        seen.append(len(booked))
+        return Completed(0, b"")
+
+    purse = Purse(Decimal(1), 10)
+    with ScriptedEndpoint([calls("a"), calls("b"), ScriptedReply("late", fault=Hang(60))]) as endpoint:
+        chat = Chat(endpoint.base_url, "toy", None)
+        talk = asyncio.create_task(converse(chat, OPENING, counting, purse, Terms(PRICE, 1000, 60), booked.append))
+        while len(endpoint.requests) < 3:  # noqa: ASYNC110 (counted by another thread)
+            await asyncio.sleep(0.01)
+        talk.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await talk
+    assert seen == [1, 2]
+    assert [receipt.estimated for receipt in booked] == [False, False, True]
+    assert purse.spent_usd == sum((receipt.cost_usd or 0 for receipt in booked), Decimal(0))
 
 
 async def test_the_clock_ends_a_hanging_call_and_books_it() -> None:
@@ -247,7 +317,7 @@ def test_no_cap_is_ever_passed(
         body: dict[str, object] = {"choices": [{"message": message}]}
         if data.draw(st.booleans()):
             body["usage"] = usage
-        return httpx.Response(data.draw(st.sampled_from([200, 200, 200, 200, 401])), json=body)
+        return httpx.Response(data.draw(st.sampled_from([200, 200, 200, 200, 401, 502])), json=body)
 
     purse = Purse(cap_usd, cap_calls)
     chat = Chat("http://toy.invalid/v1", "toy", KEY, transport=httpx.MockTransport(answer), sleep=at_once)

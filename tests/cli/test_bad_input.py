@@ -77,9 +77,11 @@ def test_files_that_never_end(cli: Cli, shop_repo: Path, issue: Path) -> None:
     refused(cli("fix", "--repo", shop_repo, "--issue", "/dev/zero"), "/dev/zero", "1,000,000 bytes")
     refused(cli("gate", "--repo", shop_repo, "--handoff", "/dev/zero"), "/dev/zero", "10,000,000 bytes")
     refused(cli("route", "--issue", issue, "--scouting", "/dev/zero"), "/dev/zero", "10,000,000 bytes")
-    with Path("/dev/zero").open("rb") as endless:
-        with cli.started("fix", "--repo", shop_repo, "--issue", "-", stdin=endless.fileno()) as process:
-            _, err = process.communicate(timeout=60)
+    with (
+        Path("/dev/zero").open("rb") as endless,
+        cli.started("fix", "--repo", shop_repo, "--issue", "-", stdin=endless.fileno()) as process,
+    ):
+        _, err = process.communicate(timeout=60)
     assert process.returncode == 2 and b"standard input has more than" in err
 
 

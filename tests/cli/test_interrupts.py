@@ -8,12 +8,15 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from scrout.models.chat import ToolCall
 from scrout.models.scripted import Hang, ScriptedEndpoint, ScriptedReply
+from scrout.money import Price, Usage
 
 if TYPE_CHECKING:
     from conftest import Cli
@@ -146,6 +149,39 @@ def test_a_call_to_a_hanging_endpoint(cli: Cli, shop_repo: Path, issue: Path, tm
     (run,) = json.loads(cli("runs", "--json").out)
     assert (run["outcome"], run["attempts"]) == ("interrupted", [])
     assert cli("ledger", "audit").code == 0
+
+
+PRICE = Price(input=Decimal(1), output=Decimal(2))
+USAGE = Usage(input_tokens=900, output_tokens=50)
+
+
+def bash(command: str) -> ScriptedReply:
+    return ScriptedReply(calls=(ToolCall("c", "bash", json.dumps({"command": command})),), usage=USAGE)
+
+
+@pytest.mark.parametrize("in_flight", [False, True])
+def test_what_an_interrupted_attempt_paid_is_in_the_ledger(
+    cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path, in_flight: bool
+) -> None:
+    script = [bash("true"), ScriptedReply("never", fault=Hang(600))] if in_flight else [bash("sleep 600")]
+    expected = PRICE.cost(USAGE)
+    with ScriptedEndpoint(script) as endpoint:
+        config = agent_settings(tmp_path, endpoint.base_url)
+        with cli.started("fix", "--repo", shop_repo, "--issue", issue, "--config", config) as process:
+            wait_for(b"toy: true" if in_flight else b"toy: sleep 600", process)
+            deadline = time.monotonic() + TIMEOUT_S
+            while len(endpoint.requests) < len(script) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            said = end(process, signal.SIGINT, group=False)
+    assert process.returncode == 130, said
+    if in_flight:
+        body = endpoint.requests[1].body
+        tokens = -(-len(body.encode()) // 3)
+        expected += PRICE.cost(Usage(input_tokens=tokens, output_tokens=json.loads(body)["max_tokens"]))
+    (run,) = json.loads(cli("runs", "--json").out)
+    assert (run["outcome"], run["attempts"], run["cost_usd"]) == ("interrupted", [], float(expected))
+    audited = cli("ledger", "audit", "--json")
+    assert (audited.code, audited.json()) == (0, {"runs": 1, "receipts": len(script), "problems": []})
 
 
 def test_a_job_that_ignores_ctrl_c_still_ends_on_sigterm(

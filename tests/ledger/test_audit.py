@@ -73,6 +73,27 @@ def test_an_attempt_that_differs_from_its_receipts_is_named_with_both_figures(tm
     assert "$0.30" in problem
 
 
+@pytest.mark.parametrize(("name", "problems"), [("fix", 0), ("scout", 1)])
+def test_only_an_attempt_that_was_cut_off_may_have_receipts_and_no_result(
+    tmp_path: Path, name: str, problems: int
+) -> None:
+    path = tmp_path / "ledger.db"
+    task = Task(id="t", text="broken", repo=Path("/repo"), base_commit="c" * 40)
+
+    async def cut_off(task: Task) -> Attempt:
+        run.book(receipt("0.10"))
+        raise KeyboardInterrupt
+
+    with Ledger(path) as ledger:
+        run = ledger.open(task, "digest", sandbox="bubblewrap", environment="none")
+        with pytest.raises(KeyboardInterrupt):
+            asyncio.run(run.step(name, cut_off, task))
+        assert run.close().cost_usd == Decimal("0.10")
+    assert len(report(path).problems) == problems
+    tamper(path, "UPDATE receipt SET cost_usd = '0.01'")
+    assert any("$0.01" in problem for problem in report(path).problems)
+
+
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [

@@ -229,6 +229,68 @@ async def test_a_cancelled_step_is_recorded(ledger: Ledger) -> None:
     assert ledger.steps(run.id)[-1].error.startswith("CancelledError")
 
 
+async def test_what_a_step_books_is_stored_at_once_and_only_once(path: Path) -> None:
+    cut_off, whole = attempt(costs=("0.10", "0.20")), attempt(costs=("1", "2", "4"))
+
+    async def interrupted(task: Task) -> Attempt:
+        for receipt in cut_off.receipts:
+            run.book(receipt)
+        with Ledger(path) as other:  # as after a kill: only the start of the step is there
+            assert other.run(run.id).cost_usd == Decimal("0.30")
+            assert other.steps(run.id)[-1].receipts == cut_off.receipts
+            assert audit(other).problems == ()
+        raise KeyboardInterrupt
+
+    async def finished(task: Task) -> Attempt:
+        for receipt in whole.receipts[:2]:
+            run.book(receipt)
+        return whole
+
+    with Ledger(path) as ledger:
+        run = begin(ledger)
+        with pytest.raises(KeyboardInterrupt):
+            await run.step("fix", interrupted, TASK)
+        assert (ledger.run(run.id).outcome, ledger.run(run.id).cost_usd) == ("interrupted", Decimal("0.30"))
+        assert audit(ledger).problems == ()
+        await run.step("fix", finished, TASK)
+        closed = run.close()
+        assert closed.attempts == (whole,)
+        assert closed.cost_usd == ledger.derive(run.id).cost_usd == Decimal("7.30")
+        assert [(step.status, len(step.receipts)) for step in ledger.steps(run.id)] == [
+            ("started", 0),
+            ("failed", 2),
+            ("started", 0),
+            ("done", 3),
+        ]
+        report = audit(ledger)
+        assert (report.receipts, report.problems) == (5, ())
+    assert raw(path, "SELECT attempt FROM receipt ORDER BY id") == [(1,), (1,), (2,), (2,), (2,)]
+
+
+async def test_a_receipt_that_cannot_be_stored_at_once_is_stored_with_the_steps_end(
+    path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scrout.ledger.store.BUSY_TIMEOUT_S", 0)
+    paid = attempt(costs=("1", "2"))
+
+    async def fix(task: Task) -> Attempt:
+        with closing(sqlite3.connect(path, isolation_level=None)) as busy:
+            busy.execute("BEGIN IMMEDIATE")
+            run.book(paid.receipts[0])
+        run.book(paid.receipts[1])
+        raise ModelError("down")
+
+    run = begin(ledger)
+    with pytest.raises(ModelError):
+        await run.step("fix", fix, TASK)
+    assert ledger.steps(run.id)[-1].receipts == paid.receipts
+
+
+async def test_a_receipt_outside_of_a_step_is_a_bug(ledger: Ledger) -> None:
+    with pytest.raises(RuntimeError, match="no step"):
+        begin(ledger).book(attempt(costs=("1",)).receipts[0])
+
+
 async def test_a_result_of_a_kind_the_ledger_does_not_know_is_a_bug(ledger: Ledger) -> None:
     run = begin(ledger)
 
@@ -336,9 +398,12 @@ def test_a_run_is_found_by_the_beginning_of_its_id(ledger: Ledger) -> None:
         ([attempt(patch="")], [check("unverified")], "not_solved"),
         ([attempt(patch="")], [check("no_patch")], "not_solved"),
         ([attempt()], [check("failed")], "not_solved"),
-        ([attempt(stop="endpoint")], [check("no_patch")], "infrastructure"),
-        ([attempt(stop="endpoint"), attempt()], [check("no_patch"), check("passed")], "solved"),
-        ([attempt(), attempt(stop="endpoint")], [check("failed"), check("no_patch")], "infrastructure"),
+        ([attempt(stop="endpoint", patch="")], [check("no_patch")], "infrastructure"),
+        ([attempt(stop="endpoint")], [check("passed")], "solved"),
+        ([attempt(stop="endpoint")], [check("unverified")], "unverified"),
+        ([attempt(stop="endpoint")], [check("failed")], "not_solved"),
+        ([attempt(stop="endpoint", patch=""), attempt()], [check("no_patch"), check("passed")], "solved"),
+        ([attempt(), attempt(stop="endpoint", patch="")], [check("failed"), check("no_patch")], "infrastructure"),
         ([attempt(), attempt()], [check("passed")], "not_solved"),
     ],
 )

@@ -82,7 +82,7 @@ async def test_tool_calls_come_back_and_history_is_sent_in_a_form_endpoints_acce
     assert tool == {"role": "tool", "content": "x?", "tool_call_id": "a"}
 
 
-@pytest.mark.parametrize("fault", [Status(429), Status(500), Status(503), Status(529), Reset()])
+@pytest.mark.parametrize("fault", [Status(429), Status(500), Status(502), Status(503), Status(529), Reset()])
 async def test_what_may_pass_is_retried(fault: Status | Reset) -> None:
     naps = Naps()
     with ScriptedEndpoint([ScriptedReply(fault=fault), ScriptedReply(fault=fault), ScriptedReply("ok")]) as endpoint:
@@ -91,16 +91,46 @@ async def test_what_may_pass_is_retried(fault: Status | Reset) -> None:
     assert 0.5 <= naps.seconds[0] <= 1 <= naps.seconds[1] <= 2
 
 
-@pytest.mark.parametrize("fault", [Status(429), Status(502), Reset()])
+FREE = [Status(429), Status(500), Status(503)]
+LOST = [Status(502), Status(504), Status(524), Reset()]
+
+
+@pytest.mark.parametrize("fault", [*FREE, *LOST])
 async def test_retries_are_bounded(fault: Status | Reset) -> None:
     naps = Naps()
     with (
         ScriptedEndpoint([ScriptedReply(fault=fault)] * 20) as endpoint,
-        pytest.raises(Refused, match=r"http://127\.0\.0\.1"),
+        pytest.raises(ModelError, match=r"http://127\.0\.0\.1") as caught,
     ):
         await ask(endpoint, naps)
     assert len(endpoint.requests) == TRIES
     assert len(naps.seconds) == TRIES - 1
+    assert isinstance(caught.value, Refused) == (fault in FREE)
+
+
+@pytest.mark.parametrize("error", [httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError, httpx.ConnectError])
+@pytest.mark.parametrize("consent", [True, False])
+async def test_a_try_that_may_have_been_billed_is_repeated_only_with_consent(
+    error: type[httpx.TransportError], consent: bool
+) -> None:
+    sent: list[httpx.Request] = []
+    asked: list[int] = []
+
+    def fail(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        raise error("scripted")
+
+    def again() -> bool:
+        asked.append(len(sent))
+        return consent
+
+    chat = Chat("http://toy.invalid/v1", "toy", KEY, transport=httpx.MockTransport(fail), sleep=Naps())
+    with pytest.raises(ModelError, match=error.__name__) as caught:
+        await chat.complete(HELLO, [], 10, again)
+    free = error is httpx.ConnectError
+    assert isinstance(caught.value, Refused) == free
+    assert len(sent) == (TRIES if free or consent else 1)
+    assert asked == ([] if free else list(range(1, TRIES)) if consent else [1])
 
 
 @pytest.mark.parametrize("code", [302, 400, 401, 403, 404, 418])
