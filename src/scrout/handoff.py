@@ -101,7 +101,7 @@ _TAG_ESCAPED = re.compile(_TAG_TEXT.pattern.replace("<(", r"<\\(", 1), re.A | re
 _FIELD = re.compile(r"^[ \t]*+(command|reproduced|observed)[ \t]*+:", re.A | re.I | re.M)
 _FIELD_TEXT = re.compile(r"^([ \t]*+)(\\*+(?:command|reproduced|observed)[ \t]*+:)", re.A | re.I | re.M)
 _FIELD_ESCAPED = re.compile(r"^([ \t]*+)\\(\\*+(?:command|reproduced|observed)[ \t]*+:)", re.A | re.I | re.M)
-_FILE = re.compile(r'^<file path="([^"\n]*+)">\n((?:\|[^\n]*+\n)*+)</file>[ \t]*+$', re.M)
+_FILE = re.compile(r'^<file path="([^"\n]*+)">\n((?:\|[^\n]*+\n)*)</file>[ \t]*+$', re.M)
 
 # Control characters but newline and tab, line separators, text-direction overrides, and halves of surrogate pairs.
 _CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -110,7 +110,7 @@ _CONTAINERS = ("/app/", "/testbed/", "/workspace/")
 
 _BULLET = re.compile(r"^(?:[-*+•]|[0-9]{1,3}[.)])\s+")
 _DEAD_END_BULLET = re.compile(r"^[-*•](?:\s+|$)")
-_REGIONS = r"[0-9]{1,9}(?:-[0-9]{1,9})?(?:,[ ]?[0-9]{1,9}(?:-[0-9]{1,9})?)*+"
+_REGIONS = r"[0-9]{1,9}(?:-[0-9]{1,9})?(?:,[ ]?[0-9]{1,9}(?:-[0-9]{1,9})?)*"
 _SPAN = re.compile(rf":({_REGIONS})(?::[0-9]++)?$")
 _REMARK = re.compile(r"(?::\s|\s[-–—#])(.*)|\s\(([^()]*+)")
 _ENDS_AS_FILE = re.compile(r"\.\w{1,10}$")

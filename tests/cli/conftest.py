@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,13 @@ assert total([1, 2]) == 3, total([1, 2])
 AssertionError: 2
 ```
 """
+
+
+def _start_afresh(before: Callable[[], None] | None) -> None:
+    """Whoever runs the tests may ignore hangups, and what is ignored is inherited."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    if before:
+        before()
 
 
 @dataclass(frozen=True)
@@ -99,7 +108,7 @@ class Cli:
             stdout=stdout,
             stderr=stderr,
             start_new_session=True,
-            preexec_fn=before,
+            preexec_fn=partial(_start_afresh, before),
         ) as process:
             try:
                 yield process

@@ -106,7 +106,8 @@ def test_a_reader_that_leaves_early(cli: Cli, shop_repo: Path, issue: Path, both
             _, err = process.communicate(timeout=60)
     finally:
         os.close(writer)
-    assert process.returncode in (0, 1)
+    # 120 is Python's word for streams that could not be flushed; with both gone there is nobody left to tell.
+    assert process.returncode in ((0, 1, 120) if both else (0, 1))
     assert both or (b"Traceback" not in err and b"Broken" not in err and b"Exception" not in err), err
 
 

@@ -16,8 +16,8 @@ MIN_LENGTH = 8
 
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|APIKEY)S?([_0-9]|$)", re.IGNORECASE)
 
-# Every repetition is bounded, possessive, or ends at a character that starts no other match: text is hostile, and must
-# not make the search slow.
+# Every repetition is bounded or ends at a character that starts no other match: text is hostile, and must not make the
+# search slow. No possessive groups: Python 3.11.2, which Debian 12 has, gets them wrong.
 _SHAPES = re.compile(
     r"""
       \bsk-(?=[A-Za-z_-]{0,60}[0-9])[A-Za-z0-9_-]{16,}      # a digit: `sk-estimator-doc-link` is a CSS class
@@ -32,8 +32,8 @@ _SHAPES = re.compile(
     | (?<=\b[Bb]earer[ ])[A-Za-z0-9._~+/-]{16,}=*
     | -----BEGIN[ ][A-Z0-9 ]{0,30}PRIVATE[ ]KEY[A-Z ]{0,10}-----
       (?:
-          (?:[^-]|-(?!----))*+-----END[ ][A-Z0-9 ]{0,30}PRIVATE[ ]KEY[A-Z ]{0,10}-----
-        | (?:\W{0,8}[A-Za-z0-9+/=]{40,})++                  # the end of the block was cut off
+          (?:[^-]|-(?!----))*-----END[ ][A-Z0-9 ]{0,30}PRIVATE[ ]KEY[A-Z ]{0,10}-----
+        | (?:\W{0,8}[A-Za-z0-9+/=]{40,})+                   # the end of the block was cut off
       )
     """,
     re.VERBOSE,

@@ -105,8 +105,8 @@ def _devcontainer(base: Base) -> Iterator[Recipe]:
 
 
 # Strings are matched first and kept, so that what looks like a comment inside one stays.
-_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*+")|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/')
-_TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+")|,\s*+([\]}])')
+_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*+|/\*(?:[^*]|\*(?!/))*\*/')
+_TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,\s*+([\]}])')
 
 
 def _devcontainer_lines(stage: object) -> list[str]:

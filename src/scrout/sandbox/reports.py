@@ -194,7 +194,7 @@ _GO_FRAME = re.compile(r"^[ \t]++(?:Error Trace:\s+)?([^\s:]{1,500}\.go):([0-9]{
 _RUST_FRAME = re.compile(r"^[ \t]++at (?:\./)?(\S{1,500}\.rs):([0-9]{1,9}):[0-9]{1,9}$", re.M)
 _RUST_PANIC = re.compile(
     r"panicked at (?:'(?P<old>[^\n]*)', )?(?:\./)?(?P<path>[^\s:]{1,500}\.rs):(?P<line>[0-9]{1,9}):[0-9]{1,9}"
-    r"(?::\n(?P<said>(?:(?!stack backtrace:|note: )[^\n]+\n?)*+))?"
+    r"(?::\n(?P<said>(?:(?!stack backtrace:|note: )[^\n]++\n?)*))?"
 )
 _JVM_FRAME = re.compile(
     r"\bat (?:[\w.@-]*/{1,2})*([\w.$]{1,300})\(([\w$]{1,200}\.(?:java|kt|groovy|scala)):([0-9]{1,9})\)"
