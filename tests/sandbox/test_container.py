@@ -18,6 +18,7 @@ from scrout.sandbox.tier import SANDBOX_UID, Command, Copy, Limits, Mount
 
 def command(folder: Path, *argv: str, limits: Limits | None = None) -> Command:
     (folder / "copy").mkdir(exist_ok=True)
+    (folder / "scratch").mkdir(exist_ok=True)
     return Command(
         argv=list(argv),
         cwd="/code/re po",

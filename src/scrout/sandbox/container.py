@@ -49,7 +49,10 @@ class Container:
                 await self._remove(name)
             await kill_group(process)
 
-        return await run_process(self.argv(command, name), command, end=end, env=engine_environment())
+        assert isinstance(command.view, Copy)
+        # Podman's monitor leaves a note where it was started when a container runs out of memory.
+        folder = command.view.scratch
+        return await run_process(self.argv(command, name), command, end=end, env=engine_environment(), folder=folder)
 
     def argv(self, command: Command, name: str) -> list[str]:
         """The whole command line."""

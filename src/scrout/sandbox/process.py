@@ -33,10 +33,11 @@ async def run_process(
     *,
     end: Callable[[Process], Awaitable[None]],
     env: Mapping[str, str] | None = None,
+    folder: Path | None = None,
 ) -> Completed:
     """Run a command line that says READY on its standard error before the command itself begins."""
     started = time.monotonic()
-    process = await _start(argv, env or {}, end)
+    process = await _start(argv, env or {}, end, folder)
     output, complaint = _Output(command.limits.output_bytes), _Output(2_000)
     talking = asyncio.ensure_future(_talk(process, command.stdin, output, complaint))
     watching = asyncio.ensure_future(_watch(process.pid, command))
@@ -64,13 +65,15 @@ async def run_process(
     return Completed(exit_code=exit_code, output=output.joined(), seconds=time.monotonic() - started)
 
 
-async def _start(argv: Sequence[str], env: Mapping[str, str], end: Callable[[Process], Awaitable[None]]) -> Process:
+async def _start(
+    argv: Sequence[str], env: Mapping[str, str], end: Callable[[Process], Awaitable[None]], folder: Path | None
+) -> Process:
     pipe = asyncio.subprocess.PIPE
     starting = asyncio.ensure_future(
         # In a session of its own: a Ctrl-C in the terminal reaches scrout alone, which then ends the tree itself. The
         # environment is given whole, because commands may be able to read what their sandbox was started with.
         asyncio.create_subprocess_exec(
-            *argv, stdin=pipe, stdout=pipe, stderr=pipe, env=dict(env), start_new_session=True
+            *argv, stdin=pipe, stdout=pipe, stderr=pipe, env=dict(env), cwd=folder, start_new_session=True
         )
     )
     try:
