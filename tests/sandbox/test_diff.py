@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 from pathlib import Path
 
@@ -187,3 +188,13 @@ async def test_a_diff_too_large_is_an_error_and_never_cut(full: Workshop, monkey
     monkeypatch.setattr(workshop_module, "MOST_DIFF_BYTES", 10_000)
     with pytest.raises(SandboxError, match="more than 10,000 bytes"):
         await change(full, "seq 10000 > numbers.txt")
+
+
+async def test_an_edit_within_the_second_of_the_checkout_is_seen(make_repo, workshop) -> None:
+    """git takes a file of the same size and second for unchanged, unless its index is as old as the file."""
+    for number in range(2):
+        with workshop(make_repo({"a.txt": f"{number:02}\n"}, f"repo{number}")) as shop:
+            workspace = shop.fresh()
+            await shop.shell(workspace, "echo xx > a.txt")
+            await asyncio.sleep(1.1)  # the diff's copy of the index is younger than the edit
+            assert "+xx" in await shop.diff(workspace)

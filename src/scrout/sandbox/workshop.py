@@ -30,7 +30,7 @@ find . -path ./.git -prune -o \\( -type d ! -perm -700 -exec chmod u+rwx {{}} \\
 export GIT_DIR=/tmp/git GIT_WORK_TREE="$PWD"
 mkdir -p $GIT_DIR/objects/info $GIT_DIR/info $GIT_DIR/refs
 for part in HEAD config index refs packed-refs shallow; do
-  if [ -e {PRISTINE_GIT}/$part ]; then cp -r {PRISTINE_GIT}/$part $GIT_DIR/; fi
+  if [ -e {PRISTINE_GIT}/$part ]; then cp -r --preserve=timestamps {PRISTINE_GIT}/$part $GIT_DIR/; fi
 done
 echo {PRISTINE_GIT}/objects > $GIT_DIR/objects/info/alternates
 chmod -R u+w $GIT_DIR
