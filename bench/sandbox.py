@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
-import platform
 import statistics
 import subprocess
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from pathlib import Path
+
+from record import record
 
 from scrout.config import Settings
 from scrout.sandbox.bubblewrap import Bubblewrap
@@ -44,20 +43,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_CACHE_HOME"] = str(Path(folder, "cache"))
         found = asyncio.run(measure(Path(folder), chosen.starts, chosen.files))
-    result = {
-        "command": f"python bench/sandbox.py --starts {chosen.starts} --files {chosen.files}",
-        "when": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": {
-            "kernel": platform.release(),
-            "cores": os.cpu_count(),
-            "python": platform.python_version(),
-            "root": os.geteuid() == 0,
-            "load_1_min": round(os.getloadavg()[0], 2),
-        },
-        **found,
-    }
-    chosen.out.write_text(json.dumps(result, indent=2) + "\n")
-    print(json.dumps(result, indent=2))
+    record({"root": os.geteuid() == 0, "load_1_min": round(os.getloadavg()[0], 2), **found}, chosen.out)
 
 
 async def measure(folder: Path, starts: int, files: int) -> dict[str, object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,19 @@ def test_finished_steps_are_not_repeated(make_repo: Callable[..., Path], tier: T
         run = asyncio.run(solve(task, kit))
         assert [past.id for past in kit.ledger.runs(10)] == [run.id]
     assert said[0] == "choosing a fixer" and run.outcome == "not_solved"
+
+
+def test_starting_over_leaves_the_interrupted_run_as_it_is(make_repo: Callable[..., Path], tier: Tier) -> None:
+    task = open_task(make_repo(FILES), "nothing here can be reproduced")
+    told: list[str] = []
+    with open_kit(task, Settings()) as kit:
+        first = kit.open(task)
+    with open_kit(task, Settings()) as kit:
+        fresh = replace(kit, fresh=True, resumed=told.append).open(task)
+        assert fresh.id != first.id and not told
+        fresh.close()
+        assert replace(kit, resumed=told.append).open(task).id == first.id
+    assert told == [first.id]
 
 
 def test_a_task_names_its_commit(make_repo: Callable[..., Path]) -> None:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from scrout.config import Settings, data_folder
-from scrout.ledger.store import Ledger
+from scrout.ledger.store import Ledger, OpenRun
 from scrout.money import Receipt
 from scrout.records import Attempt, Check, Decision, GatedHandoff, Run, Scouting
 from scrout.route.policy import order, proven_wrong
@@ -23,7 +23,7 @@ from scrout.task import Task, task_id
 
 async def solve(task: Task, kit: Kit) -> Run:
     """Scout, gate, route, fix and check one task. Every step is durable; every paid call is in the ledger."""
-    run = kit.ledger.open(task, kit.settings.digest(), sandbox=kit.workshop.tier.name, environment=kit.environment)
+    run = kit.open(task)
     scouting = await run.step("scout", kit.scout, task)
     gated = await run.step("gate", kit.gate, task, scouting)
     decision = await run.step("route", kit.route, task, scouting)
@@ -45,15 +45,29 @@ class Kit:
     progress: Callable[[str], None] = field(default=lambda words: None)
     """Told in a few words what is going on, several times a second at most."""
 
+    fresh: bool = False
+    """True: start over, also where an interrupted run of the same making could go on."""
+    resumed: Callable[[str], None] = field(default=lambda run_id: None)
+    """Told the id of an interrupted run that goes on."""
+
     @property
     def environment(self) -> str:
         return self.workshop.environment.label
+
+    def open(self, task: Task) -> OpenRun:
+        sandbox = self.workshop.tier.name
+        run = self.ledger.open(
+            task, self.settings.digest(), sandbox=sandbox, environment=self.environment, resume=not self.fresh
+        )
+        if run.resumed:
+            self.resumed(run.id)
+        return run
 
     async def scout(self, task: Task) -> Scouting:
         from scrout.scout.recon.recon import recon
 
         self.progress("scouting the repository")
-        return await recon(task, self.workshop, self.settings.scout)
+        return await recon(task, self.workshop, self.settings.scout, self.progress)
 
     async def gate(self, task: Task, scouting: Scouting) -> GatedHandoff:
         from scrout.gate.gate import gate

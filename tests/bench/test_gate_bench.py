@@ -79,12 +79,12 @@ def wheels(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """bench/gate.py as a module; it is a script beside gate_claims.py, not part of the package."""
+    """bench/gate.py as a module; it is a script beside gate_bugs.py and gate_claims.py, not part of the package."""
     monkeypatch.syspath_prepend(str(BENCH))
     import gate as module
 
     yield module
-    for name in ("gate", "gate_claims"):
+    for name in ("gate", "gate_claims", "gate_bugs"):
         sys.modules.pop(name, None)
 
 
@@ -126,7 +126,7 @@ def test_the_same_seed_gives_the_same_claims(bench: ModuleType, wheels: Path, tm
 
 
 def test_every_mutation_is_one_edit_that_parses_to_something_else(bench: ModuleType) -> None:
-    from gate_claims import mutations
+    from gate_bugs import mutations
 
     before = ast.dump(ast.parse(SOURCE))
     made = list(mutations("madeup/__init__.py", SOURCE))

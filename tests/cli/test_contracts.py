@@ -201,6 +201,8 @@ def test_doctor(cli: Cli, shop_repo: Path) -> None:
     assert healthy.code == 0, healthy.err
     findings = {finding["name"]: finding for finding in healthy.json()["findings"]}
     assert {"python", "git", "sandbox", "disk", "environment", "keys", "fixer repair"} <= set(findings)
+    tiers = {"bubblewrap": "ok", "container": "advice", "seatbelt": "advice"}
+    assert {name: findings[f"tier {name}"]["status"] for name in tiers} == tiers
     assert findings["sandbox"]["status"] == "ok" and "SOME_API_KEY" in findings["keys"]["detail"]
     assert b"sk-hidden-value" not in healthy.out
     without_git = cli("doctor", "--json", env={"PATH": "/nonexistent"})

@@ -78,7 +78,7 @@ def handed(
 
 async def attempt(task: Task, tier: Tier, gated: GatedHandoff, settings: RepairSettings = QUICK) -> Attempt:
     with open_workshop(task, tier, Settings()) as workshop:
-        result = await repair(task, gated, workshop, settings)
+        result = await repair(gated, workshop, settings)
         left_over = [path for path in workshop.workspaces.shared.parent.iterdir() if (path / "upper").is_dir()]
         assert left_over == [], "every workspace is removed after use"
     return result
@@ -208,7 +208,7 @@ async def test_after_many_candidates_passing_tests_are_watched(commit: Commit, t
     said: list[str] = []
     with open_workshop(task, tier, Settings()) as workshop:
         gated = handed("import noisy\nassert noisy.report(30) == 29\n")
-        result = await repair(task, gated, workshop, RepairSettings(max_seconds=60), said.append)
+        result = await repair(gated, workshop, RepairSettings(max_seconds=60), said.append)
     assert "watching passing tests for contrast" in said
     assert changed_lines(result.patch) == ["-    return total(n) + 1", "+    return total(n) - 1"], result.detail
     tried = re.search(r"(\d+) edits tried", result.detail)
@@ -321,7 +321,7 @@ async def test_progress_is_reported_and_not_too_often(commit: Commit, tier: Tier
     said: list[str] = []
     with open_workshop(task, tier, Settings()) as workshop:
         gated = handed("import m\nassert m.f(1, 2, 3) == 'never'\n")
-        result = await repair(task, gated, workshop, QUICK, said.append, name="free")
+        result = await repair(gated, workshop, QUICK, said.append, name="free")
     assert result.fixer == "free"
     assert said[0] == "running the reproduction"
     assert len(said) <= 3 + 2 * result.seconds

@@ -81,6 +81,46 @@ def main():
 
 main()
 """,
+    "till/shelf.py": '''\
+"""What is refused on purpose, and what is not."""
+
+
+class Shelf(dict):
+    def __init__(self, *goods, **named):
+        super().__init__(*goods, **named)
+
+
+class NoSuchGoods(Exception):
+    pass
+
+
+def __getattr__(name):
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def price(text):
+    return _checked(text, 1)
+
+
+def _checked(text, depth):
+    if depth < 5:
+        return _checked(text, depth + 1)
+    if not isinstance(text, str) or text.startswith("-"):
+        raise ValueError(f"not a price: {text!r}")
+    return int(text)
+
+
+def summed(prices):
+    return _sum(prices, 1)
+
+
+def _sum(prices, depth):
+    return sum(prices) if depth == 3 else _sum(prices, depth + 1)
+
+
+def find(name):
+    raise NoSuchGoods(name)
+''',
     "data/rates/today.txt": "3\n",
     "data/rates/old.txt": "2\n",
     "tests/__init__.py": "",

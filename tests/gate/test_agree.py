@@ -61,11 +61,13 @@ async def test_the_reason_says_so_and_the_verdict_stays(
         ("one coin of ten is gone", "unrelated_failure"),
     ],
 )
-async def test_an_argument_of_the_wrong_type_is_no_bug_that_nobody_saw(
+async def test_an_argument_of_the_wrong_type_deep_down_is_no_bug_that_nobody_saw(
     observed: str, verdict: Verdict, till: tuple[Task, Workshop]
 ) -> None:
     task, workshop = till
-    task = task.model_copy(update={"text": "The mean of no values should be zero."})
-    claim = Reproduction(command='python -c "import till; till.mean(None)"', claim=True, observed=observed)
+    task = task.model_copy(update={"text": "The price of nothing should be zero."})
+    claim = Reproduction(
+        command='python -c "from till import shelf; shelf.summed(None)"', claim=True, observed=observed
+    )
     gated = await gate(task, Handoff(reproduction=claim), workshop, GateSettings())
     assert gated.verdict == verdict, gated.reason

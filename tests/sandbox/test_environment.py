@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,9 +16,9 @@ from scrout.sandbox.environment import find_environment
 from scrout.sandbox.workspace import Base, find_source, make_base
 
 
-def make_venv(folder: Path) -> Path:
+def make_venv(folder: Path, python: str | Path = sys.executable) -> Path:
     """A virtual environment, and its folder for packages."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
     return next(folder.glob("lib/python3*/site-packages"))
 
 
@@ -89,6 +90,50 @@ async def test_an_interpreter_in_a_private_home_reached_by_a_link(
     with workshop(make_repo({"a": ""})) as shop:
         done = await shop.shell(shop.fresh(), f"python -c 'import json; print(1)'; cat {home}/secret")
         assert done.text.startswith("1\n") and "planted" not in done.text
+
+
+def install_python(prefix: Path) -> Path:
+    """An installation of its own, as pyenv and conda make them: the system's interpreter at another prefix."""
+    system = Path(os.path.realpath("/usr/bin/python3"))
+    library = Path("/usr/lib") / system.name
+    if not (library / "os.py").is_file():
+        pytest.skip("no Python of the system's to copy")
+    (prefix / "bin").mkdir(parents=True)
+    (prefix / "lib").mkdir()
+    shutil.copy(system, prefix / "bin" / "python3")
+    (prefix / "bin" / "python").symlink_to("python3")
+    (prefix / "lib" / system.name).symlink_to(library)
+    (prefix / "lib" / "beside.txt").write_text("part of it\n")
+    return prefix / "bin" / "python3"
+
+
+@pytest.mark.parametrize("manager", ["pyenv", "conda"])
+@pytest.mark.parametrize("how", ["venv", "on PATH"])
+async def test_a_version_managers_python_works_and_is_read_only(
+    manager: str, how: str, make_repo, workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It lies in the home folder, of which nothing else is to be seen."""
+    home = Path(os.environ["HOME"])
+    prefix = home / {"pyenv": ".pyenv/versions/3.11.9", "conda": "miniconda3/envs/work"}[manager]
+    python = install_python(prefix)
+    if manager == "conda":
+        (prefix / "conda-meta").mkdir()
+        (prefix / "conda-meta" / "history").write_text("")
+    (prefix.parent / "secret").write_text("planted secret")
+    repo = make_repo({"a.py": "", ".gitignore": ".venv\n"})
+    if how == "venv":
+        make_venv(repo / ".venv", python)
+    else:
+        monkeypatch.setenv("PATH", str(python.parent), prepend=os.pathsep)
+    with workshop(repo) as shop:
+        workspace = shop.fresh()
+        done = await shop.shell(workspace, "python -c 'import json, sys; print(sys.base_prefix)'")
+        assert done.text == f"{prefix}\n"
+        attempts = f"echo x > {prefix}/lib/new; echo x > {python}; echo x >> {prefix}/lib/beside.txt; rm {python}"
+        await shop.shell(workspace, f"{attempts}; mv {prefix} {prefix}-gone")
+        seen = await shop.shell(workspace, f"cat {prefix}/lib/beside.txt {prefix.parent}/secret; python -c 'print(1)'")
+    assert seen.text.startswith("part of it\n") and seen.text.endswith("1\n") and "planted" not in seen.text
+    assert python.stat().st_size > 1000 and not (prefix / "lib" / "new").exists()
 
 
 def test_no_python_and_a_broken_one(make_repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

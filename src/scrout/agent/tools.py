@@ -6,6 +6,7 @@ import json
 from typing import Protocol
 
 from scrout.models.chat import Tool, ToolCall
+from scrout.sandbox.tier import Completed
 
 MAX_OBSERVATION = 8_000
 """Characters of a command's output that the model sees."""
@@ -23,18 +24,6 @@ BASH = Tool(
         "additionalProperties": False,
     },
 )
-
-
-class Completed(Protocol):
-    """A command that has ended."""
-
-    @property
-    def exit_code(self) -> int | None:
-        """None: it was stopped before it could exit."""
-
-    @property
-    def output(self) -> bytes:
-        """stdout and stderr, in the order they came."""
 
 
 class Shell(Protocol):

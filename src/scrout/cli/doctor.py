@@ -20,7 +20,7 @@ from scrout.errors import ScroutError
 from scrout.git import text as git_text
 from scrout.money import Record
 from scrout.sandbox.environment import find_environment
-from scrout.sandbox.probe import probe
+from scrout.sandbox.probe import probe, probe_all
 from scrout.sandbox.workspace import find_source, make_base
 
 _LOW_DISK_BYTES = 2 * 1024**3
@@ -70,6 +70,7 @@ def examine(repo: Path, settings: Settings) -> Iterator[Finding]:
     yield Finding(name="python", status="ok", detail=f"{platform.python_version()} on {platform.system()}")
     yield _git()
     yield _sandbox(settings)
+    yield from _tiers(settings)
     yield _disk()
     yield _environment(repo, settings)
     yield _keys(settings)
@@ -95,6 +96,16 @@ def _sandbox(settings: Settings) -> Finding:
         return Finding(name="sandbox", status="missing", detail=found.detail, next_step=found.remedy)
     weaker = found.name not in ("bubblewrap", "container")
     return Finding(name="sandbox", status="advice" if weaker else "ok", detail=found.detail, next_step=found.remedy)
+
+
+def _tiers(settings: Settings) -> Iterator[Finding]:
+    """Every tier that scrout may choose by itself, and why it can or cannot."""
+    try:
+        for found in probe_all(settings.sandbox):
+            works = found.tier is not None
+            yield Finding(name=f"tier {found.name}", status="ok" if works else "advice", detail=found.detail)
+    except (OSError, ScroutError):  # said by the sandbox's own finding
+        return
 
 
 def _disk() -> Finding:

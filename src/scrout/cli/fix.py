@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -25,6 +26,9 @@ from scrout.records import Run
 @click.option("--fixer", help="Use this fixer of the pool; the router has no choice then.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the patch to this file instead of standard output.")
 @click.option("--apply", "apply_patch", is_flag=True, help="Apply the patch to your work tree unless the check failed.")
+@click.option(
+    "--fresh", is_flag=True, help="Start over instead of resuming an interrupted run; that stays in the ledger."
+)
 @options.configuration
 @options.as_json
 def command(
@@ -34,6 +38,7 @@ def command(
     fixer: str | None,
     out: Path | None,
     apply_patch: bool,
+    fresh: bool,
     config: Path | None,
     overrides: tuple[str, ...],
     as_json: bool,
@@ -48,7 +53,7 @@ def command(
         settings = settings.only(fixer)
     if out:
         _must_be_writable(out)
-    run = solve_aloud(repo, options.read_issue(issue_source), settings, dirty=dirty)
+    run = solve_aloud(repo, options.read_issue(issue_source), settings, dirty=dirty, fresh=fresh)
     deliver(run, settings, as_json=as_json, out=out)
     stands = run.outcome in ("solved", "unverified")
     if apply_patch and stands:
@@ -58,10 +63,14 @@ def command(
     return 0 if stands else 1
 
 
-def solve_aloud(repo: Path, text: str, settings: Settings, *, dirty: bool = False) -> Run:
+def solve_aloud(repo: Path, text: str, settings: Settings, *, dirty: bool = False, fresh: bool = False) -> Run:
     """Solve one issue, saying on standard error what is going on."""
     with opened(repo, text, settings, dirty=dirty) as (task, kit):
-        return wait(solve(task, kit))
+        return wait(solve(task, replace(kit, fresh=fresh, resumed=_say_resumed)))
+
+
+def _say_resumed(run_id: str) -> None:
+    render.say(f"note: going on with run {run_id}, which was interrupted. --fresh starts over.")
 
 
 def deliver(run: Run, settings: Settings, *, as_json: bool = False, out: Path | None = None) -> None:

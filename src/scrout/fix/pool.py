@@ -27,7 +27,7 @@ async def fix(
     if fixer.kind == "repair":
         from scrout.fix.repair import repair
 
-        return await repair(task, gated, workshop, settings.repair, progress=progress, name=fixer.name)
+        return await repair(gated, workshop, settings.repair, progress=progress, name=fixer.name)
     return await _with_agent(fixer, task, gated, workshop, progress, book)
 
 

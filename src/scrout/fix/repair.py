@@ -26,7 +26,6 @@ from scrout.sandbox.replay import Witness, replay
 from scrout.sandbox.suite import Suite, belongs_to_tests, find_suite, related_tests, run_suite
 from scrout.sandbox.workshop import Workshop
 from scrout.sandbox.workspace import Base, Workspace
-from scrout.task import Task
 
 MAX_SOURCE_BYTES = 500_000
 """Larger files are generated ones, and slow to parse."""
@@ -49,7 +48,6 @@ def _silent(_: str) -> None:
 
 
 async def repair(
-    task: Task,
     gated: GatedHandoff,
     workshop: Workshop,
     settings: RepairSettings,
@@ -69,7 +67,7 @@ async def repair(
     stop: Stop = "nothing_found"
     found: _Candidate | None = None
     try:
-        async with asyncio.timeout(settings.max_seconds):
+        async with asyncio.timeout(settings.max_seconds) as clock:
             reason = await search.prepare()
             if reason:
                 return attempt("not_applicable", reason)
@@ -77,6 +75,8 @@ async def repair(
     except _Untestable as error:
         return attempt("not_applicable", str(error))
     except TimeoutError:
+        if not clock.expired():
+            raise  # somebody else's
         stop = "timeout"
     if found is None:
         return attempt(stop, f"no edit made the reproduction pass and kept the tests passing: {search.tally()}")

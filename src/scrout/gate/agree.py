@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from scrout.gate.scene import Scene
 
 LAST_LINES = 8
 AGREES = 0.5
 """Share of the observation's words that must be in the last lines of the output."""
-_MISUSE = ("TypeError", "AttributeError")
+MISUSE = ("TypeError", "AttributeError")
+"""What a wrong argument ends in, wherever it is first used."""
 _EXCEPTION = re.compile(r"(?<![\w.])(?:\w+\.)*([A-Z]\w*(?:Error|Exception))(?=:|$)", re.M)
 _VARIES = re.compile(
     r"\S*/\S+|0x[0-9a-fA-F]+|\b[0-9]{1,4}[:-][0-9]{2}[:-][0-9]{2}\S*|\b[0-9.]+ ?m?s\b|\b[Ll]ine [0-9]+|^OBSERVATION:",
     re.M,
 )
 _WORD = re.compile(r"\w{2,}")
+_NAMED = re.compile(r"\b[A-Z]\w*(?:Error|Exception|Warning)\b")
+_SPEAKS_OF_FAILING = re.compile(
+    r"\b(?:crash|rais|throw|fail|refus|reject|exception|error|traceback|cannot\b|can't\b|unable)", re.IGNORECASE
+)
+_LONG_ENOUGH = 8
+"""Characters of a message that are not found in an issue by chance."""
 
 
 def overlap(observed: str, output: str) -> float | None:
@@ -49,13 +57,44 @@ def misuse(kind: str, message: str, scene: Scene) -> bool:
     have named it; the one that is dropped had seen something else. Without an observation nothing disagrees, and the
     claim stays: dropping a true claim costs the fixer its best clue.
     """
-    if kind not in _MISUSE or not scene.observed.strip():
+    if kind not in MISUSE or not scene.observed.strip():
         return False
     told = f"{scene.issue}\n{scene.observed}"
     if kind in told or (message and message in told):
         return False
     share = overlap(scene.observed, f"{kind}: {message}")
     return share is not None and share < AGREES
+
+
+def reported(kind: str, message: str, issue: str) -> bool:
+    """Whether an issue tells of an exception: by its message, or by its type where it quotes no other message of it.
+
+    Messages are compared by their words, since they hold values and differ between versions. What follows a type in the
+    title is prose, not a message.
+    """
+    said = " ".join(message.split())
+    if len(said) >= _LONG_ENOUGH and said in " ".join(issue.split()):
+        return True
+    name = re.compile(rf"(?<!\w){re.escape(kind)}(?!\w)(?::([^\n`]*))?")
+    if not name.search(issue):
+        return False
+    quoted = [words for text in name.findall(issue.partition("\n")[2]) if (words := _words(text))]
+    seen = _words(message)
+    return not quoted or not seen or any(len(words & seen) / min(len(words), len(seen)) > AGREES for words in quoted)
+
+
+def unreported_refusal(kind: str, message: str, called: Collection[str], scene: Scene) -> bool:
+    """Whether the repository refused what the claim did, and the issue is about something else.
+
+    A deliberate `raise` says that the caller is wrong, and a scout that misuses a function honestly reports that it saw
+    one. It is the bug only if the issue says so: somebody who is refused wrongly tells by what. Where the issue names
+    no exception at all, it is enough that it speaks of a failure of what was `called`, and that the scout saw this one.
+    """
+    if not scene.issue.strip() or reported(kind, message, scene.issue):
+        return False
+    seen = kind in scene.observed or bool(message and message in scene.observed)
+    named = any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", scene.issue) for name in called)
+    return _NAMED.search(scene.issue) is not None or not (seen and named and _SPEAKS_OF_FAILING.search(scene.issue))
 
 
 def _words(text: str) -> frozenset[str]:

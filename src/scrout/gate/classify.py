@@ -11,7 +11,7 @@ import re
 
 from scrout.gate import python, runners
 from scrout.gate.depends import replaced
-from scrout.gate.scene import Finding, Scene, last_line
+from scrout.gate.scene import Finding, Scene, last_line, wants_network
 from scrout.sandbox.replay import Replay
 from scrout.sandbox.reports import Traceback
 
@@ -28,9 +28,6 @@ _NOT_FOUND = re.compile(r": (command )?not found$", re.MULTILINE)
 _NO_MODULE = re.compile(r"^\S*python[\d.]*: No module named ['\"]?([\w.]+)|No module named '?([\w.]+)", re.MULTILINE)
 _USAGE = re.compile(
     r"^(usage: |.*error: (unrecognized arguments|the following arguments|argument )|unknown option )", re.M | re.I
-)
-_NO_NETWORK = re.compile(
-    r"Temporary failure in name resolution|Name or service not known|Network is unreachable|Failed to resolve"
 )
 _PYTEST_NO_PATH = re.compile(r"^ERROR: (?:file or directory not found|not found): .*$", re.MULTILINE)
 _PYTEST_NO_FIXTURE = re.compile(r"^E +(fixture '.*' not found)$", re.MULTILINE)
@@ -93,8 +90,8 @@ def _never_got_to_the_point(run: Replay, failures: list[list[Traceback]], scene:
             return _import_failure(f"{last.type}: {last.message}", scene)
         if last.type in ("SyntaxError", "IndentationError", "TabError"):
             return Finding("syntax_error", f"{last.type}: {last.message}")
-        if _NO_NETWORK.search(last.message):
-            return Finding("environment_missing", f"it wants a network, and the sandbox has none: {last.message[:200]}")
+        if needs := wants_network(last.message, last.message[:200]):
+            return needs
     if path := _PYTEST_NO_PATH.search(run.output):
         return Finding("missing_file", path[0])
     if fixture := _PYTEST_NO_FIXTURE.search(run.output):

@@ -45,8 +45,21 @@ def depends(source: str, line: int, is_own: IsOwn) -> bool:
 
 def raises(source: str, line: int) -> bool:
     """Whether the statement at a line raises on purpose."""
-    tree = _parse(source)
-    return tree is not None and any(isinstance(path[-1], ast.Raise | ast.Assert) for path in _paths_to(tree, line))
+    return any(isinstance(statement, ast.Raise | ast.Assert) for statement in _statements(source, line))
+
+
+def refuses(source: str, line: int) -> bool:
+    """Whether the statement at a line raises an exception of its own making."""
+    if _parse(source) is None:  # too long, or for another Python: the line itself must do
+        return bool(re.match(r"\s*raise\s+\w", "".join(source.split("\n")[line - 1 : line])))
+    return any(isinstance(statement, ast.Raise) and statement.exc for statement in _statements(source, line))
+
+
+def called(source: str, line: int) -> frozenset[str]:
+    """Names of what the statement at a line calls, without what they are attributes of."""
+    nodes = (node for statement in _statements(source, line) for node in ast.walk(statement))
+    names = (_name(node.func).rpartition(".")[2] for node in nodes if isinstance(node, ast.Call))
+    return frozenset(name for name in names if name)
 
 
 def catches(source: str, line: int, kind: str) -> bool:
@@ -102,6 +115,11 @@ def replaced(source: str, is_own: IsOwn) -> str | None:
             if not isinstance(target, ast.Name) and _root(target) in imported:
                 return ast.unparse(target)
     return None
+
+
+def _statements(source: str, line: int) -> list[ast.AST]:
+    tree = _parse(source)
+    return [path[-1] for path in _paths_to(tree, line)] if tree else []
 
 
 def _parse(source: str) -> ast.Module | None:

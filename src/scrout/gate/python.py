@@ -7,14 +7,13 @@ import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from scrout.gate.agree import misuse
+from scrout.gate.agree import MISUSE, misuse, reported, unreported_refusal
 from scrout.gate.scene import Finding, Scene, last_line
 from scrout.gate.sources import deciding_word
 from scrout.sandbox.replay import Raised, Replay, Witness
 from scrout.sandbox.reports import Frame, Traceback, read_tracebacks
 from scrout.sandbox.suite import is_test_file
 
-_EXCEPTION_NAME = re.compile(r"\b([A-Z]\w*(?:Error|Exception|Warning|Interrupt|Exit))\b")
 _SUCCESS = ("", "0", "None")
 _ASSERTIONS = ("AssertionError", "Failed")
 _CHAIN = re.compile(
@@ -22,6 +21,8 @@ _CHAIN = re.compile(
     re.M,
 )
 _DIRECT = "was the direct cause"
+DOOR_FRAMES = 2
+"""The function that a claim calls, and one that it hands its arguments on to."""
 _TEST = re.compile(r"^(?:={70}|_{3,} .+ _{3,})$", re.MULTILINE)
 
 
@@ -49,10 +50,10 @@ def cut_off(run: Replay) -> list[list[Traceback]]:
 
 def caught_and_printed(run: Replay, scene: Scene) -> Finding | None:
     """A script that catches and prints the reported error did reproduce it, if the error left the repository."""
-    reported = set(_EXCEPTION_NAME.findall(scene.issue))
     witness = run.witness or Witness({}, ())
     for event in witness.raised:
-        if event.type in reported and scene.is_repository_code(event.path) and _printed(event, run, scene):
+        told = reported(event.type, event.message, scene.issue)
+        if told and scene.is_repository_code(event.path) and _printed(event, run, scene):
             return Finding(
                 "reproduced_exit_zero", f"{event.type} from {event.path}:{event.line} was caught and printed"
             )
@@ -98,6 +99,8 @@ def _traced(chain: Sequence[Traceback], exercised: bool, run: Replay, scene: Sce
     if frame is not None and scene.is_repository_code(frame.path):
         if not _witnessed(last.type, frame, run.witness, scene):
             return Finding("nonzero_other", f"{what} was printed, but the repository was not seen to raise it")
+        if _refused(last, frame, scene):
+            return Finding("unrelated_failure", f"{what}: the repository refused, and the issue does not tell of it")
         if misuse(last.type, last.message, scene):
             return Finding(
                 "unrelated_failure",
@@ -114,6 +117,8 @@ def _traced(chain: Sequence[Traceback], exercised: bool, run: Replay, scene: Sce
         and _witnessed(chain[0].type, first, run.witness, scene)
     ):
         where = f"{scene.relative(first.path)}:{first.line}"
+        if _refused(chain[0], first, scene):
+            return Finding("unrelated_failure", f"{what}: the repository refused at {where}, of which no issue tells")
         return Finding("real_failure", f"{what}, raised from {chain[0].type} of the repository's {where}")
     decided = frame is not None and scene.depends(frame.path, frame.line)
     if not (on_purpose or last.type in _ASSERTIONS):
@@ -126,6 +131,21 @@ def _traced(chain: Sequence[Traceback], exercised: bool, run: Replay, scene: Sce
     if not decided:
         return Finding("unrelated_failure", f"{what}, which does not depend on a result of the repository")
     return Finding("real_failure", f"{what}, about a result of repository code")
+
+
+def _refused(raised: Traceback, locus: Frame, scene: Scene) -> bool:
+    """Whether the repository said no to what the claim did, which is no bug unless the issue is about it.
+
+    It says so by a raise of its own, or where its outermost functions cannot handle what they were given.
+    """
+    own = [number for number, frame in enumerate(raised.frames) if scene.sources.of(scene.relative(frame.path))]
+    theirs = [frame for frame in raised.frames[own[-1] + 1 if own else 0 :] if scene.is_repository_code(frame.path)]
+    at_the_door = raised.type in MISUSE and len(theirs) <= DOOR_FRAMES
+    if not own or not (at_the_door or scene.refuses(locus.path, locus.line)):
+        return False
+    caller = raised.frames[own[-1]]
+    names = {*scene.called(caller.path, caller.line), *(frame.function for frame in theirs)}
+    return unreported_refusal(raised.type, raised.message, names, scene)
 
 
 def _witnessed(kind: str, frame: Frame, witness: Witness | None, scene: Scene) -> bool:

@@ -19,7 +19,7 @@ from scrout.gate.lexical import (
     repository_names,
     statement_at,
 )
-from scrout.gate.scene import Finding, Scene
+from scrout.gate.scene import Finding, Scene, wants_network
 from scrout.gate.sources import simple_commands
 from scrout.sandbox.replay import Replay
 from scrout.sandbox.reports import Failure, Runner, RunnerReport, read_junit, read_runner
@@ -56,7 +56,6 @@ _FORGES = re.compile(
     r"|\d examples?, \d"
 )
 _EXITS = re.compile(r"\bprocess\.(?:exit\b|exitCode|kill|abort|reallyExit)")
-_NO_NETWORK = re.compile(r"ENOTFOUND|EAI_AGAIN|getaddrinfo|dial (?:tcp|udp)|UnknownHostException|ENETUNREACH")
 _NOT_THERE = re.compile(r"Cannot find (?:module|package) '([^']+)'|Failed to (?:resolve import|load url) \"?([^\s\"]+)")
 
 
@@ -136,8 +135,8 @@ def _build_failure(said: str, scene: Scene) -> Finding:
 def _failure(failed: Failure, runner: Runner, scene: Scene) -> Finding:
     said = " ".join(failed.message.split())[:200]
     what = f"{failed.test}: {said}" if failed.test and said else failed.test or said or "a failure"
-    if _NO_NETWORK.search(failed.message):
-        return Finding("environment_missing", f"it wants a network, and the sandbox has none: {what}")
+    if needs := wants_network(failed.message, what):
+        return needs
     places = [(path, frame.line) for frame in failed.frames if (path := scene.place(frame.path))]
     if not places:
         return Finding(

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePosixPath
 
-from scrout.gate.depends import catches, depends, raises
+from scrout.gate.depends import called, catches, depends, raises, refuses
 from scrout.gate.sources import Sources
 from scrout.records import Verdict
 from scrout.sandbox.reports import Frame, Traceback
+from scrout.sandbox.suite import is_test_file
 from scrout.sandbox.workspace import Base
+
+_NO_NETWORK = re.compile(
+    r"Temporary failure in name resolution|Name or service not known|Network is unreachable|Failed to resolve"
+    r"|ENOTFOUND|EAI_AGAIN|getaddrinfo|dial (?:tcp|udp)|UnknownHostException|ENETUNREACH"
+)
 
 
 @dataclass(frozen=True)
@@ -96,10 +103,25 @@ class Scene:
     def raises(self, path: str, line: int) -> bool:
         return any(raises(text, line) for text in self.sources.of(self.relative(path)))
 
+    def refuses(self, path: str, line: int) -> bool:
+        """Whether repository code raises an exception of its own making there; a test that does is checking."""
+        return not is_test_file(self.relative(path)) and refuses(self.read(self.relative(path)), line)
+
+    def called(self, path: str, line: int) -> frozenset[str]:
+        """What the claim's own code calls there."""
+        return frozenset(name for text in self.sources.of(self.relative(path)) for name in called(text, line))
+
     def caught(self, traceback: Traceback) -> bool:
         """Whether the claim's own code caught what it printed; a traceback starts where the exception was caught."""
         frame = traceback.frames[0]
         return any(catches(text, frame.line, traceback.type) for text in self.sources.of(self.relative(frame.path)))
+
+
+def wants_network(message: str, what: str) -> Finding | None:
+    """A failure for want of a network, in any language's words, says nothing about the repository."""
+    if not _NO_NETWORK.search(message):
+        return None
+    return Finding("environment_missing", f"it wants a network, and the sandbox has none: {what}")
 
 
 def last_line(output: str) -> str:

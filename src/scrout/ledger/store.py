@@ -92,7 +92,7 @@ class Ledger:
             for (run_id,) in _unclosed(db, same) if resume else []:
                 lock = self._lock(run_id)
                 if lock.take():
-                    return OpenRun(self, run_id, task, settings_digest, lock)
+                    return OpenRun(self, run_id, task, settings_digest, lock, resumed=True)
             now = _now()
             run_id = _new_id(db, now)
             db.execute(
@@ -227,8 +227,12 @@ class Ledger:
 class OpenRun:
     """A run in progress. It is this process's own until it is closed, fails in a step, or its ledger is closed."""
 
-    def __init__(self, ledger: Ledger, run_id: str, task: Task, settings_digest: str, lock: Lock) -> None:
+    def __init__(
+        self, ledger: Ledger, run_id: str, task: Task, settings_digest: str, lock: Lock, *, resumed: bool = False
+    ) -> None:
         self.id = run_id
+        self.resumed = resumed
+        """Whether it goes on with a run that was interrupted."""
         self._ledger = ledger
         self._task = task
         self._settings_digest = settings_digest
@@ -442,7 +446,7 @@ def _readable(run_id: str) -> Iterator[None]:
         what = f"{error.title}: {error.error_count()} errors" if isinstance(error, ValidationError) else repr(error)
         raise LedgerError(
             f"run {run_id} holds a record that this scrout cannot read ({what}). Upgrade scrout, or start over "
-            "without resuming."
+            "with `scrout fix --fresh`."
         ) from error
 
 

@@ -60,6 +60,23 @@ class CopiedWorkspace(Workspace):
         return self.upper
 
 
+class WithoutMounts:
+    """What is the same of all tiers that can mount nothing: commands run as the caller, among the host's files."""
+
+    overlays = False
+    mounts = False
+    brings_tools = False
+
+    @property
+    def user(self) -> int:
+        return os.geteuid()
+
+
+def in_folder(folder: str) -> tuple[str, ...]:
+    """What starts a command in a folder, where the sandbox itself cannot."""
+    return ("/bin/sh", "-c", 'cd "$0" && exec "$@"', folder)
+
+
 @cache
 def _size(tree: Path) -> tuple[int, int]:
     """A base never changes, so it is measured once."""

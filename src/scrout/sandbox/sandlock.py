@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from scrout.sandbox.bubblewrap import HOST_FILES, NETWORK_FILES
-from scrout.sandbox.copies import at_host_paths
+from scrout.sandbox.copies import WithoutMounts, at_host_paths
 from scrout.sandbox.process import begin_argv, end_keeper, run_process, system_program
 from scrout.sandbox.sandlock_keeper import LENGTH_DIGITS, Spec
 from scrout.sandbox.tier import Command, Completed, Copy
@@ -26,17 +26,10 @@ _PUBLIC = ("/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts", "/et
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 
 
-class Sandlock:
+class Sandlock(WithoutMounts):
     """Runs each command under a process of its own that holds the sandlock library."""
 
     name = "sandlock"
-    overlays = False
-    mounts = False
-    brings_tools = False
-
-    @property
-    def user(self) -> int:
-        return os.geteuid()
 
     async def run(self, command: Command) -> Completed:
         folders = [str(Path(__file__).parents[2]), *sys.path]

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from scrout.sandbox.copies import at_host_paths
+from scrout.sandbox.copies import WithoutMounts, at_host_paths, in_folder
 from scrout.sandbox.process import begin_argv, kill_group, run_process
 from scrout.sandbox.tier import Command, Completed, Copy
 
@@ -36,17 +36,10 @@ _SYSTEM = (
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/dtracehelper", "/dev/tty")
 
 
-class Seatbelt:
+class Seatbelt(WithoutMounts):
     """Runs commands under sandbox-exec, each with a profile of its own."""
 
     name = "seatbelt"
-    overlays = False
-    mounts = False
-    brings_tools = False
-
-    @property
-    def user(self) -> int:
-        return os.geteuid()
 
     async def run(self, command: Command) -> Completed:
         here = at_host_paths(command)
@@ -55,17 +48,7 @@ class Seatbelt:
     def argv(self, command: Command) -> list[str]:
         """The whole command line, for a command at host paths."""
         begin = begin_argv(command.limits, processes=False)
-        return [
-            PROGRAM,
-            "-p",
-            profile(command),
-            "/bin/sh",
-            "-c",
-            'cd "$0" && exec "$@"',
-            command.cwd,
-            *begin,
-            *command.argv,
-        ]
+        return [PROGRAM, "-p", profile(command), *in_folder(command.cwd), *begin, *command.argv]
 
 
 def profile(command: Command) -> str:

@@ -7,36 +7,24 @@ everything else. It reads and writes what the caller can, and talks to whom it l
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
 from scrout.sandbox import keeper
-from scrout.sandbox.copies import at_host_paths
+from scrout.sandbox.copies import WithoutMounts, at_host_paths, in_folder
 from scrout.sandbox.process import begin_argv, end_keeper, run_process
 from scrout.sandbox.tier import Command, Completed
 
 KEEPER = (sys.executable, "-I", "-S", str(Path(keeper.__file__)))
 
 
-class Unsafe:
+class Unsafe(WithoutMounts):
     """Runs commands without isolation, because the user said so."""
 
     name = "unsafe"
-    overlays = False
-    mounts = False
-    brings_tools = False
-
-    @property
-    def user(self) -> int:
-        return os.geteuid()
 
     async def run(self, command: Command) -> Completed:
         here = at_host_paths(command)
         # The caller's own processes count against a process limit, so there is none.
-        argv = [*KEEPER, *_in_folder(here.cwd), *begin_argv(command.limits, processes=False), *here.argv]
+        argv = [*KEEPER, *in_folder(here.cwd), *begin_argv(command.limits, processes=False), *here.argv]
         return await run_process(argv, command, end=end_keeper, env=here.env)
-
-
-def _in_folder(folder: str) -> tuple[str, ...]:
-    return ("/bin/sh", "-c", 'cd "$0" && exec "$@"', folder)
