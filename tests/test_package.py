@@ -19,7 +19,7 @@ LAYERS = [
     {"agent"},
     {"scout", "gate", "route", "fix"},
     {"pipeline"},
-    {"cli", "__main__"},
+    {"cli", "train", "__main__"},
 ]
 STAGES = {"scout", "gate", "route", "fix"}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import posixpath
 import tomllib
 from collections.abc import Iterable
 from decimal import Decimal
@@ -57,6 +58,16 @@ class ScoutSettings(Record):
     max_files: int = Field(default=5, ge=1, le=50)
     reproduce: bool = True
     """Try to turn the issue's own code into a failing reproduction."""
+    subtree: str = ""
+    """Search only this folder, relative to the repository's root; empty: all of it."""
+
+    @field_validator("subtree")
+    @classmethod
+    def _subtree_stays_inside(cls, folder: str) -> str:
+        plain = posixpath.normpath(folder)
+        if plain.startswith(("/", "../")) or plain == ".." or "\0" in plain or "\n" in plain:
+            raise ValueError(f"{folder!r} is outside of the repository; name a folder relative to its root")
+        return "" if plain == "." else plain
 
 
 class GateSettings(Record):

@@ -34,6 +34,8 @@ from scrout.records import (
     Stop,
 )
 from scrout.sandbox.tier import Tier
+from scrout.scout.recon.recon import SPACE, STATE_FEATURES
+from scrout.scout.recon.signals import CLUE_KINDS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -73,7 +75,8 @@ def rows(text: str) -> list[list[str]]:
     """The cells of a section's tables, headings and rules left out."""
     lines = [line for line in text.splitlines() if line.startswith("| ")]
     cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
-    return [row for row in cells if row[0] not in ("---", "Option", "Key", "Verdict", "Stop", "Outcome", "Code")]
+    headings = ("---", "Option", "Key", "Verdict", "Stop", "Outcome", "Code", "Clue", "Number")
+    return [row for row in cells if row[0] not in headings]
 
 
 def commands() -> dict[str, click.Command]:
@@ -264,6 +267,19 @@ def test_the_map_shows_the_package_as_it_is() -> None:
     assert set(re.findall(r"^  (\S+)", map_, re.M)) == here
     files = {path.name for path in package.rglob("*.py")}
     assert set(re.findall(r"\w+\.py\b", map_)) <= files
+
+
+# Recon
+
+
+def test_kinds_of_clues_and_the_state_are_explained_in_their_order() -> None:
+    kinds = [row[0].strip("`") for row in rows(sections("recon.md")["What it looks at"])]
+    assert kinds == list(CLUE_KINDS)
+    state = sections("recon.md")["The state"]
+    told = [row[0].strip("`") for row in rows(state)]
+    here = told.index("has_*")
+    told[here : here + 1] = [f"has_{kind}" for kind in kinds]
+    assert told == list(STATE_FEATURES) and f"`{SPACE}`" in state
 
 
 # Snippets and links

@@ -35,6 +35,7 @@ TEMPLATE = """\
 # searcher = "recon"     # no model, no network, $0
 # max_files = 5
 # reproduce = true       # try to turn the issue's own code into a failing reproduction
+# subtree = ""           # search only this folder, relative to the repository's root; empty: all of it
 
 [gate]
 # runs = 2               # how often a claim is replayed; outcomes that differ are flaky

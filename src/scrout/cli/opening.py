@@ -9,10 +9,12 @@ from pathlib import Path
 
 from scrout.cli import render
 from scrout.config import Settings
+from scrout.errors import TaskError
+from scrout.git import GitError
 from scrout.pipeline import Kit, open_kit, open_task
 from scrout.sandbox.environment import find_environment
 from scrout.sandbox.probe import require_tier
-from scrout.sandbox.workspace import find_source, make_base
+from scrout.sandbox.workspace import Base, find_source, make_base
 from scrout.task import Task
 
 
@@ -29,6 +31,8 @@ def opened(repo: Path, text: str, settings: Settings, *, dirty: bool) -> Iterato
     with render.working() as progress:
         progress("copying the repository")
         task = open_task(repo, text, dirty=dirty)
+        if settings.scout.subtree:
+            _must_hold(make_base(task.repo, task.base_commit), settings.scout.subtree)
         if settings.environment.build:
             _build(task, settings, progress)
         with open_kit(task, settings, progress) as kit:
@@ -47,3 +51,15 @@ def _build(task: Task, settings: Settings, progress: Callable[[str], None]) -> N
     base = make_base(task.repo, task.base_commit)
     if find_environment(task.repo, settings.environment, base).missing:
         asyncio.run(build_environment(base, require_tier(settings.sandbox), settings.environment, progress))
+
+
+def _must_hold(base: Base, subtree: str) -> None:
+    try:
+        kind = base.git("cat-file", "-t", f"{base.commit}:{subtree}").strip()
+    except GitError:
+        kind = b""
+    if kind != b"tree":
+        raise TaskError(
+            f"the subtree {subtree!r} is no folder of commit {base.commit[:10]}. Name one relative to the repository's "
+            "root; --dirty includes folders that are not committed."
+        )

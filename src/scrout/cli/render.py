@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
+from itertools import chain
 from typing import Literal
 
 from pydantic import BaseModel
@@ -14,14 +16,20 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.rule import Rule
+from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
+from scrout.handoff import FileRef
 from scrout.records import Attempt, Check, Decision, GatedHandoff, Run, Scouting
 
 # Everything but newline and tab that a terminal would obey, and what reverses the direction of text.
 _CONTROL = dict.fromkeys({*range(32), *range(127, 160), *range(0x2028, 0x202F), *range(0x2066, 0x206A)} - {9, 10})
 _GOOD, _BAD, _DIM = "green", "red", "dim"
+CODE_FILES = 3
+"""Whose code a scouting shows on the terminal."""
+MIN_CODE_LINES, GOOD_CODE_LINES, MAX_CODE_LINES = 4, 10, 40
+_BAR_CELLS = 8
 _DIFF_STYLE = {"+": _GOOD, "-": _BAD, "@": "cyan"}
 
 talk = Console(stderr=True, highlight=False, markup=False)
@@ -109,11 +117,16 @@ def story(run: Run) -> RenderableType:
 def scouting(found: Scouting) -> RenderableType:
     """Ranked files with regions, what was reproduced, and why."""
     parts: list[RenderableType] = []
-    for rank, ref in enumerate(found.handoff.files, 1):
-        lines = ", ".join(f"{first}-{last}" for first, last in ref.regions)
-        sure = "" if ref.confidence is None else f"  {ref.confidence:.2f}"
-        where = Text.assemble(f"{rank:>2}  ", (inert(ref.path), "bold"), f"  {lines}" if lines else "", (sure, "cyan"))
-        parts += [where, Padding(Text(inert(ref.why), style=_DIM), (0, 0, 0, 4))]
+    if found.handoff.files:
+        table = Table(box=SIMPLE_HEAD, pad_edge=False)
+        table.add_column("", justify="right")
+        table.add_column("confidence", no_wrap=True)
+        table.add_column("where", overflow="fold", ratio=2)
+        table.add_column("why", overflow="fold", ratio=3)
+        for rank, ref in enumerate(found.handoff.files, 1):
+            place = Text.assemble((inert(ref.path), "bold"), (f":{_regions(ref)}" if ref.regions else "", _DIM))
+            table.add_row(str(rank), _confidence(ref), place, Text(inert(ref.why), style=_DIM))
+        parts.append(table)
     reproduction = found.handoff.reproduction
     if reproduction and reproduction.command:
         parts.append(_line("reproduction", f"{reproduction.command} ({', '.join(reproduction.files) or 'no files'})"))
@@ -122,6 +135,50 @@ def scouting(found: Scouting) -> RenderableType:
         parts.append(_line("notes", found.handoff.notes))
     parts.append(_line("took", f"{found.seconds:.2f} s, {dollars(found.cost_usd)}"))
     return Group(*parts)
+
+
+def scouted(found: Scouting, sources: Mapping[str, str]) -> RenderableType:
+    """The same with the code of the best region of the first files, as much as a screen holds."""
+    overview = scouting(found)
+    room = talk.height - len(talk.render_lines(overview, pad=False)) - 2  # and the prompt
+    # Rather one function that can be read than the first lines of three.
+    refs = [ref for ref in found.handoff.files[:CODE_FILES] if ref.path in sources][: max(1, room // GOOD_CODE_LINES)]
+    lines = max(MIN_CODE_LINES, room // max(1, len(refs)) - 1)
+    return Group(overview, *(_excerpt(ref, sources[ref.path], lines) for ref in refs))
+
+
+def _excerpt(ref: FileRef, source: str, lines: int) -> RenderableType:
+    rows = source.replace("\r\n", "\n").split("\n")
+    first, last = _best_region(ref, rows)
+    last = min(last, first + min(lines, MAX_CODE_LINES) - 1)
+    # Cut here and not by Syntax, which would colour the whole file for it.
+    code = "\n".join(rows[first - 1 : last])
+    lexer = Syntax.guess_lexer(ref.path)
+    shown = Syntax(
+        inert(code), lexer, theme="ansi_dark", line_numbers=True, start_line=first, background_color="default"
+    )
+    return Group(_title(f"{inert(ref.path)}:{first}-{last}"), shown)
+
+
+def _best_region(ref: FileRef, rows: list[str]) -> tuple[int, int]:
+    """The one that the reason speaks of, by a line's number or a quoted name; else the first."""
+    numbers = [int(number) for number in re.findall(r"\bline ([0-9]{1,9})\b", ref.why)]
+    names = [name.rpartition(".")[2] for name in re.findall(r"`([\w.]+)`", ref.why)]
+    by_line = (region for n in numbers for region in ref.regions if region[0] <= n <= region[1])
+    # A definition starts its region, decorators and a class's line aside.
+    by_name = (region for name in names for region in ref.regions if name in "\n".join(rows[region[0] - 1 :][:3]))
+    return next(chain(by_line, by_name, ref.regions), (1, len(rows)))
+
+
+def _confidence(ref: FileRef) -> Text:
+    if ref.confidence is None:
+        return Text("unknown", style=_DIM)
+    full = round(_BAR_CELLS * min(max(ref.confidence, 0), 1))
+    return Text.assemble(("━" * full, "cyan"), ("─" * (_BAR_CELLS - full), _DIM), f" {ref.confidence:.2f}")
+
+
+def _regions(ref: FileRef) -> str:
+    return ", ".join(f"{first}-{last}" for first, last in ref.regions)
 
 
 def gated(result: GatedHandoff) -> RenderableType:

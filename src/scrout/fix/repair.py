@@ -180,11 +180,11 @@ class _Search:
         """Find the suspects; empty, or why there is nothing to search."""
         self._say("running the reproduction", now=True)
         async with self._workspace() as workspace, self._workspace() as watched:
-            plain, seen, self.suite = await asyncio.gather(
-                replay(self.workshop, workspace, self.command),
-                replay(self.workshop, watched, self.command, watch=True),
-                find_suite(self.workshop),
-            )
+            bare = asyncio.create_task(replay(self.workshop, workspace, self.command))
+            watching = asyncio.create_task(replay(self.workshop, watched, self.command, watch=True))
+            finding = asyncio.create_task(find_suite(self.workshop))
+            await _finish(bare, watching, finding)
+            plain, seen, self.suite = bare.result(), watching.result(), finding.result()
         if plain.exit_code == 0:
             return "the reproduction passes on the unchanged repository"
         self.timeout_s = min(self.timeout_s, 3 * plain.seconds + 2)
@@ -225,9 +225,7 @@ class _Search:
                 if await trial:
                     yield first
         finally:
-            for _, trial in window:
-                trial.cancel()
-            await asyncio.gather(*(trial for _, trial in window), return_exceptions=True)
+            await _abandon([trial for _, trial in window])
 
     async def _survives(self, candidate: _Candidate) -> bool:
         async with self.slots, self._workspace(candidate) as workspace:
@@ -314,8 +312,9 @@ class _Search:
             return []
         self._say("watching passing tests for contrast", now=True)
         files = related_tests(self.workshop.base, list(self.sources))[:MOST_CONTRASTS]
-        seen = await asyncio.gather(*(self._contrast(self.suite, file) for file in files))
-        return [witness for witness in seen if witness is not None]
+        seen = [asyncio.create_task(self._contrast(self.suite, file)) for file in files]
+        await _finish(*seen)
+        return [witness for task in seen if (witness := task.result()) is not None]
 
     async def _contrast(self, suite: Suite, file: str) -> Witness | None:
         async with self.slots, self._workspace() as workspace:
@@ -379,3 +378,20 @@ def _one_line(source: str) -> str:
     """Source as part of a sentence: it is anyone's, so without control characters and not too much of it."""
     words = " ".join(source.split())
     return "".join(character for character in words[:100] if character.isprintable())
+
+
+async def _finish(*tasks: asyncio.Task[object]) -> None:
+    """Wait for all; when cut short, for their end."""
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        await _abandon(tasks)
+
+
+async def _abandon(tasks: Iterable[asyncio.Task[object]]) -> None:
+    """End what has not ended. Cancelled once each: twice, asyncio waits forever for a process it is just starting."""
+    pending = [task for task in tasks if not task.done()]
+    for task in pending:
+        if not task.cancelling():
+            task.cancel()
+    await asyncio.gather(*pending, return_exceptions=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import subprocess
 from collections.abc import Iterable, Iterator
@@ -9,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
+from scrout.errors import TaskError
 from scrout.git import ISOLATED, environment, git
 
 MAX_FILE_BYTES = 1_000_000
@@ -57,12 +60,13 @@ class Listing:
 
     entries: tuple[Entry, ...]
     taken: frozenset[str]
-    """Every path at the repository's root, files left out included."""
+    """Every name at the repository's root, of files left out too."""
 
 
-def list_files(git_dir: Path, commit: str) -> Listing:
+def list_files(git_dir: Path, commit: str, subtree: str = "") -> Listing:
     """The files of a commit without links, submodules, vendored, generated, locked and very large ones."""
-    listed = git("ls-tree", "-r", "-z", "-l", "--full-tree", commit, cwd=git_dir, env=_environment(git_dir))
+    listed = git("ls-tree", "-r", "-z", "-l", "--full-tree", commit, cwd=git_dir, env=git_environment(git_dir))
+    below = f"{subtree.strip('/')}/" if subtree.strip("/") else ""
     entries = []
     taken = set()
     for line in listed.split(b"\0")[:-1]:
@@ -70,8 +74,12 @@ def list_files(git_dir: Path, commit: str) -> Listing:
         mode, _, blob, size = about.decode("ascii").split()
         path = raw_path.decode("utf-8", errors="surrogateescape")
         taken.add(path.partition("/")[0])
+        if not path.startswith(below):
+            continue
+        # The size of an object that a partial clone lacks is no number.
+        readable = mode in _REGULAR and size.isdigit() and int(size) <= MAX_FILE_BYTES
         # A handoff is text of one path a line, so a path that cannot be printed cannot be handed on.
-        if mode in _REGULAR and path.isprintable() and int(size) <= MAX_FILE_BYTES and not _FOREIGN.search(path):
+        if readable and path.isprintable() and not _FOREIGN.search(path):
             entries.append(Entry(path, blob, role(path)))
     return Listing(tuple(entries), frozenset(taken))
 
@@ -80,16 +88,21 @@ def read_blobs(git_dir: Path, blobs: Iterable[str]) -> Iterator[tuple[str, bytes
     """The contents of blobs in the order asked for; one that is missing is left out."""
     argv = ["git", "cat-file", "--batch"]
     pipe = subprocess.PIPE
-    env = environment() | _environment(git_dir)
+    env = environment() | git_environment(git_dir)
     with subprocess.Popen(argv, cwd=git_dir, env=env, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL) as process:
         assert process.stdin is not None and process.stdout is not None
         # One question, one answer: neither side's pipe can fill up.
         for blob in blobs:
-            process.stdin.write(f"{blob}\n".encode())
-            process.stdin.flush()
+            with contextlib.suppress(BrokenPipeError):
+                os.write(process.stdin.fileno(), f"{blob}\n".encode())
             header = process.stdout.readline().split()
-            if len(header) == 3:
-                yield blob, process.stdout.read(int(header[2]) + 1)[:-1]
+            if header[1:] == [b"missing"]:
+                continue
+            size = int(header[2]) if header else 0
+            data = process.stdout.read(size + 1)
+            if len(data) <= size:  # git ends in the middle of a damaged object
+                raise TaskError(f"git cannot read object {blob} in {git_dir}. Look for damage with `git fsck`.")
+            yield blob, data[:-1]
 
 
 def role(path: str) -> Role:
@@ -98,6 +111,8 @@ def role(path: str) -> Role:
     return by_pattern or _SUFFIX_ROLES.get(PurePosixPath(path).suffix.lower(), "source")
 
 
-def _environment(git_dir: Path) -> dict[str, str]:
-    # Named outright, because git refuses to discover a repository that belongs to the sandbox's user.
-    return {**ISOLATED, "GIT_DIR": str(git_dir)}
+def git_environment(git_dir: Path) -> dict[str, str]:
+    """For commands on a repository of scrout's own making."""
+    # Named outright, because git refuses to discover a repository that belongs to the sandbox's user. Replacements
+    # could point past the base commit.
+    return {**ISOLATED, "GIT_DIR": str(git_dir), "GIT_NO_REPLACE_OBJECTS": "1"}

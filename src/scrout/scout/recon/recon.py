@@ -1,6 +1,6 @@
-"""recon, the embedded searcher: reads issue and repository, runs the issue's own code, and ranks files by clues.
+"""recon, the embedded searcher: reads issue and repository, runs the issue's own code, ranks files by what it saw.
 
-No model, no network, no cost. Same input, same output, but for the seconds.
+No language model, no network, no cost. Same input, same output, but for the seconds.
 """
 
 from __future__ import annotations
@@ -8,18 +8,21 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections.abc import Callable
 
 from scrout.config import ScoutSettings
 from scrout.handoff import FileRef, Handoff, render
 from scrout.index.repository import Repository, read_repository
 from scrout.records import Scouting, State
 from scrout.sandbox.workshop import Workshop
-from scrout.scout.recon.evidence import KINDS, SIGNALS, Clue, Mentions, by_run, read_mentions
-from scrout.scout.recon.rank import Ranked, cut, entropy, rank, regions
+from scrout.scout.recon.model import load_model
 from scrout.scout.recon.reproduce import Tried, reproduce
+from scrout.scout.recon.search import Examined, Found, Ranked, examine, judge
+from scrout.scout.recon.signals import CLUE_KINDS, Clue
+from scrout.scout.recon.witnessed import read_witness
 from scrout.task import Task
 
-SPACE = "recon-1"
+SPACE = "recon-2"
 
 STATE_FEATURES: tuple[str, ...] = (
     "log_text_chars",
@@ -33,48 +36,53 @@ STATE_FEATURES: tuple[str, ...] = (
     "top_confidence",
     "margin",  # first confidence less the second
     "entropy",  # of the confidences, 0 one file to 1 all alike
+    "files_expected",  # the confidences' sum
     "files_handed_on",
-    *(f"has_{kind}" for kind in KINDS),  # 1: some clue of this kind
+    *(f"has_{kind}" for kind in CLUE_KINDS),  # 1: some clue of this kind
     "scripts_run",
     "reproduced",  # 1: the issue's code failed when run
 )
 """What each number of the state is, in order. A change of meaning is a new SPACE."""
 
 
-async def recon(task: Task, workshop: Workshop, settings: ScoutSettings) -> Scouting:
+async def recon(
+    task: Task, workshop: Workshop, settings: ScoutSettings, progress: Callable[[str], None] = lambda words: None
+) -> Scouting:
     """Search the repository at its base commit for what the issue is about."""
     started = time.monotonic()
-    mentions = read_mentions(task.text)
-    base = workshop.base
-    repository = await asyncio.to_thread(read_repository, base.tree / ".git", base.commit, mentions.words)
-    tried = await reproduce(task.text, repository, workshop) if settings.reproduce else Tried()
-    clues = await asyncio.to_thread(_clues, mentions, repository, tried)
-    ranked = rank(clues, repository)
-    kept = cut(ranked, settings.max_files)
+    base, model = workshop.base, load_model()
+    repository = await asyncio.to_thread(read_repository, base.tree / ".git", base.commit, settings.subtree, progress)
+    examined = await asyncio.to_thread(examine, task.text, repository, model.shortlist)
+    found = judge(examined, repository, settings.max_files, model)
+    tried, seen = Tried(), []
+    if settings.reproduce:
+        suspects = [file.path for file in found.ranked[: settings.max_files]]
+        tried = await reproduce(task.text, repository, workshop, suspects=suspects)
+    if (witness := tried.witness) is not None:
+        seen = await asyncio.to_thread(lambda: list(read_witness(witness, examined.mentions, repository)))
+        found = judge(examined, repository, settings.max_files, model, seen)
     handoff = Handoff(
-        files=tuple(_reference(file) for file in kept),
+        files=(*(_reference(file) for file in found.named), *(_new(path) for path in found.new_files)),
         reproduction=tried.reproduction,
         dead_ends=(tried.dead_end,) if tried.dead_end else (),
-        notes=_notes(kept, ranked, tried),
+        notes=_notes(found, tried),
     )
+    clues = [*seen, *examined.signals.clues]
     return Scouting(
         handoff=handoff,
         text=render(handoff),
-        state=State(space=SPACE, vector=_vector(mentions, repository, clues, ranked, kept, tried)),
+        state=State(space=SPACE, vector=_vector(examined, repository, clues, found, tried)),
         seconds=round(time.monotonic() - started, 3),
     )
 
 
-def _clues(mentions: Mentions, repository: Repository, tried: Tried) -> list[Clue]:
-    if tried.witness is None:
-        return [clue for signal in SIGNALS for clue in signal(mentions, repository)]
-    mentions = mentions.without_scaffolding()
-    seen = list(by_run(tried.witness, mentions, repository))
-    return seen + [clue for signal in SIGNALS for clue in signal(mentions, repository)]
-
-
 def _reference(file: Ranked) -> FileRef:
-    return FileRef(path=file.path, regions=regions(file), confidence=round(file.confidence, 3), why=_why(file))
+    return FileRef(path=file.path, regions=file.regions, confidence=file.confidence, why=_why(file))
+
+
+def _new(path: str) -> FileRef:
+    # The gate keeps a path that does not exist only if it is announced so.
+    return FileRef(path=path, why="new file: the issue names its path, and it does not exist yet")
 
 
 def _why(file: Ranked, most: int = 3) -> str:
@@ -85,37 +93,38 @@ def _why(file: Ranked, most: int = 3) -> str:
     return "; ".join(list(best.values())[:most])
 
 
-def _notes(kept: tuple[Ranked, ...], ranked: tuple[Ranked, ...], tried: Tried) -> str:
-    if not kept:
+def _notes(found: Found, tried: Tried) -> str:
+    if not found.named:
         return "The repository holds no file that could be read. Nothing points anywhere."
-    first = kept[0]
+    first = found.named[0]
     sentences = [f"{first.path} comes first: {_why(first) or 'nothing in the issue points at any file'}."]
-    sentences += [f"{file.path} is next: {_why(file, 2)}." for file in kept[1:2] if file.clues]
+    sentences += [f"{file.path} is next: {_why(file, 2)}." for file in found.named[1:2] if file.clues]
     if tried.reproduction is not None:
-        sentences.append("Code from the issue was run and failed; the files it went through count more.")
+        source = "A test of the project" if tried.origin == "test" else "Code from the issue"
+        sentences.append(f"{source} was run and failed; the files it went through count more.")
     elif tried.runs:
         sentences.append("Code from the issue was run and did not show the failure.")
-    weak = first.confidence < 0.5
-    sentences.append(
-        f"{len(ranked)} files share something with the issue and {len(kept)} are named here"
-        + ("; the evidence is thin, so look further if they do not fit." if weak else ".")
-    )
+    close = [
+        file.path
+        for file in found.ranked[len(found.named) :][:2]
+        if file.confidence >= 0.5 * found.named[-1].confidence
+    ]
+    if close:
+        sentences.append(f"Not named but close: {', '.join(close)}.")
+    if first.confidence < 0.5:
+        sentences.append("The evidence is thin, so look further if these files do not fit.")
     return " ".join(sentences)
 
 
 def _vector(
-    mentions: Mentions,
-    repository: Repository,
-    clues: list[Clue],
-    ranked: tuple[Ranked, ...],
-    kept: tuple[Ranked, ...],
-    tried: Tried,
+    examined: Examined, repository: Repository, clues: list[Clue], found: Found, tried: Tried
 ) -> tuple[float, ...]:
     def files(*kinds: str) -> int:
         return len({clue.path for clue in clues if clue.kind in kinds})
 
-    top = ranked[0].confidence if ranked else 0.0
-    second = ranked[1].confidence if len(ranked) > 1 else 0.0
+    mentions = examined.mentions
+    confidences = [file.confidence for file in found.ranked]
+    top, second = (*confidences, 0.0, 0.0)[:2]
     present = {clue.kind for clue in clues}
     vector = (
         math.log1p(mentions.chars),
@@ -128,10 +137,20 @@ def _vector(
         math.log1p(len(repository.files)),
         top,
         top - second,
-        entropy(ranked),
-        len(kept),
-        *(kind in present for kind in KINDS),
+        _entropy(confidences),
+        math.fsum(confidences),
+        len(found.named),
+        *(kind in present for kind in CLUE_KINDS),
         tried.runs,
         tried.reproduction is not None,
     )
     return tuple(round(float(number), 6) for number in vector)
+
+
+def _entropy(confidences: list[float]) -> float:
+    """How spread the confidence is: 0 for one file, 1 for all alike."""
+    total = math.fsum(confidences)
+    if len(confidences) < 2 or not total:
+        return 0.0
+    shares = [confidence / total for confidence in confidences]
+    return -math.fsum(share * math.log(share) for share in shares if share) / math.log(len(confidences))

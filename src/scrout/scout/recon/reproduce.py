@@ -1,45 +1,66 @@
-"""Turns code from an issue into a failing reproduction, by running it: hostile code, only ever run in the sandbox.
+"""Turns what an issue shows into a failing reproduction, by running it: hostile code, only ever run in the sandbox.
 
-A claim is made for what was seen to fail and for nothing else; whether the bug made it fail is for the gate to say.
+Its scripts first, then its commands, then the project's own tests near the suspected files. A claim is made for what
+was seen to fail and for nothing else; whether the bug made it fail is for the gate to say.
 """
 
 from __future__ import annotations
 
-import ast
+import asyncio
+import os
 import re
-import textwrap
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Literal, Protocol
 
 from scrout.handoff import Reproduction
-from scrout.index.repository import Repository
-from scrout.index.symbols import parse_python
 from scrout.sandbox.replay import Replay, Witness, replay
+from scrout.sandbox.reports import Frame, Traceback, read_runner, read_tracebacks
+from scrout.sandbox.suite import Suite, find_suite, related_tests, run_suite
 from scrout.sandbox.workshop import Workshop
+from scrout.sandbox.workspace import Base, Workspace
+from scrout.scout.recon.commands import find_commands, find_programs
+from scrout.scout.recon.scripts import Script, find_exports, find_scripts
 
-MAX_SCRIPTS = 5
-MAX_SCRIPT_CHARS = 65_536
+MAX_RUNS = 6
 TIMEOUT_S = 30.0
+"""Of one run."""
+TESTS_S = 20.0
+"""Of one run of the project's tests."""
+TOTAL_S = 60.0
 OBSERVED_CHARS = 1_000
+MOST_SUSPECTS = 3
 _END_CHARS = 20_000
+_LEAST_SAID_CHARS = 8  # a shorter last line is in any text
+_LEAST_S = 2.0  # too little to start anything in
 
-_FENCE = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*([\w+#.-]*)")
-_TAGS = ("", "python", "py", "python3", "pycon")
-_LAST_FRAME = re.compile(r'^[ \t]*File "([^"\n]+)", line \d+', re.M)
-_EXCEPTION = re.compile(r"^((?:\w+\.)*(\w*(?:Error|Exception|Exit|Interrupt|Warning|Group)))(?::.*)?$", re.M)
-_NO_ENVIRONMENT = ("ImportError", "ModuleNotFoundError")
-_OWN_ERRORS = ("NameError", "SyntaxError", "IndentationError", "FileNotFoundError", "EOFError")
+_NOT_PACKAGES = ("setup", "conftest", "docs", "doc", "examples", "example", "tests", "test", "benchmarks", "tasks")
+_ERROR_NAME = re.compile(r"\b([A-Z]\w*(?:Error|Exception))\b")
+_NO_ENVIRONMENT = ("ImportError", "ModuleNotFoundError", "SyntaxError", "IndentationError", "TabError")
+_CHECKS = ("AssertionError", "Failed")
+_NEEDS_MORE = {
+    "FileNotFoundError": "a file that the issue does not give",
+    "EOFError": "input that the issue does not give",
+    "gaierror": "a network",
+    "URLError": "a network",
+    "ConnectionError": "a network",
+    "ConnectionRefusedError": "a network",
+}
+_WORD = re.compile(r"[a-z_]{4,}")
 
 
-@dataclass(frozen=True)
-class Script:
-    """Python from an issue that imports something of the repository."""
+class Listing(Protocol):
+    """What is asked of the repository's index."""
 
-    source: str
-    root: str
-    """Folder that has to be on Python's path; empty: the repository's root is enough."""
-    expected: str | None = None
-    """The exception that the issue shows for it; None: it shows none."""
+    @property
+    def files(self) -> Mapping[str, object]: ...
+    @property
+    def top_levels(self) -> Mapping[str, str]: ...
+    @property
+    def taken(self) -> frozenset[str]: ...
 
 
 @dataclass(frozen=True)
@@ -51,117 +72,249 @@ class Tried:
     runs: int = 0
     dead_end: str = ""
     """Why there is no reproduction; empty: there is one, or none was wanted."""
+    origin: Literal["script", "command", "test"] | None = None
+    """Where the reproduction comes from: the issue's code, a command that it shows, or a test of the project's."""
 
 
-async def reproduce(text: str, repository: Repository, workshop: Workshop) -> Tried:
-    """Run the issue's scripts until one fails in a way that is not its own."""
-    scripts = find_scripts(text, repository.top_levels)
-    if not scripts:
-        return Tried(dead_end="No reproduction: the issue holds no Python code that imports this repository.")
-    name = _free_name(repository.taken)
-    said = []
-    for number, script in enumerate(scripts, 1):
-        # What PYTHONPATH holds already stays: the sandbox watches a run from there.
-        prefix = f'PYTHONPATH="{script.root}${{PYTHONPATH:+:$PYTHONPATH}}" ' if script.root else ""
-        command = f"{prefix}python {name}"
-        workspace = workshop.fresh()
+@dataclass(frozen=True)
+class _Attempt:
+    """Something of the issue's to be run."""
+
+    origin: Literal["script", "command"]
+    label: str
+    command: str
+    files: Mapping[str, str] = field(default_factory=dict)
+    expected: str | None = None
+    """The exception that the issue shows for it; None: it shows none."""
+
+
+async def reproduce(text: str, repository: Listing, workshop: Workshop, suspects: Sequence[str] = ()) -> Tried:
+    """Run what the issue shows until something fails in a way that is not its own; then tests near the suspects."""
+    runs = _Runs(workshop)
+    scripts = find_scripts(text, repository.top_levels, _exports(repository, workshop.base))
+    said: list[str] = []
+    for attempt in (*_scripts(scripts, repository.taken), *_commands(text, repository, workshop.base)):
+        if not runs.left_s():
+            said.append(f"{attempt.label} was not run any more")
+            break
+        run = await runs.run(attempt.command, attempt.files)
+        reason = _why_no_claim(run, attempt, text, workshop.base)
+        if reason is None:
+            return Tried(_claim(run, attempt.files), run.witness, runs.count, origin=attempt.origin)
+        said.append(f"{attempt.label} {reason}")
+    nothing = "the issue holds no Python code that imports this repository, and no command that may be run"
+    dead_end = f"No reproduction: {'; '.join(said) or nothing}."
+    if suspects:
+        shown, words = await _existing_tests(text, suspects[:MOST_SUSPECTS], runs)
+        if shown is not None:
+            return Tried(_claim(shown, {}), shown.witness, runs.count, origin="test")
+        dead_end = f"{dead_end} {words}".strip()
+    return Tried(runs=runs.count, dead_end=dead_end)
+
+
+class _Runs:
+    """Runs in fresh workspaces: so many, and so long in all."""
+
+    def __init__(self, workshop: Workshop) -> None:
+        self.workshop = workshop
+        self.count = 0
+        self._deadline = time.monotonic() + TOTAL_S
+
+    def left_s(self, most_s: float = TIMEOUT_S) -> float:
+        """How long one more may take; 0: there is none."""
+        left_s = min(most_s, self._deadline - time.monotonic())
+        return left_s if self.count < MAX_RUNS and left_s >= _LEAST_S else 0.0
+
+    @contextmanager
+    def workspace(self) -> Iterator[Workspace]:
+        self.count += 1
+        workspace = self.workshop.fresh()
         try:
-            workspace.write(name, script.source.encode(errors="replace"))
-            run = await replay(workshop, workspace, command, timeout_s=TIMEOUT_S, watch=True)
+            yield workspace
         finally:
             workspace.remove()
-        reason = _why_no_claim(run, script, name)
-        if reason is None:
-            observed = run.output.strip()[-OBSERVED_CHARS:]
-            claim = Reproduction(files={name: script.source}, command=command, claim=True, observed=observed)
-            return Tried(claim, run.witness, number)
-        said.append(f"script {number} {reason}")
-    dead_end = f"No reproduction from the issue's own code, run as `{command}`: {'; '.join(said)}."
-    return Tried(runs=len(said), dead_end=dead_end)
+
+    async def run(self, command: str, files: Mapping[str, str] | None = None, most_s: float = TIMEOUT_S) -> Replay:
+        timeout_s = self.left_s(most_s)
+        with self.workspace() as workspace:
+            for name, content in (files or {}).items():
+                workspace.write(name, content.encode())
+            return await replay(self.workshop, workspace, command, timeout_s=timeout_s, watch=True)
 
 
-def find_scripts(text: str, top_levels: Mapping[str, str]) -> tuple[Script, ...]:
-    """Candidates in the order of the text, then all blocks as one, for code that is told in pieces."""
-    blocks = [_from_session(block) if ">>> " in block else (block, None) for block in _blocks(text)]
-    pieces = [(source, expected) for source, expected in blocks if parse_python(source) is not None]
-    if len(pieces) > 1:
-        expected = next((expected for _, expected in pieces if expected), None)
-        pieces.append(("\n".join(source for source, _ in pieces), expected))
-    found = {}
-    for source, expected in pieces:
-        root = _root(source, top_levels)
-        if root is not None and len(source) <= MAX_SCRIPT_CHARS:
-            found[source] = Script(source, root, expected)
-    return tuple(found.values())[:MAX_SCRIPTS]
+def _exports(repository: Listing, base: Base) -> dict[str, str]:
+    sources = {}
+    for name, root in repository.top_levels.items():
+        folder = f"{root}/{name}" if root else name
+        path = next((path for path in (f"{folder}/__init__.py", f"{folder}.py") if path in repository.files), None)
+        if path and name not in _NOT_PACKAGES and name.isidentifier():
+            sources[name] = (base.read(path) or b"").decode("utf-8", errors="replace")
+    return find_exports(sources)
 
 
-def _blocks(text: str) -> Iterator[str]:
-    """Fenced blocks that may be Python, and interpreter sessions outside of fences."""
-    fence, tag = "", ""
-    block: list[str] = []
-    for line in [*text.splitlines(), ""]:
-        opening = _FENCE.match(line)
-        if fence:
-            if opening and opening[1].startswith(fence) and not opening[2]:
-                if tag in _TAGS:
-                    yield textwrap.dedent("\n".join(block)) + "\n"
-                fence, block = "", []
-            else:
-                block.append(line)
-        elif opening:
-            if block:
-                yield "\n".join(block)
-            fence, tag, block = opening[1], opening[2].lower(), []
-        elif line.lstrip().startswith(">>> ") or (block and line.strip()):
-            block.append(line)
-        elif block:
-            yield textwrap.dedent("\n".join(block)) + "\n"
-            block = []
+def _scripts(scripts: Sequence[Script], taken: frozenset[str]) -> Iterator[_Attempt]:
+    for number, script in enumerate(scripts, 1):
+        name = _free_name("test_scrout_repro" if script.runner else "scrout_repro", taken)
+        command = Suite(script.runner, (name,)).command([name]) if script.runner else f"python {name}"
+        files = {name: _writable(script.source)}
+        yield _Attempt(
+            "script", f"script {number} of the issue", _on_path(script.root, command), files, script.expected
+        )
 
 
-def _from_session(block: str) -> tuple[str, str | None]:
-    """What was typed, and the exception that the session ends in."""
-    lines = [line.lstrip() for line in block.splitlines()]
-    typed = [line[4:] for line in lines if line.startswith((">>> ", "... ")) or line in (">>>", "...")]
-    errors = _EXCEPTION.findall(block) if "Traceback (most recent call last)" in block else []
-    return "\n".join(typed).rstrip() + "\n", errors[-1][1] if errors else None
+def _commands(text: str, repository: Listing, base: Base) -> Iterator[_Attempt]:
+    declared = [(base.read(name) or b"").decode("utf-8", errors="replace") for name in ("pyproject.toml", "setup.cfg")]
+    for typed in find_commands(text, repository.top_levels, find_programs(*declared), repository.files):
+        if all(_is_free(name, base) for name in typed.files):
+            files = {name: _writable(content) for name, content in typed.files.items()}
+            yield _Attempt("command", f"`{typed.command[:100]}`", _on_path(typed.root, typed.command), files)
 
 
-def _root(source: str, top_levels: Mapping[str, str]) -> str | None:
-    """Where what the script imports of the repository lies; None: it imports nothing of it."""
-    tree = parse_python(source)
-    roots = []
-    for node in ast.walk(tree) if tree else ():
-        if isinstance(node, ast.Import):
-            roots += [top_levels.get(alias.name.partition(".")[0]) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            roots.append(top_levels.get(node.module.partition(".")[0]))
-    return max((root for root in roots if root is not None), default=None)
+def _writable(content: str) -> str:
+    return content.encode(errors="replace").decode()  # without lone surrogates
 
 
-def _free_name(taken: frozenset[str]) -> str:
-    name, number = "scrout_repro.py", 1
+def _is_free(name: str, base: Base) -> bool:
+    """Whether a file can be put there: nothing has the name, and only folders are on the way."""
+    path = base.tree / name
+    above = [folder for folder in path.parents if folder.is_relative_to(base.tree)]
+    return not os.path.lexists(path) and all(
+        not os.path.lexists(folder) or (folder.is_dir() and not folder.is_symlink()) for folder in above
+    )
+
+
+def _on_path(root: str, command: str) -> str:
+    # What PYTHONPATH holds already stays: the sandbox watches a run from there.
+    return f'PYTHONPATH="{root}${{PYTHONPATH:+:$PYTHONPATH}}" {command}' if root else command
+
+
+def _free_name(stem: str, taken: frozenset[str]) -> str:
+    name, number = f"{stem}.py", 1
     while name in taken:
         number += 1
-        name = f"scrout_repro_{number}.py"
+        name = f"{stem}_{number}.py"
     return name
 
 
-def _why_no_claim(run: Replay, script: Script, name: str) -> str | None:
+def _claim(run: Replay, files: Mapping[str, str]) -> Reproduction:
+    observed = run.output.strip()[-OBSERVED_CHARS:]
+    return Reproduction(files=dict(files), command=run.command, claim=True, observed=observed)
+
+
+def _why_no_claim(run: Replay, attempt: _Attempt, text: str, base: Base) -> str | None:
     """None: it failed, and not by a fault of its own."""
     if run.exit_code is None:
-        return f"did not end within {TIMEOUT_S:.0f} s"
+        return f"did not end within {run.seconds:.0f} s"
     if run.exit_code == 0:
         return "ran without an error"
     if run.killed or run.exit_code in (126, 127):
         return f"could not be run (exit code {run.exit_code})"
-    end = run.output[-_END_CHARS:]
-    errors = list(_EXCEPTION.finditer(end))
-    frames = _LAST_FRAME.findall(end)
-    kind = errors[-1][2] if errors else ""
-    own = bool(frames) and frames[-1].rpartition("/")[2] == name
-    if kind in _NO_ENVIRONMENT or (own and kind in _OWN_ERRORS):
-        return f"stopped on an error of its own ({' '.join(errors[-1][0].split())[:120]})"
-    if script.expected is not None and kind != script.expected:
-        return f"ended in {kind or f'exit code {run.exit_code}'}, where the issue shows {script.expected}"
+    tracebacks = read_tracebacks(run.output[-_END_CHARS:])
+    if not tracebacks:
+        return _without_traceback(run, attempt, text)
+    last = tracebacks[-1]
+    # One test that fails by its own mistake would still fail after the right patch.
+    judged = tracebacks if "unittest" in run.command or "pytest" in run.command else (last,)
+    own = next((one for one in judged if _is_own_error(one, attempt, text, base)), None)
+    if own is not None:
+        return f"stopped on an error of its own ({_told(own)})"
+    if last.type in _NEEDS_MORE and last.type not in text:
+        return f"wants {_NEEDS_MORE[last.type]} ({_told(last)})"
+    named = set(_ERROR_NAME.findall(text))
+    if attempt.expected is not None and last.type != attempt.expected:
+        return f"ended in {last.type}, where the issue shows {attempt.expected}"
+    if last.type not in _CHECKS and named and last.type not in named:
+        return f"ended in {_told(last)}, and the issue names {', '.join(sorted(named)[:3])}"
     return None
+
+
+def _is_own_error(traceback: Traceback, attempt: _Attempt, text: str, base: Base) -> bool:
+    if traceback.type in _NO_ENVIRONMENT:
+        return True
+    frame = next((frame for frame in reversed(traceback.frames) if _place(frame, attempt, base)), None)
+    if frame is None or _place(frame, attempt, base) == "repository":
+        return frame is None
+    lines = attempt.files[_relative(frame, base)].splitlines()
+    on_purpose = traceback.type in _CHECKS or "raise " in "".join(lines[frame.line - 1 : frame.line])
+    reported = bool(traceback.message) and f"{traceback.type}: {traceback.message}" in " ".join(text.split())
+    return not (on_purpose or reported)
+
+
+def _place(frame: Frame, attempt: _Attempt, base: Base) -> Literal["own", "repository"] | None:
+    path = _relative(frame, base)
+    if path in attempt.files:
+        return "own"
+    inside = not path.startswith(("/", "<")) and ".." not in PurePosixPath(path).parts
+    return "repository" if inside and base.read(path) is not None else None
+
+
+def _relative(frame: Frame, base: Base) -> str:
+    path = PurePosixPath(frame.path)
+    return str(path.relative_to(base.repo)) if path.is_relative_to(base.repo) else str(path)
+
+
+def _without_traceback(run: Replay, attempt: _Attempt, text: str) -> str | None:
+    """An exit code alone: the script's own, told by the issue in the same words, or of a failed test that it names."""
+    report = read_runner(run.output)
+    if report is not None:
+        named = report.complete and not report.build_failed and any(test.test in text for test in report.failures)
+        return None if named else "failed in no test that the issue names"
+    raised = run.witness.raised if run.witness else ()
+    if any(event.type == "SystemExit" and event.path in attempt.files for event in raised):
+        return None
+    last = run.output.strip().rpartition("\n")[2].strip()
+    if len(last) >= _LEAST_SAID_CHARS and last in text:
+        return None
+    return f"ended with exit code {run.exit_code}" + (f" ({last[:120]})" if last else "")
+
+
+def _told(traceback: Traceback) -> str:
+    return " ".join(f"{traceback.type}: {traceback.message}".rstrip(": ").split())[:120]
+
+
+async def _existing_tests(text: str, suspects: Sequence[str], runs: _Runs) -> tuple[Replay | None, str]:
+    """A test near the suspects that fails, alone too, as the issue says; else what the tests gave, in words."""
+    near = await asyncio.to_thread(related_tests, runs.workshop.base, suspects)
+    suite = await find_suite(runs.workshop) if near and runs.left_s() else None
+    if suite is None or not (left_s := runs.left_s(TESTS_S)):
+        return None, ""
+    names = ", ".join(near[:3]) + (f" and {len(near) - 3} more" if len(near) > 3 else "")
+    with runs.workspace() as workspace:
+        first = await run_suite(runs.workshop, workspace, suite, near, timeout_s=left_s)
+    if not first.finished:
+        return None, f"{names} did not end within {first.replay.seconds:.0f} s."
+    alone = {test: command for test in first.failed if (command := _alone(test, suite))}
+    if not first.passed and not alone:
+        return None, f"{names} could not be run here."
+    if not alone:
+        return None, f"{names}: {len(first.passed)} tests pass, so the existing tests do not show it."
+    for test in sorted(alone, key=lambda test: (-_shared(test, text), test)):
+        if runs.left_s(TESTS_S):
+            again = await runs.run(alone[test], most_s=TESTS_S)
+            if again.exit_code == 1 and _agrees(again, text):
+                return again, ""
+    return None, f"{names}: not one test failed as the issue says."
+
+
+def _alone(test: str, suite: Suite) -> str:
+    """The command for one test; empty: what failed was loading, not a test."""
+    if suite.runner == "pytest":
+        return suite.command([test]) if "::" in test else ""
+    return f"python -m unittest -v {test}" if re.fullmatch(r"[\w.]+", test) and "_FailedTest" not in test else ""
+
+
+def _agrees(run: Replay, text: str) -> bool:
+    """Whether a failure has the issue's exception, or most of the words of its message."""
+    tracebacks = read_tracebacks(run.output[-_END_CHARS:])
+    if not tracebacks or tracebacks[-1].type in _NO_ENVIRONMENT:
+        return False
+    last = tracebacks[-1]
+    if last.type not in _CHECKS and last.type in _ERROR_NAME.findall(text):
+        return True
+    words = set(_WORD.findall(last.message.lower()))
+    shared = words & set(_WORD.findall(text.lower()))
+    return len(shared) >= 2 and len(shared) >= 0.6 * len(words)
+
+
+def _shared(name: str, text: str) -> int:
+    return len(set(re.findall(r"[a-z]{3,}", name.lower())) & set(re.findall(r"[a-z]{3,}", text.lower())))

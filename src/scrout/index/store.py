@@ -1,0 +1,89 @@
+"""Tables on disk, one file a tree, shared by processes. Losing them, or being unable to write them, costs time only."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+VERSION = 3
+"""Part of every path: raise it when files are read differently."""
+
+MAX_BYTES = 2_000_000_000
+"""Of all files together; the ones used longest ago go first."""
+
+
+class Store:
+    """A folder of files by name."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / f"v{VERSION}"
+
+    def get(self, name: str) -> bytes | None:
+        """None: not there, or not readable."""
+        path = self.folder / name
+        try:
+            data = path.read_bytes()
+        except OSError:
+            return None
+        with contextlib.suppress(OSError):  # a cache that may only be read is one all the same
+            os.utime(path)
+        return data
+
+    def put(self, name: str, data: bytes) -> None:
+        """Whole or not at all, also under a second writer."""
+        with contextlib.suppress(OSError):
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle, made = tempfile.mkstemp(dir=self.folder, prefix=".making-")
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(data)
+                Path(made).replace(self.folder / name)
+            except BaseException:
+                Path(made).unlink(missing_ok=True)
+                raise
+        self._prune()
+
+    def unpacked(self, name: str) -> bytes | None:
+        """What `pack` put there; None: nothing, or something else."""
+        try:
+            own, _, data = zlib.decompress(self.get(name) or b"").partition(b"\n")
+        except zlib.error:
+            return None
+        return data if own == name.encode() else None
+
+    def pack(self, name: str, data: bytes) -> None:
+        """Put with its name and a checksum, for what cannot tell damage by itself."""
+        self.put(name, zlib.compress(name.encode() + b"\n" + data, 1))
+
+    def drop(self, name: str) -> None:
+        """Forget a damaged one."""
+        with contextlib.suppress(OSError):
+            (self.folder / name).unlink()
+
+    def path(self, name: str) -> Path:
+        """Where a file is, if it is there."""
+        return self.folder / name
+
+    def recent(self, suffix: str, most: int) -> list[str]:
+        """Names, the one used last first."""
+        aged = sorted(self._aged(), reverse=True)
+        return [path.name for _, _, path in aged if path.name.endswith(suffix)][:most]
+
+    def _aged(self) -> Iterator[tuple[float, int, Path]]:
+        with contextlib.suppress(OSError):
+            for path in self.folder.iterdir():
+                with contextlib.suppress(OSError):
+                    about = path.stat()
+                    yield about.st_mtime, about.st_size, path
+
+    def _prune(self) -> None:
+        left = MAX_BYTES
+        for _, size, path in sorted(self._aged(), reverse=True):
+            left -= size
+            if left < 0:
+                with contextlib.suppress(OSError):
+                    path.unlink()

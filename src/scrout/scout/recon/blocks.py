@@ -1,0 +1,141 @@
+"""The code that an issue shows: Markdown, reStructuredText, Trac and forum blocks, and interpreter sessions.
+
+Only found here, in one pass over the lines; what a block means and whether it may be run is for scripts.py to say.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+MAX_TEXT_CHARS = 100_000
+"""What follows in a longer text is logs."""
+MAX_BLOCKS = 100
+
+_FENCE = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*\{?\.?([\w+#.-]*)")
+_TRAC = re.compile(r"^[ \t]*\{\{\{[ \t]*(?:#!([\w-]+))?[ \t]*$")
+_FORUM = re.compile(r"^[ \t]*\[code(?:[ =:](?:lang=|language=)?[\"']?([\w+-]*)[\"']?)?\][ \t]*$", re.I)
+_DIRECTIVE = re.compile(r"^[ \t]*\.\. (?:code|code-block|sourcecode)::[ \t]*([\w+-]*)[ \t]*$")
+_INDENTED = re.compile(r"^(?: {4}|\t)")
+_ITEM = re.compile(r"^[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]")
+_PROMPT = re.compile(r"^[ \t]*(?:>>>|In \[\d{1,5}\]:)(?: (.*)|[ \t]*)$")
+_MORE = re.compile(r"^[ \t]*\.\.\.:?(?: (.*)|)$")
+_OUT = re.compile(r"^[ \t]*Out\[\d{1,5}\]:[ \t]?")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A piece of code, or of output, as it stands in the text."""
+
+    code: str
+    """Without common indentation; ends with a newline."""
+    tag: str = ""
+    """The language that the text gives, in lower case; empty: none."""
+    above: str = ""
+    """The last line that says something between it and the block before; empty: there is none."""
+    below: str = ""
+    """The first line after it that says something."""
+
+
+def find_blocks(text: str) -> tuple[Block, ...]:
+    """All blocks in the order of the text."""
+    return tuple(islice(_blocks(text[:MAX_TEXT_CHARS].splitlines()), MAX_BLOCKS))
+
+
+def _blocks(lines: Sequence[str]) -> Iterator[Block]:
+    position, above = 0, ""
+    while position < len(lines):
+        found = _closed(lines, position) or _indented(lines, position) or _session(lines, position)
+        if found is None:
+            above = lines[position].strip() or above
+            position += 1
+            continue
+        tag, first, last, position = found
+        code = textwrap.dedent("\n".join(lines[first:last]).strip("\n")) + "\n"
+        below = next((line.strip() for line in islice(lines, position, None) if line.strip()), "")
+        if code.strip():
+            yield Block(code, tag.lower(), above, below)
+            above = ""  # a heading is that of one block
+
+
+_Found = tuple[str, int, int, int]
+"""Its tag, its first line, the line after its last, and the line to go on with."""
+
+
+def _closed(lines: Sequence[str], start: int) -> _Found | None:
+    """Blocks with a mark at both ends; one that is never closed ends with the text."""
+    line = lines[start]
+    if opening := _FENCE.match(line):
+        if "`" in line[opening.end() :]:
+            return None  # code within a line
+        tag = opening[2]
+        end = re.compile(rf"^[ \t]*{re.escape(opening[1])}[`~]*[ \t]*$")
+    elif opening := _TRAC.match(line):
+        tag, end = opening[1] or "", re.compile(r"^[ \t]*\}\}\}")
+    elif opening := _FORUM.match(line):
+        tag, end = opening[1] or "", re.compile(r"^[ \t]*\[/code\]", re.I)
+    else:
+        return None
+    last = next((at for at in range(start + 1, len(lines)) if end.match(lines[at])), len(lines))
+    first = start + 1
+    if not tag and first < last and lines[first].strip().startswith("#!") and "/" not in lines[first]:
+        tag, first = lines[first].strip()[2:], first + 1  # Trac names the language on a line of its own
+    return tag, first, last, last + 1
+
+
+def _indented(lines: Sequence[str], start: int) -> _Found | None:
+    """A paragraph that is indented after an empty line, or what follows a reStructuredText directive."""
+    directive = _DIRECTIVE.match(lines[start])
+    first = start + 1 if directive else start
+    while directive and first < len(lines) and (not lines[first].strip() or lines[first].lstrip().startswith(":")):
+        first += 1
+    begins = directive or start == 0 or not lines[start - 1].strip()
+    if not begins or first >= len(lines) or not re.match(r"[ \t]", lines[first]):
+        return None
+    announced = directive or (start > 1 and lines[start - 2].rstrip().endswith("::"))
+    if not lines[first].strip() or not (announced or (_INDENTED.match(lines[first]) and not _ITEM.match(lines[first]))):
+        return None
+    last = first
+    for at in range(first, len(lines)):
+        if lines[at].strip():
+            if not re.match(r"[ \t]", lines[at]) or _FENCE.match(lines[at]):
+                break
+            last = at + 1
+    return directive[1] if directive else "", first, last, last
+
+
+def _session(lines: Sequence[str], start: int) -> _Found | None:
+    """An interpreter session outside of any block: up to an empty line that no prompt follows."""
+    if not _PROMPT.match(lines[start]):
+        return None
+    at = start
+    while at < len(lines):
+        if not lines[at].strip():
+            following = at + 1
+            if following >= len(lines) or not (_PROMPT.match(lines[following]) or _OUT.match(lines[following])):
+                break
+        elif _FENCE.match(lines[at]):
+            break
+        at += 1
+    return "", start, at, at
+
+
+def is_session(code: str) -> bool:
+    return any(_PROMPT.match(line) for line in code.splitlines())
+
+
+def read_session(code: str) -> list[tuple[str, str]]:
+    """What was typed, each with what the interpreter answered."""
+    entries: list[tuple[list[str], list[str]]] = []
+    for line in code.splitlines():
+        typed, more = _PROMPT.match(line), _MORE.match(line)
+        if typed:
+            entries.append(([typed[1] or ""], []))
+        elif more and entries and not any(entries[-1][1]):
+            entries[-1][0].append(more[1] or "")
+        elif entries:
+            entries[-1][1].append(_OUT.sub("", line))
+    return [("\n".join(source).rstrip(), "\n".join(answer).strip()) for source, answer in entries]

@@ -1,0 +1,156 @@
+"""Commands that an issue shows at a prompt and that may be run: the repository's own programs, and test runners.
+
+The text is hostile, so a command is one simple command of a short list, taken apart and quoted anew word by word: no
+operator, variable or substitution of the text reaches a shell. Nothing runs here.
+"""
+
+from __future__ import annotations
+
+import configparser
+import re
+import shlex
+import sys
+import tomllib
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+
+from scrout.scout.recon.blocks import Block, find_blocks
+
+MAX_COMMANDS = 3
+_MOST_LINES = 200
+_MOST_FILE_CHARS = 65_536
+
+_SHELL_TAGS = ("sh", "bash", "shell", "console", "shell-session", "zsh")
+_FILE_NAME = r"((?:[\w-]+/){0,5}[\w-]+(?:\.[\w-]+){1,3})"
+_NAMED_ABOVE = re.compile(rf"(?:^|[\s`*\"'(]){_FILE_NAME}[`*\"')]*[ \t]*:?[`*]*$")
+_NAMED_INSIDE = re.compile(rf"^(?:#|//)[ \t]*(?:file(?:name)?:[ \t]*)?{_FILE_NAME}[ \t]*:?[ \t]*\n", re.I)
+_IMPORTED = re.compile(r"^[ \t]*(?:from|import)[ \t]+(\w+)", re.M)
+_INTERPRETER = re.compile(r"^python[0-9.]*$")
+_TEST_RUNNERS = (("go", "test"), ("cargo", "test"), ("node", "--test"))
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A command that the issue shows."""
+
+    command: str
+    root: str
+    """Folder that has to be on Python's path; empty: the repository's root is enough."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """What the issue shows of the files that the command names."""
+
+
+def find_commands(
+    text: str, top_levels: Mapping[str, str], programs: Mapping[str, str], repository_files: Collection[str]
+) -> tuple[Typed, ...]:
+    """Commands in the order of the text. `programs` has the module of each program that the repository installs."""
+    blocks = find_blocks(text)
+    shown = {name: block.code for block in blocks if (name := _name(block)) and _may_be_written(name, repository_files)}
+    known = {*repository_files, *shown}
+    found: dict[str, Typed] = {}
+    for line in islice((line for block in blocks for line in _typed(block)), _MOST_LINES):
+        command = _allowed(_words(line), top_levels, programs, known)
+        if command:
+            files = {name: shown[name] for word in command if (name := word.removeprefix("./")) in shown}
+            modules = [word.partition(".")[0] for word in command]
+            modules += [module for code in files.values() for module in _IMPORTED.findall(code)]
+            root = max((top_levels.get(module, "") for module in modules), default="")
+            quoted = shlex.join(command)
+            found.setdefault(quoted, Typed(quoted, root, files))
+    return tuple(found.values())[:MAX_COMMANDS]
+
+
+def find_programs(pyproject: str, setup_cfg: str) -> dict[str, str]:
+    """The module behind each program that a Python project installs."""
+    found: dict[str, str] = {}
+    try:
+        declared = tomllib.loads(pyproject)
+        tables = (declared.get("project", {}).get("scripts"), declared.get("tool", {}).get("poetry", {}).get("scripts"))
+        for table in tables:
+            found |= {name: module for name, module in (table or {}).items() if isinstance(module, str)}
+    except (tomllib.TOMLDecodeError, AttributeError, RecursionError):
+        pass  # the repository's own file is broken, or not what it is for others
+    parser = configparser.RawConfigParser(strict=False)
+    try:
+        parser.read_string(setup_cfg)
+        for line in parser.get("options.entry_points", "console_scripts", fallback="").splitlines():
+            name, _, module = line.partition("=")
+            found[name.strip()] = module.strip()
+    except configparser.Error:
+        pass
+    return {name: module.partition(":")[0] for name, module in found.items() if re.fullmatch(r"[\w.-]+", name)}
+
+
+def inline_python(block: Block) -> Iterator[str]:
+    """What a block's commands give to `python -c`."""
+    for line in islice(_typed(block), _MOST_LINES):
+        words = _words(line)
+        if len(words) == 3 and _INTERPRETER.match(words[0]) and words[1] == "-c":
+            yield f"{words[2]}\n"
+
+
+def _typed(block: Block) -> Iterator[str]:
+    """The commands of a shell session; a block that says it is shell may do without a prompt."""
+    if block.tag not in ("", "text", *_SHELL_TAGS):
+        return
+    lines = [line.strip() for line in block.code.splitlines()]
+    prompted = [line[2:] for line in lines if line.startswith("$ ")]
+    yield from prompted or (lines if block.tag in _SHELL_TAGS else ())
+
+
+def _words(line: str) -> list[str]:
+    """The words of one simple command; empty: it is none."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    lexer.commenters = "#"
+    try:
+        words = list(lexer)
+    except ValueError:
+        return []
+    operator = any(word and not word.strip("();<>|&") for word in words)
+    return [] if operator or "\0" in line else words
+
+
+def _allowed(
+    words: list[str], top_levels: Mapping[str, str], programs: Mapping[str, str], known: Collection[str]
+) -> list[str]:
+    """The command as it is to be run; empty: it is not one of those that may be."""
+    if words[:1] in (["pytest"], ["py.test"]):
+        words = ["python", "-m", "pytest", *words[1:]]
+    if tuple(words[:2]) in _TEST_RUNNERS:
+        return words
+    if words and words[0] in programs:
+        module = programs[words[0]].partition(".")[0]
+        main = f"{top_levels.get(module, '')}/{module}/__main__.py".lstrip("/")
+        return ["python", "-m", module, *words[1:]] if main in known else words
+    if len(words) < 2 or not _INTERPRETER.match(words[0]):
+        return []
+    if words[1] != "-m":
+        script = words[1].removeprefix("./")
+        may_run = script in known and script != "setup.py"
+    elif words[2:3] in (["pytest"], ["unittest"]):
+        # Without a place it would be the whole suite.
+        may_run = any(_is_place(word, known) for word in words[3:])
+    else:
+        may_run = len(words) > 2 and words[2].partition(".")[0] in top_levels
+    return ["python", *words[1:]] if may_run else []
+
+
+def _is_place(word: str, known: Collection[str]) -> bool:
+    """Whether a word names a file, or something in a module: `tests.test_a.Case.test_b`."""
+    parts = word.split(".")
+    modules = (parts[: len(parts) - inside] for inside in range(3))
+    return word.partition("::")[0].removeprefix("./") in known or any(f"{'/'.join(m)}.py" in known for m in modules)
+
+
+def _name(block: Block) -> str:
+    """The file that a block shows, by the name right above it or in its first line; empty: it names none."""
+    match = _NAMED_INSIDE.match(block.code) or _NAMED_ABOVE.search(block.above[-200:])
+    return match[1] if match and len(block.code) <= _MOST_FILE_CHARS else ""
+
+
+def _may_be_written(name: str, repository_files: Collection[str]) -> bool:
+    """Nothing takes the place of a file of the repository's, or of a module of Python's."""
+    stem = name.rpartition("/")[2].partition(".")[0]
+    return name not in repository_files and not (name.endswith(".py") and stem in sys.stdlib_module_names)

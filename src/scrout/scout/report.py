@@ -1,0 +1,379 @@
+"""A scouting as one HTML page for people: where to look, why, and the code itself, read from the base commit.
+
+The page needs no network and has no script. Issue, paths, code, notes and outputs are hostile: whatever is not of type
+`Html` is escaped where it is put into the page, so forgetting is not possible, and a policy in the page forbids scripts
+and remote loads besides.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.resources import files as package_files
+from itertools import groupby
+
+from pygments.lexer import Lexer  # type: ignore[import-untyped]
+from pygments.lexers import get_lexer_for_filename  # type: ignore[import-untyped]
+from pygments.token import Comment, Keyword, Name, Number, String, Text, _TokenType  # type: ignore[import-untyped]
+from pygments.util import ClassNotFound  # type: ignore[import-untyped]
+
+from scrout import __version__
+from scrout.handoff import FileRef, Reproduction
+from scrout.index.files import MAX_FILE_BYTES, read_blobs
+from scrout.records import Scouting
+from scrout.sandbox.workspace import Base
+from scrout.task import Task
+
+MAX_FILES = 20
+MAX_REGION_LINES = 200
+MAX_PAGE_BYTES = 2_000_000
+MAX_TEXT_CHARS = 20_000
+"""Of the issue, of an observed output, and of each file of the reproduction."""
+MAX_LINE_CHARS = 500
+CONTEXT_LINES = 3
+FOLD_LINES = 100
+"""Shown on each side of a fold that is longer than twice this."""
+OPENING_LINES = 40
+"""Shown of a file without regions."""
+MAX_COLOURED_CHARS = 200_000
+"""Colouring has to read a file from its start; beyond this the code stays plain."""
+
+# What a browser would obey or hide: control characters, and what reverses the direction of text.
+_HIDDEN = dict.fromkeys(
+    {*range(32), *range(127, 160), *range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2066, 0x206A), 0xFEFF}
+    - {9, 10},
+    "\ufffd",
+)
+_COLOURS: tuple[tuple[_TokenType, str], ...] = (
+    (Comment, "c"),
+    (String, "s"),
+    (Number, "m"),
+    (Keyword, "k"),
+    (Name.Function, "f"),
+    (Name.Class, "f"),
+    (Name.Decorator, "b"),
+    (Name.Builtin, "b"),
+    (Name.Exception, "b"),
+    (Name.Tag, "k"),
+)
+_WORD = re.compile(r"([^\W\d]\w{2,79})")
+_FENCE = re.compile(r"^```[^\n]*\n(.*?)(?:^```[ \t]*$|\Z)", re.M | re.S)
+_QUOTED = re.compile(r"`([^`\n]{1,200})`")
+_CODE_LIKE = re.compile(
+    r"\b(?:[a-z\d]+(?:_[a-z\d]+)+|_+[a-z]\w+|[A-Z]?[a-z\d]+(?:[A-Z][a-z\d]*)+|\w{3,80}(?=\())\b", re.A
+)
+
+
+class Html(str):
+    """Markup of our own making. Everything else is text."""
+
+
+def page(task: Task, found: Scouting, sources: Mapping[str, str], where: str = "") -> str:
+    """The page, at most MAX_PAGE_BYTES. `sources` are files at the base commit; `where` says how commands were run."""
+    handoff = found.handoff
+    refs = handoff.files[:MAX_FILES]
+    title = _title(task.text)
+    before = [
+        _element("p", "scrout · where this issue lives", class_="kicker"),
+        _element("h1", title),
+        _facts(task, found),
+        _ranking(refs, len(handoff.files) - len(refs)),
+        _issue(task.text),
+    ]
+    if handoff.reproduction:
+        before.append(_reproduction(handoff.reproduction))
+    after = []
+    if handoff.dead_ends:
+        ends = (_element("li", _cut(end, 1000)) for end in handoff.dead_ends[:50])
+        after.append(_section("Dead ends", _element("ul", *ends, class_="dead pad")))
+    if handoff.notes:
+        after.append(_section("Notes", _element("div", _inline(_cut(handoff.notes)), class_="prose pad")))
+    after.append(_section("How this page came about", _origin(task, found, where)))
+    room = MAX_PAGE_BYTES - sum(len(part.encode()) for part in (*before, *after)) - 20_000  # style and frame
+    code = _code_sections(refs, sources, _names(task.text), room)
+    body = _element("main", *before, *code, *after, id="top")
+    return f"<!doctype html>\n{_document(title, body)}\n"
+
+
+def read_sources(base: Base, paths: Iterable[str]) -> dict[str, str]:
+    """Text files of the base commit, from git objects: no link is followed, no work tree is looked at."""
+    wanted = set(paths)
+    blobs: dict[str, str] = {}
+    # All are listed, so that no path from a handoff ever becomes an argument.
+    for line in base.git("ls-tree", "-r", "-z", "-l", "--full-tree", base.commit).split(b"\0")[:-1]:
+        about, _, raw_path = line.partition(b"\t")
+        path = raw_path.decode("utf-8", errors="surrogateescape")
+        if path in wanted:
+            mode, _, blob, size = about.decode("ascii").split()
+            if mode.startswith("100") and int(size) <= MAX_FILE_BYTES:
+                blobs[path] = blob
+    contents = dict(read_blobs(base.tree / ".git", set(blobs.values())))
+    return {
+        path: contents[blob].decode("utf-8", errors="replace")
+        for path, blob in blobs.items()
+        if blob in contents and b"\0" not in contents[blob]
+    }
+
+
+def _document(title: str, body: Html) -> Html:
+    style = package_files("scrout.scout").joinpath("report.css").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    head = _element(
+        "head",
+        Html('<meta charset="utf-8">'),
+        Html(f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy)}">'),
+        Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+        Html('<meta name="referrer" content="no-referrer">'),
+        _element("title", f"{title} · scrout"),
+        _element("style", Html(style)),
+    )
+    skip = _element("a", "Skip to the files", href="#files", class_="skip")
+    return _element("html", head, _element("body", skip, body), lang="en")
+
+
+def _facts(task: Task, found: Scouting) -> Html:
+    facts = [(task.repo.name, "repository"), (task.base_commit[:10], "commit"), (f"{found.seconds:.2f} s", "took")]
+    cells = (_element("li", f"{label} ", _element("b", value)) for value, label in facts)
+    return _element("ul", *cells, class_="facts")
+
+
+def _issue(text: str) -> Html:
+    """Fenced code as code, the rest as it was written."""
+    _, _, rest = text.strip().partition("\n")
+    parts: list[Html] = []
+    end = 0
+    shown = _cut(rest.strip("\n"))
+    for fence in _FENCE.finditer(shown):
+        parts += [
+            _inline(shown[end : fence.start()].strip("\n")),
+            _element("pre", fence[1].rstrip(), class_="block", tabindex="0"),
+        ]
+        end = fence.end()
+    parts.append(_inline(shown[end:].strip("\n")))
+    if not shown.strip():
+        return Html()
+    return _section("The issue", _element("div", *parts, class_="prose pad"))
+
+
+def _ranking(refs: tuple[FileRef, ...], more: int) -> Html:
+    rows = []
+    for rank, ref in enumerate(refs, 1):
+        link = _element("a", ref.path, class_="path", href=f"#file-{rank}")
+        lines = (
+            _element("a", f"{first}-{last}", href=f"#file-{rank}-line-{first}") for first, last in ref.regions[:20]
+        )
+        places = _element("span", *lines, class_="places")
+        what = _element("div", link, places, _element("p", _inline(_cut(ref.why, 1000)), class_="soft"))
+        rows.append(_element("li", _element("span", str(rank), class_="rank"), _confidence(ref), what))
+    if not rows:
+        return _section("Where to look", _element("p", "No file was named.", class_="pad soft"), id="files")
+    told = [_element("p", f"{more} more are not shown.", class_="pad soft")] if more > 0 else []
+    return _section("Where to look", _element("ol", *rows, class_="ranking"), *told, id="files")
+
+
+def _confidence(ref: FileRef) -> Html:
+    if ref.confidence is None:
+        return _element("span", "no confidence", class_="sure soft")
+    width = round(100 * min(max(ref.confidence, 0), 1))
+    # A picture, since the policy refuses style attributes.
+    bar = Html(
+        '<svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
+        '<rect class="track" width="100" height="8" rx="3"></rect>'
+        f'<rect class="fill" width="{width}" height="8" rx="3"></rect></svg>'
+    )
+    return _element("span", bar, f"{ref.confidence:.2f}", class_="sure", title="confidence, 0 to 1")
+
+
+def _reproduction(claim: Reproduction) -> Html:
+    seen = ("failed when run", "badge good") if claim.claim else ("not seen failing", "badge warn")
+    parts = [_element("span", seen[0], class_=seen[1])]
+    if claim.command:
+        parts.append(_element("pre", f"$ {_cut(claim.command)}", class_="block", tabindex="0"))
+    if claim.observed:
+        parts.append(_element("pre", _cut(claim.observed).rstrip(), class_="block", tabindex="0"))
+    for path, content in list(claim.files.items())[:10]:
+        script = _element("pre", _cut(content).rstrip(), class_="block", tabindex="0")
+        parts.append(_element("details", _element("summary", _element("code", path)), script))
+    return _section("Reproduction", _element("div", *parts, class_="pad"))
+
+
+def _origin(task: Task, found: Scouting, where: str) -> Html:
+    ran = found.handoff.reproduction.command if found.handoff.reproduction else None
+    facts = {
+        "commit": task.base_commit + (" (a snapshot of uncommitted work)" if task.dirty else ""),
+        "command run": ran or "none that failed",
+        "run in": where,
+        "scouting took": f"{found.seconds:.2f} s",
+        "cost": f"${found.cost_usd}",
+        "searcher": found.state.space if found.state else "",
+        "scrout": __version__,
+    }
+    cells = [cell for k, v in facts.items() if v for cell in (_element("dt", k), _element("dd", _cut(v, 1000)))]
+    return _element("dl", *cells, class_="pad")
+
+
+def _code_sections(
+    refs: tuple[FileRef, ...], sources: Mapping[str, str], names: frozenset[str], room: int
+) -> Iterator[Html]:
+    """One for each file; what does not fit loses its folds first, then its code."""
+    if refs:
+        mark = _element("mark", "Names")
+        legend = _element("p", "Suspected lines are tinted. ", mark, " are those the issue mentions.", class_="soft")
+        yield Html(_element("h2", "The code") + legend)
+    for rank, ref in enumerate(refs, 1):
+        if ref.path not in sources:
+            why = "Not a text file of this commit: new, binary, a link, or larger than 1 MB."
+            section = _file(rank, ref, _element("p", why, class_="pad soft"))
+        else:
+            lines, spans = _lines(sources[ref.path]), _spans(ref)
+            coloured = _coloured(ref.path, lines, names)
+            for folds in (True, False):
+                candidate = _file(rank, ref, _code(rank, lines, coloured, spans, folds=folds))
+                if len(candidate.encode()) <= room:
+                    section = candidate
+                    break
+            else:
+                section = _file(rank, ref, _element("p", "Left out: the page is full.", class_="pad soft"))
+        room -= len(section.encode())
+        yield section
+
+
+def _file(rank: int, ref: FileRef, code: Html) -> Html:
+    header = _element(
+        "header",
+        _element("h3", f"{rank}  {ref.path}"),
+        _confidence(ref),
+        _element("p", _inline(_cut(ref.why, 1000)), class_="soft") if ref.why else "",
+    )
+    return _element("section", header, code, class_="file card", id=f"file-{rank}")
+
+
+def _spans(ref: FileRef) -> list[tuple[int, int]]:
+    return [(max(1, first), min(last, first + MAX_REGION_LINES - 1)) for first, last in ref.regions]
+
+
+def _lines(source: str) -> list[str]:
+    """As an editor counts them: by line feed alone. Overlong ones are cut."""
+    lines = _visible(source.replace("\r\n", "\n")).removesuffix("\n").split("\n")
+    return [line if len(line) <= MAX_LINE_CHARS else f"{line[:MAX_LINE_CHARS]} …" for line in lines]
+
+
+def _code(rank: int, lines: list[str], coloured: list[Html], spans: list[tuple[int, int]], *, folds: bool) -> Html:
+    """Regions marked, with some context; what lies between is folded."""
+    hit = {number for first, last in spans for number in range(first, min(last, len(lines)) + 1)}
+    near = {n + by for n in hit for by in range(-CONTEXT_LINES, CONTEXT_LINES + 1)} or set(range(1, OPENING_LINES + 1))
+    # A link's target: where each region starts.
+    ids = {first: f"file-{rank}-line-{first}" for first, _ in spans}
+    parts: list[Html] = []
+    for shown, group in groupby(range(1, len(lines) + 1), lambda number: number in near):
+        numbers = list(group)
+        if shown:
+            rows = (_row(n, coloured[n - 1], hit=n in hit, id_=ids.get(n, "")) for n in numbers)
+            parts.append(_element("pre", *rows, class_="code", tabindex="0"))
+        elif folds:
+            parts.append(_fold(numbers, coloured))
+        else:
+            parts.append(_element("p", f"lines {numbers[0]}-{numbers[-1]} left out", class_="pad soft"))
+    return Html("".join(parts))
+
+
+def _fold(numbers: list[int], coloured: list[Html]) -> Html:
+    rows = [_row(number, coloured[number - 1]) for number in numbers]
+    if len(rows) > 2 * FOLD_LINES:
+        note = _element("span", f"{len(rows) - 2 * FOLD_LINES} lines left out", class_="left")
+        rows = [*rows[:FOLD_LINES], note, *rows[-FOLD_LINES:]]
+    count = f"{len(numbers)} lines" if len(numbers) > 1 else "1 line"
+    words = f"{count} ({numbers[0]}-{numbers[-1]})" if len(numbers) > 1 else f"{count} ({numbers[0]})"
+    return _element("details", _element("summary", words), _element("pre", *rows, class_="code", tabindex="0"))
+
+
+def _row(number: int, line: Html, *, hit: bool = False, id_: str = "") -> Html:
+    attributes = (' class="hit"' if hit else "") + (f' id="{id_}"' if id_ else "")
+    return Html(f'<span{attributes} data-line="{number}">{line or " "}</span>')
+
+
+def _coloured(path: str, lines: list[str], names: frozenset[str]) -> list[Html]:
+    """Each line as markup; plain where nobody knows the language, or where the colouring disagrees with the text."""
+    plain = [_marked(line, names) for line in lines]
+    lexer = _lexer(path)
+    text = "\n".join(lines)
+    if lexer is None or len(text) > MAX_COLOURED_CHARS:
+        return plain
+    seen = [""]
+    coloured: list[list[str]] = [[]]
+    for kind, value in lexer.get_tokens(text):
+        # A name of the language's own says nothing about the issue.
+        code = kind in Text or (kind in Name and kind not in Name.Builtin)
+        colour = next((colour for family, colour in _COLOURS if kind in family), "")
+        for number, piece in enumerate(value.split("\n")):
+            if number:
+                seen.append("")
+                coloured.append([])
+            if piece:
+                seen[-1] += piece
+                inner = _marked(piece, names) if code else _escape(piece)
+                coloured[-1].append(f'<span class="{colour}">{inner}</span>' if colour else inner)
+    # A lexer for odd formats may drop or add something, and then no line number could be trusted.
+    return [
+        Html("".join(coloured[at])) if at < len(seen) and seen[at] == line else plain[at]
+        for at, line in enumerate(lines)
+    ]
+
+
+def _lexer(path: str) -> Lexer | None:
+    try:
+        return get_lexer_for_filename(path.rpartition("/")[2], stripnl=False, ensurenl=False)
+    except ClassNotFound:
+        return None
+
+
+def _names(text: str) -> frozenset[str]:
+    """Words of the issue that look like names in code: quoted, called, in snake_case or CamelCase, or from a block."""
+    code = (match[1] for pattern in (_FENCE, _QUOTED) for match in pattern.finditer(text[:MAX_TEXT_CHARS]))
+    called = set(_CODE_LIKE.findall(text[:MAX_TEXT_CHARS]))
+    quoted = {word for part in code for word in _WORD.findall(part)}
+    return frozenset(name for name in quoted | called if not name.startswith("__"))
+
+
+def _marked(text: str, names: frozenset[str]) -> Html:
+    """Escaped, with the issue's names marked."""
+    words = _WORD.split(text)
+    return Html("".join(f"<mark>{_escape(word)}</mark>" if word in names else _escape(word) for word in words))
+
+
+def _inline(text: str) -> Html:
+    """Escaped, with `quoted` words as code."""
+    parts = _QUOTED.split(text)
+    return Html("".join(_element("code", part) if at % 2 else _escape(part) for at, part in enumerate(parts)))
+
+
+def _title(text: str) -> str:
+    first = text.strip().partition("\n")[0].strip(" #\t")
+    return first[:200] or "An issue"
+
+
+def _section(title: str, *children: Html, **attributes: str) -> Html:
+    return _element("section", _element("h2", title), _element("div", *children, class_="card"), **attributes)
+
+
+def _element(name: str, *children: str, **attributes: str) -> Html:
+    """An element; text in it and in its attributes is escaped, Html is not."""
+    words = "".join(f' {key.rstrip("_")}="{_escape(value)}"' for key, value in attributes.items())
+    inner = "".join(child if isinstance(child, Html) else _escape(child) for child in children)
+    return Html(f"<{name}{words}>{inner}</{name}>")
+
+
+def _escape(text: str) -> Html:
+    return Html(html.escape(_visible(text)))
+
+
+def _visible(text: str) -> str:
+    return text.translate(_HIDDEN).encode(errors="replace").decode()
+
+
+def _cut(text: str, most: int = MAX_TEXT_CHARS) -> str:
+    return text if len(text) <= most else f"{text[:most]}\n… {len(text) - most:,} more characters"

@@ -1,0 +1,131 @@
+"""The repositories that nothing is ever trained on, since results are measured on them, and the gate that says so.
+
+The gate goes by names: it knows the ways in which a repository is written down, its former names, forks under any
+owner, and clones on disk by their folder and remotes. It does not read code, so a renamed copy without its remotes
+passes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+from scrout.errors import TaskError
+
+BLOCKED = frozenset(
+    (
+        "ansible/ansible",
+        "astropy/astropy",
+        "django/django",
+        "element-hq/element-web",
+        "flipt-io/flipt",
+        "future-architect/vuls",
+        "gravitational/teleport",
+        "internetarchive/openlibrary",
+        "matplotlib/matplotlib",
+        "mwaskom/seaborn",
+        "navidrome/navidrome",
+        "nodebb/nodebb",
+        "pallets/flask",
+        "protonmail/webclients",
+        "psf/requests",
+        "pydata/xarray",
+        "pylint-dev/pylint",
+        "pytest-dev/pytest",
+        "qutebrowser/qutebrowser",
+        "scikit-learn/scikit-learn",
+        "sphinx-doc/sphinx",
+        "sympy/sympy",
+        "tutao/tutanota",
+    )
+)
+"""In lower case, as owner/name."""
+
+# A change of owner alone needs no entry: a blocked name is refused under every owner.
+_FORMER = {
+    "ansible/ansible-base": "ansible/ansible",
+    "ansible/ansible-core": "ansible/ansible",
+    "element-hq/matrix-react-sdk": "element-hq/element-web",
+    "matrix-org/matrix-react-sdk": "element-hq/element-web",
+    "vector-im/riot-web": "element-hq/element-web",
+    "vector-im/vector-web": "element-hq/element-web",
+    "hpk42/py.test": "pytest-dev/pytest",
+    "pytest-dev/py.test": "pytest-dev/pytest",
+    "protonmail/proton-mail": "protonmail/webclients",
+    "protonmail/webclient": "protonmail/webclients",
+    "pydata/xray": "pydata/xarray",
+    "xray/xray": "pydata/xarray",
+}
+_BY_NAME = {blocked.partition("/")[2]: blocked for blocked in BLOCKED}
+
+_ADDRESS = re.compile(r"(?:[\w.+-]+://(?:[^/@]*@)?[^/]+/|[^/\s]+@[^/:\s]+:|(?:www\.)?(?:github|gitlab)\.com[/:])(.+)")
+_SERIAL = re.compile(r"(-\d+|-[0-9a-f]{40}.*|@[0-9a-f]{6,})$")
+_PAIR = re.compile(r"(?:instance_)?([\w.-]+?)(?:__|\+|/)([\w.-]+)")
+_REMOTE = re.compile(r"^\s*(?:push)?url\s*=\s*(\S+)", re.MULTILINE | re.IGNORECASE)
+
+
+def refuse_blocked(repos: Iterable[str]) -> None:
+    """Raise a TaskError that names every row which is, or comes from, a blocked repository.
+
+    A row is a repository as owner/name, `owner__name`, `owner+name` or a bare name, an address, the id of a benchmark
+    task, or the path of a folder.
+    """
+    found = [f"{repo!r} ({blocked})" for repo in repos if (blocked := blocked_by(repo))]
+    if found:
+        raise TaskError(
+            f"these rows come from repositories that nothing is trained on: {', '.join(found)}. "
+            "Remove them; benchmarks are for measuring only."
+        )
+
+
+def blocked_by(repo: str) -> str | None:
+    """The blocked repository that a row stands for; None: it may be trained on."""
+    return next(filter(None, map(_by_name, _names(repo.strip()))), None)
+
+
+def _names(repo: str) -> Iterator[str]:
+    address = _ADDRESS.match(repo)
+    if address:
+        yield "/".join(unquote(address[1]).strip("/").split("/")[:2])
+        return
+    folder = Path(repo).expanduser()
+    if repo.startswith(("/", ".", "~")) or repo.count("/") > 1 or folder.is_dir():
+        yield from _folder_names(folder)
+    if repo.count("/") <= 1:
+        yield repo
+
+
+def _folder_names(folder: Path) -> Iterator[str]:
+    """What a folder may be a clone of: it, the repository around it, and the repositories right inside."""
+    folder = folder.resolve()
+    clones = [at for at in (folder, *folder.parents) if _is_clone(at)][:1]
+    if folder.is_dir():
+        clones += [at for at in folder.iterdir() if at.is_dir() and _is_clone(at)]
+    for at in (folder, *clones):
+        yield at.name
+        if at.name in ("repo", ".git"):
+            yield at.parent.name
+        for config in (at / "config", at / ".git" / "config"):
+            if config.is_file():
+                for url in _REMOTE.findall(config.read_text(encoding="utf-8", errors="replace")):
+                    # A remote that is a folder goes by its own names; its remotes were its own affair.
+                    yield from _names(url) if _ADDRESS.match(url) else Path(url).parts[-2:]
+    yield from (part for part in folder.parts if _PAIR.fullmatch(part))
+
+
+def _is_clone(folder: Path) -> bool:
+    return (folder / ".git").exists() or ((folder / "HEAD").is_file() and (folder / "objects").is_dir())
+
+
+def _by_name(name: str) -> str | None:
+    name = name.strip().strip("/").lower()
+    for form in (name, _SERIAL.sub("", name)):
+        form = form.removesuffix(".git")
+        pair = _PAIR.fullmatch(form)
+        owner, bare = (pair[1], pair[2]) if pair else ("", form)
+        blocked = _BY_NAME.get(bare) or _FORMER.get(f"{owner}/{bare}")
+        if blocked:
+            return blocked
+    return None

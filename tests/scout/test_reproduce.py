@@ -1,0 +1,410 @@
+"""From an issue's text to a claim: what is found in it, what is run in the real sandbox, what the real gate keeps."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrout.config import GateSettings, Settings
+from scrout.gate.gate import gate
+from scrout.handoff import Handoff
+from scrout.index.repository import read_repository
+from scrout.records import GatedHandoff
+from scrout.sandbox.tier import Tier
+from scrout.sandbox.workshop import Workshop, open_workshop
+from scrout.sandbox.workspace import find_source
+from scrout.scout.recon.blocks import find_blocks
+from scrout.scout.recon.commands import MAX_COMMANDS, find_commands, find_programs
+from scrout.scout.recon.reproduce import MAX_RUNS, Tried, reproduce
+from scrout.scout.recon.scripts import find_exports, find_scripts
+from scrout.task import Task
+
+FILES = {
+    "till/__init__.py": "from till.money import Purse, mean, split\n\nRATE = 3\n",
+    "till/money.py": '''\
+"""Coins."""
+
+
+class Purse:
+    def __init__(self, coins):
+        self.coins = coins
+
+
+def split(total, people):
+    return [total // people] * people
+
+
+def mean(values):
+    return sum(values) / len(values)
+
+
+def share(total):
+    return total / 3
+
+
+def find(name):
+    return {"gold": 1}[name]
+''',
+    "till/__main__.py": """\
+import sys
+
+from till.money import mean, split
+
+
+def main():
+    if sys.argv[1] == "--mean":
+        print(mean([int(word) for word in sys.argv[2:]]))
+    elif int(sys.argv[1]) < 0:
+        sys.exit("till: cannot split a debt")
+    else:
+        print(split(int(sys.argv[1]), 3))
+
+
+main()
+""",
+    "pyproject.toml": '[project]\nname = "till"\n\n[project.scripts]\ntill = "till.__main__:main"\n',
+    "tests/__init__.py": "",
+    "tests/test_money.py": """\
+import unittest
+
+from till.money import find, mean
+
+
+class MoneyTest(unittest.TestCase):
+    def test_mean(self):
+        self.assertEqual(mean([1, 3]), 2)
+
+    def test_find_silver(self):
+        self.assertEqual(find("silver"), 2)
+
+    def test_by_chance_another_bug(self):
+        raise OSError("the disk is full")
+""",
+    "till/rates.py": "RATE = 3\n",
+    "till/broken.py": "BROKEN = True\n",
+    "tests/test_rates.py": "import unittest\n\nfrom till.rates import RATE\n\n\nclass RateTest(unittest.TestCase):\n"
+    "    def test_rate(self):\n        self.assertEqual(RATE, 3)\n",
+    "tests/test_broken.py": "import unittest\n\nimport surely_not_installed\n",
+    "LICENSE": "Do as you like.\n",
+}
+
+
+DIES = "from till import mean\nmean([])\n"
+LOSES = "import till\ntill.split(10, 3)\n"
+WANTED = "[4, 3, 3]"
+
+
+@contextmanager
+def opened(repo: Path, files: Mapping[str, str], tier: Tier, cache: Path) -> Iterator[Workshop]:
+    for name, content in files.items():
+        (repo / name).parent.mkdir(parents=True, exist_ok=True)
+        (repo / name).write_text(content)
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b")
+    for args in (("init", "-q"), ("add", "-A"), (*identity, "commit", "-qm", "x")):
+        subprocess.run(["git", *args], cwd=repo, check=True)
+    source = find_source(repo)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(cache))
+        patch.setenv("PATH", str(Path(sys.base_prefix, "bin")), prepend=os.pathsep)
+        task = Task(id="till", text="", repo=source.repo, base_commit=source.head)
+        with open_workshop(task, tier, Settings()) as workshop:
+            yield workshop
+
+
+@pytest.fixture(scope="module")
+def till(tier: Tier, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
+    """A workshop over a small repository with bugs in it."""
+    with opened(tmp_path_factory.mktemp("till"), FILES, tier, tmp_path_factory.mktemp("cache")) as workshop:
+        yield workshop
+
+
+async def attempt(text: str, workshop: Workshop, *suspects: str) -> Tried:
+    base = workshop.base
+    return await reproduce(text, read_repository(base.tree / ".git", base.commit), workshop, suspects)
+
+
+async def judged(text: str, tried: Tried, workshop: Workshop) -> GatedHandoff:
+    base = workshop.base
+    task = Task(id="till", text=text, repo=base.repo, base_commit=base.commit)
+    return await gate(task, Handoff(reproduction=tried.reproduction), workshop, GateSettings(runs=2, timeout_s=20))
+
+
+def indented(code: str, spaces: int = 4) -> str:
+    return "".join(f"{' ' * spaces}{line}\n" for line in code.splitlines())
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        f"```python\n{DIES}```\n",
+        f"~~~\n{DIES}~~~\n",
+        f"\n{indented(DIES)}\nThat is all.\n",
+        f"Like this::\n\n{indented(DIES, 2)}\nThat is all.\n",
+        f".. code-block:: python\n   :linenos:\n\n{indented(DIES, 3)}\nThat is all.\n",
+        f"{{{{{{\n#!python\n{DIES}}}}}}}\n",
+        f"{{{{{{#!python\n{DIES}}}}}}}\n",
+        f"[code=python]\n{DIES}[/code]\n",
+        f"1. first\n2. then:\n   ```py\n{indented(DIES, 3)}   ```\n",
+        f"```sh\n$ python -c '{DIES.strip()}'\n```\n".replace("\nmean", "; mean"),
+        ">>> import till\n>>> till.mean([])\nTraceback (most recent call last):\n  ...\nZeroDivisionError: none\n",
+        "```\nIn [1]: import till\n\nIn [2]: till.mean([])\n----\nZeroDivisionError: division by zero\n```\n",
+        "```python\nfrom till import mean\n```\nand later\n```python\nmean([])\n```\n",
+        "```python\nmean([])\n```\n",
+        "```python\nimport numpy as surely_not_needed\n```\n```python\nfor x in [[]]:\n    till.mean(x)\n```\n",
+    ],
+)
+def test_code_is_found_in_every_form(shown: str) -> None:
+    exports = find_exports({"till": FILES["till/__init__.py"]})
+    scripts = find_scripts(f"It dies\n\n{shown}", {"till": ""}, exports)
+    assert len(scripts) in (1, 2)
+    script = scripts[-1].source
+    assert "mean(" in script and ("import till" in script or "from till import mean" in script)
+    assert "surely_not_needed" not in script and "It dies" not in script
+    compile(script, "x", "exec")
+
+
+@pytest.mark.parametrize(
+    "shown", ["[till]\nmean = median\n", "till\n", "Traceback (most recent call last):\n  x\n", "1\n"]
+)
+def test_what_only_looks_like_code_is_no_script(shown: str) -> None:
+    exports = find_exports({"till": FILES["till/__init__.py"]})
+    assert find_scripts(f"It dies\n\n```\n{shown}```\n", {"till": ""}, exports) == ()
+
+
+KEPT = {
+    "an exception": f"It dies\n\n```python\n{DIES}```\n",
+    "a session": ">>> import till\n>>> till.mean([])\nTraceback (most recent call last):\n ...\nZeroDivisionError: x\n",
+    "a comment beside an expression": "```python\nimport till\nsum(till.split(10, 3))  # expected: 10\n```",
+    "a comment beside a print": f"```python\nimport till\nprint(till.split(10, 3))  # should be {WANTED}, is not\n```",
+    "a comment below an assignment": f"```python\nimport till\nx = till.split(10, 3)\n# should be {WANTED}\n```",
+    "a comment on rounded decimals": "```python\nfrom till.money import share\nshare(9)  # should return 4.00\n```",
+    "the sentence below": f"```python\n{LOSES}```\nThis should return `{WANTED}` but gives `[3, 3, 3]`.\n",
+    "a block that is called expected": f"```python\n{LOSES}```\nExpected:\n```\n{WANTED}\n```\n",
+    "the same after what was got": f"```py\n{LOSES}```\nGot:\n```\n[3, 3, 3]\n```\nExpected:\n```\n{WANTED}\n```\n",
+    "a session that is called expected": f"Expected:\n```\n>>> import till\n>>> till.split(10, 3)\n{WANTED}\n```\n",
+    "a sentence alone": f"`till.split(10, 3)` should return `{WANTED}`, and it does not.\n",
+    "an import that is left out": f"```python\nsplit(10, 3)  # should be {WANTED}\n```\n",
+    "a test case": "```python\nimport unittest\nimport till\n\nclass SplitTest(unittest.TestCase):\n"
+    "    def test_sum(self):\n        self.assertEqual(sum(till.split(10, 3)), 10)\n```\n",
+    "a program of the project's": "Dies with ZeroDivisionError\n\n```console\n$ till --mean\n```\n",
+    "python -m": "```\n$ python3 -m till --mean\nTraceback (most recent call last):\n ...\nZeroDivisionError: x\n```\n",
+    "a message that the issue quotes": "```console\n$ python -m till -3\ntill: cannot split a debt\n```\n",
+    "files and a command": "`check.py`:\n\n```python\nimport sys\nimport till\ncoins = open(sys.argv[1]).read()\n"
+    "assert sum(till.split(int(coins), 3)) == 10\n```\n"
+    "coins.txt:\n```\n10\n```\n```sh\npython check.py coins.txt\n```\n",
+    "a test of the project's that the issue runs": "Fails with KeyError\n\n"
+    "```\n$ python -m unittest tests.test_money.MoneyTest.test_find_silver\n```\n",
+}
+
+
+@pytest.mark.parametrize("text", KEPT.values(), ids=KEPT)
+async def test_what_fails_as_told_is_claimed_and_kept(text: str, till: Workshop) -> None:
+    tried = await attempt(text, till)
+    assert tried.reproduction is not None and tried.reproduction.claim, tried.dead_end
+    assert tried.reproduction.observed and tried.witness is not None and not tried.dead_end
+    gated = await judged(text, tried, till)
+    assert gated.verdict == "real_failure", gated.reason
+
+
+NOT_KEPT = {
+    "an output that is only shown": f"Got:\n```\n>>> import till\n>>> till.split(10, 3)\n{WANTED}\n```\n",
+    "a value that is called wrong": f"```python\nimport till\ntill.split(10, 3)  # not as expected: {WANTED}\n```\n",
+    "a right result": "```python\nimport till\ntill.split(9, 3)  # should be [3, 3, 3]\n```\n",
+    "a right printed result": "```python\nimport till\nprint(till.mean([1, 2]))  # should print '1.5'\n```\n",
+    "decimals that are left out": "```python\nfrom till.money import share\nshare(10)  # should be 3.33\n```\n",
+    "a check of nothing": "```python\nimport till\ntill.split(9, 3)\nassert False\n```\n",
+    "a check of itself": "```python\nimport till\ntill.split(9, 3)\nx = 1  # should be 2\n```\n",
+    "an exit": "```python\nimport till\ntill.split(9, 3)\nraise SystemExit(3)\n```\n",
+    "an error of its own": "```python\nimport till\ntill.split(coins, 3)\n```\n",
+    "a name that does not exist": "```python\nimport till\ntill.surely_not_there(3)\n```\n",
+    "an import that fails": "```python\nimport till.nothing\n```\n",
+    "a file that is not there": "```python\nimport till\ntill.mean(open('coins.txt').read())\n```\n",
+    "another exception": f"It raises KeyError\n```python\n{DIES}```\n",
+    "a test that is wrong itself": "```python\nimport unittest\nimport till\nclass A(unittest.TestCase):\n"
+    "    def test_a(self):\n        till.split(9, 3)\n"
+    "    def test_b(self):\n        self.assertTrue(till.surely)\n```\n",
+    "a refusal that nobody told of": "It is slow\n```console\n$ python -m till -3\n```\n",
+}
+
+
+@pytest.mark.parametrize("text", NOT_KEPT.values(), ids=NOT_KEPT)
+async def test_what_shows_no_bug_is_never_kept(text: str, till: Workshop) -> None:
+    tried = await attempt(text, till)
+    assert tried.runs == 1
+    assert bool(tried.dead_end) == (tried.reproduction is None)
+    assert not (await judged(text, tried, till)).kept
+
+
+async def test_only_harmless_commands_of_the_issue_are_run(till: Workshop) -> None:
+    lines = (
+        "rm -rf .",
+        "pip install till",
+        "sudo python -m till 3",
+        "python -m till 3 && touch marked",
+        "python -m till $(touch marked)x | sh",
+        "python setup.py install",
+        "python -m pip install till",
+        "python -m http.server",
+        "python -m pytest",
+        "python",
+        "PYTHONPATH=. python -m till 3",
+    )
+    text = "".join(f"```sh\n$ {line}\n```\n" for line in lines)
+    assert find_commands(text, {"till": ""}, {"till": "till"}, FILES) == ()
+    tried = await attempt(text, till)
+    assert tried.runs == 0 and "no command that may be run" in tried.dead_end
+
+
+@given(st.text(st.characters(codec="utf-8") | st.sampled_from("$`;|&><(){}'\"\\* \n")))
+def test_no_text_gets_past_the_quoting(typed: str) -> None:
+    for command in find_commands(f"```sh\n$ python -m till {typed}\n```", {"till": ""}, {}, ()):
+        shown = subprocess.run(["bash", "-c", f"printf '%s\\0' {command.command}"], capture_output=True, check=True)
+        words = shown.stdout.decode().split("\0")[:-1]
+        assert words == shlex.split(command.command) and words[:3] == ["python", "-m", "till"]
+
+
+@pytest.mark.parametrize("tool", ["go test ./till -run Mean", "cargo test mean"])
+async def test_a_runner_that_is_not_here_is_a_dead_end(tool: str, till: Workshop) -> None:
+    workspace = till.fresh()
+    found = await till.shell(workspace, f"command -v {tool.partition(' ')[0]}", timeout_s=20)
+    workspace.remove()
+    if found.exit_code == 0:
+        pytest.skip(f"{tool} can be run here")
+    tried = await attempt(f"```sh\n$ {tool}\n```\n", till)
+    assert tried.runs == 1 and tried.reproduction is None
+    assert f"`{tool}` could not be run (exit code 127)" in tried.dead_end
+
+
+async def test_a_file_of_the_repository_is_never_written(till: Workshop) -> None:
+    names = ("pyproject.toml", "tests/test_money.py", "till/__main__.py", "json.py")
+    for name in names:
+        text = f"{name}:\n```\nraise KeyError('mine')\n```\n```sh\n$ python -m till {name}\n```\n"
+        assert all(command.files == {} for command in find_commands(text, {"till": ""}, {}, FILES))
+    # What the index does not know may still be there.
+    tried = await attempt("```\n# LICENSE/x.txt\nmine\n```\n```sh\n$ python -m till LICENSE/x.txt\n```\n", till)
+    assert tried.runs == 0
+
+
+async def test_an_existing_test_that_fails_as_told_is_the_claim(till: Workshop) -> None:
+    text = "find() does not know silver: it dies with KeyError: 'silver'"
+    tried = await attempt(text, till, "till/money.py")
+    assert tried.origin == "test" and tried.reproduction is not None
+    assert tried.reproduction.command == "python -m unittest -v tests.test_money.MoneyTest.test_find_silver"
+    assert tried.reproduction.files == {} and "KeyError" in tried.reproduction.observed
+    assert (await judged(text, tried, till)).verdict == "real_failure"
+
+
+@pytest.mark.parametrize(
+    ("suspect", "said"),
+    [
+        ("till/money.py", "tests/test_money.py: not one test failed as the issue says"),
+        ("till/rates.py", "tests/test_rates.py: 1 tests pass, so the existing tests do not show it"),
+        ("till/broken.py", "tests/test_broken.py could not be run here"),
+        ("docs/nothing.py", ""),
+    ],
+)
+async def test_existing_tests_that_say_nothing_are_a_dead_end(suspect: str, said: str, till: Workshop) -> None:
+    tried = await attempt("The mean is off by one", till, suspect)
+    assert tried.reproduction is None and tried.origin is None
+    assert said in tried.dead_end and bool(tried.runs) == bool(said)
+
+
+async def test_runs_are_bounded(till: Workshop) -> None:
+    blocks = "".join(f"```python\nimport till\ntill.split({n}, 3)\n```\n" for n in range(9))
+    commands = "".join(f"```sh\n$ python -m till {n}\n```\n" for n in range(9))
+    tried = await attempt(blocks + commands, till, "till/money.py")
+    assert tried.runs == MAX_RUNS
+    assert tried.dead_end.count("ran without an error") == MAX_RUNS and "was not run any more" in tried.dead_end
+
+
+async def test_pytest_runs_tests_that_are_functions(tier: Tier, tmp_path: Path) -> None:
+    files = {
+        "src/app/core.py": "def half(x):\n    return x // 2\n",
+        "tests/test_core.py": "import sys\n\nsys.path.insert(0, 'src')\nimport pytest\nfrom app.core import half\n\n\n"
+        "@pytest.mark.parametrize('x', [2, 3])\ndef test_half(x):\n"
+        "    assert half(x) * 2 == x, 'half is lost by rounding'\n",
+    }
+    with opened(tmp_path / "app", files, tier, tmp_path / "cache") as workshop:
+        text = "```python\nfrom app.core import half\n\ndef test_three():\n    assert half(3) == 1.5\n```\n"
+        tried = await attempt(text, workshop)
+        if "No module named pytest" in tried.dead_end:
+            pytest.skip("the sandbox's Python has no pytest")
+        assert tried.reproduction is not None, tried.dead_end
+        assert list(tried.reproduction.files) == ["test_scrout_repro.py"]
+        assert (await judged(text, tried, workshop)).verdict == "real_failure"
+        text = "Rounding: a half is lost"
+        tried = await attempt(text, workshop, "src/app/core.py")
+        assert tried.origin == "test" and tried.reproduction is not None and tried.reproduction.command
+        assert tried.reproduction.command.endswith("'tests/test_core.py::test_half[3]'")
+
+
+def test_programs_are_read_from_both_files_and_junk_from_neither() -> None:
+    poetry = '[tool.poetry.scripts]\na = "app.cli:main"\n[project.scripts]\nb = "app:main"\nbad = 3\n'
+    setup = "[options.entry_points]\nconsole_scripts =\n    c = app.c:main\n    d;e = x:y\n"
+    assert find_programs(poetry, setup) == {"a": "app.cli", "b": "app", "c": "app.c"}
+    assert find_programs("[", "x\n[[") == find_programs("project = 3\n", "") == {}
+
+
+@given(st.text())
+def test_any_project_file_can_be_read(text: str) -> None:
+    find_programs(text, text)
+    find_exports({"app": text})
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "`till.f(1)` should be `1`\n",
+        "```sh\n$ python -c 'import till; x = 1'\n```\n",
+        "```sh\n$ python -m pytest a.b.c\n```\n",
+        ".. code::\n\n",
+        "a::\n\n  x\n",
+        "{{{\n",
+        "[code]\n",
+        "In [1]: till.f()\nOut[1]: 3\n\n",
+        "```\ntill.f()\n```\nExpected:\n```\n1\n```\n",
+        "```\n# should be 1 should be 1 expected: not 1,\n```\n",
+    ],
+)
+def test_no_text_takes_long(piece: str) -> None:
+    started = time.monotonic()
+    text = piece * (200_000 // len(piece))
+    find_scripts(text, {"till": ""}, {"till": "import till"})
+    find_commands(text, {"till": ""}, {}, FILES)
+    assert time.monotonic() - started < 5
+
+
+LINES = (
+    "```",
+    "```sh",
+    "~~~",
+    "{{{",
+    "}}}",
+    "[code]",
+    "[/code]",
+    ".. code-block:: python",
+    "    x",
+    "a::",
+    "",
+    ">>> f()",
+    "$ x",
+)
+
+
+@given(st.lists(st.sampled_from(LINES) | st.text(max_size=9)).map("\n".join))
+def test_blocks_are_pieces_of_the_text(text: str) -> None:
+    kept = [line.strip() for line in text.splitlines()]
+    for block in find_blocks(text):
+        assert block.code.strip() and block.code.endswith("\n")
+        assert all(line.strip() in kept for line in block.code.splitlines())
+    assert len(find_commands(text, {}, {"x": "x"}, ())) <= MAX_COMMANDS
