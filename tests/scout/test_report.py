@@ -87,7 +87,7 @@ def assert_inert(seen: Seen) -> None:
 
 
 def task(text: str = "It breaks\n\nSometimes.") -> Task:
-    return Task(id="t", text=text, repo=Path("/work/shop"), base_commit="c" * 40)
+    return Task(id="t", text=text, repo=Path("/srv/shop"), base_commit="c" * 40)
 
 
 def scouting(*refs: FileRef, **parts: object) -> Scouting:
