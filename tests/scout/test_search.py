@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from scrout.index.repository import Repository, read_repository
 from scrout.scout.recon.model import load_model
-from scrout.scout.recon.search import Ranked, cut, examine, search
+from scrout.scout.recon.search import SHORTLIST, Ranked, cut, examine, judge, search
+from scrout.scout.recon.signals import Clue
 
 FILES = {
     "app/__init__.py": "",
@@ -119,6 +120,17 @@ def test_every_process_finds_the_same(repo: Path) -> None:
         for seed in ("1", "2", "3")
     }
     assert len(outputs) == 1
+
+
+def test_what_ran_is_named_also_where_it_is_on_no_shortlist(repo: Path) -> None:
+    decoys = {f"app/relay_{n}.py": f"def relay_{n}(message):\n    return message\n" for n in range(SHORTLIST + 10)}
+    commit(repo, {**decoys, "zz/q.py": "def q():\n    return 1 / 0\n"}, "more")
+    repository = read_repository(repo / ".git", "HEAD")
+    examined = examine("relay message relay", repository, load_model().shortlist)
+    assert "zz/q.py" not in [repository.paths[row] for row in examined.rows.tolist()]
+    raised = Clue("raised", "zz/q.py", "the exception passed line 2", 0.84, (1, 2))
+    first = judge(examined, repository, 5, load_model(), [raised]).ranked[0]
+    assert (first.path, first.confidence, first.regions) == ("zz/q.py", 0.84, ((1, 2),))
 
 
 def test_a_repository_without_files_gives_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

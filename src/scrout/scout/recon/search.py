@@ -103,6 +103,9 @@ def judge(
     spelled = dict.fromkeys(_meant(examined.mentions.spelled, repository), SPELLED)
     spelled |= dict.fromkeys(_meant(examined.mentions.declared, repository), DECLARED)
     score = score + np.array([spelled.get(path, 0.0) for path in paths])
+    # What ran need not read like the issue at all, and then it is not on the shortlist.
+    unread = list(dict.fromkeys(clue.path for clue in witnessed if clue.path not in set(paths)))
+    paths, score = paths + unread, np.append(score, np.full(len(unread), -np.inf))
     seen = np.array([min(0.99, max(1e-9, _seen(path, witnessed))) for path in paths])
     score = np.maximum(score, np.log(seen / (1 - seen)))
     chance = 1 / (1 + np.exp(-score))
@@ -119,7 +122,7 @@ def judge(
                 key=lambda clue: (CLUE_KINDS.index(clue.kind), -clue.weight, clue.words, clue.lines or (0, 0)),
             )
         )
-        ranked.append(Ranked(path, round(float(chance[place]), 4), own, _regions(path, own, functions, repository)))
+        ranked.append(Ranked(path, round(float(chance[place]), 4), own, _regions(path, own, functions)))
     return Found(
         ranked=tuple(ranked),
         named=cut(ranked, max_files),
@@ -163,9 +166,7 @@ def _functions(examined: Examined, score: Scores, model: Logistic, witnessed: Se
     return tuple(sorted(found, key=lambda function: (-function.score, function.path, function.first)))
 
 
-def _regions(
-    path: str, clues: Sequence[Clue], functions: Sequence[Function], repository: Repository
-) -> tuple[tuple[int, int], ...]:
+def _regions(path: str, clues: Sequence[Clue], functions: Sequence[Function]) -> tuple[tuple[int, int], ...]:
     """Lines that were pointed at, then the likeliest functions, at most three spans that do not overlap."""
     pointed = [clue.lines for clue in clues if clue.kind in ("raised", "place", "message") and clue.lines]
     own = [function for function in functions if function.path == path]
@@ -179,13 +180,13 @@ def _regions(
 
 def _new_files(mentions: Mentions, repository: Repository) -> tuple[str, ...]:
     """Spelled-out paths in folders that exist, of a kind of file that is there too."""
-    folders = {posixpath.dirname(path) for path in repository.paths}
+    folders = {posixpath.dirname(path) for path in repository.paths} - {""}
     suffixes = {posixpath.splitext(path)[1] for path in repository.paths}
     found = []
     for named in mentions.paths:
         path = posixpath.normpath(named.replace("\\", "/")).lstrip("/")
         known = posixpath.splitext(path)[1] in suffixes and _SUFFIX.search(path)
-        if known and posixpath.dirname(path) in folders - {""} and not repository.find(path):
+        if known and posixpath.dirname(path) in folders and not repository.find(path):
             found.append(path)
     return tuple(dict.fromkeys(found))[:MOST_NEW_FILES]
 
@@ -218,11 +219,10 @@ def examine(text: str, repository: Repository, shortlist: Logistic) -> Examined:
 
 def _of_passages(paths: list[str], passages: Passages) -> dict[str, Scores]:
     """What the functions of a file say about it."""
-    best = {
+    return {
         "passage_best": passages.per_file("text", paths, 1),
         "passage_few": passages.per_file("text", paths, 3),
         "passage_title": passages.per_file("title", paths, 1),
         "passage_name": passages.per_file("name_words", paths, 1),
         "passage_title_words": passages.per_file("title_words", paths, 1),
     }
-    return best
