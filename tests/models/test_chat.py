@@ -14,10 +14,13 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
+from scrout.config import Sampling
 from scrout.errors import ModelError
-from scrout.models.chat import MAX_WAIT_S, TRIES, Chat, Message, Refused, Reply, Tool, ToolCall
-from scrout.models.scripted import ErrorBody, Hang, Reset, ScriptedEndpoint, ScriptedReply, Status, Truncated
+from scrout.models.chat import MAX_ANSWER_BYTES, RETRY_S, TRIES, Chat, Message, Refused, Reply, Tool, ToolCall
+from scrout.models.scripted import Hang, Request, Reset, ScriptedEndpoint, ScriptedReply, Status
+from scrout.models.wire import MAX_WAIT_S
 from scrout.money import Usage
 
 KEY = "sk-very-secret-0123456789"
@@ -36,8 +39,8 @@ class Naps:
 
 
 async def ask(endpoint: ScriptedEndpoint, naps: Naps | None = None, timeout_s: float = 5) -> Reply:
-    chat = Chat(endpoint.base_url, "toy", KEY, timeout_s, sleep=naps or Naps())
-    return await chat.complete(HELLO, [TOOL], 100)
+    async with Chat(endpoint.base_url, "toy", KEY, timeout_s, sleep=naps or Naps()) as chat:
+        return await chat.complete(HELLO, [TOOL], 100)
 
 
 def answering(body: bytes, headers: dict[str, str] | None = None) -> Chat:
@@ -60,7 +63,8 @@ async def test_a_reply_with_text_and_disjoint_usage() -> None:
 
 async def test_without_a_key_no_authorization_is_sent() -> None:
     with ScriptedEndpoint([ScriptedReply("hi")]) as endpoint:
-        reply = await Chat(endpoint.base_url, "toy", None).complete(HELLO, [], 10)
+        async with Chat(endpoint.base_url, "toy", None) as chat:
+            reply = await chat.complete(HELLO, [], 10)
     assert reply.usage is None
     assert "authorization" not in endpoint.requests[0].headers
     assert "tools" not in json.loads(endpoint.requests[0].body)
@@ -69,26 +73,17 @@ async def test_without_a_key_no_authorization_is_sent() -> None:
 async def test_tool_calls_come_back_and_history_is_sent_in_a_form_endpoints_accept() -> None:
     good, bad = ToolCall("a", "bash", '{"command": "ls"}'), ToolCall("b", "no such.tool", '{"command": ')
     with ScriptedEndpoint([ScriptedReply(calls=(good, bad)), ScriptedReply("done")]) as endpoint:
-        chat = Chat(endpoint.base_url, "toy", None)
-        reply = await chat.complete(HELLO, [TOOL], 10)
-        assert reply.calls == (good, bad)
-        history = (*HELLO, Message("assistant", "", reply.calls), Message("tool", "x\ud800", call_id="a"))
-        await chat.complete(history, [TOOL], 10)
+        async with Chat(endpoint.base_url, "toy", None) as chat:
+            reply = await chat.complete(HELLO, [TOOL], 10)
+            assert reply.calls == (good, bad)
+            history = (*HELLO, Message("assistant", "", reply.calls), Message("tool", "x\ud800", call_id="a"))
+            await chat.complete(history, [TOOL], 10)
     _, assistant, tool = json.loads(endpoint.requests[1].body)["messages"]
     functions = [call["function"] for call in assistant["tool_calls"]]
     assert functions[0] == {"name": "bash", "arguments": good.arguments}
     assert functions[1]["name"] == "no_such_tool"
     assert json.loads(functions[1]["arguments"]) == {"malformed": bad.arguments}
     assert tool == {"role": "tool", "content": "x?", "tool_call_id": "a"}
-
-
-@pytest.mark.parametrize("fault", [Status(429), Status(500), Status(502), Status(503), Status(529), Reset()])
-async def test_what_may_pass_is_retried(fault: Status | Reset) -> None:
-    naps = Naps()
-    with ScriptedEndpoint([ScriptedReply(fault=fault), ScriptedReply(fault=fault), ScriptedReply("ok")]) as endpoint:
-        assert (await ask(endpoint, naps)).text == "ok"
-    assert len(endpoint.requests) == 3
-    assert 0.5 <= naps.seconds[0] <= 1 <= naps.seconds[1] <= 2
 
 
 FREE = [Status(429), Status(500), Status(503)]
@@ -166,33 +161,16 @@ async def test_retry_after_is_honoured_and_capped(header: str, least: float, mos
     assert len(naps.seconds) == 1 and least <= naps.seconds[0] <= most
 
 
-@pytest.mark.parametrize(
-    ("reply", "words"),
-    [
-        (ScriptedReply("x" * 500, fault=Truncated()), "no chat completion"),
-        (ScriptedReply(""), "empty reply"),
-        (ScriptedReply("late", fault=Hang(30)), "no answer within 0.2 s"),
-    ],
-)
-async def test_answers_outside_the_protocol_may_have_been_billed(reply: ScriptedReply, words: str) -> None:
-    with ScriptedEndpoint([reply, ScriptedReply("ok")]) as endpoint, pytest.raises(ModelError, match=words) as caught:
-        await ask(endpoint, timeout_s=0.2)
-    assert not isinstance(caught.value, Refused)
-    assert len(endpoint.requests) == 1
-    assert endpoint.base_url in str(caught.value) and KEY not in str(caught.value)
-
-
-async def test_an_error_body_with_status_200_is_a_refusal() -> None:
-    fault = ErrorBody(f"\x1b[31mupstream broke, key {KEY}")
-    with ScriptedEndpoint([ScriptedReply(fault=fault)]) as endpoint, pytest.raises(Refused, match="upstream") as caught:
-        await ask(endpoint)
-    assert KEY not in str(caught.value) and "\x1b" not in str(caught.value)
-
-
 @pytest.mark.parametrize("body", [b"", b"null", b"[]", b"{}", b'{"choices": []}', b'{"choices": [{}]}', b"[" * 10**5])
 async def test_bodies_that_hold_no_reply(body: bytes) -> None:
     with pytest.raises(ModelError, match="status 200"):
         await answering(body).complete(HELLO, [], 10)
+
+
+async def test_an_answer_without_end_is_not_read_to_its_end() -> None:
+    with pytest.raises(ModelError, match="longer than") as caught:
+        await answering(b" " * (MAX_ANSWER_BYTES + 1)).complete(HELLO, [], 10)
+    assert not isinstance(caught.value, Refused)
 
 
 async def test_a_broken_compression_is_an_endpoint_error() -> None:
@@ -209,7 +187,8 @@ async def test_silence_after_thinking_is_a_reply() -> None:
 @pytest.mark.parametrize("key", ["", "sk-secret\nx", "sk-secret x", "sk-secré", "sk-secret\0"])
 async def test_a_key_no_header_can_carry_is_named_but_not_shown(key: str) -> None:
     with ScriptedEndpoint([]) as endpoint, pytest.raises(Refused, match="the key") as caught:
-        await Chat(endpoint.base_url, "toy", key).complete(HELLO, [], 10)
+        async with Chat(endpoint.base_url, "toy", key) as chat:
+            await chat.complete(HELLO, [], 10)
     assert "secr" not in str(caught.value)
     assert not endpoint.requests
 
@@ -222,10 +201,10 @@ async def test_a_base_url_that_is_none(url: str) -> None:
         await Chat(url, "toy", None, sleep=Naps()).complete(HELLO, [], 10)
 
 
-async def test_secrets_in_a_base_url_stay_out_of_messages() -> None:
-    transport = httpx.MockTransport(lambda request: httpx.Response(404))
+async def test_secrets_in_a_base_url_are_sent_and_stay_out_of_messages() -> None:
+    transport = httpx.MockTransport(lambda request: httpx.Response(404, text=f"nothing at {request.url}"))
     chat = Chat("http://me:hunter2@toy.invalid/v1?token=hunter3", "toy", None, transport=transport)
-    with pytest.raises(Refused, match=r"toy\.invalid") as caught:
+    with pytest.raises(Refused, match=r"nothing at http://.*toy\.invalid/v1/chat/completions\?token=\[key\]") as caught:
         await chat.complete(HELLO, [], 10)
     assert "hunter" not in str(caught.value)
 
@@ -235,7 +214,8 @@ async def test_nobody_listens() -> None:
         placeholder.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{placeholder.getsockname()[1]}/v1"
         with pytest.raises(Refused, match="Is it running"):
-            await Chat(url, "toy", KEY, sleep=Naps()).complete(HELLO, [], 10)
+            async with Chat(url, "toy", KEY, sleep=Naps()) as chat:
+                await chat.complete(HELLO, [], 10)
 
 
 async def test_a_script_that_has_run_out_says_so() -> None:
@@ -243,6 +223,86 @@ async def test_a_script_that_has_run_out_says_so() -> None:
         assert (await ask(endpoint)).text == "one"
         with pytest.raises(Refused, match="script has 1 replies and this is request"):
             await ask(endpoint)
+
+
+async def test_retries_never_eat_an_episode() -> None:
+    naps = Naps()
+    busy = ScriptedReply(fault=Status(503, {"Retry-After": "60"}))
+    with ScriptedEndpoint([ScriptedReply("hi"), *[busy] * 20]) as endpoint:
+        async with Chat(endpoint.base_url, "toy", KEY, sleep=naps) as chat:
+            await chat.complete(HELLO, [], 10)
+            with pytest.raises(Refused, match="status 503"):
+                await chat.complete(HELLO, [], 10)
+    assert naps.seconds == [60] * 3 and sum(naps.seconds) <= RETRY_S
+
+
+async def test_what_is_not_pinned_is_not_sent_and_what_is_goes_as_servers_take_it() -> None:
+    plain = json.loads(Chat("http://toy.invalid/v1", "toy", None).encode(HELLO, [], 10))
+    assert set(plain) == {"model", "messages", "max_tokens"}
+    pinned = Sampling(temperature=0, top_k=-1, repetition_penalty=1.0, stop=("<|im_end|>",), seed=7)
+    chat = Chat("http://toy.invalid/v1", "toy", None, sampling=pinned, cache_salt="task-1f")
+    schema: dict[str, JsonValue] = {"type": "object", "properties": {}}
+    sent = json.loads(chat.encode(HELLO, [], 10, schema))
+    assert {key: sent[key] for key in sent.keys() - plain.keys()} == {
+        "temperature": 0,
+        "top_k": -1,
+        "repetition_penalty": 1.0,
+        "stop": ["<|im_end|>"],
+        "seed": 7,
+        "cache_salt": "task-1f",
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "reply", "schema": schema, "strict": True},
+        },
+    }
+
+
+async def test_a_schema_reaches_the_endpoint() -> None:
+    with ScriptedEndpoint([ScriptedReply("{}")]) as endpoint:
+        async with Chat(endpoint.base_url, "toy", None) as chat:
+            await chat.complete(HELLO, [], 10, schema={"type": "object"})
+    assert endpoint.requests[0].body.encode() == chat.encode(HELLO, [], 10, {"type": "object"})
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+@pytest.mark.parametrize("text", ["", "done"])
+async def test_thoughts_that_the_endpoint_splits_off_are_kept(field: str, text: str) -> None:
+    body = json.dumps({"choices": [{"message": {"content": text, field: "hm"}}]}).encode()
+    reply = await answering(body).complete(HELLO, [], 10)
+    assert (reply.text, reply.reasoning) == (text, "hm")
+
+
+async def test_one_connection_serves_a_conversation_and_close_ends_it() -> None:
+    with ScriptedEndpoint([ScriptedReply("hi")] * 6) as endpoint:
+        chat = Chat(endpoint.base_url, "toy", None)
+        for _ in range(5):
+            await chat.complete(HELLO, [], 10)
+        assert endpoint.connections == 1
+        await chat.aclose()
+        await chat.aclose()
+        await chat.complete(HELLO, [], 10)
+        assert endpoint.connections == 2
+        await chat.aclose()
+
+
+async def test_one_client_may_be_used_by_many_at_once() -> None:
+    def echo(request: Request) -> ScriptedReply:
+        return ScriptedReply(str(json.loads(request.body)["messages"][0]["content"]))
+
+    with ScriptedEndpoint(echo) as endpoint:
+        async with Chat(endpoint.base_url, "toy", None) as chat:
+            questions = [f"question {number}" for number in range(64)]
+            replies = await asyncio.gather(*(chat.complete((Message("user", q),), [], 10) for q in questions))
+    assert [reply.text for reply in replies] == questions
+
+
+async def test_a_cancelled_call_leaves_the_client_usable() -> None:
+    with ScriptedEndpoint([ScriptedReply("late", fault=Hang(60)), ScriptedReply("ok")]) as endpoint:
+        async with Chat(endpoint.base_url, "toy", None) as chat:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await chat.complete(HELLO, [], 10)
+            assert (await chat.complete(HELLO, [], 10)).text == "ok"
 
 
 async def test_leaving_the_endpoint_does_not_wait_for_a_hang() -> None:

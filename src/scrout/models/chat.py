@@ -1,6 +1,6 @@
 """A client of OpenAI-compatible chat completions. One call in, one reply out; no streaming, no money, no memory.
 
-What an endpoint answers is parsed here and nowhere else. The key goes into one header and into no message: error texts
+The key goes into one header and into no message: error texts
 have it cut out, even where the endpoint echoes it.
 """
 
@@ -10,32 +10,48 @@ import asyncio
 import json
 import random
 import re
+import ssl
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from functools import cache
+from types import TracebackType
 from typing import Literal
 
 import httpx
-from pydantic import BaseModel, Field, JsonValue, ValidationError
+from pydantic import JsonValue, ValidationError
 
+from scrout.config import Sampling
 from scrout.errors import ModelError
+from scrout.models.counting import Counter
+from scrout.models.overflow import too_long
+from scrout.models.wire import Completion, code_of, retry_after_s, usage_of
 from scrout.money import Usage
 
 TRIES = 4
+GARBLED_TRIES = 2
+"""Where an endpoint says 200 and gives no reply: a gateway's hiccup passes, a wrong address does not."""
+RESTART_TRIES = 7
+"""Where one that has answered before cannot be reached or says 503: it may be starting again, which takes a while."""
 FIRST_WAIT_S = 1.0
-MAX_WAIT_S = 60.0
+RETRY_S = 200.0
+"""No try begins when those before it, and the waits between them, have taken longer."""
 CONNECT_TIMEOUT_S = 15.0
+KEEP_ALIVE_S = 4.0
+"""Servers (uvicorn, llama.cpp) close a connection after 5 idle seconds; a request sent just then is lost."""
+MAX_ANSWER_BYTES = 32_000_000
 MAX_EXCERPT = 300
 """Characters of an endpoint's answer that an error message quotes."""
+ENDPOINTS_OWN = Sampling()
 
 NEXT_STEPS = {
     400: "The endpoint does not accept this request; check the model's name and what it supports.",
-    401: "Check the key in the fixer's key_env.",
-    403: "The key in the fixer's key_env may not use this model.",
-    404: "Check the fixer's base_url and model.",
+    401: "Check the key in key_env.",
+    403: "The key in key_env may not use this model.",
+    404: "Check base_url and model.",
     429: "The endpoint limits the rate; run fewer attempts at once or try later.",
 }
+PASSING = frozenset({408, 429})
 LOST_BEHIND_A_GATEWAY = frozenset({502, 504, 520, 524})
 """A gateway got no answer, and the model behind it may have finished one. With 429, 500, 503 or 529 it is the server
 itself that says it gave none, and no provider bills that."""
@@ -47,7 +63,11 @@ class Refused(ModelError):
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
         self.status = status
-        """Of the HTTP answer; None: there was none, or it said 200."""
+        """Of the HTTP answer, or the code of the error in one that said 200; None: there was neither."""
+
+
+class Overflow(Refused):
+    """The request is too long for the model; a shorter one may pass."""
 
 
 @dataclass(frozen=True)
@@ -93,10 +113,26 @@ class Reply:
     finish_reason: str
     model: str
     """As the endpoint names what answered."""
+    reasoning: str = ""
+    """Thoughts, where the endpoint splits them off."""
+
+
+@dataclass(frozen=True)
+class _Fault:
+    """A try that gave no reply."""
+
+    error: ModelError
+    tries: int = 1
+    """How many are worth it, this one included."""
+    wait_s: float | None = None
+    """What the endpoint asks for."""
 
 
 class Chat:
-    """One model at one endpoint."""
+    """One model at one endpoint, over connections that are kept open until `aclose` or the end of an `async with`.
+
+    Safe for concurrent use within one event loop.
+    """
 
     def __init__(
         self,
@@ -105,33 +141,55 @@ class Chat:
         key: str | None,
         timeout_s: float = 300,
         *,
+        sampling: Sampling = ENDPOINTS_OWN,
+        cache_salt: str = "",
         transport: httpx.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.base_url = base_url
         self.model = model
         self.timeout_s = timeout_s
+        """For one try, from the connection to the last byte."""
+        self.sampling = sampling
+        self.cache_salt = cache_salt
         self._key = key
         self._transport = transport
         self._sleep = sleep
+        self._client: httpx.AsyncClient | None = None
+        self._counter = Counter(self._ask)
+        self._answered = False
 
-    def encode(self, messages: Sequence[Message], tools: Sequence[Tool], max_tokens: int) -> bytes:
+    async def __aenter__(self) -> Chat:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections. A later call opens new ones."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    def encode(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool],
+        max_tokens: int,
+        schema: Mapping[str, JsonValue] | None = None,
+    ) -> bytes:
         """The request's body, as it is sent; its size bounds what the input can cost."""
-        body: dict[str, object] = {
-            "model": self.model,
-            "messages": [_message_json(message) for message in messages],
-            "max_tokens": max_tokens,
-        }
-        if tools:
-            body["tools"] = [
-                {
-                    "type": "function",
-                    "function": {"name": t.name, "description": t.description, "parameters": dict(t.parameters)},
-                }
-                for t in tools
-            ]
-        # Command output may hold lone surrogates, which UTF-8 has no bytes for.
-        return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+        body = self._prompt(messages, tools)
+        body["max_tokens"] = max_tokens
+        body |= self.sampling.model_dump(mode="json", exclude_defaults=True)
+        if self.cache_salt:
+            body["cache_salt"] = self.cache_salt
+        if schema is not None:
+            form: JsonValue = {"name": "reply", "schema": dict(schema), "strict": True}
+            body["response_format"] = {"type": "json_schema", "json_schema": form}
+        return _encode(body)
 
     async def complete(
         self,
@@ -139,51 +197,105 @@ class Chat:
         tools: Sequence[Tool],
         max_tokens: int,
         again: Callable[[], bool] = lambda: True,
+        *,
+        schema: Mapping[str, JsonValue] | None = None,
     ) -> Reply:
         """One reply, after bounded retries of what may pass: rate limits, server errors, dropped connections.
 
-        `again` is asked before a retry where the try before it may have been billed, and may decline.
+        `again` is asked before a retry where the try before it may have been billed, and may decline. `schema` is the
+        JSON Schema that the reply is held to, where the endpoint can.
         """
-        url, headers = self._target()
-        body = self.encode(messages, tools, max_tokens)
-        timeout = httpx.Timeout(self.timeout_s, connect=min(CONNECT_TIMEOUT_S, self.timeout_s))
-        async with httpx.AsyncClient(timeout=timeout, transport=self._transport) as client:
-            for left in reversed(range(TRIES)):
-                failure: ModelError
-                wait_s = FIRST_WAIT_S * 2 ** (TRIES - 1 - left) * random.uniform(0.5, 1)
-                try:
-                    response = await client.post(url, content=body, headers=headers)
-                except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-                    failure = self._refused(f"the connection failed ({type(error).__name__})", "Is it running?")
-                except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
-                    failure = self._error(f"the connection was lost ({type(error).__name__})", "Is it running?")
-                except httpx.TimeoutException:
-                    raise self._error(f"no answer within {self.timeout_s:g} s", "Is it overloaded?") from None
-                except httpx.DecodingError:
-                    raise self._error("the answer cannot be decompressed", "Try again.") from None
-                except httpx.HTTPError as error:
-                    raise self._refused(f"the request failed ({type(error).__name__})", "Check base_url.") from None
-                else:
-                    status = response.status_code
-                    if status == 200:
-                        return self._reply(response)
-                    next_step = NEXT_STEPS.get(status, "Try later." if status >= 500 else "Check base_url.")
-                    if status in LOST_BEHIND_A_GATEWAY:
-                        failure = self._error(f"status {status}", next_step, response.text)
-                    else:
-                        failure = self._refused(f"status {status}", next_step, response.text, status)
-                    if status != 429 and status < 500:
-                        raise failure
-                    wait_s = _retry_after_s(response.headers.get("retry-after", "")) or wait_s
-                if left:
-                    await self._sleep(wait_s)
-                    if not isinstance(failure, Refused) and not again():
-                        break
-        raise failure
+        url, headers = self._target("chat/completions")
+        body = self.encode(messages, tools, max_tokens, schema)
+        tried, spent_s = 0, 0.0
+        while True:
+            started = time.monotonic()
+            outcome = await self._try(url, headers, body)
+            if isinstance(outcome, Reply):
+                self._answered = True
+                return outcome
+            wait_s = outcome.wait_s or FIRST_WAIT_S * 2**tried * random.uniform(0.5, 1)
+            tried += 1
+            spent_s += time.monotonic() - started + wait_s
+            if tried >= outcome.tries or spent_s > RETRY_S:
+                raise outcome.error
+            await self._sleep(wait_s)
+            if not isinstance(outcome.error, Refused) and not again():
+                raise outcome.error
 
-    def _target(self) -> tuple[httpx.URL, dict[str, str]]:
+    async def count(self, messages: Sequence[Message], tools: Sequence[Tool]) -> int | None:
+        """Tokens of this prompt by the server's own tokenizer and template; None: it offers none, or did not answer."""
+        return await self._counter.count(self._prompt(messages, tools))
+
+    def _prompt(self, messages: Sequence[Message], tools: Sequence[Tool]) -> dict[str, JsonValue]:
+        prompt: dict[str, JsonValue] = {
+            "model": self.model,
+            "messages": [_message_json(message) for message in messages],
+        }
+        if tools:
+            prompt["tools"] = [
+                {
+                    "type": "function",
+                    "function": {"name": t.name, "description": t.description, "parameters": dict(t.parameters)},
+                }
+                for t in tools
+            ]
+        return prompt
+
+    async def _try(self, url: httpx.URL, headers: Mapping[str, str], body: bytes) -> Reply | _Fault:
         try:
-            url = httpx.URL(self.base_url.rstrip("/") + "/chat/completions")
+            # A read timeout alone would let a server drip bytes for ever.
+            async with (
+                asyncio.timeout(self.timeout_s),
+                self._open().stream("POST", url, content=body, headers=headers) as response,
+            ):
+                answer = bytearray()
+                async for chunk in response.aiter_bytes():
+                    answer += chunk
+                    if len(answer) > MAX_ANSWER_BYTES:
+                        what = f"the answer is longer than {MAX_ANSWER_BYTES:,} bytes"
+                        return _Fault(self._error(what, "Does it keep to max_tokens?"))
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            what = f"the connection failed ({type(error).__name__})"
+            return _Fault(self._refused(what, "Is it running?"), self._patience())
+        except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
+            what = f"the connection was lost ({type(error).__name__})"
+            return _Fault(self._error(what, "Is it running?"), TRIES)
+        except (TimeoutError, httpx.TimeoutException):
+            return _Fault(self._error(f"no whole answer within {self.timeout_s:g} s", "Is it overloaded?"))
+        except httpx.DecodingError:
+            return _Fault(self._error("the answer cannot be decompressed", "Try again."), GARBLED_TRIES)
+        except httpx.HTTPError as error:
+            return _Fault(self._refused(f"the request failed ({type(error).__name__})", "Check base_url."))
+        if response.status_code == 200:
+            return self._reply(bytes(answer))
+        status, said = response.status_code, answer.decode("utf-8", "replace")
+        return self._failed(f"status {status}", status, said, response.headers.get("retry-after", ""))
+
+    def _open(self) -> httpx.AsyncClient:
+        if self._client is None:
+            self._client = httpx.AsyncClient(
+                transport=self._transport,
+                verify=_certificates(),
+                timeout=httpx.Timeout(None, connect=min(CONNECT_TIMEOUT_S, self.timeout_s)),
+                limits=httpx.Limits(keepalive_expiry=KEEP_ALIVE_S),
+            )
+        return self._client
+
+    async def _ask(self, path: str, body: Mapping[str, JsonValue]) -> JsonValue:
+        """What the server says to a question below its root, outside of the common protocol; None: it refuses."""
+        url, headers = self._target(path, root=True)
+        response = await self._open().post(url, content=_encode(body), headers=headers)
+        if response.status_code >= 500:
+            raise self._refused(f"status {response.status_code}", "Try later.")
+        answer: JsonValue = response.json() if response.status_code == 200 else None
+        return answer
+
+    def _target(self, path: str, *, root: bool = False) -> tuple[httpx.URL, dict[str, str]]:
+        try:
+            url = httpx.URL(self.base_url)
+            base = url.path.rstrip("/").removesuffix("/v1" if root else "")
+            url = url.copy_with(path=f"{base}/{path}")
         except httpx.InvalidURL:
             url = httpx.URL("")
         if url.scheme not in ("http", "https") or not url.host:
@@ -196,29 +308,49 @@ class Chat:
             headers["authorization"] = f"Bearer {self._key}"
         return url, headers
 
-    def _reply(self, response: httpx.Response) -> Reply:
+    def _reply(self, answer: bytes) -> Reply | _Fault:
+        """What an answer with status 200 holds."""
+        said = answer.decode("utf-8", "replace")
         try:
-            completion = _Completion.model_validate_json(response.content)
+            completion = Completion.model_validate_json(answer)
         except ValidationError as error:
             problem = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(str(part) for part in problem["loc"])
             what = f"status 200, but the answer is no chat completion ({where + ': ' if where else ''}{problem['msg']})"
-            raise self._error(what, "Is base_url a chat completions endpoint?", response.text) from None
-        if completion.error is not None:
-            raise self._refused("status 200 with an error", "See the endpoint's message.", str(completion.error))
+            return _Fault(self._error(what, "Is base_url a chat completions endpoint?", said), GARBLED_TRIES)
+        if completion.error or completion.object == "error":
+            return self._failed("status 200 with an error", code_of(completion.error), str(completion.error or said))
         if not completion.choices:
-            raise self._error("status 200 with no choice in the answer", "Try again.", response.text)
+            return _Fault(self._error("status 200 with no choice in the answer", "Try again.", said), GARBLED_TRIES)
         choice = completion.choices[0]
-        text = choice.message.content or ""
+        message = choice.message
+        text = message.content or ""
         calls = tuple(
             ToolCall(call.id or f"call_{number}", call.function.name, call.function.arguments)
-            for number, call in enumerate(choice.message.tool_calls or ())
+            for number, call in enumerate(message.tool_calls or ())
         )
-        usage = _usage(completion.usage)
+        thoughts = (message.reasoning_content, message.reasoning)
+        reasoning = next((thought for thought in thoughts if isinstance(thought, str)), "")
+        usage = usage_of(completion.usage)
         # A model may stop without a word after it thought, and that has been counted; a reply of nothing is a fault.
-        if not text and not calls and not (usage and usage.output_tokens):
-            raise self._error("status 200 with an empty reply", "Try again.", response.text)
-        return Reply(text, calls, usage, choice.finish_reason or "", completion.model or self.model)
+        if not text and not calls and not reasoning and not (usage and usage.output_tokens):
+            return _Fault(self._error("status 200 with an empty reply", "Try again.", said), GARBLED_TRIES)
+        return Reply(text, calls, usage, choice.finish_reason or "", completion.model or self.model, reasoning)
+
+    def _failed(self, what: str, status: int | None, said: str, retry_after: str = "") -> _Fault:
+        """What an answer that says so itself is: too long, passing, or final."""
+        if too_long(status, said):
+            return _Fault(Overflow(self._explain(what, "The request is too long for the model.", said), status))
+        if status is None:
+            return _Fault(self._refused(what, "See the endpoint's message.", said), GARBLED_TRIES)
+        next_step = NEXT_STEPS.get(status, "Try later." if status >= 500 else "Check base_url.")
+        if status in LOST_BEHIND_A_GATEWAY:
+            return _Fault(self._error(what, next_step, said), TRIES, retry_after_s(retry_after))
+        tries = self._patience() if status == 503 else TRIES if status in PASSING or status >= 500 else 1
+        return _Fault(self._refused(what, next_step, said, status), tries, retry_after_s(retry_after))
+
+    def _patience(self) -> int:
+        return RESTART_TRIES if self._answered else TRIES
 
     def _refused(self, what: str, next_step: str, answer: str = "", status: int | None = None) -> Refused:
         return Refused(self._explain(what, next_step, answer), status)
@@ -227,66 +359,26 @@ class Chat:
         return ModelError(self._explain(what, next_step, answer))
 
     def _explain(self, what: str, next_step: str, answer: str) -> str:
-        if self._key:
-            answer = answer.replace(self._key, "[key]")
+        for secret in (self._key, *_secrets(self.base_url)):
+            answer = answer.replace(secret, "[key]") if secret else answer
+        answer = answer[: 4 * MAX_EXCERPT]
         quote = " ".join("".join(c if c.isprintable() else " " for c in answer).split())[:MAX_EXCERPT]
         return f"{self.model} at {_shown(self.base_url)}: {what}. {next_step}" + (f" It said: {quote}" if quote else "")
 
 
-class _Function(BaseModel):
-    name: str
-    arguments: str = ""
+def _encode(body: Mapping[str, JsonValue]) -> bytes:
+    # Command output may hold lone surrogates, which UTF-8 has no bytes for.
+    return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
 
 
-class _Call(BaseModel):
-    id: str | None = None
-    function: _Function
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Loading them takes about 100 ms, so once a process."""
+    return httpx.create_ssl_context()
 
 
-class _AssistantMessage(BaseModel):
-    content: str | None = None
-    tool_calls: list[_Call] | None = None
-
-
-class _Choice(BaseModel):
-    message: _AssistantMessage
-    finish_reason: str | None = None
-
-
-class _Completion(BaseModel):
-    """The wire form. Fields we do not know are the endpoint's business."""
-
-    error: JsonValue = None
-    choices: list[_Choice] = []
-    usage: JsonValue = None
-    model: str | None = None
-
-
-class _Details(BaseModel):
-    cached_tokens: int | None = Field(None, ge=0)
-
-
-class _WireUsage(BaseModel):
-    # No call has an empty prompt: zero means that the endpoint did not count. The upper bound keeps cost a number.
-    prompt_tokens: int = Field(gt=0, le=10**9)
-    completion_tokens: int = Field(ge=0, le=10**9)
-    prompt_tokens_details: _Details | None = None
-
-
-def _usage(raw: JsonValue) -> Usage | None:
-    try:
-        wire = _WireUsage.model_validate(raw)
-    except ValidationError:
-        return None
-    cached = (wire.prompt_tokens_details.cached_tokens or 0) if wire.prompt_tokens_details else 0
-    cached = min(cached, wire.prompt_tokens)
-    return Usage(
-        input_tokens=wire.prompt_tokens - cached, cache_read_tokens=cached, output_tokens=wire.completion_tokens
-    )
-
-
-def _message_json(message: Message) -> dict[str, object]:
-    wire: dict[str, object] = {"role": message.role, "content": message.content}
+def _message_json(message: Message) -> JsonValue:
+    wire: dict[str, JsonValue] = {"role": message.role, "content": message.content}
     if message.calls:
         wire["tool_calls"] = [
             {
@@ -317,20 +409,17 @@ def _object(arguments: str) -> str:
     return json.dumps({"malformed": arguments})
 
 
-def _retry_after_s(value: str) -> float | None:
-    """Seconds that a Retry-After header asks for, capped; None: it asks for none that can be read."""
+def _secrets(base_url: str) -> tuple[str, ...]:
+    """What a URL may carry as a secret."""
     try:
-        if value.isdecimal():
-            seconds = float(value)
-        else:
-            seconds = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
-    except (ValueError, TypeError, OverflowError):
-        return None
-    return min(max(seconds, 0.0), MAX_WAIT_S)
+        url = httpx.URL(base_url)
+    except httpx.InvalidURL:
+        return ()
+    return tuple(value for value in (url.password, *url.params.values()) if len(value) > 3)
 
 
 def _shown(base_url: str) -> str:
-    """The endpoint without what a URL may carry as a secret."""
+    """The endpoint without its secrets."""
     try:
         return str(httpx.URL(base_url).copy_with(userinfo=b"", query=None, fragment=None))
     except httpx.InvalidURL:

@@ -1,0 +1,63 @@
+"""Tokens of a prompt, counted by the server that will read it, template included. Exact, free, and never needed: what a
+server does not offer is found out once, and a fault gives no count instead of an error."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+import httpx
+from pydantic import JsonValue
+
+from scrout.errors import ModelError
+
+TIMEOUT_S = 10.0
+MAX_FAULTS = 3
+"""After so many, no further question is asked: a count is not worth waiting for."""
+
+Post = Callable[[str, Mapping[str, JsonValue]], Awaitable[JsonValue]]
+"""Path below the server's root and a body in; what it answered out, None where that was a refusal."""
+Way = Callable[[Mapping[str, JsonValue]], Awaitable[int | None]]
+
+
+class Counter:
+    """Finds the way that a server counts, and goes it."""
+
+    def __init__(self, post: Post) -> None:
+        self._post = post
+        self._ways: tuple[Way, ...] = (self._by_messages, self._by_template)
+        self._faults = 0
+
+    async def count(self, prompt: Mapping[str, JsonValue]) -> int | None:
+        """Tokens of a prompt (model, messages and tools as in a chat completion); None: nobody can tell."""
+        for way in self._ways:
+            try:
+                async with asyncio.timeout(TIMEOUT_S):
+                    tokens = await way(prompt)
+            except (TimeoutError, httpx.HTTPError, ModelError, ValueError, RecursionError):
+                self._faults += 1
+                if self._faults >= MAX_FAULTS:
+                    self._ways = ()
+                return None
+            if tokens is not None:
+                self._ways = (way,)
+                return tokens
+        if len(self._ways) > 1:  # a way that has worked may refuse one prompt, and take the next
+            self._ways = ()
+        return None
+
+    async def _by_messages(self, prompt: Mapping[str, JsonValue]) -> int | None:
+        """vLLM and SGLang."""
+        answer = await self._post("tokenize", prompt)
+        count = answer.get("count") if isinstance(answer, dict) else None
+        return count if isinstance(count, int) and count > 0 else None
+
+    async def _by_template(self, prompt: Mapping[str, JsonValue]) -> int | None:
+        """llama.cpp."""
+        answer = await self._post("apply-template", prompt)
+        text = answer.get("prompt") if isinstance(answer, dict) else None
+        if not isinstance(text, str):
+            return None
+        answer = await self._post("tokenize", {"content": text, "add_special": True, "parse_special": True})
+        tokens = answer.get("tokens") if isinstance(answer, dict) else None
+        return len(tokens) if isinstance(tokens, list) and tokens else None

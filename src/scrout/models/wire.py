@@ -1,0 +1,85 @@
+"""The answers of chat completions as JSON, read with as much goodwill as is safe: fields we do not know are the
+endpoint's business, and numbers that cannot be true count as none."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from pydantic import BaseModel, Field, JsonValue, ValidationError
+
+from scrout.money import Usage
+
+MAX_WAIT_S = 60.0
+
+
+class _Function(BaseModel):
+    name: str
+    arguments: str = ""
+
+
+class _Call(BaseModel):
+    id: str | None = None
+    function: _Function
+
+
+class _AssistantMessage(BaseModel):
+    content: str | None = None
+    tool_calls: list[_Call] | None = None
+    reasoning_content: JsonValue = None
+    reasoning: JsonValue = None
+
+
+class _Choice(BaseModel):
+    message: _AssistantMessage
+    finish_reason: str | None = None
+
+
+class Completion(BaseModel):
+    object: JsonValue = None
+    error: JsonValue = None
+    choices: list[_Choice] = []
+    usage: JsonValue = None
+    model: str | None = None
+
+
+class _Details(BaseModel):
+    cached_tokens: int | None = Field(None, ge=0)
+
+
+class _WireUsage(BaseModel):
+    # No call has an empty prompt: zero means that the endpoint did not count. The upper bound keeps cost a number.
+    prompt_tokens: int = Field(gt=0, le=10**9)
+    completion_tokens: int = Field(ge=0, le=10**9)
+    prompt_tokens_details: _Details | None = None
+
+
+def usage_of(raw: JsonValue) -> Usage | None:
+    try:
+        wire = _WireUsage.model_validate(raw)
+    except ValidationError:
+        return None
+    cached = (wire.prompt_tokens_details.cached_tokens or 0) if wire.prompt_tokens_details else 0
+    cached = min(cached, wire.prompt_tokens)
+    return Usage(
+        input_tokens=wire.prompt_tokens - cached, cache_read_tokens=cached, output_tokens=wire.completion_tokens
+    )
+
+
+def code_of(error: JsonValue) -> int | None:
+    """The HTTP status that an error's code stands for; None: it has none."""
+    code = error.get("code") if isinstance(error, dict) else None
+    return int(code) if re.fullmatch("[45][0-9][0-9]", str(code)) and isinstance(code, int | str) else None
+
+
+def retry_after_s(value: str) -> float | None:
+    """Seconds that a Retry-After header asks for, capped; None: it asks for none that can be read."""
+    try:
+        if value.isdecimal():
+            seconds = float(value)
+        else:
+            seconds = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return min(max(seconds, 0.0), MAX_WAIT_S)
