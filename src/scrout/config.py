@@ -11,7 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from scrout.errors import ConfigError
 from scrout.money import Price, Record, Usd
@@ -53,8 +53,125 @@ class EnvironmentSettings(Record):
     """Built environments kept; beyond it the least recently used ones go."""
 
 
+class Sampling(Record):
+    """How an endpoint draws tokens. None: not sent, and the endpoint's own default applies."""
+
+    temperature: float | None = Field(default=None, ge=0)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    top_k: int | None = Field(default=None, ge=-1)
+    """-1: all. Few endpoints know it."""
+    repetition_penalty: float | None = Field(default=None, gt=0)
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+    """None: one is drawn for each episode, sent and recorded."""
+
+
+SearcherName = Literal["recon", "model"]
+DialectName = Literal["native", "xml", "fenced", "json"]
+ToolName = Literal["bash", "str_replace_editor", "search", "outline"]
+StateSource = Literal["none", "transformers", "vllm", "sglang"]
+
+PAPER: dict[str, Any] = {
+    "dialect": "xml",
+    "tools": ["bash", "str_replace_editor"],
+    "shortlist": False,
+    "cache_salt": True,
+    "sampling": {
+        "temperature": 0.9,
+        "top_p": 1.0,
+        "top_k": -1,
+        "repetition_penalty": 1.0,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
+        "stop": ["<|im_end|>"],
+    },
+}
+"""What the preset `paper` changes: the protocol of the released 7B searcher (arXiv 2608.04804)."""
+
+
+class SearcherSettings(Record):
+    """The model searcher: one model that looks around for a number of turns."""
+
+    preset: Literal["", "paper"] = ""
+    """paper: the values of the paper for every key below that is not given."""
+    model: str = ""
+    """As the endpoint names it."""
+    base_url: str = ""
+    """OpenAI-compatible endpoint, up to and with /v1."""
+    key_env: str = ""
+    """Environment variable that holds the key; empty: the endpoint wants none."""
+    price: Price | None = None
+    """Dollars per million tokens; zeros for a model of one's own. Without it a dollar cap cannot hold."""
+    cap_usd: Usd = Field(default=Decimal("0.50"), gt=0)
+    """For one episode."""
+    dialect: DialectName = "native"
+    tools: tuple[ToolName, ...] = ("bash", "str_replace_editor", "search", "outline")
+    shortlist: bool = True
+    """Open with the files that recon would name."""
+    prompts: str = ""
+    """Folder with system, issue, forced, malformed and thought, each .md or .txt; empty: our own."""
+    turns: int = Field(default=40, ge=1)
+    max_tokens: int = Field(default=2048, ge=16)
+    """Output limit of one turn."""
+    context_tokens: int = Field(default=32768, ge=1024)
+    margin_tokens: int = Field(default=256, ge=0)
+    """Left free beside the prompt and the reply."""
+    refit: float = Field(default=0.8, gt=0, lt=1)
+    """Where the endpoint says that a request was too long, it is fitted once more into this share of the room."""
+    tokenizer: str = ""
+    """A tokenizer.json to count tokens with; empty: the endpoint's own where it offers one, else a safe estimate."""
+    observation_chars: int = Field(default=8000, ge=100)
+    command_s: float = Field(default=60, gt=0)
+    """For a command that asks for no time of its own."""
+    max_command_s: float = Field(default=120, gt=0)
+    episode_s: float = Field(default=1200, gt=0)
+    sampling: Sampling = Sampling()
+    cache_salt: bool = False
+    """Send a salt of the episode's own, so that no prompt prefix is shared between episodes (vLLM, SGLang)."""
+    state: StateSource = "none"
+    """Where the hidden state for the router comes from."""
+    checkpoint: str = ""
+    """Folder or GGUF file of the weights that the state is read from (transformers), or whose digest it carries."""
+    state_layer: int = -4
+
+    @model_validator(mode="before")
+    @classmethod
+    def _preset_fills_gaps(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("preset") == "paper":
+            sampling = given.get("sampling") or {}
+            if isinstance(sampling, dict):
+                given = given | {"sampling": PAPER["sampling"] | sampling}
+            return PAPER | given
+        return given
+
+    @model_validator(mode="after")
+    def _fits_its_context(self) -> SearcherSettings:
+        if self.max_tokens + self.margin_tokens >= self.context_tokens:
+            raise ValueError(
+                f"max_tokens {self.max_tokens} and margin_tokens {self.margin_tokens} leave no room for a prompt in "
+                f"context_tokens {self.context_tokens}"
+            )
+        return self
+
+    def key(self) -> str | None:
+        """The endpoint's key; None: it wants none. One that is named and not set is a ConfigError."""
+        if not self.key_env:
+            return None
+        key = os.environ.get(self.key_env, "").strip()
+        if not key:
+            raise ConfigError(
+                f"the searcher {self.model!r} needs a key: the environment variable {self.key_env} is not set. Export "
+                "it, or search without a model: -c scout.searcher=recon"
+            )
+        return key
+
+
 class ScoutSettings(Record):
-    searcher: Literal["recon"] = "recon"
+    searcher: SearcherName = "recon"
+    """recon: embedded, needs no model. model: the one under [scout.model]."""
+    model: SearcherSettings = SearcherSettings()
     max_files: int = Field(default=5, ge=1, le=50)
     reproduce: bool = True
     """Try to turn the issue's own code into a failing reproduction."""
@@ -68,6 +185,14 @@ class ScoutSettings(Record):
         if plain.startswith(("/", "../")) or plain == ".." or "\0" in plain or "\n" in plain:
             raise ValueError(f"{folder!r} is outside of the repository; name a folder relative to its root")
         return "" if plain == "." else plain
+
+    @model_validator(mode="after")
+    def _model_is_complete(self) -> ScoutSettings:
+        if self.searcher == "model":
+            for field in ("model", "base_url", "price"):
+                if not getattr(self.model, field):
+                    raise ValueError(f'scout.searcher is "model" and needs `scout.model.{field}`')
+        return self
 
 
 class GateSettings(Record):
@@ -250,6 +375,7 @@ def _refuse_reach(settings: Settings, source: Path) -> None:
     """A file that came with a clone shapes the run on its repository; it names no endpoint and no host path."""
     reach = {
         "an agent fixer": any(fixer.kind == "agent" for fixer in settings.fixers),
+        'scout.searcher = "model"': settings.scout.searcher == "model" or settings.scout.model != SearcherSettings(),
         'sandbox.tier = "unsafe"': settings.sandbox.tier == "unsafe",
         "sandbox.image": settings.sandbox.image,
         "ledger.path": settings.ledger.path,
@@ -292,12 +418,16 @@ def _set(table: dict[str, Any], override: str) -> None:
 
 def _known_beside(place: tuple[int | str, ...]) -> list[str]:
     """The keys that the table of an unknown one does know."""
-    section = place[0] if len(place) > 1 else None
-    if section == "fixers":
+    if place[0] == "fixers" and len(place) > 1:
         return list(Price.model_fields if "price" in place else Fixer.model_fields)
-    if isinstance(section, str) and section in Settings.model_fields:
-        return list(Settings.model_fields[section].default.__class__.model_fields)
-    return list(Settings.model_fields)
+    table: type[BaseModel] = Settings
+    for part in place[:-1]:
+        field = table.model_fields.get(str(part))
+        if field is not None and isinstance(field.default, BaseModel):
+            table = type(field.default)
+        elif part == "price":
+            table = Price
+    return list(table.model_fields)
 
 
 def _explain(error: ValidationError) -> str:

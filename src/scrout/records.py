@@ -46,15 +46,30 @@ class State(Record):
     vector: tuple[float, ...]
 
 
+ScoutStop = Literal["finished", "forced", "malformed", "cap_usd", "timeout", "crashed", "endpoint"]
+"""`forced`: the turns ran out and one more request demanded the handoff. `malformed`: even that gave none that can be
+read. `endpoint` is infrastructure: it never counts as the searcher's failure."""
+
+
 class Scouting(Record):
     """What scouting gave."""
 
     handoff: Handoff
+    """Empty where the searcher gave none: the fixer then works from the issue alone."""
     text: str
     """The handoff in wire form."""
     state: State | None = None
     seconds: float
     cost_usd: Usd = Decimal(0)
+    searcher: str = "recon"
+    """recon, or the model's name."""
+    stop: ScoutStop = "finished"
+    detail: str = ""
+    """What ended it, in words; empty: nothing worth telling."""
+    turns: int = 0
+    receipts: tuple[Receipt, ...] = ()
+    trace: str = ""
+    """File that every request and response is in; empty: there is none."""
 
 
 class Evidence(Record):

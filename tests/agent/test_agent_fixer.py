@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from scrout.config import Fixer, Settings
+from scrout.agent.tools import Bash, Toolset
+from scrout.config import Fixer, SandboxSettings, Settings
 from scrout.errors import ConfigError
 from scrout.fix.agent import opening, run_agent
 from scrout.fix.pool import fix
@@ -22,6 +23,7 @@ from scrout.models.chat import ToolCall
 from scrout.models.scripted import Reset, ScriptedEndpoint, ScriptedReply, Status
 from scrout.money import Price, Receipt, Usage
 from scrout.records import Evidence, GatedHandoff
+from scrout.sandbox.tier import Completed
 from scrout.sandbox.workshop import Workshop
 from scrout.task import Task
 
@@ -54,18 +56,12 @@ VERIFIED = GatedHandoff(
 
 
 @dataclass(frozen=True)
-class Completed:
-    exit_code: int | None
-    output: bytes
-
-
-@dataclass(frozen=True)
 class LocalShell:
     """No isolation: the commands are the test's own."""
 
     folder: Path
 
-    async def __call__(self, command: str) -> Completed:
+    async def __call__(self, command: str, timeout_s: float) -> Completed:
         process = await asyncio.create_subprocess_exec(
             "bash",
             "-c",
@@ -75,7 +71,11 @@ class LocalShell:
             stderr=asyncio.subprocess.STDOUT,
         )
         output, _ = await process.communicate()
-        return Completed(process.returncode, output)
+        return Completed(process.returncode, output, 0.0)
+
+
+def box(folder: Path) -> Toolset:
+    return Toolset(Bash(LocalShell(folder)))
 
 
 def bash(command: str) -> ScriptedReply:
@@ -108,7 +108,7 @@ async def test_a_whole_fix(tmp_path: Path) -> None:
         ScriptedReply("The sum had one added.", usage=USAGE),
     ]
     with ScriptedEndpoint(script) as endpoint:
-        outcome = await run_agent(fixer(endpoint.base_url), task(tmp_path), VERIFIED, LocalShell(tmp_path))
+        outcome = await run_agent(fixer(endpoint.base_url), task(tmp_path), VERIFIED, box(tmp_path))
     assert (tmp_path / "total.py").read_text() == "def total(xs):\n    return sum(xs)\n"
     assert (outcome.stop, outcome.calls) == ("finished", 5)
     assert outcome.cost_usd == 5 * PRICE.cost(USAGE) == sum(r.cost_usd or 0 for r in outcome.receipts)
@@ -122,7 +122,7 @@ async def test_a_whole_fix(tmp_path: Path) -> None:
 
 async def test_at_a_cap_the_work_so_far_stays(tmp_path: Path) -> None:
     with ScriptedEndpoint([bash("echo half > work"), bash("echo more >> work"), bash("rm work")]) as endpoint:
-        outcome = await run_agent(fixer(endpoint.base_url, cap_calls=2), task(tmp_path), NOTHING, LocalShell(tmp_path))
+        outcome = await run_agent(fixer(endpoint.base_url, cap_calls=2), task(tmp_path), NOTHING, box(tmp_path))
     assert (outcome.stop, outcome.calls) == ("cap_calls", 2)
     assert (tmp_path / "work").read_text() == "half\nmore\n"
 
@@ -133,27 +133,27 @@ async def test_a_missing_key_names_the_variable(
 ) -> None:
     monkeypatch.delenv("TOY_KEY") if value is None else monkeypatch.setenv("TOY_KEY", value)
     with ScriptedEndpoint([]) as endpoint:
-        outcome = await run_agent(fixer(endpoint.base_url), task(tmp_path), NOTHING, LocalShell(tmp_path))
+        outcome = await run_agent(fixer(endpoint.base_url), task(tmp_path), NOTHING, box(tmp_path))
     assert (outcome.stop, outcome.calls, outcome.cost_usd) == ("endpoint", 0, Decimal(0))
     assert "TOY_KEY" in outcome.detail and not endpoint.requests
 
 
 async def test_an_endpoint_without_a_key(tmp_path: Path) -> None:
     with ScriptedEndpoint([ScriptedReply("nothing to do", usage=USAGE)]) as endpoint:
-        outcome = await run_agent(fixer(endpoint.base_url, key_env=""), task(tmp_path), NOTHING, LocalShell(tmp_path))
+        outcome = await run_agent(fixer(endpoint.base_url, key_env=""), task(tmp_path), NOTHING, box(tmp_path))
     assert outcome.stop == "finished" and "authorization" not in endpoint.requests[0].headers
 
 
 async def test_an_endpoint_that_refuses_is_infrastructure(tmp_path: Path) -> None:
     with ScriptedEndpoint([bash("true"), ScriptedReply(fault=Status(401, message=f"bad key {KEY}"))]) as endpoint:
-        outcome = await run_agent(fixer(endpoint.base_url), task(tmp_path), NOTHING, LocalShell(tmp_path))
+        outcome = await run_agent(fixer(endpoint.base_url), task(tmp_path), NOTHING, box(tmp_path))
     assert (outcome.stop, len(outcome.receipts)) == ("endpoint", 1)
     assert "status 401" in outcome.detail and KEY not in repr(outcome)
 
 
 async def test_one_dropped_connection_does_not_end_a_fix(tmp_path: Path) -> None:
     with ScriptedEndpoint([ScriptedReply(fault=Reset()), ScriptedReply("done", usage=USAGE)]) as endpoint:
-        outcome = await run_agent(fixer(endpoint.base_url), task(tmp_path), NOTHING, LocalShell(tmp_path))
+        outcome = await run_agent(fixer(endpoint.base_url), task(tmp_path), NOTHING, box(tmp_path))
     assert (outcome.stop, outcome.calls) == ("finished", 2)
     assert [receipt.estimated for receipt in outcome.receipts] == [True, False]
 
@@ -174,9 +174,29 @@ async def test_work_whose_diff_cannot_be_taken_is_still_paid_for(
     assert attempt.cost_usd == 2 * PRICE.cost(USAGE)
 
 
+async def test_the_shell_of_a_fix_is_the_sandbox_under_its_time_limit(
+    make_repo: Callable[..., Path], workshop: Callable[..., AbstractContextManager[Workshop]]
+) -> None:
+    repo = make_repo({"total.py": "x = 1\n"})
+    hour = {"command": "echo begun; sed -i s/1/2/ total.py; sleep 3600", "timeout": 3600}
+    slow = ScriptedReply(calls=(ToolCall("c", "bash", json.dumps(hour)),), usage=USAGE)
+    told: list[str] = []
+    settings = Settings(sandbox=SandboxSettings(timeout_s=1))
+    with ScriptedEndpoint([slow, ScriptedReply("done", usage=USAGE)]) as endpoint, workshop(repo, settings) as shop:
+        attempt = await fix(
+            fixer(endpoint.base_url), task(repo), NOTHING, shop, settings, told.append, lambda paid: None
+        )
+    assert (attempt.stop, attempt.calls) == ("finished", 2)
+    assert "+x = 2" in attempt.patch
+    assert told == ["toy: echo begun; sed -i s/1/2/ total.py; sleep 3600"]
+    seen = json.loads(endpoint.requests[1].body)
+    assert seen["messages"][-1]["content"] == "[stopped after 1 s]\nbegun\n"
+    assert [tool["function"]["name"] for tool in seen["tools"]] == ["bash"]
+
+
 async def test_a_fixer_without_a_price_is_a_configuration_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="price"):
-        await run_agent(Fixer(name="free", kind="repair"), task(tmp_path), NOTHING, LocalShell(tmp_path))
+        await run_agent(Fixer(name="free", kind="repair"), task(tmp_path), NOTHING, box(tmp_path))
 
 
 def test_without_a_handoff_the_issue_stands_alone(tmp_path: Path) -> None:

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from decimal import Decimal
+from typing import get_args
 
 import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrout.agent.loop import MIN_OUTPUT_TOKENS, Conversation, Terms, converse
+from scrout.agent.context import Window
+from scrout.agent.dialect import Call, Offer, Turn
+from scrout.agent.dialects import dialect
+from scrout.agent.loop import MIN_OUTPUT_TOKENS, Conversation, Terms, ask, converse
+from scrout.agent.tools import Bash, Shell, Toolset
+from scrout.config import DialectName
 from scrout.errors import SandboxError
-from scrout.models.chat import TRIES, Chat, Message, ToolCall
+from scrout.models.chat import TRIES, Chat, Message, Overflow, Reply, ToolCall
 from scrout.models.scripted import ErrorBody, Hang, Reset, ScriptedEndpoint, ScriptedReply, Status, Truncated
-from scrout.money import Price, Purse, Receipt, Usage
+from scrout.money import Price, Purse, PurseEmpty, Receipt, Usage
 from scrout.records import Stop
+from scrout.sandbox.tier import Completed
 
 KEY = "sk-very-secret-0123456789"
 OPENING = (Message("system", "be brief"), Message("user", "fix it"))
@@ -27,14 +34,12 @@ USAGE = Usage(input_tokens=1000, output_tokens=100)
 COST = PRICE.cost(USAGE)
 
 
-@dataclass(frozen=True)
-class Completed:
-    exit_code: int | None
-    output: bytes
+def box(shell: Shell) -> Toolset:
+    return Toolset(Bash(shell))
 
 
-async def echo(command: str) -> Completed:
-    return Completed(0, command.encode())
+async def echo(command: str, timeout_s: float) -> Completed:
+    return Completed(0, command.encode(), 0.0)
 
 
 async def at_once(seconds: float) -> None:
@@ -52,12 +57,19 @@ DONE = ScriptedReply("done", usage=USAGE)
 
 
 async def run(
-    script: Sequence[ScriptedReply], purse: Purse, max_tokens: int = 1000, limit_s: float = 10
+    script: Sequence[ScriptedReply],
+    purse: Purse,
+    max_tokens: int = 1000,
+    limit_s: float = 10,
+    *,
+    shell: Shell = echo,
+    price: Price = PRICE,
 ) -> tuple[Conversation, list[int], list[str]]:
     """The conversation, the output limit of each request, and the requests' bodies."""
+    terms = Terms(price, max_tokens, limit_s, "fix", "toy-fixer")
     with ScriptedEndpoint(script) as endpoint:
-        chat = Chat(endpoint.base_url, "toy", KEY, sleep=at_once)
-        talk = await converse(chat, OPENING, echo, purse, Terms(PRICE, max_tokens, limit_s, "fix", "toy-fixer"))
+        async with Chat(endpoint.base_url, "toy", KEY, sleep=at_once) as chat:
+            talk = await converse(chat, OPENING, box(shell), purse, terms)
     bodies = [request.body for request in endpoint.requests]
     assert KEY not in repr(talk) and KEY not in "".join(bodies)
     assert purse.held_usd == 0
@@ -97,7 +109,8 @@ async def test_a_malformed_call_gets_an_observation_and_the_talk_goes_on() -> No
     bad = ScriptedReply(calls=(ToolCall("x", "bash", '{"command'),), usage=USAGE)
     talk, _, _ = await run([bad, DONE], Purse(Decimal(1), 10))
     assert talk.stop == "finished"
-    assert "not valid JSON" in talk.messages[3].content and talk.messages[3].call_id == "x"
+    assert "JSON" in talk.messages[3].content and talk.messages[3].call_id == "x"
+    assert (talk.turns, talk.malformed) == (2, 1)
 
 
 async def test_the_call_cap_is_silent() -> None:
@@ -143,10 +156,9 @@ async def test_more_usage_than_was_held_is_booked_in_full_and_ends_it() -> None:
 
 async def test_a_cache_dearer_than_fresh_input_is_held_in_full() -> None:
     price = Price(input=Decimal(1), output=Decimal(1), cache_read=Decimal(100))
-    purse = Purse(Decimal("0.01"), 10)
-    with ScriptedEndpoint([ScriptedReply("done", usage=Usage(cache_read_tokens=200, output_tokens=1))]) as endpoint:
-        talk = await converse(Chat(endpoint.base_url, "toy", None), OPENING, echo, purse, Terms(price, 1000, 5))
-    assert (talk.stop, endpoint.requests) == ("cap_usd", [])
+    usage = Usage(cache_read_tokens=200, output_tokens=1)
+    talk, limits, _ = await run([ScriptedReply("done", usage=usage)], Purse(Decimal("0.01"), 10), price=price)
+    assert (talk.stop, limits) == ("cap_usd", [])
 
 
 async def test_a_count_no_call_can_have_is_booked_at_the_reserve() -> None:
@@ -203,13 +215,12 @@ async def test_a_refusal_after_a_lost_try_leaves_only_the_lost_one_booked() -> N
     ("code", "stop"),
     [
         (400, "crashed"),
-        (413, "crashed"),
         (422, "crashed"),
         *((code, "endpoint") for code in (302, 401, 402, 403, 404, 408, 429, 500, 502)),
     ],
 )
 async def test_a_history_that_the_endpoint_does_not_take_is_the_fixers_failure(code: int, stop: Stop) -> None:
-    refusals = [ScriptedReply(fault=Status(code, message="too long"))] * 9
+    refusals = [ScriptedReply(fault=Status(code, message="odd roles"))] * 9
     talk, _, _ = await run([calls("a"), *refusals], Purse(None, None))
     assert (talk.stop, f"status {code}" in talk.detail) == (stop, True)
     talk, _, _ = await run(refusals, Purse(None, None))
@@ -220,19 +231,21 @@ async def test_receipts_are_booked_as_calls_end_and_a_cancelled_call_too() -> No
     booked: list[Receipt] = []
     seen: list[int] = []
 
-    async def counting(command: str) -> Completed:
+    async def counting(command: str, timeout_s: float) -> Completed:
         seen.append(len(booked))
-        return Completed(0, b"")
+        return Completed(0, b"", 0.0)
 
     purse = Purse(Decimal(1), 10)
     with ScriptedEndpoint([calls("a"), calls("b"), ScriptedReply("late", fault=Hang(60))]) as endpoint:
-        chat = Chat(endpoint.base_url, "toy", None)
-        talk = asyncio.create_task(converse(chat, OPENING, counting, purse, Terms(PRICE, 1000, 60), booked.append))
-        while len(endpoint.requests) < 3:  # noqa: ASYNC110 (counted by another thread)
-            await asyncio.sleep(0.01)
-        talk.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await talk
+        async with Chat(endpoint.base_url, "toy", None) as chat:
+            talk = asyncio.create_task(
+                converse(chat, OPENING, box(counting), purse, Terms(PRICE, 1000, 60), book=booked.append)
+            )
+            while len(endpoint.requests) < 3:  # noqa: ASYNC110 (counted by another thread)
+                await asyncio.sleep(0.01)
+            talk.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await talk
     assert seen == [1, 2]
     assert [receipt.estimated for receipt in booked] == [False, False, True]
     assert purse.spent_usd == sum((receipt.cost_usd or 0 for receipt in booked), Decimal(0))
@@ -247,7 +260,7 @@ async def test_the_clock_ends_a_hanging_call_and_books_it() -> None:
 async def test_the_clock_ends_a_command() -> None:
     cancelled = asyncio.Event()
 
-    async def slow(command: str) -> Completed:
+    async def slow(command: str, timeout_s: float) -> Completed:
         try:
             await asyncio.sleep(60)
         except asyncio.CancelledError:
@@ -255,30 +268,24 @@ async def test_the_clock_ends_a_command() -> None:
             raise
         raise AssertionError
 
-    with ScriptedEndpoint([calls("a")]) as endpoint:
-        talk = await converse(
-            Chat(endpoint.base_url, "toy", None), OPENING, slow, Purse(None, None), Terms(PRICE, 1000, 0.5)
-        )
+    talk, _, _ = await run([calls("a")], Purse(None, None), limit_s=0.5, shell=slow)
     assert talk.stop == "timeout" and cancelled.is_set() and len(talk.receipts) == 1
 
 
 async def test_a_broken_sandbox_keeps_the_receipts() -> None:
-    async def broken(command: str) -> Completed:
+    async def broken(command: str, timeout_s: float) -> Completed:
         raise SandboxError("no room")
 
-    with ScriptedEndpoint([calls("a")]) as endpoint:
-        talk = await converse(
-            Chat(endpoint.base_url, "toy", None), OPENING, broken, Purse(None, None), Terms(PRICE, 1000, 5)
-        )
+    talk, _, _ = await run([calls("a")], Purse(None, None), shell=broken)
     assert (talk.stop, talk.detail, len(talk.receipts)) == ("crashed", "no room", 1)
 
 
 async def test_a_bug_in_the_shell_raises() -> None:
-    async def buggy(command: str) -> Completed:
+    async def buggy(command: str, timeout_s: float) -> Completed:
         raise TimeoutError("a bug, not our clock")
 
-    with ScriptedEndpoint([calls("a")]) as endpoint, pytest.raises(TimeoutError, match="a bug"):
-        await converse(Chat(endpoint.base_url, "toy", None), OPENING, buggy, Purse(None, None), Terms(PRICE, 1000, 5))
+    with pytest.raises(TimeoutError, match="a bug"):
+        await run([calls("a")], Purse(None, None), shell=buggy)
 
 
 async def test_a_reply_cut_off_says_so() -> None:
@@ -321,7 +328,7 @@ def test_no_cap_is_ever_passed(
 
     purse = Purse(cap_usd, cap_calls)
     chat = Chat("http://toy.invalid/v1", "toy", KEY, transport=httpx.MockTransport(answer), sleep=at_once)
-    talk = asyncio.run(converse(chat, OPENING, echo, purse, Terms(price, max_tokens, 60)))
+    talk = asyncio.run(converse(chat, OPENING, box(echo), purse, Terms(price, max_tokens, 60)))
     assert cap_usd is None or purse.spent_usd <= cap_usd
     assert purse.calls == len(limits) <= cap_calls
     assert purse.held_usd == 0
@@ -330,3 +337,189 @@ def test_no_cap_is_ever_passed(
     assert all(min(MIN_OUTPUT_TOKENS, max_tokens) <= limit <= max_tokens for limit in limits)
     if cap_usd is None:
         assert talk.stop in ("finished", "cap_calls", "endpoint")
+
+
+# Turns, thoughts, malformed calls, repeats
+
+TERMS = Terms(PRICE, 1000, 10)
+
+
+async def talk_in(
+    name: DialectName,
+    script: Sequence[ScriptedReply],
+    terms: Terms = TERMS,
+    silence: Callable[[Turn], str | None] = lambda turn: None,
+    shell: Shell = echo,
+) -> tuple[Conversation, list[list[dict[str, str]]]]:
+    """The conversation, and the messages of each request."""
+    with ScriptedEndpoint(script) as endpoint:
+        async with Chat(endpoint.base_url, "toy", None) as chat:
+            talk = await converse(
+                chat, OPENING, box(shell), Purse(None, None), terms, dialect=dialect(name), silence=silence
+            )
+    return talk, [json.loads(request.body)["messages"] for request in endpoint.requests]
+
+
+def said(name: DialectName, command: str) -> ScriptedReply:
+    """The call of a command as a model writes it in a dialect."""
+    call = Call("bash", {"command": command}, "c1" if name == "native" else "")
+    message = dialect(name).render(Turn("Let me look.", (call,)))
+    return ScriptedReply(message.content, message.calls, USAGE)
+
+
+@pytest.mark.parametrize("name", get_args(DialectName))
+async def test_one_loop_for_every_dialect_and_history_is_what_was_said(name: DialectName) -> None:
+    reply = said(name, "echo one")
+    talk, histories = await talk_in(name, [reply, reply], replace(TERMS, turns=2))
+    assert (talk.stop, talk.detail, talk.turns) == ("cap_calls", "all 2 turns used", 2)
+    assert talk.messages[2] == Message("assistant", reply.text, reply.calls)
+    assert histories[1][2].get("content") == reply.text
+    assert "[exit code 0]\necho one" in talk.messages[3].content == histories[1][3]["content"]
+
+
+async def test_the_turns_are_a_silent_cap() -> None:
+    _, histories = await talk_in("xml", [said("xml", str(number)) for number in range(5)], replace(TERMS, turns=3))
+    assert len(histories) == 3
+    assert not any(word in json.dumps(histories) for word in ("turns", "left", "limit"))
+
+
+async def test_a_turn_without_a_call_is_answered_until_there_is_nothing_to_say() -> None:
+    script = [ScriptedReply("Hm."), said("xml", "ls"), ScriptedReply("Hm, hm."), ScriptedReply("Done.")]
+    heard: list[str] = []
+
+    def silence(turn: Turn) -> str | None:
+        heard.append(turn.text)
+        return None if turn.text == "Done." else "Go on."
+
+    talk, histories = await talk_in("xml", script, silence=silence)
+    assert (talk.stop, talk.turns, talk.thoughts, talk.malformed) == ("finished", 4, 2, 0)
+    assert heard == ["Hm.", "Hm, hm.", "Done."]
+    assert histories[1][2:] == [{"role": "assistant", "content": "Hm."}, {"role": "user", "content": "Go on."}]
+
+
+async def test_a_malformed_turn_is_told_in_the_words_that_were_asked_for() -> None:
+    script = [ScriptedReply("<function=bash>\n<parameter=command>ls"), ScriptedReply("Done.")]
+    talk, histories = await talk_in("xml", script, replace(TERMS, complain=lambda problem: f"No call: {problem}"))
+    assert (talk.stop, talk.turns, talk.malformed, talk.thoughts) == ("finished", 2, 1, 0)
+    answer = histories[1][-1]
+    assert answer["role"] == "user" and answer["content"].startswith("No call: ") and len(answer["content"]) > 20
+
+
+async def test_calls_that_were_not_offered_are_not_in_the_history() -> None:
+    native = calls("ls").calls
+    talk, histories = await talk_in("fenced", [ScriptedReply("x", native), ScriptedReply("Done.")], silence=str_once())
+    assert talk.messages[2] == Message("assistant", "x")
+    assert "tool_calls" not in json.dumps(histories)
+
+
+def str_once() -> Callable[[Turn], str | None]:
+    words = iter(["Go on."])
+    return lambda turn: next(words, None)
+
+
+RUNNING = "turns running"
+
+
+async def test_the_third_time_the_model_is_told_that_it_repeats_itself() -> None:
+    talk, _ = await talk_in("native", [*[calls("a")] * 4, calls("b"), calls("a"), DONE])
+    told = [RUNNING in message.content for message in talk.messages if message.role == "tool"]
+    assert (told, talk.repeats) == ([False, False, True, True, False, False], 2)
+
+
+async def test_another_result_is_no_repeat() -> None:
+    results = iter(range(9))
+
+    async def counting(command: str, timeout_s: float) -> Completed:
+        return Completed(0, str(next(results)).encode(), 0.0)
+
+    talk, _ = await talk_in("native", [*[calls("a")] * 4, DONE], shell=counting)
+    assert talk.repeats == 0 and RUNNING not in repr(talk.messages)
+
+
+async def test_repeats_may_be_counted_in_silence() -> None:
+    talk, _ = await talk_in("native", [*[calls("a")] * 4, DONE], replace(TERMS, tell_repeats=False))
+    assert talk.repeats == 2 and RUNNING not in repr(talk.messages)
+
+
+# A context that is too small
+
+TOO_LONG = ScriptedReply(fault=Status(400, message="This model's maximum context length is 8192 tokens."))
+HISTORY = (
+    *OPENING,
+    *(
+        message
+        for number in range(6)
+        for message in (Message("assistant", f"call {number}"), Message("user", "word " * 200))
+    ),
+)
+
+
+async def asked(script: Sequence[ScriptedReply], room_tokens: int = 9000) -> tuple[Reply, Purse, list[list[object]]]:
+    purse = Purse(Decimal(1), 10)
+    with ScriptedEndpoint(script) as endpoint:
+        try:
+            async with Chat(endpoint.base_url, "toy", None) as chat:
+                window = Window(chat, room_tokens, 0.8)
+                reply = await ask(chat, HISTORY, Offer(), purse, TERMS, window=window)
+        finally:
+            assert purse.held_usd == 0
+            prompts = [json.loads(request.body) for request in endpoint.requests if "chat" in request.path]
+    return reply, purse, [prompt["messages"] for prompt in prompts]
+
+
+async def test_too_long_a_request_is_fitted_harder_once() -> None:
+    reply, purse, sent = await asked([TOO_LONG, DONE])
+    assert reply.text == "done" and purse.spent_usd == COST
+    assert len(sent) == 2 and len(sent[0]) == len(HISTORY) > len(sent[1])
+    assert sent[1][0] == sent[0][0] and sent[1][-2:] == sent[0][-2:]
+
+
+async def test_and_no_more_than_once() -> None:
+    with pytest.raises(Overflow):
+        await asked([TOO_LONG, TOO_LONG, DONE])
+
+
+async def test_one_that_fits_is_sent_whole() -> None:
+    _, _, sent = await asked([DONE])
+    assert [len(messages) for messages in sent] == [len(HISTORY)]
+
+
+async def test_an_empty_purse_is_raised() -> None:
+    with ScriptedEndpoint([DONE]) as endpoint:
+        async with Chat(endpoint.base_url, "toy", None) as chat:
+            with pytest.raises(PurseEmpty):
+                await ask(chat, OPENING, Offer(), Purse(Decimal("0.0001"), None), TERMS)
+    assert not endpoint.requests
+
+
+@pytest.mark.parametrize("turns", [0, 1])
+async def test_a_conversation_that_does_not_fit_is_not_the_endpoints_failure(turns: int) -> None:
+    purse = Purse(Decimal(1), 10)
+    talk, _, _ = await run([*[calls("a")] * turns, TOO_LONG], purse)
+    assert (talk.stop, purse.spent_usd) == ("crashed", turns * COST)
+
+
+@pytest.mark.parametrize("told", [True, False])
+async def test_the_endpoints_usage_lets_more_of_the_history_stay(told: bool) -> None:
+    prompts: list[int] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if "tokenize" in request.url.path or "template" in request.url.path:
+            return httpx.Response(404, json={})
+        prompts.append(len(json.loads(request.content)["messages"]))
+        body: dict[str, object] = {"choices": [{"message": {"content": said("xml", "x" * 600).text}}]}
+        if told:
+            body["usage"] = {"prompt_tokens": len(request.content) // 6, "completion_tokens": 9}
+        return httpx.Response(200, json=body)
+
+    async with Chat("http://toy.invalid/v1", "toy", None, transport=httpx.MockTransport(answer)) as chat:
+        await converse(
+            chat,
+            OPENING,
+            box(echo),
+            Purse(None, None),
+            replace(TERMS, turns=30),
+            dialect=dialect("xml"),
+            window=Window(chat, 4_000, 0.8),
+        )
+    assert len(prompts) == 30 and (max(prompts) > 24) is told

@@ -1,5 +1,5 @@
-"""The turn loop: ask the model, run what it calls, show it the result, until it calls no more,
-or a cap or the clock ends it.
+"""The turn loop: ask the model, do what it calls, tell it what came of that, until it is done, or a cap or the clock
+ends it. Searcher and fixer share it; what a turn without a call means is for them to say.
 
 The model is never told of a cap. Each call's worst case is held before it is sent. That worst case counts a token for
 every three bytes of the request, which holds for prose and code; a prompt of denser tokens (long digit strings, on some
@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from scrout.agent.tools import BASH, Shell, observe
+from scrout.agent import dialects
+from scrout.agent.context import Window
+from scrout.agent.dialect import Call, Dialect, Offer, Toolbox, Turn
 from scrout.errors import ModelError, SandboxError
-from scrout.models.chat import Chat, Message, Refused, Reply
+from scrout.models.chat import Chat, Message, Overflow, Refused, Reply
 from scrout.money import Component, Price, Purse, PurseEmpty, Receipt, Usage
 from scrout.records import Stop
 
@@ -26,12 +28,14 @@ MIN_OUTPUT_TOKENS = 256
 """An answer cut shorter than this is money lost; below it the purse counts as empty."""
 ENDPOINT_STATUSES = frozenset({401, 402, 403, 404, 408, 429})
 """Refusals that no conversation brings about: the key, the account's credit, the address, the load. Any other 4xx in
-the midst of one is about what was sent, as when the history no longer fits the model."""
+the midst of one is about what was sent."""
+RUT = 3
+"""How many turns running with the same calls and results are a repeat."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What a conversation may use, and whose bill it is on."""
+    """What a conversation may use, whose bill it is on, and what the model is told."""
 
     price: Price
     max_tokens: int
@@ -40,6 +44,12 @@ class Terms:
     """For the whole conversation, commands included."""
     component: Component = "fix"
     fixer: str | None = None
+    turns: int | None = None
+    """Replies that are asked for; None: no limit but the purse's."""
+    complain: Callable[[str], str] = str
+    """What is said to a call that cannot be read, given why it cannot."""
+    tell_repeats: bool = True
+    """False: repeats are counted, and the model is not told, as in the paper's protocol."""
 
 
 @dataclass(frozen=True)
@@ -50,30 +60,57 @@ class Conversation:
     detail: str
     receipts: tuple[Receipt, ...]
     messages: tuple[Message, ...]
+    """All of them, also those that no longer fitted into the context."""
+    turns: int
+    """Replies that came."""
+    malformed: int
+    """Turns with a call that could not be read."""
+    thoughts: int
+    """Turns without a call that were answered."""
+    repeats: int
+    """Turns with the same calls and results as the two before them."""
+
+
+@dataclass
+class _Tally:
+    turns: int = 0
+    malformed: int = 0
+    thoughts: int = 0
+    repeats: int = 0
 
 
 async def converse(
     chat: Chat,
     opening: Sequence[Message],
-    shell: Shell,
+    toolbox: Toolbox,
     purse: Purse,
     terms: Terms,
+    *,
+    dialect: Dialect | None = None,
+    silence: Callable[[Turn], str | None] = lambda turn: None,
+    window: Window | None = None,
     book: Callable[[Receipt], None] = lambda receipt: None,
 ) -> Conversation:
-    """Talk until the model stops calling tools, the purse is empty, the time is up, or the endpoint fails.
+    """Talk until the model is done, turns or purse are used up, the time is over, or the endpoint fails.
 
-    `book` is given each receipt as soon as its call has ended, also when that is by a cancellation of this one.
+    Without a `dialect`, calls are native. `silence` says what to answer to a turn without a call; None ends the
+    conversation. Without a `window`, the whole history is sent. `book` is given each receipt as soon as its call has
+    ended, also when that is by a cancellation of this one.
     """
-    messages, receipts = list(opening), list[Receipt]()
+    messages, receipts, tally = list(opening), list[Receipt](), _Tally()
     stop: Stop
 
     def keep(receipt: Receipt) -> None:
         receipts.append(receipt)
         book(receipt)
 
+    def speak(offer: Offer) -> Awaitable[Reply]:
+        return ask(chat, messages, offer, purse, terms, keep, window)
+
     try:
         async with asyncio.timeout(terms.limit_s) as clock:
-            stop, detail = await _turns(chat, messages, shell, purse, terms, keep)
+            dialect = dialect or dialects.dialect("native")
+            stop, detail = await _turns(speak, messages, toolbox, terms, dialect, silence, tally)
     except TimeoutError:
         if not clock.expired():
             raise
@@ -82,38 +119,94 @@ async def converse(
         out_of_calls = purse.cap_calls is not None and purse.calls >= purse.cap_calls
         stop, detail = "cap_calls" if out_of_calls else "cap_usd", str(empty)
     except ModelError as error:
-        status = error.status if isinstance(error, Refused) else None
-        ours = status is not None and 400 <= status < 500 and status not in ENDPOINT_STATUSES
-        under_way = len(messages) > len(opening)
-        stop, detail = "crashed" if ours and under_way else "endpoint", str(error)
+        stop, detail = "crashed" if _about_what_was_sent(error, tally.turns) else "endpoint", str(error)
     except SandboxError as error:
         stop, detail = "crashed", str(error)
-    return Conversation(stop, detail, tuple(receipts), tuple(messages))
+    return Conversation(stop, detail, tuple(receipts), tuple(messages), **asdict(tally))
 
 
 async def _turns(
-    chat: Chat,
+    speak: Callable[[Offer], Awaitable[Reply]],
     messages: list[Message],
-    shell: Shell,
+    toolbox: Toolbox,
+    terms: Terms,
+    dialect: Dialect,
+    silence: Callable[[Turn], str | None],
+    tally: _Tally,
+) -> tuple[Stop, str]:
+    offer = dialect.offer(toolbox.tools)
+    rut, last = 0, list[object]()
+    while terms.turns is None or tally.turns < terms.turns:
+        reply = await speak(offer)
+        tally.turns += 1
+        # Calls that were not offered would want answers that this dialect has no form for.
+        messages.append(Message("assistant", reply.text, reply.calls if offer.tools else ()))
+        turn = dialect.parse(reply)
+        tally.malformed += bool(turn.problem or any(call.problem for call in turn.calls))
+        if turn.problem:
+            messages.append(dialect.answer(None, terms.complain(turn.problem)))
+        elif turn.calls:
+            results = [await _do(call, toolbox, terms) for call in turn.calls]
+            deeds: list[object] = [(c.name, c.arguments, r) for c, r in zip(turn.calls, results, strict=True)]
+            rut, last = rut + 1 if deeds == last else 1, deeds
+            if rut >= RUT:
+                tally.repeats += 1
+                if terms.tell_repeats:
+                    results[-1] += f"\n[{rut} turns running with the same call and the same result: try something else]"
+            messages += (dialect.answer(c, r) for c, r in zip(turn.calls, results, strict=True))
+        else:
+            said = silence(turn)
+            if said is None:
+                cut_off = reply.finish_reason == "length"
+                return "finished", f"the last reply {'was cut off at its limit' if cut_off else 'called no tool'}"
+            tally.thoughts += 1
+            messages.append(dialect.answer(None, said))
+    return "cap_calls", f"all {terms.turns} turns used"
+
+
+async def _do(call: Call, toolbox: Toolbox, terms: Terms) -> str:
+    return terms.complain(call.problem) if call.problem else await toolbox.use(call)
+
+
+def _about_what_was_sent(error: ModelError, turns: int) -> bool:
+    """Whether it is the conversation that the endpoint does not take, as when it has become too long."""
+    if isinstance(error, Overflow):
+        return True
+    status = error.status if isinstance(error, Refused) else None
+    return turns > 0 and status is not None and 400 <= status < 500 and status not in ENDPOINT_STATUSES
+
+
+async def ask(
+    chat: Chat,
+    messages: Sequence[Message],
+    offer: Offer,
     purse: Purse,
     terms: Terms,
-    book: Callable[[Receipt], None],
-) -> tuple[Stop, str]:
-    while True:
-        reply = await _paid(chat, messages, purse, terms, book)
-        messages.append(Message("assistant", reply.text, reply.calls))
-        if not reply.calls:
-            cut = reply.finish_reason == "length"
-            return "finished", "the last reply was cut off at its limit" if cut else "the model called no further tool"
-        for call in reply.calls:
-            messages.append(Message("tool", await observe(call, shell), call_id=call.id))
+    book: Callable[[Receipt], None] = lambda receipt: None,
+    window: Window | None = None,
+) -> Reply:
+    """One paid reply. What the endpoint says is too long is fitted into less room and sent once more."""
+    if window is None:
+        return await _paid(chat, messages, offer, purse, terms, book)
+    try:
+        reply = await _paid(chat, await window.fit(messages, offer), offer, purse, terms, book)
+    except Overflow:
+        reply = await _paid(chat, await window.fit(messages, offer, harder=True), offer, purse, terms, book)
+    if reply.usage is not None:
+        window.learn(reply.usage)
+    return reply
 
 
 async def _paid(
-    chat: Chat, messages: Sequence[Message], purse: Purse, terms: Terms, book: Callable[[Receipt], None]
+    chat: Chat,
+    messages: Sequence[Message],
+    offer: Offer,
+    purse: Purse,
+    terms: Terms,
+    book: Callable[[Receipt], None],
 ) -> Reply:
     """One reply: each try that may be billed is held before it is sent, and settled and booked however it ends."""
-    size = len(chat.encode(messages, [BASH], terms.max_tokens))
+    size = len(chat.encode(messages, offer.tools, terms.max_tokens, offer.schema))
     worst = _worst(-(-size // BYTES_PER_TOKEN), purse, terms)
     held = purse.reserve(terms.price.cost(worst))
 
@@ -141,7 +234,7 @@ async def _paid(
         return True
 
     try:
-        reply = await chat.complete(messages, [BASH], worst.output_tokens, again)
+        reply = await chat.complete(messages, offer.tools, worst.output_tokens, again, schema=offer.schema)
     except Refused:
         purse.settle(held, Decimal(0))
         raise

@@ -1,56 +1,219 @@
-"""The one tool an agent has: a shell. Where commands run, and what they may do there, is up to the injected Shell."""
+"""The tools a model is offered, and how its calls of them are read: a shell and an editor, and Toolset, which puts
+toolboxes together.
+
+A call that makes no sense is answered in words. Arguments are JSON values or, in dialects that have nothing else,
+strings; both are taken.
+"""
 
 from __future__ import annotations
 
-import json
+import math
+import re
 from typing import Protocol
 
-from scrout.models.chat import Tool, ToolCall
+from pydantic import JsonValue
+
+from scrout.agent.dialect import Call, Toolbox
+from scrout.agent.editor import CONTAINER_ROOTS, CannotEdit, Editor
+from scrout.models.chat import Tool
 from scrout.sandbox.tier import Completed
+from scrout.sandbox.workshop import Workshop, shell_argv
+from scrout.sandbox.workspace import Workspace
 
-MAX_OBSERVATION = 8_000
-"""Characters of a command's output that the model sees."""
+OBSERVATION_CHARS = 8_000
+"""Of a tool's result, unless a searcher's settings say otherwise."""
+COMMAND_S = 60.0
+MAX_COMMAND_S = 120.0
 
-BASH = Tool(
-    name="bash",
-    description=(
-        "Run a command with bash, starting at the repository's root. Returns its exit code, then what it wrote to "
-        "stdout and stderr. Changes to files last; variables and the working directory do not."
-    ),
-    parameters={
-        "type": "object",
-        "properties": {"command": {"type": "string", "description": "The command, which may span lines."}},
-        "required": ["command"],
-        "additionalProperties": False,
-    },
-)
+_RANGE = re.compile(r"\s*[\[(]?\s*(\d{1,9})(?:\s*[,:;]\s*|\s+|-)(-?\d{1,9})\s*[\])]?\s*", re.A)
+
+
+class BadCall(Exception):
+    """A call that cannot be done as it is; says why, to the model. Toolset answers with it."""
+
+
+class Toolset:
+    """Several toolboxes as one. Results are clipped, and calls that make no sense are answered."""
+
+    def __init__(self, *boxes: Toolbox, observation_chars: int = OBSERVATION_CHARS) -> None:
+        self.tools = tuple(tool for box in boxes for tool in box.tools)
+        self.observation_chars = observation_chars
+        self._boxes = {tool.name: box for box in boxes for tool in box.tools}
+
+    async def use(self, call: Call) -> str:
+        try:
+            if call.name not in self._boxes:
+                names = ", ".join(f"`{name}`" for name in self._boxes)
+                raise BadCall(f"There is no tool called {call.name!r}; there is {names}.")
+            result = await self._boxes[call.name].use(call)
+        except BadCall as error:
+            result = f"{error} Nothing was done."
+        return clip(result, self.observation_chars)
+
+
+class Workbench(Toolset):
+    """A shell and an editor on one workspace."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        workshop: Workshop,
+        *,
+        command_s: float = COMMAND_S,
+        max_command_s: float = MAX_COMMAND_S,
+        observation_chars: int = OBSERVATION_CHARS,
+    ) -> None:
+        aliases = _aliases(workshop)
+
+        async def shell(command: str, timeout_s: float) -> Completed:
+            return await workshop.run(workspace, shell_argv(command), timeout_s=timeout_s, aliases=aliases)
+
+        own = (Bash(shell, command_s, max_command_s), StrReplaceEditor(Editor(workspace, workshop)))
+        super().__init__(*own, observation_chars=observation_chars)
+
+
+def _aliases(workshop: Workshop) -> tuple[str, ...]:
+    """Where else the shell shows the repository, as the editor does. Nothing that lies there already is covered."""
+    if not workshop.tier.mounts or workshop.tier.brings_tools:
+        return ()
+    taken = (str(workshop.base.repo), *(mount.target for mount in workshop.environment.mounts))
+    return tuple(root for root in CONTAINER_ROOTS if not any(f"{path}/".startswith(f"{root}/") for path in taken))
 
 
 class Shell(Protocol):
     """Runs one command from the repository's root, in isolation. When cancelled it ends what it started."""
 
-    async def __call__(self, command: str) -> Completed: ...
+    async def __call__(self, command: str, timeout_s: float) -> Completed: ...
 
 
-async def observe(call: ToolCall, shell: Shell) -> str:
-    """Run one call and tell the model what came of it; a call that makes no sense is answered, not raised."""
-    if call.name != BASH.name:
-        return clip(f"There is no tool called {call.name!r}. The only tool is `bash`.")
+class Bash:
+    """One command at a time, each in a shell of its own."""
+
+    def __init__(self, shell: Shell, command_s: float = COMMAND_S, max_command_s: float = MAX_COMMAND_S) -> None:
+        self.shell = shell
+        self.command_s = min(command_s, max_command_s)
+        self.max_command_s = max_command_s
+        self.tools: tuple[Tool, ...] = (
+            Tool(
+                name="bash",
+                description=(
+                    "Run a command with bash, starting at the repository's root. Returns its exit code, then what it "
+                    "wrote to stdout and stderr. Changes to files last; variables and the working directory do not."
+                ),
+                parameters={
+                    "type": "object",
+                    "properties": {
+                        "command": {"type": "string", "description": "The command, which may span lines."},
+                        "timeout": {
+                            "type": "number",
+                            "description": (
+                                f"Seconds after which it is stopped: {self.command_s:g} if left out, at most "
+                                f"{max_command_s:g}."
+                            ),
+                        },
+                    },
+                    "required": ["command"],
+                    "additionalProperties": False,
+                },
+            ),
+        )
+
+    async def use(self, call: Call) -> str:
+        command = text_argument(call, "command")
+        if not command.strip():
+            raise BadCall("`command` is empty.")
+        timeout_s = min(_seconds(call.arguments.get("timeout"), self.command_s), self.max_command_s)
+        done = await self.shell(command, timeout_s)
+        status = f"stopped after {timeout_s:g} s" if done.exit_code is None else f"exit code {done.exit_code}"
+        return f"[{status}]\n{done.output.decode('utf-8', 'replace')}"
+
+
+class StrReplaceEditor:
+    """The editor under the name and in the form that models were trained on."""
+
+    tools: tuple[Tool, ...] = (
+        Tool(
+            name="str_replace_editor",
+            description=(
+                "Look at files and change them. `view` shows a file with line numbers, or what a folder holds, two "
+                "levels deep. `create` writes `file_text` to a file, also over one that exists. `str_replace` puts "
+                "`new_str` in the place of `old_str`, which must occur exactly once in the file."
+            ),
+            parameters={
+                "type": "object",
+                "properties": {
+                    "command": {"type": "string", "enum": ["view", "create", "str_replace"]},
+                    "path": {"type": "string", "description": "A file or folder of the repository."},
+                    "file_text": {"type": "string", "description": "For create: the whole content."},
+                    "view_range": {
+                        "type": "array",
+                        "items": {"type": "integer"},
+                        "description": "For view: the first and the last line, -1 for the file's end.",
+                    },
+                    "old_str": {"type": "string", "description": "For str_replace: the exact text to replace."},
+                    "new_str": {"type": "string", "description": "For str_replace: empty if left out."},
+                },
+                "required": ["command", "path"],
+                "additionalProperties": False,
+            },
+        ),
+    )
+
+    def __init__(self, editor: Editor) -> None:
+        self.editor = editor
+
+    async def use(self, call: Call) -> str:
+        command, path = text_argument(call, "command").strip(), text_argument(call, "path").strip()
+        try:
+            match command:
+                case "view":
+                    return await self.editor.view(path, _lines(call.arguments.get("view_range")))
+                case "create":
+                    return self.editor.create(path, text_argument(call, "file_text"))
+                case "str_replace":
+                    old, new = text_argument(call, "old_str"), text_argument(call, "new_str", "")
+                    return self.editor.str_replace(path, old, new)
+        except CannotEdit as error:
+            raise BadCall(str(error)) from None
+        raise BadCall(f"`command` is {command!r}; it may be view, create or str_replace.")
+
+
+def text_argument(call: Call, name: str, default: str | None = None) -> str:
+    """A text of a call. None as default: it must be there."""
+    value = call.arguments.get(name, default)
+    if value is None:
+        value = default
+    if not isinstance(value, str):
+        problem = "is missing" if value is None else "must be text"
+        raise BadCall(f"`{name}` of `{call.name}` {problem}.")
+    if "\0" in value or value != value.encode("utf-8", "replace").decode():
+        raise BadCall(f"`{name}` holds a character that no command or file can take (NUL, half a surrogate pair).")
+    return value
+
+
+def _seconds(value: JsonValue, default_s: float) -> float:
+    if value is None or value == "":
+        return default_s
     try:
-        arguments = json.loads(call.arguments)
-    except (ValueError, RecursionError) as error:
-        return f'The arguments are not valid JSON ({error}). Nothing was run. Send {{"command": "..."}}.'
-    command = arguments.get("command") if isinstance(arguments, dict) else None
-    if not isinstance(command, str) or not command.strip():
-        return 'The arguments hold no command. Nothing was run. Send {"command": "..."}.'
-    if "\0" in command or any("\ud800" <= character <= "\udfff" for character in command):
-        return "The command holds a character that no shell can take (NUL or half a surrogate pair). Nothing was run."
-    done = await shell(command)
-    status = "stopped before it could exit" if done.exit_code is None else f"exit code {done.exit_code}"
-    return clip(f"[{status}]\n{done.output.decode('utf-8', 'replace')}")
+        seconds = float(value) if isinstance(value, str | int | float) else math.nan
+    except (ValueError, OverflowError):
+        seconds = math.nan
+    if not seconds > 0:
+        raise BadCall(f"`timeout` is {value!r}; it must be a number of seconds.")
+    return seconds
 
 
-def clip(text: str, limit: int = MAX_OBSERVATION) -> str:
+def _lines(value: JsonValue) -> tuple[int, int] | None:
+    if value is None or value == "" or value == []:
+        return None
+    words = ",".join(map(str, value)) if isinstance(value, list) and len(value) == 2 else value
+    found = _RANGE.fullmatch(words) if isinstance(words, str) else None
+    if found is None:
+        raise BadCall(f"`view_range` is {value!r}; write the first and the last line, as in [1, 40].")
+    return int(found[1]), int(found[2])
+
+
+def clip(text: str, limit: int = OBSERVATION_CHARS) -> str:
     """The first and the last of a text, with a line between them that says how much went."""
     if len(text) <= limit:
         return text

@@ -1,6 +1,6 @@
-"""The built-in model fixer: one model, one shell, the issue and the surviving handoff, under the fixer's caps.
+"""The built-in model fixer: one model, its tools, the issue and the surviving handoff, under the fixer's caps.
 
-It changes files through the shell and returns how it went. Reading the diff out of the workspace is the caller's part.
+It changes files through its tools and returns how it went. Reading the diff out of the workspace is the caller's part.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from decimal import Decimal
 from pathlib import Path
 from string import Template
 
+from scrout.agent.dialect import Toolbox
 from scrout.agent.loop import Terms, converse
-from scrout.agent.tools import Shell, clip
+from scrout.agent.tools import clip
 from scrout.config import Fixer
 from scrout.errors import ConfigError
 from scrout.models.chat import Chat, Message
@@ -42,10 +43,10 @@ async def run_agent(
     fixer: Fixer,
     task: Task,
     gated: GatedHandoff,
-    shell: Shell,
+    toolbox: Toolbox,
     book: Callable[[Receipt], None] = lambda receipt: None,
 ) -> Outcome:
-    """Let the fixer's model work on the task through the shell. `book` is given each receipt as its call ends."""
+    """Let the fixer's model work on the task with these tools. `book` is given each receipt as its call ends."""
     if fixer.price is None:
         raise ConfigError(f"fixer {fixer.name!r} has no price, so its cap of ${fixer.cap_usd} cannot hold; add `price`")
     key = os.environ.get(fixer.key_env, "").strip() if fixer.key_env else None
@@ -54,8 +55,8 @@ async def run_agent(
         return Outcome("endpoint", detail, 0, Decimal(0), ())
     purse = Purse(fixer.cap_usd, fixer.cap_calls)
     terms = Terms(fixer.price, fixer.max_tokens, fixer.cap_seconds, "fix", fixer.name)
-    chat = Chat(fixer.base_url, fixer.model, key)
-    done = await converse(chat, opening(task, gated), shell, purse, terms, book)
+    async with Chat(fixer.base_url, fixer.model, key) as chat:
+        done = await converse(chat, opening(task, gated), toolbox, purse, terms, book=book)
     return Outcome(done.stop, done.detail, purse.calls, purse.spent_usd, done.receipts)
 
 

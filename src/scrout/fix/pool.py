@@ -39,6 +39,7 @@ async def _with_agent(
     progress: Callable[[str], None],
     book: Callable[[Receipt], None],
 ) -> Attempt:
+    from scrout.agent.tools import Bash, Toolset
     from scrout.fix.agent import run_agent
 
     started = time.monotonic()
@@ -49,11 +50,12 @@ async def _with_agent(
         for path, content in files.items():
             workspace.write(path, content.encode())
 
-        async def shell(command: str) -> Completed:
-            progress(f"{fixer.name}: {command.strip().splitlines()[0][:80] if command.strip() else ''}")
-            return await workshop.shell(workspace, command)
+        async def shell(command: str, timeout_s: float) -> Completed:
+            progress(f"{fixer.name}: {command.strip().splitlines()[0][:80]}")
+            return await workshop.shell(workspace, command, timeout_s=timeout_s)
 
-        done = await run_agent(fixer, task, gated, shell, book)
+        longest_s = workshop.limits.timeout_s
+        done = await run_agent(fixer, task, gated, Toolset(Bash(shell, longest_s, longest_s)), book)
         stop, detail = done.stop, done.detail
         try:
             # The reproduction was put there for the fixer; it is not part of the fix.

@@ -1,0 +1,210 @@
+"""Fits a conversation into a model's context: the oldest turns go; the opening (system prompt and issue) and the newest
+turns stay. What is too long by itself is clipped in the middle.
+
+A turn is an assistant's message with the answers to it. It goes as a whole, so that no answer is left without its call.
+What went stays away, so that the prompt keeps its beginning, which endpoints cache. The line that tells of it stands at
+the end of the issue, because many chat templates want user and assistant to alternate.
+
+Nothing is counted over and over. A new turn counts a token for each byte, which is more than it has (or what a local
+tokenizer says), until the endpoint's next usage tells what it has added. Only where that sum does not fit is the server
+asked to count. Where it cannot, a new turn counts a token for every two bytes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from scrout.agent.dialect import Offer
+from scrout.agent.tools import clip
+from scrout.errors import ConfigError
+from scrout.models.chat import Message, Tool
+from scrout.money import Usage
+
+BYTES_PER_TOKEN = 2
+"""Where the server does not count. Prose and code have more than three."""
+MESSAGE_TOKENS = 16
+"""What a chat template puts around a message, at most."""
+MARKER_TOKENS = 40
+LEAST_CHARS = 40
+"""No text is clipped to less."""
+LEAST_SHARE = 8
+"""A usage by which a new turn is smaller than its estimate by more than this is not believed."""
+
+
+class Counts(Protocol):
+    """What a Window asks of a Chat."""
+
+    async def count(self, messages: Sequence[Message], tools: Sequence[Tool]) -> int | None:
+        """Tokens of a prompt as the server counts them; None: it does not."""
+        ...
+
+
+@dataclass
+class _Part:
+    """The opening, or one turn."""
+
+    said: tuple[Message, ...]
+    shown: tuple[Message, ...]
+    """With long texts clipped, where it had to be."""
+    limit: int
+    """Characters of its longest text."""
+    besides: str = ""
+    """What the prompt has to say with it: the tools, in the opening's case."""
+    tokens: int = 0
+    counted: bool = False
+    """False: `tokens` is an upper estimate."""
+
+
+class Window:
+    """What the model sees of one conversation."""
+
+    def __init__(self, chat: Counts, room_tokens: int, refit: float, tokenizer: str = "") -> None:
+        self.chat = chat
+        self.room_tokens = room_tokens
+        """For the prompt: the model's context without the reply and a margin."""
+        self.refit = refit
+        """How much of what the endpoint found too long a harder fit keeps."""
+        self.tokenizer = tokenizer
+        """A tokenizer.json; empty: the server counts, where it can."""
+        self._parts: list[_Part] = []
+        self._dropped = 0
+        self._bytes_per_token = 1
+        self._local: Callable[[str], int] | None = None
+
+    async def fit(self, messages: Sequence[Message], offer: Offer, *, harder: bool = False) -> tuple[Message, ...]:
+        """What to send of these messages. `harder`: the endpoint found too long what the last fit gave."""
+        self._take(messages, offer)
+        room = self.room_tokens
+        if harder:
+            room = int(min(room, await self._count(self._kept, offer)) * self.refit)
+        opening, newest = self._parts[:1], self._parts[-1]
+        if self._sum(opening) > room // 2:
+            await self._clip(opening[0], opening, room // 2, offer)
+        over = self._sum(self._kept) > room and await self._count(self._kept, offer) > room
+        while over and self._dropped < len(self._parts) - 2:
+            self._dropped += 1
+            over = self._sum(self._kept) > room or await self._count(self._kept, offer) > room
+        if over:
+            await self._clip(newest, self._kept, room, offer)
+        return self._messages(self._kept)
+
+    def learn(self, usage: Usage) -> None:
+        """Take in what the endpoint counted for what the last fit gave."""
+        least = sum(part.tokens if part.counted else part.tokens // LEAST_SHARE for part in self._kept)
+        self._learn(self._kept, max(usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens, least))
+
+    @property
+    def _kept(self) -> list[_Part]:
+        return [*self._parts[:1], *self._parts[1 + self._dropped :]]
+
+    def _take(self, messages: Sequence[Message], offer: Offer) -> None:
+        """Find the parts, and estimate those that are new."""
+        given = list(_split(messages))
+        same = 0
+        while same < min(len(given), len(self._parts)) and given[same] == self._parts[same].said:
+            same += 1
+        del self._parts[same:]
+        for said in given[same:]:
+            part = _Part(said, said, max((len(message.content) for message in said), default=0))
+            if not self._parts:
+                part.besides = json.dumps([[tool.name, tool.description, tool.parameters] for tool in offer.tools])
+            part.tokens = self._estimate(part)
+            self._parts.append(part)
+        self._dropped = max(min(self._dropped, len(self._parts) - 2), 0)
+
+    async def _clip(self, part: _Part, parts: list[_Part], room: int, offer: Offer) -> None:
+        """Shorten the longest texts of one part until the parts fit, or nothing is left to shorten."""
+        tokens = await self._count(parts, offer)
+        while tokens > room and part.limit > LEAST_CHARS:
+            part.limit = max(int(part.limit * min(max(room / tokens, 0.5), 0.8)), LEAST_CHARS)
+            part.shown = tuple(
+                message if message.role == "system" else replace(message, content=clip(message.content, part.limit))
+                for message in part.said
+            )
+            part.tokens, part.counted = self._estimate(part), False
+            tokens = await self._count(parts, offer)
+
+    async def _count(self, parts: list[_Part], offer: Offer) -> int:
+        tokens = None if self.tokenizer else await self.chat.count(self._messages(parts), offer.tools)
+        if tokens is not None:
+            self._bytes_per_token = 1
+            self._learn(parts, tokens)
+            return tokens
+        if self._bytes_per_token == 1:
+            self._bytes_per_token = BYTES_PER_TOKEN
+            for part in self._parts:
+                part.tokens = part.tokens if part.counted else self._estimate(part)
+        return self._sum(parts)
+
+    def _sum(self, parts: list[_Part]) -> int:
+        return sum(part.tokens for part in parts) + (MARKER_TOKENS if self._dropped else 0)
+
+    def _learn(self, parts: list[_Part], tokens: int) -> None:
+        """Let the parts add up to what was counted: those that were estimated share what the others leave."""
+        difference = tokens - self._sum(parts)
+        new = [part for part in parts if not part.counted]
+        estimate = sum(part.tokens for part in new)
+        for part in new:
+            part.tokens, part.counted = -(-part.tokens * max(estimate + difference, 0) // estimate), True
+        if not new and parts:
+            parts[0].tokens += difference
+
+    def _messages(self, parts: list[_Part]) -> tuple[Message, ...]:
+        messages = [message for part in parts for message in part.shown]
+        if self._dropped:
+            marker = f"[{self._dropped} earlier turn{'s' * (self._dropped > 1)} left out here]"
+            issue = max((at for at, message in enumerate(parts[0].shown) if message.role == "user"), default=None)
+            if issue is None:
+                messages.insert(len(parts[0].shown), Message("user", marker))
+            else:
+                messages[issue] = replace(messages[issue], content=f"{messages[issue].content}\n\n{marker}")
+        return tuple(messages)
+
+    def _estimate(self, part: _Part) -> int:
+        texts = [part.besides]
+        for message in part.shown:
+            texts += (message.content, *(word for call in message.calls for word in (call.name, call.arguments)))
+        if self.tokenizer:
+            self._local = self._local or _tokenizer(self.tokenizer)
+            tokens = sum(map(self._local, texts))
+        else:
+            size = sum(len(text.encode("utf-8", "replace")) for text in texts)
+            tokens = -(-size // self._bytes_per_token)
+        return tokens + MESSAGE_TOKENS * len(part.shown)
+
+
+def _split(messages: Sequence[Message]) -> Iterator[tuple[Message, ...]]:
+    """The opening, then each turn."""
+    start = 0
+    for at, message in enumerate(messages):
+        if at and message.role == "assistant":
+            yield tuple(messages[start:at])
+            start = at
+    yield tuple(messages[start:])
+
+
+def _tokenizer(path: str) -> Callable[[str], int]:
+    try:
+        package = importlib.import_module("tokenizers")
+    except ImportError:
+        raise ConfigError(
+            f"counting with {path} needs the tokenizers package: pip install 'scrout[tokenizer]', or leave "
+            "scout.model.tokenizer empty"
+        ) from None
+    try:
+        known = package.Tokenizer.from_str(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}. scout.model.tokenizer names a model's tokenizer.json.") from None
+    except Exception as error:  # the package raises nothing more precise
+        raise ConfigError(f"{path} is no tokenizer.json: {error}. Take the one that lies beside the weights.") from None
+
+    def count(text: str) -> int:
+        # A lone surrogate has no bytes to count.
+        return len(known.encode(text.encode("utf-8", "replace").decode(), add_special_tokens=False).ids)
+
+    return count

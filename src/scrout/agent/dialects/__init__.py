@@ -1,0 +1,32 @@
+"""The forms that a call can be written in, one file each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+if TYPE_CHECKING:
+    from scrout.agent.dialect import Dialect
+    from scrout.config import DialectName
+
+
+def dialect(name: DialectName) -> Dialect:
+    """The form of that name."""
+    match name:
+        case "native":
+            from scrout.agent.dialects.native import Native
+
+            return Native()
+        case "xml":
+            from scrout.agent.dialects.xml import Xml
+
+            return Xml()
+        case "fenced":
+            from scrout.agent.dialects.fenced import Fenced
+
+            return Fenced()
+        case "json":
+            from scrout.agent.dialects.json_schema import JsonSchema
+
+            return JsonSchema()
+        case _:
+            assert_never(name)

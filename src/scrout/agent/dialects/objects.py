@@ -1,0 +1,61 @@
+"""JSON objects as models write them: with raw newlines in strings, cut off, nested without end."""
+
+from __future__ import annotations
+
+import json
+import math
+
+from pydantic import JsonValue
+
+MAX_DEPTH = 50
+"""Deeper objects are refused: nothing that is done with them later may run out of stack."""
+
+
+def whole_object(text: str) -> dict[str, JsonValue]:
+    """The object that the text is; otherwise a ValueError that says why it is none."""
+    start = len(text) - len(text.lstrip())
+    found, end = leading_object(text, start)
+    if text[end:].strip():
+        raise ValueError(f"there is more text behind the object, at character {end}")
+    return found
+
+
+def leading_object(text: str, start: int = 0) -> tuple[dict[str, JsonValue], int]:
+    """The object that begins at `start`, and where it ends; a ValueError as above."""
+    try:
+        found, end = _DECODER.raw_decode(text, start)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(found, dict):
+        raise ValueError("it is no object")
+    if _deeper_than(found, MAX_DEPTH):
+        raise ValueError("it is nested too deeply")
+    return found, end
+
+
+def write(value: JsonValue) -> str:
+    """Other characters than ASCII as they are: escaped, two halves of a surrogate pair would come back as one."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"{digits[:20]} is no number that can be used")
+    return number
+
+
+_DECODER = json.JSONDecoder(strict=False, parse_float=_finite, parse_constant=_finite)
+
+
+def _deeper_than(value: JsonValue, depth: int) -> bool:
+    level: list[JsonValue] = [value]
+    for _ in range(depth):
+        level = [child for parent in level for child in _children(parent)]
+    return bool(level)
+
+
+def _children(value: JsonValue) -> list[JsonValue]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else []

@@ -1,0 +1,100 @@
+"""The function form that the released searcher speaks: reasoning, then
+
+    <function=NAME>
+    <parameter=KEY>value</parameter>
+    </function>
+
+The last call that can be read counts; earlier ones are part of the text. Tags count only in their place: a parameter
+follows the function's tag or another parameter's end, and the function's end follows a parameter's. So a value may hold
+such tags, and whole calls too if they are complete: they nest. It cannot hold half a call, or `</parameter>` with
+`<parameter=...>` or `</function>` right behind it.
+
+All values are text. One newline behind the opening tag, and one before the closing one, belong to the form; a value of
+several lines is written with both. At the end of a reply that was cut off, `</function>` may be missing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from scrout.agent.dialect import Call, Turn
+from scrout.agent.dialects.spoken import BLANK, Spoken, describe, example
+from scrout.models.chat import Tool
+
+_WORD = r"[^<>\s]{1,64}"
+# The places where a call begins, goes on or ends. Each whitespace run stands behind one tag only: linear time.
+_EDGE = re.compile(
+    rf"<function=(?P<name>{_WORD})>\s*(?:<parameter=(?P<first>{_WORD})>|(?P<empty></function>))"
+    rf"|</parameter>\s*(?:<parameter=(?P<next>{_WORD})>|(?P<end></function>|(?:</?[a-z]{{0,9}})?\Z))"
+)
+_OPENING = re.compile(rf"<function={_WORD}>")
+_LOOKS_LIKE = re.compile(r"<(?:function|parameter)\s{0,9}=|</function>")
+_FORM = "<function=NAME>\n<parameter=KEY>value</parameter>\n</function>"
+
+
+class Xml(Spoken):
+    name = "xml"
+
+    def explain(self, tools: Sequence[Tool]) -> str:
+        if not tools:
+            return ""
+        return (
+            f"You can call these functions:\n\n{describe(tools)}\n\n"
+            "Say briefly what you want to find out, then make one call, as the last thing in your reply and in exactly "
+            f"this form:\n\n{self.write(Turn(calls=(example(tools),)))}\n\n"
+            "Each argument has a <parameter=NAME> of its own. A value is taken as it is, without quotes or escapes; it "
+            "may span lines."
+        )
+
+    def read(self, text: str) -> Turn:
+        edges = _last_call(text)
+        if not edges:
+            return Turn(text, problem=_problem(text))
+        arguments = {
+            edge["first"] or edge["next"]: text[edge.end() : following.start()].removeprefix("\n").removesuffix("\n")
+            for edge, following in pairwise(edges)
+        }
+        return Turn(text[: edges[0].start()].rstrip(BLANK), (Call(edges[0]["name"], arguments),))
+
+    def write(self, turn: Turn) -> str:
+        parts = [turn.text] if turn.text else []
+        for call in turn.calls:
+            values = {key: f"\n{value}\n" if "\n" in str(value) else value for key, value in call.arguments.items()}
+            lines = (f"<parameter={key}>{value}</parameter>\n" for key, value in values.items())
+            parts.append(f"<function={call.name}>\n{''.join(lines)}</function>")
+        return "\n\n".join(parts)
+
+
+def _last_call(text: str) -> list[re.Match[str]]:
+    """The edges of the last complete call that is no part of another one's value; empty: there is none."""
+    begun: list[list[re.Match[str]]] = []
+    complete: list[list[re.Match[str]]] = []
+    for edge in _EDGE.finditer(text):
+        if edge["name"]:
+            begun.append([edge])
+        elif begun:
+            begun[-1].append(edge)
+        if begun and (edge["empty"] or edge["end"] is not None):
+            call = begun.pop()
+            while complete and complete[-1][0].start() > call[0].start():
+                complete.pop()
+            complete.append(call)
+    return complete[-1] if complete else []
+
+
+def _problem(text: str) -> str:
+    """Why there is no call in a text that has parts of one; empty: it has none."""
+    if not _LOOKS_LIKE.search(text):
+        return ""
+    last = max((opening.start() for opening in _OPENING.finditer(text)), default=None)
+    if last is None:
+        what = "there is no <function=NAME> tag"
+    elif text.find("<parameter=", last) < 0:
+        what = "the function's tag is followed by neither a parameter nor </function>"
+    elif text.rfind("<parameter=") > text.rfind("</parameter>"):
+        what = "the last parameter has no </parameter>; if the reply was cut off, write less at once"
+    else:
+        what = "there is text between or behind the parameters"
+    return f"{what}. A call has this form:\n{_FORM}"
