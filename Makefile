@@ -1,11 +1,12 @@
 # make demo   sets everything up and runs the whole job on the bundled example
-# make test   sets everything up and runs lint, types and tests (make test-slow: the slow ones)
+# make test   sets everything up and runs lint, types and tests (make test-slow: the slow ones; make test-model: those
+#             with a real local model, which it installs)
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow lint install clean
+.PHONY: demo test test-slow test-model lint install clean
 
 demo: $(VENV)/.installed
 	$(BIN)/scrout demo
@@ -15,6 +16,9 @@ test: $(VENV)/.installed-dev lint
 
 test-slow: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m slow
+
+test-model: $(VENV)/.installed-model
+	$(BIN)/python -m pytest -m model --durations 5
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -33,6 +37,10 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-model: scripts/add-local-model $(VENV)/.installed-dev
+	@sh scripts/add-local-model $(VENV)
+	@touch $@
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

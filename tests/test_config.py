@@ -5,6 +5,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
 from scrout.cli.init import TEMPLATE
 from scrout.config import Settings, cache_folder, discover, load, user_file
@@ -88,6 +89,9 @@ def test_the_digest_follows_what_shapes_a_run(tmp_path: Path) -> None:
         AGENT.replace('key_env = "CHEAP_KEY"', ""),
         "[ledger]\npath='/x'",
         "[route]\nresumes='/x'",
+        '[scout]\nsearcher = "model"\n[scout.model]\nmodel="m"\nbase_url="u"\nprice={input=0,output=0}',
+        "[scout.model]\nbase_url='http://127.0.0.1/v1'",
+        "[scout.model]\nprompts='/x'",
         "[environment]\nvenv='/x'",
         "[environment]\nvenv='envs/../../x'",
         "[environment]\nvenv='link/x'",
@@ -132,12 +136,38 @@ def test_a_pool_of_one_has_no_anchor_left_to_look_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("override", "known"), [("route.foo=1", "theta"), ("foo=1", "sandbox"), ("gate.x.y=1", "runs")]
+    ("override", "known"),
+    [
+        ("route.foo=1", "theta"),
+        ("foo=1", "sandbox"),
+        ("gate.x.y=1", "runs"),
+        ("scout.model.foo=1", "episode_s"),
+        ("scout.model.sampling.foo=1", "top_k"),
+    ],
 )
 def test_an_unknown_key_comes_with_the_known_ones(override: str, known: str) -> None:
     with pytest.raises(ConfigError, match=known) as caught:
         load(None, [override])
     assert str(caught.value).startswith("-c")
+
+
+def test_the_paper_preset_fills_what_is_not_given() -> None:
+    model = load(None, ["scout.model.preset=paper", "scout.model.turns=9", "scout.model.sampling.top_k=3"]).scout.model
+    assert (model.dialect, model.tools, model.shortlist) == ("xml", ("bash", "str_replace_editor"), False)
+    assert (model.sampling.temperature, model.sampling.top_k, model.turns) == (0.9, 3, 9)
+    own = load(None, ["scout.model.preset=paper", "scout.model.dialect=json"]).scout.model
+    assert own.dialect == "json" and own.cache_salt
+
+
+def test_a_model_searcher_wants_its_model_its_endpoint_and_a_price() -> None:
+    given = ["scout.searcher=model"]
+    for key, value in (("model", "m"), ("base_url", "u"), ("price", "{input=0, output=0}")):
+        with pytest.raises(ConfigError, match=f"scout.model.{key}"):
+            load(None, given)
+        given.append(f"scout.model.{key}={value}")
+    assert load(None, given).scout.model.key() is None
+    with pytest.raises(ConfigError, match="max_tokens 2000 and margin_tokens 256 leave no room"):
+        load(None, [*given, "scout.model.max_tokens=2000", "scout.model.context_tokens=2048"])
 
 
 def test_prices_are_exact(tmp_path: Path) -> None:
@@ -164,9 +194,16 @@ def test_the_template_states_the_defaults(tmp_path: Path) -> None:
 
 
 def test_every_setting_is_in_the_template() -> None:
+    def look(section: str, table: type[BaseModel]) -> None:
+        _, header, body = TEMPLATE.partition(f"\n[{section}]\n")
+        assert header, section
+        body = body.partition("\n\n[")[0]
+        for key, field in table.model_fields.items():
+            if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+                look(f"{section}.{key}", field.annotation)
+            elif field.default is not None:  # TOML has no word for None
+                assert f"\n# {key} = " in f"\n{body}", f"{section}.{key}"
+
     for section, field in Settings.model_fields.items():
-        model = field.annotation
-        if hasattr(model, "model_fields"):
-            assert f"[{section}]" in TEMPLATE
-            for key in model.model_fields:
-                assert f"\n# {key} = " in TEMPLATE, f"{section}.{key}"
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            look(section, field.annotation)

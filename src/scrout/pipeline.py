@@ -24,7 +24,7 @@ from scrout.task import Task, task_id
 async def solve(task: Task, kit: Kit) -> Run:
     """Scout, gate, route, fix and check one task. Every step is durable; every paid call is in the ledger."""
     run = kit.open(task)
-    scouting = await run.step("scout", kit.scout, task)
+    scouting = await run.step("scout", partial(kit.scout, book=run.book), task)
     gated = await run.step("gate", kit.gate, task, scouting)
     decision = await run.step("route", kit.route, task, scouting)
     for fixer in kit.order(decision):  # one, unless escalation is on
@@ -55,6 +55,8 @@ class Kit:
         return self.workshop.environment.label
 
     def open(self, task: Task) -> OpenRun:
+        if self.settings.scout.searcher == "model":
+            self.settings.scout.model.key()  # one that is missing is said before a run begins
         sandbox = self.workshop.tier.name
         run = self.ledger.open(
             task, self.settings.digest(), sandbox=sandbox, environment=self.environment, resume=not self.fresh
@@ -63,11 +65,16 @@ class Kit:
             self.resumed(run.id)
         return run
 
-    async def scout(self, task: Task) -> Scouting:
+    async def scout(self, task: Task, *, book: Callable[[Receipt], None] = lambda receipt: None) -> Scouting:
+        self.progress("scouting the repository")
+        settings = self.settings.scout
+        if settings.searcher == "model":
+            from scrout.scout.episode import episode
+
+            return await episode(task, self.workshop, settings, self.progress, book)
         from scrout.scout.recon.recon import recon
 
-        self.progress("scouting the repository")
-        return await recon(task, self.workshop, self.settings.scout, self.progress)
+        return await recon(task, self.workshop, settings, self.progress)
 
     async def gate(self, task: Task, scouting: Scouting) -> GatedHandoff:
         from scrout.gate.gate import gate

@@ -43,7 +43,8 @@ def test_scout_then_gate_then_gate_again(cli: Cli, shop_repo: Path, issue: Path,
     scouted = cli("scout", "--repo", shop_repo, "--issue", issue, "--json")
     assert scouted.code == 0, scouted.err
     scouting = scouted.json()
-    assert set(scouting) == {"handoff", "text", "state", "seconds", "cost_usd"}
+    made = {"handoff", "text", "state", "seconds", "cost_usd"}
+    assert set(scouting) == made | {"searcher", "stop", "detail", "turns", "receipts", "trace"}
     handoff = scouting["handoff"]
     assert set(handoff) == {"kind", "files", "reproduction", "dead_ends", "notes"}
     first = handoff["files"][0]
@@ -241,9 +242,24 @@ def test_demo(cli: Cli) -> None:
     assert demo.out.startswith(b"diff --git") and "solved" in demo.err
 
 
-@pytest.mark.parametrize(
-    "command", ["fix", "scout", "gate", "route", "runs", "show", "ledger", "demo", "env", "doctor", "init"]
+EVERY_COMMAND = (
+    "fix",
+    "scout",
+    "gate",
+    "route",
+    "runs",
+    "show",
+    "ledger",
+    "demo",
+    "env",
+    "serve-searcher",
+    "canary",
+    "doctor",
+    "init",
 )
+
+
+@pytest.mark.parametrize("command", EVERY_COMMAND)
 def test_every_command_has_help(command: str) -> None:
     from click.testing import CliRunner
 
@@ -251,4 +267,4 @@ def test_every_command_has_help(command: str) -> None:
 
     shown = CliRunner().invoke(scrout, [command, "--help"])
     assert shown.exit_code == 0 and COMMANDS[command].split(".")[0][:12] in shown.output
-    assert set(COMMANDS) == {"fix", "scout", "gate", "route", "runs", "show", "ledger", "demo", "env", "doctor", "init"}
+    assert set(COMMANDS) == set(EVERY_COMMAND)

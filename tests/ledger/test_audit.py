@@ -64,6 +64,25 @@ def test_a_ledger_that_adds_up_has_no_problems(tmp_path: Path) -> None:
     assert report(path) == AuditReport(runs=2, receipts=2, problems=())
 
 
+@pytest.mark.parametrize(("cost", "problems"), [("0.30", 0), ("0.25", 1)])
+def test_a_scoutings_receipts_count_once_and_must_be_its_cost(tmp_path: Path, cost: str, problems: int) -> None:
+    path = tmp_path / "ledger.db"
+    paid = (receipt("0.10"), receipt("0.20"))
+
+    async def scout(task: Task) -> Scouting:
+        run.book(paid[0])
+        return Scouting(handoff=Handoff(), text="", seconds=1, cost_usd=Decimal(cost), searcher="toy", receipts=paid)
+
+    task = Task(id="t", text="broken", repo=Path("/repo"), base_commit="c" * 40)
+    with Ledger(path) as ledger:
+        run = ledger.open(task, "digest", sandbox="bubblewrap", environment="none")
+        asyncio.run(run.step("scout", scout, task))
+        assert run.close().cost_usd == Decimal("0.30")
+    found = report(path)
+    assert found.receipts == 2 and len(found.problems) == problems
+    assert all("the scouting of toy" in problem and "$0.25" in problem for problem in found.problems)
+
+
 def test_an_attempt_that_differs_from_its_receipts_is_named_with_both_figures(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     run_id = record_run(path, attempt("0.25", receipt("0.10"), receipt("0.20")))
@@ -73,8 +92,8 @@ def test_an_attempt_that_differs_from_its_receipts_is_named_with_both_figures(tm
     assert "$0.30" in problem
 
 
-@pytest.mark.parametrize(("name", "problems"), [("fix", 0), ("scout", 1)])
-def test_only_an_attempt_that_was_cut_off_may_have_receipts_and_no_result(
+@pytest.mark.parametrize(("name", "problems"), [("fix", 0), ("scout", 0), ("gate", 1)])
+def test_only_steps_that_pay_and_were_cut_off_may_have_receipts_and_no_result(
     tmp_path: Path, name: str, problems: int
 ) -> None:
     path = tmp_path / "ledger.db"

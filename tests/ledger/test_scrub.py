@@ -32,6 +32,13 @@ def test_known_shapes_are_cut_out_and_the_text_around_them_stays(secret: str) ->
     assert scrub(f"before {secret} after") == "before [secret] after"
 
 
+@pytest.mark.parametrize(
+    "before", ["\\n", "\\\\t", "\\u00e9", "é", "\x1b[31m", "\x1b[1;31m", "\x1b[0m\x1b[K", "\x1b[m"]
+)
+def test_a_shape_behind_an_escape_or_a_colour_is_cut_out_too(before: str) -> None:
+    assert scrub(f"a{before}ghp_{'a1B2' * 9} b") == f"a{before}[secret] b"
+
+
 def test_a_bearer_token_goes_and_the_word_stays() -> None:
     assert scrub("Authorization: Bearer abc.DEF-123_456/789+x==") == "Authorization: Bearer [secret]"
 

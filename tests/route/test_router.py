@@ -197,6 +197,55 @@ def test_a_head_that_misses_its_state_degrades_openly(tmp_path: Path) -> None:
     assert given.degraded and "no résumé has centroids for the recon head" in given.reason
 
 
+def of_checkpoint(digest: str, layer: int = -4) -> State:
+    return State(space=f"hidden/{digest}/layer{layer}/last/2", vector=(0.6, 0.8))
+
+
+def with_state_head(folder: Path, space: str) -> Router:
+    """A router whose folder also has a head for this space."""
+    teach(folder, fit=True, kimi=history("0.21", 18, 12), gpt=history("0.42", 13, 17))
+    head = ResumeHead.from_json(heads.load(folder)["text"].to_json())
+    head.space = space
+    heads.save(head, folder)
+    return Router(pool(KIMI, GPT), folder)
+
+
+def test_a_state_of_another_checkpoint_is_refused(tmp_path: Path) -> None:
+    router = with_state_head(tmp_path, of_checkpoint("aaaaaaaaaaaaaaaa").space)
+    with pytest.raises(
+        RouteError, match=r"state is of checkpoint b{16}, .* fitted on states of a{16}\. Scout with that"
+    ):
+        router.route("it fails", of_checkpoint("bbbbbbbbbbbbbbbb"))
+
+
+def test_of_the_heads_for_hidden_states_one_has_to_fit(tmp_path: Path) -> None:
+    with_state_head(tmp_path, of_checkpoint("bbbbbbbbbbbbbbbb").space)
+    router = with_state_head(tmp_path, of_checkpoint("aaaaaaaaaaaaaaaa").space)
+    assert router.route("it fails", of_checkpoint("bbbbbbbbbbbbbbbb")).degraded
+    with pytest.raises(RouteError, match=r"states of a{16}, b{16}"):
+        router.route("it fails", of_checkpoint("cccccccccccccccc"))
+
+
+@pytest.mark.parametrize(
+    ("fitted", "given"),
+    [
+        ("recon", of_checkpoint("aaaaaaaaaaaaaaaa")),
+        (of_checkpoint("aaaaaaaaaaaaaaaa").space, STATE),
+        (of_checkpoint("aaaaaaaaaaaaaaaa").space, None),
+        (of_checkpoint("aaaaaaaaaaaaaaaa").space, of_checkpoint("aaaaaaaaaaaaaaaa", layer=-5)),
+    ],
+    ids=["no head for any model", "recon's state", "no state", "another layer"],
+)
+def test_other_spaces_that_do_not_meet_degrade_openly(tmp_path: Path, fitted: str, given: State | None) -> None:
+    decision = with_state_head(tmp_path, fitted).route("it fails", given)
+    assert decision.degraded and "degraded to the issue's text" in decision.reason
+
+
+def test_a_pool_of_one_asks_for_no_state(tmp_path: Path) -> None:
+    with_state_head(tmp_path, of_checkpoint("aaaaaaaaaaaaaaaa").space)
+    assert Router(pool(KIMI), tmp_path).route("it fails", of_checkpoint("bbbbbbbbbbbbbbbb")).fixer == "kimi"
+
+
 def test_a_resume_of_another_embedder_is_refused(tmp_path: Path) -> None:
     one = build_resume("kimi", history("0.21", 9, 9), EMBEDDER)
     resume.save(Resume.model_validate(one.model_dump() | {"embedder": "other"}), tmp_path)

@@ -32,10 +32,41 @@ TEMPLATE = """\
 # keep = 20              # built environments kept; beyond it the least recently used ones go
 
 [scout]
-# searcher = "recon"     # no model, no network, $0
+# searcher = "recon"     # no model, no network, $0; "model": the one under [scout.model]
 # max_files = 5
 # reproduce = true       # try to turn the issue's own code into a failing reproduction
 # subtree = ""           # search only this folder, relative to the repository's root; empty: all of it
+
+# The model searcher. It needs model, base_url and price (in dollars per million tokens, for a model of your own
+# price={ input=0.0, output=0.0 }); docs/searcher.md has whole examples.
+[scout.model]
+# preset = ""            # "paper": the published protocol for every key that is not given
+# model = ""             # as the endpoint names it
+# base_url = ""          # up to and with /v1
+# key_env = ""           # the variable that holds the key; empty: the endpoint wants none
+# cap_usd = 0.50         # for one episode
+# dialect = "native"     # how calls are written: native, xml, fenced, json
+# tools = ["bash", "str_replace_editor", "search", "outline"]
+# shortlist = true       # open with the files that recon would name
+# prompts = ""           # folder with five prompts; empty: scrout's own
+# turns = 40
+# max_tokens = 2048      # of one reply
+# context_tokens = 32768
+# margin_tokens = 256
+# refit = 0.8            # share of the room that a request is fitted into again, where it was too long
+# tokenizer = ""         # a tokenizer.json to count with; empty: the endpoint counts, or an estimate
+# observation_chars = 8000
+# command_s = 60.0
+# max_command_s = 120.0
+# episode_s = 1200.0
+# cache_salt = false     # for vLLM and SGLang: share no prompt prefix between episodes
+# state = "none"         # hidden state for the router: transformers, vllm, sglang
+# checkpoint = ""        # folder or GGUF file of the weights that the state comes from
+# state_layer = -4
+
+# Not sent unless given: temperature, top_p, top_k, repetition_penalty, presence_penalty, frequency_penalty, seed.
+[scout.model.sampling]
+# stop = []
 
 [gate]
 # runs = 2               # how often a claim is replayed; outcomes that differ are flaky

@@ -13,7 +13,8 @@ import click
 
 from scrout import __version__
 
-# name -> what it does. The module of the same name in this package holds the command, loaded when it is needed.
+# name -> what it does. The module of the same name in this package (`-` written `_`) holds the command, loaded when it
+# is needed.
 COMMANDS = {
     "fix": "Scout, gate, route, fix and check one issue.",
     "scout": "Rank the files an issue is about, and try to reproduce it.",
@@ -24,6 +25,8 @@ COMMANDS = {
     "ledger": "Check that every total follows from its receipts.",
     "demo": "Run the whole job on a bundled example.",
     "env": "Show, build and clear the environment of a repository.",
+    "serve-searcher": "Print or start the command that serves a searcher's checkpoint.",
+    "canary": "Check the searcher's server before any episode.",
     "doctor": "Say what this machine has, what is missing, and the next step.",
     "init": "Write a commented scrout.toml.",
 }
@@ -41,7 +44,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command = import_module(f"scrout.cli.{cmd_name}").command
+        command = import_module(f"scrout.cli.{cmd_name.replace('-', '_')}").command
         assert isinstance(command, click.Command)
         return command
 

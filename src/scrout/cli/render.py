@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from scrout.handoff import FileRef
-from scrout.records import Attempt, Check, Decision, GatedHandoff, Run, Scouting
+from scrout.records import Attempt, Check, Decision, GatedHandoff, Run, Scouting, ScoutStop
 
 # Everything but newline and tab that a terminal would obey, and what reverses the direction of text.
 _CONTROL = dict.fromkeys({*range(32), *range(127, 160), *range(0x2028, 0x202F), *range(0x2066, 0x206A)} - {9, 10})
@@ -30,6 +30,15 @@ CODE_FILES = 3
 """Whose code a scouting shows on the terminal."""
 MIN_CODE_LINES, GOOD_CODE_LINES, MAX_CODE_LINES = 4, 10, 40
 _BAR_CELLS = 8
+_SCOUT_STYLE: dict[ScoutStop, str] = {
+    "finished": _GOOD,
+    "forced": "yellow",
+    "malformed": "yellow",
+    "cap_usd": "yellow",
+    "timeout": "yellow",
+    "crashed": _BAD,
+    "endpoint": _BAD,
+}
 _DIFF_STYLE = {"+": _GOOD, "-": _BAD, "@": "cyan"}
 
 talk = Console(stderr=True, highlight=False, markup=False)
@@ -133,8 +142,17 @@ def scouting(found: Scouting) -> RenderableType:
     parts += [_line("dead end", end) for end in found.handoff.dead_ends]
     if found.handoff.notes:
         parts.append(_line("notes", found.handoff.notes))
-    parts.append(_line("took", f"{found.seconds:.2f} s, {dollars(found.cost_usd)}"))
+    if found.searcher != "recon":
+        parts.append(_line(found.searcher, f"{found.stop}: {found.detail}".rstrip(": "), _SCOUT_STYLE[found.stop]))
+    calls = f", {found.turns} turns, {_tokens(found):,} tokens" if found.receipts or found.turns else ""
+    parts.append(_line("took", f"{found.seconds:.2f} s{calls}, {dollars(found.cost_usd)}"))
+    if found.trace:
+        parts.append(_line("trace", found.trace))
     return Group(*parts)
+
+
+def _tokens(found: Scouting) -> int:
+    return sum(sum(receipt.usage.model_dump().values()) for receipt in found.receipts)
 
 
 def scouted(found: Scouting, sources: Mapping[str, str]) -> RenderableType:
@@ -257,7 +275,7 @@ def _receipt(run: Run) -> RenderableType:
         table.add_column(name, justify="left" if name == "stage" else "right")
     rows: list[tuple[str, float, int, Decimal | None]] = []
     if run.scouting:
-        rows.append(("scout", run.scouting.seconds, 0, run.scouting.cost_usd))
+        rows.append(("scout", run.scouting.seconds, len(run.scouting.receipts), run.scouting.cost_usd))
     if run.gated:
         rows.append(("gate", run.gated.evidence.seconds, 0, Decimal(0)))
     for number, attempt in enumerate(run.attempts):

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 import click
 
 from scrout.cli import options, render
 from scrout.cli.opening import opened
 from scrout.cli.waiting import wait
+from scrout.config import SearcherName
 from scrout.errors import TaskError
+from scrout.records import Scouting
 
 
 @click.command(name="scout")
 @options.repository
-@options.issue
+@click.option("--issue", "issue_source", help="File with the issue's text; - for standard input.")
+@click.option("--searcher", type=click.Choice(get_args(SearcherName)), help="recon, or the model under [scout.model].")
+@click.option("--prompts", metavar="DIR", help="Folder with the model's five prompts, in place of scrout's own.")
+@click.option("--replay", "trace", type=click.Path(path_type=Path), metavar="TRACE", help="Repeat a recorded episode.")
 @click.option("--subtree", metavar="DIR", help="Search only this folder, relative to the repository's root.")
 @click.option("--html", "page", type=click.Path(path_type=Path), metavar="FILE", help="Also write a page to look at.")
 @options.dirty
@@ -25,7 +32,10 @@ from scrout.errors import TaskError
 @options.as_json
 def command(
     repo: Path,
-    issue_source: str,
+    issue_source: str | None,
+    searcher: str | None,
+    prompts: str | None,
+    trace: Path | None,
     subtree: str | None,
     page: Path | None,
     dirty: bool,
@@ -35,11 +45,22 @@ def command(
 ) -> int:
     """Rank the files an issue is about, and try to reproduce it.
 
-    Standard output gets the handoff in wire form, which `scrout gate` reads, or with --json the whole scouting.
+    Standard output gets the handoff in wire form, which `scrout gate` reads, or with --json the whole scouting. With
+    --replay nothing is asked and nothing runs: the handoff comes from the trace alone, which must be as it was. Exit
+    code 1: the model gave no handoff.
     """
-    if subtree is not None:
-        overrides = (*overrides, f"scout.subtree={json.dumps(subtree, ensure_ascii=False)}")
+    if trace is not None:
+        if issue_source is not None or page is not None:
+            raise click.UsageError("--replay has its issue in the trace, and no repository for a page.")
+        return _replay(trace, as_json)
+    if issue_source is None:
+        raise click.UsageError("Missing option '--issue' (or '--replay').")
+    for key, value in (("searcher", searcher), ("model.prompts", prompts), ("subtree", subtree)):
+        if value is not None:
+            overrides = (*overrides, f"scout.{key}={json.dumps(value, ensure_ascii=False)}")
     settings = options.read_settings(repo, config, overrides)
+    if settings.scout.searcher == "model":
+        settings.scout.model.key()  # said before the work, not after it
     if page:
         _must_be_writable(page)
     text = options.read_issue(issue_source)
@@ -53,16 +74,33 @@ def command(
     if page:
         paths = [ref.path for ref in found.handoff.files[: report.MAX_FILES]]
         _write(report.page(task, found, report.read_sources(base, paths), where), page)
-    if as_json:
-        render.print_json(found)
-    else:
-        # The picture comes last: on a terminal that shows both, it is what stays in sight.
-        render.print_text(f"{found.text}\n")
-        best = [ref.path for ref in found.handoff.files[: render.CODE_FILES]]
-        render.talk.print(render.scouted(found, report.read_sources(base, best)))
+    best = [ref.path for ref in found.handoff.files[: render.CODE_FILES]]
+    _print(found, as_json, lambda: report.read_sources(base, best))
     if page:
         render.say(f"page written to {page}")
-    return 0
+    return _code(found)
+
+
+def _replay(trace: Path, as_json: bool) -> int:
+    from scrout.scout.episode import replay
+
+    found = wait(replay(trace))
+    _print(found, as_json, lambda: {})
+    render.say(f"replayed {trace}: nothing was asked, run or spent")
+    return _code(found)
+
+
+def _code(found: Scouting) -> int:
+    return 0 if found.stop in ("finished", "forced") else 1
+
+
+def _print(found: Scouting, as_json: bool, sources: Callable[[], dict[str, str]]) -> None:
+    if as_json:
+        render.print_json(found)
+        return
+    # The picture comes last: on a terminal that shows both, it is what stays in sight.
+    render.print_text(f"{found.text}\n")
+    render.talk.print(render.scouted(found, sources()))
 
 
 def _must_be_writable(page: Path) -> None:

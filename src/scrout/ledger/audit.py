@@ -8,7 +8,7 @@ from decimal import Decimal
 from scrout.errors import LedgerError
 from scrout.ledger.store import Ledger, Step, total_usd
 from scrout.money import Record
-from scrout.records import Attempt, Run
+from scrout.records import Attempt, Run, Scouting
 
 
 class AuditReport(Record):
@@ -39,22 +39,24 @@ def audit(ledger: Ledger) -> AuditReport:
 
 
 def _in_step(step: Step) -> Iterator[str]:
-    if not isinstance(step.result, Attempt):
-        # An attempt that was cut off has paid for what it did, and has no total of its own to compare.
-        if step.receipts and (step.result is not None or step.name != "fix"):
+    made = step.result
+    if not isinstance(made, Attempt | Scouting):
+        # A step that was cut off has paid for what it did, and has no total of its own to compare.
+        if step.receipts and (made is not None or step.name not in ("fix", "scout")):
             yield f"step {step.id} ({step.name}) is no attempt, yet has {len(step.receipts)} receipts"
         return
-    attempt = step.result
+    name = f"the attempt of {made.fixer}" if isinstance(made, Attempt) else f"the scouting of {made.searcher}"
     total = total_usd(receipt.cost_usd for receipt in step.receipts)
-    if attempt.cost_usd != total:
+    # A scouting without a call may cost all the same, such as a machine's time.
+    if made.cost_usd != total and (step.receipts or isinstance(made, Attempt)):
         yield (
-            f"the attempt of {attempt.fixer} (step {step.id}) says {_usd(attempt.cost_usd)}, "
+            f"{name} (step {step.id}) says {_usd(made.cost_usd)}, "
             f"its {len(step.receipts)} receipts sum to {_usd(total)}"
         )
-    if attempt.receipts != step.receipts:
+    if made.receipts != step.receipts:
         yield (
-            f"the attempt of {attempt.fixer} (step {step.id}) holds {len(attempt.receipts)} receipts "
-            f"({_usd(total_usd(receipt.cost_usd for receipt in attempt.receipts))}) that differ from the "
+            f"{name} (step {step.id}) holds {len(made.receipts)} receipts "
+            f"({_usd(total_usd(receipt.cost_usd for receipt in made.receipts))}) that differ from the "
             f"{len(step.receipts)} booked ({_usd(total)})"
         )
 

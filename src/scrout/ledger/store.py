@@ -324,7 +324,7 @@ class OpenRun:
             step_id = self._insert(
                 db, name, digest, "done", clean, type(result).__name__, scrubbed=clean != stored, seconds=seconds
             )
-            if isinstance(result, Attempt):
+            if isinstance(result, Attempt | Scouting):
                 self._receipts += result.receipts[len(self._receipts) :]
             self._insert_receipts(db)
         self._running = None
@@ -380,7 +380,8 @@ def assemble(head: Run, steps: Sequence[Step]) -> Run:
             if step.input_digest in digests:
                 del current[digests.index(step.input_digest) :]
             current.append(step)
-    paid = [step.result.cost_usd for step in steps if isinstance(step.result, Scouting)]
+    # A scouting may cost without a call, such as a machine's time; where it has receipts, these are its cost.
+    paid = [step.result.cost_usd for step in steps if isinstance(step.result, Scouting) and not step.receipts]
     return head.model_copy(
         update={
             "scouting": _last(current, Scouting),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
@@ -108,8 +109,7 @@ class ResumeHead:
 
 class _Stored(Record):
     version: Literal[1] = 1
-    space: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    """Also the file's name, so it holds no separator."""
+    space: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")
     embedder: str
     mean: tuple[FiniteFloat, ...] = Field(min_length=FEATURES, max_length=FEATURES)
     scale: tuple[PositiveFloat, ...] = Field(min_length=FEATURES, max_length=FEATURES)
@@ -143,7 +143,7 @@ def fit_head(
 def save(head: ResumeHead, folder: Path) -> Path:
     """Write a fitted head into the folder, replacing the former one of its space, and say where."""
     text = head.to_json()
-    path = folder / f"{head.space}{SUFFIX}"
+    path = folder / _file_name(head.space)
     write(path, text)
     return path
 
@@ -156,10 +156,15 @@ def load(folder: Path) -> dict[str, ResumeHead]:
             head = ResumeHead.from_json(path.read_bytes())
         except (OSError, RouteError) as error:
             raise RouteError(f"{path}: {error}") from None
-        if path.name != f"{head.space}{SUFFIX}":
-            raise RouteError(f"{path} is the head of space {head.space!r}. Rename it to {head.space}{SUFFIX}.")
+        if path.name != _file_name(head.space):
+            raise RouteError(f"{path} is the head of space {head.space!r}. Rename it to {_file_name(head.space)}.")
         heads[head.space] = head
     return heads
+
+
+def _file_name(space: str) -> str:
+    """As for résumés: no space leaves the folder."""
+    return quote(space, safe="") + SUFFIX
 
 
 def _cosines(x: Floats, centroids: Sequence[tuple[float, ...]]) -> Floats:

@@ -5,7 +5,8 @@ chance (p_solve None): it is never chosen on probability, only as the anchor. A 
 fresh install, and the anchor takes every task.
 
 Only the text space is in use. Résumés hold no centroids of a scout's state, so whenever a state comes in, or a head
-asks for one, the decision is marked degraded and says why.
+asks for one, the decision is marked degraded and says why. A model's hidden state whose head was fitted on another
+checkpoint is no missing space but a mistake, and refused.
 """
 
 from __future__ import annotations
@@ -108,6 +109,8 @@ class Router:
     def _unused_spaces(self, state: State | None) -> list[str]:
         """The spaces besides the text that could not count, each with why."""
         given = set() if state is None else {state.space}
+        if state is not None:
+            self._refuse_other_checkpoint(state.space)
         unused = []
         for space in sorted((set(self._heads) | given) - {heads.TEXT}):
             if space not in self._heads:
@@ -117,6 +120,22 @@ class Router:
             else:
                 unused.append(f"no résumé has centroids for the {space} head")
         return unused
+
+    def _refuse_other_checkpoint(self, space: str) -> None:
+        """Numbers of two models' states mean different things, even where the models are two trainings of one."""
+        mine = _checkpoint(space)
+        fitted = {found for found in map(_checkpoint, self._heads) if found}
+        if mine and fitted and mine not in fitted:
+            raise RouteError(
+                f"the scout's state is of checkpoint {mine}, and the head in {self.folder} was fitted on states of "
+                f"{', '.join(sorted(fitted))}. Scout with that checkpoint, or fit a head on states of this one."
+            )
+
+
+def _checkpoint(space: str) -> str:
+    """The digest in a space like `hidden/<digest>/layer-4/last/3584`; empty: it is no model's hidden state."""
+    kind, _, rest = space.partition("/")
+    return rest.partition("/")[0] if kind == "hidden" else ""
 
 
 def _expected_cost_usd(fixer: Fixer, known: Resume | None) -> Decimal | None:

@@ -1,0 +1,49 @@
+"""`scrout canary`: is the searcher's server what the settings take it for?"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+from rich.text import Text
+
+from scrout.cli import options, render
+from scrout.errors import ConfigError
+from scrout.scout.canary import Canary, canary
+
+_MARK = {"ok": ("ok", "green"), "note": ("--", "yellow"), "failed": ("!!", "red")}
+
+
+@click.command(name="canary")
+@options.repository
+@click.option("--layer", is_flag=True, help="Also load the checkpoint here and compare the hidden states.")
+@options.configuration
+@options.as_json
+def command(repo: Path, layer: bool, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
+    """Check the server of [scout.model] with some small requests, before any episode. Exit code 1 if a check fails."""
+    settings = options.read_settings(repo, config, overrides).scout.model
+    for key in ("model", "base_url"):
+        if not getattr(settings, key):
+            raise ConfigError(
+                f"scout.model.{key} is not set. `scrout serve-searcher` prints settings for a checkpoint."
+            )
+    with render.working() as progress:
+        progress(f"asking {settings.model}")
+        found = asyncio.run(canary(settings, layer=layer))
+    if as_json:
+        render.print_json(found)
+    else:
+        render.print_view(_view(found))
+    if found.failed:
+        render.say(f"no episode should start: {found.failed}")
+    return 1 if found.failed else 0
+
+
+def _view(found: Canary) -> Text:
+    lines = []
+    for finding in found.findings:
+        mark, style = _MARK[finding.outcome]
+        lines.append(Text.assemble((f"{mark:3}", style), f"{finding.name}: {render.inert(finding.detail)}"))
+    lines.append(Text(f"   {found.calls} calls, {render.dollars(found.cost_usd)}", "dim"))
+    return Text("\n").join(lines)

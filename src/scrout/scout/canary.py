@@ -1,0 +1,282 @@
+"""A few small requests that say, before any episode, whether a server is what the settings take it for. An episode on a
+wrong one looks like a bad searcher, and is paid for all the same.
+
+What cannot be told from outside is not claimed: sampling is judged by what comes out, and only greedy against drawn.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Literal
+
+import httpx
+from pydantic import BaseModel, JsonValue, ValidationError
+
+from scrout.agent.dialects import dialect
+from scrout.config import Sampling, SearcherSettings
+from scrout.errors import ScroutError
+from scrout.ledger.store import total_usd
+from scrout.models.chat import Chat, Message, Refused, Reply, Tool
+from scrout.money import Receipt, Record, Usd
+from scrout.scout.inprocess import Transformers
+from scrout.scout.states import read_state
+
+TIMEOUT_S = 60.0
+WORDS_TOKENS = 48
+"""Enough that two draws are hardly ever the same."""
+FEW_TOKENS = 16
+CALL_DRAWS = 3
+SLACK_TOKENS = 8
+"""What templates add in a count and not in a prompt, or the other way round."""
+ALIKE = 0.99
+"""Least cosine of a server's state and transformers'. Between bfloat16 and float32 it is .9999 in SmolLM2."""
+
+BASH = Tool(
+    "bash",
+    "Runs a shell command in the repository and returns what it prints.",
+    {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]},
+)
+
+PROMPT = (Message("system", "You look around in a repository."), Message("user", "The parser drops the last line."))
+"""Whose state is looked at."""
+
+Outcome = Literal["ok", "failed", "note"]
+Check = Callable[[], Awaitable[tuple[Outcome, str]]]
+
+
+class Finding(Record):
+    """What one check found."""
+
+    name: str
+    outcome: Outcome
+    """`note`: worth knowing, and no reason to stop."""
+    detail: str
+
+
+class Canary(Record):
+    """All checks, in their order. Those that a failed one makes pointless are left out."""
+
+    model: str
+    findings: tuple[Finding, ...]
+    calls: int
+    cost_usd: Usd | None = Decimal(0)
+    """None: a call's usage or price is not known."""
+
+    @property
+    def failed(self) -> str:
+        """Why no episode should start, in words; empty: one may."""
+        return "; ".join(f"{one.name}: {one.detail}" for one in self.findings if one.outcome == "failed")
+
+
+async def canary(settings: SearcherSettings, *, layer: bool = False) -> Canary:
+    """Check the server of these settings. `layer` also loads the checkpoint here, and compares the states."""
+    bird = _Bird(settings)
+    findings = await bird.sing(layer)
+    return Canary(model=settings.model, findings=tuple(findings), calls=len(bird.costs), cost_usd=total_usd(bird.costs))
+
+
+@dataclass
+class _Bird:
+    settings: SearcherSettings
+    costs: list[Decimal | None] = field(default_factory=list)
+
+    async def sing(self, layer: bool) -> list[Finding]:
+        checks: dict[str, Check] = {
+            "model": self._model,
+            "greedy": self._greedy,
+            "drawn": self._drawn,
+            "max_tokens": self._max_tokens,
+            "cache_salt": self._cache_salt,
+            "count": self._count,
+            "call": self._call,
+        }
+        if self.settings.state != "none":
+            checks["state"] = self._state
+        if layer:
+            checks["layer"] = self._layer
+        findings: list[Finding] = []
+        for name, check in checks.items():
+            try:
+                outcome, detail = await check()
+                over = outcome == "failed" and name == "model"
+            except ScroutError as error:
+                outcome, detail = "failed", str(error)
+                # Where not even the first request is answered, no other will be.
+                over = name in ("model", "greedy")
+            findings.append(Finding(name=name, outcome=outcome, detail=detail))
+            if over:
+                break
+        return findings
+
+    async def _model(self) -> tuple[Outcome, str]:
+        """Reachable, and serving the right model with a context that is long enough."""
+        settings, key = self.settings, self.settings.key()
+        headers = {"authorization": f"Bearer {key}"} if key else {}
+        try:
+            async with httpx.AsyncClient(timeout=TIMEOUT_S) as client:
+                response = await client.get(f"{settings.base_url.rstrip('/')}/models", headers=headers)
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+            return "failed", f"the endpoint cannot be reached ({type(error).__name__}). Is the server running?"
+        try:
+            listed = _Models.model_validate_json(response.content).data
+        except ValidationError:
+            return "note", f"the endpoint does not list its models (status {response.status_code})"
+        mine = next((model for model in listed if model.id == settings.model), None)
+        if mine is None:
+            names = ", ".join(model.id for model in listed[:5]) or "none"
+            return "failed", f"the endpoint serves {names}, and scout.model.model is {settings.model!r}"
+        if mine.max_model_len is not None and mine.max_model_len < settings.context_tokens:
+            return "failed", (
+                f"the server's context is {mine.max_model_len:,} tokens, and scout.model.context_tokens is "
+                f"{settings.context_tokens:,}. Set that lower, or serve it with more."
+            )
+        return "ok", f"{settings.model} is served"
+
+    async def _greedy(self) -> tuple[Outcome, str]:
+        """Without temperature the same prompt gives the same reply."""
+        try:
+            replies = [await self._words(Sampling(temperature=0.0)) for _ in range(2)]
+        except Refused as error:
+            if error.status == 400 and self.settings.sampling.temperature is None:
+                return "note", f"the endpoint takes no temperature, so nothing was compared ({error})"
+            raise
+        if replies[0] != replies[1]:
+            return "failed", "two greedy replies to one prompt differ: the server does not take the request's sampling"
+        return "ok", "two greedy replies are the same"
+
+    async def _drawn(self) -> tuple[Outcome, str]:
+        """With temperature and other seeds they differ."""
+        sampling = self.settings.sampling
+        if sampling.temperature == 0:
+            return "note", "scout.model.sampling.temperature is 0: nothing is drawn"
+        replies = [await self._words(sampling.model_copy(update={"seed": seed})) for seed in (1, 2, 3, 1)]
+        if len(set(replies[:3])) == 1:
+            return "failed", (
+                "draws with three seeds are the same: the server overrides the request's sampling. Start it as "
+                "`scrout serve-searcher` says."
+            )
+        again = "the same" if replies[0] == replies[3] else "another reply"
+        return "ok", f"draws with other seeds differ; the same seed gives {again}"
+
+    async def _max_tokens(self) -> tuple[Outcome, str]:
+        """max_tokens is kept."""
+        prompt = [Message("user", "Count from 1 to 500, separated by spaces. Write nothing else.")]
+        reply = await self._ask(prompt, Sampling(temperature=0.0), FEW_TOKENS)
+        written = reply.usage.output_tokens if reply.usage else None
+        if written is None:
+            return "note", "the endpoint reports no usage: what a reply costs is only estimated"
+        if written > FEW_TOKENS:
+            return "failed", f"a reply of at most {FEW_TOKENS} tokens has {written}: max_tokens is not kept"
+        if reply.finish_reason != "length":
+            return "note", f"a reply that must be cut ended with {reply.finish_reason!r} after {written} tokens"
+        return "ok", f"a reply was cut at {written} tokens"
+
+    async def _cache_salt(self) -> tuple[Outcome, str]:
+        """A salt is taken, and another salt shares nothing."""
+        if not self.settings.cache_salt:
+            return "note", "scout.model.cache_salt is off: episodes may share cached prompts"
+        prompt = [Message("user", f"{'The same long beginning. ' * 40}Say yes.")]
+        for _ in range(2):
+            reply = await self._ask(prompt, Sampling(temperature=0.0), FEW_TOKENS, f"canary-{secrets.token_hex(4)}")
+            if reply.usage and reply.usage.cache_read_tokens:
+                shared = reply.usage.cache_read_tokens
+                return "failed", f"{shared} tokens of a salted prompt came from a cache: cache_salt has no effect"
+        return "ok", "accepted"
+
+    async def _count(self) -> tuple[Outcome, str]:
+        """The server's tokenizer counts what it then reads."""
+        prompt = [Message("system", "You answer in one word."), Message("user", "Is 7 prime?\n\t- yes\n\t- no")]
+        async with self._chat(Sampling(temperature=0.0)) as chat:
+            counted = await chat.count(prompt, ())
+            reply = await self._complete(chat, prompt, (), FEW_TOKENS)
+        if counted is None:
+            return "note", "the server does not count tokens: scout.model.tokenizer, or a safe estimate, is used"
+        if reply.usage is None:
+            return "note", f"the server counts {counted} tokens and reports no usage to compare with"
+        read = reply.usage.input_tokens + reply.usage.cache_read_tokens + reply.usage.cache_write_tokens
+        if abs(counted - read) > SLACK_TOKENS:
+            return "failed", f"the server counts {counted} tokens for a prompt that it then reads as {read}"
+        return "ok", f"counted {counted}, read {read}"
+
+    async def _call(self) -> tuple[Outcome, str]:
+        """A known prompt gives a call that can be run."""
+        form = dialect(self.settings.dialect)
+        offer = form.offer([BASH])
+        said = f"You look around in a repository.\n\n{form.explain([BASH])}".strip()
+        prompt = [Message("system", said), Message("user", "Which files are in this folder? Use bash to run ls.")]
+        text = ""
+        for seed in range(1, CALL_DRAWS + 1):
+            sampling = self.settings.sampling.model_copy(update={"seed": seed})
+            async with self._chat(sampling) as chat:
+                reply = await self._complete(chat, prompt, offer.tools, self.settings.max_tokens, offer.schema)
+            turn = form.parse(reply)
+            for call in turn.calls:
+                command = call.arguments.get("command")
+                if call.name == BASH.name and isinstance(command, str) and command.strip() and not call.problem:
+                    return "ok", f"{form.name}: {command.strip().splitlines()[0][:60]}"
+            text = turn.problem or turn.text
+        return "failed", (
+            f"{CALL_DRAWS} replies hold no call of bash in the dialect {form.name!r}. Try another scout.model.dialect. "
+            f"The last says {text.strip()[:120]!r}"
+        )
+
+    async def _state(self) -> tuple[Outcome, str]:
+        """There is a hidden state, finite and of the right size."""
+        state = await read_state(self.settings, PROMPT, book=self._book)
+        return "ok", f"{len(state.vector):,} numbers in {state.space}"
+
+    async def _layer(self) -> tuple[Outcome, str]:
+        """It is of the right layer: transformers gets the same from the same weights."""
+        if self.settings.state not in ("vllm", "sglang"):
+            return "note", f"scout.model.state is {self.settings.state!r}: there is no server's state to compare"
+        served = await read_state(self.settings, PROMPT, book=self._book)
+        own = Transformers(self.settings.checkpoint, self.settings.state_layer)
+        nearest, cosine = await own.nearest(served, PROMPT)
+        if nearest.space != served.space or cosine < ALIKE:
+            return "failed", (
+                f"the server's state of {served.space} is most like transformers' of {nearest.space} (cosine "
+                f"{cosine:.4f}): it gives another layer or token, or runs other weights"
+            )
+        return "ok", f"most like transformers' own of the same layer, cosine {cosine:.4f}"
+
+    def _book(self, receipt: Receipt) -> None:
+        self.costs.append(receipt.cost_usd)
+
+    async def _words(self, sampling: Sampling) -> str:
+        prompt = [Message("user", "Write a list of random English nouns, separated by spaces. Write nothing else.")]
+        reply = await self._ask(prompt, sampling, WORDS_TOKENS)
+        return reply.text + reply.reasoning
+
+    async def _ask(self, messages: Sequence[Message], sampling: Sampling, max_tokens: int, salt: str = "") -> Reply:
+        async with self._chat(sampling, salt) as chat:
+            return await self._complete(chat, messages, (), max_tokens)
+
+    def _chat(self, sampling: Sampling, salt: str = "") -> Chat:
+        settings = self.settings
+        return Chat(settings.base_url, settings.model, settings.key(), TIMEOUT_S, sampling=sampling, cache_salt=salt)
+
+    async def _complete(
+        self,
+        chat: Chat,
+        messages: Sequence[Message],
+        tools: Sequence[Tool],
+        max_tokens: int,
+        schema: Mapping[str, JsonValue] | None = None,
+    ) -> Reply:
+        reply = await chat.complete(messages, tools, max_tokens, schema=schema)
+        price = self.settings.price
+        self.costs.append(price.cost(reply.usage) if price and reply.usage else None)
+        return reply
+
+
+class _Model(BaseModel):
+    id: str
+    max_model_len: int | None = None
+    """vLLM and SGLang say it, others do not."""
+
+
+class _Models(BaseModel):
+    data: list[_Model]

@@ -1,0 +1,484 @@
+"""The model searcher: one model looks around in a sandbox for a number of turns, hands over what it found, and stops.
+
+The protocol is the paper's (arXiv 2608.04804): an opening with the issue; a call a turn; text without a call is a
+thought, unless it holds the handoff; when the turns are used up, one more request demands it. What was sent, answered
+and run is in a trace (trace.py), from which `replay` makes the same scouting again without any of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from pathlib import Path, PurePosixPath
+
+import httpx
+from pydantic import JsonValue
+
+from scrout.agent import dialects
+from scrout.agent.context import Window
+from scrout.agent.dialect import Call, Dialect, Toolbox, Turn
+from scrout.agent.loop import Conversation, Terms, ask, converse
+from scrout.agent.tools import Toolset, Workbench
+from scrout.config import ScoutSettings, SearcherSettings, data_folder
+from scrout.errors import HandoffError, ModelError, ScroutError, TaskError
+from scrout.handoff import Handoff, Kind, normalize, parse, render
+from scrout.ledger.scrub import scrub_json
+from scrout.ledger.store import total_usd
+from scrout.models.chat import Chat, Message, Overflow, Reply, Tool
+from scrout.money import Purse, PurseEmpty, Receipt
+from scrout.records import Scouting, ScoutStop, State, Stop
+from scrout.sandbox.workshop import Workshop
+from scrout.sandbox.workspace import Base, Workspace
+from scrout.scout.checkpoint import digest, find
+from scrout.scout.leavings import left_behind
+from scrout.scout.prompts import Prompts, fill, has_place, read_prompts
+from scrout.scout.toolbox import Chosen, Index
+from scrout.scout.trace import (
+    FILE_NAME,
+    End,
+    Header,
+    Left,
+    Recorded,
+    Replayed,
+    ReplayedTools,
+    ToolSpec,
+    Trace,
+    TraceOver,
+    clean,
+)
+from scrout.task import Task
+
+MAX_TRY_S = 300.0
+"""For one request."""
+MAX_PROBLEM_CHARS = 300
+_SHORTLIST = "An index ranks these files for the report, by names and words alone. It is a start, not a finding:"
+_CHANGED = "The search changed files of the repository, and what it saw may depend on that:"
+_TELLING = ("command", "query", "path")
+"""Arguments that say what a call is about."""
+_STOPS: dict[Stop, ScoutStop] = {
+    "finished": "finished",
+    "cap_usd": "cap_usd",
+    "timeout": "timeout",
+    "crashed": "crashed",
+    "endpoint": "endpoint",
+}
+_HANDOFF = re.compile(r"^[ \t]*</?(?:files|repro|notes)[ \t]*(?:>|$)", re.A | re.I | re.M)
+_LANGUAGES = {
+    ".py": "Python",
+    ".go": "Go",
+    ".ts": "TypeScript",
+    ".tsx": "TypeScript",
+    ".js": "JavaScript",
+    ".jsx": "JavaScript",
+    ".java": "Java",
+    ".rs": "Rust",
+    ".rb": "Ruby",
+    ".php": "PHP",
+    ".c": "C",
+    ".cc": "C++",
+    ".cpp": "C++",
+    ".cs": "C#",
+}
+
+
+async def episode(
+    task: Task,
+    workshop: Workshop,
+    settings: ScoutSettings,
+    progress: Callable[[str], None] = lambda words: None,
+    book: Callable[[Receipt], None] = lambda receipt: None,
+) -> Scouting:
+    """Let the model search. However it ends, what it handed over and what it paid is in the scouting."""
+    started = time.monotonic()
+    key = settings.model.key()
+    searcher = _with_seed(settings.model)
+    index = Index(workshop.base, settings.subtree, progress)
+    workspace = workshop.fresh()
+    try:
+        tools = _tools(searcher, workspace, workshop, index)
+        header = await _header(task, workshop.base, searcher, index, tools.tools)
+        meter = _Meter(searcher, progress, book)
+        with closing(Trace(data_folder() / "traces" / header.salt / FILE_NAME)) as trace:
+            trace.write(header)
+            chat = _Noting(
+                searcher.base_url,
+                searcher.model,
+                key,
+                # An endpoint that hangs is noticed before the episode's time is up, and blamed for it.
+                min(MAX_TRY_S, searcher.episode_s / 4),
+                sampling=searcher.sampling,
+                cache_salt=header.salt if searcher.cache_salt else "",
+                transport=trace.transport(searcher.base_url),
+            )
+            recorded = trace.toolbox(tools, searcher.observation_chars, meter.use)
+            async with chat:
+                meter.tell("reading the issue")
+                found = await _explore(header, chat, recorded, meter.take)
+            left = await asyncio.to_thread(left_behind, _command(found.handoff), workspace)
+            trace.write(left)
+            state, problem = await _state(searcher, chat.sent, chat.offered, trace.path, meter)
+            scouting = _scouting(header, found, left, meter.receipts, problem).model_copy(
+                update={"state": state, "trace": str(trace.path), "seconds": round(time.monotonic() - started, 3)}
+            )
+            trace.write(End(scouting=scouting))
+    finally:
+        workspace.remove()
+    return scouting
+
+
+async def replay(path: Path) -> Scouting:
+    """The scouting of a recorded episode once more, from its trace alone; a TaskError where the two differ."""
+    started = time.monotonic()
+    recorded = Recorded(path)
+    header, end = recorded.header, recorded.end
+    receipts: list[Receipt] = []
+
+    async def at_once(seconds: float) -> None:
+        """Nobody is there to be waited for."""
+
+    try:
+        async with Chat(
+            header.settings.base_url,
+            header.settings.model,
+            None,
+            sampling=header.settings.sampling,
+            cache_salt=header.salt if header.settings.cache_salt else "",
+            transport=Replayed(recorded),
+            sleep=at_once,
+        ) as chat:
+            found = await _explore(header, chat, ReplayedTools(recorded), receipts.append)
+    except TraceOver:
+        # Time ran out in the midst of the last step, or the trace was cut off there.
+        stop, detail = (end.scouting.stop, end.scouting.detail) if end else ("crashed", "")
+        found = Found(Handoff(), stop, detail, end.scouting.turns if end else 0)
+    cut = "" if end else f"the trace ends without a result after {recorded.told} requests and calls"
+    scouting = _scouting(header, found, recorded.left or Left(), receipts, cut)
+    if end is not None:
+        if (scouting.handoff, scouting.text, scouting.stop) != (
+            end.scouting.handoff,
+            end.scouting.text,
+            end.scouting.stop,
+        ):
+            raise TaskError(
+                f"{path}: the replayed episode ends otherwise than the recorded one (stop {scouting.stop!r}, recorded "
+                f"{end.scouting.stop!r}). The trace was changed, or made by another scrout ({header.scrout})."
+            )
+        # What came after the episode, such as its hidden state and the call for it, is taken from the record.
+        kept = ("state", "detail", "receipts", "cost_usd")
+        scouting = scouting.model_copy(update={field: getattr(end.scouting, field) for field in kept})
+    return scouting.model_copy(update={"trace": str(path), "seconds": round(time.monotonic() - started, 3)})
+
+
+@dataclass(frozen=True)
+class Found:
+    """How the search ended."""
+
+    handoff: Handoff
+    stop: ScoutStop
+    detail: str
+    turns: int
+
+
+async def _explore(header: Header, chat: Chat, toolbox: Toolbox, book: Callable[[Receipt], None]) -> Found:
+    """The protocol itself. It depends on nothing but the header, the endpoint's answers and the tools'."""
+    settings = header.settings
+    assert settings.price is not None  # the settings' own rule
+    dialect, voice = dialects.dialect(settings.dialect), _Voice(header)
+    purse = Purse(settings.cap_usd, None)
+    terms = Terms(
+        settings.price,
+        settings.max_tokens,
+        settings.episode_s,
+        component="scout",
+        turns=settings.turns,
+        complain=voice.complain,
+        tell_repeats=not voice.paper,
+    )
+    room = settings.context_tokens - settings.max_tokens - settings.margin_tokens
+    window = Window(chat, room, settings.refit, settings.tokenizer)
+    handed: list[Handoff] = []
+
+    def silence(turn: Turn) -> str | None:
+        said = _aloud(turn.text)
+        handoff = _read(said, "spontaneous", header.root) if _HANDOFF.search(said) else None
+        if handoff is None:
+            return voice.acknowledge()
+        handed.append(handoff)
+        return None
+
+    started = time.monotonic()
+    talk = await converse(
+        chat,
+        voice.opening(dialect),
+        _Observing(toolbox, voice),
+        purse,
+        terms,
+        dialect=dialect,
+        silence=silence,
+        window=window,
+        book=book,
+    )
+    if talk.stop != "cap_calls":
+        handoff = handed[0] if handed else Handoff()
+        return Found(handoff, _STOPS[talk.stop], _told(talk), talk.turns)
+    try:
+        async with asyncio.timeout(settings.episode_s - (time.monotonic() - started)):
+            offer = dialect.offer(toolbox.tools)
+            if offer.schema is not None:  # a small model follows that rather than words: only the handoff is left to it
+                offer = dialect.offer(())
+            reply = await ask(chat, voice.forced(talk.messages), offer, purse, terms, book, window)
+    except TimeoutError:
+        return Found(Handoff(), "timeout", f"not done after {settings.episode_s:g} s", talk.turns)
+    except PurseEmpty as empty:
+        return Found(Handoff(), "cap_usd", str(empty), talk.turns)
+    except ModelError as error:
+        return Found(Handoff(), "crashed" if isinstance(error, Overflow) else "endpoint", clean(str(error)), talk.turns)
+    text = _aloud(dialect.parse(reply).text)
+    forced = _read(text, "forced", header.root)
+    if forced is None:
+        said = f"the forced reply holds no handoff: {text.strip()[:80]!r}"
+        return Found(Handoff(kind="forced"), "malformed", f"{said}; {_told(talk)}", talk.turns)
+    return Found(forced, "forced", _told(talk), talk.turns)
+
+
+class _Voice:
+    """What the model is told besides the tools' answers."""
+
+    def __init__(self, header: Header) -> None:
+        self.header = header
+        self.paper = header.settings.preset == "paper"
+        # The released searcher was trained on its prompts to the last byte.
+        texts = header.prompts.model_dump().items()
+        self.prompts = header.prompts if self.paper else Prompts(**{name: text.strip() for name, text in texts})
+
+    def opening(self, dialect: Dialect) -> tuple[Message, ...]:
+        header, prompts = self.header, self.prompts
+        shortlist = header.shortlist and f"{_SHORTLIST}\n{header.shortlist}"
+        issue = fill(
+            prompts.issue,
+            issue=header.issue,
+            mark=_mark(header.issue),
+            root=header.root,
+            language=header.language,
+            shortlist=shortlist,
+        )
+        if not has_place(prompts.issue, "issue"):
+            issue = f"{issue.rstrip()}\n\n{header.issue}"
+        if shortlist and not has_place(prompts.issue, "shortlist"):
+            issue = f"{issue.rstrip()}\n\n{shortlist}"
+        system = fill(prompts.system, tools=dialect.explain(header.offered()))
+        return Message("system", system), Message("user", issue)
+
+    def forced(self, messages: Sequence[Message]) -> tuple[Message, ...]:
+        """All that was said, and the demand."""
+        demand, last = self.prompts.forced, messages[-1]
+        if self.paper or last.role != "user":
+            return (*messages, Message("user", demand))
+        # Chat templates that want the roles to alternate take no second message of the user's.
+        return (*messages[:-1], replace(last, content=f"{last.content}\n\n{demand}"))
+
+    def complain(self, problem: str) -> str:
+        return self.observed(fill(self.prompts.malformed, problem=problem[:MAX_PROBLEM_CHARS]))
+
+    def acknowledge(self) -> str:
+        return self.observed(self.prompts.thought)
+
+    def observed(self, text: str) -> str:
+        """As it is; for the released searcher as it knows it from its training."""
+        return text if not self.paper or text.startswith("OBSERVATION:") else f"OBSERVATION:\n{text}"
+
+
+class _Observing:
+    """A toolbox whose answers look as the model expects them to."""
+
+    def __init__(self, inner: Toolbox, voice: _Voice) -> None:
+        self.tools = inner.tools
+        self._inner = inner
+        self._voice = voice
+
+    async def use(self, call: Call) -> str:
+        return self._voice.observed(await self._inner.use(call))
+
+
+class _Noting(Chat):
+    """Remembers the last prompt that was sent, which the hidden state is read from."""
+
+    sent: Sequence[Message] = ()
+    offered: Sequence[Tool] = ()
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool],
+        max_tokens: int,
+        again: Callable[[], bool] = lambda: True,
+        *,
+        schema: Mapping[str, JsonValue] | None = None,
+    ) -> Reply:
+        self.sent, self.offered = messages, tools
+        return await super().complete(messages, tools, max_tokens, again, schema=schema)
+
+
+class _Meter:
+    """Keeps the receipts, and tells how far it is and what it does."""
+
+    def __init__(
+        self, settings: SearcherSettings, progress: Callable[[str], None], book: Callable[[Receipt], None]
+    ) -> None:
+        self.receipts: list[Receipt] = []
+        self._settings = settings
+        self._progress = progress
+        self._book = book
+
+    def take(self, receipt: Receipt) -> None:
+        self.receipts.append(receipt)
+        self._book(receipt)
+
+    def use(self, call: Call) -> None:
+        said = next((str(call.arguments[key]) for key in _TELLING if key in call.arguments), "")
+        self.tell(f"{call.name} {said.strip().partition(chr(10))[0][:60]}".strip())
+
+    def tell(self, doing: str) -> None:
+        turn = min(len(self.receipts) + (not self.receipts), self._settings.turns)
+        cost = total_usd(receipt.cost_usd for receipt in self.receipts)
+        tokens = sum(sum(receipt.usage.model_dump().values()) for receipt in self.receipts)
+        spent = f"${cost:.4f}" if cost else f"{tokens:,} tokens"
+        self._progress(f"{self._settings.model}, turn {turn} of {self._settings.turns}, {spent}: {doing}")
+
+
+def _tools(settings: SearcherSettings, workspace: Workspace, workshop: Workshop, index: Index) -> Toolset:
+    # Answers come whole, as far as there is any: the trace clips them, after it has cut secrets out.
+    most = workshop.limits.output_bytes
+    workbench = Workbench(
+        workspace,
+        workshop,
+        command_s=settings.command_s,
+        max_command_s=settings.max_command_s,
+        observation_chars=most,
+    )
+    return Toolset(*(Chosen(box, settings.tools) for box in (workbench, index)), observation_chars=most)
+
+
+async def _header(task: Task, base: Base, settings: SearcherSettings, index: Index, tools: Sequence[Tool]) -> Header:
+    prompts = read_prompts(settings.prompts)
+    name = re.sub(r"[^\w.-]", "_", task.id, flags=re.A)[:100]
+    header = Header(
+        task_id=task.id,
+        base_commit=task.base_commit,
+        root=clean(str(base.repo)),
+        issue=task.text,
+        language=_language(base) if has_place(prompts.issue, "language") else "",
+        shortlist=clean(await asyncio.to_thread(index.shortlist, task.text)) if settings.shortlist else "",
+        settings=settings.model_copy(update={"base_url": _shown(settings.base_url)}),
+        salt=f"{name}-{secrets.token_hex(4)}",
+        prompts=prompts,
+        prompts_digest=prompts.digest(),
+        tools=tuple(ToolSpec(name=t.name, description=t.description, parameters=dict(t.parameters)) for t in tools),
+        checkpoint=await asyncio.to_thread(digest, find(settings.checkpoint)) if settings.checkpoint else "",
+    )
+    # All of it enters the conversation or the trace, and nothing of it is worth a secret.
+    return Header.model_validate(json.loads(scrub_json(json.dumps(header.model_dump(mode="json")))))
+
+
+async def _state(
+    settings: SearcherSettings, messages: Sequence[Message], tools: Sequence[Tool], trace: Path, meter: _Meter
+) -> tuple[State | None, str]:
+    """The hidden state at the end of the last prompt, kept beside the trace; else None, and why in words."""
+    if settings.state == "none" or not messages:
+        return None, ""
+    from scrout.scout.states import read_state, save
+
+    meter.tell("reading its hidden state")
+    try:
+        state = await read_state(settings, messages, tools, book=meter.take)
+        save(trace.with_name("state.npz"), state)
+    except (ScroutError, OSError) as error:  # the search is done and paid for: its handoff stands
+        return None, f"no hidden state: {clean(str(error))}"
+    return state, ""
+
+
+def _scouting(header: Header, found: Found, left: Left, receipts: Sequence[Receipt], remark: str) -> Scouting:
+    handoff = found.handoff
+    if handoff.reproduction is not None and handoff.reproduction.command:
+        files = {**handoff.reproduction.files, **left.files}
+        changed = f"{_CHANGED} {', '.join(left.changed[:10])}" if left.changed else ""
+        handoff = handoff.model_copy(
+            update={
+                "reproduction": handoff.reproduction.model_copy(update={"files": files}),
+                "dead_ends": (*handoff.dead_ends, *([changed] if changed else [])),
+            }
+        )
+    handoff = normalize(handoff)
+    return Scouting(
+        handoff=handoff,
+        text=render(handoff, paper=header.settings.preset == "paper"),
+        seconds=0,
+        cost_usd=total_usd(receipt.cost_usd for receipt in receipts) or Decimal(0),
+        searcher=header.settings.model,
+        stop=found.stop,
+        detail="; ".join(part for part in (found.detail, remark) if part),
+        turns=found.turns,
+        receipts=tuple(receipts),
+    )
+
+
+def _command(handoff: Handoff) -> str | None:
+    return handoff.reproduction.command if handoff.reproduction else None
+
+
+def _aloud(text: str) -> str:
+    """A reply without the thoughts that some models write before it, which may hold drafts of a handoff."""
+    said = text.rpartition("</think>")[2]
+    return "" if said.lstrip().startswith("<think>") else said
+
+
+def _read(text: str, kind: Kind, root: str) -> Handoff | None:
+    """The handoff that a text holds, with paths below the repository's root made relative; None: it holds none."""
+    text = re.sub(rf"(?m)^([ \t]*(?:[-*+][ ])?[`\"]?){re.escape(root)}/", r"\1", text)
+    try:
+        return parse(text, kind)
+    except HandoffError:
+        return None
+
+
+def _told(talk: Conversation) -> str:
+    """What ended it, and what went wrong on the way."""
+    wrong = {"malformed turns": talk.malformed, "thoughts": talk.thoughts, "repeated turns": talk.repeats}
+    parts = [f"{name}: {number}" for name, number in wrong.items() if number]
+    return "; ".join([clean(talk.detail), *parts])
+
+
+def _with_seed(settings: SearcherSettings) -> SearcherSettings:
+    if settings.sampling.seed is not None:
+        return settings
+    sampling = settings.sampling.model_copy(update={"seed": secrets.randbelow(2**31)})
+    return settings.model_copy(update={"sampling": sampling})
+
+
+def _language(base: Base) -> str:
+    """Which most of the repository's files are in; empty: none that is known."""
+    names = base.git("ls-tree", "-r", "-z", "--name-only", base.commit).decode("utf-8", "replace").split("\0")
+    counted = Counter(language for name in names if (language := _LANGUAGES.get(PurePosixPath(name).suffix)))
+    return counted.most_common(1)[0][0] if counted else ""
+
+
+def _shown(base_url: str) -> str:
+    """The endpoint without what a URL may carry as a secret."""
+    try:
+        return str(httpx.URL(base_url).copy_with(userinfo=b"", query=None, fragment=None))
+    except httpx.InvalidURL:
+        return ""
+
+
+def _mark(text: str) -> str:
+    """A word that the text cannot hold by design, so that it cannot pretend to end its own block."""
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]

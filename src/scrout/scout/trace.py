@@ -1,0 +1,390 @@
+"""The trace of an episode: all that came in from outside, line by line, and the same episode again from it.
+
+One JSON document a line: a header, then each HTTP exchange and each tool's answer in their order, what the searcher
+left in its workspace, and the result. A line is written before the episode goes on, so one that was killed leaves a
+trace that can be read. No header of a request is ever written, and secrets are cut out of what comes in before anybody
+sees it: model, trace and replay all get the same text.
+
+A replay asks nobody. Each request must be, byte for byte, the recorded one; what does not follow is a TaskError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from ssl import SSLContext
+from typing import Annotated, Literal
+
+import httpx
+from pydantic import Field, JsonValue, TypeAdapter, ValidationError
+
+from scrout import __version__
+from scrout.agent.dialect import Call, Toolbox
+from scrout.agent.tools import clip
+from scrout.config import SearcherSettings
+from scrout.errors import ConfigError, TaskError
+from scrout.ledger.scrub import scrub, scrub_json
+from scrout.models.chat import KEEP_ALIVE_S, MAX_ANSWER_BYTES, Tool
+from scrout.money import Record
+from scrout.records import Scouting
+from scrout.scout.prompts import Prompts
+
+FILE_NAME = "trace.jsonl"
+MAX_TRACE_BYTES = 500_000_000
+MAX_SECRET_CHARS = 4_000
+CUT_OFF = "CancelledError"
+"""The error of an exchange that was given up waiting for."""
+
+_KEPT_HEADERS = ("content-type", "retry-after")
+
+
+class ToolSpec(Record):
+    """A tool as the model was offered it."""
+
+    name: str
+    description: str
+    parameters: dict[str, JsonValue]
+
+
+class Header(Record):
+    """What an episode starts from."""
+
+    kind: Literal["header"] = "header"
+    format: Literal[1] = 1
+    scrout: str = __version__
+    python: str = Field(default_factory=platform.python_version)
+    task_id: str
+    base_commit: str
+    root: str
+    """Where the searcher saw the repository."""
+    issue: str
+    language: str = ""
+    """Which most of the repository is in; empty: no prompt asks."""
+    shortlist: str = ""
+    settings: SearcherSettings
+    """With the seed that was drawn."""
+    salt: str
+    prompts: Prompts
+    prompts_digest: str
+    tools: tuple[ToolSpec, ...]
+    checkpoint: str = ""
+    """Digest of the weights, where the settings name them."""
+
+    def offered(self) -> tuple[Tool, ...]:
+        return tuple(Tool(tool.name, tool.description, tool.parameters) for tool in self.tools)
+
+
+class Exchange(Record):
+    """One HTTP request and what came back."""
+
+    kind: Literal["http"] = "http"
+    method: str
+    path: str
+    request: str
+    status: int | None = None
+    """None: there was no answer."""
+    headers: dict[str, str] = Field(default_factory=dict)
+    response: str = ""
+    error: str = ""
+    """The class of what the transport raised; empty: there was an answer."""
+    seconds: float
+
+
+class Use(Record):
+    """One call of a tool and its answer."""
+
+    kind: Literal["tool"] = "tool"
+    name: str
+    arguments: str
+    """As JSON."""
+    answer: str
+    seconds: float
+
+
+class Left(Record):
+    """What the searcher left in its workspace."""
+
+    kind: Literal["left"] = "left"
+    files: dict[str, str] = Field(default_factory=dict)
+    """New ones that its reproduction needs."""
+    changed: tuple[str, ...] = ()
+    """Files of the repository that are not as they were."""
+
+
+class End(Record):
+    """The last line of an episode that came to its end."""
+
+    kind: Literal["end"] = "end"
+    scouting: Scouting
+
+
+Line = Annotated[Header | Exchange | Use | Left | End, Field(discriminator="kind")]
+_LINE: TypeAdapter[Header | Exchange | Use | Left | End] = TypeAdapter(Line)
+
+
+class TraceOver(Exception):
+    """The trace holds nothing further. Control flow of a replay, not an error."""
+
+
+class Trace:
+    """One that is being written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise ConfigError(
+                f"the trace {path} cannot be written: {error.strerror}. Point XDG_DATA_HOME at a folder of yours."
+            ) from None
+
+    def write(self, line: Header | Exchange | Use | Left | End) -> None:
+        data = json.dumps(line.model_dump(mode="json"), ensure_ascii=False).encode() + b"\n"
+        while data:
+            data = data[os.write(self._file, data) :]
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def transport(self, base_url: str) -> Recording:
+        return Recording(self, base_url)
+
+    def toolbox(
+        self, inner: Toolbox, most_chars: int, told: Callable[[Call], None] = lambda call: None
+    ) -> RecordedTools:
+        return RecordedTools(self, inner, most_chars, told)
+
+
+class Recording(httpx.AsyncBaseTransport):
+    """The network, each exchange written down."""
+
+    def __init__(self, trace: Trace, base_url: str) -> None:
+        self._trace = trace
+        # A client and not a bare transport, because only a client knows the proxies of the environment.
+        self._client = httpx.AsyncClient(
+            verify=_certificates() if base_url.startswith("https") else False,
+            limits=httpx.Limits(keepalive_expiry=KEEP_ALIVE_S),
+        )
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        body = (await request.aread()).decode("utf-8", "replace")
+        started = time.monotonic()
+
+        def write(response: httpx.Response | None, text: str = "", error: str = "") -> None:
+            self._trace.write(
+                Exchange(
+                    method=request.method,
+                    path=request.url.path,
+                    request=body,
+                    status=None if response is None else response.status_code,
+                    headers={} if response is None else _kept(response.headers),
+                    response=text,
+                    error=error,
+                    seconds=round(time.monotonic() - started, 3),
+                )
+            )
+
+        try:
+            response = await self._client.send(request, stream=True)
+            raw = bytearray()
+            try:
+                async for chunk in response.aiter_bytes():
+                    raw += chunk
+                    if len(raw) > MAX_ANSWER_BYTES:
+                        break  # and the client refuses it
+            finally:
+                await response.aclose()
+        except (httpx.HTTPError, asyncio.CancelledError) as error:
+            write(None, error=type(error).__name__)
+            raise
+        text = clean_body(raw.decode("utf-8", "replace"))
+        write(response, text)
+        return _answer(response.status_code, _kept(response.headers), text, request)
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+
+class RecordedTools:
+    """A toolbox, each answer cleaned, clipped and written down."""
+
+    def __init__(self, trace: Trace, inner: Toolbox, most_chars: int, told: Callable[[Call], None]) -> None:
+        self.tools = inner.tools
+        self._trace = trace
+        self._inner = inner
+        self._most_chars = most_chars
+        self._told = told
+
+    async def use(self, call: Call) -> str:
+        self._told(call)
+        started = time.monotonic()
+        answer = _cleaned_ends(await self._inner.use(call), self._most_chars)
+        seconds = round(time.monotonic() - started, 3)
+        self._trace.write(Use(name=_plain(call.name), arguments=scrub(_json(call)), answer=answer, seconds=seconds))
+        return answer
+
+
+class Recorded:
+    """A trace that was read, as the outside world of one more episode."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        lines = _read(path)
+        if not lines or not isinstance(lines[0], Header):
+            raise TaskError(f"{path} does not start as a trace of scrout does. Pass a {FILE_NAME}.")
+        self.header = lines[0]
+        self.left = next((line for line in lines if isinstance(line, Left)), None)
+        self.end = next((line for line in lines if isinstance(line, End)), None)
+        self._events = [line for line in lines if isinstance(line, Exchange | Use)]
+        self._next = 0
+
+    @property
+    def told(self) -> int:
+        """How many exchanges and answers of tools were given back."""
+        return self._next
+
+    def take(self) -> Exchange | Use:
+        if self._next >= len(self._events):
+            raise TraceOver
+        self._next += 1
+        return self._events[self._next - 1]
+
+    def must_agree(self, what: str, recorded: str, now: str) -> None:
+        if recorded == now:
+            return
+        pairs = enumerate(zip(recorded, now, strict=False))
+        at = next((place for place, (one, other) in pairs if one != other), min(len(recorded), len(now)))
+        raise TaskError(
+            f"{self.path}: {what} {self._next} of the trace differs from what this episode gives, at character {at}: "
+            f"{recorded[at : at + 40]!r} was recorded, now it is {now[at : at + 40]!r}. The trace was changed, or this "
+            f"scrout ({__version__}) works otherwise than the one that made it ({self.header.scrout})."
+        )
+
+    @property
+    def is_over(self) -> bool:
+        return self._next >= len(self._events)
+
+
+class Replayed(httpx.AsyncBaseTransport):
+    """Answers each request from a trace."""
+
+    def __init__(self, recorded: Recorded) -> None:
+        self._recorded = recorded
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        body = (await request.aread()).decode("utf-8", "replace")
+        event = self._recorded.take()
+        if isinstance(event, Use):
+            self._recorded.must_agree("step", f"the tool {event.name}", f"a request to {request.url.path}")
+            raise AssertionError("unreachable")
+        self._recorded.must_agree("request", f"{event.method} {event.path}", f"{request.method} {request.url.path}")
+        self._recorded.must_agree("request", event.request, body)
+        if event.error == CUT_OFF:
+            if self._recorded.is_over:
+                raise TraceOver
+            raise httpx.ReadTimeout("given up", request=request)
+        if event.error:
+            raise _transport_error(event.error)("as recorded", request=request)
+        return _answer(event.status or 0, event.headers, event.response, request)
+
+
+class ReplayedTools:
+    """Answers each call from a trace."""
+
+    def __init__(self, recorded: Recorded) -> None:
+        self.tools = recorded.header.offered()
+        self._recorded = recorded
+
+    async def use(self, call: Call) -> str:
+        event = self._recorded.take()
+        if isinstance(event, Exchange):
+            self._recorded.must_agree("step", f"a request to {event.path}", f"the tool {call.name}")
+            raise AssertionError("unreachable")
+        self._recorded.must_agree("call", event.name, _plain(call.name))
+        # What is a secret here may have been none there.
+        same = event.arguments == _json(call)
+        self._recorded.must_agree("call", event.arguments, event.arguments if same else scrub(_json(call)))
+        return event.answer
+
+
+def clean(text: str) -> str:
+    """A text from outside as it may go on: Unicode, and without secrets."""
+    return scrub(_plain(text))
+
+
+def _cleaned_ends(text: str, most_chars: int) -> str:
+    """The first and the last of a text, without secrets. What is cut anyway is not looked at, save close to the cut,
+    where half a secret could be left."""
+    end = most_chars // 2 + MAX_SECRET_CHARS
+    hidden = max(len(text) - 2 * end, 0)
+    if hidden:
+        text = clean(text[:end]) + " " * hidden + clean(text[-end:])
+    else:
+        text = clean(text)
+    return clip(text, most_chars)
+
+
+def clean_body(text: str) -> str:
+    """The same for the body of an HTTP answer; one that holds no secret stays byte for byte."""
+    try:
+        document = json.loads(text)
+        plain, scrubbed = json.dumps(document), scrub_json(text)
+    except (ValueError, RecursionError):
+        return scrub(text)
+    return text if plain == scrubbed else scrubbed
+
+
+def _plain(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def _json(call: Call) -> str:
+    return json.dumps(dict(call.arguments), sort_keys=True)
+
+
+def _kept(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: scrub(headers[name])[:200] for name in _KEPT_HEADERS if name in headers}
+
+
+def _answer(status: int, headers: Mapping[str, str], text: str, request: httpx.Request) -> httpx.Response:
+    return httpx.Response(status, headers=dict(headers), content=text.encode(), request=request)
+
+
+def _transport_error(name: str) -> type[httpx.TransportError]:
+    kind = getattr(httpx, name, None)
+    known = isinstance(kind, type) and issubclass(kind, httpx.TransportError)
+    return kind if known and kind is not None else httpx.ReadError
+
+
+def _read(path: Path) -> list[Header | Exchange | Use | Left | End]:
+    """Every whole line; the last one may have been cut off by a kill."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_TRACE_BYTES + 1)
+    except OSError as error:
+        raise TaskError(f"the trace {path}: {error.strerror}. Check the path.") from None
+    if len(raw) > MAX_TRACE_BYTES:
+        raise TaskError(f"the trace {path} has more than {MAX_TRACE_BYTES:,} bytes. Pass one that scrout wrote.")
+    *whole, _ = raw.split(b"\n")
+    lines = []
+    for number, line in enumerate(whole, 1):
+        try:
+            lines.append(_LINE.validate_json(line))
+        except ValidationError as error:
+            problem = error.errors(include_url=False, include_input=False)[0]
+            raise TaskError(
+                f"{path}, line {number}: {problem['msg']}. The trace was changed, or another scrout wrote it."
+            ) from None
+    return lines
+
+
+@cache
+def _certificates() -> SSLContext:
+    return httpx.create_ssl_context()

@@ -1,0 +1,194 @@
+"""Traces: what is in them, that a change in one is noticed, and that a part of one is worth something."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrout.config import ScoutSettings
+from scrout.errors import TaskError
+from scrout.ledger.scrub import MARK
+from scrout.models.chat import ToolCall
+from scrout.models.scripted import Hang, ScriptedEndpoint, ScriptedReply
+from scrout.money import Price, Usage
+from scrout.records import Scouting
+from scrout.sandbox.workshop import Workshop
+from scrout.scout.episode import episode, replay
+from scrout.scout.trace import clean_body
+from scrout.task import Task
+
+ISSUE = "total() leaves out the first price"
+HANDOFF = "<files>\ncart.py\n</files>\n<repro>\ncommand: python check.py\nreproduced: true\nobserved: 2\n</repro>\nSTOP"
+USAGE = Usage(input_tokens=100, output_tokens=10)
+SCRIPT = (
+    ScriptedReply(
+        calls=(ToolCall("a", "bash", json.dumps({"command": "echo seen; echo 'assert 0' > check.py"})),), usage=USAGE
+    ),
+    ScriptedReply("Hm.", usage=USAGE),
+    ScriptedReply(HANDOFF, usage=USAGE),
+)
+
+
+@pytest.fixture
+def shop(
+    make_repo: Callable[..., Path], workshop: Callable[..., AbstractContextManager[Workshop]]
+) -> Iterator[Workshop]:
+    with workshop(make_repo({"cart.py": "def total(prices):\n    return sum(prices[1:])\n"})) as opened:
+        yield opened
+
+
+def search(shop: Workshop, replies: tuple[ScriptedReply, ...] = SCRIPT) -> Scouting:
+    with ScriptedEndpoint(replies) as server:
+        return asyncio.run(begin(shop, server))
+
+
+async def begin(shop: Workshop, server: ScriptedEndpoint) -> Scouting:
+    model = {"model": "toy", "base_url": server.base_url, "price": Price(input=Decimal(1), output=Decimal(1))}
+    task = Task(id="shop/1 é", text=ISSUE, repo=shop.base.repo, base_commit=shop.base.commit)
+    return await episode(task, shop, ScoutSettings.model_validate({"searcher": "model", "model": model}))
+
+
+def lines(path: str | Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
+
+
+def rewritten(trace: str, change: Callable[[list[dict[str, Any]]], object]) -> Path:
+    told = lines(trace)
+    change(told)
+    path = Path(trace).with_name("changed.jsonl")
+    path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in told), encoding="utf-8")
+    return path
+
+
+def test_a_trace_tells_the_whole_episode_to_its_owner_alone(shop: Workshop) -> None:
+    found = search(shop)
+    path = Path(found.trace)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600 and stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    header, *rest, end = lines(path)
+    assert path.parent.name == header["salt"] and header["salt"].startswith("shop_1__-")
+    assert (header["issue"], header["base_commit"]) == (ISSUE, shop.base.commit)
+    assert header["settings"]["sampling"]["seed"] is not None and len(header["prompts_digest"]) == 16
+    assert [line["kind"] for line in rest] == ["http", "tool", "http", "http", "left"]
+    assert (
+        "seen" in rest[1]["answer"] and json.loads(rest[0]["request"])["seed"] == header["settings"]["sampling"]["seed"]
+    )
+    assert end["scouting"] == found.model_dump(mode="json")
+    assert rewritten(found.trace, lambda told: None).read_bytes() == path.read_bytes()
+
+
+def _first(told: list[dict[str, Any]], kind: str, number: int = 0) -> dict[str, Any]:
+    return [line for line in told if line["kind"] == kind][number]
+
+
+CHANGES: dict[str, tuple[Callable[[list[dict[str, Any]]], object], str]] = {
+    "issue": (lambda told: told[0].update(issue=ISSUE.replace("first", "worst")), "request 1 of"),
+    "prompt": (lambda told: told[0]["prompts"].update(system="Be brief."), "request 1 of"),
+    "request": (
+        lambda told: _first(told, "http", 1).update(request=_first(told, "http", 1)["request"].replace("seen", "seem")),
+        "request 3 of",
+    ),
+    "response": (
+        lambda told: _first(told, "http", 1).update(response=_first(told, "http", 1)["response"].replace("Hm.", "Hm!")),
+        "request 4 of",
+    ),
+    "command": (
+        lambda told: _first(told, "http").update(response=_first(told, "http")["response"].replace("seen", "sewn")),
+        "call 2 of",
+    ),
+    "answer": (lambda told: _first(told, "tool").update(answer="[exit code 0]\nseem\n"), "request 3 of"),
+    "handoff": (
+        lambda told: _first(told, "http", 2).update(
+            response=_first(told, "http", 2)["response"].replace("cart.py", "card.py")
+        ),
+        "ends otherwise",
+    ),
+    "file": (lambda told: _first(told, "left").update(files={"check.py": "assert 1\n"}), "ends otherwise"),
+    "result": (lambda told: told[-1]["scouting"].update(stop="forced"), "ends otherwise"),
+    "a step less": (lambda told: told.pop(2), "step 2 of"),
+    "a step more": (lambda told: told.insert(2, told[1]), "step 2 of"),
+    "unknown field": (lambda told: told[1].update(extra=1), "line 2"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_is_refused_and_located(shop: Workshop, name: str) -> None:
+    trace = search(shop).trace
+    change, located = CHANGES[name]
+    path = rewritten(trace, change)
+    with pytest.raises(TaskError, match=located) as caught:
+        asyncio.run(replay(path))
+    assert str(path) in str(caught.value)
+
+
+def test_a_part_of_a_trace_replays_as_far_as_it_goes_and_says_so(shop: Workshop) -> None:
+    found = search(shop)
+    whole = Path(found.trace).read_bytes()
+    ends = [place + 1 for place, byte in enumerate(whole) if byte == 10]
+    for number, end in enumerate(ends[:-1]):
+        path = Path(found.trace).with_name("part.jsonl")
+        path.write_bytes(whole[: end + 20])  # and a part of the line behind it
+        part = asyncio.run(replay(path))
+        assert f"ends without a result after {min(number, 4)} requests and calls" in part.detail
+        # The last two cuts have the handoff, the last of them also its file.
+        assert bool(part.handoff.files) == (number >= 4)
+        assert part.handoff == found.handoff or number < 5
+
+
+def test_an_episode_that_was_cancelled_leaves_a_trace(shop: Workshop) -> None:
+    async def cancelled() -> None:
+        with ScriptedEndpoint((SCRIPT[0], ScriptedReply("Hm.", fault=Hang(60)))) as server:
+            working = asyncio.create_task(begin(shop, server))
+            while len(server.requests) < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+            working.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await working
+
+    asyncio.run(cancelled())
+    (trace,) = Path(os.environ["XDG_DATA_HOME"], "scrout", "traces").glob("*/trace.jsonl")
+    assert lines(trace)[-1]["error"] == "CancelledError"
+    part = asyncio.run(replay(trace))
+    assert "ends without a result after 3 requests and calls" in part.detail and part.stop == "crashed"
+
+
+@pytest.mark.parametrize("content", [b"", b"{}\n", b"[1]\n", b"\xff\xfe\n", b"not json\n", b'{"kind": "end"}\n'])
+def test_what_is_no_trace_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "trace.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(TaskError, match=r"trace\.jsonl"):
+        asyncio.run(replay(path))
+    with pytest.raises(TaskError, match="Check the path"):
+        asyncio.run(replay(tmp_path / "absent.jsonl"))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+SECRET = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+@given(JSON, st.sampled_from([None, 2]), st.booleans())
+def test_a_body_without_a_secret_stays_as_it_is(document: Any, indent: int | None, ascii_only: bool) -> None:
+    body = json.dumps(document, indent=indent, ensure_ascii=ascii_only)
+    assert clean_body(body) == body and clean_body(body[:-1] + "~") == body[:-1] + "~"
+
+
+@given(JSON, st.booleans())
+def test_a_body_with_a_secret_loses_it_alone(document: Any, escaped: bool) -> None:
+    body = json.dumps({"said": document, "key": f"it is {SECRET}."})
+    if escaped:
+        body = body.replace("ghp_", "\\u0067hp_")
+    assert json.loads(clean_body(body)) == {"said": document, "key": f"it is {MARK}."}
