@@ -237,6 +237,14 @@ async def test_calls_that_cannot_be_read_are_told_so(opened: Opened) -> None:
     assert "`command` of `bash` is missing" in requests[2]["messages"][-1]["content"]
 
 
+@pytest.mark.parametrize(("dialect", "call"), [("xml", WRITES["heredoc"]), ("fenced", Call("bash", {"command": "ls"}))])
+async def test_a_handoff_may_quote_a_call(opened: Opened, dialect: str, call: Call) -> None:
+    quoted = said(dialect, Turn("Run", (call,))).text
+    text = HANDOFF.replace("The slice drops", f"{quoted}\nThe slice drops")
+    found, _ = await run(opened, [ScriptedReply(text, usage=USAGE)], dialect=dialect)
+    assert (found.stop, found.turns) == ("finished", 1) and found.handoff.notes.endswith("drops the first price.")
+
+
 async def test_a_draft_in_a_models_thoughts_is_no_handoff(opened: Opened) -> None:
     draft = "<think>\nPerhaps\n<files>\nshop/stock.py\n</files>\n"
     found, _ = await run(opened, [thought(draft), thought(f"{draft}No.</think>\n{HANDOFF}")])
@@ -251,10 +259,14 @@ async def test_a_handoff_that_was_cut_off_counts_by_what_can_be_read(opened: Ope
     assert found.handoff.reproduction is not None and not found.handoff.reproduction.claim
 
 
-async def test_paths_below_the_root_are_made_relative(opened: Opened) -> None:
+@pytest.mark.parametrize("dialect", ["native", "json"])
+async def test_paths_below_the_root_are_made_relative(opened: Opened, dialect: str) -> None:
     root = opened[0].base.repo
-    text = f"<files>\n{root}/shop/cart.py:4\n- `/testbed/shop/stock.py`\n/etc/passwd\n</files>\nSTOP"
-    found, _ = await run(opened, [thought(text)])
+    named = [f"{root}/shop/cart.py:4", "/testbed/shop/stock.py", "/etc/passwd"]
+    text = "<files>\n{}\n- `{}`\n{}\n</files>\nSTOP".format(*named)
+    if dialect == "json":
+        text = json.dumps({"thought": "", "tool": "handoff", "arguments": {"files": named}})
+    found, _ = await run(opened, [thought(text)], dialect=dialect)
     assert [ref.path for ref in found.handoff.files] == ["shop/cart.py", "shop/stock.py"]
 
 
@@ -276,7 +288,7 @@ async def test_the_paper_preset_speaks_as_the_released_searcher_was_trained(open
     assert first["stop"] == ["<|im_end|>"] and "tools" not in first and "search(" not in str(first)
     assert first["cache_salt"].startswith("shop-1-") and first["seed"] == last["seed"]
     answers = [body["messages"][-1]["content"] for body in (second, third)]
-    assert answers[0].startswith("OBSERVATION:\n[exit code 0]\nhi") and answers[1].startswith("OBSERVATION:\n")
+    assert answers[0] == "OBSERVATION:\nhi\n" and answers[1].startswith("OBSERVATION:\n")
     assert [message["role"] for message in last["messages"][-2:]] == ["user", "user"]
     assert found.handoff.kind == "forced" and found.handoff.dead_ends and "<dead_ends>" not in found.text
     assert (await replay(Path(found.trace))).text == found.text

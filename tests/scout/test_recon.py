@@ -129,8 +129,11 @@ async def test_a_failing_snippet_becomes_a_claim_and_its_frames_evidence(search:
     assert claim is not None and claim.claim
     assert claim.command == "python scrout_repro.py" and claim.files == {"scrout_repro.py": script}
     assert "ValueError: the amount is below zero: -1" in claim.observed and len(claim.observed) <= 1_000
-    assert first(found).path == "shop/money.py" and first(found).regions == ((1, 4),)
-    assert [file.path for file in found.handoff.files][1] == "shop/cart.py"
+    raised, ran = (
+        next(file for file in found.handoff.files if file.path == f"shop/{name}") for name in ("money.py", "cart.py")
+    )
+    assert raised.regions == ((1, 4),) and "exception" in raised.why
+    assert raised.confidence is not None and raised.confidence >= 0.84 and ran.why
     seen = features(found)
     assert seen["reproduced"] == seen["has_raised"] == seen["has_executed"] == 1
     assert "python scrout_repro.py" in found.text

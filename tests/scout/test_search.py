@@ -192,3 +192,17 @@ def test_the_weights_know_every_signal_and_no_other(repository: Repository) -> N
     assert model.shortlist.weights.keys() == examined.signals.values.keys()
     assert model.files.weights.keys() == examined.values.keys()
     assert model.functions.weights.keys() == examined.passages.values.keys() | {"file"}
+
+
+def test_a_traceback_names_its_functions_though_their_lines_have_moved(repo: Path) -> None:
+    code = "".join(f"def step_{name}(value):\n    return value\n\n\n" for name in ("one", "two", "three"))
+    commit(repo, {"app/steps.py": code}, "steps")
+    text = 'It fails.\n\n  File "/x/app/steps.py", line 950, in step_three\n'
+    found = search(text, read_repository(repo / ".git", "HEAD"))
+    assert (found.functions[0].path, found.functions[0].name) == ("app/steps.py", "step_three")
+
+
+def test_functions_are_those_of_code_and_not_of_tests(repository: Repository) -> None:
+    found = search("test_it fails: parse_header splits the wrong way", repository)
+    assert found.functions
+    assert all(function.path.startswith("app/") for function in found.functions)

@@ -16,16 +16,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scrout.agent.dialect import Call
 from scrout.config import ScoutSettings
 from scrout.errors import TaskError
 from scrout.ledger.scrub import MARK
-from scrout.models.chat import ToolCall
+from scrout.models.chat import Tool, ToolCall
 from scrout.models.scripted import Hang, ScriptedEndpoint, ScriptedReply
 from scrout.money import Price, Usage
 from scrout.records import Scouting
 from scrout.sandbox.workshop import Workshop
 from scrout.scout.episode import episode, replay
-from scrout.scout.trace import clean_body
+from scrout.scout.trace import Trace, clean_body
 from scrout.task import Task
 
 ISSUE = "total() leaves out the first price"
@@ -92,21 +93,21 @@ def _first(told: list[dict[str, Any]], kind: str, number: int = 0) -> dict[str, 
 
 
 CHANGES: dict[str, tuple[Callable[[list[dict[str, Any]]], object], str]] = {
-    "issue": (lambda told: told[0].update(issue=ISSUE.replace("first", "worst")), "request 1 of"),
-    "prompt": (lambda told: told[0]["prompts"].update(system="Be brief."), "request 1 of"),
+    "issue": (lambda told: told[0].update(issue=ISSUE.replace("first", "worst")), "line 2: request 1 differs"),
+    "prompt": (lambda told: told[0]["prompts"].update(system="Be brief."), "line 2: request 1 differs"),
     "request": (
         lambda told: _first(told, "http", 1).update(request=_first(told, "http", 1)["request"].replace("seen", "seem")),
-        "request 3 of",
+        "line 4: request 2 differs",
     ),
     "response": (
         lambda told: _first(told, "http", 1).update(response=_first(told, "http", 1)["response"].replace("Hm.", "Hm!")),
-        "request 4 of",
+        "line 5: request 3 differs",
     ),
     "command": (
         lambda told: _first(told, "http").update(response=_first(told, "http")["response"].replace("seen", "sewn")),
-        "call 2 of",
+        "line 3: call 1 differs",
     ),
-    "answer": (lambda told: _first(told, "tool").update(answer="[exit code 0]\nseem\n"), "request 3 of"),
+    "answer": (lambda told: _first(told, "tool").update(answer="[exit code 0]\nseem\n"), "line 4: request 2 differs"),
     "handoff": (
         lambda told: _first(told, "http", 2).update(
             response=_first(told, "http", 2)["response"].replace("cart.py", "card.py")
@@ -115,8 +116,8 @@ CHANGES: dict[str, tuple[Callable[[list[dict[str, Any]]], object], str]] = {
     ),
     "file": (lambda told: _first(told, "left").update(files={"check.py": "assert 1\n"}), "ends otherwise"),
     "result": (lambda told: told[-1]["scouting"].update(stop="forced"), "ends otherwise"),
-    "a step less": (lambda told: told.pop(2), "step 2 of"),
-    "a step more": (lambda told: told.insert(2, told[1]), "step 2 of"),
+    "a step less": (lambda told: told.pop(2), "line 3: request 2 differs"),
+    "a step more": (lambda told: told.insert(2, told[1]), "line 3: request 2 differs"),
     "unknown field": (lambda told: told[1].update(extra=1), "line 2"),
 }
 
@@ -192,3 +193,26 @@ def test_a_body_with_a_secret_loses_it_alone(document: Any, escaped: bool) -> No
     if escaped:
         body = body.replace("ghp_", "\\u0067hp_")
     assert json.loads(clean_body(body)) == {"said": document, "key": f"it is {MARK}."}
+
+
+class Saying:
+    """A toolbox whose one tool says what it is to say."""
+
+    tools: tuple[Tool, ...] = ()
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    async def use(self, call: Call) -> str:
+        return self.text
+
+
+@pytest.mark.parametrize("length", [5_000, 9_000, 40_000])
+async def test_a_secret_at_the_place_where_an_answer_is_cut_leaves_no_part(tmp_path: Path, length: int) -> None:
+    trace = Trace(tmp_path / "t" / "trace.jsonl")
+    for place in (0, length, length // 2, *range(430, 510, 3), *range(length - 510, length - 430, 3)):
+        text = f"{'-' * place} {SECRET} {'=' * (length - place)}"
+        answer = await trace.toolbox(Saying(text), 1_000).use(Call("say"))
+        assert "ghp_" not in answer and "456789" not in answer and len(answer) < 1_100
+        assert answer.startswith(text[: min(place, 500)]) and answer.endswith("=" * min(length - place, 500))
+    trace.close()

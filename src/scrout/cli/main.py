@@ -25,7 +25,7 @@ COMMANDS = {
     "ledger": "Check that every total follows from its receipts.",
     "demo": "Run the whole job on a bundled example.",
     "env": "Show, build and clear the environment of a repository.",
-    "serve-searcher": "Print or start the command that serves a searcher's checkpoint.",
+    "serve-searcher": "Print the command that serves a searcher's checkpoint, or start it.",
     "canary": "Check the searcher's server before any episode.",
     "doctor": "Say what this machine has, what is missing, and the next step.",
     "init": "Write a commented scrout.toml.",

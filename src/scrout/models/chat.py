@@ -14,7 +14,7 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from types import TracebackType
 from typing import Literal
 
@@ -181,7 +181,7 @@ class Chat:
         schema: Mapping[str, JsonValue] | None = None,
     ) -> bytes:
         """The request's body, as it is sent; its size bounds what the input can cost."""
-        body = self._prompt(messages, tools)
+        body = self._prompt((), tools)
         body["max_tokens"] = max_tokens
         body |= self.sampling.model_dump(mode="json", exclude_defaults=True)
         if self.cache_salt:
@@ -189,7 +189,10 @@ class Chat:
         if schema is not None:
             form: JsonValue = {"name": "reply", "schema": dict(schema), "strict": True}
             body["response_format"] = {"type": "json_schema", "json_schema": form}
-        return _encode(body)
+        del body["messages"]
+        # Each message is made into JSON once, and not again at every turn that follows it.
+        said = b", ".join(map(_message_bytes, messages))
+        return _encode(body).removesuffix(b"}") + b', "messages": [' + said + b"]}"
 
     async def complete(
         self,
@@ -225,7 +228,7 @@ class Chat:
 
     async def count(self, messages: Sequence[Message], tools: Sequence[Tool]) -> int | None:
         """Tokens of this prompt by the server's own tokenizer and template; None: it offers none, or did not answer."""
-        return await self._counter.count(self._prompt(messages, tools))
+        return await self._counter.count(self._prompt(messages, tools)) if self._counter.can else None
 
     def _prompt(self, messages: Sequence[Message], tools: Sequence[Tool]) -> dict[str, JsonValue]:
         prompt: dict[str, JsonValue] = {
@@ -377,7 +380,12 @@ def _certificates() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-def _message_json(message: Message) -> JsonValue:
+@lru_cache(maxsize=4096)
+def _message_bytes(message: Message) -> bytes:
+    return _encode(_message_json(message))
+
+
+def _message_json(message: Message) -> dict[str, JsonValue]:
     wire: dict[str, JsonValue] = {"role": message.role, "content": message.content}
     if message.calls:
         wire["tool_calls"] = [

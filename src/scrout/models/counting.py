@@ -28,6 +28,11 @@ class Counter:
         self._ways: tuple[Way, ...] = (self._by_messages, self._by_template)
         self._faults = 0
 
+    @property
+    def can(self) -> bool:
+        """False: the server is known not to count."""
+        return bool(self._ways)
+
     async def count(self, prompt: Mapping[str, JsonValue]) -> int | None:
         """Tokens of a prompt (model, messages and tools as in a chat completion); None: nobody can tell."""
         for way in self._ways:

@@ -8,7 +8,6 @@ and run is in a trace (trace.py), from which `replay` makes the same scouting ag
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import re
 import secrets
@@ -16,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path, PurePosixPath
 
@@ -25,7 +24,7 @@ from pydantic import JsonValue
 
 from scrout.agent import dialects
 from scrout.agent.context import Window
-from scrout.agent.dialect import Call, Dialect, Toolbox, Turn
+from scrout.agent.dialect import Call, Toolbox, Turn
 from scrout.agent.loop import Conversation, Terms, ask, converse
 from scrout.agent.tools import Toolset, Workbench
 from scrout.config import ScoutSettings, SearcherSettings, data_folder
@@ -40,7 +39,7 @@ from scrout.sandbox.workshop import Workshop
 from scrout.sandbox.workspace import Base, Workspace
 from scrout.scout.checkpoint import digest, find
 from scrout.scout.leavings import left_behind
-from scrout.scout.prompts import Prompts, fill, has_place, read_prompts
+from scrout.scout.prompts import has_place, read_prompts
 from scrout.scout.toolbox import Chosen, Index
 from scrout.scout.trace import (
     FILE_NAME,
@@ -55,12 +54,11 @@ from scrout.scout.trace import (
     TraceOver,
     clean,
 )
+from scrout.scout.voice import Listening, Observing, Voice, holds_handoff
 from scrout.task import Task
 
 MAX_TRY_S = 300.0
 """For one request."""
-MAX_PROBLEM_CHARS = 300
-_SHORTLIST = "An index ranks these files for the report, by names and words alone. It is a start, not a finding:"
 _CHANGED = "The search changed files of the repository, and what it saw may depend on that:"
 _TELLING = ("command", "query", "path")
 """Arguments that say what a call is about."""
@@ -71,7 +69,6 @@ _STOPS: dict[Stop, ScoutStop] = {
     "crashed": "crashed",
     "endpoint": "endpoint",
 }
-_HANDOFF = re.compile(r"^[ \t]*</?(?:files|repro|notes)[ \t]*(?:>|$)", re.A | re.I | re.M)
 _LANGUAGES = {
     ".py": "Python",
     ".go": "Go",
@@ -192,7 +189,7 @@ async def _explore(header: Header, chat: Chat, toolbox: Toolbox, book: Callable[
     """The protocol itself. It depends on nothing but the header, the endpoint's answers and the tools'."""
     settings = header.settings
     assert settings.price is not None  # the settings' own rule
-    dialect, voice = dialects.dialect(settings.dialect), _Voice(header)
+    dialect, voice = Listening(dialects.dialect(settings.dialect), header.root), Voice(header)
     purse = Purse(settings.cap_usd, None)
     terms = Terms(
         settings.price,
@@ -209,7 +206,7 @@ async def _explore(header: Header, chat: Chat, toolbox: Toolbox, book: Callable[
 
     def silence(turn: Turn) -> str | None:
         said = _aloud(turn.text)
-        handoff = _read(said, "spontaneous", header.root) if _HANDOFF.search(said) else None
+        handoff = _read(said, "spontaneous") if holds_handoff(said) else None
         if handoff is None:
             return voice.acknowledge()
         handed.append(handoff)
@@ -219,7 +216,7 @@ async def _explore(header: Header, chat: Chat, toolbox: Toolbox, book: Callable[
     talk = await converse(
         chat,
         voice.opening(dialect),
-        _Observing(toolbox, voice),
+        Observing(toolbox, voice),
         purse,
         terms,
         dialect=dialect,
@@ -243,70 +240,11 @@ async def _explore(header: Header, chat: Chat, toolbox: Toolbox, book: Callable[
     except ModelError as error:
         return Found(Handoff(), "crashed" if isinstance(error, Overflow) else "endpoint", clean(str(error)), talk.turns)
     text = _aloud(dialect.parse(reply).text)
-    forced = _read(text, "forced", header.root)
+    forced = _read(text, "forced")
     if forced is None:
         said = f"the forced reply holds no handoff: {text.strip()[:80]!r}"
         return Found(Handoff(kind="forced"), "malformed", f"{said}; {_told(talk)}", talk.turns)
     return Found(forced, "forced", _told(talk), talk.turns)
-
-
-class _Voice:
-    """What the model is told besides the tools' answers."""
-
-    def __init__(self, header: Header) -> None:
-        self.header = header
-        self.paper = header.settings.preset == "paper"
-        # The released searcher was trained on its prompts to the last byte.
-        texts = header.prompts.model_dump().items()
-        self.prompts = header.prompts if self.paper else Prompts(**{name: text.strip() for name, text in texts})
-
-    def opening(self, dialect: Dialect) -> tuple[Message, ...]:
-        header, prompts = self.header, self.prompts
-        shortlist = header.shortlist and f"{_SHORTLIST}\n{header.shortlist}"
-        issue = fill(
-            prompts.issue,
-            issue=header.issue,
-            mark=_mark(header.issue),
-            root=header.root,
-            language=header.language,
-            shortlist=shortlist,
-        )
-        if not has_place(prompts.issue, "issue"):
-            issue = f"{issue.rstrip()}\n\n{header.issue}"
-        if shortlist and not has_place(prompts.issue, "shortlist"):
-            issue = f"{issue.rstrip()}\n\n{shortlist}"
-        system = fill(prompts.system, tools=dialect.explain(header.offered()))
-        return Message("system", system), Message("user", issue)
-
-    def forced(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """All that was said, and the demand."""
-        demand, last = self.prompts.forced, messages[-1]
-        if self.paper or last.role != "user":
-            return (*messages, Message("user", demand))
-        # Chat templates that want the roles to alternate take no second message of the user's.
-        return (*messages[:-1], replace(last, content=f"{last.content}\n\n{demand}"))
-
-    def complain(self, problem: str) -> str:
-        return self.observed(fill(self.prompts.malformed, problem=problem[:MAX_PROBLEM_CHARS]))
-
-    def acknowledge(self) -> str:
-        return self.observed(self.prompts.thought)
-
-    def observed(self, text: str) -> str:
-        """As it is; for the released searcher as it knows it from its training."""
-        return text if not self.paper or text.startswith("OBSERVATION:") else f"OBSERVATION:\n{text}"
-
-
-class _Observing:
-    """A toolbox whose answers look as the model expects them to."""
-
-    def __init__(self, inner: Toolbox, voice: _Voice) -> None:
-        self.tools = inner.tools
-        self._inner = inner
-        self._voice = voice
-
-    async def use(self, call: Call) -> str:
-        return self._voice.observed(await self._inner.use(call))
 
 
 class _Noting(Chat):
@@ -441,9 +379,8 @@ def _aloud(text: str) -> str:
     return "" if said.lstrip().startswith("<think>") else said
 
 
-def _read(text: str, kind: Kind, root: str) -> Handoff | None:
-    """The handoff that a text holds, with paths below the repository's root made relative; None: it holds none."""
-    text = re.sub(rf"(?m)^([ \t]*(?:[-*+][ ])?[`\"]?){re.escape(root)}/", r"\1", text)
+def _read(text: str, kind: Kind) -> Handoff | None:
+    """The handoff that a text holds; None: it holds none."""
     try:
         return parse(text, kind)
     except HandoffError:
@@ -477,8 +414,3 @@ def _shown(base_url: str) -> str:
         return str(httpx.URL(base_url).copy_with(userinfo=b"", query=None, fragment=None))
     except httpx.InvalidURL:
         return ""
-
-
-def _mark(text: str) -> str:
-    """A word that the text cannot hold by design, so that it cannot pretend to end its own block."""
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]

@@ -209,7 +209,7 @@ def _origin(task: Task, found: Scouting, where: str) -> Html:
         "run in": where,
         "scouting took": f"{found.seconds:.2f} s",
         "cost": f"${found.cost_usd}",
-        "searcher": found.state.space if found.state else "",
+        "searcher": " ".join(part for part in (found.searcher, found.state.space if found.state else "") if part),
         "scrout": __version__,
     }
     cells = [cell for k, v in facts.items() if v for cell in (_element("dt", k), _element("dd", _cut(v, 1000)))]

@@ -256,15 +256,17 @@ class Recorded:
         self._next += 1
         return self._events[self._next - 1]
 
-    def must_agree(self, what: str, recorded: str, now: str) -> None:
-        if recorded == now:
-            return
+    def differs(self, recorded: str, now: str) -> TaskError:
+        """What to say where the event that was taken last is not the one that this episode comes to."""
+        event = self._events[self._next - 1]
+        alike = [other for other in self._events[: self._next] if other.kind == event.kind]
         pairs = enumerate(zip(recorded, now, strict=False))
         at = next((place for place, (one, other) in pairs if one != other), min(len(recorded), len(now)))
-        raise TaskError(
-            f"{self.path}: {what} {self._next} of the trace differs from what this episode gives, at character {at}: "
-            f"{recorded[at : at + 40]!r} was recorded, now it is {now[at : at + 40]!r}. The trace was changed, or this "
-            f"scrout ({__version__}) works otherwise than the one that made it ({self.header.scrout})."
+        return TaskError(
+            f"{self.path}, line {self._next + 1}: {'request' if event.kind == 'http' else 'call'} {len(alike)} differs "
+            f"from what this episode gives, at character {at}: {recorded[at : at + 40]!r} was recorded, now it is "
+            f"{now[at : at + 40]!r}. The trace was changed, or this scrout ({__version__}) works otherwise than the "
+            f"one that made it ({self.header.scrout})."
         )
 
     @property
@@ -281,11 +283,13 @@ class Replayed(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         body = (await request.aread()).decode("utf-8", "replace")
         event = self._recorded.take()
+        where = f"{request.method} {request.url.path}"
         if isinstance(event, Use):
-            self._recorded.must_agree("step", f"the tool {event.name}", f"a request to {request.url.path}")
-            raise AssertionError("unreachable")
-        self._recorded.must_agree("request", f"{event.method} {event.path}", f"{request.method} {request.url.path}")
-        self._recorded.must_agree("request", event.request, body)
+            raise self._recorded.differs(f"the tool {event.name}", where)
+        if f"{event.method} {event.path}" != where:
+            raise self._recorded.differs(f"{event.method} {event.path}", where)
+        if event.request != body:
+            raise self._recorded.differs(event.request, body)
         if event.error == CUT_OFF:
             if self._recorded.is_over:
                 raise TraceOver
@@ -305,12 +309,12 @@ class ReplayedTools:
     async def use(self, call: Call) -> str:
         event = self._recorded.take()
         if isinstance(event, Exchange):
-            self._recorded.must_agree("step", f"a request to {event.path}", f"the tool {call.name}")
-            raise AssertionError("unreachable")
-        self._recorded.must_agree("call", event.name, _plain(call.name))
-        # What is a secret here may have been none there.
-        same = event.arguments == _json(call)
-        self._recorded.must_agree("call", event.arguments, event.arguments if same else scrub(_json(call)))
+            raise self._recorded.differs(f"{event.method} {event.path}", f"the tool {call.name}")
+        if event.name != _plain(call.name):
+            raise self._recorded.differs(event.name, _plain(call.name))
+        # As it is first: what is a secret here may have been none there.
+        if event.arguments not in (_json(call), scrub(_json(call))):
+            raise self._recorded.differs(event.arguments, _json(call))
         return event.answer
 
 

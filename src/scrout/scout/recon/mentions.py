@@ -29,6 +29,19 @@ _PLACE = re.compile(
     r"""|/blob/[\w.-]{1,80}/([\w./@+-]{1,300})#L(\d{1,7})"""
     r"""|([\w./\\@+-]{1,200}\.[A-Za-z]\w{0,9}):(\d{1,7})"""
 )
+# A frame also says which function it is in, which stays true when lines move. Python prints the innermost last.
+_FRAME = re.compile(
+    r"""File "([^"\n]{1,300})", line (\d{1,7}), in ([^\W\d]\w{0,79})"""
+    r"""|^[ \t]*(?:File )?([\w~./\\@+-]{1,200}\.py):(\d{1,7})(?:,|:)? in (?:\w{1,80}\.){0,4}([^\W\d]\w{0,79})"""
+    r"""|^[ \t]*([\w~./\\@+-]{1,200}\.py) in (?:\w{1,80}\.){0,4}([^\W\d]\w{0,79})\(""",
+    re.M,
+)
+# Java, JavaScript, Ruby: the innermost first.
+_FRAME_FIRST = re.compile(
+    r"""\bat (?:[\w$]{1,80}[./]){1,12}([\w$<>]{1,80})\(([\w$]{1,80}\.\w{1,6}):(\d{1,7})\)"""
+    r"""|\bat (?:async |new )?(?:[\w$<>]{1,80}\.){0,4}([\w$]{1,80}) \(([^()\s:]{1,200}\.\w{1,4}):(\d{1,7}):\d{1,6}\)"""
+    r"""|([\w./@+-]{1,200}\.rb):(\d{1,7}):in [`'](?:[\w:]{1,80}[#.])?([^\W\d]\w{0,79}[?!]?)'"""
+)
 _PATH = re.compile(r"[\w@+.\\/-]{3,200}")
 _DECLARED = re.compile(
     r"^[ \t>*-]*(?:(?:file|module) ?)?(?:path|file|location|module)s?\b[`*_ ]*[:=][`*_ \t]*"
@@ -67,6 +80,8 @@ class Mentions:
     bullets: int
     places: tuple[tuple[str, int], ...]
     """Path and line, in the order of the text."""
+    frames: tuple[tuple[str, int, str], ...]
+    """Path, line and function of a traceback's frames, the innermost last; line 0: it is not given."""
     paths: tuple[str, ...]
     declared: tuple[str, ...]
     """Those behind a label such as `Path:`, where a text spells out what has to be there in the end."""
@@ -115,6 +130,7 @@ def read_mentions(text: str) -> Mentions:
         chars=len(text),
         bullets=len(_BULLET.findall(text)),
         places=tuple(places),
+        frames=tuple(_frames(text)),
         paths=tuple(dict.fromkeys(path for path in paths if re.search(r"[./\\]", path)))[:_MOST_NAMED],
         declared=tuple(dict.fromkeys(_DECLARED.findall(text)))[:_MOST_NAMED],
         dotted=tuple(dict.fromkeys(dotted))[:_MOST_NAMED],
@@ -130,6 +146,15 @@ def read_mentions(text: str) -> Mentions:
         code_words=_words(code),
         snake_case=len(set(_SNAKE.findall(text))),
     )
+
+
+def _frames(text: str) -> list[tuple[str, int, str]]:
+    frames = []
+    for path, line, name, path2, line2, name2, path3, name3 in _FRAME.findall(text)[:_MOST_NAMED]:
+        frames.append((path or path2 or path3, int(line or line2 or 0), name or name2 or name3))
+    for name, path, line, name2, path2, line2, path3, line3, name3 in _FRAME_FIRST.findall(text)[:_MOST_NAMED][::-1]:
+        frames.append((path or path2 or path3, int(line or line2 or line3), name or name2 or name3))
+    return frames
 
 
 def split(text: str) -> tuple[str, str]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from scrout.config import ScoutSettings
 from scrout.handoff import FileRef, Handoff, render
 from scrout.index.repository import Repository, read_repository
 from scrout.records import Scouting, State
 from scrout.sandbox.workshop import Workshop
+from scrout.scout.recon.habits import Habit, habits
 from scrout.scout.recon.model import load_model
 from scrout.scout.recon.reproduce import Tried, reproduce
 from scrout.scout.recon.search import Examined, Found, Ranked, examine, judge
@@ -65,7 +66,7 @@ async def recon(
         files=(*(_reference(file) for file in found.named), *(_new(path) for path in found.new_files)),
         reproduction=tried.reproduction,
         dead_ends=(tried.dead_end,) if tried.dead_end else (),
-        notes=_notes(found, tried),
+        notes=_notes(found, tried, habits(repository)),
     )
     clues = [*seen, *examined.signals.clues]
     return Scouting(
@@ -93,7 +94,7 @@ def _why(file: Ranked, most: int = 3) -> str:
     return "; ".join(list(best.values())[:most])
 
 
-def _notes(found: Found, tried: Tried) -> str:
+def _notes(found: Found, tried: Tried, usual: Sequence[Habit]) -> str:
     if not found.named:
         return "The repository holds no file that could be read. Nothing points anywhere."
     first = found.named[0]
@@ -113,6 +114,7 @@ def _notes(found: Found, tried: Tried) -> str:
         sentences.append(f"Not named but close: {', '.join(close)}.")
     if first.confidence < 0.5:
         sentences.append("The evidence is thin, so look further if these files do not fit.")
+    sentences += [str(habit) for habit in usual[:2]]
     return " ".join(sentences)
 
 

@@ -21,7 +21,7 @@ from scrout.scout.recon.signals import CLUE_KINDS, Clue, Signals, neighbours, re
 SHORTLIST = 60
 """Files that are looked at closely: nearly always all that a change needs."""
 OPENED = 30
-"""Of these, the ones whose functions are read."""
+"""Of these, how many have their functions read. Tests have none that a change belongs into."""
 
 
 DECLARED, SPELLED = 3.0, 1.5
@@ -201,7 +201,8 @@ def examine(text: str, repository: Repository, shortlist: Logistic) -> Examined:
     spelled = [repository.position[path] for path in _meant((*mentions.declared, *mentions.spelled), repository)]
     rows = np.array(list(dict.fromkeys([*rows.tolist(), *spelled])), dtype=np.int64)
     paths = [repository.paths[row] for row in rows.tolist()]
-    passages = read_passages(mentions, repository, paths[:OPENED], signals.clues)
+    opened = [path for path in paths if repository.files[path].role != "test"][:OPENED]
+    passages = read_passages(mentions, repository, opened, signals.clues)
     values = {name: every[rows] for name, every in (signals.values | neighbours(chance, repository)).items()}
     values |= {
         "rough": score[rows],
@@ -225,4 +226,6 @@ def _of_passages(paths: list[str], passages: Passages) -> dict[str, Scores]:
         "passage_title": passages.per_file("title", paths, 1),
         "passage_name": passages.per_file("name_words", paths, 1),
         "passage_title_words": passages.per_file("title_words", paths, 1),
+        "passage_frame": passages.per_file("frame", paths, 1),
+        "passage_frame_last": passages.per_file("frame_last", paths, 1),
     }
