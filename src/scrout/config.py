@@ -130,6 +130,8 @@ class SearcherSettings(Record):
     sampling: Sampling = Sampling()
     cache_salt: bool = False
     """Send a salt of the episode's own, so that no prompt prefix is shared between episodes (vLLM, SGLang)."""
+    canary: bool = False
+    """Check the server once before the first episode, and start none where it fails."""
     state: StateSource = "none"
     """Where the hidden state for the router comes from."""
     checkpoint: str = ""

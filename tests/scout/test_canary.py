@@ -18,12 +18,12 @@ from scrout.agent.dialect import Call, Turn
 from scrout.agent.dialects import dialect
 from scrout.cli.canary import command
 from scrout.config import DialectName, SearcherSettings
-from scrout.errors import ConfigError
+from scrout.errors import ConfigError, ModelError
 from scrout.models.chat import ToolCall
 from scrout.models.scripted import Request, ScriptedEndpoint, ScriptedReply, Status
 from scrout.models.scripted.protocols import count_tokens
-from scrout.money import Usage
-from scrout.scout.canary import Canary, canary
+from scrout.money import Receipt, Usage
+from scrout.scout.canary import Canary, canary, require
 
 Script = Callable[[Request], ScriptedReply]
 
@@ -359,3 +359,38 @@ def test_a_failure_ends_with_its_reason(tmp_path: Path) -> None:
 def test_settings_without_a_model_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"scout\.model\.model is not set"):
         run("--repo", str(tmp_path))
+
+
+async def test_a_server_that_passed_is_not_asked_again() -> None:
+    booked: list[Receipt] = []
+    with ScriptedEndpoint(healthy) as endpoint:
+        settings = searcher(endpoint.base_url)
+        await require(settings, booked.append)
+        paid = len(booked)
+        seeded = settings.model_copy(update={"sampling": settings.sampling.model_copy(update={"seed": 7})})
+        await require(seeded, booked.append)
+    assert paid == len(booked) == len(endpoint.requests) > 5
+    assert all(receipt.component == "scout" and receipt.cost_usd for receipt in booked)
+
+
+async def test_no_episode_starts_on_a_server_that_fails_and_its_calls_are_booked() -> None:
+    def deaf(request: Request) -> ScriptedReply:
+        return ScriptedReply("I would rather talk.", usage=Usage(input_tokens=10, output_tokens=5))
+
+    booked: list[Receipt] = []
+    with ScriptedEndpoint(deaf) as endpoint:
+        for _ in range(2):  # a failure is not remembered: the server may be mended
+            with pytest.raises(ModelError, match=r"does not pass the canary: drawn: .*; call: "):
+                await require(searcher(endpoint.base_url), booked.append)
+    assert len(booked) == len(endpoint.requests) > 10
+
+
+async def test_what_an_endpoint_does_not_count_is_booked_at_its_worst_and_shown_as_unknown() -> None:
+    def silent(request: Request) -> ScriptedReply:
+        return replace(healthy(request), usage=None)
+
+    booked: list[Receipt] = []
+    with ScriptedEndpoint(silent) as endpoint:
+        found = await canary(searcher(endpoint.base_url), book=booked.append)
+    assert found.cost_usd is None
+    assert booked and all(receipt.estimated and receipt.cost_usd for receipt in booked)

@@ -87,9 +87,9 @@ async def test_a_repository_without_a_readable_file(
 
 
 async def test_only_the_chosen_tools_can_be_used(shop: Workshop) -> None:
-    workspace = shop.fresh()
-    boxes = (Workbench(workspace, shop), Index(shop.base))
-    tools = Toolset(*(Chosen(box, ("bash", "outline")) for box in boxes))
-    assert [tool.name for tool in tools.tools] == ["bash", "outline"]
-    assert "no tool called 'search'" in await tools.use(Call("search", {"query": "x"}))
-    assert "[exit code 0]\nhi\n" in await tools.use(Call("bash", {"command": "echo hi"}))
+    async with shop.session(shop.fresh()) as session:
+        boxes = (Workbench(session), Index(shop.base))
+        tools = Toolset(*(Chosen(box, ("bash", "outline")) for box in boxes))
+        assert [tool.name for tool in tools.tools] == ["bash", "outline"]
+        assert "no tool called 'search'" in await tools.use(Call("search", {"query": "x"}))
+        assert "[exit code 0]\nhi\n" in await tools.use(Call("bash", {"command": "echo hi"}))

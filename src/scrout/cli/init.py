@@ -59,6 +59,7 @@ TEMPLATE = """\
 # command_s = 60.0
 # max_command_s = 120.0
 # episode_s = 1200.0
+# canary = false         # check the server once before the first episode
 # cache_salt = false     # for vLLM and SGLang: share no prompt prefix between episodes
 # state = "none"         # hidden state for the router: transformers, vllm, sglang
 # checkpoint = ""        # folder or GGUF file of the weights that the state comes from

@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Literal
 
@@ -17,10 +18,10 @@ from pydantic import BaseModel, JsonValue, ValidationError
 
 from scrout.agent.dialects import dialect
 from scrout.config import Sampling, SearcherSettings
-from scrout.errors import ScroutError
+from scrout.errors import ModelError, ScroutError
 from scrout.ledger.store import total_usd
 from scrout.models.chat import Chat, Message, Refused, Reply, Tool
-from scrout.money import Receipt, Record, Usd
+from scrout.money import Receipt, Record, Usage, Usd
 from scrout.scout.inprocess import Transformers
 from scrout.scout.states import read_state
 
@@ -71,16 +72,33 @@ class Canary(Record):
         return "; ".join(f"{one.name}: {one.detail}" for one in self.findings if one.outcome == "failed")
 
 
-async def canary(settings: SearcherSettings, *, layer: bool = False) -> Canary:
+async def canary(
+    settings: SearcherSettings, *, layer: bool = False, book: Callable[[Receipt], None] = lambda receipt: None
+) -> Canary:
     """Check the server of these settings. `layer` also loads the checkpoint here, and compares the states."""
-    bird = _Bird(settings)
+    bird = _Bird(settings, book)
     findings = await bird.sing(layer)
     return Canary(model=settings.model, findings=tuple(findings), calls=len(bird.costs), cost_usd=total_usd(bird.costs))
+
+
+_passed: set[SearcherSettings] = set()
+
+
+async def require(settings: SearcherSettings, book: Callable[[Receipt], None] = lambda receipt: None) -> None:
+    """Check a server once in a process; a ModelError where it is not what the settings take it for."""
+    # A seed of its own makes no other server.
+    server = settings.model_copy(update={"sampling": settings.sampling.model_copy(update={"seed": None})})
+    if server in _passed:
+        return
+    if failed := (await canary(server, book=book)).failed:
+        raise ModelError(f"no episode starts, because {settings.model} does not pass the canary: {failed}")
+    _passed.add(server)
 
 
 @dataclass
 class _Bird:
     settings: SearcherSettings
+    book: Callable[[Receipt], None]
     costs: list[Decimal | None] = field(default_factory=list)
 
     async def sing(self, layer: bool) -> list[Finding]:
@@ -243,7 +261,8 @@ class _Bird:
         return "ok", f"most like transformers' own of the same layer, cosine {cosine:.4f}"
 
     def _book(self, receipt: Receipt) -> None:
-        self.costs.append(receipt.cost_usd)
+        self.costs.append(None if receipt.estimated else receipt.cost_usd)
+        self.book(receipt)
 
     async def _words(self, sampling: Sampling) -> str:
         prompt = [Message("user", "Write a list of random English nouns, separated by spaces. Write nothing else.")]
@@ -267,8 +286,19 @@ class _Bird:
         schema: Mapping[str, JsonValue] | None = None,
     ) -> Reply:
         reply = await chat.complete(messages, tools, max_tokens, schema=schema)
-        price = self.settings.price
-        self.costs.append(price.cost(reply.usage) if price and reply.usage else None)
+        # Where no usage is told, the worst is booked: a token for each byte.
+        worst = Usage(input_tokens=len(chat.encode(messages, tools, max_tokens, schema)), output_tokens=max_tokens)
+        usage, price = reply.usage or worst, self.settings.price
+        self._book(
+            Receipt(
+                component="scout",
+                model=self.settings.model,
+                usage=usage,
+                cost_usd=price.cost(usage) if price else None,
+                estimated=reply.usage is None,
+                at=datetime.now(UTC),
+            )
+        )
         return reply
 
 

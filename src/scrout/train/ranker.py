@@ -128,7 +128,8 @@ def fit(lessons: Sequence[Lesson], strength: float) -> Logistic:
 
     values = np.concatenate([lesson.values for lesson in lessons])
     changed = np.concatenate([lesson.changed for lesson in lessons])
-    scale = values.std(axis=0) + 1e-9
+    scale = values.std(axis=0)
+    scale[scale == 0] = 1.0  # a signal that never varies teaches nothing
     fitted = LogisticRegression(C=strength, max_iter=2_000).fit(values / scale, changed)
     weights = fitted.coef_[0] / scale
     named = {name: round(float(weight), 4) for name, weight in zip(lessons[0].names, weights, strict=True)}

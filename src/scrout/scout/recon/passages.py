@@ -59,7 +59,6 @@ def read_passages(mentions: Mentions, repository: Repository, files: Sequence[st
             paths.append(path)
             definitions.append(definition)
     values = _named(mentions, paths, definitions) | _pointed(paths, definitions, clues)
-    values |= _framed(mentions, repository, paths, definitions)
     term, document, count = np.array(rows, dtype=np.int64).reshape(-1, 3).T
     length = np.array(lengths, dtype=np.int64)
     for name, title in (("text", False), ("title", True)):
@@ -118,25 +117,4 @@ def _pointed(paths: Sequence[str], definitions: Sequence[Definition], clues: Seq
         for kind, at, (first, last) in spans:
             if at == path and definition.first <= first and last <= definition.last:
                 values[kind][row] = 1.0
-    return values
-
-
-def _framed(
-    mentions: Mentions, repository: Repository, paths: Sequence[str], definitions: Sequence[Definition]
-) -> dict[str, Scores]:
-    """Functions that a traceback went through: 1 for the innermost, less for those that called it."""
-    values = {"frame": np.zeros(len(paths)), "frame_last": np.zeros(len(paths))}
-    called: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for row, (path, definition) in enumerate(zip(paths, definitions, strict=True)):
-        called[path, definition.name.rpartition(".")[2]].append(row)
-    last = None
-    for position, (named, line, name) in enumerate(mentions.frames, 1):
-        for path in repository.find(named):
-            rows = called.get((path, name))
-            if rows:
-                # Lines have moved since, but not far.
-                last = min(rows, key=lambda row: abs(definitions[row].first - line))
-                values["frame"][last] = max(values["frame"][last], position / len(mentions.frames))
-    if last is not None:
-        values["frame_last"][last] = 1.0
     return values

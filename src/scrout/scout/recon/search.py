@@ -226,6 +226,4 @@ def _of_passages(paths: list[str], passages: Passages) -> dict[str, Scores]:
         "passage_title": passages.per_file("title", paths, 1),
         "passage_name": passages.per_file("name_words", paths, 1),
         "passage_title_words": passages.per_file("title_words", paths, 1),
-        "passage_frame": passages.per_file("frame", paths, 1),
-        "passage_frame_last": passages.per_file("frame_last", paths, 1),
     }

@@ -64,6 +64,7 @@ def read_signals(mentions: Mentions, repository: Repository) -> Signals:
     found = Signals()
     for signal in (
         _places,
+        _frames,
         _paths,
         _path_words,
         _symbols,
@@ -91,6 +92,24 @@ def _places(mentions: Mentions, repository: Repository, found: Signals) -> None:
             span = repository.files[path].span(line)
             found.clues.append(Clue("place", path, f"the issue points at line {line}", position, span))
     found.values |= {"place_hits": np.log1p(hits), "place_last": last}
+
+
+def _frames(mentions: Mentions, repository: Repository, found: Signals) -> None:
+    """Functions that a traceback went through, found by name, since lines move. Most only passed the call on."""
+    passed, last = _zeros(repository, 2)
+    innermost = None
+    for position, (named, line, name) in enumerate(mentions.frames, 1):
+        for path in repository.find(named):
+            own = [one for one in repository.files[path].definitions if one.name.rpartition(".")[2] == name]
+            if own:
+                innermost = repository.position[path]
+                passed[innermost] = max(passed[innermost], position / len(mentions.frames))
+                nearest = min(own, key=lambda definition: abs(definition.first - line))
+                span = (nearest.first, nearest.last)
+                found.clues.append(Clue("place", path, f"the traceback goes through `{name}`", position, span))
+    if innermost is not None:
+        last[innermost] = 1.0
+    found.values |= {"frame": passed, "frame_last": last}
 
 
 def _paths(mentions: Mentions, repository: Repository, found: Signals) -> None:
