@@ -28,7 +28,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -44,7 +44,7 @@ from scrout.money import Price
 from scrout.pipeline import open_task
 from scrout.records import Scouting
 from scrout.sandbox.probe import require_tier
-from scrout.sandbox.tier import Command, Completed, Tier
+from scrout.sandbox.tier import Command, Completed, Standing, Tier
 from scrout.sandbox.workshop import Workshop, open_workshop, shell_argv
 from scrout.scout.episode import episode
 from scrout.task import Task
@@ -70,11 +70,30 @@ class TimedTier:
         return getattr(self.inner, name)
 
     async def run(self, command: Command) -> Completed:
+        return await self.time(self.inner.run(command))
+
+    def standing(self, command: Command) -> TimedStanding | None:
+        inner = self.inner.standing(command)
+        return TimedStanding(inner, self) if inner else None
+
+    async def time(self, running: Coroutine[None, None, Completed]) -> Completed:
         began = time.monotonic()
         try:
-            return await self.inner.run(command)
+            return await running
         finally:
             self.seconds.append(time.monotonic() - began)
+
+
+@dataclass(frozen=True)
+class TimedStanding:
+    inner: Standing
+    tier: TimedTier
+
+    async def shell(self, text: str, timeout_s: float) -> Completed:
+        return await self.tier.time(self.inner.shell(text, timeout_s))
+
+    async def close(self) -> None:
+        await self.inner.close()
 
 
 @dataclass(frozen=True)
@@ -255,7 +274,7 @@ def throughput(task: Task, tier: Tier, mini: str, episodes: int, turns: int, rou
         "turns_each": turns,
         "rounds": rounds,
         "isolation": {
-            "scrout": f"{tier.name}: each command in a sandbox without network, each episode in a workspace of its own",
+            "scrout": f"{tier.name}: each episode in a workspace and, without network, a sandbox of its own",
             "mini, local": "none: commands run as the caller, in one folder for all",
             "mini, bubblewrap": "its own bubblewrap arguments: network and environment open, one folder for all",
         },

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -32,8 +32,9 @@ def opened(make_repo, workshop) -> Iterator[Workshop]:
 
 
 @pytest.fixture
-def editor(opened: Workshop) -> Editor:
-    return Editor(opened.fresh(), opened)
+async def editor(opened: Workshop) -> AsyncIterator[Editor]:
+    async with opened.session(opened.fresh()) as session:
+        yield Editor(session)
 
 
 # Looking

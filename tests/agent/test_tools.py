@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio.subprocess import PIPE, STDOUT
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from scrout.agent.dialect import Call
-from scrout.agent.tools import OBSERVATION_CHARS, BadCall, Bash, Toolset, Workbench, clip, text_argument
+from scrout.agent.tools import OBSERVATION_CHARS, BadCall, Bash, Toolset, Workbench, aliases, clip, text_argument
 from scrout.models.chat import Tool
 from scrout.sandbox.tier import Completed
-from scrout.sandbox.workshop import Workshop
+from scrout.sandbox.workshop import Session, Workshop
 
 
 def local(folder: Path) -> Toolset:
@@ -127,8 +127,14 @@ async def test_toolboxes_are_put_together() -> None:
 # The workbench, in the real sandbox
 
 
-async def test_shell_and_editor_see_the_same_files(shop: Workshop) -> None:
-    bench = Workbench(shop.fresh(), shop)
+@pytest.fixture
+async def session(shop: Workshop) -> AsyncIterator[Session]:
+    async with shop.session(shop.fresh(), aliases(shop)) as opened:
+        yield opened
+
+
+async def test_shell_and_editor_see_the_same_files(session: Session, shop: Workshop) -> None:
+    bench = Workbench(session)
     assert [tool.name for tool in bench.tools] == ["bash", "str_replace_editor"]
 
     async def edit(**arguments: JsonValue) -> str:
@@ -144,15 +150,15 @@ async def test_shell_and_editor_see_the_same_files(shop: Workshop) -> None:
     assert "does not exist" in await edit(command="view", path="a/new.txt")
 
 
-async def test_a_command_is_stopped_and_says_so(shop: Workshop) -> None:
-    bench = Workbench(shop.fresh(), shop, command_s=0.5)
+async def test_a_command_is_stopped_and_says_so(session: Session) -> None:
+    bench = Workbench(session, command_s=0.5)
     assert await bench.use(bash("echo begun; sleep 60")) == "[stopped after 0.5 s]\nbegun\n"
 
 
-async def test_containers_roots_lead_to_the_repository(shop: Workshop) -> None:
+async def test_containers_roots_lead_to_the_repository(session: Session, shop: Workshop) -> None:
     if not shop.tier.mounts or shop.tier.brings_tools:
         pytest.skip(f"the {shop.tier.name} tier shows the repository in one place")
-    bench = Workbench(shop.fresh(), shop)
+    bench = Workbench(session)
     seen = await bench.use(bash("cd /testbed && cat file.txt && cat /app/file.txt /workspace/file.txt && echo x > y"))
     assert seen == "[exit code 0]\ntracked\ntracked\ntracked\n"
     assert await bench.use(bash(f"cat {shop.base.repo}/y")) == "[exit code 0]\nx\n"
@@ -184,10 +190,9 @@ async def test_containers_roots_lead_to_the_repository(shop: Workshop) -> None:
         (None, "1 2 3 4"),
     ],
 )
-async def test_a_view_range_in_any_form(view_range: JsonValue, shown: str | None, shop: Workshop) -> None:
-    workspace = shop.fresh()
-    workspace.write("n.txt", b"1\n2\n3\n4\n")
-    bench = Workbench(workspace, shop)
+async def test_a_view_range_in_any_form(view_range: JsonValue, shown: str | None, session: Session) -> None:
+    session.workspace.write("n.txt", b"1\n2\n3\n4\n")
+    bench = Workbench(session)
     seen = await bench.use(Call("str_replace_editor", {"command": "view", "path": "n.txt", "view_range": view_range}))
     if shown is None:
         assert "view_range" in seen and seen.endswith("Nothing was done.")
@@ -208,10 +213,9 @@ async def test_a_view_range_in_any_form(view_range: JsonValue, shown: str | None
         {"command": ["view"], "path": "file.txt"},
     ],
 )
-async def test_an_edit_that_makes_no_sense_is_answered(arguments: Mapping[str, JsonValue], shop: Workshop) -> None:
-    workspace = shop.fresh()
-    seen = await Workbench(workspace, shop).use(Call("str_replace_editor", arguments))
-    assert seen.endswith("Nothing was done.") and not list(workspace.changed())
+async def test_an_edit_that_makes_no_sense_is_answered(arguments: Mapping[str, JsonValue], session: Session) -> None:
+    seen = await Workbench(session).use(Call("str_replace_editor", arguments))
+    assert seen.endswith("Nothing was done.") and not list(session.workspace.changed())
 
 
 @given(text=st.text(), limit=st.integers(0, 40))

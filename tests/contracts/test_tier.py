@@ -32,13 +32,14 @@ from scrout.sandbox.container import Container, engine_environment, find_engine
 from scrout.sandbox.probe import probe
 from scrout.sandbox.tier import Command, Completed, Mount, Tier
 from scrout.sandbox.workshop import Workshop, open_workshop
-from scrout.sandbox.workspace import find_source
+from scrout.sandbox.workspace import Workspace, find_source
 from scrout.task import Task
 
 CONTAINER = pytest.param("container", marks=pytest.mark.slow)
-ISOLATING = ["bubblewrap", "bubblewrap on copies", "sandlock", "seatbelt", CONTAINER]
+WARM = "bubblewrap, warm"
+ISOLATING = ["bubblewrap", "bubblewrap on copies", WARM, "sandlock", "seatbelt", CONTAINER]
 ALL = [*ISOLATING, "unsafe"]
-MOUNTING = ["bubblewrap", "bubblewrap on copies", CONTAINER]
+MOUNTING = ["bubblewrap", "bubblewrap on copies", WARM, CONTAINER]
 SECRET = "planted-" + secrets.token_hex(8)
 IMAGE = "localhost/scrout-contract-empty"
 
@@ -62,6 +63,7 @@ def tiers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Here]:
         strongest = found["bubblewrap"].tier
         copying = Bubblewrap(strongest.program, overlays=False) if isinstance(strongest, Bubblewrap) else None
         found["bubblewrap on copies"] = Here(copying, found["bubblewrap"].why_not)
+        found[WARM] = found["bubblewrap"]
         return found
 
 
@@ -70,6 +72,15 @@ class WithSystem(Container):
 
     def argv(self, command: Command, name: str) -> list[str]:
         return super().argv(replace(command, mounts=(Mount(Path("/usr"), "/usr"), *command.mounts)), name)
+
+
+class Warmed(Workshop):
+    """Runs shell commands as an agent's are: in a sandbox that others have used before."""
+
+    async def shell(self, workspace: Workspace, command: str, *, timeout_s: float | None = None) -> Completed:
+        async with self.session(workspace) as session:
+            assert (await session.shell("true")).exit_code == 0
+            return await session.shell(command, timeout_s=timeout_s)
 
 
 @pytest.fixture(scope="session")
@@ -123,7 +134,8 @@ def shop(
         source = find_source(repo)
         task = Task(id="task", text="an issue", repo=source.repo, base_commit=source.head)
         with open_workshop(task, here.tier, Settings()) as opened:
-            yield opened
+            form = Warmed if request.param == WARM else Workshop
+            yield form(opened.workspaces, opened.tier, opened.environment, opened.limits)
 
 
 every_tier = pytest.mark.parametrize("shop", ALL, indirect=True)
@@ -133,7 +145,7 @@ mounting = pytest.mark.parametrize("shop", MOUNTING, indirect=True)
 
 async def sh(shop: Workshop, command: str, timeout_s: float = 20, **limits: int) -> Completed:
     """A shell command in a fresh workspace, with some limits changed."""
-    tight = Workshop(shop.workspaces, shop.tier, shop.environment, replace(shop.limits, **limits))
+    tight = type(shop)(shop.workspaces, shop.tier, shop.environment, replace(shop.limits, **limits))
     return await tight.shell(tight.fresh(), command, timeout_s=timeout_s)
 
 

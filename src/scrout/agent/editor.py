@@ -7,10 +7,10 @@ out of the repository. What it will not do, it says in words for the model.
 from __future__ import annotations
 
 import posixpath
+import shlex
 
 from scrout.errors import SandboxError
-from scrout.sandbox.workshop import Workshop
-from scrout.sandbox.workspace import Workspace
+from scrout.sandbox.workshop import Session
 
 CONTAINER_ROOTS = ("/testbed", "/app", "/workspace")
 """Where models have learned to expect a repository."""
@@ -38,9 +38,9 @@ class CannotEdit(Exception):
 class Editor:
     """A path is relative to the repository, or absolute below its root or where containers keep one."""
 
-    def __init__(self, workspace: Workspace, workshop: Workshop) -> None:
-        self.workspace = workspace
-        self.workshop = workshop
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.workspace = session.workspace
 
     async def view(self, path: str, lines: tuple[int, int] | None = None) -> str:
         """A file's lines with their numbers, the last one -1 for the end; or a folder's entries, two levels deep."""
@@ -101,7 +101,7 @@ class Editor:
             raise CannotEdit(str(error).replace(f"{self.workspace.upper}/", "")) from None
 
     async def _list(self, place: str) -> str:
-        done = await self.workshop.run(self.workspace, ["bash", "-c", _LIST, "list", place])
+        done = await self.session.shell(f"set -- {shlex.quote(place)}\n{_LIST}")
         if done.exit_code == 3:
             raise CannotEdit(f"{place} does not exist.")
         if done.exit_code != 0:

@@ -17,8 +17,7 @@ from scrout.agent.dialect import Call, Toolbox
 from scrout.agent.editor import CONTAINER_ROOTS, CannotEdit, Editor
 from scrout.models.chat import Tool
 from scrout.sandbox.tier import Completed
-from scrout.sandbox.workshop import Workshop, shell_argv
-from scrout.sandbox.workspace import Workspace
+from scrout.sandbox.workshop import Session, Workshop
 
 OBSERVATION_CHARS = 8_000
 """Of a tool's result, unless a searcher's settings say otherwise."""
@@ -56,23 +55,20 @@ class Workbench(Toolset):
 
     def __init__(
         self,
-        workspace: Workspace,
-        workshop: Workshop,
+        session: Session,
         *,
         command_s: float = COMMAND_S,
         max_command_s: float = MAX_COMMAND_S,
         observation_chars: int = OBSERVATION_CHARS,
     ) -> None:
-        aliases = _aliases(workshop)
-
         async def shell(command: str, timeout_s: float) -> Completed:
-            return await workshop.run(workspace, shell_argv(command), timeout_s=timeout_s, aliases=aliases)
+            return await session.shell(command, timeout_s=timeout_s)
 
-        own = (Bash(shell, command_s, max_command_s), StrReplaceEditor(Editor(workspace, workshop)))
+        own = (Bash(shell, command_s, max_command_s), StrReplaceEditor(Editor(session)))
         super().__init__(*own, observation_chars=observation_chars)
 
 
-def _aliases(workshop: Workshop) -> tuple[str, ...]:
+def aliases(workshop: Workshop) -> tuple[str, ...]:
     """Where else the shell shows the repository, as the editor does. Nothing that lies there already is covered."""
     if not workshop.tier.mounts or workshop.tier.brings_tools:
         return ()

@@ -50,12 +50,14 @@ async def _with_agent(
         for path, content in files.items():
             workspace.write(path, content.encode())
 
-        async def shell(command: str, timeout_s: float) -> Completed:
-            progress(f"{fixer.name}: {command.strip().splitlines()[0][:80]}")
-            return await workshop.shell(workspace, command, timeout_s=timeout_s)
-
         longest_s = workshop.limits.timeout_s
-        done = await run_agent(fixer, task, gated, Toolset(Bash(shell, longest_s, longest_s)), book)
+        async with workshop.session(workspace) as session:
+
+            async def shell(command: str, timeout_s: float) -> Completed:
+                progress(f"{fixer.name}: {command.strip().splitlines()[0][:80]}")
+                return await session.shell(command, timeout_s=timeout_s)
+
+            done = await run_agent(fixer, task, gated, Toolset(Bash(shell, longest_s, longest_s)), book)
         stop, detail = done.stop, done.detail
         try:
             # The reproduction was put there for the fixer; it is not part of the fix.

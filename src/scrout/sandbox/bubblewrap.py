@@ -7,16 +7,27 @@ the kernel itself, CPU use, and what happens between two looks at the total of m
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import shutil
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path, PurePosixPath
 
-from scrout.sandbox.process import SAY_READY, Process, begin_argv, limits_script, run_process, system_program
+from scrout.sandbox.process import (
+    SAY_READY,
+    Process,
+    begin_argv,
+    kill_group,
+    limits_script,
+    run_process,
+    system_program,
+)
 from scrout.sandbox.tier import SANDBOX_UID, Command, Completed, Copy, Limits, Mount, sandbox_user
+from scrout.sandbox.warm import SERVER, SHELL, Warm
 
 HOST_FILES = (
     "/etc/alternatives",
@@ -37,6 +48,16 @@ NETWORK_FILES = (
 """What finds a host by its name and trusts its certificate."""
 
 _NAMESPACES = "/opt/scrout/namespaces"
+
+# For bash, as root, around a sandbox that stands: the first process inside is another user's than bwrap's, whose death
+# the kernel then does not pass on to it. What a shell runs in the background ignores interrupts, unless it is told.
+_WATCH = """
+trap 'read -r first < /proc/$bwrap/task/$bwrap/children; kill -KILL $first' TERM
+exec 3<&0
+(trap - INT QUIT; exec "$@" <&3 3<&-) &
+bwrap=$!
+wait $bwrap
+"""
 
 
 class Bubblewrap:
@@ -60,10 +81,18 @@ class Bubblewrap:
     async def run(self, command: Command) -> Completed:
         return await run_process(self.argv(command), command, end=_end)
 
-    def argv(self, command: Command) -> list[str]:
-        """The whole bwrap command line."""
+    def standing(self, command: Command) -> Warm | None:
+        if not _hides_unreadable_programs():
+            return None
+        argv = self.argv(replace(command, argv=[SHELL, "--norc", "--noprofile", "-c", SERVER]), warm=True)
+        if os.geteuid() == 0:
+            argv = [system_program("setpriv"), "--pdeathsig", "TERM", system_program("bash"), "-c", _WATCH, "-", *argv]
+        return Warm(argv, command, _end_standing)
+
+    def argv(self, command: Command, *, warm: bool = False) -> list[str]:
+        """The whole bwrap command line. Warm: the command is the first process, and says itself that it stands."""
         root = os.geteuid() == 0
-        limits = command.limits
+        limits, say = command.limits, 'exec "$@"' if warm else SAY_READY
         tmp_bytes = str(limits.file_mb * 1024 * 1024)
         argv = [self.program, "--die-with-parent", "--new-session"]
         argv += ["--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
@@ -71,6 +100,8 @@ class Bubblewrap:
             argv += ["--unshare-net"]
         if not root:
             argv += ["--unshare-user", "--disable-userns"]
+        if warm:
+            argv += ["--as-pid-1"]
         argv += ["--hostname", "sandbox", "--clearenv", *_system_folders()]
         argv += ["--proc", "/proc", "--dev", "/dev"]
         argv += ["--perms", "1777", "--size", tmp_bytes, "--tmpfs", "/dev/shm"]
@@ -103,8 +134,16 @@ class Bubblewrap:
         if root:
             for capability in ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"):
                 argv += ["--cap-add", capability]
-            return [*argv, "--", *_begin_as_root(limits), *command.argv]
-        return [*argv, "--", *begin_argv(limits, processes=True), *command.argv]
+            return [*argv, "--", *_begin_as_root(limits, say), *command.argv]
+        return [*argv, "--", *begin_argv(limits, processes=True, say=say), *command.argv]
+
+
+def _hides_unreadable_programs() -> bool:
+    """Whether a process whose program may not be read is closed to others of its user: 1 opens it to debuggers."""
+    try:
+        return Path("/proc/sys/fs/suid_dumpable").read_text().strip() in ("0", "2")
+    except OSError:
+        return False
 
 
 def _bind(mount: Mount) -> tuple[str, ...]:
@@ -131,7 +170,7 @@ def _parents(target: str, below: str | None = None) -> Iterator[str]:
             yield from ("--perms", "0755", "--dir", str(parent))
 
 
-def _begin_as_root(limits: Limits) -> tuple[str, ...]:
+def _begin_as_root(limits: Limits, say: str) -> tuple[str, ...]:
     setpriv, user = system_program("setpriv"), str(SANDBOX_UID)
     capless = ("--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all", "--")
     # bwrap's --disable-userns is not for root, who needs no user namespace to make the others. The file is the same in
@@ -141,7 +180,7 @@ def _begin_as_root(limits: Limits) -> tuple[str, ...]:
         *(setpriv, "--reuid", user, "--regid", user, "--clear-groups", "--no-new-privs", *capless),
         # Process limits are counted per user namespace: with its own, one sandbox cannot use up another's.
         *(system_program("unshare"), "--user", "--map-current-user", "--keep-caps", "--"),
-        *("/bin/sh", "-c", f"{no_namespaces} && {limits_script(limits, processes=True)} && {SAY_READY}", "sh"),
+        *("/bin/sh", "-c", f"{no_namespaces} && {limits_script(limits, processes=True)} && {say}", "sh"),
         *(setpriv, *capless),
     )
 
@@ -159,6 +198,26 @@ async def _end(process: Process) -> None:
         for child in children:
             os.kill(child, signal.SIGKILL)
     await process.wait()
+
+
+async def _end_standing(process: Process) -> None:
+    """Kill the first process inside, which takes its namespace with it; when that is empty, bwrap ends by itself."""
+    if process.returncode is not None:
+        return
+    with contextlib.suppress(ProcessLookupError):
+        generation = [process.pid]
+        for _ in range(2 if os.geteuid() == 0 else 1):
+            for pid in generation:
+                os.kill(pid, signal.SIGSTOP)
+            generation = [child for pid in generation for child in _children(pid)]
+        for first in generation:
+            os.kill(first, signal.SIGKILL)
+        if generation:
+            os.killpg(process.pid, signal.SIGCONT)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(5):
+                    await process.wait()
+    await kill_group(process)
 
 
 def _children(pid: int) -> list[int]:

@@ -39,6 +39,9 @@ class Container:
     def user(self) -> int:
         return sandbox_user()
 
+    def standing(self, command: Command) -> None:
+        return None
+
     async def run(self, command: Command) -> Completed:
         name = f"scrout-{secrets.token_hex(8)}"
 

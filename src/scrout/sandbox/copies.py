@@ -71,6 +71,9 @@ class WithoutMounts:
     def user(self) -> int:
         return os.geteuid()
 
+    def standing(self, command: Command) -> None:
+        return None
+
 
 def in_folder(folder: str) -> tuple[str, ...]:
     """What starts a command in a folder, where the sandbox itself cannot."""

@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -37,26 +37,16 @@ async def run_process(
 ) -> Completed:
     """Run a command line that says READY on its standard error before the command itself begins."""
     started = time.monotonic()
-    process = await _start(argv, env or {}, end, folder)
-    output, complaint = _Output(command.limits.output_bytes), _Output(2_000)
-    talking = asyncio.ensure_future(_talk(process, command.stdin, output, complaint))
-    watching = asyncio.ensure_future(_watch(process.pid, command))
+    process = await start(argv, env or {}, end, folder)
+    output, complaint = Output(command.limits.output_bytes), Output(2_000)
     exit_code: int | None = None
     try:
         async with asyncio.timeout(command.limits.timeout_s):
-            await asyncio.wait((talking, watching), return_when=asyncio.FIRST_COMPLETED)
-        if talking.done():
-            exit_code = talking.result()
-        else:
-            output.add(f"\n[stopped: {watching.result()}]\n".encode())
-            exit_code = 128 + signal.SIGKILL
+            exit_code = await attend(_talk(process, command.stdin, output, complaint), process.pid, command, output)
     except TimeoutError:
         pass
     finally:
-        for task in (talking, watching):
-            task.cancel()
         await end(process)
-        await asyncio.gather(talking, watching, return_exceptions=True)
     if exit_code is not None and exit_code < 0:
         exit_code = 128 - exit_code
     said = complaint.joined().decode(errors="replace").strip()
@@ -65,15 +55,35 @@ async def run_process(
     return Completed(exit_code=exit_code, output=output.joined(), seconds=time.monotonic() - started)
 
 
-async def _start(
-    argv: Sequence[str], env: Mapping[str, str], end: Callable[[Process], Awaitable[None]], folder: Path | None
+async def attend(talking: Coroutine[None, None, int], pid: int, command: Command, output: Output) -> int:
+    """The exit code that `talking` comes to. A command that passes a total of its limits before is told as killed."""
+    told, passed = asyncio.ensure_future(talking), asyncio.ensure_future(_watch(pid, command))
+    try:
+        await asyncio.wait((told, passed), return_when=asyncio.FIRST_COMPLETED)
+        if told.done():
+            return told.result()
+        output.add(f"\n[stopped: {passed.result()}]\n".encode())
+        return 128 + signal.SIGKILL
+    finally:
+        for task in (told, passed):
+            task.cancel()
+        await asyncio.gather(told, passed, return_exceptions=True)
+
+
+async def start(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    end: Callable[[Process], Awaitable[None]],
+    folder: Path | None = None,
+    stdout: int = asyncio.subprocess.PIPE,
 ) -> Process:
+    """Start a sandbox, or leave nothing of it behind."""
     pipe = asyncio.subprocess.PIPE
     starting = asyncio.ensure_future(
         # In a session of its own: a Ctrl-C in the terminal reaches scrout alone, which then ends the tree itself. The
         # environment is given whole, because commands may be able to read what their sandbox was started with.
         asyncio.create_subprocess_exec(
-            *argv, stdin=pipe, stdout=pipe, stderr=pipe, env=dict(env), cwd=folder, start_new_session=True
+            *argv, stdin=pipe, stdout=stdout, stderr=pipe, env=dict(env), cwd=folder, start_new_session=True
         )
     )
     try:
@@ -87,7 +97,7 @@ async def _start(
         raise SandboxError(f"{argv[0]} could not be started: {error}. Run `scrout doctor`.") from None
 
 
-async def _talk(process: Process, stdin: bytes, output: _Output, complaint: _Output) -> int:
+async def _talk(process: Process, stdin: bytes, output: Output, complaint: Output) -> int:
     assert process.stdout is not None and process.stderr is not None
     reading = _drain(process.stdout, output), _drain(process.stderr, complaint)
     await asyncio.gather(_feed(process, stdin), *reading)
@@ -102,12 +112,12 @@ async def _feed(process: Process, stdin: bytes) -> None:
         process.stdin.close()
 
 
-async def _drain(stream: asyncio.StreamReader, output: _Output) -> None:
+async def _drain(stream: asyncio.StreamReader, output: Output) -> None:
     while chunk := await stream.read(65536):
         output.add(chunk)
 
 
-class _Output:
+class Output:
     """Keeps the first and the last half of a stream within a bound."""
 
     def __init__(self, limit: int) -> None:
@@ -248,6 +258,6 @@ def limits_script(limits: Limits, *, processes: bool) -> str:
     return " && ".join(bounds)
 
 
-def begin_argv(limits: Limits, *, processes: bool) -> tuple[str, ...]:
+def begin_argv(limits: Limits, *, processes: bool, say: str = SAY_READY) -> tuple[str, ...]:
     """In front of a command: its limits, then the word that the sandbox stands."""
-    return ("/bin/sh", "-c", f"{limits_script(limits, processes=processes)} && {SAY_READY}", "sh")
+    return ("/bin/sh", "-c", f"{limits_script(limits, processes=processes)} && {say}", "sh")

@@ -110,6 +110,18 @@ class Completed:
         return self.output.decode("utf-8", errors="replace")
 
 
+class Standing(Protocol):
+    """A sandbox that stays for one shell command after the other. It starts with the first of them."""
+
+    async def shell(self, text: str, timeout_s: float) -> Completed:
+        """Run a command to the end or to the time limit; afterwards no process of it is left."""
+        ...
+
+    async def close(self) -> None:
+        """End it. The next command starts it anew."""
+        ...
+
+
 class Tier(Protocol):
     """A kind of isolation."""
 
@@ -128,4 +140,8 @@ class Tier(Protocol):
 
     async def run(self, command: Command) -> Completed:
         """Run to the end or to the time limit; afterwards no process of it is left."""
+        ...
+
+    def standing(self, command: Command) -> Standing | None:
+        """One sandbox for many shell commands with all but the argv of this one. None: there is no such thing here."""
         ...

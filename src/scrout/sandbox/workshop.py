@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import shutil
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +14,9 @@ from scrout.config import Settings
 from scrout.errors import SandboxError
 from scrout.sandbox.copies import CopiedWorkspace, at_inside_paths
 from scrout.sandbox.environment import SHIMS, Environment, find_environment
-from scrout.sandbox.tier import Command, Completed, Copy, Limits, Mount, Tier
+from scrout.sandbox.process import system_program
+from scrout.sandbox.tier import Command, Completed, Copy, Limits, Mount, Standing, Tier
+from scrout.sandbox.warm import SHELL
 from scrout.sandbox.workspace import Base, Workspace, Workspaces, make_base
 from scrout.task import Task
 
@@ -61,6 +65,7 @@ class Workshop:
         self.tier = tier
         self.environment = environment
         self.limits = limits
+        self._sessions: dict[Workspace, Session] = {}
 
     @property
     def base(self) -> Base:
@@ -85,8 +90,7 @@ class Workshop:
         stdin: bytes = b"",
     ) -> Completed:
         """Run a program at the repository's root, in its environment."""
-        workspace.unlock()
-        limits = self.limits if timeout_s is None else replace(self.limits, timeout_s=timeout_s)
+        await self._alone(workspace)
         view = workspace.view
         done = await self.tier.run(
             Command(
@@ -96,7 +100,7 @@ class Workshop:
                 mounts=(*self.environment.mounts, *self._furniture(), *mounts),
                 env={**self.environment.variables, **(variables or {})},
                 aliases=aliases,
-                limits=limits,
+                limits=self.limits if timeout_s is None else replace(self.limits, timeout_s=timeout_s),
                 stdin=stdin,
             )
         )
@@ -108,9 +112,36 @@ class Workshop:
         """Run a shell command under pipefail, so that a pipe at its end cannot hide a failure."""
         return await self.run(workspace, shell_argv(command), timeout_s=timeout_s)
 
+    @asynccontextmanager
+    async def session(self, workspace: Workspace, aliases: tuple[str, ...] = ()) -> AsyncIterator[Session]:
+        """For one agent's commands, which trust each other: they need not each have a sandbox of their own."""
+        standing = self.tier.standing(
+            Command(
+                argv=(),
+                cwd=str(self.base.repo),
+                view=workspace.view,
+                mounts=(*self.environment.mounts, *self._furniture(), Mount(self.workspaces.shared / "shell", SHELL)),
+                env=self.environment.variables,
+                aliases=aliases,
+                limits=self.limits,
+            )
+        )
+        session = self._sessions[workspace] = Session(self, workspace, aliases, standing)
+        try:
+            yield session
+        finally:
+            del self._sessions[workspace]
+            await session.rest()
+
+    async def _alone(self, workspace: Workspace) -> None:
+        """Nothing else has the workspace mounted, and commands may enter it."""
+        if workspace in self._sessions:
+            await self._sessions[workspace].rest()
+        workspace.unlock()
+
     async def diff(self, workspace: Workspace, without: Sequence[str] = ()) -> str:
         """What was changed since the base, as git prints it; ignored files, caches and paths in `without` left out."""
-        workspace.unlock()
+        await self._alone(workspace)
         pristine = Mount(self.base.tree / ".git", PRISTINE_GIT)
         done = await self.tier.run(
             Command(
@@ -141,6 +172,43 @@ class Workshop:
         yield Mount(folder / "bin", SHIMS)
         for name in ("passwd", "group", "hosts"):
             yield Mount(folder / name, f"/etc/{name}")
+
+
+class Session:
+    """Shell commands of one agent in one workspace, one at a time; where the tier can, in one sandbox that stays.
+
+    Each starts as in a sandbox of its own. Files of the workspace may be read and written between them.
+    """
+
+    def __init__(
+        self, workshop: Workshop, workspace: Workspace, aliases: tuple[str, ...], standing: Standing | None
+    ) -> None:
+        self.workshop = workshop
+        self.workspace = workspace
+        self.aliases = aliases
+        self._standing = standing
+        self._turn = asyncio.Lock()
+        self._edits = 0
+
+    async def shell(self, command: str, *, timeout_s: float | None = None) -> Completed:
+        """As Workshop.shell."""
+        if self._standing is None:
+            argv = shell_argv(command)
+            return await self.workshop.run(self.workspace, argv, timeout_s=timeout_s, aliases=self.aliases)
+        async with self._turn:
+            self.workspace.unlock()
+            if self.workspace.edits != self._edits:
+                # A mounted overlay remembers what it has seen, and need not notice what the host does to its layers.
+                await self._standing.close()
+                self._edits = self.workspace.edits
+            longest_s = self.workshop.limits.timeout_s if timeout_s is None else timeout_s
+            return await self._standing.shell(command, longest_s)
+
+    async def rest(self) -> None:
+        """End the sandbox, if there is one; the next command starts another."""
+        if self._standing is not None:
+            async with self._turn:
+                await self._standing.close()
 
 
 @contextmanager
@@ -176,6 +244,9 @@ def _furnish(folder: Path, environment: Environment, user: int) -> None:
     (folder / "passwd").write_text(f"sandbox:x:{user}:{group}::/tmp/home:/bin/bash\n")
     (folder / "group").write_text(f"sandbox:x:{group}:\n")
     (folder / "hosts").write_text("127.0.0.1 localhost sandbox\n::1 localhost\n")
+    # A program that nobody may read is a process that nobody may look into.
+    shutil.copyfile(system_program("bash"), folder / "shell")
+    (folder / "shell").chmod(0o111)
     shims = folder / "bin"
     shims.mkdir()
     if Path(environment.python).is_absolute():

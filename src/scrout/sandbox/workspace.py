@@ -215,6 +215,8 @@ class Workspace:
         self.base = base
         self.folder = folder
         self.user = user
+        self.edits = 0
+        """How often the host changed something in it. A sandbox that has it mounted may not see that."""
 
     def make(self) -> None:
         """Make it, empty of changes."""
@@ -243,10 +245,11 @@ class Workspace:
 
     def unlock(self) -> None:
         """Let commands in, should one of them, or the caller's umask, have closed the repository's own folder."""
-        unlock(self.upper, 0o755)
+        self.edits += unlock(self.upper, 0o755)
 
     def write(self, path: str, data: bytes) -> None:
         """Write a file of the repository. What a command may have planted on the way, a symlink say, is an error."""
+        self.edits += 1
         try:
             mode = self._clear_way(path)
             with _parent_beneath(self.upper, path) as (parent, name):
@@ -275,7 +278,7 @@ class Workspace:
             if _is_opaque(self.upper / folder):
                 yield from (path for path in self._base_files(folder) if not os.path.lexists(self.upper / path))
             with contextlib.suppress(OSError):
-                unlock(self.upper / folder)
+                self.edits += unlock(self.upper / folder)
                 for entry in os.scandir(self.upper / folder):
                     path = f"{folder}/{entry.name}".lstrip("/")
                     if path == ".git":
@@ -302,7 +305,7 @@ class Workspace:
                 return None
             if not stat.S_ISDIR(entry.st_mode):
                 break
-            unlock(self.upper / step)
+            self.edits += unlock(self.upper / step)
             opaque = opaque or _is_opaque(self.upper / step)
         return self.upper
 
@@ -481,11 +484,13 @@ def _lstat(path: Path) -> os.stat_result | None:
         return None
 
 
-def unlock(folder: Path, least: int = 0o700) -> None:
-    """Open a folder that a command may have closed."""
+def unlock(folder: Path, least: int = 0o700) -> bool:
+    """Open a folder that a command may have closed; False: it is open."""
     mode = stat.S_IMODE(folder.lstat().st_mode)
-    if mode & least != least:
+    closed = mode & least != least
+    if closed:
         folder.chmod(mode | least)
+    return closed
 
 
 def _is_inside(path: str) -> bool:

@@ -25,18 +25,19 @@ from pydantic import JsonValue
 from scrout.agent import dialects
 from scrout.agent.context import Window
 from scrout.agent.dialect import Call, Toolbox, Turn
-from scrout.agent.loop import Conversation, Terms, ask, converse
-from scrout.agent.tools import Toolset, Workbench
+from scrout.agent.loop import Conversation, Terms, about_what_was_sent, ask, converse
+from scrout.agent.tools import Toolset, Workbench, aliases
 from scrout.config import ScoutSettings, SearcherSettings, data_folder
 from scrout.errors import HandoffError, ModelError, ScroutError, TaskError
 from scrout.handoff import Handoff, Kind, normalize, parse, render
 from scrout.ledger.scrub import scrub_json
 from scrout.ledger.store import total_usd
-from scrout.models.chat import Chat, Message, Overflow, Reply, Tool
+from scrout.models.chat import Chat, Message, Reply, Tool
 from scrout.money import Purse, PurseEmpty, Receipt
 from scrout.records import Scouting, ScoutStop, State, Stop
-from scrout.sandbox.workshop import Workshop
-from scrout.sandbox.workspace import Base, Workspace
+from scrout.sandbox.workshop import Session, Workshop
+from scrout.sandbox.workspace import Base
+from scrout.scout.canary import require
 from scrout.scout.checkpoint import digest, find
 from scrout.scout.leavings import left_behind
 from scrout.scout.prompts import has_place, read_prompts
@@ -54,7 +55,7 @@ from scrout.scout.trace import (
     TraceOver,
     clean,
 )
-from scrout.scout.voice import Listening, Observing, Voice, holds_handoff
+from scrout.scout.voice import Listening, Observing, OutputAlone, Voice, holds_handoff
 from scrout.task import Task
 
 MAX_TRY_S = 300.0
@@ -101,32 +102,37 @@ async def episode(
     index = Index(workshop.base, settings.subtree, progress)
     workspace = workshop.fresh()
     try:
-        tools = _tools(searcher, workspace, workshop, index)
-        header = await _header(task, workshop.base, searcher, index, tools.tools)
-        meter = _Meter(searcher, progress, book)
-        with closing(Trace(data_folder() / "traces" / header.salt / FILE_NAME)) as trace:
-            trace.write(header)
-            chat = _Noting(
-                searcher.base_url,
-                searcher.model,
-                key,
-                # An endpoint that hangs is noticed before the episode's time is up, and blamed for it.
-                min(MAX_TRY_S, searcher.episode_s / 4),
-                sampling=searcher.sampling,
-                cache_salt=header.salt if searcher.cache_salt else "",
-                transport=trace.transport(searcher.base_url),
-            )
-            recorded = trace.toolbox(tools, searcher.observation_chars, meter.use)
-            async with chat:
-                meter.tell("reading the issue")
-                found = await _explore(header, chat, recorded, meter.take)
-            left = await asyncio.to_thread(left_behind, _command(found.handoff), workspace)
-            trace.write(left)
-            state, problem = await _state(searcher, chat.sent, chat.offered, trace.path, meter)
-            scouting = _scouting(header, found, left, meter.receipts, problem).model_copy(
-                update={"state": state, "trace": str(trace.path), "seconds": round(time.monotonic() - started, 3)}
-            )
-            trace.write(End(scouting=scouting))
+        async with workshop.session(workspace, aliases(workshop)) as session:
+            tools = _tools(searcher, session, index)
+            header = await _header(task, workshop.base, searcher, index, tools.tools)
+            meter = _Meter(searcher, progress, book)
+            if searcher.canary:
+                meter.tell("checking its server")
+                await require(searcher, meter.take)
+                meter.begin()
+            with closing(Trace(data_folder() / "traces" / header.salt / FILE_NAME)) as trace:
+                trace.write(header)
+                chat = _Noting(
+                    searcher.base_url,
+                    searcher.model,
+                    key,
+                    # An endpoint that hangs is noticed before the episode's time is up, and blamed for it.
+                    min(MAX_TRY_S, searcher.episode_s / 4),
+                    sampling=searcher.sampling,
+                    cache_salt=header.salt if searcher.cache_salt else "",
+                    transport=trace.transport(searcher.base_url),
+                )
+                recorded = trace.toolbox(tools, searcher.observation_chars, meter.use)
+                async with chat:
+                    meter.tell("reading the issue")
+                    found = await _explore(header, chat, recorded, meter.take)
+                left = await asyncio.to_thread(left_behind, _command(found.handoff), workspace)
+                trace.write(left)
+                state, problem = await _state(searcher, chat.sent, chat.offered, trace.path, meter)
+                scouting = _scouting(header, found, left, meter.receipts, problem).model_copy(
+                    update={"state": state, "trace": str(trace.path), "seconds": round(time.monotonic() - started, 3)}
+                )
+                trace.write(End(scouting=scouting))
     finally:
         workspace.remove()
     return scouting
@@ -205,8 +211,7 @@ async def _explore(header: Header, chat: Chat, toolbox: Toolbox, book: Callable[
     handed: list[Handoff] = []
 
     def silence(turn: Turn) -> str | None:
-        said = _aloud(turn.text)
-        handoff = _read(said, "spontaneous") if holds_handoff(said) else None
+        handoff = _read(turn.text, "spontaneous") if holds_handoff(turn.text) else None
         if handoff is None:
             return voice.acknowledge()
         handed.append(handoff)
@@ -238,8 +243,11 @@ async def _explore(header: Header, chat: Chat, toolbox: Toolbox, book: Callable[
     except PurseEmpty as empty:
         return Found(Handoff(), "cap_usd", str(empty), talk.turns)
     except ModelError as error:
-        return Found(Handoff(), "crashed" if isinstance(error, Overflow) else "endpoint", clean(str(error)), talk.turns)
-    text = _aloud(dialect.parse(reply).text)
+        stop: ScoutStop = "crashed" if about_what_was_sent(error, talk.turns) else "endpoint"
+        return Found(Handoff(), stop, clean(str(error)), talk.turns)
+    turn = dialect.parse(reply)
+    # No call is run any more, and a handoff may stand behind one.
+    text = dialect.heard(reply) if turn.calls else turn.text
     forced = _read(text, "forced")
     if forced is None:
         said = f"the forced reply holds no handoff: {text.strip()[:80]!r}"
@@ -273,9 +281,14 @@ class _Meter:
         self, settings: SearcherSettings, progress: Callable[[str], None], book: Callable[[Receipt], None]
     ) -> None:
         self.receipts: list[Receipt] = []
+        self._before = 0
         self._settings = settings
         self._progress = progress
         self._book = book
+
+    def begin(self) -> None:
+        """What was paid so far is for no turn."""
+        self._before = len(self.receipts)
 
     def take(self, receipt: Receipt) -> None:
         self.receipts.append(receipt)
@@ -286,24 +299,24 @@ class _Meter:
         self.tell(f"{call.name} {said.strip().partition(chr(10))[0][:60]}".strip())
 
     def tell(self, doing: str) -> None:
-        turn = min(len(self.receipts) + (not self.receipts), self._settings.turns)
+        turn = min(max(len(self.receipts) - self._before, 1), self._settings.turns)
         cost = total_usd(receipt.cost_usd for receipt in self.receipts)
         tokens = sum(sum(receipt.usage.model_dump().values()) for receipt in self.receipts)
         spent = f"${cost:.4f}" if cost else f"{tokens:,} tokens"
         self._progress(f"{self._settings.model}, turn {turn} of {self._settings.turns}, {spent}: {doing}")
 
 
-def _tools(settings: SearcherSettings, workspace: Workspace, workshop: Workshop, index: Index) -> Toolset:
+def _tools(settings: SearcherSettings, session: Session, index: Index) -> Toolbox:
     # Answers come whole, as far as there is any: the trace clips them, after it has cut secrets out.
-    most = workshop.limits.output_bytes
+    most = session.workshop.limits.output_bytes
     workbench = Workbench(
-        workspace,
-        workshop,
+        session,
         command_s=settings.command_s,
         max_command_s=settings.max_command_s,
         observation_chars=most,
     )
-    return Toolset(*(Chosen(box, settings.tools) for box in (workbench, index)), observation_chars=most)
+    tools = Toolset(*(Chosen(box, settings.tools) for box in (workbench, index)), observation_chars=most)
+    return OutputAlone(tools) if settings.preset == "paper" else tools
 
 
 async def _header(task: Task, base: Base, settings: SearcherSettings, index: Index, tools: Sequence[Tool]) -> Header:
@@ -371,12 +384,6 @@ def _scouting(header: Header, found: Found, left: Left, receipts: Sequence[Recei
 
 def _command(handoff: Handoff) -> str | None:
     return handoff.reproduction.command if handoff.reproduction else None
-
-
-def _aloud(text: str) -> str:
-    """A reply without the thoughts that some models write before it, which may hold drafts of a handoff."""
-    said = text.rpartition("</think>")[2]
-    return "" if said.lstrip().startswith("<think>") else said
 
 
 def _read(text: str, kind: Kind) -> Handoff | None:
