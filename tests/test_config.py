@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from scrout.cli.init import TEMPLATE
-from scrout.config import Settings, cache_folder, discover, load, user_file
+from scrout.config import Sampling, SearcherSettings, Settings, cache_folder, discover, load, user_file
 from scrout.errors import ConfigError
 
 AGENT = """
@@ -156,7 +156,54 @@ def test_the_paper_preset_fills_what_is_not_given() -> None:
     assert (model.dialect, model.tools, model.shortlist) == ("xml", ("bash", "str_replace_editor"), False)
     assert (model.sampling.temperature, model.sampling.top_k, model.turns) == (0.9, 3, 9)
     own = load(None, ["scout.model.preset=paper", "scout.model.dialect=json"]).scout.model
-    assert own.dialect == "json" and own.cache_salt
+    assert own.dialect == "json" and own.cache_salt and own.canary
+    assert not load(None, ["scout.model.preset=paper", "scout.model.canary=false"]).scout.model.canary
+
+
+def test_sampling_that_is_given_as_a_record_keeps_what_the_preset_pins() -> None:
+    pinned = SearcherSettings(preset="paper").sampling
+    own = SearcherSettings(preset="paper", sampling=Sampling(seed=3, top_p=None)).sampling
+    assert own == pinned.model_copy(update={"seed": 3, "top_p": None}) and own.temperature == 0.9
+
+
+PROTOCOL = {
+    "turns": 40,
+    "dialect": "xml",
+    "tools": ("bash", "str_replace_editor"),
+    "shortlist": False,
+    "max_tokens": 2048,
+    "cache_salt": True,
+    "observation_chars": 8000,
+    "context_tokens": 32768,
+    "margin_tokens": 256,
+    "command_s": 60,
+    "max_command_s": 120,
+    "episode_s": 1200,
+    "canary": True,
+    "state_layer": -4,
+    "sampling": Sampling(
+        temperature=0.9,
+        top_p=1.0,
+        top_k=-1,
+        repetition_penalty=1.0,
+        presence_penalty=0.0,
+        frequency_penalty=0.0,
+        stop=("<|im_end|>",),
+        seed=None,
+    ),
+}
+"""As published (arXiv 2608.04804)."""
+
+
+@pytest.mark.parametrize("key", PROTOCOL)
+def test_the_paper_preset_is_the_published_protocol(key: str) -> None:
+    assert getattr(SearcherSettings(preset="paper"), key) == PROTOCOL[key]
+
+
+def test_the_paper_preset_fits_requests_into_the_published_room() -> None:
+    paper = SearcherSettings(preset="paper")
+    room = paper.context_tokens - paper.max_tokens - paper.margin_tokens
+    assert (room, int(room * paper.refit)) == (30464, 24371)
 
 
 def test_a_model_searcher_wants_its_model_its_endpoint_and_a_price() -> None:

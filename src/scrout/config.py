@@ -78,6 +78,7 @@ PAPER: dict[str, Any] = {
     "tools": ["bash", "str_replace_editor"],
     "shortlist": False,
     "cache_salt": True,
+    "canary": True,
     "sampling": {
         "temperature": 0.9,
         "top_p": 1.0,
@@ -143,6 +144,8 @@ class SearcherSettings(Record):
     def _preset_fills_gaps(cls, given: Any) -> Any:
         if isinstance(given, dict) and given.get("preset") == "paper":
             sampling = given.get("sampling") or {}
+            if isinstance(sampling, Sampling):
+                sampling = sampling.model_dump(exclude_unset=True)
             if isinstance(sampling, dict):
                 given = given | {"sampling": PAPER["sampling"] | sampling}
             return PAPER | given

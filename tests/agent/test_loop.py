@@ -436,6 +436,14 @@ async def test_another_result_is_no_repeat() -> None:
     assert talk.repeats == 0 and RUNNING not in repr(talk.messages)
 
 
+@pytest.mark.parametrize("text", ["<function=bash>", "Hm."])
+async def test_a_turn_without_a_call_may_be_a_repeat_too(text: str) -> None:
+    script = [*[ScriptedReply(text)] * 4, ScriptedReply(f"{text} No."), ScriptedReply(text)]
+    talk, _ = await talk_in("xml", script, replace(TERMS, turns=6), silence=lambda turn: "Go on.")
+    told = [RUNNING in message.content for message in talk.messages[2:] if message.role == "user"]
+    assert (told, talk.repeats) == ([False, False, True, True, False, False], 2)
+
+
 async def test_repeats_may_be_counted_in_silence() -> None:
     talk, _ = await talk_in("native", [*[calls("a")] * 4, DONE], replace(TERMS, tell_repeats=False))
     assert talk.repeats == 2 and RUNNING not in repr(talk.messages)

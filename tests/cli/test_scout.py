@@ -171,6 +171,12 @@ def test_a_trace_with_a_flipped_byte_is_refused(cli: Cli, shop_repo: Path, issue
     assert ended.code == 2 and "--replay" in ended.err
 
 
+@pytest.mark.parametrize("words", [("--searcher", "model"), ("--prompts", "."), ("--subtree", "shop")])
+def test_a_replay_leaves_nothing_to_choose(cli: Cli, tmp_path: Path, words: tuple[str, str]) -> None:
+    ended = cli("scout", "--replay", tmp_path / "trace.jsonl", *words)
+    assert ended.code == 2 and f"so {words[0]} cannot be chosen" in " ".join(ended.err.split()), ended.err
+
+
 def test_what_a_model_needs_is_said_before_the_work(cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path) -> None:
     config = with_model(tmp_path, "http://127.0.0.1:1/v1")
     args = ("--repo", shop_repo, "--issue", issue, "--searcher", "model")

@@ -66,6 +66,19 @@ def test_values_of_secret_variables_are_cut_out(name: str, monkeypatch: pytest.M
     assert scrub("it printed hunter2hunter2!") == "it printed [secret]!"
 
 
+def test_a_line_end_around_a_secret_variable_is_no_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_TOKEN", "hunter2hunter2\n")
+    monkeypatch.setenv("BLANK_TOKEN", " " * 10)
+    assert scrub(f"it printed hunter2hunter2!{' ' * 20}") == f"it printed [secret]!{' ' * 20}"
+
+
+def test_secrets_that_the_caller_knows_are_cut_out() -> None:
+    assert scrub("a plain-value-12 b", ["plain-value-12"]) == "a [secret] b"
+    assert scrub("true", ["true", ""]) == "true"
+    document = {"plain-value-12": ["plain-value-12"]}
+    assert json.loads(scrub_json(json.dumps(document), ["plain-value-12"])) == {"[secret]": ["[secret]"]}
+
+
 def test_short_values_other_variables_and_paths_stay(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SOME_TOKEN", "sevench")
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "parallel-run")
@@ -97,6 +110,12 @@ def test_a_secret_in_any_string_goes_and_the_document_stays_valid(value: object,
     before, after = around
     text = json.dumps({"deep": [value, {"s": f"{before}{PEM}{after}"}]})
     assert json.loads(scrub_json(text)) == {"deep": [value, {"s": f"{before}[secret]{after}"}]}
+
+
+@given(value=json_values)
+def test_a_secret_in_a_key_goes(value: object) -> None:
+    secret = "ghp_" + "a1B2" * 9
+    assert json.loads(scrub_json(json.dumps({"said": {f"of {secret}": value}}))) == {"said": {"of [secret]": value}}
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,19 @@ from pydantic import JsonValue
 
 from scrout.config import Sampling
 from scrout.errors import ModelError
-from scrout.models.chat import MAX_ANSWER_BYTES, RETRY_S, TRIES, Chat, Message, Refused, Reply, Tool, ToolCall
+from scrout.models.chat import (
+    MAX_ANSWER_BYTES,
+    RETRY_S,
+    TRIES,
+    Chat,
+    Message,
+    Refused,
+    Reply,
+    Tool,
+    ToolCall,
+    message_json,
+    secrets_of,
+)
 from scrout.models.scripted import Hang, Request, Reset, ScriptedEndpoint, ScriptedReply, Status
 from scrout.models.wire import MAX_WAIT_S
 from scrout.money import Usage
@@ -207,6 +219,23 @@ async def test_secrets_in_a_base_url_are_sent_and_stay_out_of_messages() -> None
     with pytest.raises(Refused, match=r"nothing at http://.*toy\.invalid/v1/chat/completions\?token=\[key\]") as caught:
         await chat.complete(HELLO, [], 10)
     assert "hunter" not in str(caught.value)
+
+
+def test_the_secrets_of_an_endpoint_are_its_key_and_what_its_url_carries() -> None:
+    url = "https://token-as-user:hunter2@toy.invalid/v1?api-key=plain%2Bvalue%3Dof%2Bit&v=1"
+    assert secrets_of(url, "key") == ("plain+value=of+it", "token-as-user", "hunter2", "key")
+    assert secrets_of("http://[::1/v1", None) == ()
+
+
+def test_a_message_for_a_template_has_its_arguments_parsed() -> None:
+    calls = (ToolCall("a", "bash", '{"command": "ls"}'), ToolCall("b", "no such.tool", "[1"))
+    wire, template = (message_json(Message("assistant", "", calls), parsed=parsed) for parsed in (False, True))
+    decoded = json.loads(json.dumps(wire))
+    for call in decoded["tool_calls"]:
+        call["function"]["arguments"] = json.loads(call["function"]["arguments"])
+    assert template == decoded
+    functions = [call["function"] for call in decoded["tool_calls"]]
+    assert functions[1] == {"name": "no_such_tool", "arguments": {"malformed": "[1"}}
 
 
 async def test_nobody_listens() -> None:

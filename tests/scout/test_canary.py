@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ from scrout.cli.canary import command
 from scrout.config import DialectName, SearcherSettings
 from scrout.errors import ConfigError, ModelError
 from scrout.models.chat import ToolCall
-from scrout.models.scripted import Request, ScriptedEndpoint, ScriptedReply, Status
+from scrout.models.scripted import Cut, Request, ScriptedEndpoint, ScriptedReply, Status
 from scrout.models.scripted.protocols import count_tokens
 from scrout.money import Receipt, Usage
 from scrout.scout.canary import Canary, canary, require
@@ -371,6 +372,69 @@ async def test_a_server_that_passed_is_not_asked_again() -> None:
         await require(seeded, booked.append)
     assert paid == len(booked) == len(endpoint.requests) > 5
     assert all(receipt.component == "scout" and receipt.cost_usd for receipt in booked)
+
+
+async def test_episodes_that_start_at_once_share_one_check() -> None:
+    booked: list[Receipt] = []
+    with ScriptedEndpoint(healthy) as endpoint:
+        settings = searcher(endpoint.base_url)
+        await asyncio.gather(*(require(settings, booked.append) for _ in range(8)))
+        alone = (await canary(settings)).calls
+    assert len(booked) == alone and len(endpoint.requests) == 2 * alone
+
+
+def test_each_event_loop_may_check() -> None:
+    async def two(settings: SearcherSettings) -> list[str]:
+        ended = await asyncio.gather(*(require(settings) for _ in range(2)), return_exceptions=True)
+        return [type(end).__name__ for end in ended]
+
+    with ScriptedEndpoint(healthy) as endpoint:
+        wrong = searcher(endpoint.base_url, model="other")
+        assert [asyncio.run(two(wrong)) for _ in range(2)] == [["ModelError", "ModelError"]] * 2
+        right = searcher(endpoint.base_url)
+        assert [asyncio.run(two(right)) for _ in range(2)] == [["NoneType", "NoneType"]] * 2
+
+
+async def test_a_try_whose_reply_was_lost_is_booked_at_its_worst() -> None:
+    tries = iter(range(1000))
+
+    def losing(request: Request) -> ScriptedReply:
+        reply = healthy(request)
+        return replace(reply, fault=Cut()) if next(tries) == 0 else reply
+
+    booked: list[Receipt] = []
+    with ScriptedEndpoint(losing) as endpoint:
+        found = await canary(searcher(endpoint.base_url), book=booked.append)
+    assert found.failed == "" and found.calls == len(booked) == len(endpoint.requests)
+    assert [receipt.estimated for receipt in booked[:2]] == [True, False] and (booked[0].cost_usd or 0) > 0
+    assert found.cost_usd is None
+
+
+async def test_a_cap_that_is_too_small_ends_the_check_and_is_not_passed() -> None:
+    booked: list[Receipt] = []
+    with ScriptedEndpoint(healthy) as endpoint:
+        found = await canary(searcher(endpoint.base_url, cap_usd="0.0002"), book=booked.append)
+    assert "scout.model.cap_usd is 0.0002" in found.failed and outcomes(found).get("call") is None
+    assert sum(receipt.cost_usd or 0 for receipt in booked) <= Decimal("0.0002")
+
+
+async def test_without_a_price_the_cost_is_not_known() -> None:
+    found = await ask(healthy, price=None)
+    assert found.failed == "" and found.calls > 8 and found.cost_usd is None
+
+
+async def test_a_base_url_with_a_query_is_asked_for_its_models_too() -> None:
+    with ScriptedEndpoint(healthy, models=("another",)) as endpoint:
+        found = await canary(searcher(f"{endpoint.base_url}?api-version=1"))
+    assert outcomes(found) == {"model": "failed"} and "serves another" in found.failed
+
+
+async def test_a_call_within_thoughts_is_none() -> None:
+    def script(request: Request) -> ScriptedReply:
+        reply = healthy(request)
+        return replace(reply, text=f"<think>\n{reply.text}\n</think>\nHm.") if "Use bash" in said(request) else reply
+
+    assert outcomes(await ask(script))["call"] == "failed"
 
 
 async def test_no_episode_starts_on_a_server_that_fails_and_its_calls_are_booked() -> None:

@@ -16,7 +16,7 @@ import pytest
 from scrout.agent import dialects
 from scrout.agent.dialect import Call, Turn
 from scrout.config import GateSettings, ScoutSettings
-from scrout.errors import ConfigError
+from scrout.errors import ConfigError, ModelError, TaskError
 from scrout.gate.gate import gate
 from scrout.models.chat import ToolCall
 from scrout.models.scripted import (
@@ -225,6 +225,32 @@ async def test_a_forced_reply_without_a_handoff_is_malformed(opened: Opened, las
     assert not found.handoff.files and found.handoff.reproduction is None and found.cost_usd > 0
 
 
+@pytest.mark.parametrize("dialect", ["native", "xml", "fenced"])
+@pytest.mark.parametrize("behind", [False, True])
+async def test_a_forced_handoff_beside_a_call_counts(opened: Opened, dialect: str, behind: bool) -> None:
+    handoff = HANDOFF.removesuffix("\nSTOP").replace("shop/cart.py:4-6", f"{opened[0].base.repo}/shop/cart.py:4-6")
+    call = said(dialect, Turn("", (Call("bash", {"command": "ls"}),)))
+    parts = [call.text, handoff] if behind else [handoff, call.text]
+    last = ScriptedReply("\n\n".join(part for part in parts if part), call.calls, USAGE)
+    found, _ = await run(opened, [thought(), last], turns=1, dialect=dialect)
+    assert (found.stop, found.handoff.kind) == ("forced", "forced"), found.detail
+    assert [ref.path for ref in found.handoff.files] == ["shop/cart.py"]
+
+
+@pytest.mark.parametrize("turns", [1, 2])
+async def test_a_history_that_is_not_taken_is_no_failure_of_the_endpoint(opened: Opened, turns: int) -> None:
+    refused = ScriptedReply(fault=Status(400, message="Conversation roles must alternate"))
+    found, requests = await run(opened, [bash("ls"), refused], turns=turns)
+    assert found.stop == "crashed" and "roles must alternate" in found.detail and len(requests) == 2
+
+
+@pytest.mark.parametrize("words", ["<function=bash>", "Hm."])
+async def test_turns_without_a_call_that_repeat_themselves_are_told_of(opened: Opened, words: str) -> None:
+    found, requests = await run(opened, [*[thought(words)] * 3, handed_over("xml")], dialect="xml")
+    assert "repeated turns: 1" in found.detail
+    assert "3 turns running with the same words" in requests[3]["messages"][-1]["content"]
+
+
 async def test_calls_that_cannot_be_read_are_told_so(opened: Opened) -> None:
     replies = [
         ScriptedReply("<function=bash>\n<parameter=command>ls", usage=USAGE),
@@ -249,6 +275,21 @@ async def test_a_draft_in_a_models_thoughts_is_no_handoff(opened: Opened) -> Non
     draft = "<think>\nPerhaps\n<files>\nshop/stock.py\n</files>\n"
     found, _ = await run(opened, [thought(draft), thought(f"{draft}No.</think>\n{HANDOFF}")])
     assert found.turns == 2 and [ref.path for ref in found.handoff.files] == ["shop/cart.py"]
+
+
+@pytest.mark.parametrize("opening", ["<think>", ""])
+async def test_a_call_in_a_models_thoughts_is_not_run(opened: Opened, opening: str) -> None:
+    draft = said("xml", Turn("Perhaps", (Call("bash", {"command": "touch check_total.py"}),))).text
+    handoff = HANDOFF.removesuffix("\nSTOP")
+    found, requests = await run(opened, [thought(f"{opening}{draft}\n</think>\n\n{handoff}")], dialect="xml")
+    assert (found.stop, len(requests)) == ("finished", 1) and found.handoff.files
+    assert found.handoff.reproduction is not None and not found.handoff.reproduction.files
+
+
+async def test_a_command_may_hold_the_mark_of_a_thoughts_end(opened: Opened) -> None:
+    call = said("xml", Turn("Look.", (Call("bash", {"command": "echo '</think>' | wc -c"}),)))
+    _, requests = await run(opened, [call, handed_over("xml")], dialect="xml")
+    assert requests[1]["messages"][-1]["content"] == "[exit code 0]\n9\n"
 
 
 async def test_a_handoff_that_was_cut_off_counts_by_what_can_be_read(opened: Opened) -> None:
@@ -276,22 +317,41 @@ async def test_the_paper_preset_speaks_as_the_released_searcher_was_trained(open
     handoff = ScriptedReply(HANDOFF, usage=USAGE)
     shop, task = opened
     with endpoint(call, broken, thought(), handoff) as server:
-        chosen = ScoutSettings.model_validate(
-            {
-                "searcher": "model",
-                "model": {"preset": "paper", "model": "toy", "base_url": server.base_url, "price": PRICE, "turns": 3},
-            }
-        )
-        found = await episode(task, shop, chosen)
+        model = {"preset": "paper", "model": "toy", "base_url": server.base_url, "price": PRICE}
+        chosen = {"searcher": "model", "model": {**model, "turns": 3, "canary": False}}
+        found = await episode(task, shop, ScoutSettings.model_validate(chosen))
     first, second, third, last = (json.loads(request.body) for request in server.requests)
     assert (first["temperature"], first["top_p"], first["top_k"], first["max_tokens"]) == (0.9, 1.0, -1, 2048)
-    assert first["stop"] == ["<|im_end|>"] and "tools" not in first and "search(" not in str(first)
-    assert first["cache_salt"].startswith("shop-1-") and first["seed"] == last["seed"]
+    assert first["stop"] == ["<|im_end|>"] and "tools" not in first
+    told = first["messages"][0]["content"]
+    assert "\nstr_replace_editor: " in told and "\nsearch: " not in told and "\noutline: " not in told
+    assert first["cache_salt"].startswith("shop-1-") and isinstance(first["seed"], int)
+    assert (last["cache_salt"], last["seed"]) == (first["cache_salt"], first["seed"])
     answers = [body["messages"][-1]["content"] for body in (second, third)]
     assert answers[0] == "OBSERVATION:\nhi\n" and answers[1].startswith("OBSERVATION:\n")
     assert [message["role"] for message in last["messages"][-2:]] == ["user", "user"]
     assert found.handoff.kind == "forced" and found.handoff.dead_ends and "<dead_ends>" not in found.text
     assert (await replay(Path(found.trace))).text == found.text
+
+
+async def test_the_paper_preset_checks_the_server_before_the_first_request(opened: Opened) -> None:
+    shop, task = opened
+    with (
+        ScriptedEndpoint([handed_over("xml")], models=("another",)) as server,
+        pytest.raises(ModelError, match="does not pass the canary: model: the endpoint serves another"),
+    ):
+        await episode(task, shop, settings(server.base_url, preset="paper"))
+    assert not server.requests
+
+
+async def test_the_paper_preset_clips_what_a_command_wrote_and_nothing_else(opened: Opened) -> None:
+    calls = [Call("bash", {"command": f"head -c {size} /dev/zero | tr '\\0' x; exit 3"}) for size in (7995, 8000, 8001)]
+    script = [*(said("xml", Turn("Look.", (call,))) for call in calls), handed_over("xml")]
+    _, requests = await run(opened, script, preset="paper", canary=False)
+    answers = [message["content"] for message in requests[3]["messages"][3::2]]
+    half = "x" * 4000
+    whole = ["x" * 7995, "x" * 8000, f"{half}\n[1 characters left out]\n{half}"]
+    assert answers == [f"OBSERVATION:\n{text}" for text in whole]
 
 
 async def test_the_released_prompts_places_are_filled(opened: Opened, tmp_path: Path) -> None:
@@ -305,7 +365,7 @@ async def test_the_released_prompts_places_are_filled(opened: Opened, tmp_path: 
     for name, text in texts.items():
         (tmp_path / f"{name}.txt").write_text(text)
     replies = [ScriptedReply("<function=bash>", usage=USAGE), thought(), handed_over("xml")]
-    _, requests = await run(opened, replies, preset="paper", shortlist=False, prompts=str(tmp_path))
+    _, requests = await run(opened, replies, preset="paper", canary=False, prompts=str(tmp_path))
     system, user, _, broken, _, go_on = (message["content"] for message in requests[2]["messages"])
     assert system == "Keep { this } and $that." and user == f"Python in {opened[0].base.repo}:\n{ISSUE}\n"
     assert broken.startswith("OBSERVATION:\nNo: ") and go_on == "OBSERVATION:\nGo on."
@@ -464,6 +524,36 @@ async def test_a_fault_ends_in_a_handoff_or_a_named_stop_and_leaves_no_secret(
     assert "[secret]" in trace
     again = await replay(Path(found.trace))
     assert (again.handoff, again.stop) == (found.handoff, found.stop)
+
+
+async def test_a_key_of_any_name_and_shape_stays_out_of_the_trace(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop, task = opened
+    key, carried = "plain-value-4711", "another-value-0815"
+    monkeypatch.setenv("OPENROUTER", f"{key}\n")
+    refused = ScriptedReply(fault=Status(401, message=f"{key} and {carried} are wrong"))
+    quoting = Task(**{**task.model_dump(), "text": f"{ISSUE}\nI ran it with {key}."})
+    with endpoint(bash(f"echo {key}"), refused) as server:
+        chosen = settings(f"{server.base_url}?api-key={carried}", key_env="OPENROUTER")
+        found = await episode(quoting, shop, chosen)
+    assert found.stop == "endpoint" and server.requests[0].headers["authorization"] == f"Bearer {key}"
+    for secret in (key, carried):
+        assert secret not in read(found.trace) and secret not in found.model_dump_json(), secret
+    assert (await replay(Path(found.trace))).stop == "endpoint"
+
+
+def repeat_last_request(trace: Path) -> None:
+    lines = trace.read_text(encoding="utf-8").splitlines(keepends=True)
+    last = max(number for number, line in enumerate(lines) if json.loads(line)["kind"] == "http")
+    trace.write_text("".join([*lines[: last + 1], *lines[last:]]), encoding="utf-8")
+
+
+async def test_a_trace_with_more_than_the_episode_comes_to_is_refused(opened: Opened) -> None:
+    found, _ = await run(opened, [bash("echo 1"), handed_over("native")])
+    repeat_last_request(Path(found.trace))
+    with pytest.raises(TaskError, match="the episode is over after"):
+        await replay(Path(found.trace))
 
 
 async def test_an_endpoint_that_nobody_listens_at(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:

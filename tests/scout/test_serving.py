@@ -89,7 +89,7 @@ def test_its_settings_are_the_papers_and_complete(weights: Path, engine: str) ->
     model = settings.model
     assert (settings.searcher, model.preset, model.model) == ("model", "paper", "SuperScout 7B")
     assert (model.base_url, model.state, model.checkpoint) == ("http://127.0.0.1:8100/v1", engine, str(weights))
-    assert (model.state_layer, model.dialect, model.cache_salt) == (-5, "xml", True)
+    assert (model.state_layer, model.dialect, model.cache_salt, model.canary) == (-5, "xml", True, True)
     assert model.sampling == Sampling.model_validate(PAPER["sampling"])
 
 
@@ -122,6 +122,15 @@ def test_what_is_printed_is_what_would_be_run(weights: Path, engine: str) -> Non
     # A shell takes a backslash at a line's end away, shlex does not.
     assert tuple(shlex.split(shell.replace("\\\n", ""), comments=True)) == plan.command
     assert settings == plan.settings and ("0.2 GB" in shell) is (engine == "vllm")
+
+
+@pytest.mark.parametrize(("layer", "vllm_id"), [((), 25), (("--layer", "-6"), 23)])
+def test_the_server_keeps_the_layer_that_the_settings_name(weights: Path, layer: tuple[str, ...], vllm_id: int) -> None:
+    plan = Serving.model_validate_json(CliRunner().invoke(command, [str(weights), *layer, "--json"]).stdout)
+    extract = json.loads(options(plan.command)["--speculative-config"])
+    assert extract["draft_model_config"]["hf_config"]["eagle_aux_hidden_state_layer_ids"] == [vllm_id]
+    model = Settings.model_validate(tomllib.loads(plan.settings)).scout.model
+    assert model.state_layer == (-6 if layer else -4)
 
 
 # Running

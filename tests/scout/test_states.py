@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import struct
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import PackageNotFoundError, files
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -363,6 +366,13 @@ async def test_a_server_cannot_have_another_file_read_or_removed(server: Server,
     assert private.exists() and (mine / "notes.txt").exists()
 
 
+@pytest.mark.parametrize("name", ["a\0b.safetensors", f"{'a' * 300}.safetensors"])
+async def test_a_name_that_no_file_can_have_is_refused(server: Server, folder: Path, tmp_path: Path, name: str) -> None:
+    server.transfer = {"hidden_states_path": str(tmp_path / name)}
+    with pytest.raises(ModelError, match="cannot be read as hidden states"):
+        await servers.Vllm(settings(server, folder, state="vllm"), folder=tmp_path).read(PROMPT)
+
+
 async def test_a_file_on_another_machine_is_explained(server: Server, folder: Path, tmp_path: Path) -> None:
     server.transfer = {"hidden_states_path": str(tmp_path / "gone.safetensors")}
     with pytest.raises(ModelError, match="Run scrout on the same machine"):
@@ -378,8 +388,9 @@ async def test_a_file_on_another_machine_is_explained(server: Server, folder: Pa
         safetensors(brain(np.stack([ROW, ROW])), "BF16", [2, 1, WIDTH]),
         safetensors(brain(np.stack([ROW] * 6)), "BF16", [3, 2, WIDTH]),
         safetensors(b"\0" * 24, "I8", [3, 1, WIDTH]),
+        safetensors(b"", "F32", [3, 1, 10**10]),
     ],
-    ids=["empty", "noise", "cut short", "another prompt's", "two layers", "integers"],
+    ids=["empty", "noise", "cut short", "another prompt's", "two layers", "integers", "wider than memory"],
 )
 def test_a_file_that_is_not_this_prompts_states_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "states.safetensors"
@@ -416,6 +427,69 @@ async def test_no_state_is_asked_for_where_none_is_configured() -> None:
 async def test_what_is_missing_for_states_in_this_process_is_named(folder: Path) -> None:
     with pytest.raises(ConfigError, match=r"is not installed\. Install scrout with its extra `states`"):
         await read_state(SearcherSettings(state="transformers", checkpoint=str(folder)), PROMPT)
+
+
+class LibraryError(Exception):
+    """Of a kind that scrout has never heard of."""
+
+
+class Tokenizer:
+    """Has a template that says what it was given, and takes nothing."""
+
+    def apply_chat_template(self, conversation: JsonValue, tools: JsonValue, **options: bool) -> NoReturn:
+        raise LibraryError(json.dumps([conversation, tools]))
+
+
+class Model(SimpleNamespace):
+    def to(self, device: str) -> Model:
+        return self
+
+    def eval(self) -> Model:
+        return self
+
+
+@pytest.fixture
+def libraries(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """In place of torch and transformers, which are not installed for tests."""
+    config = SimpleNamespace(num_hidden_layers=28, hidden_size=WIDTH)
+    config.get_text_config = lambda: config
+    made = SimpleNamespace(
+        tokenizer=lambda *args, **named: Tokenizer(), model=lambda *args, **named: Model(config=config)
+    )
+    modules: dict[str, dict[str, object]] = {
+        "torch": {"cuda": SimpleNamespace(is_available=lambda: False)},
+        "transformers": {
+            "AutoTokenizer": SimpleNamespace(from_pretrained=lambda *args, **named: made.tokenizer()),
+            "AutoModel": SimpleNamespace(from_pretrained=lambda *args, **named: made.model()),
+        },
+        "transformers.utils": {},
+        "transformers.utils.logging": {"disable_progress_bar": lambda: None},
+    }
+    for name, names in modules.items():
+        module = ModuleType(name)
+        vars(module).update(names)
+        monkeypatch.setitem(sys.modules, name, module)
+    return made
+
+
+async def test_whatever_the_libraries_raise_is_an_error_of_the_model(libraries: SimpleNamespace, folder: Path) -> None:
+    def fail() -> NoReturn:
+        raise LibraryError("header too large " + "x" * 10_000)
+
+    libraries.model = fail
+    with pytest.raises(ModelError, match=r"weights \(LibraryError: header too large") as caught:
+        await read_state(SearcherSettings(state="transformers", checkpoint=str(folder)), PROMPT)
+    assert len(str(caught.value)) < 1_000
+    libraries.model = lambda: Model(config=None)
+    with pytest.raises(ModelError, match="AttributeError"):
+        await read_state(SearcherSettings(state="transformers", checkpoint=str(folder)), PROMPT)
+
+
+async def test_a_template_gets_the_calls_as_the_server_did(libraries: SimpleNamespace, folder: Path) -> None:
+    call = Message("assistant", "", (ToolCall("1", "no such.tool", '{"command": "ls"}'),))
+    with pytest.raises(ModelError, match="does not take this conversation") as caught:
+        await read_state(SearcherSettings(state="transformers", checkpoint=str(folder)), (call,))
+    assert '"function": {"name": "no_such_tool", "arguments": {"command": "ls"}}' in str(caught.value)
 
 
 # Real weights

@@ -5,28 +5,35 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
+import socket
+import ssl
 import stat
+import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.agent.dialect import Call
 from scrout.config import ScoutSettings
-from scrout.errors import TaskError
+from scrout.errors import ModelError, TaskError
 from scrout.ledger.scrub import MARK
-from scrout.models.chat import Tool, ToolCall
-from scrout.models.scripted import Hang, ScriptedEndpoint, ScriptedReply
+from scrout.models.chat import Chat, Message, Tool, ToolCall
+from scrout.models.scripted import Hang, ScriptedEndpoint, ScriptedReply, Status
 from scrout.money import Price, Usage
 from scrout.records import Scouting
 from scrout.sandbox.workshop import Workshop
 from scrout.scout.episode import episode, replay
-from scrout.scout.trace import Trace, clean_body
+from scrout.scout.prompts import read_prompts
+from scrout.scout.trace import Exchange, Header, Recorded, Replayed, Trace, clean_body
 from scrout.task import Task
 
 ISSUE = "total() leaves out the first price"
@@ -49,13 +56,14 @@ def shop(
         yield opened
 
 
-def search(shop: Workshop, replies: tuple[ScriptedReply, ...] = SCRIPT) -> Scouting:
+def search(shop: Workshop, replies: tuple[ScriptedReply, ...] = SCRIPT, key_env: str = "") -> Scouting:
     with ScriptedEndpoint(replies) as server:
-        return asyncio.run(begin(shop, server))
+        return asyncio.run(begin(shop, server, key_env))
 
 
-async def begin(shop: Workshop, server: ScriptedEndpoint) -> Scouting:
-    model = {"model": "toy", "base_url": server.base_url, "price": Price(input=Decimal(1), output=Decimal(1))}
+async def begin(shop: Workshop, server: ScriptedEndpoint, key_env: str = "") -> Scouting:
+    price = Price(input=Decimal(1), output=Decimal(1))
+    model = {"model": "toy", "base_url": server.base_url, "key_env": key_env, "price": price}
     task = Task(id="shop/1 é", text=ISSUE, repo=shop.base.repo, base_commit=shop.base.commit)
     return await episode(task, shop, ScoutSettings.model_validate({"searcher": "model", "model": model}))
 
@@ -118,6 +126,7 @@ CHANGES: dict[str, tuple[Callable[[list[dict[str, Any]]], object], str]] = {
     "result": (lambda told: told[-1]["scouting"].update(stop="forced"), "ends otherwise"),
     "a step less": (lambda told: told.pop(2), "line 3: request 2 differs"),
     "a step more": (lambda told: told.insert(2, told[1]), "line 3: request 2 differs"),
+    "a step more at the end": (lambda told: told.insert(5, told[4]), "line 6: the episode is over after 4 requests"),
     "unknown field": (lambda told: told[1].update(extra=1), "line 2"),
 }
 
@@ -216,3 +225,160 @@ async def test_a_secret_at_the_place_where_an_answer_is_cut_leaves_no_part(tmp_p
         assert "ghp_" not in answer and "456789" not in answer and len(answer) < 1_100
         assert answer.startswith(text[: min(place, 500)]) and answer.endswith("=" * min(length - place, 500))
     trace.close()
+
+
+@pytest.mark.parametrize("rest", [" x\n", "\n", ""])
+async def test_secrets_cut_out_beside_it_do_not_move_half_a_one_into_view(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rest: str
+) -> None:
+    secret = "correct-horse-battery-staple-0123456789"
+    monkeypatch.setenv("SOME_TOKEN", secret)
+    trace = Trace(tmp_path / "t" / "trace.jsonl")
+    for number in range(400, 460):
+        answer = await trace.toolbox(Saying((secret + rest) * number), 8_000).use(Call("say"))
+        assert not any(part in answer for part in ("corr", "horse", "staple", "6789"))
+    trace.close()
+
+
+# What an endpoint says
+
+
+async def asked(trace: Trace, base_url: str, key: str | None = None) -> str:
+    """What a client that is recorded says of the reply, or of the failure."""
+    transport = trace.transport(base_url, key)
+    try:
+        async with Chat(base_url, "toy", key, 5, transport=transport, sleep=at_once) as chat:
+            return (await chat.complete((Message("user", "hello"),), (), 10)).text
+    except ModelError as error:
+        return str(error)
+
+
+async def at_once(seconds: float) -> None:
+    """Nobody waits in a test."""
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Iterator[Trace]:
+    opened = Trace(tmp_path / "t" / "trace.jsonl")
+    yield opened
+    opened.close()
+
+
+PLAIN = "plain-value-4711-abcdef"
+"""A key that no shape and no name of a variable gives away."""
+
+
+async def test_an_endpoint_that_echoes_its_key_does_not_get_it_into_the_trace(trace: Trace) -> None:
+    said = f"bad key {PLAIN}"
+    for fault in (Status(401, message=said), Status(400, message=json.dumps({"detail": {PLAIN: said}}))):
+        with ScriptedEndpoint([ScriptedReply(fault=fault)] * 3) as server:
+            await asked(trace, server.base_url, PLAIN)
+            await asked(trace, f"{server.base_url}?api-key={PLAIN}")
+            await asked(trace, server.base_url.replace("://", f"://{PLAIN}@"))
+            assert len(server.requests) == 3
+    answer = await trace.toolbox(Saying(f"KEY={PLAIN}"), 1_000).use(Call("say", {"of": PLAIN}))
+    assert answer == f"KEY={MARK}"
+    told = trace.path.read_text()
+    assert PLAIN not in told and told.count(f"bad key {MARK}") == 6
+
+
+def test_a_key_with_any_name_stays_out_of_an_episodes_trace(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENROUTER", PLAIN)
+    told = Path(search(shop, (ScriptedReply(f"I know {PLAIN}"), *SCRIPT), "OPENROUTER").trace).read_text()
+    assert PLAIN not in told and f"I know {MARK}" in told
+
+
+async def test_a_secret_in_the_path_is_cut_out_and_the_trace_still_replays(trace: Trace) -> None:
+    with ScriptedEndpoint([ScriptedReply("hi")]) as server:
+        base_url = server.base_url.replace("/v1", f"/{SECRET}/v1")
+        assert "status 404" in await asked(trace, base_url)
+    (line,) = lines(trace.path)
+    assert SECRET not in json.dumps(line) and line["path"] == f"/{MARK}/v1/chat/completions"
+    recorded = replayable(trace.path)
+    async with Chat(base_url.replace(SECRET, MARK), "toy", None, transport=Replayed(recorded), sleep=at_once) as chat:
+        with pytest.raises(ModelError, match="status 404"):
+            await chat.complete((Message("user", "hello"),), (), 10)
+    recorded.require_over()
+
+
+def replayable(path: Path) -> Recorded:
+    """The exchanges of a trace, behind a header."""
+    header = {
+        "task_id": "t",
+        "base_commit": "0" * 40,
+        "root": "/repo",
+        "issue": ISSUE,
+        "settings": {"model": "toy"},
+        "salt": "s",
+        "prompts": read_prompts("").model_dump(mode="json"),
+        "prompts_digest": "",
+        "tools": [],
+    }
+    whole = path.with_name("whole.jsonl")
+    head = Header.model_validate(header).model_dump_json()
+    whole.write_text(head + "\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
+    return Recorded(whole)
+
+
+async def test_what_a_replay_did_not_come_to_is_said(trace: Trace) -> None:
+    with ScriptedEndpoint([ScriptedReply("hi")] * 2) as server:
+        for _ in range(2):
+            await asked(trace, server.base_url)
+    recorded = replayable(trace.path)
+    async with Chat(server.base_url, "toy", None, transport=Replayed(recorded)) as chat:
+        await chat.complete((Message("user", "hello"),), (), 10)
+        with pytest.raises(TaskError, match=r"line 3: the episode is over after 1 requests and calls, and 2 were"):
+            recorded.require_over()
+        await chat.complete((Message("user", "hello"),), (), 10)
+    recorded.require_over()
+
+
+@pytest.mark.parametrize("error", ["DecodingError", "ReadError", "ConnectTimeout", "TooManyRedirects"])
+async def test_what_a_transport_raised_is_raised_again(trace: Trace, error: str) -> None:
+    trace.write(Exchange(method="GET", path="/", request="", error=error, seconds=0))
+    async with httpx.AsyncClient(transport=Replayed(replayable(trace.path))) as client:
+        with pytest.raises(httpx.RequestError) as caught:
+            await client.get("http://toy.invalid/")
+    assert type(caught.value).__name__ == error
+
+
+async def test_a_header_that_is_not_ascii_is_an_answer_like_any(trace: Trace) -> None:
+    body = b'{"error": {"message": "no such model"}}'
+    head = b"HTTP/1.1 400 X\r\ncontent-type: text/pl\xe4in\r\nretry-after: \xff\r\ncontent-length: %d\r\n\r\n"
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(1_000_000)
+                connection.sendall(head % len(body) + body)
+
+        threading.Thread(target=answer, daemon=True).start()
+        said = await asked(trace, f"http://127.0.0.1:{listening.getsockname()[1]}/v1")
+    assert "no such model" in said
+    assert lines(trace.path)[0]["headers"] == {"content-type": "text/pl?in", "retry-after": "?"}
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
+@pytest.mark.parametrize("scheme", ["https", "HTTPS"])
+def test_a_server_that_nobody_vouches_for_gets_no_key(trace: Trace, tmp_path: Path, scheme: str) -> None:
+    options = ["-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=evil"]
+    files = {"-keyout": tmp_path / "key.pem", "-out": tmp_path / "certificate.pem"}
+    subprocess.run(
+        ["openssl", "req", *options, *(str(part) for pair in files.items() for part in pair)],
+        check=True,
+        capture_output=True,
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files["-out"], files["-keyout"])
+    heard: list[bytes] = []
+
+    async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.read(10_000))
+        writer.close()
+
+    async def ask() -> str:
+        async with await asyncio.start_server(hear, "127.0.0.1", 0, ssl=context) as server:
+            return await asked(trace, f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", PLAIN)
+
+    assert "ConnectError" in asyncio.run(ask()) and not heard

@@ -30,7 +30,7 @@ ENDPOINT_STATUSES = frozenset({401, 402, 403, 404, 408, 429})
 """Refusals that no conversation brings about: the key, the account's credit, the address, the load. Any other 4xx in
 the midst of one is about what was sent."""
 RUT = 3
-"""How many turns running with the same calls and results are a repeat."""
+"""How many turns running that are the same, and are answered the same, are a repeat."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Conversation:
     thoughts: int
     """Turns without a call that were answered."""
     repeats: int
-    """Turns with the same calls and results as the two before them."""
+    """Turns that are, with their answers, as the two before them."""
 
 
 @dataclass
@@ -119,7 +119,7 @@ async def converse(
         out_of_calls = purse.cap_calls is not None and purse.calls >= purse.cap_calls
         stop, detail = "cap_calls" if out_of_calls else "cap_usd", str(empty)
     except ModelError as error:
-        stop, detail = "crashed" if _about_what_was_sent(error, tally.turns) else "endpoint", str(error)
+        stop, detail = "crashed" if about_what_was_sent(error, tally.turns) else "endpoint", str(error)
     except SandboxError as error:
         stop, detail = "crashed", str(error)
     return Conversation(stop, detail, tuple(receipts), tuple(messages), **asdict(tally))
@@ -143,24 +143,27 @@ async def _turns(
         messages.append(Message("assistant", reply.text, reply.calls if offer.tools else ()))
         turn = dialect.parse(reply)
         tally.malformed += bool(turn.problem or any(call.problem for call in turn.calls))
+        calls: Sequence[Call | None] = (None,)
         if turn.problem:
-            messages.append(dialect.answer(None, terms.complain(turn.problem)))
+            answers = [terms.complain(turn.problem)]
         elif turn.calls:
-            results = [await _do(call, toolbox, terms) for call in turn.calls]
-            deeds: list[object] = [(c.name, c.arguments, r) for c, r in zip(turn.calls, results, strict=True)]
-            rut, last = rut + 1 if deeds == last else 1, deeds
-            if rut >= RUT:
-                tally.repeats += 1
-                if terms.tell_repeats:
-                    results[-1] += f"\n[{rut} turns running with the same call and the same result: try something else]"
-            messages += (dialect.answer(c, r) for c, r in zip(turn.calls, results, strict=True))
+            calls, answers = turn.calls, [await _do(call, toolbox, terms) for call in turn.calls]
         else:
             said = silence(turn)
             if said is None:
                 cut_off = reply.finish_reason == "length"
                 return "finished", f"the last reply {'was cut off at its limit' if cut_off else 'called no tool'}"
             tally.thoughts += 1
-            messages.append(dialect.answer(None, said))
+            answers = [said]
+        # Of a turn with calls its words do not count: a model in a rut may still vary them.
+        deeds: list[object] = [*((c.name, c.arguments) if c else reply.text for c in calls), *answers]
+        rut, last = rut + 1 if deeds == last else 1, deeds
+        if rut >= RUT:
+            tally.repeats += 1
+            if terms.tell_repeats:
+                what = "call and the same result" if turn.calls else "words"
+                answers[-1] += f"\n[{rut} turns running with the same {what}: try something else]"
+        messages += (dialect.answer(c, answer) for c, answer in zip(calls, answers, strict=True))
     return "cap_calls", f"all {terms.turns} turns used"
 
 
@@ -168,7 +171,7 @@ async def _do(call: Call, toolbox: Toolbox, terms: Terms) -> str:
     return terms.complain(call.problem) if call.problem else await toolbox.use(call)
 
 
-def _about_what_was_sent(error: ModelError, turns: int) -> bool:
+def about_what_was_sent(error: ModelError, turns: int) -> bool:
     """Whether it is the conversation that the endpoint does not take, as when it has become too long."""
     if isinstance(error, Overflow):
         return True

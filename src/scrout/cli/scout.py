@@ -52,6 +52,9 @@ def command(
     if trace is not None:
         if issue_source is not None or page is not None:
             raise click.UsageError("--replay has its issue in the trace, and no repository for a page.")
+        named = {"--searcher": searcher, "--prompts": prompts, "--subtree": subtree}
+        if given := ", ".join(option for option, value in named.items() if value is not None):
+            raise click.UsageError(f"--replay repeats an episode as it was, so {given} cannot be chosen. Leave it out.")
         return _replay(trace, as_json)
     if issue_source is None:
         raise click.UsageError("Missing option '--issue' (or '--replay').")

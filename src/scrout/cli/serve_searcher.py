@@ -9,6 +9,7 @@ from typing import get_args
 import click
 
 from scrout.cli import options, render
+from scrout.config import SearcherSettings
 from scrout.scout.serving import Engine, Serving, run, serving
 
 
@@ -18,14 +19,17 @@ from scrout.scout.serving import Engine, Serving, run, serving
     "--engine", type=click.Choice(get_args(Engine)), default="vllm", show_default=True, help="What serves it."
 )
 @click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True, help="On loopback.")
+@click.option(
+    "--layer", default=SearcherSettings().state_layer, show_default=True, help="Whose state is kept, from the end."
+)
 @click.option("--start", is_flag=True, help="Start the server, in the foreground, until it ends.")
 @options.as_json
-def command(checkpoint: Path, engine: Engine, port: int, start: bool, as_json: bool) -> int:
+def command(checkpoint: Path, engine: Engine, port: int, layer: int, start: bool, as_json: bool) -> int:
     """Print the command that serves a checkpoint with pinned sampling and hidden states, and the settings for it.
 
     CHECKPOINT is a folder with config.json and weights. With --start the server runs here, and ends with this command.
     """
-    plan = serving(checkpoint, engine, port)
+    plan = serving(checkpoint, engine, port, layer)
     if as_json:
         render.print_json(plan)
     elif not start:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterable
 
 MARK = "[secret]"
 MIN_LENGTH = 8
@@ -54,14 +55,14 @@ _STARTS = (
 Json = dict[str, "Json"] | list["Json"] | str | int | float | None
 
 
-def scrub(text: str) -> str:
-    """The text with each secret replaced by `[secret]`."""
-    return _cut(text, _environment_secrets())
+def scrub(text: str, known: Iterable[str] = ()) -> str:
+    """The text with each secret replaced by `[secret]`; `known` are some that no rule here would find."""
+    return _cut(text, _literal_secrets(known))
 
 
-def scrub_json(text: str) -> str:
-    """The same for every string value of a JSON document, as `json.dumps` writes it; keys and numbers stay."""
-    return json.dumps(_walk(json.loads(text), _environment_secrets()))
+def scrub_json(text: str, known: Iterable[str] = ()) -> str:
+    """The same for every string of a JSON document, keys included, as `json.dumps` writes it; numbers stay."""
+    return json.dumps(_walk(json.loads(text), _literal_secrets(known)))
 
 
 def _walk(value: Json, secrets: list[str]) -> Json:
@@ -70,7 +71,7 @@ def _walk(value: Json, secrets: list[str]) -> Json:
     if isinstance(value, list):
         return [_walk(item, secrets) for item in value]
     if isinstance(value, dict):
-        return {key: _walk(item, secrets) for key, item in value.items()}
+        return {_cut(key, secrets): _walk(item, secrets) for key, item in value.items()}
     return value
 
 
@@ -80,12 +81,12 @@ def _cut(text: str, secrets: list[str]) -> str:
     return _SHAPES.sub(MARK, text) if any(start in text for start in _STARTS) else text
 
 
-def _environment_secrets() -> list[str]:
+def _literal_secrets(known: Iterable[str]) -> list[str]:
     """Longest first, so that a secret within another leaves no rest."""
     values = {
-        value
+        value.strip()
         for name, value in os.environ.items()
         # GOOGLE_APPLICATION_CREDENTIALS and its like name a file; the path is no secret, and records are full of paths.
-        if len(value) >= MIN_LENGTH and _SECRET_NAME.search(name) and not os.path.exists(value)  # noqa: PTH110
+        if _SECRET_NAME.search(name) and not os.path.exists(value)  # noqa: PTH110
     }
-    return sorted(values, key=len, reverse=True)
+    return sorted((value for value in values.union(known) if len(value) >= MIN_LENGTH), key=len, reverse=True)

@@ -1,7 +1,6 @@
 """A client of OpenAI-compatible chat completions. One call in, one reply out; no streaming, no money, no memory.
 
-The key goes into one header and into no message: error texts
-have it cut out, even where the endpoint echoes it.
+The key goes into one header and into no message: error texts have it cut out, even where the endpoint echoes it.
 """
 
 from __future__ import annotations
@@ -233,16 +232,10 @@ class Chat:
     def _prompt(self, messages: Sequence[Message], tools: Sequence[Tool]) -> dict[str, JsonValue]:
         prompt: dict[str, JsonValue] = {
             "model": self.model,
-            "messages": [_message_json(message) for message in messages],
+            "messages": [message_json(message) for message in messages],
         }
         if tools:
-            prompt["tools"] = [
-                {
-                    "type": "function",
-                    "function": {"name": t.name, "description": t.description, "parameters": dict(t.parameters)},
-                }
-                for t in tools
-            ]
+            prompt["tools"] = [tool_json(tool) for tool in tools]
         return prompt
 
     async def _try(self, url: httpx.URL, headers: Mapping[str, str], body: bytes) -> Reply | _Fault:
@@ -279,7 +272,7 @@ class Chat:
         if self._client is None:
             self._client = httpx.AsyncClient(
                 transport=self._transport,
-                verify=_certificates(),
+                verify=certificates(),
                 timeout=httpx.Timeout(None, connect=min(CONNECT_TIMEOUT_S, self.timeout_s)),
                 limits=httpx.Limits(keepalive_expiry=KEEP_ALIVE_S),
             )
@@ -362,11 +355,11 @@ class Chat:
         return ModelError(self._explain(what, next_step, answer))
 
     def _explain(self, what: str, next_step: str, answer: str) -> str:
-        for secret in (self._key, *_secrets(self.base_url)):
-            answer = answer.replace(secret, "[key]") if secret else answer
+        for secret in secrets_of(self.base_url, self._key):
+            answer = answer.replace(secret, "[key]")
         answer = answer[: 4 * MAX_EXCERPT]
         quote = " ".join("".join(c if c.isprintable() else " " for c in answer).split())[:MAX_EXCERPT]
-        return f"{self.model} at {_shown(self.base_url)}: {what}. {next_step}" + (f" It said: {quote}" if quote else "")
+        return f"{self.model} at {shown(self.base_url)}: {what}. {next_step}" + (f" It said: {quote}" if quote else "")
 
 
 def _encode(body: Mapping[str, JsonValue]) -> bytes:
@@ -375,30 +368,44 @@ def _encode(body: Mapping[str, JsonValue]) -> bytes:
 
 
 @cache
-def _certificates() -> ssl.SSLContext:
+def certificates() -> ssl.SSLContext:
     """Loading them takes about 100 ms, so once a process."""
     return httpx.create_ssl_context()
 
 
 @lru_cache(maxsize=4096)
 def _message_bytes(message: Message) -> bytes:
-    return _encode(_message_json(message))
+    return _encode(message_json(message))
 
 
-def _message_json(message: Message) -> dict[str, JsonValue]:
+def message_json(message: Message, *, parsed: bool = False) -> dict[str, JsonValue]:
+    """A message as the protocol has it; `parsed`: with a call's arguments as an object, as chat templates want them."""
     wire: dict[str, JsonValue] = {"role": message.role, "content": message.content}
     if message.calls:
         wire["tool_calls"] = [
             {
                 "id": call.id,
                 "type": "function",
-                "function": {"name": _name(call.name), "arguments": _object(call.arguments)},
+                "function": {
+                    "name": _name(call.name),
+                    "arguments": json.loads(_object(call.arguments)) if parsed else _object(call.arguments),
+                },
             }
             for call in message.calls
         ]
     if message.role == "tool":
         wire["tool_call_id"] = message.call_id
     return wire
+
+
+def tool_json(tool: Tool) -> dict[str, JsonValue]:
+    """A tool as the protocol has it."""
+    function: JsonValue = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": dict(tool.parameters),
+    }
+    return {"type": "function", "function": function}
 
 
 # Endpoints refuse a history with a malformed call in it, and would be blamed for what the model wrote.
@@ -417,16 +424,17 @@ def _object(arguments: str) -> str:
     return json.dumps({"malformed": arguments})
 
 
-def _secrets(base_url: str) -> tuple[str, ...]:
-    """What a URL may carry as a secret."""
+def secrets_of(base_url: str, key: str | None) -> tuple[str, ...]:
+    """An endpoint's key and what its URL may carry as a secret; longest first, as one may be within another."""
     try:
         url = httpx.URL(base_url)
+        carried = {value for value in (url.username, url.password, *url.params.values()) if len(value) > 3}
     except httpx.InvalidURL:
-        return ()
-    return tuple(value for value in (url.password, *url.params.values()) if len(value) > 3)
+        carried = set()
+    return tuple(sorted(carried | ({key} if key else set()), key=len, reverse=True))
 
 
-def _shown(base_url: str) -> str:
+def shown(base_url: str) -> str:
     """The endpoint without its secrets."""
     try:
         return str(httpx.URL(base_url).copy_with(userinfo=b"", query=None, fragment=None))

@@ -3,11 +3,12 @@ endpoint's business, and numbers that cannot be true count as none."""
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from pydantic import BaseModel, Field, JsonValue, ValidationError
+from pydantic import BaseModel, Field, JsonValue, ValidationError, field_validator
 
 from scrout.money import Usage
 
@@ -17,6 +18,14 @@ MAX_WAIT_S = 60.0
 class _Function(BaseModel):
     name: str
     arguments: str = ""
+
+    @field_validator("arguments", mode="before")
+    @classmethod
+    def _as_text(cls, given: JsonValue) -> JsonValue:
+        """Where there are none, some servers say null; some give an object in place of its JSON."""
+        if given is None:
+            return ""
+        return json.dumps(given) if isinstance(given, dict) else given
 
 
 class _Call(BaseModel):
@@ -29,6 +38,15 @@ class _AssistantMessage(BaseModel):
     tool_calls: list[_Call] | None = None
     reasoning_content: JsonValue = None
     reasoning: JsonValue = None
+
+    @field_validator("content", mode="before")
+    @classmethod
+    def _as_text(cls, given: JsonValue) -> JsonValue:
+        """Some servers give text in parts."""
+        if not isinstance(given, list):
+            return given
+        texts = (part.get("text") for part in given if isinstance(part, dict))
+        return "".join(text for text in texts if isinstance(text, str))
 
 
 class _Choice(BaseModel):

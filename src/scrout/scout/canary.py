@@ -6,24 +6,29 @@ What cannot be told from outside is not claimed: sampling is judged by what come
 
 from __future__ import annotations
 
+import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Literal
+from weakref import WeakKeyDictionary
 
 import httpx
-from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic import BaseModel, ValidationError
 
+from scrout.agent.dialect import Offer
 from scrout.agent.dialects import dialect
+from scrout.agent.loop import Terms, ask
 from scrout.config import Sampling, SearcherSettings
 from scrout.errors import ModelError, ScroutError
 from scrout.ledger.store import total_usd
 from scrout.models.chat import Chat, Message, Refused, Reply, Tool
-from scrout.money import Receipt, Record, Usage, Usd
+from scrout.money import Price, Purse, PurseEmpty, Receipt, Record, Usd
 from scrout.scout.inprocess import Transformers
 from scrout.scout.states import read_state
+from scrout.scout.voice import aloud
 
 TIMEOUT_S = 60.0
 WORDS_TOKENS = 48
@@ -43,6 +48,10 @@ BASH = Tool(
 
 PROMPT = (Message("system", "You look around in a repository."), Message("user", "The parser drops the last line."))
 """Whose state is looked at."""
+
+PLAIN = Offer()
+UNPRICED = Price(input=Decimal(0), output=Decimal(0))
+"""Where no price is known there is nothing to hold, and receipts say that the cost is unknown."""
 
 Outcome = Literal["ok", "failed", "note"]
 Check = Callable[[], Awaitable[tuple[Outcome, str]]]
@@ -75,24 +84,30 @@ class Canary(Record):
 async def canary(
     settings: SearcherSettings, *, layer: bool = False, book: Callable[[Receipt], None] = lambda receipt: None
 ) -> Canary:
-    """Check the server of these settings. `layer` also loads the checkpoint here, and compares the states."""
+    """Check the server of these settings, for no more than they allow an episode. `layer` also loads the checkpoint
+    here, and compares the states."""
     bird = _Bird(settings, book)
     findings = await bird.sing(layer)
     return Canary(model=settings.model, findings=tuple(findings), calls=len(bird.costs), cost_usd=total_usd(bird.costs))
 
 
 _passed: set[SearcherSettings] = set()
+# A lock belongs to one event loop, and a process may have several.
+_checking: WeakKeyDictionary[asyncio.AbstractEventLoop, defaultdict[SearcherSettings, asyncio.Lock]]
+_checking = WeakKeyDictionary()
 
 
 async def require(settings: SearcherSettings, book: Callable[[Receipt], None] = lambda receipt: None) -> None:
     """Check a server once in a process; a ModelError where it is not what the settings take it for."""
     # A seed of its own makes no other server.
     server = settings.model_copy(update={"sampling": settings.sampling.model_copy(update={"seed": None})})
-    if server in _passed:
-        return
-    if failed := (await canary(server, book=book)).failed:
-        raise ModelError(f"no episode starts, because {settings.model} does not pass the canary: {failed}")
-    _passed.add(server)
+    locks = _checking.setdefault(asyncio.get_running_loop(), defaultdict(asyncio.Lock))
+    async with locks[server]:
+        if server in _passed:
+            return
+        if failed := (await canary(server, book=book)).failed:
+            raise ModelError(f"no episode starts, because {settings.model} does not pass the canary: {failed}")
+        _passed.add(server)
 
 
 @dataclass
@@ -100,6 +115,10 @@ class _Bird:
     settings: SearcherSettings
     book: Callable[[Receipt], None]
     costs: list[Decimal | None] = field(default_factory=list)
+    purse: Purse = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.purse = Purse(self.settings.cap_usd, None)
 
     async def sing(self, layer: bool) -> list[Finding]:
         checks: dict[str, Check] = {
@@ -124,6 +143,10 @@ class _Bird:
                 outcome, detail = "failed", str(error)
                 # Where not even the first request is answered, no other will be.
                 over = name in ("model", "greedy")
+            except PurseEmpty:
+                cap = f"scout.model.cap_usd is {self.settings.cap_usd}"
+                outcome, detail = "failed", f"{cap}, too little for the rest of the checks. Set it higher."
+                over = True
             findings.append(Finding(name=name, outcome=outcome, detail=detail))
             if over:
                 break
@@ -135,7 +158,8 @@ class _Bird:
         headers = {"authorization": f"Bearer {key}"} if key else {}
         try:
             async with httpx.AsyncClient(timeout=TIMEOUT_S) as client:
-                response = await client.get(f"{settings.base_url.rstrip('/')}/models", headers=headers)
+                url = httpx.URL(settings.base_url)
+                response = await client.get(url.copy_with(path=f"{url.path.rstrip('/')}/models"), headers=headers)
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             return "failed", f"the endpoint cannot be reached ({type(error).__name__}). Is the server running?"
         try:
@@ -209,7 +233,7 @@ class _Bird:
         prompt = [Message("system", "You answer in one word."), Message("user", "Is 7 prime?\n\t- yes\n\t- no")]
         async with self._chat(Sampling(temperature=0.0)) as chat:
             counted = await chat.count(prompt, ())
-            reply = await self._complete(chat, prompt, (), FEW_TOKENS)
+            reply = await self._complete(chat, prompt, FEW_TOKENS)
         if counted is None:
             return "note", "the server does not count tokens: scout.model.tokenizer, or a safe estimate, is used"
         if reply.usage is None:
@@ -229,8 +253,8 @@ class _Bird:
         for seed in range(1, CALL_DRAWS + 1):
             sampling = self.settings.sampling.model_copy(update={"seed": seed})
             async with self._chat(sampling) as chat:
-                reply = await self._complete(chat, prompt, offer.tools, self.settings.max_tokens, offer.schema)
-            turn = form.parse(reply)
+                reply = await self._complete(chat, prompt, self.settings.max_tokens, offer)
+            turn = form.parse(replace(reply, text=aloud(reply.text)))
             for call in turn.calls:
                 command = call.arguments.get("command")
                 if call.name == BASH.name and isinstance(command, str) and command.strip() and not call.problem:
@@ -261,6 +285,8 @@ class _Bird:
         return "ok", f"most like transformers' own of the same layer, cosine {cosine:.4f}"
 
     def _book(self, receipt: Receipt) -> None:
+        if self.settings.price is None:
+            receipt = receipt.model_copy(update={"cost_usd": None})
         self.costs.append(None if receipt.estimated else receipt.cost_usd)
         self.book(receipt)
 
@@ -271,35 +297,15 @@ class _Bird:
 
     async def _ask(self, messages: Sequence[Message], sampling: Sampling, max_tokens: int, salt: str = "") -> Reply:
         async with self._chat(sampling, salt) as chat:
-            return await self._complete(chat, messages, (), max_tokens)
+            return await self._complete(chat, messages, max_tokens)
 
     def _chat(self, sampling: Sampling, salt: str = "") -> Chat:
         settings = self.settings
         return Chat(settings.base_url, settings.model, settings.key(), TIMEOUT_S, sampling=sampling, cache_salt=salt)
 
-    async def _complete(
-        self,
-        chat: Chat,
-        messages: Sequence[Message],
-        tools: Sequence[Tool],
-        max_tokens: int,
-        schema: Mapping[str, JsonValue] | None = None,
-    ) -> Reply:
-        reply = await chat.complete(messages, tools, max_tokens, schema=schema)
-        # Where no usage is told, the worst is booked: a token for each byte.
-        worst = Usage(input_tokens=len(chat.encode(messages, tools, max_tokens, schema)), output_tokens=max_tokens)
-        usage, price = reply.usage or worst, self.settings.price
-        self._book(
-            Receipt(
-                component="scout",
-                model=self.settings.model,
-                usage=usage,
-                cost_usd=price.cost(usage) if price else None,
-                estimated=reply.usage is None,
-                at=datetime.now(UTC),
-            )
-        )
-        return reply
+    async def _complete(self, chat: Chat, messages: Sequence[Message], max_tokens: int, offer: Offer = PLAIN) -> Reply:
+        terms = Terms(self.settings.price or UNPRICED, max_tokens, TIMEOUT_S, component="scout")
+        return await ask(chat, messages, offer, self.purse, terms, self._book)
 
 
 class _Model(BaseModel):

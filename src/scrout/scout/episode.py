@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path, PurePosixPath
 
-import httpx
 from pydantic import JsonValue
 
 from scrout.agent import dialects
@@ -32,7 +31,7 @@ from scrout.errors import HandoffError, ModelError, ScroutError, TaskError
 from scrout.handoff import Handoff, Kind, normalize, parse, render
 from scrout.ledger.scrub import scrub_json
 from scrout.ledger.store import total_usd
-from scrout.models.chat import Chat, Message, Reply, Tool
+from scrout.models.chat import Chat, Message, Reply, Tool, shown
 from scrout.money import Purse, PurseEmpty, Receipt
 from scrout.records import Scouting, ScoutStop, State, Stop
 from scrout.sandbox.workshop import Session, Workshop
@@ -120,7 +119,7 @@ async def episode(
                     min(MAX_TRY_S, searcher.episode_s / 4),
                     sampling=searcher.sampling,
                     cache_salt=header.salt if searcher.cache_salt else "",
-                    transport=trace.transport(searcher.base_url),
+                    transport=trace.transport(searcher.base_url, key),
                 )
                 recorded = trace.toolbox(tools, searcher.observation_chars, meter.use)
                 async with chat:
@@ -159,6 +158,7 @@ async def replay(path: Path) -> Scouting:
             sleep=at_once,
         ) as chat:
             found = await _explore(header, chat, ReplayedTools(recorded), receipts.append)
+        recorded.require_over()
     except TraceOver:
         # Time ran out in the midst of the last step, or the trace was cut off there.
         stop, detail = (end.scouting.stop, end.scouting.detail) if end else ("crashed", "")
@@ -329,7 +329,7 @@ async def _header(task: Task, base: Base, settings: SearcherSettings, index: Ind
         issue=task.text,
         language=_language(base) if has_place(prompts.issue, "language") else "",
         shortlist=clean(await asyncio.to_thread(index.shortlist, task.text)) if settings.shortlist else "",
-        settings=settings.model_copy(update={"base_url": _shown(settings.base_url)}),
+        settings=settings.model_copy(update={"base_url": shown(settings.base_url)}),
         salt=f"{name}-{secrets.token_hex(4)}",
         prompts=prompts,
         prompts_digest=prompts.digest(),
@@ -337,7 +337,9 @@ async def _header(task: Task, base: Base, settings: SearcherSettings, index: Ind
         checkpoint=await asyncio.to_thread(digest, find(settings.checkpoint)) if settings.checkpoint else "",
     )
     # All of it enters the conversation or the trace, and nothing of it is worth a secret.
-    return Header.model_validate(json.loads(scrub_json(json.dumps(header.model_dump(mode="json")))))
+    return Header.model_validate(
+        json.loads(scrub_json(json.dumps(header.model_dump(mode="json")), [settings.key() or ""]))
+    )
 
 
 async def _state(
@@ -413,11 +415,3 @@ def _language(base: Base) -> str:
     names = base.git("ls-tree", "-r", "-z", "--name-only", base.commit).decode("utf-8", "replace").split("\0")
     counted = Counter(language for name in names if (language := _LANGUAGES.get(PurePosixPath(name).suffix)))
     return counted.most_common(1)[0][0] if counted else ""
-
-
-def _shown(base_url: str) -> str:
-    """The endpoint without what a URL may carry as a secret."""
-    try:
-        return str(httpx.URL(base_url).copy_with(userinfo=b"", query=None, fragment=None))
-    except httpx.InvalidURL:
-        return ""

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import JsonValue
-
-from scrout.errors import ConfigError, ModelError
-from scrout.models.chat import Message, Tool
+from scrout.errors import ConfigError, ModelError, ScroutError
+from scrout.models.chat import Message, Tool, message_json, tool_json
 from scrout.records import State
 from scrout.scout import checkpoint
 from scrout.scout.checkpoint import Shape
 from scrout.scout.states import Floats, cosine, normalized
 
+MAX_EXCERPT = 300
+"""Characters of a library's error that a message quotes."""
 _ONE_AT_A_TIME = threading.Lock()
 
 
@@ -49,11 +48,20 @@ class Transformers:
         path = checkpoint.find(self.where)
         digest = checkpoint.digest(path)
         with _ONE_AT_A_TIME:
-            tokenizer, model = _load(path, digest)
-            config = model.config.get_text_config()
-            shape = Shape(config.num_hidden_layers, config.hidden_size)
-            shape.depth(self.layer)
-            return _forward(tokenizer, model, messages, tools), digest, shape
+            try:
+                tokenizer, model = _load(path, digest)
+                config = model.config.get_text_config()
+                shape = Shape(config.num_hidden_layers, config.hidden_size)
+                shape.depth(self.layer)
+                return _forward(tokenizer, model, messages, tools), digest, shape
+            except ScroutError:
+                raise
+            except Exception as error:  # the libraries promise no types, and run what the checkpoint's files say
+                said = f"{type(error).__name__}: {error}"[:MAX_EXCERPT]
+                raise ModelError(
+                    f"transformers gives no hidden state of {path} ({said}). Check that scout.model.checkpoint is "
+                    "whole and fits into memory."
+                ) from None
 
 
 @lru_cache(maxsize=1)
@@ -71,29 +79,23 @@ def _load(path: Path, digest: str) -> tuple[Any, Any]:
     disable_progress_bar()
     file = {"gguf_file": path.name} if path.is_file() else {}
     folder = str(path.parent if path.is_file() else path)
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, **file)
-        model = AutoModel.from_pretrained(folder, local_files_only=True, dtype="auto", **file)
-    except (OSError, ValueError, ImportError) as error:
-        raise ConfigError(f"scout.model.checkpoint: transformers cannot load {path} ({error}).") from None
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, **file)
+    model = AutoModel.from_pretrained(folder, local_files_only=True, dtype="auto", **file)
     return tokenizer, model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
 
 
 def _forward(tokenizer: Any, model: Any, messages: Sequence[Message], tools: Sequence[Tool]) -> Floats:
     import torch
-    from jinja2 import TemplateError
 
-    conversation = [_template_message(message) for message in messages]
-    offered = [
-        {"type": "function", "function": {"name": t.name, "description": t.description, "parameters": t.parameters}}
-        for t in tools
-    ]
+    conversation = [message_json(message, parsed=True) for message in messages]
+    offered = [tool_json(tool) for tool in tools]
     try:
         prompt = tokenizer.apply_chat_template(
             conversation, tools=offered or None, add_generation_prompt=True, tokenize=False
         )
-    except (ValueError, TypeError, TemplateError) as error:
-        raise ModelError(f"the checkpoint's chat template does not take this conversation: {error}") from None
+    except Exception as error:  # a template is a program of the checkpoint's
+        said = str(error)[:MAX_EXCERPT]
+        raise ModelError(f"the checkpoint's chat template does not take this conversation: {said}") from None
     # The template has written the special tokens already.
     tokens = tokenizer(prompt, add_special_tokens=False, return_tensors="pt").to(model.device)
     with torch.inference_mode():
@@ -101,28 +103,3 @@ def _forward(tokenizer: Any, model: Any, messages: Sequence[Message], tools: Seq
     last = torch.stack([state[0, -1] for state in output.hidden_states])
     rows: Floats = last.float().cpu().numpy()
     return rows
-
-
-def _template_message(message: Message) -> dict[str, JsonValue]:
-    """As templates want it: arguments are objects there, and strings in the protocol."""
-    entry: dict[str, JsonValue] = {"role": message.role, "content": message.content}
-    if message.calls:
-        entry["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": _arguments(call.arguments)},
-            }
-            for call in message.calls
-        ]
-    if message.call_id:
-        entry["tool_call_id"] = message.call_id
-    return entry
-
-
-def _arguments(text: str) -> JsonValue:
-    try:
-        parsed: JsonValue = json.loads(text)
-    except (ValueError, RecursionError):
-        return {"malformed": text}
-    return parsed if isinstance(parsed, dict) else {"malformed": text}

@@ -179,7 +179,8 @@ def sweep(folder: Path, older_s: float = STALE_S) -> int:
 def _take(path: Path, folder: Path, prompt_tokens: int) -> Floats:
     """The state of the prompt's last token, out of a file that is then gone."""
     # What a server answers is not to make scrout read or delete any other file.
-    if path.parent != folder or path.suffix != ".safetensors" or path.is_symlink():
+    # Unlike the method of a path, islink raises nothing where no file can have the name.
+    if path.parent != folder or path.suffix != ".safetensors" or os.path.islink(path):  # noqa: PTH114
         raise ModelError(
             f"the server wrote its hidden states to {path}, not into {folder}. Start it with the command that "
             "`scrout serve-searcher` prints."
@@ -202,7 +203,7 @@ def _take(path: Path, folder: Path, prompt_tokens: int) -> Floats:
 
 def _remove(path: Path) -> None:
     for file in (path, path.with_name(f"{path.name}.lock")):
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):  # the server chose the name, which may be none
             file.unlink(missing_ok=True)
 
 
@@ -243,6 +244,8 @@ def read_last(path: Path, prompt_tokens: int) -> Floats:
         if layers != 1 or tokens != prompt_tokens:
             raise ValueError(f"{tokens} tokens of {layers} layers, where {prompt_tokens} tokens of 1 were asked for")
         row_bytes = width * _WIDTHS[tensor.dtype]
+        if row_bytes > os.fstat(file.fileno()).st_size:  # before memory is set aside for it
+            raise ValueError("it ends too early")
         file.seek(8 + size + tensor.data_offsets[0] + (tokens - 1) * row_bytes)
         raw = file.read(row_bytes)
     if len(raw) != row_bytes:

@@ -147,7 +147,6 @@ def _settings(path: Path, engine: Engine, port: int, layer: int) -> str:
         f"model = {_quoted(path.name)}",
         f'base_url = "http://{HOST}:{port}/v1"',
         "price = { input = 0.0, output = 0.0 }",
-        "canary = true",
         f'state = "{engine}"',
         f"checkpoint = {_quoted(str(path))}",
     ]

@@ -15,10 +15,8 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from ssl import SSLContext
 from typing import Annotated, Literal
 
 import httpx
@@ -30,7 +28,7 @@ from scrout.agent.tools import clip
 from scrout.config import SearcherSettings
 from scrout.errors import ConfigError, TaskError
 from scrout.ledger.scrub import scrub, scrub_json
-from scrout.models.chat import KEEP_ALIVE_S, MAX_ANSWER_BYTES, Tool
+from scrout.models.chat import KEEP_ALIVE_S, MAX_ANSWER_BYTES, Tool, certificates, secrets_of
 from scrout.money import Record
 from scrout.records import Scouting
 from scrout.scout.prompts import Prompts
@@ -137,6 +135,8 @@ class Trace:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.secrets: tuple[str, ...] = ()
+        """The endpoint's own, once it is known: cut out of all that comes in."""
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -153,8 +153,10 @@ class Trace:
     def close(self) -> None:
         os.close(self._file)
 
-    def transport(self, base_url: str) -> Recording:
-        return Recording(self, base_url)
+    def transport(self, base_url: str, key: str | None = None) -> Recording:
+        """The way to one endpoint."""
+        self.secrets = secrets_of(base_url, key)
+        return Recording(self)
 
     def toolbox(
         self, inner: Toolbox, most_chars: int, told: Callable[[Call], None] = lambda call: None
@@ -165,26 +167,24 @@ class Trace:
 class Recording(httpx.AsyncBaseTransport):
     """The network, each exchange written down."""
 
-    def __init__(self, trace: Trace, base_url: str) -> None:
+    def __init__(self, trace: Trace) -> None:
         self._trace = trace
         # A client and not a bare transport, because only a client knows the proxies of the environment.
-        self._client = httpx.AsyncClient(
-            verify=_certificates() if base_url.startswith("https") else False,
-            limits=httpx.Limits(keepalive_expiry=KEEP_ALIVE_S),
-        )
+        self._client = httpx.AsyncClient(verify=certificates(), limits=httpx.Limits(keepalive_expiry=KEEP_ALIVE_S))
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         body = (await request.aread()).decode("utf-8", "replace")
+        secrets = self._trace.secrets
         started = time.monotonic()
 
         def write(response: httpx.Response | None, text: str = "", error: str = "") -> None:
             self._trace.write(
                 Exchange(
                     method=request.method,
-                    path=request.url.path,
+                    path=scrub(request.url.path, secrets),
                     request=body,
                     status=None if response is None else response.status_code,
-                    headers={} if response is None else _kept(response.headers),
+                    headers={} if response is None else _kept(response.headers, secrets),
                     response=text,
                     error=error,
                     seconds=round(time.monotonic() - started, 3),
@@ -204,9 +204,9 @@ class Recording(httpx.AsyncBaseTransport):
         except (httpx.HTTPError, asyncio.CancelledError) as error:
             write(None, error=type(error).__name__)
             raise
-        text = clean_body(raw.decode("utf-8", "replace"))
+        text = clean_body(raw.decode("utf-8", "replace"), secrets)
         write(response, text)
-        return _answer(response.status_code, _kept(response.headers), text, request)
+        return _answer(response.status_code, _kept(response.headers, secrets), text, request)
 
     async def aclose(self) -> None:
         await self._client.aclose()
@@ -225,9 +225,11 @@ class RecordedTools:
     async def use(self, call: Call) -> str:
         self._told(call)
         started = time.monotonic()
-        answer = _cleaned_ends(await self._inner.use(call), self._most_chars)
+        secrets = self._trace.secrets
+        answer = _cleaned_ends(await self._inner.use(call), self._most_chars, secrets)
         seconds = round(time.monotonic() - started, 3)
-        self._trace.write(Use(name=_plain(call.name), arguments=scrub(_json(call)), answer=answer, seconds=seconds))
+        arguments = scrub(_json(call), secrets)
+        self._trace.write(Use(name=_plain(call.name), arguments=arguments, answer=answer, seconds=seconds))
         return answer
 
 
@@ -273,6 +275,15 @@ class Recorded:
     def is_over(self) -> bool:
         return self._next >= len(self._events)
 
+    def require_over(self) -> None:
+        """For an episode that has come to its end: a TaskError where the trace has more to tell."""
+        if not self.is_over:
+            raise TaskError(
+                f"{self.path}, line {self._next + 2}: the episode is over after {self._next} requests and calls, and "
+                f"{len(self._events)} were recorded. The trace was changed, or this scrout ({__version__}) works "
+                f"otherwise than the one that made it ({self.header.scrout})."
+            )
+
 
 class Replayed(httpx.AsyncBaseTransport):
     """Answers each request from a trace."""
@@ -283,10 +294,10 @@ class Replayed(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         body = (await request.aread()).decode("utf-8", "replace")
         event = self._recorded.take()
-        where = f"{request.method} {request.url.path}"
+        where = f"{request.method} {scrub(request.url.path)}"
         if isinstance(event, Use):
             raise self._recorded.differs(f"the tool {event.name}", where)
-        if f"{event.method} {event.path}" != where:
+        if f"{event.method} {scrub(event.path)}" != where:
             raise self._recorded.differs(f"{event.method} {event.path}", where)
         if event.request != body:
             raise self._recorded.differs(event.request, body)
@@ -295,7 +306,7 @@ class Replayed(httpx.AsyncBaseTransport):
                 raise TraceOver
             raise httpx.ReadTimeout("given up", request=request)
         if event.error:
-            raise _transport_error(event.error)("as recorded", request=request)
+            raise _request_error(event.error)("as recorded", request=request)
         return _answer(event.status or 0, event.headers, event.response, request)
 
 
@@ -318,30 +329,29 @@ class ReplayedTools:
         return event.answer
 
 
-def clean(text: str) -> str:
+def clean(text: str, secrets: Iterable[str] = ()) -> str:
     """A text from outside as it may go on: Unicode, and without secrets."""
-    return scrub(_plain(text))
+    return scrub(_plain(text), secrets)
 
 
-def _cleaned_ends(text: str, most_chars: int) -> str:
+def _cleaned_ends(text: str, most_chars: int, secrets: Iterable[str] = ()) -> str:
     """The first and the last of a text, without secrets. What is cut anyway is not looked at, save close to the cut,
-    where half a secret could be left."""
+    where half a secret could be left; and all of it where others cut out would move such a half into sight."""
     end = most_chars // 2 + MAX_SECRET_CHARS
-    hidden = max(len(text) - 2 * end, 0)
-    if hidden:
-        text = clean(text[:end]) + " " * hidden + clean(text[-end:])
-    else:
-        text = clean(text)
-    return clip(text, most_chars)
+    if len(text) > 2 * end:
+        head, tail = clean(text[:end], secrets), clean(text[-end:], secrets)
+        if len(head) == len(tail) == end:
+            return clip(head + " " * (len(text) - 2 * end) + tail, most_chars)
+    return clip(clean(text, secrets), most_chars)
 
 
-def clean_body(text: str) -> str:
+def clean_body(text: str, secrets: Iterable[str] = ()) -> str:
     """The same for the body of an HTTP answer; one that holds no secret stays byte for byte."""
     try:
         document = json.loads(text)
-        plain, scrubbed = json.dumps(document), scrub_json(text)
+        plain, scrubbed = json.dumps(document), scrub_json(text, secrets)
     except (ValueError, RecursionError):
-        return scrub(text)
+        return scrub(text, secrets)
     return text if plain == scrubbed else scrubbed
 
 
@@ -353,18 +363,22 @@ def _json(call: Call) -> str:
     return json.dumps(dict(call.arguments), sort_keys=True)
 
 
-def _kept(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name: scrub(headers[name])[:200] for name in _KEPT_HEADERS if name in headers}
+def _kept(headers: Mapping[str, str], secrets: Iterable[str] = ()) -> dict[str, str]:
+    """The headers that matter. ASCII: the HTTP library takes no other text for one, even where it was sent one."""
+    return {
+        name: scrub(headers[name], secrets)[:200].encode("ascii", "replace").decode()
+        for name in _KEPT_HEADERS
+        if name in headers
+    }
 
 
 def _answer(status: int, headers: Mapping[str, str], text: str, request: httpx.Request) -> httpx.Response:
-    return httpx.Response(status, headers=dict(headers), content=text.encode(), request=request)
+    return httpx.Response(status, headers=_kept(headers), content=text.encode(), request=request)
 
 
-def _transport_error(name: str) -> type[httpx.TransportError]:
+def _request_error(name: str) -> type[httpx.RequestError]:
     kind = getattr(httpx, name, None)
-    known = isinstance(kind, type) and issubclass(kind, httpx.TransportError)
-    return kind if known and kind is not None else httpx.ReadError
+    return kind if isinstance(kind, type) and issubclass(kind, httpx.RequestError) else httpx.ReadError
 
 
 def _read(path: Path) -> list[Header | Exchange | Use | Left | End]:
@@ -387,8 +401,3 @@ def _read(path: Path) -> list[Header | Exchange | Use | Left | End]:
                 f"{path}, line {number}: {problem['msg']}. The trace was changed, or another scrout wrote it."
             ) from None
     return lines
-
-
-@cache
-def _certificates() -> SSLContext:
-    return httpx.create_ssl_context()

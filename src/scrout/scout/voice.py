@@ -14,6 +14,8 @@ from scrout.scout.trace import Header
 
 MAX_PROBLEM_CHARS = 300
 _HANDOFF = re.compile(r"^[ \t]*</?(?:files|repro|notes)[ \t]*(?:>|$)", re.A | re.I | re.M)
+_THOUGHTS = re.compile(r"\A(?:\s*<think>.*?(?:</think>|\Z))+", re.S)
+_LINE_ENDS = re.compile(r"[ \t\r]*(?:\n|\Z)")
 _STATUS = re.compile(r"\A\[exit code [0-9]+\]\n")
 _SHORTLIST = "An index ranks these files for the report, by names and words alone. It is a start, not a finding:"
 
@@ -23,8 +25,19 @@ def holds_handoff(text: str) -> bool:
     return _HANDOFF.search(text) is not None
 
 
+def aloud(text: str) -> str:
+    """A reply without the thoughts that some models write before it, which may hold drafts of calls and handoffs."""
+    head, end, rest = text.partition("</think>")
+    # Some templates open the thoughts themselves. Within a line it is more likely a word of a command.
+    if end and "<think>" not in head and _LINE_ENDS.match(rest):
+        text = rest
+    thoughts = _THOUGHTS.match(text)
+    return text[thoughts.end() :] if thoughts else text
+
+
 class Listening:
-    """A dialect that knows a handoff from a call, and reads paths below the repository's root as relative ones."""
+    """A dialect that knows a handoff from a call, hears no thoughts, and reads paths below the repository's root as
+    relative ones."""
 
     def __init__(self, inner: Dialect, root: str) -> None:
         self.name, self.explain, self.offer = inner.name, inner.explain, inner.offer
@@ -34,12 +47,16 @@ class Listening:
         self._root = re.compile(rf'(?m)(^[ \t]*(?:[-*+][ ])?`?|"){re.escape(root)}/')
 
     def parse(self, reply: Reply) -> Turn:
-        at_home = self._root.sub(r"\1", reply.text)
+        reply, at_home = replace(reply, text=aloud(reply.text)), self.heard(reply)
         # Notes may quote a call. The word at the end says that none is meant.
-        if not reply.calls and reply.text.rstrip().endswith("STOP") and holds_handoff(at_home):
+        if not reply.calls and at_home.rstrip().endswith("STOP") and holds_handoff(at_home):
             return Turn(at_home)
         turn = self._inner.parse(reply)
         return turn if turn.calls else self._inner.parse(replace(reply, text=at_home))
+
+    def heard(self, reply: Reply) -> str:
+        """The whole reply as text, calls and all."""
+        return self._root.sub(r"\1", aloud(reply.text))
 
 
 class Voice:
@@ -98,9 +115,19 @@ class Observing:
         self._voice = voice
 
     async def use(self, call: Call) -> str:
+        return self._voice.observed(await self._inner.use(call))
+
+
+class OutputAlone:
+    """A toolbox whose shell tells what a command wrote, and nothing else: so it was shown to the released searcher."""
+
+    def __init__(self, inner: Toolbox) -> None:
+        self.tools = inner.tools
+        self._inner = inner
+
+    async def use(self, call: Call) -> str:
         answer = await self._inner.use(call)
-        # The released searcher was shown what a command wrote, and nothing else.
-        return self._voice.observed(_STATUS.sub("", answer) if self._voice.paper and call.name == "bash" else answer)
+        return _STATUS.sub("", answer) if call.name == "bash" else answer
 
 
 def _mark(text: str) -> str:
