@@ -31,7 +31,7 @@ from scrout.errors import HandoffError, ModelError, ScroutError, TaskError
 from scrout.handoff import Handoff, Kind, normalize, parse, render
 from scrout.ledger.scrub import scrub_json
 from scrout.ledger.store import total_usd
-from scrout.models.chat import Chat, Message, Reply, Tool, shown
+from scrout.models.chat import Chat, Message, Reply, Tool, secrets_of, shown
 from scrout.money import Purse, PurseEmpty, Receipt
 from scrout.records import Scouting, ScoutStop, State, Stop
 from scrout.sandbox.workshop import Session, Workshop
@@ -337,9 +337,8 @@ async def _header(task: Task, base: Base, settings: SearcherSettings, index: Ind
         checkpoint=await asyncio.to_thread(digest, find(settings.checkpoint)) if settings.checkpoint else "",
     )
     # All of it enters the conversation or the trace, and nothing of it is worth a secret.
-    return Header.model_validate(
-        json.loads(scrub_json(json.dumps(header.model_dump(mode="json")), [settings.key() or ""]))
-    )
+    known = secrets_of(settings.base_url, settings.key())
+    return Header.model_validate(json.loads(scrub_json(json.dumps(header.model_dump(mode="json")), known)))
 
 
 async def _state(
