@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 MARK = "[secret]"
 MIN_LENGTH = 8
@@ -85,8 +86,15 @@ def _literal_secrets(known: Iterable[str]) -> list[str]:
     """Longest first, so that a secret within another leaves no rest."""
     values = {
         value.strip()
-        for name, value in os.environ.items()
+        # Names first: this is asked for several times a turn, and few of them are telling.
+        for name in os.environ
+        if _names_a_secret(name)
         # GOOGLE_APPLICATION_CREDENTIALS and its like name a file; the path is no secret, and records are full of paths.
-        if _SECRET_NAME.search(name) and not os.path.exists(value)  # noqa: PTH110
+        and not os.path.exists(value := os.environ[name])  # noqa: PTH110
     }
     return sorted((value for value in values.union(known) if len(value) >= MIN_LENGTH), key=len, reverse=True)
+
+
+@lru_cache(maxsize=1024)
+def _names_a_secret(name: str) -> bool:
+    return _SECRET_NAME.search(name) is not None
