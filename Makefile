@@ -1,12 +1,13 @@
 # make demo   sets everything up and runs the whole job on the bundled example
 # make test   sets everything up and runs lint, types and tests (make test-slow: the slow ones; make test-model: those
 #             with a real local model, which it installs)
+# make embedder  adds the embedder of meaning, MiniLM, which needs no network later (docs/embedders.md)
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow test-model lint install clean
+.PHONY: demo test test-slow test-model embedder lint install clean
 
 demo: $(VENV)/.installed
 	$(BIN)/scrout demo
@@ -19,6 +20,9 @@ test-slow: $(VENV)/.installed-dev
 
 test-model: $(VENV)/.installed-model
 	$(BIN)/python -m pytest -m model --durations 5
+
+embedder: $(VENV)/.installed
+	@sh scripts/add-embedder $(VENV)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -108,6 +108,15 @@ def test_a_committed_file_may_not_reach_outside(tmp_path: Path, text: str) -> No
     assert discover(tmp_path, trusted=True) == load(path) != Settings()
 
 
+def test_a_committed_file_may_not_choose_the_embedder(tmp_path: Path) -> None:
+    path = write(tmp_path, "[route.embedder]\nkind='endpoint'\nmodel='m'\nbase_url='http://127.0.0.1/v1'\n")
+    with pytest.raises(ConfigError, match=r"route\.embedder.*--config"):
+        discover(tmp_path)
+    assert discover(tmp_path, trusted=True).route.embedder == load(path).route.embedder != Settings().route.embedder
+    path.unlink()
+    assert discover(tmp_path, ["route.embedder.kind=hashed"]).route.embedder.kind == "hashed", "the user's own word"
+
+
 def test_a_committed_file_may_shape_the_run(tmp_path: Path) -> None:
     write(tmp_path, "[repair]\nmax_seconds = 5\n[environment]\nvenv = 'envs/../envs/dev'\n")
     assert discover(tmp_path).repair.max_seconds == 5
@@ -254,3 +263,46 @@ def test_every_setting_is_in_the_template() -> None:
     for section, field in Settings.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             look(section, field.annotation)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("repair", ("repair", "", "")),
+        ("mini/claude-opus-4-6", ("mini", "claude-opus-4-6", "")),
+        ("mini/claude-opus-4-6@high", ("mini", "claude-opus-4-6", "high")),
+        ("agent/anthropic/claude-opus-4.6@x-high", ("agent", "anthropic/claude-opus-4.6", "x-high")),
+        ("agent@low", ("agent", "", "low")),
+    ],
+)
+def test_a_key_is_written_as_it_is_read(text: str, parts: tuple[str, str, str]) -> None:
+    from scrout.config import FixerKey
+
+    key = FixerKey.parse(text)
+    assert (key.agent, key.model, key.effort) == parts and str(key) == text
+    assert {key: "by key"}[FixerKey(agent=parts[0], model=parts[1], effort=parts[2])] == "by key"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "/m", "@high", "Mini/m", "../m", "mini/m@High", "mini/m@a@b", "mini/a b", "a\n/m"]
+)
+def test_what_is_no_key_is_named(text: str) -> None:
+    from scrout.config import FixerKey
+
+    with pytest.raises(ConfigError, match=r"names no fixer\. Write agent/model"):
+        FixerKey.parse(text)
+
+
+def test_a_fixers_key_is_of_its_kind_model_and_effort(tmp_path: Path) -> None:
+    fixer = load(write(tmp_path, AGENT + 'effort = "high"\n')).fixer("cheap")
+    assert str(fixer.key) == "agent/m@high" and str(load(None).fixer("repair").key) == "repair"
+    for model in ("claude@20260115", "claude 20260115"):
+        assert str(fixer.model_copy(update={"model": model}).key) == "agent/claude-20260115@high"
+
+
+def test_a_resume_to_go_by_must_be_a_key(tmp_path: Path) -> None:
+    assert load(write(tmp_path, AGENT + 'resume = "mini/m@low"\n')).fixer("cheap").resume == "mini/m@low"
+    with pytest.raises(ConfigError, match="'My Model' names no fixer"):
+        load(write(tmp_path, AGENT + 'resume = "My Model"\n'))
+    with pytest.raises(ConfigError, match="effort"):
+        load(write(tmp_path, AGENT + 'effort = "Very High"\n'))

@@ -206,13 +206,78 @@ class GateSettings(Record):
     timeout_s: float = Field(default=60, gt=0)
 
 
+class EmbedderSettings(Record):
+    """What turns an issue's text into the vector that the router compares."""
+
+    preset: Literal["", "paper"] = ""
+    """paper: Qwen3-Embedding-0.6B as the paper used it, unless `kind` is given."""
+    kind: Literal["auto", "hashed", "minilm", "endpoint", "qwen3"] = "auto"
+    """auto: minilm where it is installed, else hashed. Résumés and heads fit the embedder that made them alone."""
+    model: str = ""
+    """As the endpoint names it."""
+    base_url: str = ""
+    """OpenAI-compatible endpoint, up to and with /v1; endpoint, or qwen3 on a vLLM server."""
+    key_env: str = ""
+    """Environment variable that holds the key; empty: the endpoint wants none."""
+    dimensions: int | None = Field(default=None, ge=1)
+    """Asked of the endpoint; None: the model's own. Only some models can give fewer."""
+    checkpoint: str = ""
+    """Folder of the weights; qwen3 only."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _preset_fills_gaps(cls, given: Any) -> Any:
+        paper = isinstance(given, dict) and given.get("preset") == "paper"
+        return {"kind": "qwen3"} | given if paper else given
+
+    @model_validator(mode="after")
+    def _endpoint_is_complete(self) -> EmbedderSettings:
+        if self.kind == "endpoint":
+            for field in ("model", "base_url"):
+                if not getattr(self, field):
+                    raise ValueError(f'route.embedder.kind is "endpoint" and needs `route.embedder.{field}`')
+        return self
+
+    def key(self) -> str | None:
+        """The endpoint's key; None: it wants none. One that is named and not set is a ConfigError."""
+        if not self.key_env:
+            return None
+        key = os.environ.get(self.key_env, "").strip()
+        if not key:
+            raise ConfigError(
+                f"the embedder {self.model!r} needs a key: the environment variable {self.key_env} is not set. Export "
+                "it, or embed without an endpoint: -c route.embedder.kind=hashed"
+            )
+        return key
+
+
 class RouteSettings(Record):
+    policy: Literal["paper", "value"] = "value"
+    """`paper`: the cheapest fixer whose chance reaches theta, else the anchor. `value`: weighs what a solve costs."""
     theta: float = Field(default=0.30, ge=0, le=1)
-    """The cheapest fixer whose predicted chance reaches this is taken."""
+    """For `paper`, where none was calibrated: the cheapest fixer whose predicted chance reaches this is taken."""
+    min_solve: float | None = Field(default=None, ge=0, le=1)
+    """For `value`: the cheapest fixer with at least this chance."""
+    max_usd: Usd | None = Field(default=None, ge=0)
+    """For `value`: the likeliest fixer that is expected to cost no more than this."""
+    dial: float | None = Field(default=None, ge=0, le=1)
+    """For `value`: from 0, the cheapest, to 1, the strongest."""
+    solve_usd: Usd | None = Field(default=None, ge=0)
+    """For `value`: what a solve is worth. With none of the four: the calibrated worth, else a dial of 0.5."""
     anchor: str = ""
     """The fixer to fall back to; empty: the most expensive of the pool."""
     resumes: str = ""
     """Folder with résumés and a fitted head; empty: scrout/resumes in the user's data folder."""
+    embedder: EmbedderSettings = EmbedderSettings()
+
+    @model_validator(mode="after")
+    def _one_goal_at_most(self) -> RouteSettings:
+        goals = [key for key in ("min_solve", "max_usd", "dial", "solve_usd") if getattr(self, key) is not None]
+        if len(goals) > 1:
+            raise ValueError(f"{' and '.join(goals)} are both given; keep one of them")
+        if goals and self.policy == "paper":
+            raise ValueError(f'{goals[0]} is for policy "value", and "paper" goes by theta; remove one of them')
+        return self
 
 
 class RepairSettings(Record):
@@ -222,6 +287,32 @@ class RepairSettings(Record):
     """Candidates tried at once; 0: one for each core."""
 
 
+class FixerKey(Record):
+    """What a fixer is, whatever its entry in a pool is called: outcomes of equal keys belong together."""
+
+    agent: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")
+    """The program that drives the model: `agent` is the built-in one."""
+    model: str = Field(default="", pattern=r"^[^\s@]*$")
+    """Empty: it has none."""
+    effort: str = Field(default="", pattern=r"^[a-z0-9-]*$")
+    """How hard the model is told to think; empty: its default."""
+
+    def __str__(self) -> str:
+        return self.agent + (f"/{self.model}" if self.model else "") + (f"@{self.effort}" if self.effort else "")
+
+    @classmethod
+    def parse(cls, text: str) -> FixerKey:
+        """`agent/model@effort`, the last two where there are some."""
+        rest, _, effort = text.partition("@")
+        agent, _, model = rest.partition("/")
+        try:
+            return cls(agent=agent, model=model, effort=effort)
+        except ValidationError:
+            raise ConfigError(
+                f"{text!r} names no fixer. Write agent/model or agent/model@effort, such as mini/claude-opus-4-6@high."
+            ) from None
+
+
 class Fixer(Record):
     """One entry of the pool."""
 
@@ -229,6 +320,10 @@ class Fixer(Record):
     kind: Literal["repair", "agent"]
     model: str = ""
     """As the endpoint names it; agent only."""
+    effort: str = Field(default="", pattern=r"^[a-z0-9-]*$")
+    """How hard the model is told to think, such as low or high; empty: not sent, and its default applies."""
+    resume: str = ""
+    """The résumé to go by, as `scrout fixers list` names it; empty: that of its own agent, model and effort."""
     base_url: str = ""
     """OpenAI-compatible endpoint, up to and with /v1; agent only."""
     key_env: str = ""
@@ -242,6 +337,18 @@ class Fixer(Record):
     cap_seconds: float = Field(default=1200, gt=0)
     max_tokens: int = Field(default=4096, ge=1)
     """Output limit of one call."""
+
+    @property
+    def key(self) -> FixerKey:
+        """What its outcomes are kept under."""
+        # Some endpoints write a model's date after an @, where a key has the effort.
+        model = "-".join(self.model.replace("@", " ").split())
+        return FixerKey(agent=self.kind, model=model, effort=self.effort)
+
+    @field_validator("resume")
+    @classmethod
+    def _resume_is_a_key(cls, text: str) -> str:
+        return str(FixerKey.parse(text)) if text else ""
 
     @model_validator(mode="after")
     def _agents_are_complete(self) -> Fixer:
@@ -385,6 +492,7 @@ def _refuse_reach(settings: Settings, source: Path) -> None:
         "sandbox.image": settings.sandbox.image,
         "ledger.path": settings.ledger.path,
         "route.resumes": settings.route.resumes,
+        "route.embedder": settings.route.embedder != EmbedderSettings(),
         "environment.build": settings.environment.build,
         f"environment.venv = {settings.environment.venv!r}": _leaves(source.parent, settings.environment.venv),
     }

@@ -13,6 +13,7 @@ from scrout.config import Settings, data_folder
 from scrout.ledger.store import Ledger, OpenRun
 from scrout.money import Receipt
 from scrout.records import Attempt, Check, Decision, GatedHandoff, Run, Scouting
+from scrout.route.feedback import own_folder
 from scrout.route.policy import order, proven_wrong
 from scrout.route.router import Router
 from scrout.sandbox.probe import require_tier
@@ -103,9 +104,8 @@ class Kit:
 
 
 def router(settings: Settings) -> Router:
-    """The router over the user's résumés."""
-    folder = Path(settings.route.resumes) if settings.route.resumes else data_folder() / "resumes"
-    return Router(settings, folder)
+    """The router over the shipped résumés and the user's own."""
+    return Router(settings, own_folder(settings.route))
 
 
 def ledger(settings: Settings) -> Ledger:

@@ -104,9 +104,14 @@ class Candidate(Record):
     fixer: str
     p_solve: float | None
     """None: the fixer has no résumé yet."""
+    p_low: float | None = None
+    """With `p_high` the 95% interval of `p_solve`; None: unknown."""
+    p_high: float | None = None
     p_by_space: dict[str, float] = Field(default_factory=dict)
     expected_cost_usd: Usd | None
     """Dollars an attempt; None: no outcome and no price says."""
+    evidence: str = ""
+    """Where the chance comes from: the fixer's own résumé, one borrowed from another key, or none."""
     reason: str
     """Why it was chosen, or why it lost."""
 
@@ -119,7 +124,13 @@ class Decision(Record):
     degraded: bool
     """True: a feature space that the router could have used was missing."""
     fallback: bool
-    """True: no candidate cleared theta and the anchor was taken."""
+    """True: no candidate did what the policy asks for, and another was taken: under `paper` the anchor."""
+    policy: str = "paper"
+    """The rule that chose, as `route.policy` names it."""
+    abstained: bool = False
+    """True: the task is far from everything known, so the anchor took it."""
+    spaces: tuple[str, ...] = ()
+    """The feature spaces that counted."""
     reason: str
     candidates: tuple[Candidate, ...]
 

@@ -71,7 +71,7 @@ def test_scout_then_gate_then_gate_again(cli: Cli, shop_repo: Path, issue: Path,
     decision = routed.json()
     assert {"fixer", "theta", "degraded", "fallback", "candidates"} <= set(decision)
     assert [set(candidate) for candidate in decision["candidates"]] == [
-        {"fixer", "p_solve", "p_by_space", "expected_cost_usd", "reason"}
+        {"fixer", "p_solve", "p_low", "p_high", "p_by_space", "expected_cost_usd", "evidence", "reason"}
     ]
     assert decision["fixer"] == cli("route", "--issue", issue).out.decode().strip() == "repair"
     assert fingerprint(shop_repo) == before
@@ -247,6 +247,9 @@ EVERY_COMMAND = (
     "scout",
     "gate",
     "route",
+    "fixers",
+    "feedback",
+    "calibrate",
     "runs",
     "show",
     "ledger",

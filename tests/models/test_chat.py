@@ -375,3 +375,11 @@ def test_any_json_is_a_reply_or_a_model_error(message: object, choice: object) -
             asyncio.run(answering(json.dumps(body).encode()).complete(HELLO, [], 10))
         except ModelError as error:
             assert "toy.invalid" in str(error)
+
+
+@pytest.mark.parametrize("effort", ["", "high"])
+async def test_an_effort_is_sent_where_one_is_set(effort: str) -> None:
+    with ScriptedEndpoint([ScriptedReply("hi")]) as endpoint:
+        async with Chat(endpoint.base_url, "toy", None, effort=effort) as chat:
+            await chat.complete(HELLO, [], 10)
+    assert json.loads(endpoint.requests[0].body).get("reasoning_effort", "") == effort

@@ -83,7 +83,7 @@ def first(found: Scouting) -> FileRef:
 
 
 def features(found: Scouting) -> dict[str, float]:
-    assert found.state is not None and found.state.space == "recon-2"
+    assert found.state is not None and found.state.space == "recon-3"
     return dict(zip(STATE_FEATURES, found.state.vector, strict=True))
 
 

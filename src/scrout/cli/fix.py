@@ -23,6 +23,7 @@ from scrout.records import Run
 @options.issue
 @options.dirty
 @options.sandbox
+@options.goal
 @click.option("--fixer", help="Use this fixer of the pool; the router has no choice then.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the patch to this file instead of standard output.")
 @click.option("--apply", "apply_patch", is_flag=True, help="Apply the patch to your work tree unless the check failed.")

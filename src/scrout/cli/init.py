@@ -73,10 +73,22 @@ TEMPLATE = """\
 # runs = 2               # how often a claim is replayed; outcomes that differ are flaky
 # timeout_s = 60.0
 
+# For policy "value", at most one of: min_solve (the cheapest fixer with at least this chance), max_usd (the likeliest
+# that is expected to cost no more), dial (0 the cheapest, 1 the strongest), solve_usd (what a solve is worth).
 [route]
-# theta = 0.3            # the cheapest fixer whose predicted chance reaches this is taken
+# policy = "value"       # by what a further solve costs; paper: the cheapest fixer whose chance reaches theta
+# theta = 0.3            # for paper, where none was calibrated
 # anchor = ""            # the fixer to fall back to; empty: the most expensive of the pool
 # resumes = ""           # folder with résumés; empty: scrout/resumes in your data folder
+
+# Not asked for unless given: dimensions, for an endpoint whose model can give fewer numbers.
+[route.embedder]
+# preset = ""            # paper: Qwen3-Embedding-0.6B as the paper used it
+# kind = "auto"          # hashed, minilm, endpoint, qwen3; auto: minilm where it is installed, else hashed
+# model = ""             # as the endpoint names it
+# base_url = ""          # OpenAI-compatible, up to and with /v1
+# key_env = ""           # environment variable that holds the key; empty: the endpoint wants none
+# checkpoint = ""        # folder of qwen3's weights
 
 [fix]
 # escalate = false       # when the check proves a patch wrong, let the next fixer try; free ones go first then
@@ -102,6 +114,8 @@ kind = "repair"
 # name = "my-model"
 # kind = "agent"
 # model = "the-model-name"
+# effort = ""            # how hard the model is told to think, such as low or high; empty: not sent
+# resume = ""            # the résumé to go by, as `scrout fixers list` names it; empty: its own
 # base_url = "http://127.0.0.1:8000/v1"
 # key_env = "MY_API_KEY"
 # price = { input = 0.50, output = 2.00, cache_read = 0.05 }

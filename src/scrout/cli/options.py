@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 import click
+from pydantic import ValidationError
 
-from scrout.config import FILE_NAME, Settings, TierName, discover, load
-from scrout.errors import TaskError
+from scrout.config import FILE_NAME, RouteSettings, Settings, TierName, discover, load
+from scrout.errors import RouteError, TaskError
 from scrout.git import text
 from scrout.task import MAX_ISSUE_BYTES, issue_text
 
@@ -18,13 +20,43 @@ MAX_FILE_BYTES = 10_000_000
 """Of any other file that a user names."""
 
 _TIER = "scrout.tier"
+_GOAL = "scrout.goal"
+_GOALS = ("min_solve", "max_usd", "dial", "solve_usd")
+POLICIES = ("value", "paper")
+DIAL_WORDS = {"cheapest": 0.0, "cheap": 0.25, "balanced": 0.5, "strong": 0.75, "strongest": 1.0}
 
 F = TypeVar("F", bound=Callable[..., object])
+
+
+def _position(value: str) -> float:
+    """Of the dial, as a number or a word."""
+    try:
+        position = DIAL_WORDS[value] if value in DIAL_WORDS else float(value)
+    except ValueError:
+        position = -1.0
+    if not 0 <= position <= 1:
+        raise click.BadParameter(f"{value!r} is neither from 0 to 1 nor one of {', '.join(DIAL_WORDS)}.")
+    return position
+
+
+def _dollars(value: str) -> Decimal:
+    try:
+        amount = Decimal(value.removeprefix("$"))
+    except InvalidOperation:
+        amount = Decimal("NaN")
+    if not amount.is_finite() or amount < 0:
+        raise click.BadParameter(f"{value!r} is no amount. Write dollars such as 0.50.")
+    return amount
 
 
 def _remember_tier(context: click.Context, _: click.Parameter, tier: str | None) -> None:
     """Kept with the context, so that a command need not pass it on: it is one more override."""
     context.meta[_TIER] = tier
+
+
+def _remember_goal(context: click.Context, parameter: click.Parameter, value: object) -> None:
+    if value is not None:
+        context.meta.setdefault(_GOAL, {})[parameter.name] = value
 
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document to standard output.")
@@ -53,11 +85,54 @@ def configuration(function: F) -> F:
     return file(override(function))
 
 
+def goal(function: F) -> F:
+    """What the router is to go by, in place of what the settings say; kept with the context, as the tier is."""
+    flags: tuple[tuple[str, click.ParamType[Any] | Callable[[str], object], str | None, str], ...] = (
+        ("--min-solve", click.FloatRange(0, 1), "P", "Take the cheapest fixer with at least this chance."),
+        ("--max-usd", _dollars, "USD", "Take the likeliest fixer that is expected to cost no more."),
+        ("--dial", _position, "D", f"From 0 to 1, or a word: {', '.join(DIAL_WORDS)}."),
+        ("--solve-usd", _dollars, "USD", "What a solve is worth to you."),
+        (
+            "--policy",
+            click.Choice(POLICIES),
+            None,
+            "Weigh what a solve costs, or take the cheapest that reaches theta.",
+        ),
+    )
+    for flag, kind, metavar, words in reversed(flags):
+        option = click.option(flag, type=kind, metavar=metavar, expose_value=False, callback=_remember_goal, help=words)
+        function = option(function)
+    return function
+
+
 def read_settings(repo: Path, config: Path | None, overrides: tuple[str, ...]) -> Settings:
-    """The file that was named, else the one that applies to the repository."""
-    tier = click.get_current_context().meta.get(_TIER)
+    """The file that was named, else the one that applies to the repository; options of the command count for more."""
+    context = click.get_current_context()
+    tier = context.meta.get(_TIER)
     if tier:
         overrides = (*overrides, f"sandbox.tier={tier}")
+    return _with_goal(_read_file(repo, config, overrides), context.meta.get(_GOAL, {}))
+
+
+def _with_goal(settings: Settings, given: dict[str, Any]) -> Settings:
+    """A goal takes the place of any other, and one that only `value` knows brings `value` with it."""
+    if not given:
+        return settings
+    goals = [f"--{name.replace('_', '-')}" for name in _GOALS if name in given]
+    if len(goals) > 1:
+        raise RouteError(f"{' and '.join(goals)} are both goals. Keep one of them.")
+    if goals and given.get("policy") == "paper":
+        raise RouteError(f"{goals[0]} is for --policy value, and paper goes by theta. Remove one of them.")
+    kept = {key: value for key, value in settings.route.model_dump(exclude_unset=True).items() if key not in _GOALS}
+    try:
+        route = RouteSettings.model_validate(kept | ({"policy": "value"} if goals else {}) | given)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        raise RouteError(f"--{str(problem['loc'][0]).replace('_', '-')}: {problem['msg']}. Try another.") from None
+    return settings.model_copy(update={"route": route})
+
+
+def _read_file(repo: Path, config: Path | None, overrides: tuple[str, ...]) -> Settings:
     if config:
         return load(config, overrides)
     top, trusted = repo, True

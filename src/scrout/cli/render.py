@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from itertools import chain
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel
 from rich.box import SIMPLE_HEAD
@@ -21,13 +21,18 @@ from rich.table import Table
 from rich.text import Text
 
 from scrout.handoff import FileRef
-from scrout.records import Attempt, Check, Decision, GatedHandoff, Run, Scouting, ScoutStop
+from scrout.records import Attempt, Candidate, Check, Decision, GatedHandoff, Run, Scouting, ScoutStop
+
+if TYPE_CHECKING:
+    from scrout.route.explain import Explanation
 
 # Everything but newline and tab that a terminal would obey, and what reverses the direction of text.
 _CONTROL = dict.fromkeys({*range(32), *range(127, 160), *range(0x2028, 0x202F), *range(0x2066, 0x206A)} - {9, 10})
 _GOOD, _BAD, _DIM = "green", "red", "dim"
 CODE_FILES = 3
 """Whose code a scouting shows on the terminal."""
+MAX_COST_CHANGES, MAX_NEAR = 2, 3
+"""Of an explanation, on the terminal; its JSON has all."""
 MIN_CODE_LINES, GOOD_CODE_LINES, MAX_CODE_LINES = 4, 10, 40
 _BAR_CELLS = 8
 _SCOUT_STYLE: dict[ScoutStop, str] = {
@@ -217,18 +222,121 @@ def gated(result: GatedHandoff) -> RenderableType:
 
 def decision(made: Decision) -> RenderableType:
     """Every candidate, the winner marked."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("", "fixer", "chance", "expected cost", "reason"):
-        table.add_column(name, justify="right" if name in ("chance", "expected cost") else "left", overflow="fold")
-    for candidate in made.candidates:
-        chosen = candidate.fixer == made.fixer
-        chance = "unknown" if candidate.p_solve is None else f"{candidate.p_solve:.2f}"
-        row = [candidate.fixer, chance, dollars(candidate.expected_cost_usd), inert(candidate.reason)]
-        table.add_row(">" if chosen else "", *(Text(cell) for cell in row), style="bold" if chosen else None)
-    parts: list[RenderableType] = [table, _line("decision", f"{made.fixer}: {made.reason}")]
+    several = len(made.candidates) > 1
+    # The winner's reason is the decision's, which follows.
+    table = _candidates(made, "why not" if several else "", lambda one: "" if one.fixer == made.fixer else one.reason)
+    parts: list[RenderableType] = [table, _line("decision", f"{made.fixer}: {_unprefixed(made.reason, made.fixer)}")]
     if made.degraded:
         parts.append(_line("degraded", "a feature space was missing; the chances rest on fewer signals", "yellow"))
     return Group(*parts)
+
+
+def explanation(found: Explanation) -> RenderableType:
+    """A decision from how hard the task looks to what would change it."""
+    made = found.decision
+    table = _candidates(
+        made, "chance known from", lambda one: one.evidence or f"no résumé yet: scrout fixers add {one.fixer}"
+    )
+    parts = [_line("task", found.title), *_task(found), _line("goal", found.goal), table]
+    why = next(one.reason for one in made.candidates if one.fixer == made.fixer)
+    parts.append(_line("chosen", f"{made.fixer}: {_unprefixed(why, made.fixer)}", "bold"))
+    # Only there do intervals belong to the chances of this task.
+    doubt = _alike(made) if found.difficulty and not made.abstained else ""
+    if doubt:
+        parts.append(_line("doubt", f"{doubt}: the difference in chance is within what the outcomes leave open"))
+    parts += _lines("not", [f"{one.fixer}: {one.reason}" for one in made.candidates if one.fixer != made.fixer])
+    if found.otherwise:
+        parts.append(_line("otherwise", f"were it like a known task, {found.otherwise} would take it"))
+    parts += _lines("it would be", _turns(found))
+    parts += _near(found)
+    parts.append(_line("rests on", ", ".join(map(_space, made.spaces)) or "base rates alone"))
+    parts += _lines("missing", found.missing, "yellow")
+    return Group(*parts)
+
+
+def _task(found: Explanation) -> list[RenderableType]:
+    """How hard it looks, and by what."""
+    judged = found.difficulty
+    if judged is None:
+        return []
+    parts: list[RenderableType] = []
+    if judged.easier_than is not None:
+        easier = judged.easier_than >= 0.5
+        share = judged.easier_than if easier else 1 - judged.easier_than
+        part = "all" if share == 1 else f"{min(share, 0.99):.0%}"
+        than = f"{'easier' if easier else 'harder'} than {part} of the {judged.known_tasks:,} known tasks"
+        parts.append(_line("looks", f"{than}; an attempt takes {judged.effort:.1f} times the effort of an average one"))
+    words = [f"{'easier' if one.log_odds > 0 else 'harder'}: {one.words}" for one in judged.drivers]
+    parts += _lines("because", words or ["nothing about it is unusual"])
+    if judged.far:
+        parts.append(_line("far", "it is unlike every known task, so no chance can be relied on", "yellow"))
+    return parts
+
+
+def _turns(found: Explanation) -> list[str]:
+    """The nearest changes: of the goal both ways, and of the two costs that would have to change least."""
+    from scrout.route.explain import change_words
+
+    costs = [change for change in found.changes if change.of == "cost_usd"]
+    shown = [change for change in found.changes if change.of != "cost_usd"] + costs[:MAX_COST_CHANGES]
+    return [f"{change.to} {change_words(change)}" for change in shown]
+
+
+def _alike(made: Decision) -> str:
+    """The taken fixer and those whose chance its interval holds; empty: there are none."""
+    chosen = next(one for one in made.candidates if one.fixer == made.fixer)
+    low, high = chosen.p_low, chosen.p_high
+    if low is None or high is None:
+        return ""
+    others = [one.fixer for one in made.candidates if one.p_solve is not None and low <= one.p_solve <= high]
+    return f"{', '.join(others[:-1])} and {others[-1]}" if len(others) > 1 else ""
+
+
+def _space(name: str) -> str:
+    """A feature space in words, with its name."""
+    kind = name.partition("/")[0].partition("-")[0]
+    what = {
+        "counts": "counts of the text",
+        "text": "the text's vector",
+        "hidden": "the searcher's hidden state",
+        "recon": "what the scout measured",
+    }.get(kind)
+    return f"{what} ({name})" if what else name
+
+
+def _near(found: Explanation) -> list[RenderableType]:
+    if not found.nearest:
+        return [_line("near it", found.nearest_missing)]
+    words = []
+    for one in found.nearest[:MAX_NEAR]:
+        ends = [f"solved by {', '.join(one.solved_by)}"] if one.solved_by else []
+        ends += [f"not by {', '.join(one.failed_by)}"] if one.failed_by else []
+        title = one.title or "a task without a title"
+        words.append(f"{one.similarity:.2f} {title}: {'; '.join(ends) or 'no fixer of the pool tried it'}")
+    return _lines("near it", words)
+
+
+def _candidates(made: Decision, last: str, words: Callable[[Candidate], str]) -> Table:
+    """Chance and cost of each, and something about it in a last column, if that is named."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in ("", "fixer", "chance", "cost"):
+        right = name in ("chance", "cost")
+        table.add_column(name, justify="right" if right else "left", overflow="fold", no_wrap=right)
+    if last:
+        table.add_column(last, overflow="fold", ratio=1)
+    for one in made.candidates:
+        chosen = one.fixer == made.fixer
+        chance = "unknown" if one.p_solve is None else f"{one.p_solve:.2f}"
+        if one.p_low is not None and one.p_high is not None:
+            chance += f" ({one.p_low:.2f}-{one.p_high:.2f})"
+        row = [one.fixer, chance, dollars(one.expected_cost_usd), *([inert(words(one))] if last else [])]
+        table.add_row(">" if chosen else "", *(Text(cell) for cell in row), style="bold" if chosen else None)
+    return table
+
+
+def _unprefixed(reason: str, fixer: str) -> str:
+    """Most reasons begin with the name that stands before them."""
+    return reason.removeprefix(f"{fixer}: ")
 
 
 def runs(past: Sequence[Run]) -> RenderableType:
@@ -301,6 +409,11 @@ def _line(label: str, words: str, style: str = "") -> RenderableType:
     grid.add_column(overflow="fold")
     grid.add_row(label, Text(inert(words), style=style))
     return grid
+
+
+def _lines(label: str, words: Sequence[str], style: str = "") -> list[RenderableType]:
+    """The label once, and each of the words on a line of its own."""
+    return [_line("" if at else label, one, style) for at, one in enumerate(words)]
 
 
 def _tail(output: str, lines: int = 8) -> RenderableType:

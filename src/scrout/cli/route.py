@@ -10,19 +10,22 @@ from pydantic import ValidationError
 from scrout.cli import options, render
 from scrout.errors import RouteError
 from scrout.pipeline import router
-from scrout.records import Scouting
+from scrout.records import Scouting, State
 
 
 @click.command(name="route")
 @options.repository
 @options.issue
 @click.option("--scouting", "scouting_file", help="What `scrout scout --json` printed for this issue.")
+@click.option("--explain", "explained", is_flag=True, help="Say how hard the task looks, and what would change it.")
+@options.goal
 @options.configuration
 @options.as_json
 def command(
     repo: Path,
     issue_source: str,
     scouting_file: str | None,
+    explained: bool,
     config: Path | None,
     overrides: tuple[str, ...],
     as_json: bool,
@@ -32,22 +35,41 @@ def command(
     if scouting_file == issue_source == "-":
         raise RouteError("--scouting - and --issue - cannot both be standard input. Put one of them into a file.")
     text = options.read_issue(issue_source)
-    state = None
-    if scouting_file:
-        raw = options.read_file(scouting_file, "scouting")
-        try:
-            state = Scouting.model_validate_json(raw).state
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            where = ".".join(str(part) for part in first["loc"]) or "as a whole"
-            raise RouteError(
-                f"--scouting {scouting_file} is not a scouting ({where}: {first['msg']}). "
-                "Make one with `scrout scout --json`."
-            ) from None
-    made = router(settings).route(text, state)
-    if as_json:
-        render.print_json(made)
+    state = _state(scouting_file) if scouting_file else None
+    judge = router(settings)
+    if explained:
+        from scrout.route.explain import explain
+
+        found = explain(judge, text, state)
+        if as_json:
+            render.print_json(found)
+            return 0
+        render.talk.print(render.explanation(found))
+        made, sharper = found.decision, found.wants_state
     else:
+        made = judge.route(text, state)
+        if as_json:
+            render.print_json(made)
+            return 0
         render.talk.print(render.decision(made))
-        render.print_text(f"{made.fixer}\n")
+        sharper = state is None and len(settings.fixers) > 1 and judge.look(text, state).takes_state
+    if sharper and not scouting_file:
+        render.say(
+            "note: this goes by the issue's text alone. A scouting would sharpen it: `scrout scout --issue FILE --json "
+            "> scouting.json`, then `scrout route --issue FILE --scouting scouting.json`."
+        )
+    render.print_text(f"{made.fixer}\n")
     return 0
+
+
+def _state(scouting_file: str) -> State | None:
+    raw = options.read_file(scouting_file, "scouting")
+    try:
+        return Scouting.model_validate_json(raw).state
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "as a whole"
+        raise RouteError(
+            f"--scouting {scouting_file} is not a scouting ({where}: {first['msg']}). "
+            "Make one with `scrout scout --json`."
+        ) from None

@@ -55,7 +55,7 @@ async def run_agent(
         return Outcome("endpoint", detail, 0, Decimal(0), ())
     purse = Purse(fixer.cap_usd, fixer.cap_calls)
     terms = Terms(fixer.price, fixer.max_tokens, fixer.cap_seconds, "fix", fixer.name)
-    async with Chat(fixer.base_url, fixer.model, key) as chat:
+    async with Chat(fixer.base_url, fixer.model, key, effort=fixer.effort) as chat:
         done = await converse(chat, opening(task, gated), toolbox, purse, terms, book=book)
     return Outcome(done.stop, done.detail, purse.calls, purse.spent_usd, done.receipts)
 

@@ -142,6 +142,7 @@ class Chat:
         *,
         sampling: Sampling = ENDPOINTS_OWN,
         cache_salt: str = "",
+        effort: str = "",
         transport: httpx.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -151,6 +152,8 @@ class Chat:
         """For one try, from the connection to the last byte."""
         self.sampling = sampling
         self.cache_salt = cache_salt
+        self.effort = effort
+        """How hard to think, in the endpoint's own word; empty: not sent, since some refuse the key itself."""
         self._key = key
         self._transport = transport
         self._sleep = sleep
@@ -185,6 +188,8 @@ class Chat:
         body |= self.sampling.model_dump(mode="json", exclude_defaults=True)
         if self.cache_salt:
             body["cache_salt"] = self.cache_salt
+        if self.effort:
+            body["reasoning_effort"] = self.effort
         if schema is not None:
             form: JsonValue = {"name": "reply", "schema": dict(schema), "strict": True}
             body["response_format"] = {"type": "json_schema", "json_schema": form}

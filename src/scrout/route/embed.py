@@ -1,75 +1,53 @@
-"""Text as a vector. An Embedder is the seam; HashedEmbedder is the one that needs no download."""
+"""Text as a vector. An Embedder is the seam, `open_embedder` takes the one that `[route.embedder]` names.
+
+| kind | what it is | what it needs |
+| --- | --- | --- |
+| hashed | shared words and spelling | nothing |
+| minilm | meaning, by all-MiniLM-L6-v2 on the CPU | the extra `minilm`, and a package with the weights |
+| endpoint | any model behind an OpenAI-compatible `/embeddings` | an address, perhaps a key |
+| qwen3 | the paper's Qwen3-Embedding-0.6B | its checkpoint, and the extra `states` or a vLLM server |
+
+What takes long to make is kept in the user's cache folder.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import math
-import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from scrout.config import EmbedderSettings
+from scrout.errors import RouteError
+from scrout.route.embedders.cached import Cached
+from scrout.route.embedders.hashed import HashedEmbedder
+from scrout.route.embedders.seam import MAX_CHARS, Embedder, Vectors
 
-import numpy as np
-import numpy.typing as npt
-
-Vectors = npt.NDArray[np.float32]
-"""One row a text."""
-
-MAX_CHARS = 16_384
-"""About the 4,096 tokens that a neural embedder of issues reads; what follows in a longer text is mostly logs."""
-
-NGRAM_CHARS = 4
-
-_WORD = re.compile(r"\w+")
-_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
+__all__ = ["MAX_CHARS", "Embedder", "HashedEmbedder", "Vectors", "open_embedder"]
 
 
-class Embedder(Protocol):
-    """Turns texts into rows of length one, or of zeros where a text holds nothing to embed."""
+def open_embedder(settings: EmbedderSettings) -> Embedder:
+    """The embedder of the settings, or a RouteError that says what to install. Models are loaded at the first text."""
+    # Each brings its own imports, so only the one that is asked for is imported.
+    match settings.kind:
+        case "hashed":
+            return HashedEmbedder()
+        case "auto" | "minilm":
+            return _minilm(named=settings.kind == "minilm")
+        case "endpoint":
+            from scrout.route.embedders.endpoint import EndpointEmbedder
 
-    name: str
-    """Equal names promise equal vectors for equal texts: résumés and heads are tied to it."""
-    size: int
+            key, dimensions = settings.key(), settings.dimensions
+            return Cached(EndpointEmbedder(settings.base_url, settings.model, key, dimensions=dimensions))
+        case "qwen3":
+            from scrout.route.embedders.qwen3 import open_qwen3
 
-    def embed(self, texts: Sequence[str]) -> Vectors: ...
-
-
-class HashedEmbedder:
-    """A first embedder, of lexical similarity: two texts are close when they share words, identifier parts or spelling.
-
-    It knows no meaning: "crash" and "segmentation fault" are unrelated to it, word order is lost, common words count as
-    much as rare ones, and of 512 numbers many features share one. A text without a word gives zeros.
-    """
-
-    name = "hashed-512-1"
-    size = 512
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        rows = np.zeros((len(texts), self.size), dtype=np.float32)
-        for row, text in zip(rows, texts, strict=True):
-            row[:] = self._embed(text)
-        return rows
-
-    def _embed(self, text: str) -> list[float]:
-        vector = [0.0] * self.size
-        for feature, count in Counter(_features(text[:MAX_CHARS])).items():
-            # Python's own hash differs from process to process.
-            digest = int.from_bytes(hashlib.blake2b(feature.encode(), digest_size=8).digest(), "little")
-            sign = 1.0 if digest >> 63 else -1.0
-            vector[digest % self.size] += sign * (1.0 + math.log(count))
-        length = math.sqrt(math.fsum(value * value for value in vector))
-        return [value / length for value in vector] if length else vector
+            return Cached(open_qwen3(settings))
 
 
-def _features(text: str) -> Iterator[str]:
-    """A part of an identifier is the same feature as the plain word, so that `parse_config` meets "parse"."""
-    for word in _WORD.findall(text):
-        lower = word.lower()
-        yield f"word {lower}"
-        parts = _PART.findall(word)
-        if len(parts) > 1:
-            for part in parts:
-                yield f"word {part.lower()}"
-        padded = f"<{lower}>"
-        for start in range(len(padded) - NGRAM_CHARS + 1):
-            yield f"gram {padded[start : start + NGRAM_CHARS]}"
+def _minilm(*, named: bool) -> Embedder:
+    from scrout.route.embedders import minilm
+
+    if lacking := minilm.missing():
+        if named:
+            needed = ", ".join(lacking)
+            raise RouteError(
+                f'route.embedder.kind is "minilm" and needs {needed}, not installed here. {minilm.INSTALL}'
+            )
+        return HashedEmbedder()
+    return Cached(minilm.MiniLmEmbedder())

@@ -1,11 +1,12 @@
-"""From a task's vector and a fixer's résumé to the chance that the fixer solves the task.
+"""The paper's heads: from a task's vector and a fixer's résumé to the chance that the fixer solves the task.
 
-One head serves every fixer: it sees a fixer only through six numbers of its résumé, so a new fixer needs no new fit.
+One head a feature space serves every fixer: it sees a fixer only through six numbers of its résumé, so a new fixer
+needs no new fit. What the router goes by unless told otherwise is in difficulty.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import quote
@@ -16,13 +17,10 @@ from pydantic import Field, FiniteFloat, ValidationError
 
 from scrout.errors import RouteError
 from scrout.money import Record
-from scrout.route.embed import Embedder, Vectors
-from scrout.route.resume import Outcome, Resume, one_embedder, write
+from scrout.route.known import write
+from scrout.route.resume import Standing
 
 Floats = npt.NDArray[np.float64]
-
-TEXT = "text"
-"""The space of issue texts."""
 
 C = 1.0
 """Weight of the data against the penalty on the coefficients."""
@@ -32,53 +30,54 @@ MAX_STEPS = 100
 TOLERANCE = 1e-9
 """A gradient per row below this is the optimum."""
 
+LARGEST = float(np.finfo(np.float32).max)
+"""Of a vector's numbers, as vectors are stored; beyond it a length is no number."""
+
 SUFFIX = ".head.json"
 
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-def features(vectors: Vectors, resumes: Sequence[Resume]) -> Floats:
+def features(vectors: npt.ArrayLike, standings: Sequence[Standing]) -> Floats:
     """Row i for task i and the résumé beside it: cos(x,s), cos(x,f), their difference d, p, cos(x,s)*p, d*p.
 
     x is the task, s and f the centroids of solved and failed tasks, p the base rate.
     """
     x = np.asarray(vectors, dtype=np.float64)
-    s = _cosines(x, [resume.solved_centroid for resume in resumes])
-    f = _cosines(x, [resume.failed_centroid for resume in resumes])
-    p = np.array([resume.base_rate for resume in resumes])
+    if not (np.abs(x) <= LARGEST).all():
+        raise RouteError("a task's vector holds numbers that are none or too large. Embed or scout the task again.")
+    s = _cosines(x, [standing.solved for standing in standings])
+    f = _cosines(x, [standing.failed for standing in standings])
+    p = np.array([standing.base_rate for standing in standings])
     return np.column_stack([s, f, s - f, p, s * p, (s - f) * p])
 
 
 class ResumeHead:
     """Standardized features and a logistic regression with an L2 penalty, the intercept left unpenalized."""
 
-    def __init__(self, embedder: str, space: str = TEXT) -> None:
-        self.embedder = embedder
+    def __init__(self, space: str) -> None:
         self.space = space
 
-    def fit(self, vectors: Vectors, resumes: Sequence[Resume], resolved: Sequence[bool]) -> ResumeHead:
+    def fit(self, vectors: npt.ArrayLike, standings: Sequence[Standing], resolved: Sequence[bool]) -> ResumeHead:
         """Learn from pairs: row i is a task, the résumé of a fixer that tried it, and whether it was solved."""
-        self._check(resumes)
         y = np.asarray(resolved, dtype=np.float64)
         if not 0 < y.sum() < len(y):
             raise RouteError(f"{int(y.sum())} of {len(y)} outcomes are solved. A head needs some of both to be fitted.")
-        x = features(vectors, resumes)
+        x = features(vectors, standings)
         self.mean_ = x.mean(axis=0)
         self.scale_ = _scale(x)
         self.coef_, self.intercept_ = _logistic((x - self.mean_) / self.scale_, y)
         self.rows_ = len(y)
         return self
 
-    def predict_proba(self, vectors: Vectors, resumes: Sequence[Resume]) -> Floats:
+    def predict_proba(self, vectors: npt.ArrayLike, standings: Sequence[Standing]) -> Floats:
         """The chance of a solve, one for each pair."""
-        self._check(resumes)
-        z = (features(vectors, resumes) - self.mean_) / self.scale_
+        z = (features(vectors, standings) - self.mean_) / self.scale_
         return _sigmoid(z @ self.coef_ + self.intercept_)
 
     def to_json(self) -> str:
         return _Stored(
             space=self.space,
-            embedder=self.embedder,
             mean=tuple(self.mean_.tolist()),
             scale=tuple(self.scale_.tolist()),
             coef=tuple(self.coef_.tolist()),
@@ -93,24 +92,15 @@ class ResumeHead:
             stored = _Stored.model_validate_json(text)
         except ValidationError as error:
             raise RouteError(f"not a fitted head: {error}. Fit it again.") from None
-        head = cls(stored.embedder, stored.space)
+        head = cls(stored.space)
         head.mean_, head.scale_, head.coef_ = (np.array(row) for row in (stored.mean, stored.scale, stored.coef))
         head.intercept_, head.rows_ = stored.intercept, stored.rows
         return head
 
-    def _check(self, resumes: Sequence[Resume]) -> None:
-        for resume in resumes:
-            if resume.embedder != self.embedder:
-                raise RouteError(
-                    f"the résumé of {resume.fixer} was made with {resume.embedder}, the {self.space} head with "
-                    f"{self.embedder}. Build the résumés and fit the head with one embedder."
-                )
-
 
 class _Stored(Record):
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     space: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")
-    embedder: str
     mean: tuple[FiniteFloat, ...] = Field(min_length=FEATURES, max_length=FEATURES)
     scale: tuple[PositiveFloat, ...] = Field(min_length=FEATURES, max_length=FEATURES)
     coef: tuple[FiniteFloat, ...] = Field(min_length=FEATURES, max_length=FEATURES)
@@ -118,47 +108,29 @@ class _Stored(Record):
     rows: int
 
 
-def fit_head(
-    resumes: Mapping[str, Resume], outcomes: Mapping[str, Sequence[Outcome]], embedder: Embedder
-) -> ResumeHead:
-    """The text head, fitted on every outcome of every fixer, both by fixer's name.
-
-    As in the paper, a task's features come from centroids that hold the task itself. The fit is therefore in-sample:
-    its own rows look easier than new ones, and a measured claim needs tasks that neither has seen.
-    """
-    one_embedder(resumes.values())
-    pairs: list[tuple[Outcome, Resume]] = []
-    for fixer, rows in outcomes.items():
-        if fixer not in resumes:
-            raise RouteError(f"{fixer} has outcomes but no résumé. Build its résumé before fitting the head.")
-        pairs += [(row, resumes[fixer]) for row in rows]
-    # The fixers of a pool usually share their tasks: each text is embedded once.
-    row_of = {text: row for row, text in enumerate(dict.fromkeys(outcome.text for outcome, _ in pairs))}
-    vectors = embedder.embed(list(row_of))[[row_of[outcome.text] for outcome, _ in pairs]]
-    return ResumeHead(embedder.name).fit(
-        vectors, [resume for _, resume in pairs], [outcome.resolved for outcome, _ in pairs]
-    )
-
-
 def save(head: ResumeHead, folder: Path) -> Path:
     """Write a fitted head into the folder, replacing the former one of its space, and say where."""
-    text = head.to_json()
     path = folder / _file_name(head.space)
-    write(path, text)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write(path, head.to_json().encode())
+    except OSError as error:
+        raise RouteError(f"cannot write {path}: {error.strerror}. Choose a folder with `route.resumes`.") from None
     return path
 
 
-def load(folder: Path) -> dict[str, ResumeHead]:
-    """Every fitted head in the folder by space; none when there is no such folder."""
+def load(*folders: Path) -> dict[str, ResumeHead]:
+    """Every fitted head by space, later folders winning; none where there is no such folder."""
     heads: dict[str, ResumeHead] = {}
-    for path in sorted(folder.glob(f"*{SUFFIX}")):
-        try:
-            head = ResumeHead.from_json(path.read_bytes())
-        except (OSError, RouteError) as error:
-            raise RouteError(f"{path}: {error}") from None
-        if path.name != _file_name(head.space):
-            raise RouteError(f"{path} is the head of space {head.space!r}. Rename it to {_file_name(head.space)}.")
-        heads[head.space] = head
+    for folder in folders:
+        for path in sorted(folder.glob(f"*{SUFFIX}")):
+            try:
+                head = ResumeHead.from_json(path.read_bytes())
+            except (OSError, RouteError) as error:
+                raise RouteError(f"{path}: {error}") from None
+            if path.name != _file_name(head.space):
+                raise RouteError(f"{path} is the head of space {head.space!r}. Rename it to {_file_name(head.space)}.")
+            heads[head.space] = head
     return heads
 
 
@@ -167,7 +139,7 @@ def _file_name(space: str) -> str:
     return quote(space, safe="") + SUFFIX
 
 
-def _cosines(x: Floats, centroids: Sequence[tuple[float, ...]]) -> Floats:
+def _cosines(x: Floats, centroids: Sequence[Floats]) -> Floats:
     """Row by row. A vector of zeros has no direction: its cosine is 0."""
     c = np.array(centroids, dtype=np.float64)
     if x.shape != c.shape:

@@ -1,12 +1,270 @@
-"""Who tries, and in which order: rules on a router's numbers, without any learning of their own."""
+"""Who tries, and in which order: rules on a router's numbers, without any learning of their own.
+
+`paper` walks from cheap to dear and stops at the first chance that reaches theta. `value` asks what a further solve
+costs. Expected costs come in with the candidates of each task, so the order follows the prices of the day.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from scrout.config import Fixer
+from pydantic import Field, model_validator
+
+from scrout.config import Fixer, RouteSettings
+from scrout.errors import RouteError
+from scrout.money import CENT_FRACTION, Record
 from scrout.records import Candidate, Check, Decision
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+DEFAULT_DIAL = 0.5
+"""Where the user names no goal and nothing was calibrated: half of what the strongest would add to the spending.
+
+A position needs no dollars that nobody gave, and stays sensible when prices or the pool change.
+"""
+
+GoalKind = Literal["theta", "min_solve", "max_usd", "solve_usd"]
+
+MAX_KNOTS = 101
+INFINITE = Decimal("Infinity")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a rule takes, and why."""
+
+    fixer: str
+    reason: str
+    fallback: bool
+    """True: none does what the rule asks for, and this is what is taken instead."""
+    abstained: bool = False
+    """True: the task is far from everything known."""
+    lost: Mapping[str, str] = field(default_factory=dict)
+    """By fixer, why each of the others was not taken."""
+
+
+class Undominated(NamedTuple):
+    """Candidates worth a thought, and why each of the others is not."""
+
+    kept: list[Candidate]
+    dropped: dict[str, str]
+
+
+class Dial(Record):
+    """One number from cheapest to strongest, for people who want no dollars: it stands for what a solve is worth.
+
+    Between the knots it is linear. On the tasks it was fitted on, spending grows evenly from 0 to 1.
+    """
+
+    positions: tuple[float, ...] = Field(min_length=2)
+    """From 0 to 1, rising."""
+    solve_usds: tuple[float, ...]
+    """What a solve is worth at each position."""
+
+    @model_validator(mode="after")
+    def _knots_rise(self) -> Dial:
+        for knots in (self.positions, self.solve_usds):
+            if len(knots) != len(self.positions) or not all(0 <= a <= b < float("inf") for a, b in pairwise(knots)):
+                raise ValueError("a dial's positions and amounts rise together, one amount for each position")
+        if (self.positions[0], self.positions[-1]) != (0.0, 1.0):
+            raise ValueError(f"a dial goes from 0 to 1, not from {self.positions[0]} to {self.positions[-1]}")
+        return self
+
+    @classmethod
+    def fit(cls, chances: npt.NDArray[np.float64], costs: npt.NDArray[np.float64]) -> Dial:
+        """From the chances of known tasks (a row a task, a column a fixer; nan: unknown) and each fixer's mean cost.
+
+        Each task climbs from its cheapest fixer to its likeliest, and takes a step when a solve is worth its price. A
+        position is a share of what all steps add to the spending, and a step is taken from the middle of its own
+        share on: so what is spent is as near to the position as whole steps can be.
+        """
+        import numpy as np
+
+        from scrout.route.stats import climbs
+
+        prices, added = climbs(chances, costs)
+        if not len(prices):
+            return cls(positions=(0.0, 1.0), solve_usds=(0.0, 0.0))
+        order = np.argsort(prices, kind="stable")
+        paid, share = prices[order], added[order] / added.sum()
+        middles = np.minimum(np.cumsum(share) - share / 2, 1.0)
+        positions, knots = np.concatenate([[0.0], middles, [1.0]]), np.concatenate([[0.0], paid, [2 * paid[-1]]])
+        if len(knots) > MAX_KNOTS:
+            grid = np.linspace(0.0, 1.0, MAX_KNOTS)
+            positions, knots = grid, np.interp(grid, positions, knots)
+        return cls(positions=tuple(positions.tolist()), solve_usds=tuple(knots.tolist()))
+
+    def solve_usd(self, position: float) -> Decimal:
+        """What a solve is worth at a position; at 1 more than any cost, so that the likeliest is always taken."""
+        if not 0 <= position <= 1:
+            raise RouteError(f"the dial is at {position}. Turn it to something from 0 (cheapest) to 1 (strongest).")
+        if position == 1:
+            return INFINITE
+        at = next(at for at in range(1, len(self.positions)) if position <= self.positions[at])
+        (x0, x1), (y0, y1) = self.positions[at - 1 : at + 1], self.solve_usds[at - 1 : at + 1]
+        share = (position - x0) / (x1 - x0) if x1 > x0 else 1.0
+        return Decimal(str(y0 + share * (y1 - y0))).quantize(CENT_FRACTION)
+
+    def position(self, solve_usd: Decimal) -> float:
+        """The last position at which a solve is worth no more than this."""
+        if solve_usd >= Decimal(str(self.solve_usds[-1])):
+            return 1.0
+        at = next(at for at in range(1, len(self.positions)) if Decimal(str(self.solve_usds[at])) > solve_usd)
+        (x0, x1), (y0, y1) = self.positions[at - 1 : at + 1], self.solve_usds[at - 1 : at + 1]
+        return x0 + (float(solve_usd) - y0) / (y1 - y0) * (x1 - x0)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What decides for one task, once settings, calibration and dial have had their say."""
+
+    kind: GoalKind
+    amount: Decimal
+    """A chance for `theta` and `min_solve`, else dollars."""
+    source: Literal["settings", "dial", "calibrated", "default"] = "settings"
+    """`default`: none was named and nothing was calibrated, so the dial stands at DEFAULT_DIAL."""
+    dial: Dial | None = None
+    """Where the amount comes from one; None: it does not, or nothing is known that would make one."""
+    position: float | None = None
+    """Of the dial."""
+
+
+def choose(
+    candidates: Sequence[Candidate],
+    settings: RouteSettings,
+    anchor: str,
+    *,
+    theta: float | None = None,
+    solve_usd: Decimal | None = None,
+    dial: Dial | None = None,
+    far: bool = False,
+) -> Choice:
+    """The fixer for one task, by the policy and goal of the settings.
+
+    `theta` and `solve_usd` are the calibrated ones of the feature spaces at hand; None: there are none. `dial` was
+    fitted on known tasks; None: this task's own candidates make one. `far`: the task is unlike everything known.
+    """
+    if far:
+        reason = f"the task is far from every task with a known outcome, so the anchor {anchor} takes it"
+        lost = {candidate.fixer: "the task is far from every known one" for candidate in candidates}
+        return Choice(anchor, reason, fallback=True, abstained=True, lost=_without(lost, anchor))
+    return follow(candidates, goal_of(candidates, settings, theta=theta, solve_usd=solve_usd, dial=dial), anchor)
+
+
+def goal_of(
+    candidates: Sequence[Candidate],
+    settings: RouteSettings,
+    *,
+    theta: float | None = None,
+    solve_usd: Decimal | None = None,
+    dial: Dial | None = None,
+) -> Goal:
+    """What the settings come to for these candidates; the arguments are those of `choose`."""
+    if settings.policy == "paper":
+        return Goal("theta", _exact(settings.theta if theta is None else theta))
+    if settings.min_solve is not None:
+        return Goal("min_solve", _exact(settings.min_solve))
+    if settings.max_usd is not None:
+        return Goal("max_usd", settings.max_usd)
+    if settings.solve_usd is not None:
+        return Goal("solve_usd", settings.solve_usd)
+    if settings.dial is None and solve_usd is not None:
+        return Goal("solve_usd", solve_usd, source="calibrated")
+    position = DEFAULT_DIAL if settings.dial is None else settings.dial
+    dial = dial or _own_dial(candidates)
+    amount = dial.solve_usd(position) if dial else Decimal(0)
+    source: Literal["default", "dial"] = "default" if settings.dial is None else "dial"
+    return Goal("solve_usd", amount, source=source, dial=dial, position=position)
+
+
+def follow(candidates: Sequence[Candidate], goal: Goal, anchor: str) -> Choice:
+    """The fixer that a goal takes; the anchor where nothing that it asks for is known."""
+    made: Choice | None
+    match goal.kind:
+        case "theta":
+            return _walked(candidates, float(goal.amount), anchor)
+        case "min_solve":
+            made = at_least(candidates, float(goal.amount))
+        case "max_usd":
+            made = within(candidates, goal.amount)
+        case "solve_usd":
+            made = worth(candidates, goal.amount)
+    if made is not None:
+        return made
+    unknown = {candidate.fixer: _unknown(candidate) for candidate in candidates}
+    reason = f"no fixer's chance and cost are both known, so the anchor {anchor} takes it"
+    return Choice(anchor, reason, fallback=True, lost=_without(unknown, anchor))
+
+
+def worth(candidates: Iterable[Candidate], solve_usd: Decimal) -> Choice | None:
+    """The most of chance times `solve_usd`, less the cost; the cheaper one where two come to the same.
+
+    None: no candidate's chance and cost are both known.
+    """
+    candidates = list(candidates)
+    known = _known(candidates)
+    if not known:
+        return None
+    chosen = max(known, key=lambda one: (_gain(one, solve_usd), -_cost(one), _p(one)))
+    amount = "any cost" if solve_usd == INFINITE else _dollars(solve_usd)
+    return _made(candidates, chosen, f"{_beside(chosen, known)}; a solve is taken to be worth {amount}")
+
+
+def at_least(candidates: Iterable[Candidate], min_solve: float) -> Choice | None:
+    """The cheapest whose chance reaches it, else the likeliest. None: no chance is known."""
+    candidates = list(candidates)
+    chances = [candidate for candidate in candidates if candidate.p_solve is not None]
+    if not chances:
+        return None
+    enough = [candidate for candidate in chances if _p(candidate) >= min_solve]
+    if enough:
+        chosen = min(enough, key=lambda one: (_cost_key(one.expected_cost_usd), -_p(one)))
+        return _made(candidates, chosen, f"{_tag(chosen)}, the cheapest with a chance of {_chance(min_solve)} or more")
+    chosen = min(chances, key=lambda one: (-_p(one), _cost_key(one.expected_cost_usd)))
+    reason = f"no fixer has a chance of {_chance(min_solve)}; the likeliest takes it: {_tag(chosen)}"
+    return _made(candidates, chosen, reason, fallback=True)
+
+
+def within(candidates: Iterable[Candidate], max_usd: Decimal) -> Choice | None:
+    """The likeliest whose expected cost fits, else the cheapest. None: no chance is known together with its cost."""
+    candidates = list(candidates)
+    known = _known(candidates)
+    if not known:
+        return None
+    fitting = [candidate for candidate in known if _cost(candidate) <= max_usd]
+    if fitting:
+        chosen = min(fitting, key=lambda one: (-_p(one), _cost(one)))
+        return _made(
+            candidates, chosen, f"{_tag(chosen)}, the likeliest of those that cost {_dollars(max_usd)} or less"
+        )
+    chosen = min(known, key=lambda one: (_cost(one), -_p(one)))
+    reason = f"no fixer is expected to cost {_dollars(max_usd)} or less; the cheapest takes it: {_tag(chosen)}"
+    return _made(candidates, chosen, reason, fallback=True)
+
+
+def undominated(candidates: Iterable[Candidate]) -> Undominated:
+    """Without the fixers that cost no less and solve no more than another; of two equals the first stays.
+
+    An unknown chance or cost dominates nothing and is not dominated.
+    """
+    candidates = list(candidates)
+    dropped: dict[str, str] = {}
+    # From cheap to dear, each has to be likelier than all before it.
+    climbing: list[Candidate] = []
+    for one in sorted(_known(candidates), key=lambda one: (_cost(one), -_p(one))):
+        if climbing and _p(one) <= _p(climbing[-1]):
+            best = next(other for other in climbing if _p(other) >= _p(one))
+            dropped[one.fixer] = f"{_numbers(one)}, and {best.fixer} has {_numbers(best)}"
+        else:
+            climbing.append(one)
+    kept = [one for one in candidates if one.fixer not in dropped]
+    return Undominated(kept, dropped)
 
 
 def cheapest_first(candidates: Iterable[Candidate]) -> list[Candidate]:
@@ -28,28 +286,33 @@ def walk(candidates: Iterable[Candidate], theta: float, anchor: str) -> str:
 
 
 def anchor_of(pool: Sequence[Fixer], candidates: Iterable[Candidate], named: str = "") -> str:
-    """The fixer to fall back to: the named one, else the most expensive agent, else (free fixers only) the first.
+    """The fixer to fall back to: the named one, else the likeliest agent, else (free fixers only) the first.
 
-    Agents are ranked by expected cost when all of them have one, otherwise all by output price: a mean of dollars and a
-    price do not compare, and a newcomer must not become the anchor by being unknown.
+    The dearest is not always the strongest, so chances count where every agent has one, and the dearest is taken among
+    equals alone. Where one has none, the most expensive agent is: a newcomer must not be passed over, nor become the
+    anchor, for being unknown. Agents are compared by expected cost when all of them have one, otherwise all by output
+    price: a mean of dollars and a price do not compare.
     """
     if named:
         return named
     agents = [fixer for fixer in pool if fixer.kind == "agent"]
     if not agents:
         return pool[0].name
-    costs = {candidate.fixer: candidate.expected_cost_usd for candidate in candidates}
-    by_cost = all(costs.get(fixer.name) is not None for fixer in agents)
+    weighed = {candidate.fixer: candidate for candidate in candidates}
+    chances = {name: one.p_solve for name, one in weighed.items() if one.p_solve is not None}
+    costs = {name: one.expected_cost_usd for name, one in weighed.items() if one.expected_cost_usd is not None}
+    by_chance = all(fixer.name in chances for fixer in agents)
+    by_cost = all(fixer.name in costs for fixer in agents)
 
-    def dearness(fixer: Fixer) -> Decimal:
-        known = costs.get(fixer.name) if by_cost else output_price(fixer)
-        return Decimal(0) if known is None else known
+    def strength(fixer: Fixer) -> tuple[float, Decimal]:
+        dearness = costs[fixer.name] if by_cost else output_price(fixer)
+        return (chances[fixer.name] if by_chance else 0.0), dearness
 
-    return max(agents, key=dearness).name
+    return max(agents, key=strength).name
 
 
 def order(decision: Decision, pool: Sequence[Fixer], escalate: bool, anchor: str = "") -> list[str]:
-    """Who tries, first to last. `anchor` is the setting of that name; empty: the most expensive of the pool.
+    """Who tries, first to last. `anchor` is the setting of that name; empty: as `anchor_of` finds it.
 
     Without escalation the chosen fixer alone. With it the free ones go first, then the chosen one, then those with a
     known chance from cheap to dear, then the anchor. A fixer of unknown chance is never tried on a guess.
@@ -71,5 +334,148 @@ def output_price(fixer: Fixer) -> Decimal:
     return fixer.price.output if fixer.price else Decimal(0)
 
 
+def _walked(candidates: Sequence[Candidate], theta: float, anchor: str) -> Choice:
+    name = walk(candidates, theta, anchor)
+    chosen = next((candidate for candidate in candidates if candidate.fixer == name), None)
+    lost = {candidate.fixer: _short_of(candidate, chosen, theta) for candidate in candidates}
+    if chosen is not None and clears(chosen, theta):
+        reason = f"{name} is the cheapest fixer that reaches theta: {_against(chosen, theta)}"
+        return Choice(name, reason, fallback=False, lost=_without(lost, name))
+    if all(candidate.p_solve is None for candidate in candidates):
+        reason = f"no fixer has a résumé yet, so the anchor {name} takes it"
+    else:
+        reason = f"no fixer reaches theta {_number(theta)}, so the anchor {name} takes it"
+    return Choice(name, reason, fallback=True, lost=_without(lost, name))
+
+
+def _short_of(candidate: Candidate, chosen: Candidate | None, theta: float) -> str:
+    """Why the walk did not stop here."""
+    if candidate.p_solve is None:
+        return "its chance is unknown"
+    if chosen is None or not clears(candidate, theta):
+        return _against(candidate, theta)
+    if candidate.expected_cost_usd == chosen.expected_cost_usd:
+        return f"clears theta, but is not cheaper than {chosen.fixer}"
+    cost, least = _usd(candidate.expected_cost_usd), _usd(chosen.expected_cost_usd)
+    return f"clears theta, but costs {cost} where {chosen.fixer} costs {least}"
+
+
+def _own_dial(candidates: Sequence[Candidate]) -> Dial | None:
+    """Of these candidates alone; None: nothing is known of them."""
+    import numpy as np
+
+    known = _known(candidates)
+    if not known:
+        return None
+    return Dial.fit(np.array([[_p(one) for one in known]]), np.array([float(_cost(one)) for one in known]))
+
+
+def _made(candidates: Iterable[Candidate], chosen: Candidate, reason: str, *, fallback: bool = False) -> Choice:
+    dominated = undominated(candidates).dropped
+    lost = {
+        one.fixer: dominated.get(one.fixer) or _unknown(one) or _change(one, chosen)
+        for one in candidates
+        if one.fixer != chosen.fixer
+    }
+    return Choice(chosen.fixer, reason, fallback=fallback, lost=lost)
+
+
+def _beside(chosen: Candidate, known: Sequence[Candidate]) -> str:
+    """The chosen one with its numbers, and what the next step up or, at the top, the last step cost."""
+    likelier = [one for one in known if _p(one) > _p(chosen)]
+    if likelier:
+        step = min(likelier, key=lambda one: (_cost(one) - _cost(chosen)) / _exact(_p(one) - _p(chosen)))
+        return f"{_tag(chosen)}; {step.fixer} {_change(step, chosen)}"
+    cheaper = [one for one in undominated(known).kept if _cost(one) < _cost(chosen)]
+    if cheaper:
+        below = max(cheaper, key=_cost)
+        return f"{_tag(chosen)}, and none is likelier; {below.fixer} {_change(below, chosen)}"
+    return f"{_tag(chosen)}, and none is likelier or cheaper"
+
+
+def _change(one: Candidate, chosen: Candidate) -> str:
+    """What taking this one instead would change."""
+    if one.p_solve is None or one.expected_cost_usd is None or None in (chosen.p_solve, chosen.expected_cost_usd):
+        return f"has a chance of {_chance(_p(one))}, and {chosen.fixer} has {_chance(_p(chosen))}"
+    p, cost = _p(one) - _p(chosen), _cost(one) - _cost(chosen)
+    if p > 0 and cost > 0:
+        return f"would add {_chance(p)} for {_dollars(cost)} more, that is {_dollars(cost / _exact(p))} a further solve"
+    if p < 0 and cost < 0:
+        each = _dollars(cost / _exact(p))
+        return f"would save {_dollars(-cost)} and lose {_chance(-p)}, that is {each} for each solve lost"
+    if p > 0:
+        return f"would add {_chance(p)} and save {_dollars(-cost)}"
+    return f"would cost {_dollars(cost)} more and lose {_chance(-p)}"
+
+
+def _gain(one: Candidate, solve_usd: Decimal) -> Decimal:
+    return _exact(_p(one)) if solve_usd == INFINITE else _exact(_p(one)) * solve_usd - _cost(one)
+
+
+def _known(candidates: Iterable[Candidate]) -> list[Candidate]:
+    return [candidate for candidate in candidates if not _unknown(candidate)]
+
+
+def _unknown(candidate: Candidate) -> str:
+    """What is missing; empty: nothing."""
+    if candidate.p_solve is None:
+        return "its chance is unknown"
+    return "its cost is unknown" if candidate.expected_cost_usd is None else ""
+
+
+def _p(candidate: Candidate) -> float:
+    return candidate.p_solve or 0.0
+
+
+def _cost(candidate: Candidate) -> Decimal:
+    return candidate.expected_cost_usd or Decimal(0)
+
+
+def _exact(chance: float) -> Decimal:
+    return Decimal(str(chance))
+
+
 def _cost_key(cost_usd: Decimal | None) -> tuple[bool, Decimal]:
     return cost_usd is None, cost_usd or Decimal(0)
+
+
+def _without(reasons: dict[str, str], name: str) -> dict[str, str]:
+    return {fixer: reason for fixer, reason in reasons.items() if fixer != name}
+
+
+def _tag(candidate: Candidate) -> str:
+    return f"{candidate.fixer}: {_numbers(candidate)}"
+
+
+def _numbers(candidate: Candidate) -> str:
+    return f"{_chance(_p(candidate))} for {_usd(candidate.expected_cost_usd)}"
+
+
+def _chance(p: float) -> str:
+    """Two digits, more where they would show nothing."""
+    digits = next((digits for digits in range(2, 7) if p == 0 or round(p, digits) > 0), 6)
+    return f"{p:.{digits}f}".removeprefix("0") if p < 1 else f"{p:.2f}"
+
+
+def _dollars(amount: Decimal) -> str:
+    return f"${amount:,.2f}" if amount == 0 or amount >= Decimal("0.01") else f"${amount:.4f}"
+
+
+def _usd(amount: Decimal | None) -> str:
+    return "an unknown amount" if amount is None else _dollars(amount)
+
+
+def _against(candidate: Candidate, theta: float) -> str:
+    """With as many digits as it takes to see on which side of theta the chance lies."""
+    p = _p(candidate)
+    relation = "reaches" if p >= theta else "is below"
+    for digits in range(2, 7):
+        # A calibrated theta has more digits than anybody wants to read.
+        enough = digits > 2 or round(theta, digits) == theta
+        if enough and (p == theta or f"{p:.{digits}f}" != f"{theta:.{digits}f}"):
+            break
+    return f"{p:.{digits}f} {relation} theta {theta:.{digits}f}"
+
+
+def _number(theta: float) -> str:
+    return f"{theta:.2f}" if round(theta, 2) == theta else f"{theta:.3f}"

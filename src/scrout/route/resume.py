@@ -1,146 +1,253 @@
-"""A fixer's résumé: what it solved, what it failed, and what it cost, learned from outcomes and kept as one file."""
+"""A fixer's résumé: what it was tried on, what it solved and what that cost. One file a fixer; known.py has vectors.
+
+A résumé belongs to agent, model and effort, whatever an entry of the pool is called. Where a pool's fixer has none,
+that of the same model under another agent or effort may stand in for it, and the decision says so.
+"""
 
 from __future__ import annotations
 
-import tempfile
+import math
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
 
 import numpy as np
-from pydantic import Field, FiniteFloat, ValidationError, model_validator
+import numpy.typing as npt
+from pydantic import Field, ValidationError, model_validator
 
+from scrout.config import FixerKey
 from scrout.errors import RouteError
-from scrout.money import CENT_FRACTION, Record, Usd
+from scrout.money import CENT_FRACTION, Record
+from scrout.route import counts
 from scrout.route.embed import Embedder
+from scrout.route.known import KnownTasks, remember, title_of
+from scrout.route.known import write as write_file
+from scrout.route.outcomes import Arm, Outcome, Told
 
 MIN_OUTCOMES = 25
 """The smallest history that the method was shown to work with."""
 
 SUFFIX = ".resume.json"
+SHIPPED = Path(__file__).parent / "shipped"
+"""Résumés of public models, their tasks and the fitted heads."""
 
-Arm = Literal["solo", "handoff"]
+Z95 = 1.959963984540054
 
-
-class Outcome(Record):
-    """One finished attempt of one fixer. Infrastructure failures are not outcomes."""
-
-    instance_id: str
-    text: str
-    """The task's text, as scout and fixer read it."""
-    resolved: bool
-    cost_usd: Usd | None = Field(ge=0)
-    """None: unknown."""
-    arm: Arm
-    """`handoff`: the fixer had a scout's handoff; `solo`: the task's text alone."""
+# What names of one model differ in between providers: a date, a release channel, a size that is implied.
+_IDLE = re.compile(r"^(\d{6,8}|preview|latest|instruct|chat|exp|experimental|free|nitro|floor)$")
 
 
 class Resume(Record):
-    """What the router knows about a fixer."""
+    """What is known of a fixer."""
 
-    version: Literal[1] = 1
-    fixer: str = Field(min_length=1)
-    embedder: str
-    """The name of the embedder that made the vectors."""
-    n: int
-    solved: int
-    solo_cost_usd: Usd | None
-    """Mean over the solo attempts whose cost is known; None: there are none."""
-    handoff_cost_usd: Usd | None
-    """Mean over the with-handoff attempts whose cost is known; None: there are none."""
-    solved_centroid: tuple[FiniteFloat, ...]
-    """Mean vector of the tasks it solved."""
-    failed_centroid: tuple[FiniteFloat, ...]
-    """Mean vector of the tasks it failed."""
+    version: Literal[2] = 2
+    key: FixerKey
+    outcomes: tuple[Outcome, ...] = Field(min_length=1)
+    """Fewer than MIN_OUTCOMES: it is still growing, and nobody is judged by it."""
+    source: str = ""
+    """Where the outcomes come from, for people."""
+    made: date
+
+    @property
+    def n(self) -> int:
+        return len(self.outcomes)
+
+    @property
+    def solved(self) -> int:
+        return sum(outcome.resolved for outcome in self.outcomes)
+
+    @property
+    def growing(self) -> bool:
+        """Whether it has too few outcomes to go by."""
+        return self.n < MIN_OUTCOMES
 
     @property
     def base_rate(self) -> float:
         return self.solved / self.n
 
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Where the base rate lies with 95%."""
+        return wilson(self.solved, self.n)
+
+    def cost_usd(self, arm: Arm) -> Decimal | None:
+        """Mean over the attempts of this arm whose cost is known; None: there are none.
+
+        A cost of exactly 0 among others that are not is a missing receipt, not a free attempt.
+        """
+        known = [outcome.cost_usd for outcome in self.outcomes if outcome.arm == arm and outcome.cost_usd is not None]
+        paid = [cost for cost in known if cost > 0]
+        chosen = paid or known
+        return (sum(chosen, Decimal(0)) / len(chosen)).quantize(CENT_FRACTION) if chosen else None
+
     @model_validator(mode="after")
-    def _adds_up(self) -> Resume:
-        if not 0 < self.solved < self.n:
-            raise ValueError(f"{self.solved} solved of {self.n}: a résumé needs some of both")
-        if len(self.solved_centroid) != len(self.failed_centroid):
-            raise ValueError(f"centroids of {len(self.solved_centroid)} and {len(self.failed_centroid)} numbers")
+    def _holds_each_once(self) -> Resume:
+        counted = Counter((outcome.instance_id, outcome.arm) for outcome in self.outcomes)
+        for (instance_id, arm), count in counted.most_common(1):
+            if count > 1:
+                raise ValueError(f"{count} outcomes of {instance_id!r} ({arm}); keep one for each task and arm")
         return self
 
 
-def build_resume(fixer: str, outcomes: Sequence[Outcome], embedder: Embedder) -> Resume:
+@dataclass(frozen=True)
+class Standing:
+    """A résumé in one feature space, as the paper has it: centroids of what was solved and failed, the base rate."""
+
+    name: str
+    solved: npt.NDArray[np.float64]
+    failed: npt.NDArray[np.float64]
+    base_rate: float
+
+
+def build_resume(key: FixerKey, told: Sequence[Told], *, source: str = "", made: date | None = None) -> Resume:
     """The résumé of a fixer, or a RouteError that says what its outcomes lack."""
-    n, solved = len(outcomes), sum(outcome.resolved for outcome in outcomes)
+    n, solved = len(told), sum(one.outcome.resolved for one in told)
     if n < MIN_OUTCOMES:
-        raise RouteError(f"{fixer} has {n} of {MIN_OUTCOMES} outcomes. Run it on {MIN_OUTCOMES - n} more tasks first.")
-    (key, count), *_ = Counter((outcome.instance_id, outcome.arm) for outcome in outcomes).most_common(1)
+        raise RouteError(f"{key} has {n} of {MIN_OUTCOMES} outcomes. Run it on {MIN_OUTCOMES - n} more tasks first.")
+    counted = Counter((one.outcome.instance_id, one.outcome.arm) for one in told)
+    (twice, count), *_ = counted.most_common(1)
     if count > 1:
-        raise RouteError(f"{fixer} has {count} outcomes of {key[0]!r} ({key[1]}). Keep one for each task and arm.")
+        raise RouteError(f"{key} has {count} outcomes of {twice[0]!r} ({twice[1]}). Keep one for each task and arm.")
     if solved in (0, n):
         missing = "fails" if solved else "solves"
-        raise RouteError(f"{fixer} solved {solved} of its {n} tasks. Add tasks that it {missing}.")
-    vectors = embedder.embed([outcome.text for outcome in outcomes])
-    resolved = np.array([outcome.resolved for outcome in outcomes])
-    return Resume(
-        fixer=fixer,
-        embedder=embedder.name,
-        n=n,
-        solved=solved,
-        solo_cost_usd=_mean_cost_usd(outcomes, "solo"),
-        handoff_cost_usd=_mean_cost_usd(outcomes, "handoff"),
-        solved_centroid=tuple(vectors[resolved].mean(axis=0, dtype=np.float64).tolist()),
-        failed_centroid=tuple(vectors[~resolved].mean(axis=0, dtype=np.float64).tolist()),
+        raise RouteError(f"{key} solved {solved} of its {n} tasks. Add tasks that it {missing}.")
+    outcomes = tuple(one.outcome for one in told)
+    return Resume(key=key, outcomes=outcomes, source=source, made=made or date.today())
+
+
+def extended(former: Resume, new: Sequence[Told], *, replace: bool = False) -> list[Told]:
+    """The outcomes of a résumé and new ones; where both have the same task and arm, only `replace` lets the new count.
+
+    Former ones come without their text, which the folder's vectors stand for.
+    """
+    fresh = {(one.outcome.instance_id, one.outcome.arm) for one in new}
+    kept = [one for one in former.outcomes if (one.instance_id, one.arm) not in fresh]
+    twice = [one for one in former.outcomes if (one.instance_id, one.arm) in fresh]
+    if twice and not replace:
+        more = f" and {len(twice) - 1} more" if len(twice) > 1 else ""
+        raise RouteError(
+            f"{former.key} already has an outcome of {twice[0].instance_id!r} ({twice[0].arm}){more}. With --replace "
+            "the new ones count; or leave them out."
+        )
+    return [*(Told(one, "") for one in kept), *new]
+
+
+def keep(resume: Resume, told: Iterable[Told], embedder: Embedder, folder: Path) -> Path:
+    """Write a résumé into the folder, with the vectors of its tasks' texts, and say where it is."""
+    remember_texts({one.outcome.task: one.text for one in told}, embedder, folder)
+    return save(resume, folder)
+
+
+def remember_texts(texts: Mapping[str, str], embedder: Embedder, folder: Path) -> None:
+    """Add tasks, by digest, in the spaces that need no more than their text."""
+    titles = {task: title_of(text) for task, text in texts.items()}
+    embedded = dict(zip(texts, embedder.embed(list(texts.values())), strict=True))
+    remember(folder, text_space(embedder), embedded, titles)
+    remember(folder, counts.SPACE, {task: counts.count(text) for task, text in texts.items()}, titles)
+
+
+def text_space(embedder: Embedder) -> str:
+    """The feature space of task texts as this embedder sees them."""
+    return f"text/{embedder.name}"
+
+
+def standing(resume: Resume, known: KnownTasks, space: str) -> Standing | None:
+    """The résumé in a space; None: it has no solved or no failed task there."""
+    has, vectors = known.vectors(space, [outcome.task for outcome in resume.outcomes])
+    resolved = np.array([outcome.resolved for outcome in resume.outcomes], dtype=bool)[has]
+    if resolved.all() or not resolved.any():
+        return None
+    solved, failed = (vectors[mask].mean(axis=0, dtype=np.float64) for mask in (resolved, ~resolved))
+    return Standing(str(resume.key), solved, failed, float(resolved.mean()))
+
+
+def find(key: FixerKey, resumes: Mapping[FixerKey, Resume]) -> Resume | None:
+    """A fixer's résumé, else the one of the same model that is nearest: its effort first, then its agent.
+
+    One that is still growing is passed over: a first verdict must not displace hundreds of public outcomes.
+    """
+    grown = [resume for resume in resumes.values() if not resume.growing]
+    own = [resume for resume in grown if resume.key == key]
+    same = own or [resume for resume in grown if same_model(resume.key.model, key.model)]
+    return max(
+        same,
+        key=lambda resume: (resume.key.effort == key.effort, resume.key.agent == key.agent, resume.n, str(resume.key)),
+        default=None,
     )
+
+
+def same_model(one: str, other: str) -> bool:
+    """Whether two spellings name one model: `anthropic/claude-opus-4.6` and `claude-4-6-opus` do."""
+    if not one or not other:
+        return False
+    mine, others = _plain(one), _plain(other)
+    return mine == others if any(mine) else one == other
+
+
+def wilson(solved: int, n: int) -> tuple[float, float]:
+    """The 95% interval of a share, by Wilson's score, which holds for small n and at both ends."""
+    if not n:
+        return 0.0, 1.0
+    p, z2 = solved / n, Z95**2
+    middle = (p + z2 / (2 * n)) / (1 + z2 / n)
+    half = Z95 / (1 + z2 / n) * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
+    # At 0 and n the ends are exact, and rounding must not put the share outside.
+    return max(0.0, min(p, middle - half)), min(1.0, max(p, middle + half))
 
 
 def save(resume: Resume, folder: Path) -> Path:
     """Write a résumé into the folder, replacing the fixer's former one, and say where."""
-    path = folder / _file_name(resume.fixer)
-    write(path, resume.model_dump_json())
+    path = folder / file_name(resume.key)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_file(path, resume.model_dump_json().encode())
+    except OSError as error:
+        raise RouteError(
+            f"cannot write {path}: {error.strerror or error}. Choose a folder with `route.resumes`."
+        ) from None
     return path
 
 
-def load(folder: Path) -> dict[str, Resume]:
-    """Every résumé in the folder by fixer; none when there is no such folder."""
-    resumes: dict[str, Resume] = {}
-    for path in sorted(folder.glob(f"*{SUFFIX}")):
-        try:
-            resume = Resume.model_validate_json(path.read_bytes())
-        except (OSError, ValidationError) as error:
-            raise RouteError(f"{path} is not a readable résumé: {error}. Build it again or delete it.") from None
-        if path.name != _file_name(resume.fixer):
-            raise RouteError(f"{path} is the résumé of {resume.fixer!r}. Rename it to {_file_name(resume.fixer)}.")
-        resumes[resume.fixer] = resume
-    one_embedder(resumes.values())
+def load(*folders: Path) -> dict[FixerKey, Resume]:
+    """Every résumé in the folders by key, later folders winning; none where there is no such folder.
+
+    One that is still growing does not win over one that has grown.
+    """
+    resumes: dict[FixerKey, Resume] = {}
+    for folder in folders:
+        for path in sorted(folder.glob(f"*{SUFFIX}")):
+            try:
+                resume = Resume.model_validate_json(path.read_bytes())
+            except (OSError, ValidationError) as error:
+                what = _first_problem(error) if isinstance(error, ValidationError) else error.strerror
+                raise RouteError(f"{path} is not a résumé ({what}). Build it again with `scrout fixers add`.") from None
+            if path.name != file_name(resume.key):
+                raise RouteError(f"{path} is the résumé of {resume.key}. Rename it to {file_name(resume.key)}.")
+            former = resumes.get(resume.key)
+            if former is None or former.growing or not resume.growing:
+                resumes[resume.key] = resume
     return resumes
 
 
-def one_embedder(resumes: Iterable[Resume]) -> None:
-    """Refuse résumés whose vectors do not compare."""
-    by_name = {resume.embedder: resume.fixer for resume in resumes}
-    if len(by_name) > 1:
-        made = ", ".join(f"{fixer} with {name}" for name, fixer in sorted(by_name.items()))
-        raise RouteError(f"résumés of different embedders do not compare: {made}. Build them again with one embedder.")
+def _first_problem(error: ValidationError) -> str:
+    problem = error.errors(include_url=False, include_input=False)[0]
+    return ": ".join(part for part in (".".join(map(str, problem["loc"])), problem["msg"]) if part)
 
 
-def write(path: Path, text: str) -> None:
-    """Replace a file in one step: a reader sees the old text or the new one, never a part."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".write-", dir=path.parent) as folder:
-            draft = Path(folder) / "draft"
-            draft.write_text(text, encoding="utf-8")
-            draft.replace(path)
-    except OSError as error:
-        raise RouteError(f"cannot write {path}: {error.strerror}. Choose a folder with `route.resumes`.") from None
+def file_name(key: FixerKey) -> str:
+    """Different keys get different names, and no name leaves the folder: `/` becomes %2F."""
+    return quote(str(key), safe="@") + SUFFIX
 
 
-def _file_name(fixer: str) -> str:
-    """Different fixers get different names, and no name leaves the folder: `/` becomes %2F."""
-    return quote(fixer, safe="") + SUFFIX
-
-
-def _mean_cost_usd(outcomes: Sequence[Outcome], arm: Arm) -> Decimal | None:
-    known = [outcome.cost_usd for outcome in outcomes if outcome.arm == arm and outcome.cost_usd is not None]
-    return (sum(known, Decimal(0)) / len(known)).quantize(CENT_FRACTION) if known else None
+def _plain(model: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What tells a model from others: its words in any order, its numbers in theirs; no provider, date or channel."""
+    own = model.lower().rpartition("/")[2]
+    own = re.sub(r"\d{4}-\d{2}-\d{2}", "", own)
+    parts = [part for part in re.findall(r"[a-z]+|\d+", own) if not _IDLE.match(part)]
+    return tuple(sorted(part for part in parts if not part.isdigit())), tuple(part for part in parts if part.isdigit())

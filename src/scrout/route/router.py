@@ -1,47 +1,114 @@
 """The router: every fixer of the pool gets a chance and a cost, and the decision keeps why each of them lost.
 
-A fixer's chance comes from the fitted head, else from its résumé's base rate. A fixer without a résumé has an unknown
-chance (p_solve None): it is never chosen on probability, only as the anchor. A folder that is missing or empty is a
-fresh install, and the anchor takes every task.
+By default a chance comes from how hard the task is (difficulty.py) and what the fixer's résumé says of its ability;
+under the policy `paper` from the paper's heads (heads.py). Each combination of feature spaces has a head and settings
+of its own: where a space is missing the decision is marked degraded and says so, and uses nothing of another one.
 
-Only the text space is in use. Résumés hold no centroids of a scout's state, so whenever a state comes in, or a head
-asks for one, the decision is marked degraded and says why. A model's hidden state whose head was fitted on another
-checkpoint is no missing space but a mistake, and refused.
+A fixer without a résumé has an unknown chance (p_solve None): it is never chosen on probability, only as the anchor. A
+model's hidden state whose head was fitted on another checkpoint is no missing space but a mistake, and refused.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 
-from scrout.config import Fixer, Settings
+import numpy as np
+import numpy.typing as npt
+
+from scrout.config import Fixer, FixerKey, Settings
 from scrout.errors import RouteError
+from scrout.money import CENT_FRACTION
 from scrout.records import Candidate, Decision, State
-from scrout.route import heads, resume
-from scrout.route.embed import Embedder, HashedEmbedder, Vectors
-from scrout.route.policy import anchor_of, cheapest_first, clears, output_price, walk
-from scrout.route.resume import MIN_OUTCOMES, Resume
+from scrout.route import calibrate, counts, difficulty, heads, resume
+from scrout.route.calibrate import Calibration, combination
+from scrout.route.difficulty import Ability, DifficultyHead, Judged
+from scrout.route.embed import Embedder, open_embedder
+from scrout.route.known import KnownTasks
+from scrout.route.outcomes import digest
+from scrout.route.policy import Dial, Goal, anchor_of, cheapest_first, choose, clears, goal_of, output_price
+from scrout.route.resume import MIN_OUTCOMES, SHIPPED, Resume, Standing, standing, text_space
+
+NEAREST = 5
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A known task, and how near it is."""
+
+    title: str
+    similarity: float
+    """Cosine of the texts' vectors."""
+    solved_by: tuple[str, ...]
+    failed_by: tuple[str, ...]
+    """Fixers of the pool, by name."""
+
+
+@dataclass(frozen=True)
+class _Own:
+    """What a fixer's résumé says, whatever the task."""
+
+    resume: Resume | None
+    cost_usd: Decimal | None
+    evidence: str
+
+
+@dataclass(frozen=True, eq=False)
+class _View:
+    """What the heads see of one task."""
+
+    spaces: tuple[str, ...]
+    """Those that counted."""
+    missing: tuple[str, ...]
+    """Why each of the others did not."""
+    judged: Judged | None = None
+    head: DifficultyHead | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """What a decision on one task is made of."""
+
+    candidates: tuple[Candidate, ...]
+    """From cheap to dear, without reasons."""
+    goal: Goal
+    head: DifficultyHead | None
+    """What ease and effort come from; None: nothing does, and chances are base rates or those of the paper's heads."""
+    features: Floats | None
+    """Of the task, as the head takes them."""
+    missing: tuple[str, ...]
+    """Why each of the feature spaces that did not count did not."""
+    takes_state: bool
+    """Whether some fitted head takes a scout's state."""
 
 
 class Router:
-    """Routes tasks over one pool, with the résumés and heads of one folder, which is read at the first task."""
+    """Routes tasks over one pool, with the résumés and heads of the shipped folder and the user's own."""
 
-    def __init__(self, settings: Settings, folder: Path, embedder: Embedder | None = None) -> None:
+    def __init__(
+        self, settings: Settings, folder: Path, embedder: Embedder | None = None, shipped: Path = SHIPPED
+    ) -> None:
         self.settings = settings
         self.folder = folder
-        self.embedder = HashedEmbedder() if embedder is None else embedder
+        self.folders = (shipped, folder)
+        self._embedder = embedder
 
     def route(self, text: str, state: State | None) -> Decision:
-        """Choose a fixer for a task by its text and, where a head for it exists, the scout's state."""
-        pool, theta = self.settings.fixers, self.settings.route.theta
-        vectors = self.embedder.embed([text])
-        # The sort by cost is stable, so this order ranks the fixers whose cost is unknown.
-        weighed = cheapest_first([self._weigh(fixer, vectors) for fixer in sorted(pool, key=output_price)])
-        chosen_name = walk(weighed, theta, anchor_of(pool, weighed, self.settings.route.anchor))
-        chosen = next(candidate for candidate in weighed if candidate.fixer == chosen_name)
+        """Choose a fixer for a task by its text and what the scout knows of it."""
+        pool, route = self.settings.fixers, self.settings.route
+        if state is not None and len(pool) > 1:  # of one fixer nothing depends on the state
+            self._refuse_other_checkpoint(state.space)
+        view, weighed = self._weigh(text, state)
+        weighed = cheapest_first(weighed)
+        anchor = anchor_of(pool, weighed, route.anchor)
+        theta = self._theta(view.spaces)
         if len(pool) == 1:
-            only = chosen.model_copy(update={"reason": "the only fixer in the pool"})
+            only = weighed[0].model_copy(update={"reason": "the only fixer in the pool"})
             return Decision(
                 fixer=only.fixer,
                 theta=theta,
@@ -49,82 +116,332 @@ class Router:
                 fallback=not clears(only, theta),
                 reason=only.reason,
                 candidates=(only,),
+                policy=route.policy,
+                spaces=view.spaces,
             )
-        unused = self._unused_spaces(state)
-        reasons = [_why_chosen(weighed, chosen, theta)]
-        if unused:
-            reasons.append(f"degraded to the issue's text: {', '.join(unused)}")
+        far = bool(view.judged is not None and view.judged.far[0])
+        solve_usd = self._solve_usd(view.spaces)
+        made = choose(weighed, route, anchor, theta=theta, solve_usd=solve_usd, dial=self._dial(view.spaces), far=far)
+        reasons = [made.reason]
+        if view.missing:
+            reasons.append(f"degraded: {', '.join(view.missing)}")
         return Decision(
-            fixer=chosen.fixer,
+            fixer=made.fixer,
             theta=theta,
-            degraded=bool(unused),
-            fallback=not clears(chosen, theta),
+            degraded=bool(view.missing),
+            fallback=made.fallback,
             reason="; ".join(reasons),
-            candidates=tuple(_explained(candidate, chosen, theta) for candidate in weighed),
+            candidates=tuple(_explained(candidate, made.fixer, made.lost, made.reason) for candidate in weighed),
+            policy=route.policy,
+            abstained=made.abstained,
+            spaces=view.spaces,
         )
 
+    def look(self, text: str, state: State | None) -> Look:
+        """What `route` decides by, for whoever explains a decision."""
+        view, weighed = self._weigh(text, state)
+        candidates = cheapest_first(weighed)
+        theta, solve_usd, dial = self._theta(view.spaces), self._solve_usd(view.spaces), self._dial(view.spaces)
+        vectors = {counts.SPACE: np.asarray(counts.count(text), dtype=np.float64)}
+        if state is not None:
+            vectors[state.space] = np.array(state.vector)
+        spaces = (
+            self._heads if self.settings.route.policy == "paper" else {one for key in self._difficulty for one in key}
+        )
+        return Look(
+            candidates=tuple(candidates),
+            goal=goal_of(candidates, self.settings.route, theta=theta, solve_usd=solve_usd, dial=dial),
+            head=view.head,
+            features=np.concatenate([vectors[space] for space in view.head.spaces]) if view.head else None,
+            missing=view.missing,
+            takes_state=any(space != counts.SPACE and not space.startswith("text/") for space in spaces),
+        )
+
+    def nearest(self, text: str, most: int = NEAREST) -> list[Neighbour]:
+        """The known tasks whose texts are nearest, with what the pool's fixers made of them."""
+        place, rows = self.known.space(text_space(self.embedder))
+        if not len(rows):
+            return []
+        vector = self.embedder.embed([text])[0]
+        similar = rows @ vector
+        tasks = {at: task for task, at in place.items()}
+        own = digest(text)
+        found: list[Neighbour] = []
+        for at in np.argsort(-similar, kind="stable").tolist():
+            if at in tasks and tasks[at] != own and len(found) < most:
+                solved, failed = self._made_of(tasks[at])
+                title = self.known.titles.get(tasks[at], "")
+                found.append(Neighbour(title, float(similar[at]), solved, failed))
+        return found
+
     @cached_property
-    def _resumes(self) -> dict[str, Resume]:
-        resumes = resume.load(self.folder)
-        for one in resumes.values():
-            self._check_embedder(f"the résumé of {one.fixer}", one.embedder)
-        return resumes
+    def known(self) -> KnownTasks:
+        return KnownTasks(*self.folders)
+
+    @cached_property
+    def embedder(self) -> Embedder:
+        return self._embedder or open_embedder(self.settings.route.embedder)
+
+    @cached_property
+    def resumes(self) -> dict[FixerKey, Resume]:
+        return resume.load(*self.folders)
+
+    def resume_of(self, fixer: Fixer) -> Resume | None:
+        """The résumé that a fixer of the pool is judged by."""
+        return self._own(fixer).resume
+
+    def _own(self, fixer: Fixer) -> _Own:
+        if fixer.name not in self._owns:
+            found = self._find(fixer)
+            self._owns[fixer.name] = _Own(found, _expected_cost_usd(fixer, found), _evidence(fixer, found))
+        return self._owns[fixer.name]
+
+    @cached_property
+    def _owns(self) -> dict[str, _Own]:
+        return {}
+
+    def _find(self, fixer: Fixer) -> Resume | None:
+        if not fixer.resume:
+            return resume.find(fixer.key, self.resumes)
+        key = FixerKey.parse(fixer.resume)
+        if key not in self.resumes:
+            names = ", ".join(sorted(map(str, self.resumes))) or "none"
+            raise RouteError(
+                f"fixer {fixer.name!r} goes by the résumé {key}, which is not there. Known are: {names}. "
+                "Add it with `scrout fixers add`, or name another."
+            )
+        named = self.resumes[key]
+        return None if named.growing else named
+
+    def _weigh(self, text: str, state: State | None) -> tuple[_View, list[Candidate]]:
+        # The sort by cost that follows is stable, so this order ranks the fixers whose cost is unknown.
+        pool = sorted(self.settings.fixers, key=output_price)
+        if self.settings.route.policy == "paper":
+            return self._by_heads(pool, text, state)
+        view = self._view(text, state)
+        known = {fixer.name: own for fixer in pool if (own := self.resume_of(fixer)) is not None}
+        chances = self._chances(view, known)
+        factor = Decimal(str(view.judged.cost_factor[0])) if view.judged is not None else Decimal(1)
+        space = combination(view.spaces)
+        candidates = []
+        for fixer in pool:
+            about = self._own(fixer)
+            if fixer.name not in chances:
+                candidates.append(_unknown(fixer, about.cost_usd))
+                continue
+            p, low, high = chances[fixer.name]
+            cost_usd = None if about.cost_usd is None else (about.cost_usd * factor).quantize(CENT_FRACTION)
+            candidates.append(
+                Candidate(
+                    fixer=fixer.name,
+                    p_solve=p,
+                    p_low=min(low, p),
+                    p_high=max(high, p),
+                    p_by_space={space: p} if space else {},
+                    expected_cost_usd=cost_usd,
+                    evidence=about.evidence,
+                    reason=about.evidence,
+                )
+            )
+        return view, candidates
+
+    def _chances(self, view: _View, known: Mapping[str, Resume]) -> dict[str, tuple[float, float, float]]:
+        """The chance of each fixer with a résumé, and its interval."""
+        if view.head is None or view.judged is None:
+            return {name: ((own.solved + 1) / (own.n + 2), *own.interval) for name, own in known.items()}
+        if not known:
+            return {}
+        abilities = [self._ability(view.head, own) for own in known.values()]
+        columns = view.head.chances(abilities, float(view.judged.ease[0]))
+        return dict(zip(known, zip(*(column.tolist() for column in columns), strict=True), strict=True))
+
+    def _view(self, text: str, state: State | None) -> _View:
+        """The task as the head of the most spaces sees it."""
+        vectors: dict[str, npt.ArrayLike] = {counts.SPACE: counts.count(text)}
+        if state is not None:
+            vectors[state.space] = np.array(state.vector)
+        if not self._difficulty:
+            return _View((), ("no head is fitted, so chances are base rates",))
+        usable = [head for spaces, head in self._difficulty.items() if set(spaces) <= set(vectors)]
+        head = max(usable, key=lambda one: len(one.spaces), default=None)
+        wanted = max(self._difficulty, key=len)
+        missing = []
+        if head is None or len(head.spaces) < len(wanted):
+            absent = [space for space in wanted if space not in vectors]
+            missing += [f"the {space} head needs a state that the scout did not give" for space in absent]
+        if state is not None and (head is None or state.space not in head.spaces):
+            missing.append(f"the scout's state ({state.space}) has no fitted head")
+        if head is None:
+            return _View((), (*missing, "no other head is fitted, so chances are base rates"))
+        features = np.concatenate([np.asarray(vectors[space], dtype=np.float64) for space in head.spaces])
+        return _View(head.spaces, tuple(missing), head.judge(features), head)
+
+    def _by_heads(self, pool: Sequence[Fixer], text: str, state: State | None) -> tuple[_View, list[Candidate]]:
+        """By the paper's recipe: the plain mean of what the heads of the spaces at hand say."""
+        vectors: dict[str, npt.ArrayLike] = {text_space(self.embedder): self.embedder.embed([text])}
+        if state is not None:
+            vectors[state.space] = np.array([state.vector], dtype=np.float64)
+        fitted = [space for space in vectors if space in self._heads]
+        missing = [f"{space} has no fitted head" for space in vectors if space not in self._heads]
+        missing += [
+            f"the {space} head needs a state that the scout did not give"
+            for space in self._heads
+            if space not in vectors and not space.startswith("text/")
+        ]
+        used: set[str] = set()
+        candidates = []
+        for fixer in pool:
+            own, cost_usd = self._own(fixer).resume, self._own(fixer).cost_usd
+            if own is None:
+                candidates.append(_unknown(fixer, cost_usd))
+                continue
+            low, high = own.interval
+            stands = {space: self._standing(own, space) for space in fitted}
+            by_space = {
+                space: float(self._heads[space].predict_proba(vectors[space], [one])[0])
+                for space, one in stands.items()
+                if one is not None
+            }
+            used |= set(by_space)
+            missing += [f"{own.key} has no tasks in {space}" for space, one in stands.items() if one is None]
+            p = sum(by_space.values()) / len(by_space) if by_space else (own.solved + 1) / (own.n + 2)
+            evidence = self._own(fixer).evidence
+            candidates.append(
+                Candidate(
+                    fixer=fixer.name,
+                    p_solve=p,
+                    p_low=min(low, p),
+                    p_high=max(high, p),
+                    p_by_space=by_space,
+                    expected_cost_usd=cost_usd,
+                    evidence=evidence,
+                    reason=evidence,
+                )
+            )
+        return _View(tuple(sorted(used)), tuple(dict.fromkeys(missing))), candidates
+
+    def _ability(self, head: DifficultyHead, own: Resume) -> Ability:
+        """What a résumé says in the eyes of a head."""
+        key = (head.combination, own.key)
+        if key not in self._abilities:
+            # With a handoff is how the fixer will work here, so that is the outcome to go by where there are both.
+            best = {
+                outcome.instance_id: outcome for outcome in sorted(own.outcomes, key=lambda one: one.arm == "handoff")
+            }
+            outcomes = list(best.values())
+            ease = self._ease(head, [outcome.task for outcome in outcomes])
+            groups = [outcome.repository for outcome in outcomes]
+            self._abilities[key] = head.ability(ease, [outcome.resolved for outcome in outcomes], groups)
+        return self._abilities[key]
+
+    def _ease(self, head: DifficultyHead, tasks: Sequence[str]) -> Floats:
+        """Of known tasks: by this head, else by one of fewer spaces where a vector is missing, else as average ones."""
+        ease, open_ = np.zeros(len(tasks)), np.ones(len(tasks), dtype=bool)
+        fewer = [one for spaces, one in self._difficulty.items() if set(spaces) < set(head.spaces)]
+        for one in (head, *sorted(fewer, key=lambda one: -len(one.spaces))):
+            has = open_.copy()
+            for space in one.spaces:
+                has &= self.known.vectors(space, tasks)[0]
+            if has.any():
+                there = [task for task, mine in zip(tasks, has.tolist(), strict=True) if mine]
+                rows = np.concatenate([self.known.vectors(space, there)[1] for space in one.spaces], axis=1)
+                ease[has] = one.judge(rows).ease
+                open_ &= ~has
+        return ease
+
+    def _standing(self, own: Resume, space: str) -> Standing | None:
+        key = (space, own.key)
+        if key not in self._standings:
+            self._standings[key] = standing(own, self.known, space)
+        return self._standings[key]
+
+    @cached_property
+    def _abilities(self) -> dict[tuple[str, FixerKey], Ability]:
+        return {}
+
+    @cached_property
+    def _standings(self) -> dict[tuple[str, FixerKey], Standing | None]:
+        return {}
+
+    @cached_property
+    def _difficulty(self) -> dict[tuple[str, ...], DifficultyHead]:
+        return difficulty.load(*self.folders)
 
     @cached_property
     def _heads(self) -> dict[str, heads.ResumeHead]:
-        fitted = heads.load(self.folder)
-        if heads.TEXT in fitted:
-            self._check_embedder("the text head", fitted[heads.TEXT].embedder)
-        return fitted
+        return heads.load(*self.folders)
 
-    def _check_embedder(self, what: str, name: str) -> None:
-        if name != self.embedder.name:
-            raise RouteError(
-                f"{what} in {self.folder} was made with {name}, and tasks are embedded with {self.embedder.name}. "
-                "Build it again."
-            )
+    @cached_property
+    def _calibration(self) -> Calibration | None:
+        """The user's own, else the shipped one."""
+        found = None
+        for folder in self.folders:
+            found = calibrate.load(folder) or found
+        return found
 
-    def _weigh(self, fixer: Fixer, vectors: Vectors) -> Candidate:
-        """The fixer's chance and cost; the reason says where the chance comes from."""
-        known = self._resumes.get(fixer.name)
-        head = self._heads.get(heads.TEXT)
-        p_solve, by_space = None, {}
-        if known is None:
-            source = f"no résumé yet (it takes {MIN_OUTCOMES} outcomes), so its chance is unknown"
-        elif head is None:
-            p_solve = (known.solved + 1) / (known.n + 2)
-            source = f"from its base rate, {known.solved} of {known.n}, as no head is fitted"
-        else:
-            p_solve = float(head.predict_proba(vectors, [known])[0])
-            by_space = {heads.TEXT: p_solve}
-            source = "from the text head"
-        return Candidate(
-            fixer=fixer.name,
-            p_solve=p_solve,
-            p_by_space=by_space,
-            expected_cost_usd=_expected_cost_usd(fixer, known),
-            reason=source,
-        )
+    def _dial(self, spaces: tuple[str, ...]) -> Dial | None:
+        """The calibrated dial, if it is of exactly these spaces, as chances of others rise otherwise; else one over the
+        known tasks, with this pool's chances and costs. None: nothing is known."""
+        found = self._calibration
+        if found is not None and self._is_of_this_pool and combination(found.spaces) == combination(spaces):
+            return found.dial
+        if spaces not in self._dials:
+            self._dials[spaces] = self._fit_dial(spaces)
+        return self._dials[spaces]
 
-    def _unused_spaces(self, state: State | None) -> list[str]:
-        """The spaces besides the text that could not count, each with why."""
-        given = set() if state is None else {state.space}
-        if state is not None:
-            self._refuse_other_checkpoint(state.space)
-        unused = []
-        for space in sorted((set(self._heads) | given) - {heads.TEXT}):
-            if space not in self._heads:
-                unused.append(f"the scout's state ({space}) has no fitted head")
-            elif space not in given:
-                unused.append(f"the {space} head needs a state that the scout did not give")
-            else:
-                unused.append(f"no résumé has centroids for the {space} head")
-        return unused
+    @cached_property
+    def _dials(self) -> dict[tuple[str, ...], Dial | None]:
+        return {}
+
+    def _fit_dial(self, spaces: tuple[str, ...]) -> Dial | None:
+        head = self._difficulty.get(spaces)
+        owns = [self._own(fixer) for fixer in self.settings.fixers]
+        priced = [(own.resume, float(own.cost_usd)) for own in owns if own.resume and own.cost_usd is not None]
+        if head is None or not priced:
+            return None
+        tasks = set.intersection(*(set(self.known.space(space)[0]) for space in spaces))
+        if not tasks:
+            return None
+        rows = np.concatenate([self.known.vectors(space, sorted(tasks))[1] for space in spaces], axis=1)
+        ease = head.judge(rows).ease
+        chances = [head.chance(self._ability(head, own), ease)[0] for own, _ in priced]
+        return Dial.fit(np.column_stack(chances), np.array([cost for _, cost in priced]))
+
+    @cached_property
+    def _is_of_this_pool(self) -> bool:
+        """Whether the calibration is of the fixers in the pool: what a solve is worth depends on who is there."""
+        assert self._calibration is not None
+        judged = {str(own.key) for fixer in self.settings.fixers if (own := self.resume_of(fixer)) is not None}
+        return judged == set(self._calibration.fixers)
+
+    def _theta(self, spaces: Sequence[str]) -> float:
+        """The calibrated theta of exactly these spaces, unless the user set one."""
+        route = self.settings.route
+        found = self._calibration.theta(spaces) if self._calibration and "theta" not in route.model_fields_set else None
+        return route.theta if found is None else found
+
+    def _solve_usd(self, spaces: Sequence[str]) -> Decimal | None:
+        if self._calibration is None or not self._is_of_this_pool:
+            return None
+        found = self._calibration.solve_usd(spaces)
+        return None if found is None else Decimal(str(found))
+
+    def _made_of(self, task: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The pool's fixers that solved a known task, and those that failed."""
+        solved: list[str] = []
+        failed: list[str] = []
+        for fixer in self.settings.fixers:
+            own = self.resume_of(fixer)
+            ends = [outcome.resolved for outcome in own.outcomes if outcome.task == task] if own else []
+            if ends:
+                (solved if any(ends) else failed).append(fixer.name)
+        return tuple(solved), tuple(failed)
 
     def _refuse_other_checkpoint(self, space: str) -> None:
         """Numbers of two models' states mean different things, even where the models are two trainings of one."""
         mine = _checkpoint(space)
-        fitted = {found for found in map(_checkpoint, self._heads) if found}
+        spaces = {*self._heads, *(one for combined in self._difficulty for one in combined)}
+        fitted = {found for found in map(_checkpoint, spaces) if found}
         if mine and fitted and mine not in fitted:
             raise RouteError(
                 f"the scout's state is of checkpoint {mine}, and the head in {self.folder} was fitted on states of "
@@ -138,60 +455,28 @@ def _checkpoint(space: str) -> str:
     return rest.partition("/")[0] if kind == "hidden" else ""
 
 
-def _expected_cost_usd(fixer: Fixer, known: Resume | None) -> Decimal | None:
+def _expected_cost_usd(fixer: Fixer, own: Resume | None) -> Decimal | None:
     if fixer.kind == "repair":
         return Decimal(0)
-    if known is None:
+    if own is None:
         return None
-    return known.solo_cost_usd if known.handoff_cost_usd is None else known.handoff_cost_usd
+    handoff_usd = own.cost_usd("handoff")
+    return own.cost_usd("solo") if handoff_usd is None else handoff_usd
 
 
-def _why_chosen(weighed: list[Candidate], chosen: Candidate, theta: float) -> str:
-    if clears(chosen, theta):
-        return f"{chosen.fixer} is the cheapest fixer that reaches theta: {_against(chosen, theta)}"
-    if all(candidate.p_solve is None for candidate in weighed):
-        return f"no fixer has a résumé yet, so the anchor {chosen.fixer} takes it"
-    return f"no fixer reaches theta {_number(theta)}, so the anchor {chosen.fixer} takes it"
+def _evidence(fixer: Fixer, own: Resume | None) -> str:
+    if own is None:
+        return ""
+    whose = "its own résumé" if own.key == fixer.key else f"the résumé of {own.key}"
+    return f"{whose}, {own.solved} of {own.n} solved"
 
 
-def _explained(candidate: Candidate, chosen: Candidate, theta: float) -> Candidate:
+def _unknown(fixer: Fixer, cost_usd: Decimal | None) -> Candidate:
+    reason = f"no résumé yet (it takes {MIN_OUTCOMES} outcomes), so its chance is unknown"
+    return Candidate(fixer=fixer.name, p_solve=None, expected_cost_usd=cost_usd, reason=reason)
+
+
+def _explained(candidate: Candidate, chosen: str, lost: Mapping[str, str], reason: str) -> Candidate:
     """The candidate with why it won or lost, instead of only where its chance comes from."""
-    source = candidate.reason
-    if candidate.p_solve is None:
-        reason = source
-    elif not clears(candidate, theta):
-        reason = f"{_against(candidate, theta)} ({source})"
-    elif candidate.fixer == chosen.fixer:
-        reason = f"{_against(candidate, theta)} ({source}) for {_dollars(candidate)}, and no cheaper fixer does"
-    else:
-        reason = f"clears theta but {_dearer(candidate, chosen)} ({_against(candidate, theta)}, {source})"
-    if candidate.fixer == chosen.fixer and not clears(candidate, theta):
-        reason = f"the anchor, as no fixer reaches theta {_number(theta)}; {reason}"
-    return candidate.model_copy(update={"reason": reason})
-
-
-def _dearer(candidate: Candidate, chosen: Candidate) -> str:
-    if candidate.expected_cost_usd == chosen.expected_cost_usd:
-        return f"is not cheaper than {chosen.fixer} ({_dollars(chosen)})"
-    return f"costs {_dollars(candidate)} where {chosen.fixer} costs {_dollars(chosen)}"
-
-
-def _against(candidate: Candidate, theta: float) -> str:
-    """With as many digits as it takes to see on which side of theta the chance lies."""
-    p = candidate.p_solve or 0.0
-    relation = "reaches" if p >= theta else "is below"
-    for digits in range(2, 7):
-        if round(theta, digits) == theta and (p == theta or f"{p:.{digits}f}" != f"{theta:.{digits}f}"):
-            break
-    return f"{p:.{digits}f} {relation} theta {theta:.{digits}f}"
-
-
-def _number(theta: float) -> str:
-    return f"{theta:.2f}" if round(theta, 2) == theta else f"{theta:g}"
-
-
-def _dollars(candidate: Candidate) -> str:
-    cost_usd = candidate.expected_cost_usd
-    if cost_usd is None:
-        return "an unknown amount"
-    return f"${cost_usd:.2f}" if cost_usd == 0 or cost_usd >= Decimal("0.1") else f"${cost_usd:.4f}"
+    why = reason if candidate.fixer == chosen else lost.get(candidate.fixer, "")
+    return candidate.model_copy(update={"reason": why or candidate.reason})

@@ -23,7 +23,7 @@ from scrout.scout.recon.signals import CLUE_KINDS, Clue
 from scrout.scout.recon.witnessed import read_witness
 from scrout.task import Task
 
-SPACE = "recon-2"
+SPACE = "recon-3"
 
 STATE_FEATURES: tuple[str, ...] = (
     "log_text_chars",
@@ -39,11 +39,18 @@ STATE_FEATURES: tuple[str, ...] = (
     "entropy",  # of the confidences, 0 one file to 1 all alike
     "files_expected",  # the confidences' sum
     "files_handed_on",
+    "function_score",  # log odds of the likeliest function
+    "log_function_lines",  # its length
+    "log_suspect_lines",  # of the first file
+    "log_suspect_commits",  # that touched it
     *(f"has_{kind}" for kind in CLUE_KINDS),  # 1: some clue of this kind
     "scripts_run",
     "reproduced",  # 1: the issue's code failed when run
 )
 """What each number of the state is, in order. A change of meaning is a new SPACE."""
+
+
+_NO_FUNCTION = -9.0  # below what any function gets
 
 
 async def recon(
@@ -75,6 +82,14 @@ async def recon(
         state=State(space=SPACE, vector=_vector(examined, repository, clues, found, tried)),
         seconds=round(time.monotonic() - started, 3),
     )
+
+
+def survey(text: str, repository: Repository) -> State:
+    """The state alone, for studies of many tasks: nothing is run, so nothing was reproduced."""
+    model = load_model()
+    examined = examine(text, repository, model.shortlist)
+    found = judge(examined, repository, ScoutSettings().max_files, model)
+    return State(space=SPACE, vector=_vector(examined, repository, list(examined.signals.clues), found, Tried()))
 
 
 def _reference(file: Ranked) -> FileRef:
@@ -128,6 +143,8 @@ def _vector(
     confidences = [file.confidence for file in found.ranked]
     top, second = (*confidences, 0.0, 0.0)[:2]
     present = {clue.kind for clue in clues}
+    first = found.ranked[0].path if found.ranked else ""
+    likeliest = found.functions[0] if found.functions else None
     vector = (
         math.log1p(mentions.chars),
         mentions.bullets,
@@ -142,6 +159,10 @@ def _vector(
         _entropy(confidences),
         math.fsum(confidences),
         len(found.named),
+        likeliest.score if likeliest else _NO_FUNCTION,
+        math.log1p(likeliest.last - likeliest.first + 1) if likeliest else 0.0,
+        math.log1p(repository.files[first].lines) if first in repository.files else 0.0,
+        math.log1p(len(repository.history.touching.get(first, ()))),
         *(kind in present for kind in CLUE_KINDS),
         tried.runs,
         tried.reproduction is not None,

@@ -1,0 +1,144 @@
+"""`scrout calibrate`: what the router would have solved and spent on tasks with known outcomes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from scrout.cli import options, render
+from scrout.errors import RouteError
+from scrout.route.outcomes import Arm
+
+if TYPE_CHECKING:
+    from scrout.route.calibrate import Calibration, Policy
+    from scrout.route.router import Router
+    from scrout.route.stats import Estimate
+
+
+@click.command(name="calibrate")
+@options.repository
+@click.option(
+    "--outcomes",
+    "folder",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="DIR",
+    help="Folder with one CSV or JSONL file of outcomes for each fixer.",
+)
+@click.option("--tasks", type=click.Path(path_type=Path), metavar="FILE", help="Texts of the tasks, by instance_id.")
+@click.option("--arm", type=click.Choice(get_args(Arm)), default="handoff", show_default=True, help="Which outcomes.")
+@click.option(
+    "--policy",
+    type=click.Choice(("paper", "value")),
+    show_default="route.policy of the settings",
+    help="Find a theta (paper), or what a solve is worth (value).",
+)
+@click.option("--save", "kept", is_flag=True, help="Keep it with your résumés, where the router reads it.")
+@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE.svg", help="Also draw a picture.")
+@options.configuration
+@options.as_json
+def command(
+    repo: Path,
+    folder: Path,
+    tasks: Path | None,
+    arm: Arm,
+    policy: Policy | None,
+    kept: bool,
+    plot: Path | None,
+    config: Path | None,
+    overrides: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Measure the router on tasks with known outcomes, held out by repository, beside every simpler way to spend."""
+    if plot and plot.suffix != ".svg":
+        raise RouteError(f"--plot {plot}: pictures are SVG. Name a file that ends in .svg.")
+    if plot and not plot.parent.is_dir():
+        raise RouteError(f"--plot {plot}: {plot.parent} is no folder. Make it first.")
+    settings = options.read_settings(repo, config, overrides)
+
+    from scrout.pipeline import router
+    from scrout.route.calibrate import calibrate_folder
+
+    with render.working() as progress:
+        chosen = policy or settings.route.policy
+        judge = router(settings)
+        found = calibrate_folder(
+            folder, tasks, settings, arm=arm, policy=chosen, known=judge.folders, progress=progress
+        )
+    if plot:
+        from scrout.route.plot import svg
+
+        plot.write_text(svg(found), encoding="utf-8")
+    if as_json:
+        render.print_json(found)
+    else:
+        render.print_view(_view(found))
+    for warning in found.warnings:
+        render.say(f"warning: {warning}")
+    if kept:
+        _keep(found, judge)
+    return 0
+
+
+def _keep(found: Calibration, judge: Router) -> None:
+    """Save it, and say what changed and whether the pool is the one it is of."""
+    from scrout.route.calibrate import changed, load, save
+
+    before = [one for folder in judge.folders if (one := load(folder)) is not None]
+    path = save(found, judge.folder)
+    render.say(f"saved to {path}")
+    now = load(judge.folder)
+    assert now is not None
+    for line in changed(before[-1] if before else None, now):
+        render.say(f"  {line}")
+    pool = {str(own.key) for fixer in judge.settings.fixers if (own := judge.resume_of(fixer)) is not None}
+    if pool != set(found.fixers):
+        render.say(
+            "note: what a solve is worth counts for a pool of exactly these fixers: "
+            f"{', '.join(found.fixers)}. Yours goes by {', '.join(sorted(pool)) or 'no résumé'}."
+        )
+
+
+def _view(found: Calibration) -> RenderableType:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("", overflow="fold")
+    for name in ("solved", "$/task", "ours solves", "ours saves"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for line in (found.ours, *found.baselines):
+        mark = f" ({line.kind})" if line.kind in ("cheapest", "strongest") else ""
+        name = f"ours ({line.name})" if line.kind == "ours" else line.name.removeprefix("always ") + mark
+        cells = (name, f"{line.solve:.1%}", f"{line.usd:.4f}", _points(line.solve_gain), _percent(line.saving))
+        table.add_row(*(Text(render.inert(cell)) for cell in cells), style="bold" if line.kind == "ours" else None)
+    strongest = found.strongest
+    shares = ", ".join(f"{name} {share:.0%}" for name, share in found.shares.items() if share)
+    left_out = f"; {found.left_out} left out, as some fixer has no outcome there" if found.left_out else ""
+    said = (
+        f"{found.tasks} tasks of {found.repositories} repositories in {found.folds} folds, {found.arm} arm{left_out}",
+        f"chances by {' and '.join(found.spaces)}",
+        f"beside the strongest, {strongest.name}: saves {_percent(strongest.saving) or 'nothing'}, "
+        f"solves {_points(strongest.solve_gain)} points",
+        f"over a random mix at the same cost: {_points(found.over_hull) or 'undefined'} points",
+        f"takes {shares}",
+        f"theta {found.setting:.3f}" if found.policy == "paper" else f"a solve is worth ${found.setting:.2f}",
+    )
+    return Group(table, *(Text(render.inert(words)) for words in said))
+
+
+def _points(change: Estimate | None) -> str:
+    """In percentage points, with the interval."""
+    return "" if change is None else f"{_tenth(change.value):+} [{_tenth(change.low)}, {_tenth(change.high)}]"
+
+
+def _percent(change: Estimate | None) -> str:
+    return "" if change is None else f"{change.value:.0%} [{100 * change.low:.0f}, {100 * change.high:.0f}]"
+
+
+def _tenth(share: float) -> float:
+    """Of a percent, and nothing is plain 0.0."""
+    return round(100 * share, 1) + 0.0

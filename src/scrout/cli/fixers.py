@@ -1,0 +1,436 @@
+"""`scrout fixers`: the résumés that fixers are chosen by, added, listed, shown and removed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from statistics import fmean, quantiles
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from scrout.cli import options, render
+from scrout.config import FixerKey, Settings
+from scrout.errors import RouteError
+from scrout.money import CENT_FRACTION, Record, Usd
+from scrout.route import resume as resumes
+from scrout.route.embed import Embedder
+from scrout.route.feedback import MAX_RUNS, Nearness, alone, drift, nearness, own_folder, with_source
+from scrout.route.known import KnownTasks
+from scrout.route.outcomes import Arm, Outcome, read_outcomes, read_texts
+from scrout.route.resume import MIN_OUTCOMES, SHIPPED, Resume, build_resume, extended, find, keep, wilson
+
+TOP_GROUPS = 3
+"""Repositories that `show` names."""
+ARMS: tuple[Arm, ...] = ("handoff", "solo")
+_ARM_WORDS = {"handoff": "with handoff", "solo": "without"}
+
+
+class Serves(Record):
+    """An entry of the pool that goes by a résumé."""
+
+    fixer: str
+    borrowed: bool
+    """True: the résumé is of the same model under another agent or effort."""
+
+
+class Rate(Record):
+    """A share of solved tasks, and where it lies with 95%."""
+
+    n: int
+    solved: int
+    rate: float
+    low: float
+    high: float
+
+
+class ArmReport(Record):
+    """Outcomes with, or without, a scout's handoff."""
+
+    arm: Arm
+    solves: Rate
+    cost_usd: Usd | None
+    """Mean of an attempt; None: unknown."""
+    quartiles_usd: tuple[Usd, Usd, Usd] | None
+    """Of the known costs; None: fewer than two are."""
+
+
+class GroupReport(Record):
+    """Outcomes of one repository."""
+
+    name: str
+    """What its instance_ids begin with."""
+    solves: Rate
+
+
+class ResumeReport(Record):
+    """A résumé in one line."""
+
+    key: str
+    """agent/model@effort, the last two where there are some."""
+    public: bool
+    """True: it comes with scrout."""
+    growing: bool
+    """True: fewer outcomes than anybody is judged by."""
+    solves: Rate
+    serves: tuple[Serves, ...]
+    cost_handoff_usd: Usd | None
+    """Mean of an attempt with a handoff; None: unknown."""
+    cost_solo_usd: Usd | None
+    """Mean of an attempt without; None: unknown."""
+    calls: float | None
+    """Mean of an attempt; None: unknown."""
+    source: str
+    made: date
+    drift: str
+    """Where predictions and results have parted: what to know and do. Empty: they have not."""
+
+
+class ResumeDetails(ResumeReport):
+    """All that there is to say of a résumé."""
+
+    embedded: int
+    """Its tasks that have a vector of the embedder in use; the others do not count for the chances."""
+    tasks: int
+    nearness: Nearness | None
+    """None: no runs yet to compare with."""
+    arms: tuple[ArmReport, ...]
+    groups: tuple[GroupReport, ...]
+    """The largest repositories."""
+
+
+class Removed(Record):
+    """A résumé that is gone."""
+
+    key: str
+    n: int
+    file: str
+
+
+class Book:
+    """The résumés of the user and those that come with scrout, beside the pool that goes by them."""
+
+    def __init__(self, settings: Settings, shipped: Path = SHIPPED) -> None:
+        self.settings = settings
+        self.shipped = shipped
+        self.folder = own_folder(settings.route)
+        self.own = resumes.load(self.folder)
+        self.public = resumes.load(shipped)
+        self.counting = resumes.load(shipped, self.folder)
+        self.drift = {one.key: one.notice for one in drift(self.folder)}
+
+    def key(self, name: str) -> FixerKey:
+        """The key of an entry of the pool, or the one that is written out."""
+        for fixer in self.settings.fixers:
+            if fixer.name == name:
+                return fixer.key
+        if "/" not in name and "@" not in name and name not in map(str, (*self.own, *self.public)):
+            pool = ", ".join(fixer.name for fixer in self.settings.fixers)
+            raise RouteError(
+                f"no fixer is called {name!r}; the pool has {pool}. Name one of them, or write its key: agent/model or "
+                "agent/model@effort."
+            )
+        return FixerKey.parse(name)
+
+    def resume(self, name: str) -> Resume:
+        """What the router knows an entry of the pool by, also if that is borrowed; else the résumé of a key."""
+        key = self.key(name)
+        pooled = any(fixer.name == name for fixer in self.settings.fixers)
+        found = (self.serving(name) if pooled else None) or self.own.get(key) or self.public.get(key)
+        if found is None:
+            known = ", ".join(map(str, (*self.own, *self.public))) or "none"
+            raise RouteError(
+                f"{key} has no résumé; there is {known}. Make one with `scrout fixers add {name} --outcomes FILE`."
+            )
+        return found
+
+    def serving(self, fixer: str) -> Resume | None:
+        """What the router knows an entry of the pool by."""
+        entry = self.settings.fixer(fixer)
+        return find(FixerKey.parse(entry.resume) if entry.resume else entry.key, self.counting)
+
+    def every(self) -> list[Resume]:
+        return [
+            one for book in (self.own, self.public) for _, one in sorted(book.items(), key=lambda item: str(item[0]))
+        ]
+
+    def report(self, resume: Resume) -> ResumeReport:
+        public = resume != self.own.get(resume.key)
+        served = {fixer.name: self.serving(fixer.name) for fixer in self.settings.fixers}
+        counted = [outcome.api_calls for outcome in resume.outcomes if outcome.api_calls is not None]
+        return ResumeReport(
+            key=str(resume.key),
+            public=public,
+            growing=resume.growing,
+            solves=_rate(resume.outcomes),
+            serves=tuple(
+                Serves(fixer=name, borrowed=self.settings.fixer(name).key != resume.key)
+                for name, one in served.items()
+                if one == resume
+            ),
+            cost_handoff_usd=resume.cost_usd("handoff"),
+            cost_solo_usd=resume.cost_usd("solo"),
+            calls=round(fmean(counted), 1) if counted else None,
+            source=resume.source,
+            made=resume.made,
+            drift="" if public else self.drift.get(resume.key, ""),
+        )
+
+    def details(self, resume: Resume, embedder: Embedder, texts: Sequence[str]) -> ResumeDetails:
+        known = KnownTasks(self.shipped, self.folder)
+        tasks = list(dict.fromkeys(outcome.task for outcome in resume.outcomes))
+        has, _ = known.vectors(resumes.text_space(embedder), tasks)
+        return ResumeDetails(
+            **dict(self.report(resume)),
+            embedded=int(has.sum()),
+            tasks=len(tasks),
+            nearness=nearness(texts, resume, known, embedder),
+            arms=tuple(_arm(resume, arm) for arm in ARMS if any(one.arm == arm for one in resume.outcomes)),
+            groups=_groups(resume.outcomes),
+        )
+
+
+@click.group(name="fixers")
+def command() -> None:
+    """Add, list, show and remove the résumés that fixers are chosen by."""
+
+
+@command.command(name="add")
+@click.argument("name", metavar="NAME")
+@click.option("--outcomes", required=True, type=click.Path(path_type=Path), help="CSV or JSONL, one row an outcome.")
+@click.option("--tasks", type=click.Path(path_type=Path), help="CSV or JSONL with the texts of the tasks.")
+@click.option("--source", default="", help="Where the outcomes come from.", show_default="the file's name")
+@click.option("--replace", is_flag=True, help="Make an existing résumé anew; with --extend, let new outcomes count.")
+@click.option("--extend", is_flag=True, help="Join the outcomes to those of an existing résumé.")
+@options.repository
+@options.configuration
+@options.as_json
+def _add(
+    name: str,
+    outcomes: Path,
+    tasks: Path | None,
+    source: str,
+    replace: bool,
+    extend: bool,
+    repo: Path,
+    config: Path | None,
+    overrides: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Make a fixer's résumé from 25 outcomes or more. NAME is its entry in the pool, or a key: agent/model@effort."""
+    settings = options.read_settings(repo, config, overrides)
+    book = Book(settings)
+    key = book.key(name)
+    texts = read_texts(tasks) if tasks else {}
+    told = read_outcomes(outcomes, texts)
+    source = with_source("", source.strip() or outcomes.name)
+    embedder, past = _embedder(settings), _past(settings)
+    with render.working() as progress, alone(book.folder):
+        former = resumes.load(book.folder).get(key)
+        if extend:
+            former = former or book.public.get(key)
+        elif former and not replace:
+            raise RouteError(
+                f"{key} has a résumé of {former.n} outcomes ({former.source}). --extend joins these to it, --replace "
+                "makes it anew."
+            )
+        if former and extend:
+            source = with_source(former.source, source)
+            resume = build_resume(key, extended(former, told, replace=replace), source=source)
+        else:
+            resume = build_resume(key, told, source=source)
+        progress(f"embedding {len(told)} texts")
+        keep(resume, told, embedder, book.folder)
+    book = Book(settings)
+    _give(book, book.own[key], embedder, past, as_json=as_json)
+    return 0
+
+
+@command.command(name="list")
+@options.repository
+@options.configuration
+@options.as_json
+def _list(repo: Path, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
+    """List every résumé, whom it serves in the pool, and where its predictions no longer hold."""
+    book = Book(options.read_settings(repo, config, overrides))
+    reports = [book.report(one) for one in book.every()]
+    if as_json:
+        render.print_json(reports)
+    elif reports:
+        render.print_view(_table(reports))
+    else:
+        render.say("no résumés yet; make one with `scrout fixers add NAME --outcomes FILE`")
+    bare = [fixer.name for fixer in book.settings.fixers if book.serving(fixer.name) is None]
+    if bare and reports:
+        render.say(f"without a résumé, so with an unknown chance: {', '.join(bare)}")
+    for notice in filter(None, book.drift.values()):
+        render.say(f"drift: {notice}")
+    return 0
+
+
+@command.command(name="show")
+@click.argument("name", metavar="NAME")
+@options.repository
+@options.configuration
+@options.as_json
+def _show(name: str, repo: Path, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
+    """Show one résumé. NAME is an entry of the pool, or a key as `scrout fixers list` has it."""
+    settings = options.read_settings(repo, config, overrides)
+    book = Book(settings)
+    _give(book, book.resume(name), _embedder(settings), _past(settings), as_json=as_json)
+    return 0
+
+
+@command.command(name="remove")
+@click.argument("name", metavar="NAME")
+@options.repository
+@options.configuration
+@options.as_json
+def _remove(name: str, repo: Path, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
+    """Remove a résumé of your own. Vectors of its tasks stay, as other fixers may have tried the same ones."""
+    book = Book(options.read_settings(repo, config, overrides))
+    key = book.key(name)
+    if key not in book.own:
+        if key in book.public:
+            raise RouteError(
+                f"the résumé of {key} is public and comes with scrout, so it stays. One of your own counts in its "
+                f"place: `scrout fixers add {key} --outcomes FILE`."
+            )
+        known = ", ".join(map(str, book.own)) or "none"
+        raise RouteError(f"{key} has no résumé of yours; there is {known}. `scrout fixers list` shows them.")
+    path = book.folder / resumes.file_name(key)
+    with alone(book.folder):
+        path.unlink(missing_ok=True)
+    if as_json:
+        render.print_json(Removed(key=str(key), n=book.own[key].n, file=str(path)))
+    else:
+        render.say(f"removed the résumé of {key} ({book.own[key].n} outcomes)")
+    return 0
+
+
+def _embedder(settings: Settings) -> Embedder:
+    from scrout.route.embed import open_embedder
+
+    return open_embedder(settings.route.embedder)
+
+
+def _past(settings: Settings) -> list[str]:
+    """The texts of the user's newest tasks."""
+    from scrout.pipeline import ledger
+
+    with ledger(settings) as book:
+        return [run.task.text for run in book.runs(MAX_RUNS)]
+
+
+def _give(book: Book, resume: Resume, embedder: Embedder, past: Sequence[str], *, as_json: bool) -> None:
+    with render.working() as progress:
+        if past:
+            progress("comparing with your runs")
+        details = book.details(resume, embedder, past)
+    if as_json:
+        render.print_json(details)
+    else:
+        render.print_view(_view(details))
+    if details.drift:
+        render.say(f"drift: {details.drift}")
+
+
+def _rate(outcomes: Sequence[Outcome]) -> Rate:
+    solved, n = sum(one.resolved for one in outcomes), len(outcomes)
+    low, high = wilson(solved, n)
+    return Rate(n=n, solved=solved, rate=round(solved / n, 4), low=round(low, 4), high=round(high, 4))
+
+
+def _arm(resume: Resume, arm: Arm) -> ArmReport:
+    outcomes = [one for one in resume.outcomes if one.arm == arm]
+    known = [one.cost_usd for one in outcomes if one.cost_usd is not None]
+    # As for the mean: a cost of exactly 0 among others is a missing receipt.
+    paid = [cost for cost in known if cost > 0] or known
+    quartiles = None
+    if len(paid) > 1:
+        first, second, third = (cost.quantize(CENT_FRACTION) for cost in quantiles(paid, n=4, method="inclusive"))
+        quartiles = (first, second, third)
+    return ArmReport(arm=arm, solves=_rate(outcomes), cost_usd=resume.cost_usd(arm), quartiles_usd=quartiles)
+
+
+def _groups(outcomes: Sequence[Outcome]) -> tuple[GroupReport, ...]:
+    groups: dict[str, list[Outcome]] = {}
+    for one in outcomes:
+        groups.setdefault(one.instance_id.rpartition("-")[0] or one.instance_id, []).append(one)
+    largest = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))[:TOP_GROUPS]
+    return tuple(GroupReport(name=name, solves=_rate(members)) for name, members in largest)
+
+
+def _table(reports: Sequence[ResumeReport]) -> RenderableType:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in ("résumé", "serves", "n", "solves", "with handoff", "without", "source", "made"):
+        right = name in ("n", "with handoff", "without")
+        table.add_column(name, justify="right" if right else "left", overflow="fold", no_wrap=name == "made")
+    for one in reports:
+        key = one.key + (" (public)" if one.public else "")
+        cells = (
+            key,
+            _serves(one, "nobody"),
+            f"{one.solves.n} of {MIN_OUTCOMES}" if one.growing else str(one.solves.n),
+            _interval(one.solves),
+            render.dollars(one.cost_handoff_usd),
+            render.dollars(one.cost_solo_usd),
+            one.source,
+            one.made.isoformat(),
+        )
+        table.add_row(*(Text(render.inert(cell)) for cell in cells), style="dim" if one.growing else None)
+    return table
+
+
+def _view(one: ResumeDetails) -> RenderableType:
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(width=13, style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+
+    def line(label: str, words: str, style: str = "") -> None:
+        grid.add_row(label, Text(render.inert(words), style))
+
+    line("résumé", one.key + (" (public)" if one.public else ""), "bold")
+    line("solves", _share(one.solves))
+    if one.growing:
+        line("growing", f"it counts from {MIN_OUTCOMES} outcomes on", "yellow")
+    line(
+        "an attempt",
+        f"{render.dollars(one.cost_handoff_usd)} with handoff, {render.dollars(one.cost_solo_usd)} without",
+    )
+    line("calls", "unknown" if one.calls is None else f"{one.calls:g} an attempt")
+    line("serves", _serves(one, "nobody in the pool"))
+    if one.embedded < one.tasks:
+        line("embedded", f"{one.embedded} of {one.tasks} tasks for the embedder in use", "yellow")
+    if one.nearness:
+        line("nearness", one.nearness.words)
+    for arm in one.arms:
+        line(_ARM_WORDS[arm.arm], _share(arm.solves) + _quartiles(arm))
+    for group in one.groups:
+        line("repository", f"{group.name}: {_share(group.solves)}")
+    line("source", f"{one.source}, {one.made.isoformat()}")
+    return grid
+
+
+def _share(rate: Rate) -> str:
+    return f"{rate.solved} of {rate.n}, {_interval(rate)}"
+
+
+def _interval(rate: Rate) -> str:
+    return f"{rate.rate:.2f} ({rate.low:.2f} to {rate.high:.2f})"
+
+
+def _quartiles(arm: ArmReport) -> str:
+    if arm.quartiles_usd is None:
+        return ""
+    first, middle, third = map(render.dollars, arm.quartiles_usd)
+    return f"; half of the attempts cost {first} to {third}, the middle one {middle}"
+
+
+def _serves(report: ResumeReport, nobody: str) -> str:
+    words = (f"{one.fixer} (borrowed)" if one.borrowed else one.fixer for one in report.serves)
+    return ", ".join(words) or nobody

@@ -1,0 +1,553 @@
+"""What a router would have solved and spent on tasks with known outcomes, beside everything simpler.
+
+Chances come in held out, by repository; so do settings: each fold gets the one that the other folds choose. What is
+measured is `paper` (a theta) or `value` (what a solve is worth); a `Rule` is all that tells them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, ValidationError
+
+from scrout.config import Settings
+from scrout.errors import RouteError
+from scrout.money import Record
+from scrout.route import counts, difficulty
+from scrout.route.heldout import by_difficulty, by_resumes
+from scrout.route.known import KnownTasks, write
+from scrout.route.outcomes import Arm, digest
+from scrout.route.policy import Dial
+from scrout.route.resume import text_space
+from scrout.route.stats import Estimate, climbs, estimate, hull_at, resamples
+from scrout.route.stats import Floats as Floats
+from scrout.route.table import Bools as Bools
+from scrout.route.table import Ints as Ints
+from scrout.route.table import Table as Table
+from scrout.route.table import combination as combination
+from scrout.route.table import group_folds as group_folds
+from scrout.route.table import read_table as read_table
+
+Policy = Literal["paper", "value"]
+Kind = Literal["ours", "cheapest", "strongest", "constant", "mix", "oracle"]
+
+MIN_TASKS = 25
+"""Below it no figure would mean anything."""
+MAX_SETTINGS = 201
+MAX_SWEEP = 25
+"""Settings that a stored sweep holds."""
+CONSTANT = 0.95
+"""A router that takes one fixer this often is that fixer."""
+EPS = 1e-9
+
+FILE = "calibration.json"
+
+
+class Rule(Protocol):
+    """A policy with one setting that is to be found."""
+
+    def settings(self, p: Floats, costs: Floats) -> Floats:
+        """What is worth trying on these tasks, rising: both ends, and the middles between what changes a choice."""
+        ...
+
+    def choices(self, p: Floats, costs: Floats, settings: Floats) -> Ints:
+        """A row a setting, a column a task: the number of the fixer that is taken."""
+        ...
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The paper's: the cheapest fixer whose chance reaches theta, else the anchor."""
+
+    anchor: int | None = None
+    """Its column; None: chosen for each task, as the router does."""
+
+    def settings(self, p: Floats, costs: Floats) -> Floats:
+        known = np.unique(p[np.isfinite(p)])
+        return _spread_over(np.concatenate([[0.0], (known[1:] + known[:-1]) / 2, [1.0]]))
+
+    def choices(self, p: Floats, costs: Floats, settings: Floats) -> Ints:
+        order = np.argsort(costs, kind="stable")
+        best_so_far = np.maximum.accumulate(np.where(np.isfinite(p), p, -np.inf)[:, order], axis=1)
+        reached = best_so_far[None, :, :] >= settings[:, None, None]
+        return np.where(reached.any(axis=2), order[reached.argmax(axis=2)], _anchors(self.anchor, p, costs))
+
+
+@dataclass(frozen=True)
+class Worth:
+    """The most of chance times what a solve is worth, less the mean cost; where nothing is known, the anchor."""
+
+    anchor: int | None = None
+    """Its column; None: chosen for each task, as the router does."""
+
+    def settings(self, p: Floats, costs: Floats) -> Floats:
+        prices = np.unique(climbs(p, costs)[0])
+        # Prices differ by factors, so the middle between two of them does, too.
+        return _spread_over(np.concatenate([[0.0], np.sqrt(prices[1:] * prices[:-1]), 2 * prices[-1:]]))
+
+    def choices(self, p: Floats, costs: Floats, settings: Floats) -> Ints:
+        order = np.argsort(costs, kind="stable")
+        known = (np.isfinite(p) & np.isfinite(costs))[:, order]
+        # Never quite 0, so that of two equally cheap fixers the likelier one is taken.
+        solve_usd = np.maximum(settings, 1e-12)[:, None, None]
+        gain = np.where(
+            known, solve_usd * np.where(known, p[:, order], 0.0) - np.where(known, costs[order], 0.0), -np.inf
+        )
+        return np.where(known.any(axis=1), order[gain.argmax(axis=2)], _anchors(self.anchor, p, costs))
+
+
+def rules(anchor: int | None = None) -> dict[Policy, Rule]:
+    return {"paper": Walk(anchor), "value": Worth(anchor)}
+
+
+@dataclass(frozen=True)
+class Picked:
+    """The cheapest setting that solves as much as the strongest fixer alone."""
+
+    setting: float
+    reached: bool
+    """False: none does, and this is the one that solves most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Matched:
+    """What the rule took for each task, with a setting that the task had no part in."""
+
+    table: Table
+    """The tasks that every fixer was measured on."""
+    choices: Ints
+    by_fold: tuple[Picked, ...]
+
+    @property
+    def resolved(self) -> Floats:
+        return self.table.resolved[np.arange(len(self.choices)), self.choices].astype(np.float64)
+
+    @property
+    def cost(self) -> Floats:
+        return self.table.cost[np.arange(len(self.choices)), self.choices]
+
+
+class SweepPoint(Record):
+    """One setting over all tasks. Pairs without an outcome make the solve rate an interval."""
+
+    setting: float
+    solve_low: float
+    """If all pairs without an outcome fail."""
+    solve_high: float
+    """If all of them succeed."""
+    usd: float | None
+    """Mean dollars a task, a fixer's mean where the cost is unknown; None: not even that is known."""
+    unmeasured: int
+    """Tasks whose pair has no outcome."""
+
+
+class Line(Record):
+    """One way to spend, and how ours compares with it."""
+
+    name: str
+    kind: Kind
+    solve: float
+    usd: float
+    """Mean dollars a task."""
+    solve_gain: Estimate | None = None
+    """Our solve rate less this one's. None: it is ours."""
+    saving: Estimate | None = None
+    """The share of this one's cost that ours saves. None: it is ours, costs the same by its making, or nothing."""
+
+
+class Calibration(Record):
+    """A setting, what it would have done on held-out tasks, and what simpler ways would have done."""
+
+    version: Literal[1] = 1
+    made: date
+    policy: Policy
+    arm: Arm
+    fixers: tuple[str, ...]
+    tasks: int
+    """With an outcome of every fixer: the figures are of these."""
+    left_out: int
+    """Tasks without one."""
+    repositories: int
+    folds: int
+    tolerance: float
+    """How much less than the strongest fixer alone may be solved."""
+    spaces: tuple[str, ...]
+    setting: float
+    """Chosen on all tasks: a theta, or what a solve is worth in dollars."""
+    thetas: dict[str, float] = Field(default_factory=dict)
+    """By combination of feature spaces; one that is missing has no theta, and another's is not its own."""
+    solve_usds: dict[str, float] = Field(default_factory=dict)
+    """The same of what a solve is worth."""
+    dial: Dial
+    ours: Line
+    ours_solve: Estimate
+    ours_usd: Estimate
+    over_hull: Estimate | None
+    """Our solve rate less that of the best random mix of fixers at our cost; None: no mix is that cheap."""
+    baselines: tuple[Line, ...]
+    shares: dict[str, float]
+    """How often each fixer was taken."""
+    by_fold: tuple[float, ...]
+    """The setting of each fold."""
+    sweep: tuple[SweepPoint, ...]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def strongest(self) -> Line:
+        return next(line for line in self.baselines if line.kind == "strongest")
+
+    def theta(self, spaces: Iterable[str]) -> float | None:
+        """The calibrated theta of exactly these spaces; None: there is none."""
+        return self.thetas.get(combination(spaces))
+
+    def solve_usd(self, spaces: Iterable[str]) -> float | None:
+        """The calibrated worth of a solve for exactly these spaces; None: there is none."""
+        return self.solve_usds.get(combination(spaces))
+
+
+def pick(table: Table, rule: Rule, tolerance: float = 0.0) -> Picked:
+    """Of the settings whose solve rate reaches the strongest fixer's, the one that costs least."""
+    costs = table.mean_costs
+    settings = rule.settings(table.chances, costs)
+    chosen = rule.choices(table.chances, costs, settings)
+    rows = np.arange(len(table.ids))
+    solve, usd = table.resolved[rows, chosen].mean(axis=1), table.cost[rows, chosen].mean(axis=1)
+    reached = solve >= table.resolved.mean(axis=0).max() - tolerance - EPS
+    if reached.any():
+        at = np.lexsort((settings, -solve, np.where(reached, usd, np.inf)))[0]
+    else:
+        at = np.lexsort((settings, usd, -solve))[0]
+    return Picked(float(settings[at]), bool(reached.any()))
+
+
+def matched(table: Table, folds: Ints, rule: Rule, tolerance: float = 0.0) -> Matched:
+    """The matched-point rule, held out: each fold is decided with the setting that the other folds choose."""
+    whole = np.asarray(table.measured.all(axis=1))
+    tasks, folds = table.rows(whole).priced(), folds[whole]
+    choices = np.zeros(len(folds), dtype=np.int64)
+    by_fold = []
+    for fold in np.unique(folds):
+        test = np.asarray(folds == fold)
+        if test.all():
+            raise RouteError("every task is in one fold. Add outcomes of another repository.")
+        known, new = tasks.rows(~test), tasks.rows(test)
+        picked = pick(known, rule, tolerance)
+        choices[test] = rule.choices(new.chances, known.mean_costs, np.array([picked.setting]))[0]
+        by_fold.append(picked)
+    return Matched(tasks, choices, tuple(by_fold))
+
+
+def sweep(table: Table, rule: Rule, settings: Sequence[float] | None = None) -> list[SweepPoint]:
+    """Each setting over all tasks, with what pairs without an outcome leave open. None: all that the rule would try."""
+    costs = table.mean_costs
+    tried = rule.settings(table.chances, costs) if settings is None else np.array(settings, dtype=np.float64)
+    chosen = rule.choices(table.chances, costs, tried)
+    rows = np.arange(len(table.ids))
+    measured = table.measured[rows, chosen]
+    solved = table.resolved[rows, chosen] & measured
+    usd = np.where(table.measured & np.isfinite(table.cost), table.cost, costs)[rows, chosen].mean(axis=1)
+    return [
+        SweepPoint(
+            setting=float(setting),
+            solve_low=float(solved[at].mean()),
+            solve_high=float((solved[at] | ~measured[at]).mean()),
+            usd=float(usd[at]) if np.isfinite(usd[at]) else None,
+            unmeasured=int((~measured[at]).sum()),
+        )
+        for at, setting in enumerate(tried)
+    ]
+
+
+def constant_warning(choices: Ints, fixers: Sequence[str]) -> str:
+    """What to say of a router that nearly always takes the same fixer; empty: it does not."""
+    counts = np.bincount(choices, minlength=len(fixers))
+    share = counts.max() / len(choices)
+    if share < CONSTANT:
+        return ""
+    name = fixers[int(counts.argmax())]
+    return f"this router is a constant: it takes {name} for {share:.0%} of the tasks, and {name} alone needs no router"
+
+
+def calibrate(
+    table: Table,
+    folds: Ints,
+    *,
+    policy: Policy,
+    arm: Arm,
+    spaces: Sequence[str],
+    anchor: str = "",
+    tolerance: float = 0.0,
+    progress: Callable[[str], None] = lambda words: None,
+) -> Calibration:
+    """The setting for a policy, and what it is worth, beside every baseline. `anchor`: empty as in the settings."""
+    _enough(table)
+    if anchor and anchor not in table.fixers:
+        raise RouteError(
+            f"the anchor {anchor} has no outcomes; there are some of {', '.join(table.fixers)}. Add its own."
+        )
+    by_policy = rules(table.fixers.index(anchor) if anchor else None)
+    rule = by_policy[policy]
+    progress(f"choosing a setting on each of {len(np.unique(folds))} folds")
+    ours = matched(table, folds, rule, tolerance)
+    tasks = ours.table
+    picked = {name: pick(tasks, one, tolerance).setting for name, one in by_policy.items()}
+    progress(f"resampling {len(tasks.ids)} tasks")
+    draws = resamples(len(tasks.ids))
+    means = _Means.of(ours.resolved, ours.cost, draws)
+    alone = [_Means.of(tasks.resolved[:, at], tasks.cost[:, at], draws) for at in range(len(tasks.fixers))]
+    mixed = _mixed(means, alone)
+    over_hull = estimate(means.solve - mixed.solve, means.solves - mixed.solves) if mixed else None
+    key = combination(spaces)
+    shares = np.bincount(ours.choices, minlength=len(tasks.fixers)) / len(ours.choices)
+    points = sweep(table, rule)
+    return Calibration(
+        made=date.today(),
+        policy=policy,
+        arm=arm,
+        fixers=tasks.fixers,
+        tasks=len(tasks.ids),
+        left_out=len(table.ids) - len(tasks.ids),
+        repositories=len(set(tasks.groups)),
+        folds=len(ours.by_fold),
+        tolerance=tolerance,
+        spaces=tuple(sorted(spaces)),
+        setting=picked[policy],
+        thetas={key: picked["paper"]},
+        solve_usds={key: picked["value"]},
+        dial=Dial.fit(tasks.chances, tasks.mean_costs),
+        ours=Line(name=policy, kind="ours", solve=means.solve, usd=means.usd),
+        ours_solve=estimate(means.solve, means.solves),
+        ours_usd=estimate(means.usd, means.usds),
+        over_hull=over_hull,
+        baselines=tuple(_baselines(means, alone, mixed, tasks, draws)),
+        shares=dict(zip(tasks.fixers, shares.tolist(), strict=True)),
+        by_fold=tuple(one.setting for one in ours.by_fold),
+        sweep=tuple(points[at] for at in _spread(len(points), MAX_SWEEP)),
+        warnings=_warnings(ours, over_hull),
+    )
+
+
+def calibrate_folder(
+    folder: Path,
+    tasks: Path | None,
+    settings: Settings,
+    *,
+    arm: Arm,
+    policy: Policy,
+    known: Sequence[Path] = (),
+    progress: Callable[[str], None] = lambda words: None,
+) -> Calibration:
+    """The same from files of outcomes, with chances as the router makes them, by heads fitted on other repositories.
+
+    `known` are folders with vectors of tasks and fitted heads: where every task has a state that some head takes, the
+    figures are of text and state together, and the settings of the text alone come with them.
+    """
+    progress(f"reading {folder}")
+    table, texts = read_table(folder, tasks, arm)
+    _enough(table)
+    folds = group_folds(table.groups)
+    named = settings.fixer(settings.route.anchor) if settings.route.anchor else None
+    anchor = named.resume or str(named.key) if named else ""
+    progress(f"predicting {len(texts)} tasks for {len(table.fixers)} fixers")
+    found, missing = _predicted(table, texts, folds, settings, policy, known)
+    made = [
+        calibrate(table.with_chances(p), folds, policy=policy, arm=arm, spaces=spaces, anchor=anchor, progress=progress)
+        for spaces, p in found
+    ]
+    settings_of_all: dict[str, dict[str, float]] = {"thetas": {}, "solve_usds": {}}
+    for one in made:
+        settings_of_all["thetas"] |= one.thetas
+        settings_of_all["solve_usds"] |= one.solve_usds
+    return made[-1].model_copy(update={**settings_of_all, "warnings": (*made[-1].warnings, *missing)})
+
+
+def save(calibration: Calibration, folder: Path) -> Path:
+    """Write it into the folder; settings of other combinations stay if they are of the same fixers and arm."""
+    former = load(folder)
+    if former and (former.fixers, former.arm) == (calibration.fixers, calibration.arm):
+        thetas, solve_usds = former.thetas | calibration.thetas, former.solve_usds | calibration.solve_usds
+        calibration = calibration.model_copy(update={"thetas": thetas, "solve_usds": solve_usds})
+    path = folder / FILE
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write(path, calibration.model_dump_json(indent=1).encode())
+    except OSError as error:
+        raise RouteError(f"cannot write {path}: {error.strerror}. Choose a folder with `route.resumes`.") from None
+    return path
+
+
+def changed(former: Calibration | None, now: Calibration) -> list[str]:
+    """What the settings of a calibration are, beside those that counted before; a line a combination of spaces."""
+    lines = []
+    for key in sorted({*now.thetas, *now.solve_usds}):
+        parts = []
+        for name, words, found, before in (
+            ("theta", "{:.3f}", now.thetas, former.thetas if former else {}),
+            ("a solve is worth", "${:.2f}", now.solve_usds, former.solve_usds if former else {}),
+        ):
+            if key in found:
+                new, old = (words.format(one[key]) if key in one else "" for one in (found, before))
+                was = "new" if not old else "as before" if old == new else f"was {old}"
+                parts.append(f"{name} {new} ({was})")
+        lines.append(f"{key}: {', '.join(parts)}")
+    gone = sorted({*former.thetas, *former.solve_usds} - {*now.thetas, *now.solve_usds}) if former else []
+    if former and gone:
+        lines.append(f"{', '.join(gone)}: no longer set, as that was of {len(former.fixers)} fixers, {former.arm} arm")
+    return lines
+
+
+def load(folder: Path) -> Calibration | None:
+    """The calibration in a folder; None: it has none."""
+    path = folder / FILE
+    if not path.is_file():
+        return None
+    try:
+        return Calibration.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError) as error:
+        raise RouteError(f"{path} is not a calibration: {error}. Make it again with `scrout calibrate`.") from None
+
+
+@dataclass(frozen=True, eq=False)
+class _Means:
+    """A solve rate and dollars a task, over the tasks and over each draw of them."""
+
+    solve: float
+    usd: float
+    solves: Floats
+    usds: Floats
+
+    @classmethod
+    def of(cls, resolved: npt.ArrayLike, cost: Floats, draws: Floats) -> _Means:
+        solved = np.asarray(resolved, dtype=np.float64)
+        return cls(float(solved.mean()), float(cost.mean()), draws @ solved, draws @ cost)
+
+    def beside(self, other: _Means, name: str, kind: Kind) -> Line:
+        """The other one, with what this one does better."""
+        saving = None
+        if other.usd > 0 and kind != "mix":
+            drawn = np.divide(self.usds, other.usds, out=np.full(len(self.usds), np.nan), where=other.usds > 0)
+            saving = estimate(1 - self.usd / other.usd, 1 - drawn)
+        gain = estimate(self.solve - other.solve, self.solves - other.solves)
+        return Line(name=name, kind=kind, solve=other.solve, usd=other.usd, solve_gain=gain, saving=saving)
+
+
+def _mixed(ours: _Means, alone: Sequence[_Means]) -> _Means | None:
+    """The best random mix of fixers at our cost; None: none is that cheap.
+
+    A draw in which ours costs less than every fixer is held against the cheapest, which had more to spend.
+    """
+    solve = float(hull_at(np.array([one.usd for one in alone]), np.array([one.solve for one in alone]), ours.usd))
+    usds, solves = (np.column_stack([getattr(one, name) for one in alone]) for name in ("usds", "solves"))
+    drawn = hull_at(usds, solves, np.maximum(ours.usds, usds.min(axis=1)))
+    return _Means(solve, ours.usd, drawn, ours.usds) if np.isfinite(solve) else None
+
+
+def _baselines(ours: _Means, alone: Sequence[_Means], mixed: _Means | None, table: Table, draws: Floats) -> list[Line]:
+    """Every fixer alone, from cheap to dear, then the mix at our cost and the oracle."""
+    cheapest = min(alone, key=lambda one: (one.usd, -one.solve))
+    strongest = min(alone, key=lambda one: (-one.solve, one.usd))
+    lines = []
+    for fixer, one in sorted(zip(table.fixers, alone, strict=True), key=lambda pair: pair[1].usd):
+        kinds: list[Kind] = ["cheapest"] if one is cheapest else []
+        kinds += ["strongest"] if one is strongest else []
+        lines += [ours.beside(one, f"always {fixer}", kind) for kind in kinds or ["constant"]]
+    if mixed:
+        lines.append(ours.beside(mixed, "random mix at our cost", "mix"))
+    rows, best = np.arange(len(table.ids)), _oracle(table)
+    oracle = _Means.of(table.resolved[rows, best], table.cost[rows, best], draws)
+    return [*lines, ours.beside(oracle, "oracle", "oracle")]
+
+
+def _predicted(
+    table: Table, texts: Sequence[str], folds: Ints, settings: Settings, policy: Policy, known: Sequence[Path]
+) -> tuple[list[tuple[tuple[str, ...], Floats]], tuple[str, ...]]:
+    """Chances by the combinations of spaces that all tasks have, the largest last; and what kept a larger one out."""
+    if policy == "paper":
+        from scrout.route.embed import open_embedder
+
+        embedder = open_embedder(settings.route.embedder)
+        space = text_space(embedder)
+        return [((space,), by_resumes(table, {space: embedder.embed(texts)}, folds))], ()
+    features = np.array([counts.count(text) for text in texts], dtype=np.float64)
+    found: list[tuple[tuple[str, ...], Floats]] = [
+        ((counts.SPACE,), by_difficulty(table, features, counts.NAMES, [counts.SPACE], folds))
+    ]
+    missing = []
+    states = KnownTasks(*known)
+    digests = [digest(text) for text in texts]
+    for spaces, head in sorted(difficulty.load(*known).items(), key=lambda item: len(item[0])):
+        if counts.SPACE not in spaces or len(spaces) == 1:
+            continue
+        has, parts = np.ones(len(texts), dtype=bool), []
+        for space in spaces:
+            there, rows = (has, features) if space == counts.SPACE else states.vectors(space, digests)
+            has = has & there
+            parts.append(rows)
+        if has.all():
+            joined = np.concatenate([np.asarray(part, dtype=np.float64) for part in parts], axis=1)
+            found.append((spaces, by_difficulty(table, joined, head.names, spaces, folds)))
+        else:
+            lacking = f"{int((~has).sum())} of {len(texts)} tasks have no known state"
+            missing.append(f"{lacking}, so nothing was calibrated for {combination(spaces)}")
+    return found, tuple(missing)
+
+
+def _enough(table: Table) -> None:
+    if len(table.fixers) < 2:
+        raise RouteError(f"{', '.join(table.fixers)} is the only fixer. Add the outcomes of another on the same tasks.")
+    whole = int(table.measured.all(axis=1).sum())
+    if whole < MIN_TASKS:
+        counts = table.measured.sum(axis=0)
+        least = int(counts.argmin())
+        raise RouteError(
+            f"{whole} tasks have an outcome of all {len(table.fixers)} fixers, and it takes {MIN_TASKS}. "
+            f"Add outcomes of {table.fixers[least]}, which has {counts[least]} of {len(table.ids)}, or leave it out."
+        )
+
+
+def _oracle(table: Table) -> Ints:
+    """For each task the cheapest fixer that solves it; where none does, the cheapest."""
+    solving = np.where(table.resolved, table.cost, np.inf)
+    chosen: Ints = np.where(table.resolved.any(axis=1), solving.argmin(axis=1), table.cost.argmin(axis=1))
+    return chosen
+
+
+def _warnings(ours: Matched, over_hull: Estimate | None) -> tuple[str, ...]:
+    said = [constant_warning(ours.choices, ours.table.fixers)]
+    short = sum(not picked.reached for picked in ours.by_fold)
+    if short:
+        said.append(f"in {short} of {len(ours.by_fold)} folds no setting solved as much as the strongest fixer alone")
+    if over_hull is None:
+        said.append("it costs less than the cheapest fixer alone, so no random mix compares with it")
+    elif over_hull.high < 0:
+        said.append("it does worse than drawing fixers at random at the same cost")
+    elif over_hull.low <= 0:
+        said.append("not shown to beat drawing fixers at random at the same cost: the interval reaches 0")
+    return tuple(words for words in said if words)
+
+
+def _spread_over(found: Floats) -> Floats:
+    """At most MAX_SETTINGS of them, rising."""
+    rising = np.unique(found)
+    return rising[_spread(len(rising), MAX_SETTINGS)]
+
+
+def _spread(n: int, most: int) -> list[int]:
+    """At most so many places among n, evenly apart, both ends included."""
+    return list(range(n)) if n <= most else np.linspace(0, n - 1, most).round().astype(int).tolist()
+
+
+def _anchors(named: int | None, p: Floats, costs: Floats) -> Ints:
+    """The anchor's column for each task: of fixers whose chances are all known the likeliest, else the dearest."""
+    if named is not None:
+        return np.full(len(p), named, dtype=np.int64)
+    order = np.argsort(-np.where(np.isfinite(costs), costs, -np.inf), kind="stable")
+    likeliest = order[np.where(np.isfinite(p), p, -np.inf)[:, order].argmax(axis=1)]
+    anchors: Ints = np.where(np.isfinite(p).all(axis=1), likeliest, order[0])
+    return anchors

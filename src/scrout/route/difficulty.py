@@ -1,0 +1,429 @@
+"""How hard a task is, from what was measured of it, and what a fixer of a certain ability makes of that.
+
+A task is one number, its ease, alike for all fixers; a fixer is one number, its ability: the chance of a solve is the
+logistic of their sum (a Rasch model whose items are described by features). So a new fixer needs no new fit, and a few
+outcomes tell of it by how hard their tasks were.
+
+Three things keep it honest on the little data there is. Ease is learned within repositories, so that a feature that
+merely tells repositories apart counts for nothing. It is learned from what attempts cost as much as from whether they
+succeed: effort says more of a task than one bit does. And most features are held down until they prove themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import quote
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, FiniteFloat, ValidationError
+
+from scrout.errors import RouteError
+from scrout.money import Record
+from scrout.route.known import write
+from scrout.route.resume import Z95
+from scrout.route.table import combination, group_folds
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+CORE = frozenset(
+    {
+        "log_chars",
+        "log_text_chars",
+        "top_confidence",
+        "function_score",
+        "log_function_lines",
+        "log_suspect_lines",
+        "log_suspect_commits",
+    }
+)
+"""What carries over from every set of tasks to every other: how long the text is, how sure the scout is of file and
+function, and how large and how often changed these are."""
+CORE_PENALTY = 100.0
+PENALTIES = (1e5, 1e4, 3000.0, 1000.0, 300.0, 100.0)
+"""What the other features may be held down with, from shut off to let go. Folds by repository choose the first that is
+not worse than the best by more than its standard error: a feature has to earn its say."""
+
+REPOSITORY_SD = 0.5
+"""By how much log odds differ between repositories, whatever is measured of their tasks: .14 among the 31 of SWE-bench
+Multilingual with five tasks or more, .78 among the 10 of Verified. A new task's repository is one more draw."""
+MAX_Z = 4.0
+"""A feature beyond this many standard deviations counts as this many."""
+INNER_FOLDS = 5
+SUFFIX = ".difficulty.json"
+
+PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True, eq=False)
+class Lessons:
+    """Tasks with their features and what several fixers made of them: what a head is fitted on.
+
+    Tasks of one set were tried by the same fixers, so that their rates compare.
+    """
+
+    features: Floats
+    groups: tuple[str, ...]
+    """The repository of each task."""
+    sets: tuple[str, ...]
+    rate: Floats
+    """The share of the set's fixers that solved the task."""
+    log_cost: Floats
+    """Mean over the set's fixers of the logarithm of the cost; nan: unknown."""
+
+    def __post_init__(self) -> None:
+        n = len(self.features)
+        if not n == len(self.groups) == len(self.sets) == len(self.rate) == len(self.log_cost):
+            raise RouteError(
+                f"{n} tasks with features, and groups, sets, rates or costs of another number. Align them."
+            )
+        _refuse_nan(self.features)
+        if not ((self.rate >= 0) & (self.rate <= 1)).all():
+            raise RouteError("a task's solve rate is no share from 0 to 1. Leave out tasks that nobody tried.")
+
+    def joined(self, other: Lessons) -> Lessons:
+        """Both; a repository or set that both name is not the same one."""
+        groups, sets = (
+            (*(f"1 {name}" for name in mine), *(f"2 {name}" for name in others))
+            for mine, others in ((self.groups, other.groups), (self.sets, other.sets))
+        )
+        return Lessons(
+            np.concatenate([self.features, other.features]),
+            groups,
+            sets,
+            np.concatenate([self.rate, other.rate]),
+            np.concatenate([self.log_cost, other.log_cost]),
+        )
+
+    def rows(self, mask: Bools) -> Lessons:
+        at = np.flatnonzero(mask)
+        groups, sets = (tuple(names[i] for i in at.tolist()) for names in (self.groups, self.sets))
+        return Lessons(self.features[at], groups, sets, self.rate[at], self.log_cost[at])
+
+
+@dataclass(frozen=True)
+class Ability:
+    """A fixer on the scale of log odds, with what its outcomes leave open."""
+
+    value: float
+    sd: float
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """What a head says of one or more tasks."""
+
+    ease: Floats
+    """Log odds to be added to a fixer's ability."""
+    cost_factor: Floats
+    """What an attempt costs beside an average task."""
+    far: Bools
+    """Whether the task is unlike everything that the head was fitted on."""
+
+
+class DifficultyHead:
+    """A fitted model of ease and effort for one combination of feature spaces, whose vectors follow each other."""
+
+    def __init__(self, spaces: Sequence[str], names: Sequence[str]) -> None:
+        self.spaces = tuple(sorted(spaces))
+        self.names = tuple(names)
+
+    @property
+    def combination(self) -> str:
+        return combination(self.spaces)
+
+    def fit(self, lessons: Lessons) -> DifficultyHead:
+        """Learn ease and effort; each is then scaled by what it is worth on repositories that it was not learned on."""
+        if lessons.features.shape[1] != len(self.names):
+            raise RouteError(f"{lessons.features.shape[1]} features and {len(self.names)} names. Name each feature.")
+        folds = group_folds(lessons.groups, INNER_FOLDS)
+        self.mean_ = lessons.features.mean(axis=0)
+        sd = lessons.features.std(axis=0)
+        self.scale_ = np.where(sd > 1e-9, sd, 1.0)
+        z = self._standardized(lessons.features)
+        target, effort = _targets(lessons)
+        self.penalty_, self.effort_penalty_ = (
+            self._choose(z, values, lessons.groups, folds) for values in (target, effort)
+        )
+        penalties, effort_penalties = self._penalties(self.penalty_), self._penalties(self.effort_penalty_)
+        self.ease_ = _ridge(z, target, lessons.groups, penalties)
+        self.effort_ = _ridge(z, effort, lessons.groups, effort_penalties)
+        self.slope_ = _slope(_held_out(z, target, lessons.groups, folds, penalties), lessons)
+        self.effort_slope_ = _effort_slope(_held_out(z, effort, lessons.groups, folds, effort_penalties), lessons)
+        self.effort_norm_ = float(np.exp(self.effort_slope_ * (z @ self.effort_)).mean())
+        self.reach_ = float(self._distance(lessons.features).max())
+        self.rows_ = len(lessons.rate)
+        return self
+
+    def with_prior(self, abilities: Sequence[float]) -> DifficultyHead:
+        """Set what to expect of a fixer before its first outcome: the spread of those that are known."""
+        self.prior_mean_ = float(np.mean(abilities))
+        self.prior_sd_ = max(0.5, float(np.std(abilities))) * 1.5  # the next one may be weaker or stronger than all
+        return self
+
+    def judge(self, features: npt.ArrayLike) -> Judged:
+        """Ease, effort and distance of tasks, a row each."""
+        x = np.atleast_2d(np.asarray(features, dtype=np.float64))
+        if x.shape[1] != len(self.names):
+            raise RouteError(
+                f"a task has {x.shape[1]} numbers where the head of {self.combination} knows {len(self.names)}. "
+                "Fit the head again, or use the scout that it was fitted with."
+            )
+        _refuse_nan(x)
+        z = self._standardized(x)
+        factor = np.exp(self.effort_slope_ * (z @ self.effort_)) / self.effort_norm_
+        return Judged(self.slope_ * (z @ self.ease_), factor, self._distance(x) > self.reach_)
+
+    def ability(self, ease: npt.ArrayLike, resolved: npt.ArrayLike, groups: Sequence[str]) -> Ability:
+        """What outcomes say of a fixer: the mode of its ability, with an effect for each repository they are from."""
+        offsets, y = np.asarray(ease, dtype=np.float64), np.asarray(resolved, dtype=np.float64)
+        names = sorted(set(groups))
+        own = np.zeros((len(y), len(names) + 1))
+        own[:, 0] = 1.0
+        own[np.arange(len(y)), [names.index(group) + 1 for group in groups]] = 1.0
+        precision = np.append(1 / self.prior_sd_**2, np.full(len(names), 1 / REPOSITORY_SD**2))
+        centre = np.append(self.prior_mean_, np.zeros(len(names)))
+        w = _newton(own, y, offsets, precision, centre)
+        p = _sigmoid(own @ w + offsets)
+        covariance = np.linalg.inv((own.T * (p * (1 - p))) @ own + np.diag(precision))
+        return Ability(float(w[0]), float(np.sqrt(covariance[0, 0])))
+
+    def chance(self, ability: Ability, ease: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
+        """The chance of a solve in a repository not seen before, and its 95% interval by what is open about ability."""
+        return _chances(np.float64(ability.value), np.float64(ability.sd), np.asarray(ease, dtype=np.float64))
+
+    def chances(self, abilities: Sequence[Ability], ease: float) -> tuple[Floats, Floats, Floats]:
+        """The same for one task and several fixers."""
+        values, sds = np.array([(one.value, one.sd) for one in abilities]).T
+        return _chances(values, sds, np.float64(ease))
+
+    def to_json(self) -> str:
+        return _Stored(
+            spaces=self.spaces,
+            names=self.names,
+            mean=tuple(self.mean_.tolist()),
+            scale=tuple(self.scale_.tolist()),
+            ease=tuple(self.ease_.tolist()),
+            effort=tuple(self.effort_.tolist()),
+            slope=self.slope_,
+            effort_slope=self.effort_slope_,
+            effort_norm=self.effort_norm_,
+            reach=self.reach_,
+            penalty=self.penalty_,
+            effort_penalty=self.effort_penalty_,
+            prior_mean=self.prior_mean_,
+            prior_sd=self.prior_sd_,
+            rows=self.rows_,
+        ).model_dump_json(indent=1)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> DifficultyHead:
+        """A head that was fitted before; RouteError when the text is not one."""
+        try:
+            stored = _Stored.model_validate_json(text)
+        except ValidationError as error:
+            raise RouteError(f"not a fitted head: {error}. Fit it again.") from None
+        sizes = {len(row) for row in (stored.names, stored.mean, stored.scale, stored.ease, stored.effort)}
+        if len(sizes) > 1:
+            raise RouteError(f"not a fitted head: its rows have {sorted(sizes)} numbers. Fit it again.")
+        head = cls(stored.spaces, stored.names)
+        head.mean_, head.scale_, head.ease_, head.effort_ = (
+            np.array(row) for row in (stored.mean, stored.scale, stored.ease, stored.effort)
+        )
+        head.slope_, head.effort_slope_, head.effort_norm_ = stored.slope, stored.effort_slope, stored.effort_norm
+        head.reach_, head.rows_ = stored.reach, stored.rows
+        head.penalty_, head.effort_penalty_ = stored.penalty, stored.effort_penalty
+        head.prior_mean_, head.prior_sd_ = stored.prior_mean, stored.prior_sd
+        return head
+
+    def _standardized(self, features: Floats) -> Floats:
+        with np.errstate(over="ignore"):  # what overflows is cut off with the rest
+            return np.asarray(np.clip((features - self.mean_) / self.scale_, -MAX_Z, MAX_Z))
+
+    def _distance(self, features: Floats) -> Floats:
+        """Root mean square of the standardized features, far ones uncut."""
+        with np.errstate(over="ignore"):  # beyond any reach
+            return np.asarray(np.sqrt((((features - self.mean_) / self.scale_) ** 2).mean(axis=1)))
+
+    def _choose(self, z: Floats, y: Floats, groups: Sequence[str], folds: npt.NDArray[np.int64]) -> float:
+        losses = [_losses(z, y, groups, folds, self._penalties(penalty)) for penalty in PENALTIES]
+        best = min(losses, key=lambda loss: float(loss.mean()))
+        return next(penalty for penalty, loss in zip(PENALTIES, losses, strict=True) if _not_worse(loss, best))
+
+    def _penalties(self, penalty: float) -> Floats:
+        return np.array([CORE_PENALTY if name in CORE else penalty for name in self.names])
+
+
+class _Stored(Record):
+    version: Literal[1] = 1
+    spaces: tuple[str, ...] = Field(min_length=1)
+    names: tuple[str, ...] = Field(min_length=1)
+    mean: tuple[FiniteFloat, ...]
+    scale: tuple[PositiveFloat, ...]
+    ease: tuple[FiniteFloat, ...]
+    effort: tuple[FiniteFloat, ...]
+    slope: FiniteFloat
+    effort_slope: FiniteFloat
+    effort_norm: PositiveFloat
+    reach: Annotated[FiniteFloat, Field(ge=0)]
+    penalty: PositiveFloat
+    effort_penalty: PositiveFloat
+    prior_mean: FiniteFloat
+    prior_sd: PositiveFloat
+    rows: int
+
+
+def save(head: DifficultyHead, folder: Path) -> Path:
+    """Write a fitted head into the folder, replacing the former one of its spaces, and say where."""
+    path = folder / _file_name(head.spaces)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write(path, head.to_json().encode())
+    except OSError as error:
+        raise RouteError(f"cannot write {path}: {error.strerror}. Choose a folder with `route.resumes`.") from None
+    return path
+
+
+def load(*folders: Path) -> dict[tuple[str, ...], DifficultyHead]:
+    """Every fitted head by its spaces, later folders winning."""
+    heads: dict[tuple[str, ...], DifficultyHead] = {}
+    for folder in folders:
+        for path in sorted(folder.glob(f"*{SUFFIX}")):
+            try:
+                head = DifficultyHead.from_json(path.read_bytes())
+            except (OSError, RouteError) as error:
+                raise RouteError(f"{path}: {error}") from None
+            if path.name != _file_name(head.spaces):
+                raise RouteError(f"{path} is the head of {head.combination}. Rename it to {_file_name(head.spaces)}.")
+            heads[head.spaces] = head
+    return heads
+
+
+def _file_name(spaces: Sequence[str]) -> str:
+    return quote(combination(spaces), safe="+") + SUFFIX
+
+
+def _refuse_nan(features: Floats) -> None:
+    if not np.isfinite(features).all():
+        raise RouteError("a task's features hold numbers that are none. Count or scout the task again.")
+
+
+def _targets(lessons: Lessons) -> tuple[Floats, Floats]:
+    """Ease, half from who solved it and half from what it took; and effort. Both standardized within each set."""
+    sets = np.array(lessons.sets)
+    solved, effort = np.zeros(len(sets)), np.zeros(len(sets))
+    for name in dict.fromkeys(lessons.sets):
+        of_set = sets == name
+        solved[of_set] = _standard(lessons.rate[of_set])
+        effort[of_set] = _standard(lessons.log_cost[of_set])
+    return (solved - effort) / 2, effort
+
+
+def _standard(values: Floats) -> Floats:
+    """In standard deviations from the mean; what is unknown is at the mean."""
+    known = np.isfinite(values)
+    if not known.any() or values[known].std() < 1e-9:
+        return np.zeros(len(values))
+    return np.where(known, (values - values[known].mean()) / values[known].std(), 0.0)
+
+
+def _ridge(z: Floats, y: Floats, groups: Sequence[str], penalties: Floats) -> Floats:
+    """Least squares within repositories."""
+    z, y = _centred(z, groups), _centred(y[:, None], groups)[:, 0]
+    return np.asarray(np.linalg.solve(z.T @ z + np.diag(penalties), z.T @ y))
+
+
+def _centred(values: Floats, groups: Sequence[str]) -> Floats:
+    """Less the mean of its repository. A repository with one task says nothing within itself, so all such are one."""
+    names, place, counts = np.unique(np.array(groups), return_inverse=True, return_counts=True)
+    place = np.where(counts[place] == 1, len(names), place)
+    sums = np.zeros((len(names) + 1, values.shape[1]))
+    np.add.at(sums, place, values)
+    return values - (sums / np.maximum(1, np.bincount(place, minlength=len(names) + 1))[:, None])[place]
+
+
+def _held_out(z: Floats, y: Floats, groups: Sequence[str], folds: npt.NDArray[np.int64], penalties: Floats) -> Floats:
+    """What each task is given by a fit on the other folds."""
+    given = np.zeros(len(y))
+    names = np.array(groups)
+    for fold in np.unique(folds):
+        rest = folds != fold
+        given[~rest] = z[~rest] @ _ridge(z[rest], y[rest], names[rest].tolist(), penalties)
+    return given
+
+
+def _losses(z: Floats, y: Floats, groups: Sequence[str], folds: npt.NDArray[np.int64], penalties: Floats) -> Floats:
+    """Of each task, within its repository."""
+    given = _held_out(z, y, groups, folds, penalties)
+    return np.asarray(_centred((y - given)[:, None], groups)[:, 0] ** 2)
+
+
+def _not_worse(loss: Floats, best: Floats) -> bool:
+    more = loss - best
+    return bool(more.mean() <= more.std() / np.sqrt(len(more)))
+
+
+def _slope(ease: Floats, lessons: Lessons) -> float:
+    """How many log odds of the solve rate one unit of held-out ease is worth; never below 0."""
+    names = sorted(set(lessons.groups)), sorted(set(lessons.sets))
+    columns = [ease]
+    columns += [np.array([group == name for group in lessons.groups], dtype=np.float64) for name in names[0]]
+    columns += [np.array([one == name for one in lessons.sets], dtype=np.float64) for name in names[1]]
+    precision = np.concatenate([[0.0], np.full(len(names[0]), 1 / REPOSITORY_SD**2), np.full(len(names[1]), 1e-6)])
+    w = _newton(np.column_stack(columns), lessons.rate, np.zeros(len(ease)), precision, np.zeros(len(precision)))
+    return max(0.0, float(w[0]))
+
+
+def _effort_slope(effort: Floats, lessons: Lessons) -> float:
+    """How much of log cost one unit of held-out effort is worth; never below 0."""
+    known = np.isfinite(lessons.log_cost)
+    if not known.any():
+        return 0.0
+    groups = [f"{one} {group}" for one, group, has in zip(lessons.sets, lessons.groups, known, strict=True) if has]
+    x = _centred(effort[known, None], groups)[:, 0]
+    y = _centred(lessons.log_cost[known, None], groups)[:, 0]
+    return max(0.0, float(x @ y) / max(1e-9, float(x @ x)))
+
+
+def _newton(x: Floats, y: Floats, offsets: Floats, precision: Floats, centre: Floats) -> Floats:
+    """The minimum of log loss plus a normal prior on the coefficients; y may be shares."""
+    w = centre.copy()
+
+    def objective(at: Floats) -> float:
+        t = x @ at + offsets
+        return float((np.logaddexp(0.0, t) - y * t).sum() + 0.5 * (precision * (at - centre) ** 2).sum())
+
+    for _ in range(100):
+        p = _sigmoid(x @ w + offsets)
+        gradient = x.T @ (p - y) + precision * (w - centre)
+        if np.abs(gradient).max() <= 1e-9 * len(y):
+            break
+        step = np.linalg.solve((x.T * (p * (1 - p))) @ x + np.diag(precision + 1e-9), gradient)
+        now = objective(w)
+        while objective(w - step) > now + 1e-12 * abs(now) and np.abs(step).max() > 1e-12:
+            step /= 2
+        w = w - step
+    return w
+
+
+def _chances(
+    value: Floats | np.float64, sd: Floats | np.float64, ease: Floats | np.float64
+) -> tuple[Floats, Floats, Floats]:
+    variance = REPOSITORY_SD**2
+    middle = _averaged(value + ease, variance + sd**2)
+    low, high = (_averaged(value + step * sd + ease, variance) for step in (-Z95, Z95))
+    return middle, np.minimum(low, middle), np.maximum(high, middle)
+
+
+def _averaged(log_odds: Floats | np.float64, variance: Floats | np.float64 | float) -> Floats:
+    """The mean chance where the log odds are normal around these: nearer to a half than the chance of the mean."""
+    return _sigmoid(log_odds / np.sqrt(1 + np.pi * variance / 8))
+
+
+def _sigmoid(t: Floats | np.float64) -> Floats:
+    """Without overflow at either end."""
+    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * t)), dtype=np.float64)

@@ -1,0 +1,1 @@
+"""The embedders, a file each. `scrout.route.embed` is where they are asked for."""

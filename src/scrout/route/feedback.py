@@ -1,0 +1,348 @@
+"""What the user's own runs say about résumés: how they ended, whether predictions hold, how near their tasks are.
+
+Each verdict joins the résumé of the fixer it is about. It is also kept as a line of a file that only grows, with the
+chance that was predicted when the fixer was chosen: a résumé that has learned no longer says what was expected of it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from pydantic import Field, ValidationError
+
+from scrout.config import FixerKey, RouteSettings, Settings, data_folder
+from scrout.errors import ConfigError, RouteError
+from scrout.ledger.locks import Lock
+from scrout.money import Record
+from scrout.records import Run, State
+from scrout.route import resume as resumes
+from scrout.route.embed import Embedder
+from scrout.route.known import KnownTasks, Rows, remember, title_of
+from scrout.route.outcomes import Arm, Outcome, Told, digest, told
+from scrout.route.resume import MIN_OUTCOMES, Resume, text_space
+
+Verdict = Literal["merged", "reverted", "wrong"]
+Grade = Literal["resolved", "unresolved"]
+"""What a batch's grader says, in place of a person."""
+
+FILE = "feedback.jsonl"
+OWN = "your own runs"
+"""The source of what was learned from verdicts."""
+
+MIN_DRIFT = 10
+"""Verdicts below which no drift is told: a few surprises are chance."""
+MAX_Z = 2.0
+WINDOW = 50
+"""The newest verdicts that drift is judged by: what a résumé has learned since must not be held against it for ever."""
+MAX_RUNS = 200
+"""The newest runs whose tasks stand for the user's."""
+
+Vectors = Mapping[str, Sequence[float] | Rows]
+"""By task."""
+
+_SURE = 0.001
+"""A chance is taken as no nearer to 0 or 1 than this: a prediction of certainty would make one surprise infinite."""
+
+
+class Feedback(Record):
+    """One line of the file: what was predicted of a run, and what came of it. A run's last line counts."""
+
+    run: str = Field(min_length=1)
+    key: FixerKey
+    verdict: Verdict | Grade
+    when: datetime
+    p_solve: float | None = Field(default=None, ge=0, le=1)
+    """The chance of the fixer when it was chosen; None: it had no résumé."""
+
+    @property
+    def resolved(self) -> bool:
+        return good(self.verdict)
+
+
+@dataclass(frozen=True)
+class Learned:
+    """An attempt whose end is known, with all that is to be remembered of it."""
+
+    run: str
+    key: FixerKey
+    verdict: Verdict | Grade
+    instance_id: str
+    text: str
+    """The task's, as scout and fixer read it."""
+    arm: Arm
+    cost_usd: Decimal | None
+    """None: unknown."""
+    api_calls: int | None
+    p_solve: float | None
+    """Predicted when the fixer was chosen; None: it had no résumé."""
+    state: State | None
+    """The scout's; None: it gave none."""
+
+    @property
+    def told(self) -> Told:
+        return told(self.instance_id, self.text, good(self.verdict), self.cost_usd, self.arm, self.api_calls)
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A résumé after it has learned."""
+
+    resume: Resume
+    replaced: tuple[str, ...]
+    """Tasks whose former outcome gave way to a new one."""
+
+
+class Drift(Record):
+    """Predictions of a fixer beside what came of them."""
+
+    key: FixerKey
+    n: int
+    """Verdicts on runs that had a prediction, the newest WINDOW of them."""
+    predicted: float
+    """Mean chance."""
+    observed: float
+    """Share of good ends."""
+    z: float
+    """How many standard deviations lie between them; below 0: it does worse than predicted."""
+    notice: str
+    """In words, with the next step; empty: prediction and result agree, or there are too few to tell."""
+
+
+class Nearness(Record):
+    """How far the user's tasks are from those of a résumé, by cosine in the space of the texts."""
+
+    tasks: int
+    """Different tasks in the user's newest runs."""
+    median: float
+    """Of their cosine to the nearest task of the résumé."""
+    among_own: float
+    """The same median of the résumé's tasks, each to the nearest of the others."""
+    words: str
+
+
+def good(verdict: Verdict | Grade) -> bool:
+    """Whether the attempt counts as a solve."""
+    return verdict in ("merged", "resolved")
+
+
+def own_folder(settings: RouteSettings) -> Path:
+    """Where the user's résumés are."""
+    return Path(settings.resumes) if settings.resumes else data_folder() / "resumes"
+
+
+def from_run(run: Run, verdict: Verdict, settings: Settings) -> Learned:
+    """The run's last attempt, judged; a RouteError where that would teach something false."""
+    if not run.attempts:
+        raise RouteError(f"no fixer has tried in run {run.id} ({run.outcome}). Choose one from `scrout runs`.")
+    attempt = run.attempts[-1]
+    if attempt.stop == "endpoint":
+        raise RouteError(
+            f"in run {run.id} the endpoint of {attempt.fixer} failed, which is not the fixer's failure. Run the task "
+            "again with `scrout fix`, and judge that run."
+        )
+    if verdict != "wrong" and not attempt.patch:
+        raise RouteError(f"run {run.id} ended without a patch, so none was {verdict}. Say `wrong`.")
+    try:
+        fixer = settings.fixer(attempt.fixer)
+    except ConfigError:
+        raise RouteError(
+            f"run {run.id} was tried by {attempt.fixer!r}, which is not in the pool, so nobody knows whose outcome it "
+            "is. Name the settings of that run: --config FILE."
+        ) from None
+    models = {receipt.model for receipt in attempt.receipts}
+    if models and fixer.model not in models:
+        raise RouteError(
+            f"{fixer.name} was {', '.join(sorted(models))} in run {run.id} and is {fixer.model} now. Name the settings "
+            "of that run: --config FILE."
+        )
+    candidates = run.decision.candidates if run.decision else ()
+    return Learned(
+        run=run.id,
+        key=fixer.key,
+        verdict=verdict,
+        instance_id=run.task.id,
+        text=run.task.text,
+        arm="handoff" if run.gated and run.gated.handoff.files else "solo",
+        cost_usd=attempt.cost_usd,
+        api_calls=attempt.calls,
+        p_solve=next((one.p_solve for one in candidates if one.fixer == attempt.fixer), None),
+        state=run.scouting.state if run.scouting else None,
+    )
+
+
+def record(run: Run, verdict: Verdict, settings: Settings, embedder: Embedder) -> tuple[Lesson, Feedback | None]:
+    """Learn from a verdict on a run; gives what was learned, and what had been said of the run before."""
+    folder = own_folder(settings.route)
+    one = from_run(run, verdict, settings)
+    former = next((line for line in reversed(history(folder)) if line.run == run.id), None)
+    if former and former.key != one.key:
+        raise RouteError(
+            f"run {run.id} was judged as one of {former.key}, and its fixer is {one.key} now. Name the settings of "
+            "that run: --config FILE."
+        )
+    return learn([one], folder, embedder)[one.key], former
+
+
+def learn(outcomes: list[Learned], folder: Path, embedder: Embedder) -> dict[FixerKey, Lesson]:
+    """Let the user's résumés in the folder learn from attempts whose end is known; those that lack one get it.
+
+    A task counts once for each fixer and arm: its last outcome.
+    """
+    texts = {digest(one.text): one.text for one in outcomes}
+    lessons: dict[FixerKey, Lesson] = {}
+    with alone(folder):
+        resumes.remember_texts(texts, embedder, folder)
+        for space, rows in _states(outcomes).items():
+            remember(folder, space, rows, {task: title_of(texts[task]) for task in rows})
+        known = resumes.load(folder)
+        for key in dict.fromkeys(one.key for one in outcomes):
+            former = known.get(key)
+            new = [one.told.outcome for one in outcomes if one.key == key]
+            joined, replaced = join(former.outcomes if former else (), new)
+            source = former.source if former else ""
+            resume = Resume(key=key, outcomes=joined, source=with_source(source, OWN), made=date.today())
+            resumes.save(resume, folder)
+            lessons[key] = Lesson(resume, replaced)
+        _append(folder, outcomes)
+    return lessons
+
+
+def join(former: Iterable[Outcome], new: Iterable[Outcome]) -> tuple[tuple[Outcome, ...], tuple[str, ...]]:
+    """All outcomes, one for each task and arm, new ones winning; and the tasks whose former one gave way."""
+    outcomes = {(one.instance_id, one.arm): one for one in former}
+    replaced = []
+    for one in new:
+        if (one.instance_id, one.arm) in outcomes:
+            replaced.append(one.instance_id)
+        outcomes[one.instance_id, one.arm] = one
+    return tuple(outcomes.values()), tuple(replaced)
+
+
+def with_source(former: str, new: str) -> str:
+    """Where all of it comes from, each source once."""
+    sources = [source for source in former.split("; ") if source]
+    return "; ".join(dict.fromkeys([*sources, new]))
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Nobody else changes the folder's résumés meanwhile: reading, adding and writing one takes three steps."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = Lock(folder / ".resumes.lock")
+        lock.take(wait=True)
+    except OSError as error:
+        raise RouteError(
+            f"cannot write {folder}: {error.strerror or error}. Choose a folder with `route.resumes`."
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def history(folder: Path) -> list[Feedback]:
+    """Every line of the folder's file, oldest first."""
+    path = folder / FILE
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise RouteError(f"{path}: {error.strerror or error}. Make it readable.") from None
+    found = []
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                found.append(Feedback.model_validate_json(line))
+            except ValidationError:
+                raise RouteError(f"{path}, line {number} is no feedback. Remove that line.") from None
+    return found
+
+
+def drift(folder: Path) -> list[Drift]:
+    """Of each fixer with verdicts on predicted runs, how far predictions and results have parted."""
+    last = {one.run: one for one in history(folder)}
+    by_key: dict[FixerKey, list[Feedback]] = {}
+    for one in sorted(last.values(), key=lambda one: one.when):
+        if one.p_solve is not None:
+            by_key.setdefault(one.key, []).append(one)
+    return [_drift(key, by_key[key][-WINDOW:]) for key in sorted(by_key, key=str)]
+
+
+def nearness(texts: Iterable[str], resume: Resume, known: KnownTasks, embedder: Embedder) -> Nearness | None:
+    """How near the user's tasks are to those of a résumé; None: there are none, or the résumé's have no vectors."""
+    tasks = list(dict.fromkeys(outcome.task for outcome in resume.outcomes))
+    mine = list(dict.fromkeys(text for text in texts if text.strip()))
+    _, theirs = known.vectors(text_space(embedder), tasks)
+    if not mine or len(theirs) < 2:
+        return None
+    theirs = _unit(theirs)
+    nearest = (_unit(embedder.embed(mine)) @ theirs.T).max(axis=1)
+    among = theirs @ theirs.T
+    np.fill_diagonal(among, -1)
+    own = among.max(axis=1)
+    median = float(np.median(nearest))
+    if median >= np.quantile(own, 0.25):
+        words = "your tasks are as near to its tasks as those are to each other"
+    elif median >= np.quantile(own, 0.05):
+        words = "your tasks are farther from its tasks than most of those are from each other"
+    else:
+        words = "your tasks are far from its tasks: take its chances with care until some of your own outcomes join"
+    return Nearness(
+        tasks=len(mine),
+        median=round(median, 4),
+        among_own=round(float(np.median(own)), 4),
+        words=f"{words} (median cosine {median:.2f}, among its own {np.median(own):.2f})",
+    )
+
+
+def _drift(key: FixerKey, lines: Sequence[Feedback]) -> Drift:
+    ends = np.array([one.resolved for one in lines], dtype=float)
+    chances = np.clip(np.array([one.p_solve for one in lines], dtype=float), _SURE, 1 - _SURE)
+    z = float((ends - chances).sum() / math.sqrt((chances * (1 - chances)).sum()))
+    predicted, observed, n = float(chances.mean()), float(ends.mean()), len(lines)
+    notice = ""
+    if n >= MIN_DRIFT and abs(z) > MAX_Z:
+        how = "worse" if z < 0 else "better"
+        notice = (
+            f"{key} does {how} on your tasks than predicted: {int(ends.sum())} of its last {n} judged runs ended well "
+            f"({observed:.2f}), where {predicted:.2f} was expected (z {z:+.1f}). Its chances here are off: measure it "
+            f"on {MIN_OUTCOMES} tasks of yours or more and give them to `scrout fixers add` with --replace."
+        )
+    return Drift(key=key, n=n, predicted=round(predicted, 4), observed=round(observed, 4), z=round(z, 3), notice=notice)
+
+
+def _states(outcomes: Iterable[Learned]) -> dict[str, Vectors]:
+    """The scout's states by space and task."""
+    found: dict[str, dict[str, Sequence[float] | Rows]] = {}
+    for one in outcomes:
+        if one.state is not None:
+            found.setdefault(one.state.space, {})[digest(one.text)] = one.state.vector
+    return dict(found)
+
+
+def _append(folder: Path, outcomes: Iterable[Learned]) -> None:
+    now = datetime.now(UTC)
+    lines = [Feedback(run=one.run, key=one.key, verdict=one.verdict, when=now, p_solve=one.p_solve) for one in outcomes]
+    path = folder / FILE
+    try:
+        with path.open("ab") as file:
+            file.write(b"".join(json.dumps(line.model_dump(mode="json")).encode() + b"\n" for line in lines))
+    except OSError as error:
+        raise RouteError(f"cannot write {path}: {error.strerror}. Choose a folder with `route.resumes`.") from None
+
+
+def _unit(rows: Rows) -> Rows:
+    """Stored vectors lost some digits; a text without a word stays zeros."""
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return (rows / np.where(lengths > 0, lengths, 1)).astype(np.float32)

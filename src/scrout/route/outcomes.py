@@ -1,0 +1,224 @@
+"""What fixers did on tasks, and how it is read: CSV or JSONL, with the tasks' texts inline or in another file."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import io
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from scrout.errors import RouteError
+from scrout.money import CENT_FRACTION, Record, Usd
+
+Arm = Literal["solo", "handoff"]
+
+MAX_BYTES = 200_000_000
+"""Of a file, unpacked: the texts of every public benchmark take less. Beyond it somebody named a device or a log."""
+MAX_USD = Decimal(99_999)
+"""Of one attempt; up to here an amount comes back from JSON as it was."""
+MAX_CALLS = 1_000_000
+
+_TRUE, _FALSE = ("1", "true", "yes"), ("0", "false", "no")
+_TEXT_FIELDS = ("text", "problem_statement")
+
+
+class Outcome(Record):
+    """One finished attempt of one fixer. Infrastructure failures are not outcomes."""
+
+    instance_id: str = Field(min_length=1)
+    task: str = Field(min_length=1)
+    """Digest of the task's text; the vectors of known tasks go by it."""
+    resolved: bool
+    cost_usd: Usd | None = Field(default=None, ge=0)
+    """None: unknown."""
+    api_calls: int | None = Field(default=None, ge=0)
+    """None: unknown."""
+    arm: Arm = "solo"
+    """`handoff`: the fixer had a scout's handoff; `solo`: the task's text alone."""
+
+    @property
+    def repository(self) -> str:
+        """What the ids of one repository's tasks begin with, as those of SWE-bench do."""
+        return self.instance_id.rpartition("-")[0] or self.instance_id
+
+
+@dataclass(frozen=True)
+class Told:
+    """An outcome with the text of its task, as scout and fixer read it."""
+
+    outcome: Outcome
+    text: str
+
+
+def digest(text: str) -> str:
+    """What a task goes by among known tasks."""
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:32]
+
+
+def told(
+    instance_id: str,
+    text: str,
+    resolved: bool,
+    cost_usd: Decimal | None = None,
+    arm: Arm = "solo",
+    api_calls: int | None = None,
+) -> Told:
+    """An outcome of a task whose text is at hand."""
+    outcome = Outcome(
+        instance_id=instance_id, task=digest(text), resolved=resolved, cost_usd=cost_usd, api_calls=api_calls, arm=arm
+    )
+    return Told(outcome, text)
+
+
+def read_outcomes(path: Path, texts: Mapping[str, str]) -> list[Told]:
+    """The outcomes in a .csv or .jsonl file; `texts` has the tasks by instance_id that the rows bring no text for."""
+    found = []
+    for number, row in read_rows(path):
+        where = f"{path}, row {number}"
+        instance_id = _id(row)
+        if not instance_id:
+            raise RouteError(f"{where}: no instance_id. Each row needs instance_id and resolved.")
+        text = _text(row) or texts.get(instance_id, "")
+        if not text.strip():
+            raise RouteError(
+                f"{where}: the task {instance_id} is not known. Give its text with --tasks FILE, or in a column `text`."
+            )
+        found.append(
+            told(
+                instance_id,
+                text,
+                _flag(row.get("resolved"), where),
+                _amount(row.get("cost_usd"), where),
+                _arm(row.get("arm"), where),
+                _count(row.get("api_calls"), where),
+            )
+        )
+    return found
+
+
+def read_texts(path: Path) -> dict[str, str]:
+    """Task texts by instance_id, from rows as SWE-bench has them; requirements and interface join the text."""
+    texts: dict[str, str] = {}
+    for number, row in read_rows(path):
+        instance_id, text = _id(row), _text(row)
+        if not instance_id or not text.strip():
+            raise RouteError(f"{path}, row {number}: a task needs instance_id and problem_statement (or text).")
+        if texts.setdefault(instance_id, text) != text:
+            raise RouteError(f"{path}, row {number}: a second text of the task {instance_id}. Keep one for each task.")
+    return texts
+
+
+def read_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    plain = _read(path)
+    kinds = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
+    return _csv_rows(path, plain) if kinds[-1:] == [".csv"] else _json_rows(path, plain)
+
+
+def _read(path: Path) -> str:
+    try:
+        with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+            # A device never ends, so one byte too many is all that is asked for.
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise RouteError(f"{path} has more than {MAX_BYTES:,} bytes. Name a .csv or .jsonl file.")
+        return data.decode("utf-8-sig")
+    except OSError as error:
+        raise RouteError(f"{path}: {error.strerror or error}. Name a .csv or .jsonl file.") from None
+    except (UnicodeDecodeError, EOFError, zlib.error) as error:
+        raise RouteError(f"{path} cannot be read: {error}. Name a .csv or .jsonl file in UTF-8.") from None
+
+
+def _csv_rows(path: Path, plain: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    reader = csv.DictReader(io.StringIO(plain, newline=""))
+    number = 0
+    try:
+        reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
+        for number, row in enumerate(reader, 1):
+            if None in row:
+                raise RouteError(
+                    f"{path}, row {number}: more fields than the heading has. Put texts with commas between quotes."
+                )
+            yield number, row
+    except csv.Error as error:
+        raise RouteError(f"{path}, row {number + 1} is not CSV: {error}. Long texts are safer in JSONL.") from None
+
+
+def _json_rows(path: Path, plain: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    # Not splitlines(), which also splits at characters that JSON allows within a string.
+    for number, line in enumerate(plain.split("\n"), 1):
+        if line.strip():
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise RouteError(f"{path}, row {number} is not JSON: {error}. One object a line, please.") from None
+            if not isinstance(row, dict):
+                raise RouteError(f"{path}, row {number} is not an object. One object a line, please.")
+            yield number, row
+
+
+def _id(row: Mapping[str, Any]) -> str:
+    value = row.get("instance_id")
+    return "" if value is None else _unicode(str(value)).strip()
+
+
+def _unicode(text: str) -> str:
+    """JSON can spell halves of characters, which no file and no embedder takes."""
+    return text.encode(errors="replace").decode()
+
+
+def _text(row: Mapping[str, Any]) -> str:
+    text = next((str(row[field]) for field in _TEXT_FIELDS if row.get(field)), "")
+    for heading, field in (("Requirements:", "requirements"), ("New interfaces introduced:", "interface")):
+        if text and row.get(field):
+            text += f"\n\n{heading}\n{row[field]}"
+    return _unicode(text)
+
+
+def _flag(value: object, where: str) -> bool:
+    plain = str(value).strip().lower()
+    if plain not in (*_TRUE, *_FALSE):
+        raise RouteError(f"{where}: resolved is {value!r}. Write true or false, or leave out attempts that never ran.")
+    return plain in _TRUE
+
+
+def _amount(value: object, where: str) -> Decimal | None:
+    if value is None or not str(value).strip():
+        return None
+    try:
+        amount = Decimal(str(value).strip())
+    except InvalidOperation:
+        amount = Decimal("NaN")
+    if not amount.is_finite() or not 0 <= amount <= MAX_USD:
+        raise RouteError(f"{where}: cost_usd is {value!r}. Write dollars such as 0.42, or leave it empty if unknown.")
+    return abs(amount).quantize(CENT_FRACTION)
+
+
+def _count(value: object, where: str) -> int | None:
+    if value is None or not str(value).strip():
+        return None
+    try:
+        # Tables with gaps are often written with 37.0 for 37.
+        count = Decimal(str(value).strip())
+    except InvalidOperation:
+        count = Decimal("NaN")
+    if not count.is_finite() or not 0 <= count <= MAX_CALLS or count != count.to_integral_value():
+        raise RouteError(f"{where}: api_calls is {value!r}. Write a whole number, or leave it empty if unknown.")
+    return int(count)
+
+
+def _arm(value: object, where: str) -> Arm:
+    match str(value or "").strip().lower():
+        case "solo" | "":
+            return "solo"
+        case "handoff":
+            return "handoff"
+    raise RouteError(f"{where}: arm is {value!r}. Write solo or handoff.")

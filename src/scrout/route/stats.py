@@ -1,0 +1,138 @@
+"""The arithmetic behind a calibration: resampled intervals, the hull of fixers that are mixed at random, climbs."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from scrout.errors import RouteError
+from scrout.money import Record
+
+Floats = npt.NDArray[np.float64]
+
+DRAWS = 2000
+SEED = 0
+MIN_GAIN = 1e-9
+"""A chance that is higher by less is no step worth a price."""
+
+
+class Estimate(Record):
+    """A figure with its 95% interval over resampled tasks."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def clear(self) -> bool:
+        """Whether the interval leaves 0 out."""
+        return self.low > 0 or self.high < 0
+
+
+def resamples(n: int, draws: int = DRAWS, seed: int = SEED) -> Floats:
+    """A row a draw: the share of each of n tasks among n that were drawn with replacement."""
+    counts = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=draws)
+    return counts.astype(np.float64) / n
+
+
+def estimate(value: float, drawn: Floats) -> Estimate:
+    """The figure and where 95% of its draws lie; draws without a value (nan) are left out."""
+    low, high = np.nanquantile(drawn, [0.025, 0.975])
+    # Rounding takes the sign from a zero that sums of floats only come near to.
+    value, low, high = (round(float(number), 12) + 0.0 for number in (value, low, high))
+    return Estimate(value=value, low=low, high=high)
+
+
+def hull(points: Floats) -> Floats:
+    """The corners of the best that mixing solo fixers at random can reach: rows (cost, solve rate), rising in both.
+
+    It starts at the cheapest fixer: nothing that always tries can cost less. It ends at the strongest.
+    """
+    rows = np.asarray(points, dtype=np.float64)
+    if rows.ndim != 2 or rows.shape[1] != 2 or not len(rows) or not np.isfinite(rows).all():
+        raise RouteError(
+            f"a hull needs rows of (cost, solve rate), not {rows.tolist()!r:.100}. Leave unknown ones out."
+        )
+    corners: list[tuple[float, float]] = []
+    for cost, solve in sorted(map(tuple, rows.tolist()), key=lambda point: (point[0], -point[1])):
+        if corners and solve <= corners[-1][1]:
+            continue  # as dear or dearer, and no better
+        while len(corners) > 1 and _below(corners[-2], corners[-1], (cost, solve)):
+            corners.pop()
+        corners.append((cost, solve))
+    return np.array(corners)
+
+
+def hull_at(costs: Floats, solves: Floats, at: npt.ArrayLike) -> Floats:
+    """The hull's solve rate at a cost, one for each row of fixers; nan left of the cheapest, flat right of the best.
+
+    The best mixture never needs more than two fixers, so every pair is tried: no sorting, and all rows at once.
+    """
+    c, s = np.asarray(costs, dtype=np.float64), np.asarray(solves, dtype=np.float64)
+    # What costs as much as a fixer up to rounding costs as much.
+    x = np.asarray(at, dtype=np.float64)[..., None] * (1 + 1e-12)
+    alone = np.where(c <= x, s, -np.inf).max(axis=-1)
+    left, right = c[..., :, None], c[..., None, :]
+    between = (left <= x[..., None]) & (x[..., None] <= right) & (left < right)
+    share = np.divide(x[..., None] - left, right - left, out=np.zeros(between.shape), where=between)
+    mixed = s[..., :, None] + share * (s[..., None, :] - s[..., :, None])
+    best = np.maximum(alone, np.where(between, mixed, -np.inf).max(axis=(-1, -2)))
+    return np.where(np.isfinite(best), best, np.nan)
+
+
+def mix(costs: Floats, solves: Floats, at: float) -> Floats:
+    """How often to draw each fixer, so that the mean cost is at most `at` and the solve rate is the hull's."""
+    corners = hull(np.column_stack([costs, solves]))
+    if at < corners[0][0]:
+        raise RouteError(f"no mixture of these fixers costs ${at:.4f} a task; the cheapest costs ${corners[0][0]:.4f}.")
+    shares = np.zeros(len(costs))
+    places = [int(np.flatnonzero((costs == cost) & (solves == solve))[0]) for cost, solve in corners]
+    above = int(np.searchsorted(corners[:, 0], at, side="right"))
+    if above == len(corners):
+        shares[places[-1]] = 1.0
+        return shares
+    (low, _), (high, _) = corners[above - 1 : above + 1]
+    share = (at - low) / (high - low)
+    shares[places[above]] = share
+    shares[places[above - 1]] = 1.0 - share
+    return shares
+
+
+def climbs(chances: Floats, costs: Floats) -> tuple[Floats, Floats]:
+    """Every step that some task would take as a solve gains in worth: its price a further solve, and the cost it adds.
+
+    A task starts at its cheapest fixer and ends at its likeliest; nan in chances or costs: that fixer is left out.
+    """
+    c = np.asarray(costs, dtype=np.float64)
+    p = np.where(np.isfinite(c), np.asarray(chances, dtype=np.float64), np.nan)
+    p = p[np.isfinite(p).any(axis=1)]
+    if not p.size:
+        raise RouteError("no fixer's chance and cost are both known. Add outcomes with costs.")
+    open_to = np.isfinite(p)
+    p, c = np.where(open_to, p, -np.inf), np.where(np.isfinite(c), c, np.inf)
+    rows = np.arange(len(p))
+    # The cheapest, and of equally cheap ones the likeliest.
+    least = np.where(open_to, c, np.inf).min(axis=1)
+    now = np.where(open_to & (c == least[:, None]), p, -np.inf).argmax(axis=1)
+    prices, added = [], []
+    for _ in range(p.shape[1]):
+        gain = p - p[rows, now][:, None]
+        up = open_to & (gain > MIN_GAIN)
+        price = np.divide(c - c[now][:, None], gain, out=np.full(p.shape, np.inf), where=up)
+        lowest = price.min(axis=1)
+        climbing = np.isfinite(lowest)
+        if not climbing.any():
+            break
+        following = np.where(up & (price == lowest[:, None]), p, -np.inf).argmax(axis=1)
+        prices.append(lowest[climbing])
+        added.append((c[following] - c[now])[climbing])
+        now = np.where(climbing, following, now)
+    if not prices:
+        return np.zeros(0), np.zeros(0)
+    return np.concatenate(prices), np.concatenate(added)
+
+
+def _below(one: tuple[float, float], middle: tuple[float, float], other: tuple[float, float]) -> bool:
+    """Whether the middle point lies on or under the line between the others."""
+    rise = (middle[1] - one[1]) * (other[0] - one[0])
+    return rise <= (other[1] - one[1]) * (middle[0] - one[0])
