@@ -265,7 +265,7 @@ class RouteSettings(Record):
     solve_usd: Usd | None = Field(default=None, ge=0)
     """For `value`: what a solve is worth. With none of the four: the calibrated worth, else a dial of 0.5."""
     anchor: str = ""
-    """The fixer to fall back to; empty: the most expensive of the pool."""
+    """The fixer to fall back to; empty: the likeliest agent where all chances are known, else the most expensive."""
     resumes: str = ""
     """Folder with résumés and a fitted head; empty: scrout/resumes in the user's data folder."""
     embedder: EmbedderSettings = EmbedderSettings()

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from scrout.config import FixerKey
 from scrout.errors import RouteError
+from scrout.money import Price
 from scrout.route.embed import HashedEmbedder, Vectors
 from scrout.route.known import KnownTasks
 from scrout.route.outcomes import Arm, Told, told
@@ -294,3 +295,18 @@ def test_a_file_under_another_fixers_name_is_refused(tmp_path: Path) -> None:
     save(grown(), tmp_path).rename(tmp_path / "opus.resume.json")
     with pytest.raises(RouteError, match=r"opus\.resume\.json is the résumé of mini/kimi-k2. Rename it"):
         load(tmp_path)
+
+
+def test_costs_follow_the_price_of_the_day() -> None:
+    """A model that became half as dear is expected to cost half; where no price is known, what was paid stands."""
+    price = Price(input=Decimal(3), output=Decimal(15), cache_read=Decimal("0.3"))
+    half = Price(input=Decimal("1.5"), output=Decimal("7.5"), cache_read=Decimal("0.15"))
+    told_ones = [told(f"shop-{n}", f"text {n}", n % 2 == 0, Decimal("0.40")) for n in range(30)]
+    known = build_resume(FixerKey.parse("mini/shopper-1"), told_ones, price=price)
+    assert known.expected_cost_usd(price) == known.expected_cost_usd(None) == Decimal("0.40")
+    assert known.expected_cost_usd(half) == Decimal("0.20")
+    assert build_resume(FixerKey.parse("mini/shopper-1"), told_ones).expected_cost_usd(half) == Decimal("0.40")
+    free = Price(input=Decimal(0), output=Decimal(0))
+    assert build_resume(FixerKey.parse("mini/shopper-1"), told_ones, price=free).expected_cost_usd(half) == Decimal(
+        "0.40"
+    )

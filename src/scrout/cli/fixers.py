@@ -228,6 +228,7 @@ def _add(
     texts = read_texts(tasks) if tasks else {}
     told = read_outcomes(outcomes, texts)
     source = with_source("", source.strip() or outcomes.name)
+    price = next((fixer.price for fixer in settings.fixers if fixer.key == key), None)
     embedder, past = _embedder(settings), _past(settings)
     with render.working() as progress, alone(book.folder):
         former = resumes.load(book.folder).get(key)
@@ -240,9 +241,11 @@ def _add(
             )
         if former and extend:
             source = with_source(former.source, source)
-            resume = build_resume(key, extended(former, told, replace=replace), source=source)
+            # Costs of two price lists do not mix: the former one is kept only where it still holds.
+            price = price if former.price == price else None
+            resume = build_resume(key, extended(former, told, replace=replace), source=source, price=price)
         else:
-            resume = build_resume(key, told, source=source)
+            resume = build_resume(key, told, source=source, price=price)
         progress(f"embedding {len(told)} texts")
         keep(resume, told, embedder, book.folder)
     book = Book(settings)

@@ -78,7 +78,7 @@ TEMPLATE = """\
 [route]
 # policy = "value"       # by what a further solve costs; paper: the cheapest fixer whose chance reaches theta
 # theta = 0.3            # for paper, where none was calibrated
-# anchor = ""            # the fixer to fall back to; empty: the most expensive of the pool
+# anchor = ""            # the fixer to fall back to; empty: the likeliest agent, else the most expensive
 # resumes = ""           # folder with résumés; empty: scrout/resumes in your data folder
 
 # Not asked for unless given: dimensions, for an endpoint whose model can give fewer numbers.

@@ -209,7 +209,8 @@ def learn(outcomes: list[Learned], folder: Path, embedder: Embedder) -> dict[Fix
             new = [one.told.outcome for one in outcomes if one.key == key]
             joined, replaced = join(former.outcomes if former else (), new)
             source = former.source if former else ""
-            resume = Resume(key=key, outcomes=joined, source=with_source(source, OWN), made=date.today())
+            price = former.price if former else None
+            resume = Resume(key=key, outcomes=joined, source=with_source(source, OWN), price=price, made=date.today())
             resumes.save(resume, folder)
             lessons[key] = Lesson(resume, replaced)
         _append(folder, outcomes)

@@ -23,7 +23,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from scrout.config import FixerKey
 from scrout.errors import RouteError
-from scrout.money import CENT_FRACTION, Record
+from scrout.money import CENT_FRACTION, Price, Record, Usage
 from scrout.route import counts
 from scrout.route.embed import Embedder
 from scrout.route.known import KnownTasks, remember, title_of
@@ -36,6 +36,10 @@ MIN_OUTCOMES = 25
 SUFFIX = ".resume.json"
 SHIPPED = Path(__file__).parent / "shipped"
 """Résumés of public models, their tasks and the fitted heads."""
+
+TYPICAL = Usage(input_tokens=100_000, cache_read_tokens=900_000, output_tokens=4_000)
+"""The tokens of an attempt, in proportion, to compare price lists by. 250 read for one written lies between the medians
+of Claude 4.5 Sonnet (157) and GPT-5 (453) in SWE-bench Pro's trajectories; nine tenths cached is an assumption."""
 
 Z95 = 1.959963984540054
 
@@ -52,6 +56,8 @@ class Resume(Record):
     """Fewer than MIN_OUTCOMES: it is still growing, and nobody is judged by it."""
     source: str = ""
     """Where the outcomes come from, for people."""
+    price: Price | None = None
+    """What the model's tokens cost when the outcomes were paid; None: unknown, and costs are taken as they were."""
     made: date
 
     @property
@@ -86,6 +92,14 @@ class Resume(Record):
         chosen = paid or known
         return (sum(chosen, Decimal(0)) / len(chosen)).quantize(CENT_FRACTION) if chosen else None
 
+    def expected_cost_usd(self, price: Price | None) -> Decimal | None:
+        """What an attempt costs, with a handoff where that is known, at the price of the day; None: unknown."""
+        handoff_usd = self.cost_usd("handoff")
+        cost_usd = self.cost_usd("solo") if handoff_usd is None else handoff_usd
+        if cost_usd is None or price is None or self.price is None or not self.price.cost(TYPICAL):
+            return cost_usd
+        return (cost_usd * price.cost(TYPICAL) / self.price.cost(TYPICAL)).quantize(CENT_FRACTION)
+
     @model_validator(mode="after")
     def _holds_each_once(self) -> Resume:
         counted = Counter((outcome.instance_id, outcome.arm) for outcome in self.outcomes)
@@ -105,7 +119,14 @@ class Standing:
     base_rate: float
 
 
-def build_resume(key: FixerKey, told: Sequence[Told], *, source: str = "", made: date | None = None) -> Resume:
+def build_resume(
+    key: FixerKey,
+    told: Sequence[Told],
+    *,
+    source: str = "",
+    price: Price | None = None,
+    made: date | None = None,
+) -> Resume:
     """The résumé of a fixer, or a RouteError that says what its outcomes lack."""
     n, solved = len(told), sum(one.outcome.resolved for one in told)
     if n < MIN_OUTCOMES:
@@ -118,7 +139,7 @@ def build_resume(key: FixerKey, told: Sequence[Told], *, source: str = "", made:
         missing = "fails" if solved else "solves"
         raise RouteError(f"{key} solved {solved} of its {n} tasks. Add tasks that it {missing}.")
     outcomes = tuple(one.outcome for one in told)
-    return Resume(key=key, outcomes=outcomes, source=source, made=made or date.today())
+    return Resume(key=key, outcomes=outcomes, source=source, price=price, made=made or date.today())
 
 
 def extended(former: Resume, new: Sequence[Told], *, replace: bool = False) -> list[Told]:

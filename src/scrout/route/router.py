@@ -458,10 +458,7 @@ def _checkpoint(space: str) -> str:
 def _expected_cost_usd(fixer: Fixer, own: Resume | None) -> Decimal | None:
     if fixer.kind == "repair":
         return Decimal(0)
-    if own is None:
-        return None
-    handoff_usd = own.cost_usd("handoff")
-    return own.cost_usd("solo") if handoff_usd is None else handoff_usd
+    return None if own is None else own.expected_cost_usd(fixer.price)
 
 
 def _evidence(fixer: Fixer, own: Resume | None) -> str:
