@@ -21,14 +21,15 @@ auc_within_fixer    mean over models of the AUC of its chances, all test folds t
 auc_within_fold     the same within each test fold, weighted by pairs: free of shifts between folds
 points_over_hull    solve rate less that of the best random mix of the pool's models at the same dollars a task, the
                     mix taken in hindsight on the same tasks. By what a solve is worth: nothing is matched, so a model
-                    that looked strongest by luck is not chased; the headline is $10
+                    that looked strongest by luck is not chased
+headline            all top-level figures and the predictions are of one router: a solve is worth $10
 saving              share of the dollars saved beside the cheapest constant or mixture that, on the training folds,
                     solves as much as the strongest model (the rival). `tolerance` points of solve rate may be given
                     up on the training folds; `saving_over_mix` gives the rival the same tolerance
 escalation          simulated: where a failed patch is proven wrong by a kept reproduction, the next model tries. A
                     wrong patch is caught with the gate's measured recall, a right one is suspected with its measured
                     false rate at most, on the share of tasks that have a reproduction (`coverage`). Assumed: catches
-                    are independent of the task, and a reproduction that was kept fails on every wrong patch
+                    are independent of the task. Beside it, the same if only half of the wrong patches are caught
 onboarding          one model's ability from 50 outcomes instead of all, the pool's other models as they are
 intervals           95%, from resampling tasks 2,000 times (AUC and Brier 500, pools of four 200), settings held
 """
@@ -49,12 +50,13 @@ import numpy.typing as npt
 from record import record
 
 from scrout.config import EmbedderSettings
-from scrout.route import counts, heldout
+from scrout.route import counts, difficulty, heldout
 from scrout.route.calibrate import Table, Walk, Worth, group_folds
 from scrout.route.difficulty import Lessons
 from scrout.route.embed import open_embedder
 from scrout.route.outcomes import read_rows, read_texts
 from scrout.route.plot import Mark, picture
+from scrout.route.resume import SHIPPED
 from scrout.route.stats import Estimate, Floats, estimate, hull_at, mix, resamples
 from scrout.train.public import read_label_run, read_multilingual, tabulate
 
@@ -80,6 +82,8 @@ HEADLINE = 10.0
 """Dollars a solve is worth where one figure has to be named."""
 COVERAGES = (0.19, 0.5, 1.0)
 """0.19: the share of the paper's handoffs whose reproduction genuinely fails (50 of 266); 1: every task has one."""
+HALF = 0.5
+"""Wrong patches caught, should the gate's recall on claims say too much of patches."""
 FIRST = 3.0
 """What a solve is worth in the first try where a second one may follow."""
 ONBOARDED = 50
@@ -320,48 +324,45 @@ def pool_report(
 ) -> dict[str, object]:
     """One arm on one pool: by what a solve is worth, and matched to the strongest on the training folds."""
     result: dict[str, object] = {}
-    sweep = {}
-    for solve_usd in WORTHS:
-        spent = taken(table, pool, by_worth(table, folds, pool, solve_usd))
-        hull = over_hull(table, pool, spent, draws)
-        sweep[f"${solve_usd:g}"] = {
-            "solve_rate": round(float(spent.solved.mean()), 4),
-            "usd_per_task": round(float(spent.cost.mean()), 4),
-            "points_over_hull": _rounded(hull, 2),
-        }
-        if solve_usd == HEADLINE:
-            hull_at_headline = hull
-    result["by_worth"] = sweep
+    best = rival(table, folds, pool, 0.0)
+    result["rival"] = {
+        "solve_rate": round(float(best.solved.mean()), 4),
+        "usd_per_task": round(float(best.cost.mean()), 4),
+    }
+    result["by_worth"] = {
+        f"${solve_usd:g}": _told(table, pool, by_worth(table, folds, pool, solve_usd), best, draws)
+        for solve_usd in WORTHS
+    }
     for tolerance in TOLERANCES:
+        same = rival(table, folds, pool, tolerance)
         choices = decide(table, folds, pool, walk, tolerance)
-        spent = taken(table, pool, choices)
-        best, same = rival(table, folds, pool, 0.0), rival(table, folds, pool, tolerance)
-        hull = over_hull(table, pool, spent, draws)
-        shares = np.bincount(choices, minlength=len(pool)) / len(choices)
-        result[f"tolerance {tolerance:g}"] = {
-            "solve_rate": round(float(spent.solved.mean()), 4),
-            "usd_per_task": round(float(spent.cost.mean()), 4),
-            "usd_per_solve": round(float(spent.cost.sum() / spent.solved.sum()), 4),
-            "rival_solve_rate": round(float(best.solved.mean()), 4),
-            "rival_usd_per_task": round(float(best.cost.mean()), 4),
-            "solve_points_beside_rival": _rounded(
-                estimate(
-                    100 * float((spent.solved - best.solved).mean()), 100 * (draws @ (spent.solved - best.solved))
-                ),
-                2,
-            ),
-            "saving_over_rival": _rounded(saving(spent, best, draws)),
-            "saving_over_mix": _rounded(saving(spent, same, draws)),
-            "mix_solve_rate": round(float(same.solved.mean()), 4),
-            "points_over_hull": _rounded(hull, 2),
-            "shares": {table.fixers[at]: round(float(share), 3) for at, share in zip(pool, shares, strict=True)},
-        }
-        last = saving(spent, best, draws)
-    result["saving_over_best_constant"] = round(last.value, 4)
-    result["saving_over_best_constant_ci"] = [round(last.low, 4), round(last.high, 4)]
-    result["points_over_hull"] = round(hull_at_headline.value, 2)
-    result["points_over_hull_ci"] = [round(hull_at_headline.low, 2), round(hull_at_headline.high, 2)]
+        told = _told(table, pool, choices, best, draws)
+        told["saving_over_mix"] = _rounded(saving(taken(table, pool, choices), same, draws))
+        told["mix_solve_rate"] = round(float(same.solved.mean()), 4)
+        result[f"tolerance {tolerance:g}"] = told
+    spent = taken(table, pool, by_worth(table, folds, pool, HEADLINE))
+    saved, hull = saving(spent, best, draws), over_hull(table, pool, spent, draws)
+    result["saving_over_best_constant"] = round(saved.value, 4)
+    result["saving_over_best_constant_ci"] = [round(saved.low, 4), round(saved.high, 4)]
+    result["points_over_hull"] = round(hull.value, 2)
+    result["points_over_hull_ci"] = [round(hull.low, 2), round(hull.high, 2)]
     return result
+
+
+def _told(table: Table, pool: Sequence[int], choices: Ints, best: Spent, draws: Floats) -> dict[str, object]:
+    """What came of decisions, beside the rival and the hull."""
+    spent = taken(table, pool, choices)
+    gained = spent.solved - best.solved
+    shares = np.bincount(choices, minlength=len(pool)) / len(choices)
+    return {
+        "solve_rate": round(float(spent.solved.mean()), 4),
+        "usd_per_task": round(float(spent.cost.mean()), 4),
+        "usd_per_solve": round(float(spent.cost.sum() / spent.solved.sum()), 4),
+        "solve_points_beside_rival": _rounded(estimate(100 * float(gained.mean()), 100 * (draws @ gained)), 2),
+        "saving_over_rival": _rounded(saving(spent, best, draws)),
+        "points_over_hull": _rounded(over_hull(table, pool, spent, draws), 2),
+        "shares": {table.fixers[at]: round(float(share), 3) for at, share in zip(pool, shares, strict=True) if share},
+    }
 
 
 def every_pool(table: Table, folds: Sequence[Fold], walk: bool) -> dict[str, object]:
@@ -392,11 +393,18 @@ def every_pool(table: Table, folds: Sequence[Fold], walk: bool) -> dict[str, obj
             "worst_points_over_hull": round(float(min(hulls)), 2),
         }
     for solve_usd in WORTHS:
-        hulls = [
-            over_hull(table, pool, taken(table, pool, by_worth(table, folds, pool, solve_usd)), draws[:2]).value
-            for pool in pools
-        ]
+        hulls, points, costs, best_costs = [], [], [], []
+        for pool in pools:
+            spent, best = taken(table, pool, by_worth(table, folds, pool, solve_usd)), rival(table, folds, pool, 0.0)
+            hulls.append(over_hull(table, pool, spent, draws[:2]).value)
+            points.append(100 * float((spent.solved - best.solved).mean()))
+            costs.append(spent.cost)
+            best_costs.append(best.cost)
         result[f"worth ${solve_usd:g}"] = {
+            "median_saving_over_rival": _rounded(_median_saving(np.array(costs), np.array(best_costs), draws)),
+            "median_solve_points_beside_rival": round(float(np.median(points)), 2),
+            "share_of_pools_within_a_point": round(float((np.array(points) >= -1.0).mean()), 3),
+            "worst_points_over_hull": round(float(min(hulls)), 2),
             "median_points_over_hull": round(float(np.median(hulls)), 2),
             "mean_points_over_hull": round(float(np.mean(hulls)), 2),
             "share_of_pools_at_most_half_a_point_below": round(float((np.array(hulls) >= -0.5).mean()), 3),
@@ -411,7 +419,7 @@ def _median_saving(cost: Floats, other: Floats, draws: Floats) -> Estimate:
 
 def escalated(
     table: Table, folds: Sequence[Fold], pool: Sequence[int], gate: Mapping[str, float]
-) -> Iterator[tuple[float, Spent]]:
+) -> Iterator[tuple[float, float, Spent]]:
     """First the router's choice at a low worth, as a failure can be mended; where it is caught, the likeliest other."""
     rows = np.arange(len(table.ids))
     first = by_worth(table, folds, pool, FIRST)
@@ -421,10 +429,10 @@ def escalated(
     (right, paid), (right_then, paid_then) = (
         (table.resolved[:, pool][rows, choice], table.cost[:, pool][rows, choice]) for choice in (first, second)
     )
-    for coverage in COVERAGES:
+    for coverage, recall in itertools.product(COVERAGES, (gate["recall"], HALF)):
         # Over many runs of the check: how often the second model gets the task.
-        again = coverage * np.where(right, gate["false_rate"], gate["recall"])
-        yield coverage, Spent((1 - again) * right + again * right_then, paid + again * paid_then)
+        again = coverage * np.where(right, gate["false_rate"], recall)
+        yield coverage, recall, Spent((1 - again) * right + again * right_then, paid + again * paid_then)
 
 
 def escalation(
@@ -432,11 +440,12 @@ def escalation(
 ) -> list[dict[str, object]]:
     draws = resamples(len(table.ids))
     found: list[dict[str, object]] = []
-    for coverage, spent in escalated(table, folds, pool, gate):
+    for coverage, recall, spent in escalated(table, folds, pool, gate):
         hull = over_hull(table, pool, spent, draws)
         found.append(
             {
                 "coverage": coverage,
+                "wrong_patches_caught": recall,
                 "solve_rate": round(float(spent.solved.mean()), 4),
                 "usd_per_task": round(float(spent.cost.mean()), 4),
                 "points_over_hull": round(hull.value, 2),
@@ -558,6 +567,15 @@ def _gold_lines(tasks: Path) -> dict[str, float]:
     return found
 
 
+def _languages(tasks: Path, data: Data) -> list[str]:
+    """By the commonest suffix of the changed files: for a test in hindsight alone."""
+    found = {}
+    for _, row in read_rows(tasks):
+        suffixes = [Path(name).suffix for name in row["gold_files"] if Path(name).suffix != ".md"] or [""]
+        found[row["instance_id"]] = max(sorted(set(suffixes)), key=suffixes.count)
+    return [found[name] for name in data.table.ids]
+
+
 def _cheapest_mix(rates: Floats, costs: Floats, target: float) -> Floats:
     """How often to draw each, so that the rate reaches the target at the least cost."""
     low, high = float(costs.min()), float(costs[rates.argmax()])
@@ -642,7 +660,7 @@ def measure(
         arm["pools"] = {
             title: pool_report(data.table, folds[name], pool, name == "paper", draws) for title, pool in pools.items()
         }
-        if name in ("paper", "ours, text", "ours", *HINDSIGHT):
+        if name in ("base rate", "paper", "ours, text", "ours", *HINDSIGHT):
             arm["pools_of_four"] = every_pool(data.table, folds[name], name == "paper")
     mine = arms["ours"]
     auc, brier = mine["auc_within_fixer"], mine["brier"]
@@ -655,7 +673,7 @@ def measure(
         "auc_within_fixer_ci": auc[1:],
         "brier": brier[0],
         "pools": mine["pools"],
-        "median_saving_pools_of_four": mine["pools_of_four"]["tolerance 0.01"]["median_saving_over_rival"],  # type: ignore[index]
+        "median_saving_pools_of_four": mine["pools_of_four"][f"worth ${HEADLINE:g}"]["median_saving_over_rival"],  # type: ignore[index]
         "onboarding_gap_points": onboarded["mean_gap_points"],
         "onboarding": onboarded,
         "escalation": {title: escalation(data.table, folds["ours"], pool, gate) for title, pool in pools.items()},
@@ -670,6 +688,40 @@ def measure(
     }
 
 
+def transfer(data: Data) -> dict[str, object]:
+    """The head that ships, which has seen none of these tasks: how well ease and effort alone order them."""
+    head = difficulty.load(SHIPPED)[tuple(sorted((counts.SPACE, data.space)))]
+    judged = head.judge(np.concatenate([data.counted, data.states], axis=1))
+    ease = np.repeat(judged.ease[:, None], len(data.table.fixers), axis=1)
+    draws = np.random.default_rng(0).integers(0, len(ease), (500, len(ease)))
+    aucs = np.array([_auc_within(ease[draw], data.table.resolved[draw]) for draw in draws])
+    effort, cost = np.log(judged.cost_factor), np.log(np.maximum(data.table.cost, 1e-4)).mean(axis=1)
+    return {
+        "auc_of_ease_within_fixer": _rounded(estimate(_auc_within(ease, data.table.resolved), aucs)),
+        "correlation_of_effort_with_log_cost": round(float(np.corrcoef(effort, cost)[0, 1]), 3),
+        "share_far": round(float(judged.far.mean()), 4),
+    }
+
+
+def tastes(data: Data, languages: Sequence[str]) -> dict[str, object]:
+    """Whether some models are better at some languages, beyond chance: a permutation test on the interaction."""
+    names = np.array(languages)
+    rng = np.random.default_rng(0)
+
+    def interaction(of: npt.NDArray[np.str_]) -> float:
+        total = 0.0
+        rates = {one: data.table.resolved[of == one].mean(axis=0) for one in sorted(set(languages))}
+        mean = np.mean(list(rates.values()), axis=0)
+        for one, rate in rates.items():
+            rest = rate - rate.mean() - mean + mean.mean()
+            total += float((of == one).sum() * (rest**2).sum())
+        return total
+
+    seen = interaction(names)
+    drawn = [interaction(rng.permutation(names)) for _ in range(1000)]
+    return {"languages": len(set(languages)), "p": round((1 + sum(one >= seen for one in drawn)) / 1001, 3)}
+
+
 def figure(table: Table, folds: Sequence[Fold], gate: Mapping[str, float]) -> str:
     """The pool of 12: every model alone, ours by what a solve is worth, and with a second try."""
     pool, draws = list(range(len(table.fixers))), resamples(len(table.ids))
@@ -680,8 +732,9 @@ def figure(table: Table, folds: Sequence[Fold], gate: Mapping[str, float]) -> st
     marks = {
         f"ours, a solve worth ${HEADLINE:g}": _mark(taken(table, pool, by_worth(table, folds, pool, HEADLINE)), draws),
     }
-    for coverage, spent in escalated(table, folds, pool, gate):
-        marks[f"with a second try, {coverage:.0%} checked"] = _mark(spent, draws, "#2ca02c")
+    for coverage, recall, spent in escalated(table, folds, pool, gate):
+        if recall != HALF:
+            marks[f"with a second try, {coverage:.0%} checked"] = _mark(spent, draws, "#2ca02c")
     return picture(
         f"SWE-bench Verified, {len(table.ids)} tasks, {len(solo)} models of mini-SWE-agent {VERSION}",
         "blue: alone, and their hull; dashed: mixing line; red: ours; green: simulated escalation; 95% intervals",
@@ -702,7 +755,7 @@ def write_predictions(path: Path, data: Data, folds: Sequence[Fold], pools: Mapp
         writer = csv.writer(file)
         writer.writerow(["pool", "instance_id", "fixer", "fold", "p_solve", "chosen"])
         for title, pool in pools.items():
-            choices = decide(data.table, folds, pool, False, TOLERANCES[-1])
+            choices = by_worth(data.table, folds, pool, HEADLINE)
             for task, name in enumerate(data.table.ids):
                 for place, at in enumerate(pool):
                     row = (title, name, data.table.fixers[at], int(outer[task]), f"{chances[task, at]:.6f}")
@@ -733,7 +786,8 @@ def main() -> None:
     print("multilingual", file=sys.stderr)
     second = measure(other, [], {"all13": list(range(len(other.table.fixers)))}, catches)
     second.pop("_folds")
-    whole = {"gate": catches, **result, "multilingual": second}
+    second["tastes"] = tastes(other, _languages(options.data / "tasks" / "swebench_multilingual.jsonl.gz", other))
+    whole = {"gate": catches, **result, "transfer": transfer(verified), "multilingual": second}
     record(whole, options.out)
 
 

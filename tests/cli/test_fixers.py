@@ -19,7 +19,7 @@ from scrout.money import Price
 from scrout.route.embed import HashedEmbedder
 from scrout.route.feedback import Learned, learn
 from scrout.route.outcomes import told
-from scrout.route.resume import SHIPPED, build_resume, keep, load
+from scrout.route.resume import SHIPPED, build_resume, keep, load, save
 
 if TYPE_CHECKING:
     from conftest import Cli, Ended
@@ -133,6 +133,42 @@ def test_a_fixer_of_the_pool_goes_by_its_own_resume_and_others_borrow(cli: Cli, 
     (cli.cwd / "scrout.toml").write_text(POOL.replace('effort = "high"', 'effort = "high"\nresume = "mini/other"'))
     assert cli("fixers", "show", "kimi", "--json", *HASHED).json()["key"] == "mini/other"
     assert listed(cli)["mini/other"]["serves"] == [{"fixer": "kimi", "borrowed": True}]
+
+
+def test_a_named_resume_that_is_not_there_serves_nobody_and_is_told(cli: Cli, tmp_path: Path, issue: Path) -> None:
+    (cli.cwd / "scrout.toml").write_text(POOL.replace('effort = "high"', 'effort = "high"\nresume = "mini/kimi-k2"'))
+    assert cli("fixers", "add", "agent/kimi-k2", "--outcomes", outcomes(tmp_path), *HASHED).code == 0
+    words = "fixer 'kimi' goes by the résumé mini/kimi-k2, which is not there."
+    table = cli("fixers", "list", *HASHED)
+    assert table.code == 0 and words in " ".join(table.err.split()), table.err
+    assert "unknown chance: repair\n" in table.err
+    assert listed(cli)["agent/kimi-k2"]["serves"] == [{"fixer": "quick-kimi", "borrowed": False}]
+    refused(cli("fixers", "show", "kimi", *HASHED), words)
+    refused(cli("route", "--repo", cli.cwd, "--issue", issue, *HASHED), words)
+
+
+def test_a_named_resume_that_still_grows_serves_nobody(tmp_path: Path) -> None:
+    price = Price(input=Decimal(1), output=Decimal(1))
+    kimi = Fixer(
+        name="kimi", kind="agent", model="kimi-k2", base_url="http://127.0.0.1:9/v1", price=price, resume="mine/kimi-k2"
+    )
+    rows = [told(f"shop-{n}", f"task {n}", n % 2 == 0) for n in range(40)]
+    for name in ("mine/kimi-k2", "mini/kimi-k2"):
+        keep(build_resume(FixerKey.parse(name), rows), rows, HashedEmbedder(), tmp_path / "own")
+    settings = Settings(fixers=(kimi,), route=RouteSettings(resumes=str(tmp_path / "own")))
+    assert str(Book(settings, tmp_path / "none").resume("kimi").key) == "mine/kimi-k2"
+    grown = load(tmp_path / "own")[FixerKey.parse("mine/kimi-k2")]
+    save(grown.model_copy(update={"outcomes": grown.outcomes[:5]}), tmp_path / "own")
+    book = Book(settings, tmp_path / "none")
+    assert [book.report(one).serves for one in book.every()] == [(), ()] and book.refused == {}
+
+
+@pytest.mark.parametrize(("columns", "told_of"), [("80", False), ("119", False), ("120", True)])
+def test_a_narrow_list_has_no_sources(cli: Cli, tmp_path: Path, columns: str, told_of: bool) -> None:
+    assert cli("fixers", "add", "a/m", "--outcomes", outcomes(tmp_path), "--source", "May", *HASHED).code == 0
+    shown = cli("fixers", "list", env={"COLUMNS": columns}).out.decode()
+    assert ("source" in shown, "May" in shown) == (told_of, told_of)
+    assert "a/m" in shown and listed(cli)["a/m"]["source"] == "May"
 
 
 def test_texts_may_come_from_a_file_of_tasks(cli: Cli, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -444,6 +445,15 @@ def test_a_calibration_is_stored_with_what_was_stored_before(tmp_path: Path) -> 
     (tmp_path / "calibration.json").write_text("{}")
     with pytest.raises(RouteError, match="scrout calibrate"):
         load(tmp_path)
+
+
+def test_calibrations_that_are_saved_at_once_all_stay(tmp_path: Path) -> None:
+    made = calibrated(easy_and_hard())
+    names = [f"space-{at}" for at in range(24)]
+    with ThreadPoolExecutor(8) as workers:
+        list(workers.map(lambda name: save(made.model_copy(update={"thetas": {name: 0.5}}), tmp_path), names))
+    stored = load(tmp_path)
+    assert stored is not None and sorted(stored.thetas) == sorted(names)
 
 
 def test_what_changed_is_told_by_combination() -> None:

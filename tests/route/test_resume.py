@@ -303,10 +303,10 @@ def test_costs_follow_the_price_of_the_day() -> None:
     half = Price(input=Decimal("1.5"), output=Decimal("7.5"), cache_read=Decimal("0.15"))
     told_ones = [told(f"shop-{n}", f"text {n}", n % 2 == 0, Decimal("0.40")) for n in range(30)]
     known = build_resume(FixerKey.parse("mini/shopper-1"), told_ones, price=price)
-    assert known.expected_cost_usd(price) == known.expected_cost_usd(None) == Decimal("0.40")
-    assert known.expected_cost_usd(half) == Decimal("0.20")
-    assert build_resume(FixerKey.parse("mini/shopper-1"), told_ones).expected_cost_usd(half) == Decimal("0.40")
+    assert known.expected_cost_usd(price, "solo") == known.expected_cost_usd(None, "handoff") == Decimal("0.40")
+    assert known.expected_cost_usd(half, "solo") == Decimal("0.20")
+    assert build_resume(FixerKey.parse("mini/shopper-1"), told_ones).expected_cost_usd(half, "solo") == Decimal("0.40")
     free = Price(input=Decimal(0), output=Decimal(0))
-    assert build_resume(FixerKey.parse("mini/shopper-1"), told_ones, price=free).expected_cost_usd(half) == Decimal(
-        "0.40"
-    )
+    assert build_resume(FixerKey.parse("mini/shopper-1"), told_ones, price=free).expected_cost_usd(
+        half, "solo"
+    ) == Decimal("0.40")

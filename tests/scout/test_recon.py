@@ -12,11 +12,12 @@ import pytest
 
 from scrout.config import ScoutSettings, Settings
 from scrout.handoff import FileRef
+from scrout.index.repository import read_repository
 from scrout.records import Scouting
 from scrout.sandbox.probe import probe
 from scrout.sandbox.tier import Tier
 from scrout.sandbox.workshop import open_workshop
-from scrout.scout.recon.recon import STATE_FEATURES, recon
+from scrout.scout.recon.recon import STATE_FEATURES, recon, survey
 from scrout.task import Task
 
 Search = Callable[..., Awaitable[Scouting]]
@@ -115,6 +116,24 @@ async def test_each_kind_of_evidence_leads_to_its_file(
     assert features(found)[f"has_{kind}"] == 1
     assert first(found).why and path in found.handoff.notes
     assert found.handoff.reproduction is None
+
+
+async def test_the_state_tells_of_the_suspect_and_is_the_same_without_a_workshop(
+    search: Search, tmp_path: Path
+) -> None:
+    text = "`Cart.total` is wrong"
+    found = await search(text)
+    told = features(found)
+    lines = SHOP["shop/cart.py"].count("\n")
+    assert first(found).path == "shop/cart.py" and first(found).regions == ((11, 12),)
+    assert told["log_suspect_lines"] == pytest.approx(math.log1p(lines))
+    assert told["log_function_lines"] == pytest.approx(math.log1p(2))
+    assert told["log_suspect_commits"] == pytest.approx(math.log1p(1))
+    assert told["function_score"] > -9
+    repo = tmp_path / "repo"
+    alone = survey(text, read_repository(repo / ".git", commit(repo, SHOP)))
+    # All but what was run, as nothing is.
+    assert dict(zip(STATE_FEATURES, alone.vector, strict=True)) == told | {"scripts_run": 0.0, "reproduced": 0.0}
 
 
 async def test_tests_docs_and_changelogs_do_not_lead(search: Search) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date
+from functools import cached_property
 from pathlib import Path
 from statistics import fmean, quantiles
 
 import click
 from rich.box import SIMPLE_HEAD
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -22,10 +23,12 @@ from scrout.route.embed import Embedder
 from scrout.route.feedback import MAX_RUNS, Nearness, alone, drift, nearness, own_folder, with_source
 from scrout.route.known import KnownTasks
 from scrout.route.outcomes import Arm, Outcome, read_outcomes, read_texts
-from scrout.route.resume import MIN_OUTCOMES, SHIPPED, Resume, build_resume, extended, find, keep, wilson
+from scrout.route.resume import MIN_OUTCOMES, SHIPPED, Resume, build_resume, extended, keep, wilson
 
 TOP_GROUPS = 3
 """Repositories that `show` names."""
+WIDE = 120
+"""Columns of a terminal from which on the list has room for sources."""
 ARMS: tuple[Arm, ...] = ("handoff", "solo")
 _ARM_WORDS = {"handoff": "with handoff", "solo": "without"}
 
@@ -149,9 +152,31 @@ class Book:
         return found
 
     def serving(self, fixer: str) -> Resume | None:
-        """What the router knows an entry of the pool by."""
+        """What the router knows an entry of the pool by; a RouteError where it would refuse the entry."""
+        from scrout.route.router import Router
+
         entry = self.settings.fixer(fixer)
-        return find(FixerKey.parse(entry.resume) if entry.resume else entry.key, self.counting)
+        # A pool of this one alone: a wrong name in another entry is no fault of this one.
+        router = Router(self.settings.model_copy(update={"fixers": (entry,)}), self.folder, shipped=self.shipped)
+        router.resumes = self.counting
+        return router.resume_of(entry)
+
+    @cached_property
+    def served(self) -> dict[str, Resume | None]:
+        """What each entry of the pool goes by, without those that the router refuses."""
+        names = [fixer.name for fixer in self.settings.fixers if fixer.name not in self.refused]
+        return {name: self.serving(name) for name in names}
+
+    @cached_property
+    def refused(self) -> dict[str, str]:
+        """Entries of the pool that the router refuses, and why."""
+        found = {}
+        for fixer in self.settings.fixers:
+            try:
+                self.serving(fixer.name)
+            except RouteError as error:
+                found[fixer.name] = str(error)
+        return found
 
     def every(self) -> list[Resume]:
         return [
@@ -160,7 +185,6 @@ class Book:
 
     def report(self, resume: Resume) -> ResumeReport:
         public = resume != self.own.get(resume.key)
-        served = {fixer.name: self.serving(fixer.name) for fixer in self.settings.fixers}
         counted = [outcome.api_calls for outcome in resume.outcomes if outcome.api_calls is not None]
         return ResumeReport(
             key=str(resume.key),
@@ -169,7 +193,7 @@ class Book:
             solves=_rate(resume.outcomes),
             serves=tuple(
                 Serves(fixer=name, borrowed=self.settings.fixer(name).key != resume.key)
-                for name, one in served.items()
+                for name, one in self.served.items()
                 if one == resume
             ),
             cost_handoff_usd=resume.cost_usd("handoff"),
@@ -264,12 +288,14 @@ def _list(repo: Path, config: Path | None, overrides: tuple[str, ...], as_json: 
     if as_json:
         render.print_json(reports)
     elif reports:
-        render.print_view(_table(reports))
+        render.print_view(_table(reports, sources=Console().width >= WIDE))
     else:
         render.say("no résumés yet; make one with `scrout fixers add NAME --outcomes FILE`")
-    bare = [fixer.name for fixer in book.settings.fixers if book.serving(fixer.name) is None]
+    bare = [name for name, one in book.served.items() if one is None]
     if bare and reports:
         render.say(f"without a résumé, so with an unknown chance: {', '.join(bare)}")
+    for problem in book.refused.values():
+        render.say(problem)
     for notice in filter(None, book.drift.values()):
         render.say(f"drift: {notice}")
     return 0
@@ -368,9 +394,10 @@ def _groups(outcomes: Sequence[Outcome]) -> tuple[GroupReport, ...]:
     return tuple(GroupReport(name=name, solves=_rate(members)) for name, members in largest)
 
 
-def _table(reports: Sequence[ResumeReport]) -> RenderableType:
+def _table(reports: Sequence[ResumeReport], *, sources: bool) -> RenderableType:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("résumé", "serves", "n", "solves", "with handoff", "without", "source", "made"):
+    source = ("source",) if sources else ()
+    for name in ("résumé", "serves", "n", "solves", "with handoff", "without", *source, "made"):
         right = name in ("n", "with handoff", "without")
         table.add_column(name, justify="right" if right else "left", overflow="fold", no_wrap=name == "made")
     for one in reports:
@@ -382,7 +409,7 @@ def _table(reports: Sequence[ResumeReport]) -> RenderableType:
             _interval(one.solves),
             render.dollars(one.cost_handoff_usd),
             render.dollars(one.cost_solo_usd),
-            one.source,
+            *((one.source,) if sources else ()),
             one.made.isoformat(),
         )
         table.add_row(*(Text(render.inert(cell)) for cell in cells), style="dim" if one.growing else None)

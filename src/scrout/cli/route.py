@@ -30,7 +30,10 @@ def command(
     overrides: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Choose the fixer for an issue, and say why not the others. Nothing is run and nothing is spent."""
+    """Choose the fixer for an issue, and say why not the others. Nothing is run and no fixer is paid.
+
+    With --explain or policy paper, an embedder behind an endpoint may bill for the issue's text.
+    """
     settings = options.read_settings(repo, config, overrides)
     if scouting_file == issue_source == "-":
         raise RouteError("--scouting - and --issue - cannot both be standard input. Put one of them into a file.")

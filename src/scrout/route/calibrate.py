@@ -18,6 +18,7 @@ from pydantic import Field, ValidationError
 
 from scrout.config import Settings
 from scrout.errors import RouteError
+from scrout.ledger.locks import Lock
 from scrout.money import Record
 from scrout.route import counts, difficulty
 from scrout.route.heldout import by_difficulty, by_resumes
@@ -369,14 +370,19 @@ def calibrate_folder(
 
 def save(calibration: Calibration, folder: Path) -> Path:
     """Write it into the folder; settings of other combinations stay if they are of the same fixers and arm."""
-    former = load(folder)
-    if former and (former.fixers, former.arm) == (calibration.fixers, calibration.arm):
-        thetas, solve_usds = former.thetas | calibration.thetas, former.solve_usds | calibration.solve_usds
-        calibration = calibration.model_copy(update={"thetas": thetas, "solve_usds": solve_usds})
     path = folder / FILE
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write(path, calibration.model_dump_json(indent=1).encode())
+        lock = Lock(folder / ".calibration.lock")
+        lock.take(wait=True)
+        try:
+            former = load(folder)
+            if former and (former.fixers, former.arm) == (calibration.fixers, calibration.arm):
+                thetas, solve_usds = former.thetas | calibration.thetas, former.solve_usds | calibration.solve_usds
+                calibration = calibration.model_copy(update={"thetas": thetas, "solve_usds": solve_usds})
+            write(path, calibration.model_dump_json(indent=1).encode())
+        finally:
+            lock.release()
     except OSError as error:
         raise RouteError(f"cannot write {path}: {error.strerror}. Choose a folder with `route.resumes`.") from None
     return path

@@ -53,6 +53,8 @@ REPOSITORY_SD = 0.5
 Multilingual with five tasks or more, .78 among the 10 of Verified. A new task's repository is one more draw."""
 MAX_Z = 4.0
 """A feature beyond this many standard deviations counts as this many."""
+REACH = 0.99
+"""The share of the lessons that a task may be as far from their middle as. Beyond it the fit would be a guess."""
 INNER_FOLDS = 5
 SUFFIX = ".difficulty.json"
 
@@ -155,7 +157,7 @@ class DifficultyHead:
         self.slope_ = _slope(_held_out(z, target, lessons.groups, folds, penalties), lessons)
         self.effort_slope_ = _effort_slope(_held_out(z, effort, lessons.groups, folds, effort_penalties), lessons)
         self.effort_norm_ = float(np.exp(self.effort_slope_ * (z @ self.effort_)).mean())
-        self.reach_ = float(self._distance(lessons.features).max())
+        self.reach_ = float(np.quantile(self._distance(lessons.features), REACH))
         self.rows_ = len(lessons.rate)
         return self
 

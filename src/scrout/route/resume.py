@@ -92,10 +92,11 @@ class Resume(Record):
         chosen = paid or known
         return (sum(chosen, Decimal(0)) / len(chosen)).quantize(CENT_FRACTION) if chosen else None
 
-    def expected_cost_usd(self, price: Price | None) -> Decimal | None:
-        """What an attempt costs, with a handoff where that is known, at the price of the day; None: unknown."""
-        handoff_usd = self.cost_usd("handoff")
-        cost_usd = self.cost_usd("solo") if handoff_usd is None else handoff_usd
+    def expected_cost_usd(self, price: Price | None, arm: Arm) -> Decimal | None:
+        """What an attempt costs at the price of the day, by this arm, else by the other one; None: unknown."""
+        cost_usd = self.cost_usd(arm)
+        if cost_usd is None:
+            cost_usd = self.cost_usd("solo" if arm == "handoff" else "handoff")
         if cost_usd is None or price is None or self.price is None or not self.price.cost(TYPICAL):
             return cost_usd
         return (cost_usd * price.cost(TYPICAL) / self.price.cost(TYPICAL)).quantize(CENT_FRACTION)

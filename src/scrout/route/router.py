@@ -10,6 +10,7 @@ model's hidden state whose head was fitted on another checkpoint is no missing s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -21,18 +22,20 @@ import numpy.typing as npt
 
 from scrout.config import Fixer, FixerKey, Settings
 from scrout.errors import RouteError
-from scrout.money import CENT_FRACTION
 from scrout.records import Candidate, Decision, State
 from scrout.route import calibrate, counts, difficulty, heads, resume
 from scrout.route.calibrate import Calibration, combination
 from scrout.route.difficulty import Ability, DifficultyHead, Judged
 from scrout.route.embed import Embedder, open_embedder
 from scrout.route.known import KnownTasks
-from scrout.route.outcomes import digest
+from scrout.route.outcomes import Arm, digest
 from scrout.route.policy import Dial, Goal, anchor_of, cheapest_first, choose, clears, goal_of, output_price
 from scrout.route.resume import MIN_OUTCOMES, SHIPPED, Resume, Standing, standing, text_space
 
 NEAREST = 5
+BORROWED_SD = 0.3
+"""Log odds by which one model's ability may differ between agents or efforts: an assumption, so that a borrowed résumé
+is not believed as much as an own one."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -56,6 +59,8 @@ class _Own:
     resume: Resume | None
     cost_usd: Decimal | None
     evidence: str
+    borrowed: bool
+    """True: the résumé is of the same model under another agent or effort."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,8 +198,22 @@ class Router:
     def _own(self, fixer: Fixer) -> _Own:
         if fixer.name not in self._owns:
             found = self._find(fixer)
-            self._owns[fixer.name] = _Own(found, _expected_cost_usd(fixer, found), _evidence(fixer, found))
+            borrowed = found is not None and found.key != fixer.key
+            self._owns[fixer.name] = _Own(found, self._cost_usd(fixer, found), _evidence(fixer, found), borrowed)
         return self._owns[fixer.name]
+
+    def _cost_usd(self, fixer: Fixer, own: Resume | None) -> Decimal | None:
+        if fixer.kind == "repair":
+            return Decimal(0)
+        return None if own is None else own.expected_cost_usd(fixer.price, self._arm)
+
+    @cached_property
+    def _arm(self) -> Arm:
+        """The arm that costs are compared in: with a handoff, if all of the pool's résumés know it."""
+        agents = [own for one in self.settings.fixers if one.kind != "repair" and (own := self._find(one)) is not None]
+        costs = [(own.cost_usd("solo"), own.cost_usd("handoff")) for own in agents]
+        known = [handoff for solo, handoff in costs if solo is not None or handoff is not None]
+        return "handoff" if known and None not in known else "solo"
 
     @cached_property
     def _owns(self) -> dict[str, _Own]:
@@ -219,9 +238,8 @@ class Router:
         if self.settings.route.policy == "paper":
             return self._by_heads(pool, text, state)
         view = self._view(text, state)
-        known = {fixer.name: own for fixer in pool if (own := self.resume_of(fixer)) is not None}
+        known = {fixer.name: own for fixer in pool if (own := self._own(fixer)).resume is not None}
         chances = self._chances(view, known)
-        factor = Decimal(str(view.judged.cost_factor[0])) if view.judged is not None else Decimal(1)
         space = combination(view.spaces)
         candidates = []
         for fixer in pool:
@@ -230,7 +248,6 @@ class Router:
                 candidates.append(_unknown(fixer, about.cost_usd))
                 continue
             p, low, high = chances[fixer.name]
-            cost_usd = None if about.cost_usd is None else (about.cost_usd * factor).quantize(CENT_FRACTION)
             candidates.append(
                 Candidate(
                     fixer=fixer.name,
@@ -238,22 +255,27 @@ class Router:
                     p_low=min(low, p),
                     p_high=max(high, p),
                     p_by_space={space: p} if space else {},
-                    expected_cost_usd=cost_usd,
+                    expected_cost_usd=about.cost_usd,
                     evidence=about.evidence,
                     reason=about.evidence,
                 )
             )
         return view, candidates
 
-    def _chances(self, view: _View, known: Mapping[str, Resume]) -> dict[str, tuple[float, float, float]]:
+    def _chances(self, view: _View, known: Mapping[str, _Own]) -> dict[str, tuple[float, float, float]]:
         """The chance of each fixer with a résumé, and its interval."""
+        resumes = {name: own.resume for name, own in known.items() if own.resume is not None}
         if view.head is None or view.judged is None:
-            return {name: ((own.solved + 1) / (own.n + 2), *own.interval) for name, own in known.items()}
-        if not known:
+            return {name: ((own.solved + 1) / (own.n + 2), *own.interval) for name, own in resumes.items()}
+        if not resumes:
             return {}
-        abilities = [self._ability(view.head, own) for own in known.values()]
+        abilities = []
+        for name, own in resumes.items():
+            ability = self._ability(view.head, own)
+            sd = math.hypot(ability.sd, BORROWED_SD) if known[name].borrowed else ability.sd
+            abilities.append(Ability(ability.value, sd))
         columns = view.head.chances(abilities, float(view.judged.ease[0]))
-        return dict(zip(known, zip(*(column.tolist() for column in columns), strict=True), strict=True))
+        return dict(zip(resumes, zip(*(column.tolist() for column in columns), strict=True), strict=True))
 
     def _view(self, text: str, state: State | None) -> _View:
         """The task as the head of the most spaces sees it."""
@@ -295,7 +317,6 @@ class Router:
             if own is None:
                 candidates.append(_unknown(fixer, cost_usd))
                 continue
-            low, high = own.interval
             stands = {space: self._standing(own, space) for space in fitted}
             by_space = {
                 space: float(self._heads[space].predict_proba(vectors[space], [one])[0])
@@ -310,8 +331,6 @@ class Router:
                 Candidate(
                     fixer=fixer.name,
                     p_solve=p,
-                    p_low=min(low, p),
-                    p_high=max(high, p),
                     p_by_space=by_space,
                     expected_cost_usd=cost_usd,
                     evidence=evidence,
@@ -417,7 +436,9 @@ class Router:
     def _theta(self, spaces: Sequence[str]) -> float:
         """The calibrated theta of exactly these spaces, unless the user set one."""
         route = self.settings.route
-        found = self._calibration.theta(spaces) if self._calibration and "theta" not in route.model_fields_set else None
+        if self._calibration is None or not self._is_of_this_pool or "theta" in route.model_fields_set:
+            return route.theta
+        found = self._calibration.theta(spaces)
         return route.theta if found is None else found
 
     def _solve_usd(self, spaces: Sequence[str]) -> Decimal | None:
@@ -453,12 +474,6 @@ def _checkpoint(space: str) -> str:
     """The digest in a space like `hidden/<digest>/layer-4/last/3584`; empty: it is no model's hidden state."""
     kind, _, rest = space.partition("/")
     return rest.partition("/")[0] if kind == "hidden" else ""
-
-
-def _expected_cost_usd(fixer: Fixer, own: Resume | None) -> Decimal | None:
-    if fixer.kind == "repair":
-        return Decimal(0)
-    return None if own is None else own.expected_cost_usd(fixer.price)
 
 
 def _evidence(fixer: Fixer, own: Resume | None) -> str:
