@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +21,10 @@ from scrout.task import Task
 
 MakeRepo = Callable[..., Path]
 OpenWorkshop = Callable[..., AbstractContextManager[Workshop]]
+
+# A shell starts what it puts into the background with interrupts ignored, and every process below would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 IDENTITY = ("-c", "user.name=Test", "-c", "user.email=test@localhost", "-c", "commit.gpgSign=false")
 
