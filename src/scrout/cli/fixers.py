@@ -20,7 +20,8 @@ from scrout.errors import RouteError
 from scrout.money import CENT_FRACTION, Record, Usd
 from scrout.route import resume as resumes
 from scrout.route.embed import Embedder
-from scrout.route.feedback import MAX_RUNS, Nearness, alone, drift, nearness, own_folder, with_source
+from scrout.route.feedback import MAX_RUNS, RESUMES, Nearness, drift, nearness, own_folder, with_source
+from scrout.route.folder import alone
 from scrout.route.known import KnownTasks
 from scrout.route.outcomes import Arm, Outcome, read_outcomes, read_texts
 from scrout.route.resume import MIN_OUTCOMES, SHIPPED, Resume, build_resume, extended, keep, wilson
@@ -254,7 +255,7 @@ def _add(
     source = with_source("", source.strip() or outcomes.name)
     price = next((fixer.price for fixer in settings.fixers if fixer.key == key), None)
     embedder, past = _embedder(settings), _past(settings)
-    with render.working() as progress, alone(book.folder):
+    with render.working() as progress, alone(book.folder, RESUMES):
         former = resumes.load(book.folder).get(key)
         if extend:
             former = former or book.public.get(key)
@@ -332,7 +333,7 @@ def _remove(name: str, repo: Path, config: Path | None, overrides: tuple[str, ..
         known = ", ".join(map(str, book.own)) or "none"
         raise RouteError(f"{key} has no résumé of yours; there is {known}. `scrout fixers list` shows them.")
     path = book.folder / resumes.file_name(key)
-    with alone(book.folder):
+    with alone(book.folder, RESUMES):
         path.unlink(missing_ok=True)
     if as_json:
         render.print_json(Removed(key=str(key), n=book.own[key].n, file=str(path)))
@@ -389,7 +390,7 @@ def _arm(resume: Resume, arm: Arm) -> ArmReport:
 def _groups(outcomes: Sequence[Outcome]) -> tuple[GroupReport, ...]:
     groups: dict[str, list[Outcome]] = {}
     for one in outcomes:
-        groups.setdefault(one.instance_id.rpartition("-")[0] or one.instance_id, []).append(one)
+        groups.setdefault(one.repository, []).append(one)
     largest = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))[:TOP_GROUPS]
     return tuple(GroupReport(name=name, solves=_rate(members)) for name, members in largest)
 

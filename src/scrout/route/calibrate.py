@@ -18,11 +18,11 @@ from pydantic import Field, ValidationError
 
 from scrout.config import Settings
 from scrout.errors import RouteError
-from scrout.ledger.locks import Lock
 from scrout.money import Record
 from scrout.route import counts, difficulty
+from scrout.route.folder import alone, write
 from scrout.route.heldout import by_difficulty, by_resumes
-from scrout.route.known import KnownTasks, write
+from scrout.route.known import KnownTasks
 from scrout.route.outcomes import Arm, digest
 from scrout.route.policy import Dial
 from scrout.route.resume import text_space
@@ -371,20 +371,12 @@ def calibrate_folder(
 def save(calibration: Calibration, folder: Path) -> Path:
     """Write it into the folder; settings of other combinations stay if they are of the same fixers and arm."""
     path = folder / FILE
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = Lock(folder / ".calibration.lock")
-        lock.take(wait=True)
-        try:
-            former = load(folder)
-            if former and (former.fixers, former.arm) == (calibration.fixers, calibration.arm):
-                thetas, solve_usds = former.thetas | calibration.thetas, former.solve_usds | calibration.solve_usds
-                calibration = calibration.model_copy(update={"thetas": thetas, "solve_usds": solve_usds})
-            write(path, calibration.model_dump_json(indent=1).encode())
-        finally:
-            lock.release()
-    except OSError as error:
-        raise RouteError(f"cannot write {path}: {error.strerror}. Choose a folder with `route.resumes`.") from None
+    with alone(folder, "calibration"):
+        former = load(folder)
+        if former and (former.fixers, former.arm) == (calibration.fixers, calibration.arm):
+            thetas, solve_usds = former.thetas | calibration.thetas, former.solve_usds | calibration.solve_usds
+            calibration = calibration.model_copy(update={"thetas": thetas, "solve_usds": solve_usds})
+        write(path, calibration.model_dump_json(indent=1).encode())
     return path
 
 

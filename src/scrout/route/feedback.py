@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -21,11 +20,11 @@ from pydantic import Field, ValidationError
 
 from scrout.config import FixerKey, RouteSettings, Settings, data_folder
 from scrout.errors import ConfigError, RouteError
-from scrout.ledger.locks import Lock
 from scrout.money import Record
 from scrout.records import Run, State
 from scrout.route import resume as resumes
 from scrout.route.embed import Embedder
+from scrout.route.folder import alone, unwritable
 from scrout.route.known import KnownTasks, Rows, remember, title_of
 from scrout.route.outcomes import Arm, Outcome, Told, digest, told
 from scrout.route.resume import MIN_OUTCOMES, Resume, text_space
@@ -35,6 +34,8 @@ Grade = Literal["resolved", "unresolved"]
 """What a batch's grader says, in place of a person."""
 
 FILE = "feedback.jsonl"
+RESUMES = "resumes"
+"""What the folder is locked under while a résumé of it changes."""
 OWN = "your own runs"
 """The source of what was learned from verdicts."""
 
@@ -199,7 +200,7 @@ def learn(outcomes: list[Learned], folder: Path, embedder: Embedder) -> dict[Fix
     """
     texts = {digest(one.text): one.text for one in outcomes}
     lessons: dict[FixerKey, Lesson] = {}
-    with alone(folder):
+    with alone(folder, RESUMES):
         resumes.remember_texts(texts, embedder, folder)
         for space, rows in _states(outcomes).items():
             remember(folder, space, rows, {task: title_of(texts[task]) for task in rows})
@@ -232,23 +233,6 @@ def with_source(former: str, new: str) -> str:
     """Where all of it comes from, each source once."""
     sources = [source for source in former.split("; ") if source]
     return "; ".join(dict.fromkeys([*sources, new]))
-
-
-@contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Nobody else changes the folder's résumés meanwhile: reading, adding and writing one takes three steps."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = Lock(folder / ".resumes.lock")
-        lock.take(wait=True)
-    except OSError as error:
-        raise RouteError(
-            f"cannot write {folder}: {error.strerror or error}. Choose a folder with `route.resumes`."
-        ) from None
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def history(folder: Path) -> list[Feedback]:
@@ -340,7 +324,7 @@ def _append(folder: Path, outcomes: Iterable[Learned]) -> None:
         with path.open("ab") as file:
             file.write(b"".join(json.dumps(line.model_dump(mode="json")).encode() + b"\n" for line in lines))
     except OSError as error:
-        raise RouteError(f"cannot write {path}: {error.strerror}. Choose a folder with `route.resumes`.") from None
+        raise unwritable(path, error) from None
 
 
 def _unit(rows: Rows) -> Rows:

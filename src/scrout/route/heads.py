@@ -17,7 +17,7 @@ from pydantic import Field, FiniteFloat, ValidationError
 
 from scrout.errors import RouteError
 from scrout.money import Record
-from scrout.route.known import write
+from scrout.route.folder import write
 from scrout.route.resume import Standing
 
 Floats = npt.NDArray[np.float64]
@@ -111,11 +111,7 @@ class _Stored(Record):
 def save(head: ResumeHead, folder: Path) -> Path:
     """Write a fitted head into the folder, replacing the former one of its space, and say where."""
     path = folder / _file_name(head.space)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write(path, head.to_json().encode())
-    except OSError as error:
-        raise RouteError(f"cannot write {path}: {error.strerror}. Choose a folder with `route.resumes`.") from None
+    write(path, head.to_json().encode())
     return path
 
 

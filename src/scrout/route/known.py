@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scrout.errors import RouteError
-from scrout.ledger.locks import Lock
+from scrout.route.folder import alone, write
 
 Rows = npt.NDArray[np.float32]
 
@@ -74,28 +73,18 @@ def remember(
     """Add tasks to a folder, by digest; one that is there already gets its new vector."""
     if not vectors:
         return
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = Lock(folder / ".known.lock")
-        lock.take(wait=True)
-        try:
-            tasks, rows = _read(folder / _file_name(space)) or ([], None)
-            kept = dict(zip(tasks, rows, strict=True)) if rows is not None else {}
-            kept |= {task: np.asarray(vector, dtype=np.float32) for task, vector in vectors.items()}
-            sizes = {len(vector) for vector in kept.values()}
-            if len(sizes) > 1:
-                raise RouteError(f"vectors of {sorted(sizes)} numbers in one space {space}. Build it again.")
-            if not all(np.isfinite(vector).all() for vector in kept.values()):
-                raise RouteError(f"a vector for {space} holds numbers that are none. Embed or scout the task again.")
-            write(folder / _file_name(space), _packed(kept))
-            told = _read_titles(folder) | {task: title[:MAX_TITLE] for task, title in titles.items()}
-            write(folder / TITLES, json.dumps(told, ensure_ascii=False, sort_keys=True).encode())
-        finally:
-            lock.release()
-    except OSError as error:
-        raise RouteError(
-            f"cannot write {folder}: {error.strerror or error}. Choose a folder with `route.resumes`."
-        ) from None
+    with alone(folder, "known"):
+        tasks, rows = _read(folder / _file_name(space)) or ([], None)
+        kept = dict(zip(tasks, rows, strict=True)) if rows is not None else {}
+        kept |= {task: np.asarray(vector, dtype=np.float32) for task, vector in vectors.items()}
+        sizes = {len(vector) for vector in kept.values()}
+        if len(sizes) > 1:
+            raise RouteError(f"vectors of {sorted(sizes)} numbers in one space {space}. Build it again.")
+        if not all(np.isfinite(vector).all() for vector in kept.values()):
+            raise RouteError(f"a vector for {space} holds numbers that are none. Embed or scout the task again.")
+        write(folder / _file_name(space), _packed(kept))
+        told = _read_titles(folder) | {task: title[:MAX_TITLE] for task, title in titles.items()}
+        write(folder / TITLES, json.dumps(told, ensure_ascii=False, sort_keys=True).encode())
 
 
 def title_of(text: str) -> str:
@@ -140,13 +129,6 @@ def _read_titles(folder: Path) -> dict[str, str]:
     if not isinstance(found, dict):
         raise RouteError(f"{folder / TITLES} holds no titles. Remove it; only titles are lost.")
     return {str(task): str(title) for task, title in found.items()}
-
-
-def write(path: Path, data: bytes) -> None:
-    """In one step: a reader sees the old file or the new one, never a part."""
-    with tempfile.TemporaryDirectory(prefix=".write-", dir=path.parent) as draft:
-        (Path(draft) / "draft").write_bytes(data)
-        (Path(draft) / "draft").replace(path)
 
 
 def _file_name(space: str) -> str:

@@ -47,8 +47,8 @@ class Outcome(Record):
 
     @property
     def repository(self) -> str:
-        """What the ids of one repository's tasks begin with, as those of SWE-bench do."""
-        return self.instance_id.rpartition("-")[0] or self.instance_id
+        """The repository of its task, as far as the id tells."""
+        return repository_of(self.instance_id)
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,11 @@ class Told:
 
     outcome: Outcome
     text: str
+
+
+def repository_of(instance_id: str) -> str:
+    """What the ids of one repository's tasks begin with, as those of SWE-bench do."""
+    return instance_id.rpartition("-")[0] or instance_id
 
 
 def digest(text: str) -> str:

@@ -26,8 +26,8 @@ from scrout.errors import RouteError
 from scrout.money import CENT_FRACTION, Price, Record, Usage
 from scrout.route import counts
 from scrout.route.embed import Embedder
+from scrout.route.folder import write
 from scrout.route.known import KnownTasks, remember, title_of
-from scrout.route.known import write as write_file
 from scrout.route.outcomes import Arm, Outcome, Told
 
 MIN_OUTCOMES = 25
@@ -226,13 +226,7 @@ def wilson(solved: int, n: int) -> tuple[float, float]:
 def save(resume: Resume, folder: Path) -> Path:
     """Write a résumé into the folder, replacing the fixer's former one, and say where."""
     path = folder / file_name(resume.key)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_file(path, resume.model_dump_json().encode())
-    except OSError as error:
-        raise RouteError(
-            f"cannot write {path}: {error.strerror or error}. Choose a folder with `route.resumes`."
-        ) from None
+    write(path, resume.model_dump_json().encode())
     return path
 
 

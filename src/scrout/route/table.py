@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scrout.errors import RouteError
-from scrout.route.outcomes import Arm, Told, read_outcomes, read_rows, read_texts
+from scrout.route.outcomes import Arm, Told, read_outcomes, read_rows, read_texts, repository_of
 from scrout.route.stats import Floats
 
 Bools = npt.NDArray[np.bool_]
@@ -166,7 +166,7 @@ class _Found:
                 raise RouteError(f"the outcomes of {task} bring different texts. Give one with --tasks FILE.")
         # As in a résumé: 0 among costs that are not is a missing receipt.
         cost[(cost == 0) & (np.nan_to_num(cost) > 0).any(axis=0)] = np.nan
-        groups = tuple(self.groups.get(task) or task.rpartition("-")[0] or task for task in ids)
+        groups = tuple(self.groups.get(task) or repository_of(task) for task in ids)
         return Table(ids, groups, fixers, resolved, cost, measured), [texts[task] for task in ids]
 
 

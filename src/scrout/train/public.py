@@ -28,7 +28,7 @@ from scrout.route.calibrate import Table, group_folds
 from scrout.route.embed import Embedder, HashedEmbedder, open_embedder
 from scrout.route.embedders import minilm
 from scrout.route.known import remember, title_of
-from scrout.route.outcomes import Arm, Told, read_rows, read_texts, told
+from scrout.route.outcomes import Arm, Told, read_rows, read_texts, repository_of, told
 from scrout.route.resume import SHIPPED, Resume, text_space
 from scrout.route.stats import Floats
 
@@ -114,7 +114,7 @@ def tabulate(told_by: Mapping[FixerKey, Sequence[Told]], arm: Arm = "solo") -> t
         measured[at], resolved[at] = True, one.outcome.resolved
         if one.outcome.cost_usd is not None:
             cost[at] = float(one.outcome.cost_usd)
-    groups = tuple(name.rpartition("-")[0] for name in ids)
+    groups = tuple(repository_of(name) for name in ids)
     texts = {name: one.text for (name, _), one in ones.items()}
     return Table(tuple(ids), groups, tuple(map(str, fixers)), resolved, cost, measured), texts
 
