@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -31,3 +32,9 @@ def test_a_missing_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(TaskError, match="Install git"):
         git("status", cwd=tmp_path)
+
+
+def test_a_ctrl_c_of_the_terminal_does_not_reach_git_itself(make_repo) -> None:
+    """It would die of it before scrout has noticed, and be told as a failure of git's."""
+    group = git("-c", "alias.group=!ps -o pgid= -p $$", "group", cwd=make_repo({"a": "x"}))
+    assert int(group) != os.getpgrp()

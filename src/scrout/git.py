@@ -38,6 +38,8 @@ def git(*args: str, cwd: Path, stdin: bytes | None = None, env: Mapping[str, str
             capture_output=True,
             env={**environment(), **(env or {})},
             check=False,
+            # A terminal sends Ctrl-C to the whole group. Were git to die of it first, that would look like git's error.
+            process_group=0,
         )
     except OSError as error:
         if shutil.which("git") is None:

@@ -89,7 +89,9 @@ def read_blobs(git_dir: Path, blobs: Iterable[str]) -> Iterator[tuple[str, bytes
     argv = ["git", "cat-file", "--batch"]
     pipe = subprocess.PIPE
     env = environment() | git_environment(git_dir)
-    with subprocess.Popen(argv, cwd=git_dir, env=env, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        argv, cwd=git_dir, env=env, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, process_group=0
+    ) as process:
         assert process.stdin is not None and process.stdout is not None
         # One question, one answer: neither side's pipe can fill up.
         for blob in blobs:

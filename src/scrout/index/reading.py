@@ -44,7 +44,9 @@ def _start(git_dir: Path) -> subprocess.Popen[bytes]:
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)}
     # -P: the current folder is often the repository, whose modules are not ours to import.
     argv = [sys.executable, "-P", "-m", "scrout.index.reading", str(git_dir)]
-    return subprocess.Popen(argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return subprocess.Popen(
+        argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, process_group=0
+    )
 
 
 def _ask(process: subprocess.Popen[bytes], keys: Sequence[str]) -> None:
