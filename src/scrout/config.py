@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import posixpath
+import re
 import tomllib
 from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, JsonValue, ValidationError, field_validator, model_validator
 
 from scrout.errors import ConfigError
 from scrout.money import Price, Record, Usd
@@ -313,37 +314,66 @@ class FixerKey(Record):
             ) from None
 
 
+HandoffMode = Literal["auto", "full", "files-only", "none"]
+PRESET_NAMES = Literal["", "claude-code", "codex", "aider", "opencode"]
+
+
 class Fixer(Record):
-    """One entry of the pool."""
+    """One entry of the pool. All but name and kind are for fixers with a model."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,63}$")
-    kind: Literal["repair", "agent"]
+    kind: Literal["repair", "agent", "mini", "command"]
+    """repair: embedded, without a model. agent: built in. mini: mini-SWE-agent. command: any program."""
+    preset: PRESET_NAMES = ""
+    """A program that scrout knows how to call; command only."""
+    command: tuple[str, ...] = ()
+    """The program and its arguments; command only, where no preset fits. May hold {model}, {effort}, {url} (stands for
+    the endpoint, without /v1), {key} and {prompt_file}; the task is on standard input too."""
+    env: dict[str, str] = Field(default_factory=dict)
+    """Variables of the program; may hold the same words in braces."""
+    mounts: tuple[str, ...] = ()
+    """Folders that the program needs beside those it was found in; absolute."""
     model: str = ""
-    """As the endpoint names it; agent only."""
+    """As the endpoint names it."""
     effort: str = Field(default="", pattern=r"^[a-z0-9-]*$")
     """How hard the model is told to think, such as low or high; empty: not sent, and its default applies."""
     resume: str = ""
     """The résumé to go by, as `scrout fixers list` names it; empty: that of its own agent, model and effort."""
     base_url: str = ""
-    """OpenAI-compatible endpoint, up to and with /v1; agent only."""
+    """The endpoint, up to and with /v1, whichever API the agent speaks with it."""
     key_env: str = ""
     """Environment variable that holds the key; empty: the endpoint wants none."""
+    auth: Literal["", "bearer", "x-api-key"] = ""
+    """The header that carries the key; empty: x-api-key for the messages API, bearer for the others."""
+    extra: dict[str, JsonValue] = Field(default_factory=dict)
+    """Added to the body of each request, such as the pin of a provider."""
     price: Price | None = None
-    """Dollars per million tokens. Without it a dollar cap cannot hold, so an agent needs one."""
+    """Dollars per million tokens; None: looked up. Without one a dollar cap cannot hold, and no call is made."""
     price_date: str = ""
     """When the price was looked up: prices drift."""
+    subscription: bool = False
+    """True: paid by the month, so no call has a price and only calls and time are capped."""
+    handoff: HandoffMode | None = None
+    """What of the handoff it gets; None: as `fix.handoff` says."""
     cap_calls: int = Field(default=50, ge=1)
     cap_usd: Usd = Field(default=Decimal("2.00"), gt=0)
     cap_seconds: float = Field(default=1200, gt=0)
     max_tokens: int = Field(default=4096, ge=1)
-    """Output limit of one call."""
+    """Output limit of one call; agent only. Others set their own."""
+
+    @property
+    def agent(self) -> str:
+        """The program that drives the model."""
+        if self.kind != "command" or self.preset:
+            return self.preset or self.kind
+        return re.sub(r"[^a-z0-9._-]", "-", posixpath.basename(self.command[0]).lower()).lstrip("._-") or "command"
 
     @property
     def key(self) -> FixerKey:
         """What its outcomes are kept under."""
         # Some endpoints write a model's date after an @, where a key has the effort.
         model = "-".join(self.model.replace("@", " ").split())
-        return FixerKey(agent=self.kind, model=model, effort=self.effort)
+        return FixerKey(agent=self.agent, model=model, effort=self.effort)
 
     @field_validator("resume")
     @classmethod
@@ -351,17 +381,35 @@ class Fixer(Record):
         return str(FixerKey.parse(text)) if text else ""
 
     @model_validator(mode="after")
-    def _agents_are_complete(self) -> Fixer:
-        if self.kind == "agent":
-            for field in ("model", "base_url", "price"):
-                if not getattr(self, field):
-                    raise ValueError(f"fixer {self.name!r} is an agent and needs `{field}`")
+    def _is_complete(self) -> Fixer:
+        needed = () if self.kind == "repair" else ("model", "base_url")
+        for field in needed:
+            if not getattr(self, field):
+                raise ValueError(f"fixer {self.name!r} of kind {self.kind} needs `{field}`")
+        if self.kind == "command" and bool(self.preset) == bool(self.command):
+            raise ValueError(f"fixer {self.name!r} of kind command needs `preset` or `command`, one of the two")
+        if self.kind != "command" and (self.preset or self.command):
+            raise ValueError(f'fixer {self.name!r} has a `preset` or `command`, which are for kind = "command"')
+        if self.subscription and self.price:
+            raise ValueError(f"fixer {self.name!r} has a `price`, and a subscription has none a call; remove one")
+        if not all(mount.startswith("/") for mount in self.mounts):
+            raise ValueError(f"fixer {self.name!r}: `mounts` are absolute paths")
         return self
 
 
 class FixSettings(Record):
     escalate: bool = False
     """When the check proves a patch wrong, let the next fixer try. The free ones go first then."""
+    cap_usd: Usd | None = Field(default=None, gt=0)
+    """For all attempts at one task together; None: as much as the chosen fixer's own cap."""
+    caps: Literal["hard", "paper"] = "hard"
+    """hard: a cap is never passed. paper: looked at after each call, so the last one may pass it."""
+    handoff: HandoffMode = "full"
+    """What of the handoff a fixer gets. auto: all of it unless the task looks easy for the fixer; then none."""
+    prices: str = ""
+    """File with prices of your own; empty: scrout/prices.toml in the user's configuration folder, if there is one."""
+    model_list: str = ""
+    """A LiteLLM configuration whose model_list joins the pool; empty: none."""
 
 
 class LedgerSettings(Record):
@@ -446,7 +494,14 @@ def load(path: Path | None, overrides: Iterable[str] = (), *, trusted: bool = Tr
     if path is not None and not trusted:
         # What the file says by itself: an override is the user's own word.
         _refuse_reach(load(path), path)
-    return settings
+    return settings if path is None else _beside(settings, path.parent)
+
+
+def _beside(settings: Settings, folder: Path) -> Settings:
+    """Files that a scrout.toml names relatively lie beside it."""
+    named = {key: getattr(settings.fix, key) for key in ("prices", "model_list")}
+    found = {key: str(folder.absolute() / Path(name).expanduser()) for key, name in named.items() if name}
+    return settings.model_copy(update={"fix": settings.fix.model_copy(update=found)}) if found else settings
 
 
 def discover(repo: Path, overrides: Iterable[str] = (), *, trusted: bool = False) -> Settings:
@@ -486,7 +541,9 @@ def user_folder(variable: str, below_home: str) -> Path:
 def _refuse_reach(settings: Settings, source: Path) -> None:
     """A file that came with a clone shapes the run on its repository; it names no endpoint and no host path."""
     reach = {
-        "an agent fixer": any(fixer.kind == "agent" for fixer in settings.fixers),
+        "a fixer with a model": any(fixer.kind != "repair" for fixer in settings.fixers),
+        "fix.model_list": settings.fix.model_list,
+        "fix.prices": settings.fix.prices,
         'scout.searcher = "model"': settings.scout.searcher == "model" or settings.scout.model != SearcherSettings(),
         'sandbox.tier = "unsafe"': settings.sandbox.tier == "unsafe",
         "sandbox.image": settings.sandbox.image,

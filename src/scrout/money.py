@@ -28,12 +28,15 @@ class Record(BaseModel):
 
 
 class Usage(Record):
-    """Tokens of one call. The buckets are disjoint: a cached input token is not also an input token."""
+    """Tokens of one call. The buckets are disjoint: a cached input token is not also an input token, and a token of the
+    model's reasoning is not also an output token."""
 
     input_tokens: int = Field(default=0, ge=0)
     cache_read_tokens: int = Field(default=0, ge=0)
     cache_write_tokens: int = Field(default=0, ge=0)
     output_tokens: int = Field(default=0, ge=0)
+    reasoning_tokens: int = Field(default=0, ge=0)
+    """Zero also where an endpoint counts them as output and does not tell them apart."""
 
 
 class Price(Record):
@@ -45,16 +48,20 @@ class Price(Record):
     """None: cached input costs as much as input."""
     cache_write: Usd | None = Field(default=None, ge=0)
     """None: writing to the cache costs as much as input."""
+    reasoning: Usd | None = Field(default=None, ge=0)
+    """None: reasoning costs as much as output."""
 
     def cost(self, usage: Usage) -> Decimal:
         """What this usage costs, rounded up, so that a sum of receipts never understates."""
         cache_read = self.input if self.cache_read is None else self.cache_read
         cache_write = self.input if self.cache_write is None else self.cache_write
+        reasoning = self.output if self.reasoning is None else self.reasoning
         total = (
             usage.input_tokens * self.input
             + usage.cache_read_tokens * cache_read
             + usage.cache_write_tokens * cache_write
             + usage.output_tokens * self.output
+            + usage.reasoning_tokens * reasoning
         ) / MILLION
         return total.quantize(CENT_FRACTION, rounding=ROUND_UP)
 
@@ -72,6 +79,8 @@ class Receipt(Record):
     estimated: bool = False
     """True: the provider reported no usage and the reserve was booked instead."""
     at: datetime
+    call: int = 0
+    """Its number in the attempt's trajectory; 0: it is in none."""
 
 
 class PurseEmpty(Exception):
@@ -107,3 +116,8 @@ class Purse:
         """Turn a reserve into what the call cost."""
         self.held_usd -= held
         self.spent_usd += cost_usd
+
+    def release(self, held: Decimal) -> None:
+        """Give a reserve back, and the call with it: the endpoint refused, and nothing was generated."""
+        self.held_usd -= held
+        self.calls -= 1

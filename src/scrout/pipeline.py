@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
 from scrout.config import Settings, data_folder
+from scrout.fix.pool import completed, refuse_unpriced
 from scrout.ledger.store import Ledger, OpenRun
+from scrout.models.trajectory import FILE_NAME, receipts
 from scrout.money import Receipt
 from scrout.records import Attempt, Check, Decision, GatedHandoff, Run, Scouting
 from scrout.route.feedback import own_folder
@@ -28,9 +31,13 @@ async def solve(task: Task, kit: Kit) -> Run:
     scouting = await run.step("scout", partial(kit.scout, book=run.book), task)
     gated = await run.step("gate", kit.gate, task, scouting)
     decision = await run.step("route", kit.route, task, scouting)
+    attempts: list[Attempt] = []
     for fixer in kit.order(decision):  # one, unless escalation is on
-        attempt = await run.step("fix", partial(kit.fix, book=run.book), task, gated, fixer)
-        check = await run.step("check", kit.check, task, gated, attempt)
+        if kit.purse_is_empty(decision, attempts):
+            break
+        fix = partial(kit.fix, run=run, decision=decision, before=tuple(attempts))
+        attempts.append(await run.step("fix", fix, task, gated, fixer))
+        check = await run.step("check", kit.check, task, gated, attempts[-1])
         if not proven_wrong(check):
             break
     return run.close()
@@ -58,12 +65,15 @@ class Kit:
     def open(self, task: Task) -> OpenRun:
         if self.settings.scout.searcher == "model":
             self.settings.scout.model.key()  # one that is missing is said before a run begins
+        refuse_unpriced(self.settings)
         sandbox = self.workshop.tier.name
         run = self.ledger.open(
             task, self.settings.digest(), sandbox=sandbox, environment=self.environment, resume=not self.fresh
         )
         if run.resumed:
             self.resumed(run.id)
+            for place in run.unfinished():
+                run.recover(place, receipts(_attempt_folder(place) / FILE_NAME))
         return run
 
     async def scout(self, task: Task, *, book: Callable[[Receipt], None] = lambda receipt: None) -> Scouting:
@@ -90,17 +100,52 @@ class Kit:
     def order(self, decision: Decision) -> list[str]:
         return order(decision, self.settings.fixers, self.settings.fix.escalate, self.settings.route.anchor)
 
-    async def fix(self, task: Task, gated: GatedHandoff, fixer: str, *, book: Callable[[Receipt], None]) -> Attempt:
-        from scrout.fix.pool import fix
+    def left_usd(self, decision: Decision, before: Sequence[Attempt]) -> Decimal:
+        """What the next attempt may spend: all attempts at a task share one purse."""
+        whole = self.settings.fix.cap_usd or self.settings.fixer(decision.fixer).cap_usd
+        return whole - sum((attempt.cost_usd or Decimal(0) for attempt in before), Decimal(0))
+
+    def purse_is_empty(self, decision: Decision, before: Sequence[Attempt]) -> bool:
+        return bool(before) and self.left_usd(decision, before) <= 0
+
+    async def fix(
+        self,
+        task: Task,
+        gated: GatedHandoff,
+        fixer: str,
+        *,
+        run: OpenRun,
+        decision: Decision,
+        before: Sequence[Attempt] = (),
+    ) -> Attempt:
+        from scrout.fix.brief import mode_of
+        from scrout.fix.fix import fix
 
         self.progress(f"{fixer} is at work")
-        return await fix(self.settings.fixer(fixer), task, gated, self.workshop, self.settings, self.progress, book)
+        entry = self.settings.fixer(fixer)
+        return await fix(
+            entry,
+            task,
+            gated,
+            self.workshop,
+            self.settings,
+            self.progress,
+            run.book,
+            folder=_attempt_folder(run.place),
+            mode=mode_of(entry, self.settings.fix.handoff, decision),
+            cap_usd=self.left_usd(decision, before),
+        )
 
     async def check(self, task: Task, gated: GatedHandoff, attempt: Attempt) -> Check:
         from scrout.fix.check import check
 
         self.progress("checking the patch")
         return await check(gated, attempt, self.workshop)
+
+
+def _attempt_folder(place: str) -> Path:
+    """Where an attempt's trajectory is, by the place of its step in the ledger."""
+    return data_folder() / "attempts" / place
 
 
 def router(settings: Settings) -> Router:
@@ -131,5 +176,5 @@ def open_kit(task: Task, settings: Settings, progress: Callable[[str], None] = l
 def run(repo: Path, text: str, settings: Settings | None = None, *, dirty: bool = False) -> Run:
     """Solve one issue of a local repository: the plain call for library users."""
     task = open_task(repo, text, dirty=dirty)
-    with open_kit(task, settings or Settings()) as kit:
+    with open_kit(task, completed(settings or Settings())) as kit:
         return asyncio.run(solve(task, kit))

@@ -152,6 +152,10 @@ class Attempt(Record):
     cost_usd: Usd | None = Decimal(0)
     """None: a call had no known price."""
     receipts: tuple[Receipt, ...] = ()
+    handoff: str = "full"
+    """What of the handoff it was given: full, files-only or none."""
+    trace: str = ""
+    """Folder with the trajectory and the agent's own log; empty: there is none."""
 
 
 CheckOutcome = Literal["passed", "unverified", "failed", "no_patch"]

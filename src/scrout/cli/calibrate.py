@@ -13,6 +13,7 @@ from rich.text import Text
 
 from scrout.cli import options, render
 from scrout.errors import RouteError
+from scrout.fix.pool import completed
 from scrout.route.outcomes import Arm
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def command(
         raise RouteError(f"--plot {plot}: pictures are SVG. Name a file that ends in .svg.")
     if plot and not plot.parent.is_dir():
         raise RouteError(f"--plot {plot}: {plot.parent} is no folder. Make it first.")
-    settings = options.read_settings(repo, config, overrides)
+    settings = completed(options.read_settings(repo, config, overrides))
 
     from scrout.pipeline import router
     from scrout.route.calibrate import calibrate_folder

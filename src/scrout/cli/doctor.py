@@ -16,7 +16,10 @@ from rich.text import Text
 from scrout import __version__
 from scrout.cli import options, render
 from scrout.config import Fixer, Settings, cache_folder, data_folder
-from scrout.errors import ScroutError
+from scrout.errors import ConfigError, ScroutError
+from scrout.fix.command import preset_of
+from scrout.fix.pool import completed, unpriced
+from scrout.fix.program import find_preset
 from scrout.git import text as git_text
 from scrout.money import Record
 from scrout.sandbox.environment import find_environment
@@ -54,7 +57,7 @@ def command(repo: Path, config: Path | None, overrides: tuple[str, ...], as_json
 
     Of keys only the names of their variables are shown. Endpoints of the pool are asked for their list of models.
     """
-    settings = options.read_settings(repo, config, overrides)
+    settings = completed(options.read_settings(repo, config, overrides))
     with render.working() as progress:
         progress("looking around")
         report = Report(version=__version__, findings=tuple(examine(repo, settings)))
@@ -141,15 +144,33 @@ def _keys(settings: Settings) -> Finding:
     return Finding(name="keys", status="ok", detail=detail)
 
 
+def _cost(fixer: Fixer) -> str:
+    price = fixer.price
+    if price is None:
+        return "unpriced, by subscription" if fixer.subscription else "no known price"
+    dated = f" of {fixer.price_date}" if fixer.price_date else ", undated"
+    return f"${price.input} in, ${price.output} out per million tokens{dated}"
+
+
+def _missing(fixer: Fixer) -> str:
+    """Why the fixer's program cannot be run; empty: it can be found."""
+    try:
+        find_preset(preset_of(fixer))
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
 def _fixer(fixer: Fixer) -> Finding:
     name = f"fixer {fixer.name}"
     if fixer.kind == "repair":
         step = "Add a model with `scrout init` for issues that need more than a small edit."
         return Finding(name=name, status="ok", detail="embedded, $0, no endpoint", next_step=step)
-    price = fixer.price
-    assert price is not None  # an agent without one is refused with its configuration
-    dated = f" of {fixer.price_date}" if fixer.price_date else ", undated"
-    cost = f"${price.input} in, ${price.output} out per million tokens{dated}"
+    cost = _cost(fixer)
+    if fixer.kind != "agent" and (missing := _missing(fixer)):
+        return Finding(name=name, status="advice", detail=f"{missing}; {cost}", next_step="")
+    if fixer.price is None and not fixer.subscription:
+        return Finding(name=name, status="advice", detail=cost, next_step=unpriced(fixer))
     key = _key(fixer)
     if fixer.key_env and not key:
         step = f"Export {fixer.key_env}."

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import click
 
 from scrout.cli import options, render
 from scrout.cli.opening import opened
 from scrout.cli.waiting import wait
-from scrout.config import Settings
+from scrout.config import HandoffMode, Settings
 from scrout.errors import TaskError
+from scrout.fix.pool import completed
 from scrout.git import GitError, git
 from scrout.pipeline import solve
 from scrout.records import Run
@@ -25,6 +27,12 @@ from scrout.records import Run
 @options.sandbox
 @options.goal
 @click.option("--fixer", help="Use this fixer of the pool; the router has no choice then.")
+@click.option(
+    "--handoff",
+    type=click.Choice(get_args(HandoffMode)),
+    help="What of the scout's handoff the fixer gets; auto: none where the task looks easy for it.",
+)
+@click.option("--escalate", is_flag=True, help="When the check proves a patch wrong, let the next fixer try.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the patch to this file instead of standard output.")
 @click.option("--apply", "apply_patch", is_flag=True, help="Apply the patch to your work tree unless the check failed.")
 @click.option(
@@ -37,6 +45,8 @@ def command(
     issue_source: str,
     dirty: bool,
     fixer: str | None,
+    handoff: HandoffMode | None,
+    escalate: bool,
     out: Path | None,
     apply_patch: bool,
     fresh: bool,
@@ -49,9 +59,14 @@ def command(
     Your work tree is not touched: the patch goes to standard output, to --out, or, with --apply, into the tree.
     Exit code 0: there is a patch that the check did not refute. 1: there is none.
     """
-    settings = options.read_settings(repo, config, overrides)
+    settings = completed(options.read_settings(repo, config, overrides))
     if fixer:
         settings = settings.only(fixer)
+    given = ({"handoff": handoff} if handoff else {}) | ({"escalate": True} if escalate else {})
+    if handoff:  # said for this run, it counts for more than what a fixer's entry says
+        pool = tuple(entry.model_copy(update={"handoff": None}) for entry in settings.fixers)
+        settings = settings.model_copy(update={"fixers": pool})
+    settings = settings.model_copy(update={"fix": settings.fix.model_copy(update=given)})
     if out:
         _must_be_writable(out)
     run = solve_aloud(repo, options.read_issue(issue_source), settings, dirty=dirty, fresh=fresh)

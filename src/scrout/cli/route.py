@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from scrout.cli import options, render
 from scrout.errors import RouteError
+from scrout.fix.pool import completed
 from scrout.pipeline import router
 from scrout.records import Scouting, State
 
@@ -34,7 +35,7 @@ def command(
 
     With --explain or policy paper, an embedder behind an endpoint may bill for the issue's text.
     """
-    settings = options.read_settings(repo, config, overrides)
+    settings = completed(options.read_settings(repo, config, overrides))
     if scouting_file == issue_source == "-":
         raise RouteError("--scouting - and --issue - cannot both be standard input. Put one of them into a file.")
     text = options.read_issue(issue_source)

@@ -1,78 +1,78 @@
-"""Runs any fixer of the pool behind one seam: a task and a gated handoff in, an attempt with its diff out."""
+"""The pool as it is used: the entries of scrout.toml, those of a LiteLLM list, and a price for each that has none."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from pathlib import Path
 
-from scrout.config import Fixer, Settings
-from scrout.errors import SandboxError
-from scrout.money import Receipt
-from scrout.records import Attempt, GatedHandoff
-from scrout.sandbox.tier import Completed
-from scrout.sandbox.workshop import Workshop
-from scrout.task import Task
+from scrout.config import Fixer, Settings, user_folder
+from scrout.errors import ConfigError
+from scrout.money import Price
+
+PRICES = "prices.toml"
 
 
-async def fix(
-    fixer: Fixer,
-    task: Task,
-    gated: GatedHandoff,
-    workshop: Workshop,
-    settings: Settings,
-    progress: Callable[[str], None],
-    book: Callable[[Receipt], None],
-) -> Attempt:
-    """Let one fixer try. Whatever stops it, the diff that exists is the submission, and what it paid is booked."""
-    if fixer.kind == "repair":
-        from scrout.fix.repair import repair
-
-        return await repair(gated, workshop, settings.repair, progress=progress, name=fixer.name)
-    return await _with_agent(fixer, task, gated, workshop, progress, book)
+def completed(settings: Settings) -> Settings:
+    """The settings with every fixer that they name, and the prices that are known for them."""
+    pool = (*settings.fixers, *_listed(settings))
+    names = [fixer.name for fixer in pool]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"{settings.fix.model_list} and scrout.toml both have a fixer {twice!r}. Rename one of them.")
+    priced = tuple(_priced(fixer, settings) for fixer in pool)
+    return settings if priced == settings.fixers else settings.model_copy(update={"fixers": priced})
 
 
-async def _with_agent(
-    fixer: Fixer,
-    task: Task,
-    gated: GatedHandoff,
-    workshop: Workshop,
-    progress: Callable[[str], None],
-    book: Callable[[Receipt], None],
-) -> Attempt:
-    from scrout.agent.tools import Bash, Toolset
-    from scrout.fix.agent import run_agent
+def refuse_unpriced(settings: Settings) -> None:
+    """Before anything is paid: a fixer whose dollar cap could not hold."""
+    for fixer in settings.fixers:
+        if fixer.kind != "repair" and fixer.price is None and not fixer.subscription:
+            raise ConfigError(unpriced(fixer))
 
-    started = time.monotonic()
-    workspace = workshop.fresh()
-    reproduction = gated.handoff.reproduction
-    files = reproduction.files if reproduction else {}
-    try:
-        for path, content in files.items():
-            workspace.write(path, content.encode())
 
-        longest_s = workshop.limits.timeout_s
-        async with workshop.session(workspace) as session:
-
-            async def shell(command: str, timeout_s: float) -> Completed:
-                progress(f"{fixer.name}: {command.strip().splitlines()[0][:80]}")
-                return await session.shell(command, timeout_s=timeout_s)
-
-            done = await run_agent(fixer, task, gated, Toolset(Bash(shell, longest_s, longest_s)), book)
-        stop, detail = done.stop, done.detail
-        try:
-            # The reproduction was put there for the fixer; it is not part of the fix.
-            patch = await workshop.diff(workspace, without=tuple(files))
-        except SandboxError as error:
-            patch, stop, detail = "", "crashed", str(error)
-    finally:
-        workspace.remove()
-    return Attempt(
-        fixer=fixer.name,
-        patch=patch,
-        stop=stop,
-        detail=detail,
-        seconds=round(time.monotonic() - started, 3),
-        calls=done.calls,
-        cost_usd=done.cost_usd,
-        receipts=done.receipts,
+def unpriced(fixer: Fixer) -> str:
+    """Why a fixer without a price makes no call, and what to do."""
+    return (
+        f"no price is known for {fixer.model!r}, so the cap of ${fixer.cap_usd} on fixer {fixer.name!r} cannot hold. "
+        "Add `price = { input = ..., output = ... }` in dollars per million tokens (zeros for a model of your own), or "
+        "`subscription = true` where no call has a price."
     )
+
+
+def _listed(settings: Settings) -> tuple[Fixer, ...]:
+    if not settings.fix.model_list:
+        return ()
+    from scrout.models.model_list import read
+
+    entries, _ = read(Path(settings.fix.model_list).expanduser())
+    return tuple(
+        Fixer(
+            name=entry.name,
+            kind="agent",
+            model=entry.model,
+            effort=entry.effort,
+            base_url=entry.base_url,
+            key_env=entry.key_env,
+            price=entry.price or _known_price(entry.priced_as, entry.base_url, settings)[0],
+        )
+        for entry in entries
+    )
+
+
+def _priced(fixer: Fixer, settings: Settings) -> Fixer:
+    if fixer.kind == "repair" or fixer.price is not None or fixer.subscription:
+        return fixer
+    price, date = _known_price(fixer.model, fixer.base_url, settings)
+    return fixer if price is None else fixer.model_copy(update={"price": price, "price_date": date})
+
+
+def _known_price(model: str, base_url: str, settings: Settings) -> tuple[Price | None, str]:
+    from scrout.models.prices import price_of
+
+    named = settings.fix.prices
+    known = price_of(model, base_url, Path(named).expanduser() if named else _own_prices())
+    return (known.price, known.date) if known else (None, "")
+
+
+def _own_prices() -> Path | None:
+    path = user_folder("XDG_CONFIG_HOME", ".config") / PRICES
+    return path if path.is_file() else None

@@ -99,7 +99,13 @@ def first_tables(db: sqlite3.Connection) -> None:
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
 
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (first_tables,)
+def receipts_of_the_meter(db: sqlite3.Connection) -> None:
+    """Reasoning as a bucket of its own, and the number that a call has in its attempt's trajectory."""
+    for column in ("reasoning_tokens", "call"):
+        db.execute(f"ALTER TABLE receipt ADD COLUMN {column} INTEGER NOT NULL DEFAULT 0")
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (first_tables, receipts_of_the_meter)
 
 
 def migrate(db: sqlite3.Connection, path: Path) -> None:

@@ -272,6 +272,34 @@ class OpenRun:
                 self._insert_receipts(db)
             self._stored = len(self._receipts)
 
+    @property
+    def place(self) -> str:
+        """Names the step in progress among all steps of all runs."""
+        assert self._running is not None
+        return f"{self.id}/{self._running[1]}"
+
+    def recover(self, place: str, receipts: Iterable[Receipt]) -> None:
+        """Book what a step of this run had paid for when its process was killed, and could no longer book itself."""
+        _, _, step_id = place.rpartition("/")
+        with self._ledger._transaction("IMMEDIATE") as db:
+            self._hold()
+            known = {call for (call,) in db.execute("SELECT call FROM receipt WHERE step_id = ?", (step_id,))}
+            for receipt in receipts:
+                if receipt.call not in known:
+                    _insert_receipt(db, self.id, int(step_id), 0, receipt)
+
+    def unfinished(self) -> tuple[str, ...]:
+        """The places of steps that began and whose end nobody recorded: their process was killed."""
+        with self._ledger._transaction("DEFERRED") as db:
+            rows = db.execute("SELECT id, input_digest, status FROM step WHERE run_id = ? ORDER BY id", (self.id,))
+            open_steps: dict[str, list[int]] = {}
+            for step_id, digest, status in rows:
+                if status == "started":
+                    open_steps.setdefault(digest, []).append(step_id)
+                else:
+                    open_steps[digest].pop()
+        return tuple(f"{self.id}/{step_id}" for steps in open_steps.values() for step_id in steps)
+
     def close(self, outcome: RunOutcome | None = None) -> Run:
         """End the run for good; without an outcome given, its attempts and checks decide. No secret is cut out of the
         Run returned: its patch is the submission."""
@@ -523,50 +551,42 @@ def _steps(db: sqlite3.Connection, run_id: str) -> tuple[Step, ...]:
 
 def _receipts(db: sqlite3.Connection, run_id: str) -> dict[int, list[Receipt]]:
     by_step: dict[int, list[Receipt]] = {}
-    for step_id, component, fixer, model, fresh, cache_read, cache_write, output, cost_usd, estimated, at in db.execute(
-        "SELECT step_id, component, fixer, model, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens,"
-        " cost_usd, estimated, at FROM receipt WHERE run_id = ? ORDER BY id",
+    rows = db.execute(
+        f"SELECT step_id, component, fixer, model, cost_usd, estimated, at, call, {', '.join(Usage.model_fields)}"
+        " FROM receipt WHERE run_id = ? ORDER BY id",
         (run_id,),
-    ):
+    )
+    for step_id, component, fixer, model, cost_usd, estimated, at, call, *tokens in rows:
         receipt = Receipt(
             component=component,
             fixer=fixer,
             model=model,
-            usage=Usage(
-                input_tokens=fresh,
-                cache_read_tokens=cache_read,
-                cache_write_tokens=cache_write,
-                output_tokens=output,
-            ),
+            usage=Usage(**dict(zip(Usage.model_fields, tokens, strict=True))),
             cost_usd=None if cost_usd is None else Decimal(cost_usd),
             estimated=bool(estimated),
             at=datetime.fromisoformat(at),
+            call=call,
         )
         by_step.setdefault(step_id, []).append(receipt)
     return by_step
 
 
 def _insert_receipt(db: sqlite3.Connection, run_id: str, step_id: int, attempt: int, receipt: Receipt) -> None:
-    usage = receipt.usage
-    db.execute(
-        "INSERT INTO receipt (run_id, step_id, attempt, component, fixer, model, input_tokens, cache_read_tokens,"
-        " cache_write_tokens, output_tokens, cost_usd, estimated, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            run_id,
-            step_id,
-            attempt,
-            receipt.component,
-            None if receipt.fixer is None else scrub(receipt.fixer),
-            scrub(receipt.model),
-            usage.input_tokens,
-            usage.cache_read_tokens,
-            usage.cache_write_tokens,
-            usage.output_tokens,
-            None if receipt.cost_usd is None else str(receipt.cost_usd),
-            receipt.estimated,
-            receipt.at.isoformat(),
-        ),
-    )
+    row: dict[str, str | int | None] = {
+        "run_id": run_id,
+        "step_id": step_id,
+        "attempt": attempt,
+        "component": receipt.component,
+        "fixer": None if receipt.fixer is None else scrub(receipt.fixer),
+        "model": scrub(receipt.model),
+        **receipt.usage.model_dump(),
+        "cost_usd": None if receipt.cost_usd is None else str(receipt.cost_usd),
+        "estimated": receipt.estimated,
+        "at": receipt.at.isoformat(),
+        "call": receipt.call,
+    }
+    marks = ", ".join(f":{name}" for name in row)
+    db.execute(f"INSERT INTO receipt ({', '.join(row)}) VALUES ({marks})", row)
 
 
 def _all(steps: Sequence[Step], kind: type[Kind]) -> tuple[Kind, ...]:

@@ -24,7 +24,8 @@ from scrout.config import Sampling
 from scrout.errors import ModelError
 from scrout.models.counting import Counter
 from scrout.models.overflow import too_long
-from scrout.models.wire import Completion, code_of, retry_after_s, usage_of
+from scrout.models.usage import of_chat
+from scrout.models.wire import Completion, code_of, retry_after_s
 from scrout.money import Usage
 
 TRIES = 4
@@ -332,7 +333,7 @@ class Chat:
         )
         thoughts = (message.reasoning_content, message.reasoning)
         reasoning = next((thought for thought in thoughts if isinstance(thought, str)), "")
-        usage = usage_of(completion.usage)
+        usage = of_chat(completion.usage)
         # A model may stop without a word after it thought, and that has been counted; a reply of nothing is a fault.
         if not text and not calls and not reasoning and not (usage and usage.output_tokens):
             return _Fault(self._error("status 200 with an empty reply", "Try again.", said), GARBLED_TRIES)

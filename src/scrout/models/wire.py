@@ -1,5 +1,5 @@
 """The answers of chat completions as JSON, read with as much goodwill as is safe: fields we do not know are the
-endpoint's business, and numbers that cannot be true count as none."""
+endpoint's business."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import re
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from pydantic import BaseModel, Field, JsonValue, ValidationError, field_validator
-
-from scrout.money import Usage
+from pydantic import BaseModel, JsonValue, field_validator
 
 MAX_WAIT_S = 60.0
 
@@ -60,29 +58,6 @@ class Completion(BaseModel):
     choices: list[_Choice] = []
     usage: JsonValue = None
     model: str | None = None
-
-
-class _Details(BaseModel):
-    cached_tokens: int | None = Field(None, ge=0)
-
-
-class _WireUsage(BaseModel):
-    # No call has an empty prompt: zero means that the endpoint did not count. The upper bound keeps cost a number.
-    prompt_tokens: int = Field(gt=0, le=10**9)
-    completion_tokens: int = Field(ge=0, le=10**9)
-    prompt_tokens_details: _Details | None = None
-
-
-def usage_of(raw: JsonValue) -> Usage | None:
-    try:
-        wire = _WireUsage.model_validate(raw)
-    except ValidationError:
-        return None
-    cached = (wire.prompt_tokens_details.cached_tokens or 0) if wire.prompt_tokens_details else 0
-    cached = min(cached, wire.prompt_tokens)
-    return Usage(
-        input_tokens=wire.prompt_tokens - cached, cache_read_tokens=cached, output_tokens=wire.completion_tokens
-    )
 
 
 def code_of(error: JsonValue) -> int | None:

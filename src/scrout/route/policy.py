@@ -295,7 +295,7 @@ def anchor_of(pool: Sequence[Fixer], candidates: Iterable[Candidate], named: str
     """
     if named:
         return named
-    agents = [fixer for fixer in pool if fixer.kind == "agent"]
+    agents = [fixer for fixer in pool if fixer.kind != "repair"]
     if not agents:
         return pool[0].name
     weighed = {candidate.fixer: candidate for candidate in candidates}

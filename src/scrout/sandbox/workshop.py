@@ -88,10 +88,12 @@ class Workshop:
         mounts: tuple[Mount, ...] = (),
         aliases: tuple[str, ...] = (),
         stdin: bytes = b"",
+        output_bytes: int | None = None,
     ) -> Completed:
         """Run a program at the repository's root, in its environment."""
         await self._alone(workspace)
         view = workspace.view
+        limits = self.limits if timeout_s is None else replace(self.limits, timeout_s=timeout_s)
         done = await self.tier.run(
             Command(
                 argv=argv,
@@ -100,7 +102,7 @@ class Workshop:
                 mounts=(*self.environment.mounts, *self._furniture(), *mounts),
                 env={**self.environment.variables, **(variables or {})},
                 aliases=aliases,
-                limits=self.limits if timeout_s is None else replace(self.limits, timeout_s=timeout_s),
+                limits=limits if output_bytes is None else replace(limits, output_bytes=output_bytes),
                 stdin=stdin,
             )
         )

@@ -8,9 +8,9 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from http import HTTPStatus
 from types import TracebackType
 
+from scrout.models import http
 from scrout.models.scripted.protocols import PROTOCOLS, Json, Wire, count_tokens
 from scrout.models.scripted.script import (
     Cut,
@@ -119,12 +119,15 @@ class ScriptedEndpoint:
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            while (asked := await _read(reader, writer)) is not None:
-                method, request = asked
-                if not await self._answer(method, request, writer):
+            while True:
+                asked = await http.read(reader, writer)
+                request = Request(asked.path, asked.headers, asked.body.decode("utf-8", "replace"))
+                if not await self._answer(asked.method, request, writer):
                     break
                 if request.headers.get("connection", "").lower() == "close":
                     break
+        except http.Unreadable as error:
+            writer.write(_plain(error.status, "{}"))
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass
         finally:
@@ -214,47 +217,16 @@ def _encoded(reply: ScriptedReply, request: Request, wire: Wire) -> bytes:
 
 
 def _plain(status: int, body: str, headers: Mapping[str, str] | None = None) -> bytes:
-    raw = body.encode()
-    return (
-        _head(status, {"content-type": "application/json", "content-length": str(len(raw))} | dict(headers or {})) + raw
-    )
+    return http.whole(status, body.encode(), headers)
 
 
 def _stream(events: Sequence[str]) -> bytes:
-    head = _head(200, {"content-type": "text/event-stream", "transfer-encoding": "chunked"})
-    return (
-        head + b"".join(b"%x\r\n%s\r\n" % (len(raw), raw) for event in events if (raw := event.encode())) + b"0\r\n\r\n"
-    )
-
-
-def _head(status: int, headers: Mapping[str, str]) -> bytes:
-    try:
-        phrase = HTTPStatus(status).phrase
-    except ValueError:
-        phrase = ""
-    lines = (f"HTTP/1.1 {status} {phrase}", *(f"{name}: {value}" for name, value in headers.items()))
-    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+    head = http.head(200, {"content-type": "text/event-stream", "transfer-encoding": "chunked"})
+    return head + b"".join(http.chunk(event.encode()) for event in events) + http.LAST_CHUNK
 
 
 def _about(model: str) -> Json:
     return {"id": model, "object": "model", "created": 0, "owned_by": "scripted", "max_model_len": CONTEXT_TOKENS}
-
-
-async def _read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[str, Request] | None:
-    """The next request; None: there is none, or none that can be read."""
-    head = await reader.readuntil(b"\r\n\r\n")
-    first, *lines = head.decode("latin-1").split("\r\n")
-    method, path, _ = (*first.split(" "), "", "")[:3]
-    pairs = (line.partition(":") for line in lines if line)
-    headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
-    length = headers.get("content-length", "0")
-    if "transfer-encoding" in headers or not length.isdecimal():
-        writer.write(_plain(411, "{}"))
-        return None
-    if headers.get("expect", "").lower() == "100-continue":
-        writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-    body = await reader.readexactly(int(length))
-    return method, Request(path, headers, body.decode("utf-8", "replace"))
 
 
 def _listen(port: int) -> socket.socket:

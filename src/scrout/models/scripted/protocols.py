@@ -75,12 +75,13 @@ class ChatCompletions:
         return {"id": "chatcmpl-scripted", "object": kind, "created": 0, "model": request.content["model"]}
 
     def _usage(self, usage: Usage) -> Json:
-        prompt = _prompt_tokens(usage)
+        prompt, completion = _prompt_tokens(usage), _written(usage)
         return {
             "prompt_tokens": prompt,
-            "completion_tokens": usage.output_tokens,
-            "total_tokens": prompt + usage.output_tokens,
+            "completion_tokens": completion,
+            "total_tokens": prompt + completion,
             "prompt_tokens_details": {"cached_tokens": usage.cache_read_tokens},
+            "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
         }
 
 
@@ -152,13 +153,13 @@ class Responses:
             yield about | {"name": call.name, "arguments": call.arguments}
 
     def _usage(self, usage: Usage) -> Json:
-        prompt = _prompt_tokens(usage)
+        prompt, completion = _prompt_tokens(usage), _written(usage)
         return {
             "input_tokens": prompt,
             "input_tokens_details": {"cached_tokens": usage.cache_read_tokens},
-            "output_tokens": usage.output_tokens,
-            "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": prompt + usage.output_tokens,
+            "output_tokens": completion,
+            "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+            "total_tokens": prompt + completion,
         }
 
 
@@ -183,7 +184,7 @@ class Messages:
 
     def events(self, reply: ScriptedReply, request: Request) -> Iterator[str]:
         usage = reply.usage or Usage()
-        begun = self._about(request, usage.model_copy(update={"output_tokens": 0}))
+        begun = self._about(request, usage.model_copy(update={"output_tokens": 0, "reasoning_tokens": 0}))
         yield self._event("message_start", {"message": begun})
         for index, (block, deltas) in enumerate(self._blocks(reply)):
             empty = block | {key: value for key, value in _NOTHING.items() if key in block}
@@ -192,7 +193,7 @@ class Messages:
                 yield self._event("content_block_delta", {"index": index, "delta": delta})
             yield self._event("content_block_stop", {"index": index})
         end: Json = {"stop_reason": self._stop(reply), "stop_sequence": None}
-        yield self._event("message_delta", {"delta": end, "usage": {"output_tokens": usage.output_tokens}})
+        yield self._event("message_delta", {"delta": end, "usage": {"output_tokens": _written(usage)}})
         yield self._event("message_stop", {})
 
     def error(self, message: str) -> Json:
@@ -211,7 +212,7 @@ class Messages:
                 "input_tokens": usage.input_tokens,
                 "cache_creation_input_tokens": usage.cache_write_tokens,
                 "cache_read_input_tokens": usage.cache_read_tokens,
-                "output_tokens": usage.output_tokens,
+                "output_tokens": _written(usage),
             },
         }
 
@@ -277,3 +278,7 @@ def _finish(reply: ScriptedReply) -> str:
 
 def _prompt_tokens(usage: Usage) -> int:
     return usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+
+
+def _written(usage: Usage) -> int:
+    return usage.output_tokens + usage.reasoning_tokens

@@ -1,0 +1,119 @@
+"""Any program as a fixer: it runs inside the sandbox, on the workspace, with no network but the way to the meter.
+
+A relay inside joins a loopback port to the meter's socket, so that to the program the meter is an HTTP endpoint. It is
+given a key that is none. Its home is empty but for what a preset writes there, and is gone when it ends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from scrout.config import Fixer
+from scrout.errors import ConfigError
+from scrout.fix import relay
+from scrout.fix.brief import fill as fill_prompt
+from scrout.fix.presets import PRESETS, Preset, fill
+from scrout.fix.program import Program, find_preset
+from scrout.ledger.scrub import scrub
+from scrout.records import Stop
+from scrout.sandbox.process import system_program
+from scrout.sandbox.tier import Mount
+from scrout.sandbox.workshop import Workshop
+from scrout.sandbox.workspace import Workspace
+
+LOG_NAME = "agent.log"
+LOG_BYTES = 8_000_000
+"""Kept of what the program prints: the first and the last half."""
+PORT = 8377
+GRACE_S = 60.0
+"""The caller's clock ends the attempt; the sandbox's own only stands behind it."""
+NO_KEY = "scrout-has-the-key"
+_INSIDE = "/opt/scrout/attempt"
+_SOCKET = "/opt/scrout/meter"
+_RELAY = "/opt/scrout/relay.py"
+_SETTLE_IN = f'cp -r {_INSIDE}/home/. "$HOME" && exec "$@"'
+"""For sh. Copied, because programs write beside their settings."""
+
+
+def preset_of(fixer: Fixer) -> Preset:
+    """How the fixer's program is called."""
+    if fixer.kind == "mini":
+        preset = PRESETS["mini"]
+    elif fixer.preset:
+        preset = PRESETS[fixer.preset]
+    else:
+        preset = Preset(protocol="chat", command=fixer.command, install="")
+    return replace(preset, env={**preset.env, **fixer.env})
+
+
+def refuse(fixer: Fixer, workshop: Workshop) -> None:
+    """A ConfigError where the program cannot be run here; said before anything is paid."""
+    tier = workshop.tier
+    if tier.name not in ("bubblewrap", "container"):
+        raise ConfigError(
+            f"fixer {fixer.name!r} runs a program, which needs a sandbox that can show it the meter and nothing else: "
+            f"bubblewrap or container, and this one is {tier.name}. Choose another with --sandbox; `scrout doctor` "
+            "says what is missing."
+        )
+    if not tier.brings_tools:
+        find_preset(preset_of(fixer))
+
+
+async def work(
+    fixer: Fixer, text: str, socket: Path, workspace: Workspace, workshop: Workshop, folder: Path
+) -> tuple[Stop, str]:
+    """Run the fixer's program in the workspace to its end; how that was, and in words. Its log goes to the folder."""
+    prompt = text if fixer.kind == "mini" else fill_prompt("command.md", task=text)
+    preset = fill(
+        preset_of(fixer),
+        model=fixer.model,
+        effort=fixer.effort,
+        url=f"http://127.0.0.1:{PORT}",
+        key=NO_KEY,
+        prompt_file=f"{_INSIDE}/prompt.md",
+    )
+    inside = _furnish(folder / "inside", prompt, preset)
+    program = Program(preset.command[:1], ()) if workshop.tier.brings_tools else find_preset(preset)
+    argv = [*program.argv, *preset.command[1:]]
+    mounts = (
+        *program.mounts,
+        *(Mount(Path(path), path) for path in fixer.mounts),
+        Mount(inside, _INSIDE),
+        Mount(socket, _SOCKET),
+        Mount(Path(relay.__file__), _RELAY),
+    )
+    done = await workshop.run(
+        workspace,
+        ["/bin/sh", "-c", _SETTLE_IN, "sh", _python(workshop), _RELAY, _SOCKET, str(PORT), "--", *argv],
+        timeout_s=fixer.cap_seconds + GRACE_S,
+        variables=preset.env,
+        mounts=mounts,
+        stdin=prompt.encode("utf-8", "replace"),
+        output_bytes=LOG_BYTES,
+    )
+    said = scrub(done.text)
+    (folder / LOG_NAME).write_text(said, encoding="utf-8", errors="replace")
+    if done.exit_code == 0:
+        return "finished", f"{fixer.agent} ended by itself"
+    last = " ".join(said.split())[-300:]
+    return "crashed", f"{fixer.agent} ended with exit code {done.exit_code}: {last or 'it said nothing'}"
+
+
+def _furnish(inside: Path, prompt: str, preset: Preset) -> Path:
+    """The prompt, and what is to be in the program's home; the sandbox's user reads them, whoever that is."""
+    home = inside / "home"
+    home.mkdir(parents=True)
+    (inside / "prompt.md").write_text(prompt, encoding="utf-8", errors="replace")
+    for name, content in preset.files.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(content, encoding="utf-8")
+    for path in (inside, *inside.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    return inside
+
+
+def _python(workshop: Workshop) -> str:
+    """For the relay: the system's, whatever the project has."""
+    system = system_program("python3")
+    return system if system.startswith("/") or workshop.tier.brings_tools else workshop.environment.python or system

@@ -1,0 +1,210 @@
+"""Runs any fixer behind one seam: a task and a gated handoff in, an attempt with its diff out.
+
+Whatever stops a fixer, the diff that exists is its submission, and what it paid is booked. A fixer with a model works
+through the meter, which holds its caps; at a cap, or when its time is over, it is ended from outside and told nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Coroutine
+from decimal import Decimal
+from pathlib import Path
+
+from scrout.agent.loop import ENDPOINT_STATUSES
+from scrout.config import Fixer, HandoffMode, Settings, data_folder
+from scrout.errors import ConfigError, ModelError, SandboxError
+from scrout.fix import brief
+from scrout.fix.pool import unpriced
+from scrout.ledger.store import total_usd
+from scrout.models.meter import Account
+from scrout.models.metering import Metered, metered
+from scrout.models.trajectory import FILE_NAME
+from scrout.money import Receipt
+from scrout.records import Attempt, GatedHandoff, Stop
+from scrout.sandbox.workshop import Workshop
+from scrout.sandbox.workspace import Workspace
+from scrout.task import Task
+
+Ended = tuple[Stop, str]
+
+
+async def fix(
+    fixer: Fixer,
+    task: Task,
+    gated: GatedHandoff,
+    workshop: Workshop,
+    settings: Settings,
+    progress: Callable[[str], None],
+    book: Callable[[Receipt], None],
+    *,
+    folder: Path,
+    mode: HandoffMode = "full",
+    cap_usd: Decimal | None = None,
+) -> Attempt:
+    """Let one fixer try.
+
+    `folder` is where its trajectory and log go, `mode` what of the handoff it gets, and `cap_usd` what it may spend
+    where that is less than its own cap.
+    """
+    if fixer.kind == "repair":
+        from scrout.fix.repair import repair
+
+        # It reads no text: the reproduction and the files are what it searches with, whatever others are told.
+        return await repair(gated, workshop, settings.repair, progress=progress, name=fixer.name)
+    account = account_of(fixer, settings, folder / FILE_NAME, cap_usd)
+    if fixer.kind != "agent":
+        from scrout.fix.command import refuse
+
+        refuse(fixer, workshop)
+    started = time.monotonic()
+    given = brief.given(gated, mode)
+    paid: list[Receipt] = []
+    workspace = workshop.fresh()
+    try:
+        for path, content in _materialized(given).items():
+            workspace.write(path, content.encode())
+        ended = _refusal(fixer)
+        if ended is None:
+            told = brief.told(task, given)
+            take = _aloud(fixer, account, paid, book, progress)
+            ended = await _metered_work(fixer, told, account, take, workspace, workshop, progress)
+        patch, ended = await _diff(fixer, given, workspace, workshop, ended)
+    finally:
+        workspace.remove()
+    return Attempt(
+        fixer=fixer.name,
+        patch=patch,
+        stop=ended[0],
+        detail=ended[1],
+        seconds=round(time.monotonic() - started, 3),
+        calls=len(paid),
+        cost_usd=total_usd(receipt.cost_usd for receipt in paid),
+        receipts=tuple(paid),
+        handoff=mode,
+        trace="" if paid == [] and ended[0] == "endpoint" else str(folder),
+    )
+
+
+async def _metered_work(
+    fixer: Fixer,
+    told: str,
+    account: Account,
+    take: Callable[[Receipt], None],
+    workspace: Workspace,
+    workshop: Workshop,
+    progress: Callable[[str], None],
+) -> Ended:
+    try:
+        async with metered(account, take) as door:
+            if fixer.kind == "agent":
+                from scrout.fix import agent
+
+                working = agent.work(fixer, told, door.socket, workspace, workshop, progress)
+            else:
+                from scrout.fix import command
+
+                folder = Path(account.trajectory).parent
+                working = command.work(fixer, told, door.socket, workspace, workshop, folder)
+            ended = await _until_a_cap(working, door, fixer.cap_seconds)
+    except ModelError as error:  # the meter's own: what an endpoint does to an agent ends in words
+        return "endpoint", str(error)
+    return _blamed(ended, door)
+
+
+def account_of(fixer: Fixer, settings: Settings, trajectory: Path, cap_usd: Decimal | None = None) -> Account:
+    """The attempt as the meter is to know it. Without a price a dollar cap cannot hold, and that is a ConfigError."""
+    if fixer.price is None and not fixer.subscription:
+        raise ConfigError(unpriced(fixer))
+    return Account(
+        fixer=fixer.name,
+        model=fixer.model,
+        base_url=fixer.base_url,
+        key=_key(fixer),
+        auth=fixer.auth,
+        price=fixer.price,
+        cap_usd=None if fixer.subscription else min(fixer.cap_usd, cap_usd or fixer.cap_usd),
+        cap_calls=fixer.cap_calls,
+        rule=settings.fix.caps,
+        trajectory=str(trajectory),
+        outputs=str(data_folder() / "outputs.json"),
+        extra=fixer.extra,
+    )
+
+
+def _refusal(fixer: Fixer) -> Ended | None:
+    """Why no call can be made, where that is known before."""
+    key = _key(fixer)
+    if key == "":
+        return "endpoint", f"fixer {fixer.name!r} needs a key: the variable {fixer.key_env} is not set. Export it."
+    if key and not all("!" <= character <= "~" for character in key):
+        return "endpoint", f"the key in {fixer.key_env} holds characters that no header can carry. Export it again."
+    return None
+
+
+def _key(fixer: Fixer) -> str | None:
+    return os.environ.get(fixer.key_env, "").strip() if fixer.key_env else None
+
+
+def _materialized(given: GatedHandoff) -> dict[str, str]:
+    reproduction = given.handoff.reproduction
+    return dict(reproduction.files) if reproduction else {}
+
+
+def _aloud(
+    fixer: Fixer,
+    account: Account,
+    paid: list[Receipt],
+    book: Callable[[Receipt], None],
+    progress: Callable[[str], None],
+) -> Callable[[Receipt], None]:
+    """Keeps and books, and says how much is used."""
+
+    def take(receipt: Receipt) -> None:
+        paid.append(receipt)
+        book(receipt)
+        spent = total_usd(one.cost_usd for one in paid)
+        money = "unpriced" if spent is None else f"${spent:.4f} of ${account.cap_usd}"
+        progress(f"{fixer.name}: {len(paid)} of {account.cap_calls} calls, {money}")
+
+    return take
+
+
+async def _until_a_cap(working: Coroutine[None, None, Ended], door: Metered, limit_s: float) -> Ended:
+    work = asyncio.ensure_future(working)
+    try:
+        await asyncio.wait({work, door.ended}, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+        if door.ended.done():
+            return door.ended.result()
+        return work.result() if work.done() else ("timeout", f"not done after {limit_s:g} s")
+    except SandboxError as error:
+        return "crashed", str(error)
+    finally:
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+
+
+def _blamed(ended: Ended, door: Metered) -> Ended:
+    """Where the endpoint failed the agent's last call, that is what ended it, unless it was about what was sent."""
+    if ended[0] not in ("finished", "crashed", "endpoint") or not door.fault:
+        return ended
+    status = door.fault_status
+    sent = bool(door.receipts) and status is not None and 400 <= status < 500 and status not in ENDPOINT_STATUSES
+    return ("crashed" if sent else "endpoint"), door.fault
+
+
+async def _diff(
+    fixer: Fixer, given: GatedHandoff, workspace: Workspace, workshop: Workshop, ended: Ended
+) -> tuple[str, Ended]:
+    leavings: tuple[str, ...] = ()
+    if fixer.kind != "agent":
+        from scrout.fix.command import preset_of
+
+        leavings = preset_of(fixer).leavings
+    try:
+        # The reproduction was put there for the fixer; it is not part of the fix.
+        return await workshop.diff(workspace, without=(*_materialized(given), *leavings)), ended
+    except SandboxError as error:
+        return "", ("crashed", str(error))

@@ -1,0 +1,273 @@
+"""The three APIs that generate, as the meter reads them: which model and how much output a request asks for, what an
+answer used, and what was said in it. What it cannot read it leaves as it came.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pydantic import JsonValue
+
+from scrout.models import usage as usages
+from scrout.money import Usage
+
+Json = dict[str, JsonValue]
+ApiName = Literal["chat", "responses", "messages"]
+
+MIN_THINKING_TOKENS = 1024
+"""The least that the messages API takes as a budget for thinking."""
+
+
+@dataclass
+class Said:
+    """What an answer said and used, as far as it has come."""
+
+    text: str = ""
+    reasoning: str = ""
+    calls: list[Json] = field(default_factory=list)
+    """Each with id, name and arguments."""
+    finish: str = ""
+    usage: Usage | None = None
+    """None: not reported, or not yet."""
+    error: str = ""
+    """What an answer with status 200 says went wrong; empty: nothing."""
+    ended: bool = False
+    """The stream said itself that it is over."""
+
+    def call(self, number: int) -> Json:
+        while len(self.calls) <= number:
+            self.calls.append({"id": "", "name": "", "arguments": ""})
+        return self.calls[number]
+
+
+@dataclass(frozen=True)
+class Api:
+    """One API."""
+
+    name: ApiName
+    path: str
+    """Below the /v1 of an endpoint."""
+    limits: tuple[str, ...]
+    """Keys that limit the output; the first is set where there is none."""
+    turns: str
+    """The key of the conversation."""
+    read_whole: Callable[[Json, Said], None]
+    read_event: Callable[[Json, Said], None]
+
+    def limit(self, request: Json) -> int | None:
+        """The most output tokens that a request asks for; None: it sets no limit."""
+        asked = [value for key in self.limits if isinstance(value := request.get(key), int) and value > 0]
+        return min(asked, default=None)
+
+    def limited(self, request: Json, tokens: int) -> Json:
+        """The request with less output."""
+        key = next((key for key in self.limits if key in request), self.limits[0])
+        lowered: Json = {**request, key: tokens}
+        thinking = request.get("thinking")
+        if isinstance(thinking, dict) and isinstance(budget := thinking.get("budget_tokens"), int) and budget >= tokens:
+            if tokens > MIN_THINKING_TOKENS:
+                lowered["thinking"] = {**thinking, "budget_tokens": max(MIN_THINKING_TOKENS, tokens // 2)}
+            else:
+                lowered["thinking"] = {"type": "disabled"}
+        return lowered
+
+
+def _chat_whole(answer: Json, said: Said) -> None:
+    said.usage = usages.of_chat(answer.get("usage"))
+    for choice in _objects(answer.get("choices")):
+        said.finish = _text(choice.get("finish_reason"))
+        _chat_message(_object(choice.get("message")), said)
+
+
+def _chat_event(event: Json, said: Said) -> None:
+    if event.get("usage"):
+        said.usage = usages.of_chat(event["usage"]) or said.usage
+    for choice in _objects(event.get("choices")):
+        said.finish = _text(choice.get("finish_reason")) or said.finish
+        _chat_message(_object(choice.get("delta")), said)
+
+
+def _chat_message(message: Json, said: Said) -> None:
+    said.text += _text(message.get("content"))
+    said.reasoning += _text(message.get("reasoning_content")) or _text(message.get("reasoning"))
+    for place, call in enumerate(_objects(message.get("tool_calls"))):
+        index = call.get("index")
+        mine = said.call(index if isinstance(index, int) and 0 <= index < 1000 else place)
+        function = _object(call.get("function"))
+        mine["id"] = _text(call.get("id")) or mine["id"]
+        mine["name"] = _text(function.get("name")) or mine["name"]
+        mine["arguments"] = _text(mine["arguments"]) + _text(function.get("arguments"))
+
+
+def _responses_whole(answer: Json, said: Said) -> None:
+    said.usage = usages.of_responses(answer.get("usage")) or said.usage
+    said.finish = _text(answer.get("status"))
+    if error := _object(answer.get("error")):
+        said.error = _text(error.get("message")) or "an error without a message"
+    said.text, said.reasoning, said.calls = "", "", []
+    for item in _objects(answer.get("output")):
+        said.text += "".join(_text(part.get("text")) for part in _objects(item.get("content")))
+        said.reasoning += "".join(_text(part.get("text")) for part in _objects(item.get("summary")))
+        if _text(item.get("type")).endswith("_call"):
+            arguments = item.get("arguments", item.get("input", item.get("action")))
+            said.calls.append(
+                {
+                    "id": _text(item.get("call_id")),
+                    "name": _text(item.get("name")) or _text(item.get("type")),
+                    "arguments": arguments if isinstance(arguments, str) else json.dumps(arguments),
+                }
+            )
+
+
+def _responses_event(event: Json, said: Said) -> None:
+    kind = _text(event.get("type")).removeprefix("response.")
+    if kind in ("completed", "incomplete", "failed"):
+        said.ended = True
+        _responses_whole(_object(event.get("response")), said)
+    elif kind == "output_text.delta":
+        said.text += _text(event.get("delta"))
+    elif kind == "error":
+        said.error = _text(event.get("message")) or "an error without a message"
+
+
+def _messages_whole(answer: Json, said: Said) -> None:
+    said.usage = usages.of_messages(answer.get("usage"))
+    said.finish = _text(answer.get("stop_reason"))
+    for block in _objects(answer.get("content")):
+        _messages_block(block, said)
+
+
+def _messages_block(block: Json, said: Said) -> None:
+    said.text += _text(block.get("text"))
+    said.reasoning += _text(block.get("thinking"))
+    if block.get("type") == "tool_use":
+        mine = said.call(len(said.calls))
+        given = block.get("input")
+        mine |= {"id": block.get("id"), "name": block.get("name"), "arguments": json.dumps(given) if given else ""}
+
+
+def _messages_event(event: Json, said: Said) -> None:
+    match event.get("type"):
+        case "message_start":
+            said.usage = usages.of_messages(_object(event.get("message")).get("usage"))
+        case "message_delta":
+            # Cumulative, and of late with the input once more; what it does not repeat holds as it was.
+            known = _wire(said.usage) | {key: n for key, n in _object(event.get("usage")).items() if n is not None}
+            said.usage = usages.of_messages(known) or said.usage
+            said.finish = _text(_object(event.get("delta")).get("stop_reason")) or said.finish
+        case "content_block_start":
+            _messages_block(_object(event.get("content_block")), said)
+        case "content_block_delta":
+            delta = _object(event.get("delta"))
+            _messages_block({key: delta[key] for key in ("text", "thinking") if key in delta}, said)
+            if said.calls and "partial_json" in delta:
+                said.calls[-1]["arguments"] = _text(said.calls[-1]["arguments"]) + _text(delta["partial_json"])
+        case "message_stop":
+            said.ended = True
+        case "error":
+            said.error = _text(_object(event.get("error")).get("message")) or "an error without a message"
+
+
+def _wire(usage: Usage | None) -> Json:
+    if usage is None:
+        return {}
+    return {
+        "input_tokens": usage.input_tokens,
+        "cache_read_input_tokens": usage.cache_read_tokens,
+        "cache_creation_input_tokens": usage.cache_write_tokens,
+        "output_tokens": usage.output_tokens,
+    }
+
+
+CHAT = Api("chat", "chat/completions", ("max_tokens", "max_completion_tokens"), "messages", _chat_whole, _chat_event)
+RESPONSES = Api("responses", "responses", ("max_output_tokens",), "input", _responses_whole, _responses_event)
+MESSAGES = Api("messages", "messages", ("max_tokens",), "messages", _messages_whole, _messages_event)
+APIS = {api.path: api for api in (CHAT, RESPONSES, MESSAGES)}
+
+
+_BOUNDARY = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+
+
+class Stream:
+    """Server-sent events of one answer, read as their bytes come in whatever pieces."""
+
+    def __init__(self, api: Api, said: Said, *, drop_usage: bool) -> None:
+        self.api = api
+        self.said = said
+        self.drop_usage = drop_usage
+        """Whether the chunk with the usage alone is one that the caller did not ask for."""
+        self._rest = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """What is to be passed on of it: all, unless a chunk is to be dropped; then whole events."""
+        self._rest += data
+        kept, start = b"", 0
+        for boundary in _BOUNDARY.finditer(self._rest):
+            event = self._rest[start : boundary.end()]
+            start = boundary.end()
+            kept += event if self._keep(event) else b""
+        self._rest = self._rest[start:]
+        return kept if self.drop_usage else data
+
+    def flush(self) -> bytes:
+        """What is left to pass on at the end of a stream that was cut off in an event."""
+        rest, self._rest = self._rest, b""
+        return rest if self._keep(rest) and self.drop_usage else b""
+
+    def _keep(self, event: bytes) -> bool:
+        data = b"\n".join(line[5:].strip() for line in event.splitlines() if line.startswith(b"data:"))
+        if data == b"[DONE]":
+            self.said.ended = True
+            return True
+        parsed = parse(data)
+        if parsed is None:
+            return True
+        if "error" in parsed and parsed["error"] and self.api is CHAT:
+            self.said.error = _text(_object(parsed["error"]).get("message")) or "an error without a message"
+        self.api.read_event(parsed, self.said)
+        return not (self.drop_usage and parsed.get("usage") and parsed.get("choices") == [])
+
+
+def read_whole(api: Api, body: bytes, said: Said) -> None:
+    """Read an answer that did not come as a stream."""
+    parsed = parse(body)
+    if parsed is None:
+        return
+    error = parsed.get("error")
+    if error:
+        said.error = _text(_object(error).get("message")) or str(error)[:300]
+    api.read_whole(parsed, said)
+
+
+def parse(body: bytes) -> Json | None:
+    """A JSON object; None: it is none."""
+    try:
+        parsed: JsonValue = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return parsed if isinstance(parsed, dict) else None
+
+
+def _object(value: JsonValue) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: JsonValue) -> Iterator[Json]:
+    return (item for item in value if isinstance(item, dict)) if isinstance(value, list) else iter(())
+
+
+def _text(value: JsonValue) -> str:
+    """Text, also where it comes in parts."""
+    if isinstance(value, list):
+        return "".join(_text(part.get("text")) for part in _objects(value))
+    return value if isinstance(value, str) else ""
+
+
+def error_body(api: Api, message: str, kind: str = "api_error") -> Json:
+    """An error in the API's own form."""
+    error: Mapping[str, JsonValue] = {"type": kind, "message": message}
+    return {"type": "error", "error": dict(error)} if api is MESSAGES else {"error": {**error, "code": None}}

@@ -1,0 +1,276 @@
+"""What a model's tokens cost: the user's own prices.toml first, then the list that `genai-prices` carries.
+
+Nobody is asked over the network, so the list is as old as the installed package. A price that depends on the length of
+the prompt or on the hour is given as its dearest, for a cap has to hold. A model that neither source knows has no
+price: None, never zero. Not in a price: what is not billed by the token, such as a provider's own web search, and a
+service tier that a request asks for and pays more for.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from scrout.config import user_folder
+from scrout.errors import ConfigError
+from scrout.money import Price, Record, Usd
+
+if TYPE_CHECKING:
+    from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
+
+FILE = "prices.toml"
+
+DEAREST = Decimal(100_000)
+"""A dollar for ten tokens. No model costs as much; a slipped decimal point does."""
+CHEAPEST = Decimal("0.001")
+"""No model's output costs as little per million, and none as much per token: the two units can be told apart."""
+
+SELLERS = {
+    "api.anthropic.com": "anthropic",
+    "api.arcee.ai": "arcee",
+    "api.avian.io": "avian",
+    "api.cerebras.ai": "cerebras",
+    "api.cohere.ai": "cohere",
+    "api.cohere.com": "cohere",
+    "api.deepseek.com": "deepseek",
+    "api.doubleword.ai": "doubleword",
+    "api.fireworks.ai": "fireworks",
+    "api.githubcopilot.com": "github-copilot",
+    "api.groq.com": "groq",
+    "api.minimax.io": "minimax",
+    "api.minimaxi.com": "minimax",
+    "api.mistral.ai": "mistral",
+    "api.moonshot.ai": "moonshotai",
+    "api.moonshot.cn": "moonshotai",
+    "api.novita.ai": "novita",
+    "api.openai.com": "openai",
+    "api.perplexity.ai": "perplexity",
+    "api.together.ai": "together",
+    "api.together.xyz": "together",
+    "api.x.ai": "x-ai",
+    "api.z.ai": "zai",
+    "cognitiveservices.azure.com": "azure",
+    "generativelanguage.googleapis.com": "google",
+    "inference.baseten.co": "baseten",
+    "oai.endpoints.kepler.ai.cloud.ovh.net": "ovhcloud",
+    "open.bigmodel.cn": "zhipuai",
+    "openai.azure.com": "azure",
+    "openrouter.ai": "openrouter",
+    "services.ai.azure.com": "azure",
+}
+"""Who sells at a host or below it, as genai-prices names them."""
+
+_ALSO_CALLED = {
+    "fireworks_ai": "fireworks",
+    "gemini": "google",
+    "moonshot": "moonshotai",
+    "together_ai": "together",
+    "xai": "x-ai",
+}
+"""Sellers under the names that LiteLLM has for them."""
+
+
+class Known(Record):
+    """A price, and who says so."""
+
+    price: Price
+    source: str
+    """In words: the file, or the list with its version and the entry that was taken."""
+    date: str
+    """From when on it holds, or when the user looked it up, as year-month-day; empty: the source says no date."""
+    cache_write_1h: Usd | None = Field(default=None, ge=0)
+    """Dollars per million tokens that are kept for an hour, for those who sell that; None: as `price` has it."""
+
+
+class _Own(Price):
+    """A model's table in the user's file."""
+
+    cache_write_1h: Usd | None = Field(default=None, ge=0)
+    date: str = ""
+
+    @field_validator("date", mode="before")
+    @classmethod
+    def _is_a_day(cls, given: object) -> str:
+        text = given.isoformat() if isinstance(given, date) else str(given)
+        try:
+            return date.fromisoformat(text).isoformat() if text else ""
+        except ValueError:
+            raise ValueError("write a day as year-month-day, such as 2026-11-01") from None
+
+    @model_validator(mode="after")
+    def _is_per_million(self) -> _Own:
+        named = (self.input, self.output, self.cache_read, self.cache_write, self.cache_write_1h, self.reasoning)
+        if max(amount for amount in named if amount is not None) > DEAREST:
+            raise ValueError(f"more than ${DEAREST} per million tokens; check the decimal point")
+        if 0 < self.output < CHEAPEST:
+            raise ValueError(f"an output price of ${self.output} looks like dollars a token; write dollars per million")
+        return self
+
+    @property
+    def price(self) -> Price:
+        return Price.model_validate(self.model_dump(include=set(Price.model_fields)))
+
+
+class _File(Record):
+    models: dict[str, _Own] = Field(default_factory=dict)
+
+
+def price_of(model: str, base_url: str = "", user_file: Path | None = None) -> Known | None:
+    """What this model costs at this endpoint; None: nobody says.
+
+    `user_file` has to exist where it is given; otherwise prices.toml in scrout's configuration folder is read if it is
+    there. An endpoint that is no known seller's says nothing about the price, and the model's name alone decides.
+    """
+    seller = seller_of(base_url)
+    return _own_price(model, seller, user_file) or _listed_price(model, seller, by_address=bool(base_url))
+
+
+def seller_of(base_url: str) -> str:
+    """Who sells at this address; empty: nobody we know, such as a server of one's own."""
+    try:
+        host = urlsplit(base_url).hostname or ""
+    except ValueError:
+        return ""
+    labels = host.split(".")
+    above = (".".join(labels[start:]) for start in range(len(labels)))
+    return next((SELLERS[name] for name in above if name in SELLERS), "")
+
+
+def _own_price(model: str, seller: str, user_file: Path | None) -> Known | None:
+    path = user_file or user_folder("XDG_CONFIG_HOME", ".config") / FILE
+    if user_file is None and not path.exists():
+        return None
+    models = _read(path).models
+    own = models.get(f"{seller}/{model}") or models.get(model)
+    if own is None:
+        return None
+    return Known(price=own.price, source=path.name, date=own.date, cache_write_1h=own.cache_write_1h)
+
+
+def _read(path: Path) -> _File:
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Decimal)
+        return _File.model_validate(table)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}. Name a file of prices that can be read.") from None
+    except ValidationError as error:
+        raise ConfigError(f"{path}: {_explain(error)}") from None
+    except (ValueError, ArithmeticError, RecursionError) as error:  # not TOML, not text, or no number of this world
+        raise ConfigError(f"{path} is not valid TOML: {error or type(error).__name__}") from None
+
+
+def _explain(error: ValidationError) -> str:
+    lines = []
+    for problem in error.errors(include_url=False):
+        place = ".".join(f'"{part}"' if at == 1 else str(part) for at, part in enumerate(problem["loc"]))
+        if problem["type"] == "extra_forbidden":
+            known = _Own.model_fields if len(problem["loc"]) > 1 else _File.model_fields
+            lines.append(f"unknown key `{place}`; known here: {', '.join(known)}")
+        else:
+            lines.append(f"`{place}`: {problem['msg'].removeprefix('Value error, ')}")
+    return "; ".join(lines)
+
+
+def _listed_price(model: str, seller: str, *, by_address: bool) -> Known | None:
+    found = _entry(model, seller)
+    if found is None:
+        return None
+    listed_by, entry = found
+    standing, since = _standing(entry, datetime.now(UTC))
+    prices = [_flat(price) for price in standing]
+    known = [price for price in prices if price is not None]
+    if not known or len(known) < len(prices):
+        return None
+    remarks = [
+        *(["the dearest of its tiers"] if any(map(_is_tiered, standing)) else []),
+        *(["the dearest hour"] if len(standing) > 1 else []),
+        *(["by its name, for the endpoint is no known seller's"] if by_address and not seller else []),
+    ]
+    source = ", ".join([f"genai-prices {version('genai-prices')}: {listed_by} {entry.id}", *remarks])
+    hours = [amount for price in standing if (amount := _top(price.cache_write_1h_mtok)) is not None]
+    return Known(price=_dearest(known), source=source, date=since, cache_write_1h=max(hours, default=None))
+
+
+def _entry(model: str, seller: str) -> tuple[str, ModelInfo] | None:
+    """The list's entry and who sells it. At a known seller no other one's price is taken."""
+    # The list takes a quarter of a second to import, and most commands ask for no price.
+    from genai_prices.data_snapshot import get_snapshot
+
+    snapshot = get_snapshot()
+    head, _, rest = model.partition("/")
+    qualifier = _ALSO_CALLED.get(head, head)
+    ids = {provider.id for provider in snapshot.providers}
+    asked: list[tuple[str, str | None]] = [(model, seller or None)]
+    if rest and qualifier in ids and seller in ("", qualifier):
+        asked.append((rest, qualifier))
+    for name, provider_id in asked:
+        try:
+            provider, entry = snapshot.find_provider_model(name, None, provider_id, None)
+        except LookupError:
+            continue
+        return provider.id, entry
+    return None
+
+
+def _standing(entry: ModelInfo, now: datetime) -> tuple[Sequence[ModelPrice], str]:
+    """Every price that applies at some hour of today, and the day since when; empty: the list doesn't say."""
+    from genai_prices.types import ModelPrice, TimeOfDateConstraint
+
+    if isinstance(entry.prices, ModelPrice):
+        return [entry.prices], ""
+    found: list[ModelPrice] = []
+    # The last one that applies is the one that counts.
+    for conditional in reversed(entry.prices):
+        condition = conditional.constraint
+        if isinstance(condition, TimeOfDateConstraint):
+            found.append(conditional.prices)
+        elif condition is None:
+            return [*found, conditional.prices], ""
+        elif condition.active(now):
+            return [*found, conditional.prices], condition.start_date.isoformat()
+    return [*found, *(first.prices for first in entry.prices[:1])], ""
+
+
+def _flat(listed: ModelPrice) -> Price | None:
+    """None: it has no price for generated text, or a call costs something beside its tokens."""
+    price_in, price_out = _top(listed.input_mtok), _top(listed.output_mtok)
+    if price_in is None or price_out is None or listed.requests_kcount:
+        return None
+    return Price(
+        input=price_in,
+        output=price_out,
+        cache_read=_top(listed.cache_read_mtok),
+        cache_write=_top(listed.cache_write_mtok),
+        reasoning=_top(listed.output_reasoning_mtok),
+    )
+
+
+def _top(listed: Decimal | TieredPrices | None) -> Decimal | None:
+    if listed is None or isinstance(listed, Decimal):
+        return listed
+    return max([listed.base, *(tier.price for tier in listed.tiers)])
+
+
+def _is_tiered(listed: ModelPrice) -> bool:
+    return any(amount is not None and not isinstance(amount, Decimal) for amount in vars(listed).values())
+
+
+def _dearest(prices: Sequence[Price]) -> Price:
+    """The most that each bucket costs in any of them."""
+    if len(prices) == 1:
+        return prices[0]
+    return Price(
+        input=max(price.input for price in prices),
+        output=max(price.output for price in prices),
+        cache_read=max(price.input if price.cache_read is None else price.cache_read for price in prices),
+        cache_write=max(price.input if price.cache_write is None else price.cache_write for price in prices),
+        reasoning=max(price.output if price.reasoning is None else price.reasoning for price in prices),
+    )

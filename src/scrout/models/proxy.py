@@ -1,0 +1,102 @@
+"""The meter's process: every paid call of an attempt passes it, and it alone has the endpoint's key.
+
+It belongs to one user, serves all attempts of that user's scrout, and outlives those who opened them: what is under way
+when they die is settled and written down. It ends by itself when nobody has needed it for a while. An account is opened
+over a socket in a folder that is its owner's alone. The key comes that way: no argument, environment or file has it.
+
+Not covered: an agent that has another way to the endpoint, which is for its sandbox to prevent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import sys
+from pathlib import Path
+
+import httpx
+from pydantic import ValidationError
+
+from scrout.models.apis import Json
+from scrout.models.chat import CONNECT_TIMEOUT_S, KEEP_ALIVE_S, certificates
+from scrout.models.door import Door
+from scrout.models.meter import Account
+
+CONTROL = "control"
+"""The socket's name in the folder that the process is given."""
+LINGER_S = 10.0
+"""How long the process stays with nothing to do: the next attempt need not wait for another to start."""
+
+
+class Proxy:
+    """All open accounts of one user."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._doors = 0
+        self._names = itertools.count(1)
+        self._idle = asyncio.Event()
+        self._client = httpx.AsyncClient(
+            verify=certificates(),
+            timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=KEEP_ALIVE_S),
+        )
+
+    async def serve(self) -> None:
+        """Until nobody has had an account open for a while."""
+        socket = self.folder / CONTROL
+        socket.unlink(missing_ok=True)
+        server = await asyncio.start_unix_server(self._control, str(socket), limit=2**20)
+        try:
+            while await self._needed():
+                pass
+        finally:
+            server.close()
+            socket.unlink(missing_ok=True)
+            await self._client.aclose()
+
+    async def _needed(self) -> bool:
+        self._idle.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LINGER_S):
+                await self._idle.wait()
+        return bool(self._doors) or self._idle.is_set()
+
+    async def _control(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, one account: its end is the account's, however the other side came to it."""
+        self._doors += 1
+        self._idle.set()
+        door: Door | None = None
+
+        def tell(event: Json) -> None:
+            writer.write(json.dumps(event).encode() + b"\n")
+
+        try:
+            account = Account.model_validate_json(await reader.readline())
+            path = self.folder / f"{os.getpid()}-{next(self._names)}"
+            door = Door(account, path, self._client, tell)
+            await door.open()
+            tell({"kind": "opened", "socket": str(path)})
+            await reader.read()
+        except (ValidationError, ConnectionError, ValueError, OSError) as error:
+            tell({"kind": "failed", "detail": f"{type(error).__name__}: {getattr(error, 'strerror', '') or 'refused'}"})
+        finally:
+            if door is not None:
+                await door.close()
+                tell({"kind": "closed", "fault": door.fault, "status": door.fault_status})
+            with contextlib.suppress(ConnectionError):
+                await writer.drain()
+            writer.close()
+            self._doors -= 1
+            self._idle.set()
+
+
+def main() -> None:
+    asyncio.run(Proxy(Path(sys.argv[1])).serve())
+
+
+if __name__ == "__main__":
+    main()

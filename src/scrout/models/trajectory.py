@@ -1,0 +1,186 @@
+"""What an attempt and its endpoint said to each other, one JSON document a line, in one form for every agent and API.
+
+A line is written before what it tells of goes on: a hold before its call is forwarded, the end of a call before the
+last of its answer leaves. So a file that breaks off still says all that was, or may have been, paid. Each request
+repeats the conversation before it; a line holds what is new in it and how much of the last request's stays.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue, TypeAdapter, ValidationError
+
+from scrout import __version__
+from scrout.ledger.scrub import scrub_json
+from scrout.models.apis import ApiName
+from scrout.money import Component, Price, Receipt, Record, Usage, Usd
+
+FILE_NAME = "trajectory.jsonl"
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Header(Record):
+    """Whose attempt it is, and on what terms."""
+
+    kind: Literal["header"] = "header"
+    format: Literal[1] = 1
+    scrout: str = __version__
+    component: Component
+    fixer: str
+    model: str
+    endpoint: str
+    price: Price | None
+    cap_usd: Usd | None
+    cap_calls: int
+    rule: str
+    at: datetime = Field(default_factory=_now)
+
+
+class Held(Record):
+    """A call is about to be forwarded."""
+
+    kind: Literal["held"] = "held"
+    call: int
+    api: ApiName
+    held_usd: Usd
+    worst: Usage
+    lowered: bool = False
+    """True: it gets less output than it asked for."""
+    at: datetime = Field(default_factory=_now)
+
+
+class Request(Record):
+    """What was asked, as far as the last request did not ask it already."""
+
+    same: int = 0
+    """How many entries of the last request's conversation this one begins with."""
+    new: tuple[JsonValue, ...] = ()
+    """The entries that follow them."""
+    rest: dict[str, JsonValue] | None = None
+    """Tools, limits and the like; None: as in the last request."""
+
+
+class Answer(Record):
+    """What was said, whatever the API and whether or not in a stream."""
+
+    text: str = ""
+    reasoning: str = ""
+    calls: tuple[dict[str, JsonValue], ...] = ()
+    """Tools that are called, each with id, name and arguments."""
+    finish: str = ""
+    """Why it ended, in the API's word."""
+    error: str = ""
+    """Of an answer that was refused or broke off; empty: nothing went wrong."""
+
+
+class Call(Record):
+    """A call that was answered, or broke off and may have been billed."""
+
+    kind: Literal["call"] = "call"
+    call: int
+    api: ApiName
+    status: int | None
+    """None: there was no answer."""
+    asked: Request
+    said: Answer
+    receipt: Receipt
+    seconds: float
+    at: datetime = Field(default_factory=_now)
+
+
+class Refusal(Record):
+    """A call that the endpoint refused: nothing was generated, nothing was billed."""
+
+    kind: Literal["refused"] = "refused"
+    call: int
+    api: ApiName
+    status: int | None
+    asked: Request
+    error: str
+    seconds: float
+    at: datetime = Field(default_factory=_now)
+
+
+class End(Record):
+    """The meter was told to stop counting, or has stopped the attempt."""
+
+    kind: Literal["end"] = "end"
+    stop: str
+    """cap_calls or cap_usd; empty: the attempt ended by itself or was ended by others."""
+    detail: str = ""
+    at: datetime = Field(default_factory=_now)
+
+
+Line = Header | Held | Call | Refusal | End
+_LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="kind")])
+
+
+class Trajectory:
+    """One that is being written."""
+
+    def __init__(self, path: Path, secrets: Iterable[str] = ()) -> None:
+        self.path = path
+        self.secrets = tuple(secrets)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+    def write(self, line: Line) -> None:
+        text = json.dumps(line.model_dump(mode="json"))
+        if isinstance(line, Call | Refusal):  # the others hold nothing that came from outside
+            text = scrub_json(text, self.secrets)
+        data = text.encode() + b"\n"
+        while data:
+            data = data[os.write(self._file, data) :]
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+def read(path: Path) -> Iterator[Line]:
+    """The lines of a trajectory, up to one that broke off."""
+    with path.open("rb") as file:
+        for raw in file:
+            try:
+                yield _LINE.validate_json(raw)
+            except ValidationError:
+                return
+
+
+def receipts(path: Path) -> tuple[Receipt, ...]:
+    """All that was paid, in order. A call whose end is not told may have been billed: it is booked at what was held."""
+    header: Header | None = None
+    held: dict[int, Held] = {}
+    paid: dict[int, Receipt] = {}
+    for line in read(path):
+        match line:
+            case Header():
+                header = line
+            case Held():
+                held[line.call] = line
+            case Call():
+                held.pop(line.call, None)
+                paid[line.call] = line.receipt
+            case Refusal():
+                held.pop(line.call, None)
+    for call in held.values() if header else ():
+        assert header is not None
+        paid[call.call] = Receipt(
+            component=header.component,
+            fixer=header.fixer,
+            model=header.model,
+            usage=call.worst,
+            cost_usd=header.price.cost(call.worst) if header.price else None,
+            estimated=True,
+            at=call.at,
+            call=call.call,
+        )
+    return tuple(paid[number] for number in sorted(paid))

@@ -1,0 +1,91 @@
+"""The usage that the three APIs report, as disjoint buckets. A report that cannot be true counts as none."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, Field, JsonValue, ValidationError
+
+from scrout.money import Usage
+
+# The upper bound keeps cost a number. No call has an empty prompt: zero means that the endpoint did not count.
+_Tokens = Annotated[int, Field(ge=0, le=10**9)]
+_Prompt = Annotated[int, Field(gt=0, le=10**9)]
+
+
+class _Cached(BaseModel):
+    cached_tokens: _Tokens | None = None
+
+
+class _Thought(BaseModel):
+    reasoning_tokens: _Tokens | None = None
+
+
+class _Chat(BaseModel):
+    prompt_tokens: _Prompt
+    completion_tokens: _Tokens
+    prompt_tokens_details: _Cached | None = None
+    completion_tokens_details: _Thought | None = None
+
+
+class _Responses(BaseModel):
+    input_tokens: _Prompt
+    output_tokens: _Tokens
+    input_tokens_details: _Cached | None = None
+    output_tokens_details: _Thought | None = None
+
+
+class _Messages(BaseModel):
+    input_tokens: _Tokens = 0
+    cache_creation_input_tokens: _Tokens | None = None
+    cache_read_input_tokens: _Tokens | None = None
+    output_tokens: _Tokens
+
+
+def of_chat(raw: JsonValue) -> Usage | None:
+    """Of a chat completion."""
+    try:
+        wire = _Chat.model_validate(raw)
+    except ValidationError:
+        return None
+    return _split(
+        wire.prompt_tokens, wire.completion_tokens, wire.prompt_tokens_details, wire.completion_tokens_details
+    )
+
+
+def of_responses(raw: JsonValue) -> Usage | None:
+    """Of the responses API."""
+    try:
+        wire = _Responses.model_validate(raw)
+    except ValidationError:
+        return None
+    return _split(wire.input_tokens, wire.output_tokens, wire.input_tokens_details, wire.output_tokens_details)
+
+
+def of_messages(raw: JsonValue) -> Usage | None:
+    """Of the messages API, which counts reasoning as output."""
+    try:
+        wire = _Messages.model_validate(raw)
+    except ValidationError:
+        return None
+    read, written = wire.cache_read_input_tokens or 0, wire.cache_creation_input_tokens or 0
+    if not wire.input_tokens + read + written:
+        return None
+    return Usage(
+        input_tokens=wire.input_tokens,
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+        output_tokens=wire.output_tokens,
+    )
+
+
+def _split(prompt: int, completion: int, cached: _Cached | None, thought: _Thought | None) -> Usage:
+    """Where a part is reported as larger than the whole, the whole holds."""
+    read = min((cached.cached_tokens or 0) if cached else 0, prompt)
+    reasoning = min((thought.reasoning_tokens or 0) if thought else 0, completion)
+    return Usage(
+        input_tokens=prompt - read,
+        cache_read_tokens=read,
+        output_tokens=completion - reasoning,
+        reasoning_tokens=reasoning,
+    )
