@@ -1,13 +1,14 @@
 # make demo   sets everything up and runs the whole job on the bundled example
 # make test   sets everything up and runs lint, types and tests (make test-slow: the slow ones; make test-model: those
 #             with a real local model, which it installs)
+# make test-agents  runs the tests with the real Claude Code, Codex, opencode, aider and mini-SWE-agent, which it installs
 # make embedder  adds the embedder of meaning, MiniLM, which needs no network later (docs/embedders.md)
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow test-model embedder lint install clean
+.PHONY: demo test test-slow test-model test-agents embedder lint install clean
 
 demo: $(VENV)/.installed
 	$(BIN)/scrout demo
@@ -20,6 +21,9 @@ test-slow: $(VENV)/.installed-dev
 
 test-model: $(VENV)/.installed-model
 	$(BIN)/python -m pytest -m model --durations 5
+
+test-agents: $(VENV)/.installed-agents
+	$(BIN)/python -m pytest -m agents --durations 5
 
 embedder: $(VENV)/.installed
 	@sh scripts/add-embedder $(VENV)
@@ -44,6 +48,10 @@ $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 
 $(VENV)/.installed-model: scripts/add-local-model $(VENV)/.installed-dev
 	@sh scripts/add-local-model $(VENV)
+	@touch $@
+
+$(VENV)/.installed-agents: scripts/add-agents $(VENV)/.installed-dev
+	@sh scripts/add-agents $(VENV)/agents
 	@touch $@
 
 clean:

@@ -73,7 +73,9 @@ class Kit:
         if run.resumed:
             self.resumed(run.id)
             for place in run.unfinished():
-                run.recover(place, receipts(_attempt_folder(place) / FILE_NAME))
+                trajectory = _attempt_folder(place) / FILE_NAME
+                if trajectory.exists():
+                    run.recover(place, receipts(trajectory))
         return run
 
     async def scout(self, task: Task, *, book: Callable[[Receipt], None] = lambda receipt: None) -> Scouting:

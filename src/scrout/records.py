@@ -169,10 +169,12 @@ class Check(Record):
     applies: bool
     reproduction: Literal["passes", "fails", "none"]
     tests: Literal["pass", "fail", "none", "not_run"]
-    """`fail`: tests that passed before the patch fail after it. `none`: the project has no tests we can find."""
+    """`fail`: tests that passed before the patch fail after it, as they were or as it leaves them. `none`: the project
+    has no tests we can find."""
     tests_run: int = 0
     flags: tuple[str, ...] = ()
-    """What a reviewer should know: a test edited."""
+    """What a reviewer should know, a sentence each: a test weakened, a symlink, a test that failed by chance. A flag
+    decides nothing."""
     detail: str = ""
     evidence: tuple[Evidence, ...] = ()
     seconds: float = 0.0

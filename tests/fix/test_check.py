@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from scrout.fix.check import changed_paths, check
+from scrout.errors import SandboxError
+from scrout.fix import regression
+from scrout.fix.check import check
 from scrout.handoff import Handoff, Reproduction
 from scrout.records import Attempt, Check, Evidence, GatedHandoff
+from scrout.sandbox.tier import Command, Completed, Tier
 from scrout.sandbox.workshop import Workshop
 
 SOURCE = "def double(n):\n    return n + n + 1\n"
@@ -94,7 +97,8 @@ async def test_tests_that_cannot_run_prove_nothing(make_repo, workshop) -> None:
 async def test_an_edited_test_is_flagged(make_repo, workshop) -> None:
     with workshop(make_repo(REPO)) as shop:
         result = await checked(shop, f"{FIXED}; sed -i 's/3), 3/3), 2/' test_numbers_.py", gated())
-    assert result.flags == ("changes a test: test_numbers_.py",)
+    assert (result.outcome, result.tests) == ("passed", "pass")
+    assert result.flags == ("changes what a test expects: test_numbers_.py::Double.test_grows",)
 
 
 @pytest.mark.parametrize("trap", ["ln -s /etc/hostname shown.py", "mkdir shown.py; touch shown.py/x"])
@@ -114,9 +118,240 @@ async def test_no_patch_and_a_patch_that_does_not_apply(make_repo, workshop) -> 
     assert "x.py" in wrong.detail
 
 
-def test_changed_paths_are_read_from_headers() -> None:
-    patch = (
-        'diff --git a/a.py b/b c.py\nrename\ndiff --git "a/\\303\\266.py" "b/\\303\\266.py"\n+diff --git a/no b/no\n'
+BROKEN = "printf 'def double(n):\\n    return 4 if n == 2 else 0\\n' > numbers_.py"
+"""The reproduction passes with it, and test_grows does not."""
+
+
+@pytest.mark.parametrize(
+    ("weakening", "flag"),
+    [
+        ("sed -i 's/double(3), 3/3, 2/' test_numbers_.py", "changes what a test expects"),
+        ("sed -i 's/def test_grows/@unittest.skip(\"\")\\n    &/' test_numbers_.py", "skips a test"),
+        ("sed -i 's/def test_grows/def grows/' test_numbers_.py", "deletes or renames a test"),
+        ("rm test_numbers_.py", "deletes a test file"),
+        ("git mv test_numbers_.py numbers_checks.py", "deletes a test file"),
+    ],
+)
+async def test_a_weakened_test_does_not_hide_what_it_tested(make_repo, workshop, weakening: str, flag: str) -> None:
+    with workshop(make_repo(REPO)) as shop:
+        result = await checked(shop, f"{BROKEN}; {weakening}", gated())
+    assert (result.outcome, result.reproduction, result.tests) == ("failed", "passes", "fail")
+    assert "1 tests that passed before fail now: test_numbers_.Double.test_grows" in result.detail
+    assert [one for one in result.flags if one.startswith(flag)]
+
+
+async def test_a_broken_test_that_the_patch_rewrote_is_told_as_such(make_repo, workshop) -> None:
+    with workshop(make_repo(REPO)) as shop:
+        rewritten = await checked(shop, f"{BROKEN}; sed -i 's/double(3), 3/3, 2/' test_numbers_.py", gated())
+        untouched = await checked(shop, BROKEN, gated())
+    assert rewritten.detail.endswith("1 of them pass as the patch rewrote them, which is for a reviewer to judge")
+    assert "rewrote" not in untouched.detail
+
+
+async def test_a_test_that_fails_only_as_the_patch_leaves_it_is_broken_too(make_repo, workshop) -> None:
+    with workshop(make_repo(REPO)) as shop:
+        result = await checked(shop, f"{FIXED}; sed -i 's/double(3), 3/double(3), 30/' test_numbers_.py", gated())
+    assert (result.outcome, result.tests) == ("failed", "fail")
+    assert "test_grows" in result.detail and "rewrote" not in result.detail
+
+
+OWN = """\
+import unittest
+from numbers_ import double
+
+class Own(unittest.TestCase):
+    def test_own(self):
+        {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "flags"),
+    [
+        ("self.assertEqual(double(5), 10)", ()),
+        ("self.assertEqual(double(5), 9)", ("fails a test of its own: test_own.Own.test_own",)),
+    ],
+)
+async def test_tests_that_the_patch_adds_are_run(make_repo, workshop, line: str, flags: tuple[str, ...]) -> None:
+    added = OWN.format(line).replace("\n", "\\n")
+    with workshop(make_repo(REPO)) as shop:
+        result = await checked(shop, f"{FIXED}; printf '{added}' > test_own.py", gated())
+    assert (result.outcome, result.tests) == ("passed", "pass")
+    assert result.flags == flags
+    assert len(result.evidence) == 3
+
+
+async def test_code_in_a_folder_called_test_is_judged_by_the_patch_as_a_whole(make_repo, workshop) -> None:
+    files = {**REPO, "test/__init__.py": "", "test/client.py": "def get():\n    return 1\n"}
+    files["test_numbers_.py"] = (
+        TESTS + "\n    def test_get(self):\n        from test.client import get\n        self.assertEqual(get(), 1)\n"
     )
-    assert changed_paths(patch)[0] == "b c.py"
-    assert len(changed_paths(patch)) == 2
+    with workshop(make_repo(files)) as shop:
+        result = await checked(shop, f"{FIXED}; sed -i 's/return 1/return 2/' test/client.py", gated())
+    assert (result.outcome, result.tests) == ("failed", "fail")
+    assert "test_get" in result.detail
+
+
+LEAKY = """\
+import unittest
+import numbers_
+
+class Leak(unittest.TestCase):
+    def test_first(self):
+        numbers_.double(3)
+
+    def test_second(self):
+        self.assertEqual(getattr(numbers_, "calls", []), [])
+"""
+
+
+async def test_a_test_that_passes_alone_breaks_nothing_and_is_flagged(make_repo, workshop) -> None:
+    remembers = "printf 'calls = []\\ndef double(n):\\n    calls.append(n)\\n    return n + n\\n' > numbers_.py"
+    with workshop(make_repo({**REPO, "test_numbers_.py": LEAKY})) as shop:
+        result = await checked(shop, remembers, gated())
+    assert (result.outcome, result.tests) == ("passed", "pass")
+    assert result.flags == ("a test failed with the others and passed alone: test_numbers_.Leak.test_second",)
+
+
+async def test_only_so_many_tests_are_run_again(make_repo, workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regression, "MOST_AGAIN", 1)
+    many = LEAKY + "\n    def test_third(self):\n        self.assertEqual(getattr(numbers_, 'calls', []), [])\n"
+    remembers = "printf 'calls = []\\ndef double(n):\\n    calls.append(n)\\n    return n + n\\n' > numbers_.py"
+    with workshop(make_repo({**REPO, "test_numbers_.py": many})) as shop:
+        result = await checked(shop, remembers, gated())
+    assert result.tests == "fail"
+    assert "1 tests that passed before fail now: test_numbers_.Leak.test_third" in result.detail
+    assert result.flags == ("a test failed with the others and passed alone: test_numbers_.Leak.test_second",)
+
+
+@pytest.mark.slow
+async def test_a_patch_that_hangs_its_tests_is_stopped(make_repo, workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regression, "SUITE_TIMEOUT_S", 8.0)
+    monkeypatch.setattr(regression, "AGAIN_TIMEOUT_S", 2.0)
+    hangs = "printf 'def double(n):\\n    while n == 3: pass\\n    return n + n\\n' > numbers_.py"
+    with workshop(make_repo(REPO)) as shop:
+        result = await checked(shop, hangs, gated())
+    assert (result.outcome, result.reproduction, result.tests) == ("failed", "passes", "fail")
+
+
+async def test_without_time_the_original_tests_still_judge(
+    make_repo, workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(regression, "LATE_S", 0.0)
+    with workshop(make_repo(REPO)) as shop:
+        result = await checked(shop, f"{BROKEN}; sed -i 's/double(3), 3/3, 2/' test_numbers_.py", gated())
+    assert (result.outcome, result.tests) == ("failed", "fail")
+    assert "no time was left for the tests as it changes them" in result.flags
+
+
+PYTESTS = """\
+import pytest
+from numbers_ import double
+
+@pytest.mark.parametrize("n", [1, 2, "[a] - b"])
+def test_grows(n):
+    assert double(n) > n
+"""
+
+
+@pytest.fixture
+def with_pytest(make_repo, workshop):
+    """A workshop over a project that is tested by pytest."""
+    with workshop(
+        make_repo(
+            {
+                **REPO,
+                "numbers_.py": "def double(n):\n    return n + n + n\n",
+                "tests/test_numbers_.py": PYTESTS,
+                "test_numbers_.py": "",
+            }
+        )
+    ) as shop:
+        yield shop
+
+
+async def test_pytest_names_are_run_again(with_pytest: Workshop) -> None:
+    change = "printf 'def double(n):\\n    return n if n == 1 else n + n\\n' > numbers_.py"
+    result = await checked(with_pytest, change, gated())
+    if result.tests == "none":
+        pytest.skip("no pytest in this environment")
+    assert (result.outcome, result.tests) == ("failed", "fail")
+    assert "1 tests that passed before fail now: tests/test_numbers_.py::test_grows[1]" in result.detail
+
+
+@pytest.mark.slow
+async def test_a_patch_cannot_deselect_the_tests_that_it_breaks(with_pytest: Workshop) -> None:
+    ignore = "printf 'collect_ignore = [\"test_numbers_.py\"]\\n' > tests/conftest.py"
+    result = await checked(with_pytest, f"{BROKEN}; {ignore}", gated())
+    if result.tests == "none":
+        pytest.skip("no pytest in this environment")
+    assert (result.outcome, result.tests) == ("failed", "fail")
+    assert "changes how tests are chosen or run: tests/conftest.py" in result.flags
+
+
+@pytest.mark.parametrize(
+    ("change", "flag"),
+    [
+        ("rm -rf .git", ""),
+        ("git -c user.name=x -c user.email=x commit -qam mine; git checkout -q -b other", ""),
+        ("mkdir -p vendor && echo 'int x;' > vendor/x.c", "changes vendored, generated or lock files: vendor/x.c"),
+        ("head -c 3000000 /dev/zero > zero.bin", "has a binary file: zero.bin"),
+        ("seq 1 300000 > numbers.txt", "adds a lot: 300,001 lines, 1,988,912 bytes"),
+        ("ln -s /etc/passwd link", "leaves the repository or enters .git: link"),
+        ("mkdir -p 'x\ty' && echo 1 > $'x\ty/caf\\xe9.py'", ""),
+    ],
+)
+async def test_what_an_agent_may_leave_behind_is_flagged_and_the_rest_is_judged(
+    make_repo, workshop, change: str, flag: str
+) -> None:
+    with workshop(make_repo(REPO)) as shop:
+        result = await checked(shop, f"{FIXED}; {change}", gated())
+    assert (result.outcome, result.tests) == ("passed", "pass")
+    assert flag in result.flags if flag else result.flags == ()
+    assert Check.model_validate_json(result.model_dump_json()) == result
+
+
+async def test_a_patch_that_leaves_the_repository_does_not_apply_and_says_why(make_repo, workshop) -> None:
+    patch = "diff --git a/../x b/../x\nnew file mode 100644\n--- /dev/null\n+++ b/../x\n@@ -0,0 +1 @@\n+x\n"
+    attempt = Attempt(fixer="x", patch=patch, stop="finished", detail="", seconds=0)
+    with workshop(make_repo(REPO)) as shop:
+        result = await check(gated(), attempt, shop)
+    assert (result.outcome, result.applies) == ("failed", False)
+    assert result.flags == ("leaves the repository or enters .git: ../x",)
+
+
+async def test_parts_that_only_apply_together_leave_the_tests_unrun(make_repo, workshop) -> None:
+    files = {**REPO, "lib/tests/test_lib.py": "import unittest\n"}
+    with workshop(make_repo(files)) as shop:
+        result = await checked(shop, f"{FIXED}; rm -rf lib; echo file > lib", gated())
+    assert (result.outcome, result.tests) == ("unverified", "not_run")
+    assert any(flag.startswith("keeps its tests from being run: ") for flag in result.flags)
+    assert "cannot be run with the patch" in result.detail
+
+
+class Failing:
+    """A tier whose sandbox does not start for a command with this word in it."""
+
+    def __init__(self, tier: Tier, word: str) -> None:
+        self._tier, self._word = tier, word
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._tier, name)
+
+    async def run(self, command: Command) -> Completed:
+        if any(self._word in word for word in command.argv):
+            raise SandboxError("the sandbox ended before its command began")
+        return await self._tier.run(command)
+
+
+async def test_a_reproduction_that_cannot_be_started_proves_nothing(make_repo, workshop) -> None:
+    with workshop(make_repo(REPO)) as shop:
+        shop.tier = Failing(shop.tier, "shown.py")
+        result = await checked(shop, FIXED, gated())
+    assert (result.outcome, result.reproduction, result.tests) == ("unverified", "none", "pass")
+    assert result.flags[0].startswith("keeps the reproduction from being run: ")
+
+
+def test_a_check_of_an_older_version_can_be_read() -> None:
+    old = '{"outcome": "passed", "applies": true, "reproduction": "passes", "tests": "pass"}'
+    assert Check.model_validate_json(old).flags == ()

@@ -138,6 +138,12 @@ async def test_bytes_that_are_not_text_travel_as_binary(full: Workshop, command:
     assert (await full.shell(workspace, listing)).text == (await full.shell(other, listing)).text
 
 
+async def test_a_link_to_a_path_that_is_no_text(full: Workshop) -> None:
+    patch = await change(full, "ln -s $'caf\\xe9' link")
+    assert "+caf\udce9" in patch
+    assert await applied(full, patch) == patch
+
+
 async def test_a_repository_inside_is_seen_as_files(full: Workshop) -> None:
     patch = await change(full, "mkdir inner && cd inner && git init -q && echo x > y && git add y")
     assert "inner/y" in patch and "160000" not in patch

@@ -115,7 +115,7 @@ def _write(run: Run, out: Path) -> None:
         render.say(f"there is no patch; {out} was not written")
         return
     try:
-        out.write_bytes(run.patch.encode())
+        out.write_bytes(run.patch.encode("utf-8", "surrogateescape"))
     except OSError as error:
         raise TaskError(
             f"--out {out}: {error.strerror}. The patch is kept: print it with `scrout show {run.id} --patch`."
@@ -139,7 +139,7 @@ def _advise(run: Run, settings: Settings) -> None:
 
 def _apply(run: Run) -> None:
     try:
-        git("apply", "--whitespace=nowarn", "-", cwd=run.task.repo, stdin=run.patch.encode())
+        git("apply", "--whitespace=nowarn", "-", cwd=run.task.repo, stdin=run.patch.encode("utf-8", "surrogateescape"))
     except GitError as error:
         raise TaskError(
             f"the patch does not fit your work tree, which was left as it was: {error}. It was made for "

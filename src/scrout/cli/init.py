@@ -92,9 +92,13 @@ TEMPLATE = """\
 
 [fix]
 # escalate = false       # when the check proves a patch wrong, let the next fixer try; free ones go first then
+# caps = "hard"          # never passed; paper: looked at after each call, so that the last one may pass them
+# handoff = "full"       # what of the handoff a fixer gets: full, files-only, none, auto
+# prices = ""            # file with prices of your own; empty: prices.toml in your configuration folder
+# model_list = ""        # a LiteLLM configuration whose model_list joins the pool
 
 [repair]
-# max_candidates = 600
+# max_candidates = 5000
 # max_seconds = 60.0
 # jobs = 0               # candidates tried at once; 0: one for each core
 
@@ -106,10 +110,12 @@ TEMPLATE = """\
 name = "repair"
 kind = "repair"
 
-# A model behind any OpenAI-compatible endpoint. The key is read from the variable that key_env names, on the host; it
-# never enters the sandbox. Prices are dollars per million tokens, and without them a dollar cap could not hold. Keep a
-# file that names a key out of git, or in your configuration folder: one that is committed is taken only with --config,
-# because it could come from somebody else and send your key elsewhere.
+# A model behind any endpoint, with scrout's own agent. mini-SWE-agent is kind "mini"; Claude Code, Codex, aider and
+# opencode are kind "command" with a preset, and any other program with a command of yours (docs/fixers.md). The key is read from the variable
+# that key_env names, on the host; it never enters the sandbox. Prices are dollars per million tokens; without them they
+# are looked up, and where none is known a dollar cap could not hold, and no call is made. Keep a file that names a key
+# out of git, or in your configuration folder: one that is committed is taken only with --config, because it could come
+# from somebody else and send your key elsewhere.
 # [[fixers]]
 # name = "my-model"
 # kind = "agent"
@@ -120,6 +126,8 @@ kind = "repair"
 # key_env = "MY_API_KEY"
 # price = { input = 0.50, output = 2.00, cache_read = 0.05 }
 # price_date = "2026-01-31"
+# subscription = false   # true: no call has a price; calls and time are capped
+# handoff = "full"       # for this fixer alone
 # cap_calls = 50
 # cap_usd = 2.00
 # cap_seconds = 1200.0

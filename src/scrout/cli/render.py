@@ -72,7 +72,7 @@ def print_json(document: BaseModel | Sequence[BaseModel]) -> None:
 def print_text(text: str) -> None:
     """Text on standard output as UTF-8, whatever the locale; a reader that has gone is noticed here."""
     if sys.stdout:
-        sys.stdout.buffer.write(text.encode())
+        sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
         sys.stdout.flush()
 
 
@@ -360,10 +360,21 @@ def dollars(amount: Decimal | None) -> str:
     return f"${amount:.2f}" if amount == 0 or amount >= Decimal("0.01") else f"${amount:.6f}"
 
 
+def _paid(amount: Decimal | None) -> str:
+    return "unpriced" if amount is None else dollars(amount)
+
+
 def _attempt(attempt: Attempt) -> RenderableType:
     style = _GOOD if attempt.patch else "yellow"
-    cost = f"{attempt.seconds:.2f} s, {attempt.calls} model calls, {dollars(attempt.cost_usd)}"
+    cost = f"{attempt.seconds:.2f} s, {attempt.calls} model calls, {_paid(attempt.cost_usd)}"
     parts = [_line(attempt.fixer, f"{attempt.stop}: {attempt.detail}", style), _line("took", cost)]
+    if attempt.handoff != "full":
+        parts.append(_line("handoff", attempt.handoff))
+    estimated = sum(receipt.estimated for receipt in attempt.receipts)
+    if estimated:
+        parts.append(_line("estimated", f"{estimated} calls, whose usage was not reported", "yellow"))
+    if attempt.trace:
+        parts.append(_line("trajectory", attempt.trace))
     return Group(*parts)
 
 
@@ -391,10 +402,10 @@ def _receipt(run: Run) -> RenderableType:
         if number < len(run.checks):
             rows.append(("check", run.checks[number].seconds, 0, Decimal(0)))
     for stage, seconds, calls, cost in rows:
-        table.add_row(stage, f"{seconds:.2f}", str(calls), dollars(cost))
+        table.add_row(stage, f"{seconds:.2f}", str(calls), _paid(cost))
     table.add_section()
     # The stages' own seconds: a run that was interrupted and resumed lasted longer by the clock.
-    total = (f"{sum(row[1] for row in rows):.2f}", str(sum(row[2] for row in rows)), dollars(run.cost_usd))
+    total = (f"{sum(row[1] for row in rows):.2f}", str(sum(row[2] for row in rows)), _paid(run.cost_usd))
     table.add_row(f"total: {run.outcome}", *total, style="bold")
     return table
 

@@ -17,6 +17,7 @@ from scrout.fix.presets import PRESETS, Preset, fill
 from scrout.fix.program import Program, find_preset
 from scrout.ledger.scrub import scrub
 from scrout.records import Stop
+from scrout.sandbox.output import Output
 from scrout.sandbox.process import system_program
 from scrout.sandbox.tier import Mount
 from scrout.sandbox.workshop import Workshop
@@ -28,7 +29,7 @@ LOG_BYTES = 8_000_000
 PORT = 8377
 GRACE_S = 60.0
 """The caller's clock ends the attempt; the sandbox's own only stands behind it."""
-NO_KEY = "scrout-has-the-key"
+NO_KEY = "no-key"
 _INSIDE = "/opt/scrout/attempt"
 _SOCKET = "/opt/scrout/meter"
 _RELAY = "/opt/scrout/relay.py"
@@ -83,17 +84,20 @@ async def work(
         Mount(socket, _SOCKET),
         Mount(Path(relay.__file__), _RELAY),
     )
-    done = await workshop.run(
-        workspace,
-        ["/bin/sh", "-c", _SETTLE_IN, "sh", _python(workshop), _RELAY, _SOCKET, str(PORT), "--", *argv],
-        timeout_s=fixer.cap_seconds + GRACE_S,
-        variables=preset.env,
-        mounts=mounts,
-        stdin=prompt.encode("utf-8", "replace"),
-        output_bytes=LOG_BYTES,
-    )
-    said = scrub(done.text)
-    (folder / LOG_NAME).write_text(said, encoding="utf-8", errors="replace")
+    output = Output(LOG_BYTES)
+    try:
+        done = await workshop.run(
+            workspace,
+            ["/bin/sh", "-c", _SETTLE_IN, "sh", _python(workshop), "-I", _RELAY, _SOCKET, str(PORT), "--", *argv],
+            timeout_s=fixer.cap_seconds + GRACE_S,
+            variables=preset.env,
+            mounts=mounts,
+            stdin=prompt.encode("utf-8", "replace"),
+            output=output,
+        )
+    finally:  # at a cap this is cancelled, and the log is wanted most
+        said = scrub(output.joined().decode("utf-8", "replace"))
+        (folder / LOG_NAME).write_text(said, encoding="utf-8", errors="replace")
     if done.exit_code == 0:
         return "finished", f"{fixer.agent} ended by itself"
     last = " ".join(said.split())[-300:]

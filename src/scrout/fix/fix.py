@@ -202,7 +202,7 @@ async def _diff(
     if fixer.kind != "agent":
         from scrout.fix.command import preset_of
 
-        leavings = preset_of(fixer).leavings
+        leavings = tuple(path for path in preset_of(fixer).leavings if not (workshop.base.tree / path).exists())
     try:
         # The reproduction was put there for the fixer; it is not part of the fix.
         return await workshop.diff(workspace, without=(*_materialized(given), *leavings)), ended

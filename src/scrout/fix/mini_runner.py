@@ -7,6 +7,8 @@ templates are mini-SWE-agent's own, of its SWE-bench configuration. It has no li
 from __future__ import annotations
 
 import argparse
+import json
+import logging
 import shlex
 import sys
 from pathlib import Path
@@ -32,14 +34,31 @@ class Bash:
         return self.local.execute({**action, "command": command}, cwd)
 
 
+class Lines(logging.Handler):
+    """Prints every message of the conversation as it comes, so that an agent that is stopped has a log, too."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        for message in record.msg if isinstance(record.msg, tuple) else ():
+            print(json.dumps(message, default=str), flush=True)
+
+
 def run(arguments: argparse.Namespace) -> str:
     """Work on the task; gives how it ended."""
+    _log_messages()
     config: dict[str, Any] = get_config_from_spec(builtin_config_dir / "benchmarks" / "swebench.yaml")
     agent = {**config["agent"], "step_limit": 0, "cost_limit": 0, "output_path": Path(arguments.out).expanduser()}
     # The templates name the folder of the containers; the link to the repository that bears that name is optional.
     agent["instance_template"] = agent["instance_template"].replace("/testbed", str(Path.cwd()))
     told = DefaultAgent(_model(config, arguments), _environment(config), **agent).run(_task(arguments))
     return str(told.get("exit_status", ""))
+
+
+def _log_messages() -> None:
+    # The agent tells its logger each message, at a level that is not shown.
+    logger = logging.getLogger("agent")
+    logger.propagate = False
+    logger.setLevel(logging.DEBUG)
+    logger.addHandler(Lines())
 
 
 def _task(arguments: argparse.Namespace) -> str:

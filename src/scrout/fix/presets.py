@@ -2,12 +2,14 @@
 
 An agent runs inside the sandbox, so it may do there what it likes; its only way out is the meter. Whatever it would ask
 of a model beside the task itself, or tell anybody, is switched off, and nothing in its settings speaks of a budget. A
-repository's own settings for an agent are not read where that can be helped: they came with the repository.
+repository's own settings and instructions for an agent are not read where that can be helped: every fixer gets the same
+task, and whoever wrote those may not be on the user's side.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -55,9 +57,7 @@ def fill(preset: Preset, *, model: str, effort: str, url: str, key: str, prompt_
 
 def _filled(text: str, fields: Mapping[str, str]) -> str:
     # Not str.format, because the files are full of braces of their own.
-    for name, value in fields.items():
-        text = text.replace(f"{{{name}}}", value)
-    return text
+    return re.sub("|".join(rf"\{{{name}\}}" for name in fields), lambda found: fields[found[0][1:-1]], text)
 
 
 _CLAUDE_CODE = Preset(
@@ -84,8 +84,6 @@ _CLAUDE_CODE = Preset(
             )
         },
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        # When a stream breaks it would ask for the whole answer again, and both would be paid.
-        "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",
         "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
         # It refuses to skip permissions for root, which is what some tiers run commands as.
         "IS_SANDBOX": "1",
@@ -114,6 +112,7 @@ _CODEX = Preset(
         ".codex/config.toml": """\
 model_provider = "endpoint"
 review_model = "{model}"
+project_doc_max_bytes = 0
 check_for_update_on_startup = false
 web_search = "disabled"
 
@@ -144,8 +143,8 @@ _AIDER = Preset(
     protocol="chat",
     command=(
         *("aider", "--model", "openai/{model}", "--weak-model", "openai/{model}", "--editor-model", "openai/{model}"),
-        # As arguments, because a .env in the repository would win over variables.
-        *("--openai-api-base", "{url}/v1", "--openai-api-key", "{key}"),
+        # As arguments, because a .env in the repository would win over variables; litellm looks at both of these.
+        *("--set-env", "OPENAI_BASE_URL={url}/v1", "--openai-api-base", "{url}/v1", "--openai-api-key", "{key}"),
         *("--message-file", "{prompt_file}", "--yes-always", "--edit-format", "diff"),
         *("--no-auto-commits", "--no-dirty-commits", "--no-gitignore", "--no-auto-test", "--no-watch-files"),
         *("--no-check-update", "--no-show-release-notes", "--no-analytics", "--no-detect-urls", "--disable-playwright"),

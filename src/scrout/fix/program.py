@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 import sys
 from collections.abc import Iterator
@@ -34,7 +33,7 @@ class Program:
     """A program as the sandbox starts it."""
 
     argv: tuple[str, ...]
-    """What its arguments follow: its path, behind its interpreter's where a script would look for that on PATH."""
+    """What its arguments follow: its path, behind its interpreter's where a script could miss that one inside."""
     mounts: tuple[Mount, ...]
 
 
@@ -45,7 +44,8 @@ def find_preset(preset: Preset, path: str | None = None) -> Program:
         return program
     source = Path(__file__).with_name(preset.runner)
     target = f"{RUNNERS}/{preset.runner}"
-    return Program((_interpreter(program), target), (*program.mounts, Mount(source, target)))
+    # Isolated: variables that are there for the repository's Python must not lead this one to other modules.
+    return Program((_interpreter(program), "-I", target), (*program.mounts, Mount(source, target)))
 
 
 def find_program(name: str, path: str | None = None) -> Program:
@@ -90,9 +90,13 @@ def _needs(program: Path, path: str | None, depth: int) -> tuple[tuple[str, ...]
     if not words or not depth:
         return (str(program),), folders
     by_name = Path(words[0]).name == "env"
-    interpreter = _which(_env_program(words), path) if by_name else Path(words[0])
+    name, *options = _env_words(words) if by_name else words
+    interpreter = _which(name, path) if by_name else Path(name)
     argv, more = _needs(interpreter, path, depth - 1)
-    return ((*argv, str(program)) if by_name else (str(program),)), folders + more
+    # Inside, PATH may lead to another interpreter, and a link to this one be missing.
+    if by_name or (argv[0] != name and not _is_system(interpreter)):
+        return (*argv, *options, str(program)), folders + more
+    return (str(program),), folders + more
 
 
 def _follow(program: Path) -> tuple[Path, list[tuple[Path, Path]]]:
@@ -160,13 +164,14 @@ def _shebang(program: Path) -> list[str]:
             first = file.readline(4096)
     except OSError as error:
         raise ConfigError(f"{program} cannot be read: {error.strerror}. Install the program again.") from None
-    return shlex.split(first[2:].decode(errors="replace")) if first.startswith(b"#!") else []
+    return first[2:].decode(errors="replace").split() if first.startswith(b"#!") else []
 
 
-def _env_program(words: list[str]) -> str:
-    for word in words[1:]:
+def _env_words(words: list[str]) -> list[str]:
+    """The interpreter that env is to find, and what it is given; without the variables that env would set for it."""
+    for place, word in enumerate(words[1:], start=1):
         if not word.startswith("-") and not _ASSIGNMENT.match(word):
-            return word
+            return words[place:]
     raise ConfigError(f"a script's first line, {' '.join(words)!r}, names no interpreter.")
 
 

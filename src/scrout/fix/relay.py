@@ -1,14 +1,14 @@
 """Joins a loopback port to a unix socket while a program runs: `python relay.py SOCKET PORT -- PROGRAM ARGUMENT...`.
 
 It runs inside the sandbox, on any Python from 3.8 on, so that an agent without a network reaches the meter outside. It
-looks at nothing that passes, and is no part of what bounds the agent: whoever can reach the socket may use it.
+looks at nothing that passes, and is no part of what bounds the agent: whoever can reach the socket may use it. Nor
+does it pass on a signal to the program: a sandbox is ended whole.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 
 CHUNK_BYTES = 65536
@@ -59,8 +59,6 @@ async def relay(path: str, port: int, argv: list[str]) -> int:
     except OSError as error:
         print(f"relay: {argv[0]} cannot be started: {error}", file=sys.stderr, flush=True)
         return NOT_FOUND
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, program.send_signal, number)
     code = await program.wait()
     return 128 - code if code < 0 else code
 

@@ -22,6 +22,10 @@ MIN_THINKING_TOKENS = 1024
 """The least that the messages API takes as a budget for thinking."""
 
 
+MAX_NUMBER = 10**9
+"""What is asked for beyond it is no number of tokens or answers."""
+
+
 @dataclass
 class Said:
     """What an answer said and used, as far as it has come."""
@@ -36,7 +40,7 @@ class Said:
     error: str = ""
     """What an answer with status 200 says went wrong; empty: nothing."""
     ended: bool = False
-    """The stream said itself that it is over."""
+    """The answer is whole: the stream said itself that it is over."""
 
     def call(self, number: int) -> Json:
         while len(self.calls) <= number:
@@ -60,13 +64,15 @@ class Api:
 
     def limit(self, request: Json) -> int | None:
         """The most output tokens that a request asks for; None: it sets no limit."""
-        asked = [value for key in self.limits if isinstance(value := request.get(key), int) and value > 0]
-        return min(asked, default=None)
+        asked = [request[key] for key in self.limits if request.get(key) is not None]
+        # Which of two an endpoint goes by, and what it makes of one that is no number, is not known here.
+        numbers = [value for value in asked if type(value) is int and 0 < value <= MAX_NUMBER]
+        return max(numbers) if numbers and len(numbers) == len(asked) else None
 
-    def limited(self, request: Json, tokens: int) -> Json:
-        """The request with less output."""
-        key = next((key for key in self.limits if key in request), self.limits[0])
-        lowered: Json = {**request, key: tokens}
+    def limited(self, request: Json, tokens: int, key: str = "") -> Json:
+        """The request with less output; `key` is what the endpoint wants a limit to be called, if it has said so."""
+        keys = [asked for asked in self.limits if asked in request] or [key or self.limits[0]]
+        lowered: Json = {**request, **dict.fromkeys(keys, tokens)}
         thinking = request.get("thinking")
         if isinstance(thinking, dict) and isinstance(budget := thinking.get("budget_tokens"), int) and budget >= tokens:
             if tokens > MIN_THINKING_TOKENS:
@@ -189,6 +195,79 @@ MESSAGES = Api("messages", "messages", ("max_tokens",), "messages", _messages_wh
 APIS = {api.path: api for api in (CHAT, RESPONSES, MESSAGES)}
 
 
+PICTURES = ("image", "screenshot")
+FOREIGN = ("document", "file", "audio", "video")
+"""What an endpoint turns into tokens that no size or number tells."""
+_OWN_TOOLS = re.compile(
+    r"function|custom|namespace|tool_search|local_shell|apply_patch|computer|bash|text_editor|memory"
+)
+"""Tools that are run by who asks. Others are run, and billed, at the endpoint's, and may reach a network from there."""
+_UNCOUNTED = frozenset(
+    {
+        *("models", "fallbacks", "plugins", "web_search_options", "mcp_servers", "container", "conversation", "prompt"),
+        *("best_of", "audio", "api_base", "base_url", "api_key", "user_config"),
+    }
+)
+"""Keys that take a call to another model, price or place than the one it is counted for, or bring in what is kept."""
+_TIERS = frozenset({"auto", "default", "standard", "standard_only", "flex"})
+"""Those that cost no more than the price."""
+_READ = frozenset({"model", "n", "tools", "stream", "stream_options", "service_tier", "speed", "previous_response_id"})
+
+
+def refusal(api: Api, request: Json) -> str:
+    """Why a request cannot be counted, in an endpoint's words; empty: it can."""
+    read = _UNCOUNTED | _READ | {*api.limits, api.turns}
+    for key, value in request.items():
+        # Some servers take keys in whatever case.
+        if key not in read and key.lower() in read:
+            return f"unknown parameter: {key!r}"
+        if key in _UNCOUNTED and value:
+            return f"unsupported parameter: {key!r}"
+    if request.get("service_tier") not in (None, *_TIERS) or request.get("speed") not in (None, "standard"):
+        return "unsupported service tier"
+    if answers(request) < 1:
+        return "'n' must be a whole number"
+    for tool in _objects(request.get("tools")):
+        kind = tool.get("type") or ("custom" if "name" in tool or "function" in tool else "")
+        if not isinstance(kind, str) or not _OWN_TOOLS.match(kind):
+            return f"unsupported tool: {str(kind)[:40]!r}"
+    return ""
+
+
+def answers(request: Json) -> int:
+    """How many a request asks for; 0: it cannot be told."""
+    asked = request.get("n")
+    if asked is None:
+        return 1
+    return asked if type(asked) is int and 0 < asked <= MAX_NUMBER else 0
+
+
+def pictures(turn: JsonValue) -> int:
+    """How many an entry of a conversation has; -1: it has something whose tokens cannot be bounded."""
+    if not isinstance(turn, dict):
+        return 0
+    found = [_pictures(part) for part in _parts(turn)]
+    return -1 if -1 in found else sum(found)
+
+
+def _pictures(part: Json) -> int:
+    kind = part.get("type")
+    words = kind if isinstance(kind, str) else " ".join(part)
+    if any(word in words for word in FOREIGN):
+        return -1
+    return int(any(word in words for word in PICTURES))
+
+
+def _parts(turn: Json) -> Iterator[Json]:
+    """What an entry is made of, and what the results of tools in it are."""
+    yield {"type": turn.get("type", "message")}
+    for key in ("content", "output"):
+        inner = turn.get(key)
+        for part in _objects(inner if isinstance(inner, list) else [inner]):
+            yield part
+            yield from _objects(part.get("content"))
+
+
 _BOUNDARY = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 
 
@@ -226,8 +305,8 @@ class Stream:
         parsed = parse(data)
         if parsed is None:
             return True
-        if "error" in parsed and parsed["error"] and self.api is CHAT:
-            self.said.error = _text(_object(parsed["error"]).get("message")) or "an error without a message"
+        if error := parsed.get("error"):
+            self.said.error = _text(_object(error).get("message")) or _text(error) or "an error without a message"
         self.api.read_event(parsed, self.said)
         return not (self.drop_usage and parsed.get("usage") and parsed.get("choices") == [])
 
@@ -241,6 +320,7 @@ def read_whole(api: Api, body: bytes, said: Said) -> None:
     if error:
         said.error = _text(_object(error).get("message")) or str(error)[:300]
     api.read_whole(parsed, said)
+    said.ended = True
 
 
 def parse(body: bytes) -> Json | None:
@@ -250,6 +330,26 @@ def parse(body: bytes) -> Json | None:
     except (ValueError, RecursionError):
         return None
     return parsed if isinstance(parsed, dict) else None
+
+
+def parse_request(body: bytes) -> Json | None:
+    """A JSON object that everybody reads alike; None: it is none. Of a key that is there twice, servers take either."""
+    try:
+        parsed: JsonValue = json.loads(body, object_pairs_hook=_once, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+    return parsed if isinstance(parsed, dict) else None
+
+
+def _once(pairs: list[tuple[str, JsonValue]]) -> Json:
+    read = dict(pairs)
+    if len(read) < len(pairs):
+        raise ValueError("a key is there twice")
+    return read
+
+
+def _refuse(constant: str) -> JsonValue:
+    raise ValueError(f"{constant} is no JSON")
 
 
 def _object(value: JsonValue) -> Json:

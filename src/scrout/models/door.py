@@ -1,9 +1,10 @@
 """One attempt's way to its endpoint: a unix socket that stands for it, and where every call is counted and paid.
 
 Requests that generate are held for, forwarded and settled; questions about models and tokens pass uncounted; all others
-are refused, since a batch or a file could cost what nobody counts. Bodies pass as they came, but for an output limit
-that the purse lowers, and for the usage that a streamed chat completion only reports when it is asked to. At a cap a
-request is left without an answer and whoever opened the account is told, so that the agent learns of no budget.
+are refused, since a batch or a file could cost what nobody counts, and so could a search by the endpoint itself. Bodies
+pass as they came, but for an output limit that the purse lowers, and for the usage that a streamed chat completion only
+reports when it is asked to. At a cap a request is left without an answer and whoever opened the account is told, so
+that the agent learns of no budget.
 """
 
 from __future__ import annotations
@@ -14,31 +15,59 @@ import itertools
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
 from pydantic import JsonValue
 
+from scrout.ledger.scrub import MIN_LENGTH
 from scrout.models import http
-from scrout.models.apis import APIS, CHAT, MESSAGES, Api, Json, Said, Stream, error_body, parse, read_whole
+from scrout.models.apis import (
+    APIS,
+    CHAT,
+    MESSAGES,
+    Api,
+    Json,
+    Said,
+    Stream,
+    answers,
+    error_body,
+    parse_request,
+    pictures,
+    read_whole,
+    refusal,
+)
 from scrout.models.chat import LOST_BEHIND_A_GATEWAY, MAX_EXCERPT, NEXT_STEPS, secrets_of, shown
-from scrout.models.meter import MIN_OUTPUT_TOKENS, Account, Full, Hold, Meter
-from scrout.models.trajectory import Answer, Call, End, Header, Held, Refusal, Request, Trajectory
+from scrout.models.meter import MIN_OUTPUT_TOKENS, Account, Full, Hold, Meter, Prompt
+from scrout.models.trajectory import MAX_BYTES, Answer, Call, End, Header, Held, Refusal, Request, Trajectory
+from scrout.models.upstream import Lost, Reached, Unreached, Upstream, reached
 from scrout.money import Receipt
 
 MAX_ERROR_BYTES = 1_000_000
+MAX_QUERY = 2_000
+MAX_TALKS = 256
+"""Connections of one attempt: each takes a file of a process that others need too."""
 UNCOUNTED = frozenset({("GET", "models"), ("POST", "messages/count_tokens")})
-_PASSED_HEADERS = frozenset({"content-type", "retry-after", "retry-after-ms", "x-should-retry", "request-id"})
+_PASSED_HEADERS = frozenset(
+    {"content-type", "retry-after", "retry-after-ms", "x-should-retry", "request-id", "content-encoding"}
+)
 _DROPPED_HEADERS = frozenset(
     {
         *("authorization", "x-api-key", "api-key", "cookie", "proxy-authorization"),
         *("host", "connection", "keep-alive", "transfer-encoding", "content-length", "expect", "te", "upgrade"),
-        "accept-encoding",
+        *("accept-encoding", "openai-organization", "openai-project", "x-goog-api-key"),
     }
 )
 _LIMIT = re.compile(rb"max_(output_|completion_)?tokens")
+_RENAMED = b"max_completion_tokens"
+_MODEL_PATH = re.compile(r"models(/(?!\.+(/|$))[A-Za-z0-9._:@-]+)+")
+"""Of one model; a path that leads up again would reach what else the key opens."""
+_UNLIKE = frozenset({"stream", "stream_options", "metadata", "client_metadata", "prompt_cache_key", "user"})
+"""Keys that differ between requests and are no part of a prompt."""
+_WORDS = ("system", "instructions")
 
 Tell = Callable[[Json], None]
 
@@ -46,7 +75,7 @@ Tell = Callable[[Json], None]
 class Door:
     """One attempt's socket."""
 
-    def __init__(self, account: Account, path: Path, client: httpx.AsyncClient, tell: Tell) -> None:
+    def __init__(self, account: Account, path: Path, tell: Tell) -> None:
         self.account = account
         self.path = path
         self.meter = Meter(account)
@@ -55,18 +84,21 @@ class Door:
         self.fault_status: int | None = None
         """The endpoint's answer to it; None: there was none."""
         self.stopped = ""
-        self.client = client
         self._tell = tell
-        self._secrets = secrets_of(account.base_url, account.key)
-        self._trajectory = Trajectory(Path(account.trajectory), self._secrets)
+        # A shorter one, such as `EMPTY` for a server that wants none, is a word that answers have too.
+        self.secrets = tuple(one for one in secrets_of(account.base_url, account.key) if len(one) >= MIN_LENGTH)
+        self._trajectory = Trajectory(Path(account.trajectory), self.secrets)
         self._numbers = itertools.count(1)
         self._last: tuple[list[JsonValue], Json] = ([], {})
+        self.limit_key = ""
+        """What the endpoint wants an output limit to be called; empty: as the API has it."""
         self._settled = asyncio.Condition()
         self._talks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
     async def open(self) -> None:
         terms = self.account
+        _check(terms.base_url)
         self._trajectory.write(
             Header(
                 component=terms.component,
@@ -90,77 +122,120 @@ class Door:
         for talk in self._talks:
             talk.cancel()
         await asyncio.gather(*self._talks, return_exceptions=True)
-        self._trajectory.write(End(stop=self.stopped.partition(":")[0], detail=self.stopped.partition(":")[2]))
+        stop, _, detail = self.stopped.partition(":")
+        with contextlib.suppress(OSError):
+            self._trajectory.write(End(stop=stop, detail=detail))
         self._trajectory.close()
         self.path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             self.meter.remember()
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._talks) >= MAX_TALKS:
+            writer.close()
+            return
         talk = asyncio.get_running_loop().create_task(self._talk(reader, writer))
         self._talks.add(talk)
         talk.add_done_callback(self._talks.discard)
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        upstream = Upstream(self.account.base_url)
         try:
             while not writer.is_closing():
                 asked = await http.read(reader, writer)
-                await self._answer(asked, writer)
+                await self._answer(asked, upstream, reader, writer)
                 await writer.drain()
-                if asked.headers.get("connection", "").lower() == "close":
+                if asked.last:
                     break
         except http.Unreadable as error:
             writer.write(http.whole(error.status, b"{}"))
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass
         finally:
             writer.close()
+            await upstream.close()
 
-    async def _answer(self, asked: http.Asked, writer: asyncio.StreamWriter) -> None:
+    async def _answer(
+        self, asked: http.Asked, upstream: Upstream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         path, _, query = asked.path.partition("?")
+        if len(query) > MAX_QUERY:
+            raise http.Unreadable(414)
         below = path.removeprefix("/v1").strip("/")
         api = APIS.get(below) if asked.method == "POST" else None
         if api is not None:
-            await self._generate(api, asked, query, writer)
-        elif (asked.method, below) in UNCOUNTED or (asked.method == "GET" and below.startswith("models/")):
-            await self._question(asked, below, query, writer)
+            await self._generate(api, asked, query, upstream, reader, writer)
+        elif (asked.method, below) in UNCOUNTED or (asked.method == "GET" and _MODEL_PATH.fullmatch(below)):
+            await self._question(asked, below, query, upstream, writer)
         else:
-            missing = json.dumps(error_body(CHAT, f"no such path: {asked.method} {path}", "not_found_error"))
-            writer.write(http.whole(404, missing.encode()))
+            missing = error_body(CHAT, f"no such path: {asked.method} {path[:200]}", "not_found_error")
+            answer = http.whole(404, json.dumps(missing).encode())
+            writer.write(answer.partition(b"\r\n\r\n")[0] + b"\r\n\r\n" if asked.method == "HEAD" else answer)
 
-    async def _question(self, asked: http.Asked, below: str, query: str, writer: asyncio.StreamWriter) -> None:
+    async def _question(
+        self, asked: http.Asked, below: str, query: str, upstream: Upstream, writer: asyncio.StreamWriter
+    ) -> None:
         """Passed on, and not counted."""
         target, headers = self._target(below, query), self._headers(asked, MESSAGES if "messages" in below else None)
         try:
-            answer = await self.client.request(asked.method, target, content=asked.body, headers=headers)
-        except httpx.HTTPError as error:
+            async with upstream.ask(asked.method, target, headers, asked.body) as response:
+                answer = reached(response)
+                body = b"".join([part async for part in answer.parts])
+        except (*Unreached, *Lost) as error:
             writer.write(_unreachable(CHAT, type(error).__name__))
             return
-        writer.write(http.whole(answer.status_code, self.keyless(answer.content), _passed(answer)))
+        writer.write(http.whole(answer.status, self.keyless(body), self.passed(answer)))
 
-    async def _generate(self, api: Api, asked: http.Asked, query: str, writer: asyncio.StreamWriter) -> None:
-        request = parse(asked.body)
-        if request is None or request.get("model") != self.account.model:
-            model = None if request is None else request.get("model")
-            self.fault = f"the agent asked for the model {model!r}, and the fixer's is {self.account.model!r}"
-            self.fault_status = 404
-            status, said = (400, "no JSON object") if request is None else (404, f"model {model!r} not found")
-            writer.write(http.whole(status, json.dumps(error_body(api, said, "not_found_error")).encode()))
+    async def _generate(
+        self,
+        api: Api,
+        asked: http.Asked,
+        query: str,
+        upstream: Upstream,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        request = parse_request(asked.body)
+        why, status = self._unasked(api, request)
+        if request is None or why:
+            kind = "not_found_error" if status == 404 else "invalid_request_error"
+            writer.write(http.whole(status, json.dumps(error_body(api, why, kind)).encode()))
             return
-        hold = await self._admit(api, asked.body, request)
-        call = Passage(self, api, next(self._numbers), hold, asked.body, request, writer)
+        sent = Sent(asked.body, request, request | self.account.extra)
+        target, headers = self._target(api.path, query), self._headers(asked, api)
+        prompt = _prompt(api, sent)
+        hold = await self._admit(prompt, api.limit(sent.request), answers(sent.request), reader)
+        if hold is None:
+            writer.close()
+            return
         try:
-            await call.run(self._target(api.path, query), self._headers(asked, api))
+            await Passage(self, api, next(self._numbers), hold, prompt, sent, writer).run(upstream, target, headers)
         finally:
             async with self._settled:
                 self._settled.notify_all()
 
-    async def _admit(self, api: Api, body: bytes, request: Json) -> Hold:
-        """Wait until the call fits; where it never will, until the attempt is ended from outside."""
+    def _unasked(self, api: Api, request: Json | None) -> tuple[str, int]:
+        """Why a request is not passed on, and the status that says so; empty: it is."""
+        if request is None:
+            why, status = "the body is no JSON object", 400
+        elif request.get("model") != self.account.model:
+            why, status = f"model {str(request.get('model'))[:100]!r} not found", 404
+        else:
+            why, status = refusal(api, request), 400
+            if not why and self.meter.holds and any(pictures(turn) < 0 for turn in _turns(api, request)):
+                why = "this model takes text and images only"
+        if why:
+            self.fault = f"the agent's request was not passed on to {self.account.model}: {why}"
+            self.fault_status = status
+        return why, status
+
+    async def _admit(self, prompt: Prompt, limit: int | None, count: int, reader: asyncio.StreamReader) -> Hold | None:
+        """Wait until the call fits; where it never will, until the attempt is ended from outside. None: nobody waits
+        for an answer any more."""
         async with self._settled:
             while not self.stopped:
                 try:
-                    hold = self.meter.admit(body, api.limit(request))
+                    hold = self.meter.admit(prompt, limit, count)
                 except Full as full:
                     self.stopped = f"{full.stop}:{full.detail}"
                     self._tell({"kind": "stop", "stop": full.stop, "detail": full.detail})
@@ -168,26 +243,42 @@ class Door:
                 if hold is not None:
                     return hold
                 await self._settled.wait()
+                if reader.at_eof():
+                    return None
         await asyncio.Event().wait()
         raise AssertionError
 
     def delta(self, api: Api, request: Json) -> Request:
         """What this request asks that the last one did not."""
-        turns = request.get(api.turns)
-        entries: list[JsonValue] = turns if isinstance(turns, list) else [turns]
-        rest = {key: value for key, value in request.items() if key != api.turns}
+        if self._trajectory.size > MAX_BYTES:
+            return Request(left_out=True)
+        entries, rest = _turns(api, request), _rest(api, request)
         before, last_rest = self._last
         same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(before, entries, strict=False)))
         self._last = (entries, rest)
         return Request(same=same, new=tuple(entries[same:]), rest=None if rest == last_rest else rest)
 
     def held(self, line: Held) -> None:
-        self._trajectory.write(line)
+        try:
+            self._trajectory.write(line)
+        except OSError as error:
+            self._broken(error)
+            raise
 
     def ended(self, line: Call | Refusal) -> None:
-        self._trajectory.write(line)
+        try:
+            self._trajectory.write(line)
+        except OSError as error:
+            self._broken(error)
         if isinstance(line, Call):
             self._tell({"kind": "settled", "receipt": line.receipt.model_dump(mode="json")})
+
+    def _broken(self, error: OSError) -> None:
+        """Without a record nothing may be paid."""
+        what = f"the trajectory cannot be written ({error.strerror}). Is the disk full?"
+        if not self.stopped:
+            self.stopped = f"endpoint:{what}"
+            self._tell({"kind": "stop", "stop": "endpoint", "detail": what})
 
     def explain(self, what: str, next_step: str, answer: str = "") -> str:
         answer = self.keyless(answer.encode("utf-8", "replace")).decode("utf-8", "replace")
@@ -196,9 +287,16 @@ class Door:
         return where + (f" It said: {quote[:MAX_EXCERPT]}" if quote else "")
 
     def keyless(self, body: bytes) -> bytes:
-        for secret in self._secrets:
-            body = body.replace(secret.encode(), b"[key]")
-        return body
+        keyless = Keyless(self.secrets)
+        return keyless.feed(body) + keyless.flush()
+
+    def passed(self, response: Reached) -> dict[str, str]:
+        """The headers of an answer that the agent gets to see."""
+        return {
+            name: self.keyless(value.encode("latin-1")).decode("latin-1")
+            for name, value in response.headers.items()
+            if name in _PASSED_HEADERS
+        }
 
     def _target(self, below: str, query: str) -> httpx.URL:
         url = httpx.URL(self.account.base_url)
@@ -216,38 +314,91 @@ class Door:
         return headers
 
 
+class Keyless:
+    """Cuts secrets out of bytes that come in whatever pieces."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        self.secrets = tuple(secret.encode() for secret in secrets)
+        self._rest = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """What can be passed on: all but an end that may be the beginning of a secret."""
+        data = self._rest + data
+        for secret in self.secrets:
+            data = data.replace(secret, b"[key]")
+        end = len(data) - max((_begun(secret, data) for secret in self.secrets), default=0)
+        self._rest = data[end:]
+        return data[:end]
+
+    def flush(self) -> bytes:
+        rest, self._rest = self._rest, b""
+        return rest
+
+
+def _begun(secret: bytes, data: bytes) -> int:
+    """How many of its bytes the data ends with."""
+    if data.endswith(b"\n"):  # as every event does
+        return 0
+    return next((n for n in range(min(len(secret) - 1, len(data)), 0, -1) if data.endswith(secret[:n])), 0)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A request on its way through."""
+
+    body: bytes
+    """As it came."""
+    given: Json
+    """What that says."""
+    request: Json
+    """With what the account adds."""
+
+
 class Passage:
     """One call under way."""
 
     def __init__(
-        self, door: Door, api: Api, number: int, hold: Hold, body: bytes, request: Json, writer: asyncio.StreamWriter
+        self,
+        door: Door,
+        api: Api,
+        number: int,
+        hold: Hold,
+        prompt: Prompt,
+        sent: Sent,
+        writer: asyncio.StreamWriter,
     ) -> None:
         self.door = door
         self.api = api
         self.number = number
         self.hold = hold
-        self.body = body
-        self.request = request
-        self.asked = door.delta(api, request)
+        self.prompt = prompt
+        self.sent = sent
+        self.request = sent.request
+        self.asked = door.delta(api, sent.request)
         self.writer = writer
         self.said = Said()
         self.status: int | None = None
         self.over = False
         self.started = time.monotonic()
 
-    async def run(self, url: httpx.URL, headers: dict[str, str]) -> None:
+    async def run(self, upstream: Upstream, url: httpx.URL, headers: dict[str, str]) -> None:
         """Forward it, and pass on what comes back."""
-        hold, limit = self.hold, self.hold.worst.output_tokens if self.hold.lowered else None
-        self.door.held(
-            Held(call=self.number, api=self.api.name, held_usd=hold.usd, worst=hold.worst, lowered=hold.lowered)
-        )
+        hold, limit = self.hold, self.hold.limit
         try:
-            while await self._try(url, headers, limit):
-                limit = self.door.meter.ceiling
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            self.door.held(
+                Held(call=self.number, api=self.api.name, held_usd=hold.usd, worst=hold.worst, lowered=hold.lowered)
+            )
+        except OSError:
+            self.over = True
+            self.door.meter.release(hold)
+            raise
+        try:
+            while await self._try(upstream, url, headers, limit):
+                limit = min(limit or self.door.meter.ceiling, self.door.meter.ceiling)
+        except Unreached as error:
             self._release(self.door.explain(f"the connection failed ({type(error).__name__})", "Is it running?"))
             self.writer.write(_unreachable(self.api, type(error).__name__, 503))
-        except httpx.HTTPError as error:
+        except Lost as error:
             self._settle(self.door.explain(f"the connection was lost ({type(error).__name__})", "Is it running?"))
             if self.status is None:
                 self.writer.write(_unreachable(self.api, type(error).__name__))
@@ -257,71 +408,83 @@ class Passage:
             if not self.over:  # cut off: what the endpoint generated may be billed
                 self._settle("the call was cut off")
 
-    async def _try(self, url: httpx.URL, headers: dict[str, str], limit: int | None) -> bool:
+    async def _try(self, upstream: Upstream, url: httpx.URL, headers: dict[str, str], limit: int | None) -> bool:
         """Whether to try again with a lower limit: this one was the meter's own, and more than the model can write."""
         asks_usage = self.api is CHAT and self.request.get("stream") is True and not _wants_usage(self.request)
         body = self._body(limit, asks_usage)
-        async with self.door.client.stream("POST", url, content=body, headers=headers) as response:
-            self.status = response.status_code
-            if response.status_code != 200:
-                return await self._refused(response, limit)
-            if response.headers.get("content-type", "").startswith("text/event-stream"):
-                await self._streamed(response, drop_usage=asks_usage)
+        async with upstream.ask("POST", url, headers, body) as response:
+            answer = reached(response)
+            self.status = answer.status
+            if not 200 <= answer.status < 300:
+                return await self._refused(answer, limit)
+            if answer.headers.get("content-type", "").lower().startswith("text/event-stream"):
+                await self._streamed(answer, drop_usage=asks_usage)
             else:
-                await self._whole(response)
+                await self._whole(answer)
         return False
 
     def _body(self, limit: int | None, asks_usage: bool) -> bytes:
         """As it came, unless something has to be added."""
-        sent = self.request | self.door.account.extra
+        sent = self.request
         if limit is not None:
-            sent = self.api.limited(sent, limit)
+            sent = self.api.limited(sent, limit, self.door.limit_key)
         if asks_usage:
-            sent["stream_options"] = {**_object(sent.get("stream_options")), "include_usage": True}
-        if sent == self.request:
-            return self.body
+            sent = {**sent, "stream_options": {**_object(sent.get("stream_options")), "include_usage": True}}
+        if sent == self.sent.given:
+            return self.sent.body
         return json.dumps(sent, ensure_ascii=False).encode("utf-8", "replace")
 
-    async def _refused(self, response: httpx.Response, limit: int | None) -> bool:
+    async def _refused(self, response: Reached, limit: int | None) -> bool:
         answer = bytearray()
-        async for part in response.aiter_bytes():
+        async for part in response.parts:
             answer += part
             if len(answer) > MAX_ERROR_BYTES:
                 break
-        status, meter = response.status_code, self.door.meter
+        status, meter = response.status, self.door.meter
         ours = limit if self.api.limit(self.request) is None else None
+        if status == 400 and ours and self._renamed(answer):
+            return True
         if status == 400 and ours and ours > MIN_OUTPUT_TOKENS and _LIMIT.search(answer):
             meter.ceiling = min(meter.ceiling, max(MIN_OUTPUT_TOKENS, ours // 2))
             return True
         next_step = NEXT_STEPS.get(status, "Try later." if status >= 500 else "Check base_url.")
         fault = self.door.explain(f"status {status}", next_step, answer.decode("utf-8", "replace"))
         (self._settle if status in LOST_BEHIND_A_GATEWAY else self._release)(fault)
-        self.writer.write(http.whole(status, self.door.keyless(bytes(answer)), _passed(response)))
+        self.writer.write(http.whole(status, self.door.keyless(bytes(answer)), self.door.passed(response)))
         return False
 
-    async def _whole(self, response: httpx.Response) -> None:
-        answer = await response.aread()
+    def _renamed(self, answer: bytearray) -> bool:
+        """Whether the endpoint has just said that its limit has the other name."""
+        if self.api is not CHAT or self.door.limit_key or _RENAMED not in answer:
+            return False
+        self.door.limit_key = _RENAMED.decode()
+        return True
+
+    async def _whole(self, response: Reached) -> None:
+        answer = b"".join([part async for part in response.parts])
         read_whole(self.api, answer, self.said)
         self._end()
-        self.writer.write(http.whole(200, self.door.keyless(answer), _passed(response)))
+        self.writer.write(http.whole(response.status, self.door.keyless(answer), self.door.passed(response)))
 
-    async def _streamed(self, response: httpx.Response, *, drop_usage: bool) -> None:
+    async def _streamed(self, response: Reached, *, drop_usage: bool) -> None:
         stream = Stream(self.api, self.said, drop_usage=drop_usage)
-        self.writer.write(http.head(200, {**_passed(response), "transfer-encoding": "chunked"}))
-        async for part in response.aiter_bytes():
+        keyless = Keyless(self.door.secrets)
+        about = {**self.door.passed(response), "transfer-encoding": "chunked"}
+        self.writer.write(http.head(response.status, about))
+        async for part in response.parts:
             passed = stream.feed(part)
             if self.said.ended:
                 self._end()
-            await self._pass(passed)
+            await self._pass(keyless.feed(passed))
         passed = stream.flush()
         self._end()
-        await self._pass(passed)
+        await self._pass(keyless.feed(passed) + keyless.flush())
         self.writer.write(http.LAST_CHUNK)
 
     async def _pass(self, data: bytes) -> None:
         """An agent that is gone does not end the call: the usage comes last, and is worth waiting for."""
         if not self.writer.is_closing():
-            self.writer.write(http.chunk(self.door.keyless(data)))
+            self.writer.write(http.chunk(data))
             with contextlib.suppress(ConnectionError):
                 await self.writer.drain()
 
@@ -330,15 +493,16 @@ class Passage:
         if self.over:
             return
         said = self.said
-        if said.error and said.usage is None and not said.text and not said.calls:
+        if said.error and said.usage is None and not (said.text or said.reasoning or said.calls):
             self._release(self.door.explain("status 200 with an error", "See the endpoint's message.", said.error))
         else:
             self._settle(self.door.explain("the answer broke off", "Try again.", said.error) if said.error else "")
 
     def _settle(self, fault: str) -> None:
         self.over = True
-        meter, usage = self.door.meter, self.said.usage
-        cost_usd = meter.settle(self.hold, usage, self.body)
+        # Counts that come before the end are of what was written by then.
+        meter, usage = self.door.meter, self.said.usage if self.said.finish or self.said.ended else None
+        cost_usd = meter.settle(self.hold, usage, self.prompt)
         self.door.fault, self.door.fault_status = fault, self.status
         receipt = Receipt(
             component=self.door.account.component,
@@ -387,8 +551,44 @@ def _answer(said: Said, fault: str) -> Answer:
     )
 
 
-def _passed(response: httpx.Response) -> dict[str, str]:
-    return {name: value for name, value in response.headers.items() if name in _PASSED_HEADERS}
+def _check(base_url: str) -> None:
+    try:
+        url = httpx.URL(base_url)
+    except httpx.InvalidURL:
+        url = httpx.URL("")
+    if url.scheme not in ("http", "https") or not url.host:
+        raise ValueError("base_url is no http(s) URL")
+
+
+def _turns(api: Api, request: Json) -> list[JsonValue]:
+    turns = request.get(api.turns)
+    return turns if isinstance(turns, list) else []
+
+
+def _rest(api: Api, request: Json) -> Json:
+    """All but the conversation, which is a list; where it is none, all."""
+    listed = isinstance(request.get(api.turns), list)
+    return {key: value for key, value in request.items() if key != api.turns or not listed}
+
+
+def _prompt(api: Api, sent: Sent) -> Prompt:
+    turns, unlike = _turns(api, sent.request), {*_UNLIKE, *_WORDS, *api.limits}
+    words = [sent.request[key] for key in _WORDS if key in sent.request]
+    added = len(
+        json.dumps({key: sent.request[key] for key in sent.request if sent.request[key] != sent.given.get(key)})
+    )
+    return Prompt(
+        size=len(sent.body) + added,
+        turns=turns,
+        words=[part for told in words for part in (told if isinstance(told, list) else [told])],
+        rest={key: value for key, value in _rest(api, sent.request).items() if key not in unlike},
+        pictures=tuple(max(0, pictures(turn)) for turn in turns),
+        recalls=bool(sent.request.get("previous_response_id")) or any(map(_refers, turns)),
+    )
+
+
+def _refers(turn: JsonValue) -> bool:
+    return isinstance(turn, dict) and turn.get("type") == "item_reference"
 
 
 def _unreachable(api: Api, what: str, status: int = 502) -> bytes:

@@ -6,12 +6,19 @@ For peers on this machine. What it cannot read it refuses; nothing here bounds h
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
-MAX_BODY_BYTES = 256_000_000
+MAX_BODY_BYTES = 32_000_000
+"""What the providers take at most, near enough."""
 LAST_CHUNK = b"0\r\n\r\n"
+
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_TARGET = re.compile(r"[!-~]+")
+_HEX = re.compile(rb"[0-9A-Fa-f]{1,8}[ \t]*(;[^\r\n]*)?\r\n")
 
 
 @dataclass(frozen=True)
@@ -24,6 +31,8 @@ class Asked:
     headers: Mapping[str, str]
     """Names in lower case."""
     body: bytes
+    last: bool = False
+    """The peer takes no further answer on this connection."""
 
 
 class Unreadable(Exception):
@@ -38,19 +47,32 @@ async def read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> As
     """The next request. A connection that ends raises what asyncio raises, and one that is out of form Unreadable."""
     head = await reader.readuntil(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").split("\r\n")
-    method, path, _ = (*first.split(" "), "", "")[:3]
-    pairs = (line.partition(":") for line in lines if line)
-    headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
+    method, path, version = (*first.split(" "), "", "")[:3]
+    if not _TARGET.fullmatch(path):
+        raise Unreadable(400)
+    headers = _headers(lines)
+    last = version != "HTTP/1.1" or "close" in headers.get("connection", "").lower()
     if headers.get("expect", "").lower() == "100-continue":
         writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     if "transfer-encoding" in headers:
-        return Asked(method, path, headers, await _chunked(reader, headers["transfer-encoding"]))
+        return Asked(method, path, headers, await _chunked(reader, headers["transfer-encoding"]), last)
     length = headers.get("content-length", "0")
     if not length.isdecimal():
         raise Unreadable(411)
-    if int(length) > MAX_BODY_BYTES:
+    if len(length) > len(str(MAX_BODY_BYTES)) or int(length) > MAX_BODY_BYTES:
         raise Unreadable(413)
-    return Asked(method, path, headers, await reader.readexactly(int(length)))
+    return Asked(method, path, headers, await reader.readexactly(int(length)), last)
+
+
+def _headers(lines: list[str]) -> dict[str, str]:
+    """By name. One that no server would take is refused here: sent on, it would look like the endpoint's fault."""
+    headers = {}
+    for line in filter(None, lines):
+        name, colon, value = line.partition(":")
+        if not colon or not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
+            raise Unreadable(400)
+        headers[name.lower()] = value.strip()
+    return headers
 
 
 async def _chunked(reader: asyncio.StreamReader, coding: str) -> bytes:
@@ -58,16 +80,17 @@ async def _chunked(reader: asyncio.StreamReader, coding: str) -> bytes:
         raise Unreadable(501)
     body = bytearray()
     while True:
-        try:
-            size = int((await reader.readuntil(b"\r\n")).partition(b";")[0], 16)
-        except ValueError:
-            raise Unreadable(400) from None
-        if size < 0 or len(body) + size > MAX_BODY_BYTES:
+        line = await reader.readuntil(b"\r\n")
+        if not _HEX.fullmatch(line):
+            raise Unreadable(400)
+        size = int(line.partition(b";")[0], 16)
+        if len(body) + size > MAX_BODY_BYTES:
             raise Unreadable(413)
         if not size:
             break
         body += await reader.readexactly(size)
-        await reader.readexactly(2)
+        if await reader.readexactly(2) != b"\r\n":
+            raise Unreadable(400)
     while await reader.readuntil(b"\r\n") != b"\r\n":
         pass  # trailers, which nobody here has a use for
     return bytes(body)

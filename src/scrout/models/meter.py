@@ -6,16 +6,18 @@ so a call is given less than it asks for: the larger of half the purse and what 
 needed so far, and its output limit is lowered to that. A call that does not fit while others are under way waits for
 them. `paper`: a call is forwarded while calls and dollars are below their caps, so the last one may pass them.
 
-The most that a prompt can cost follows from a bound on its tokens by its bytes: a digit or a byte outside of ASCII may
-be a token, and so may two bytes of other text. No tokenizer in use is known to be denser; a bound is no count, though.
+The most that a prompt can cost follows from a bound on its tokens by its bytes: no tokenizer makes more than one token
+of a byte, and text of an agent's own choice can come close to that. What the endpoint has counted is not bounded again:
+a request that goes on where a counted one ended has that count, and the bytes of what is new. Pictures have no bytes to
+go by, and count as the largest do. Not covered: an endpoint whose own words around a prompt are long, before it has
+answered once.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
-import re
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import ROUND_DOWN, Decimal
 from pathlib import Path
@@ -39,10 +41,12 @@ ENOUGH_ANSWERS = 50
 KEPT_ANSWERS = 1_000
 ADDED_TOKENS = 64
 """Slack for what a chat template puts around a new message."""
+AROUND_TOKENS = 512
+"""Slack for what an endpoint puts around a whole prompt, such as its words about the use of tools."""
+PICTURE_TOKENS = 50_000
+"""More than any model in use takes a picture for."""
 KEPT_PROMPTS = 3
 """An agent may have a few conversations under way, such as a side task's."""
-
-_DENSE = re.compile(rb"[0-9\x80-\xff]")
 
 
 class Account(Record):
@@ -81,6 +85,24 @@ class Full(Exception):
 
 
 @dataclass(frozen=True)
+class Prompt:
+    """What a request has that decides how many tokens its prompt may be."""
+
+    size: int
+    """Bytes."""
+    turns: list[JsonValue] = field(default_factory=list)
+    """The conversation."""
+    words: list[JsonValue] = field(default_factory=list)
+    """What a model is told before it, in whatever parts; some agents change one of them from call to call."""
+    rest: dict[str, JsonValue] = field(default_factory=dict)
+    """All else that an endpoint may count, or that may change what it counts."""
+    pictures: tuple[int, ...] = ()
+    """How many each entry of the conversation has; empty: none has any."""
+    recalls: bool = False
+    """Whether it goes on from an answer that the endpoint has kept."""
+
+
+@dataclass(frozen=True)
 class Hold:
     """What was set aside for a call under way."""
 
@@ -89,6 +111,8 @@ class Hold:
     """What is booked where the endpoint reports no usage."""
     lowered: bool
     """Whether the call gets less output than it asked for."""
+    limit: int | None = None
+    """The output tokens it is given, each answer of it; None: as it asked."""
 
 
 @dataclass
@@ -111,15 +135,25 @@ class Meter:
         self.account = account
         self.purse = Purse(account.cap_usd if account.price else None, account.cap_calls)
         self.under_way = 0
+        self._dearest = _dearest(account.price)
         self.ceiling = UNLIMITED_TOKENS
         self.outputs = Outputs(deque(_known_outputs(account), KEPT_ANSWERS))
-        self._prompts: deque[tuple[bytes, int]] = deque(maxlen=KEPT_PROMPTS)
-        """Bodies whose tokens the endpoint counted, and that count."""
+        self._prompts: deque[tuple[Prompt, int]] = deque(maxlen=KEPT_PROMPTS)
+        """Those whose tokens the endpoint counted, and that count."""
+        self._largest = 0
+        """Tokens of the largest call so far, which is as much as a request may recall."""
+        self._hidden = 0
+        """By how much a count has been above its bound: some endpoints add a prompt of their own."""
 
-    def admit(self, body: bytes, limit: int | None) -> Hold | None:
+    @property
+    def holds(self) -> bool:
+        """Whether what a call may cost has to be known before it."""
+        return self.account.rule == "hard" and self.purse.cap_usd is not None
+
+    def admit(self, prompt: Prompt, limit: int | None, answers: int = 1) -> Hold | None:
         """Hold what a call may cost. None: it does not fit while others are under way; ask again when one ends."""
         try:
-            hold = self._hold(body, limit)
+            hold = self._hold(prompt, limit, answers)
         except Full:
             if self.under_way:
                 return None
@@ -127,14 +161,17 @@ class Meter:
         self.under_way += 1
         return hold
 
-    def settle(self, hold: Hold, usage: Usage | None, body: bytes) -> Decimal | None:
+    def settle(self, hold: Hold, usage: Usage | None, prompt: Prompt) -> Decimal | None:
         """End a call that was answered, or may have been; what it cost, None where there is no price."""
         self.under_way -= 1
         cost_usd = self.account.price.cost(usage or hold.worst) if self.account.price else None
         self.purse.settle(hold.usd, cost_usd or Decimal(0))
+        self._largest = max(self._largest, _tokens(usage or hold.worst))
         if usage is not None:
             self.outputs.tokens.append(usage.output_tokens + usage.reasoning_tokens)
-            self._prompts.append((body, usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens))
+            counted = _prompt_tokens(usage)
+            self._hidden = max(self._hidden, counted - self._by_bytes(prompt))
+            self._prompts.append((prompt, counted))
         return cost_usd
 
     def release(self, hold: Hold) -> None:
@@ -153,15 +190,25 @@ class Meter:
         written.write_text(json.dumps(known))
         written.replace(path)
 
-    def prompt_bound(self, body: bytes) -> int:
-        """At least as many tokens as the prompt has. What was counted before is not bounded again."""
-        known = [tokens + ADDED_TOKENS + most_tokens(_new_part(before, body)) for before, tokens in self._prompts]
-        return min([most_tokens(body), *known])
+    def prompt_bound(self, prompt: Prompt) -> int:
+        """At least as many tokens as the prompt has."""
+        by_bytes = self._by_bytes(prompt) + self._hidden
+        # Nothing but what is said may differ: a key that was ignored, or that cut the prompt short, hides a lot.
+        counted = [(before, tokens) for before, tokens in self._prompts if before.rest == prompt.rest]
+        if not counted:
+            return by_bytes
+        nearest = max(counted, key=lambda one: (_same(one[0].turns, prompt.turns), -one[1]))
+        return min(by_bytes, _going_on(*nearest, prompt))
 
-    def _hold(self, body: bytes, limit: int | None) -> Hold:
+    def _by_bytes(self, prompt: Prompt) -> int:
+        recalled = self._largest if prompt.recalls else 0
+        return prompt.size + AROUND_TOKENS + PICTURE_TOKENS * sum(prompt.pictures) + recalled
+
+    def _hold(self, prompt: Prompt, limit: int | None, answers: int) -> Hold:
         price, purse = self.account.price, self.purse
         asked = limit or self.ceiling
-        worst = Usage(input_tokens=self.prompt_bound(body), output_tokens=asked)
+        bound = self.prompt_bound(prompt)
+        worst = self._worst(bound, asked * answers)
         if purse.cap_calls is not None and purse.calls >= purse.cap_calls:
             raise Full("cap_calls", f"all {purse.cap_calls} calls used")
         if price is None or purse.cap_usd is None:
@@ -172,61 +219,72 @@ class Meter:
             purse.calls += 1
             return Hold(Decimal(0), worst, lowered=False)
         left = purse.cap_usd - purse.spent_usd - purse.held_usd
-        dearest = _dearest(price)
-        input_usd = dearest.cost(Usage(input_tokens=worst.input_tokens))
-        allowed = _affordable(max(left / 2, input_usd + _cost(dearest, self.outputs.p99())), left, input_usd, dearest)
+        allowed = self._allowed(price, bound, left) // answers
         if allowed < min(MIN_OUTPUT_TOKENS, asked):
             raise Full("cap_usd", f"${left:.4f} of ${purse.cap_usd} left, and the next call may cost more")
-        worst = Usage(input_tokens=worst.input_tokens, output_tokens=min(asked, allowed))
+        worst = self._worst(bound, min(asked, allowed) * answers)
+        lowered = limit is None or allowed < limit
         try:
-            return Hold(purse.reserve(dearest.cost(worst)), worst, lowered=limit is None or allowed < limit)
+            return Hold(purse.reserve(price.cost(worst)), worst, lowered, min(asked, allowed) if lowered else None)
         except PurseEmpty as empty:  # rounding up took the last fraction of a cent
             raise Full("cap_usd", str(empty)) from None
 
+    def _allowed(self, price: Price, prompt_tokens: int, left_usd: Decimal) -> int:
+        """Output tokens that a call is given beside its prompt."""
+        prompt_usd = price.cost(self._worst(prompt_tokens, 0))
+        usual_usd = price.cost(self._worst(0, self.outputs.p99()))
+        token_usd = price.cost(self._worst(0, 1_000_000)) / MILLION
+        return _affordable(max(left_usd / 2, prompt_usd + usual_usd), left_usd, prompt_usd, token_usd)
 
-def most_tokens(body: bytes) -> int:
-    """No fewer tokens than a tokenizer finds in it."""
-    dense = len(_DENSE.findall(body))
-    return dense + -(-(len(body) - dense) // 2)
-
-
-def _new_part(before: bytes, body: bytes) -> bytes:
-    """What a body has that the one before it did not: conversations grow, and what is around them stays."""
-    shorter = min(len(before), len(body))
-    start = _common(lambda n: before[:n] == body[:n], shorter)
-    end = _common(lambda n: not n or before[-n:] == body[-n:], shorter - start)
-    return body[start : len(body) - end]
+    def _worst(self, prompt_tokens: int, output_tokens: int) -> Usage:
+        """In the buckets where these tokens cost most, since nobody knows which they will be counted in."""
+        given, written = self._dearest
+        return Usage.model_validate({given: prompt_tokens, written: output_tokens})
 
 
-def _common(same: Callable[[int], bool], most: int) -> int:
-    """The largest n up to `most` for which it holds; each smaller one does too."""
-    low, high = 0, most
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if same(middle) else (low, middle - 1)
-    return low
+def _going_on(before: Prompt, tokens: int, now: Prompt) -> int:
+    """The bound of a prompt by the count of another."""
+    same = _same(before.turns, now.turns)
+    told = itertools.zip_longest(now.words, before.words[: len(now.words)])
+    new = [*(word for word, known in told if word != known), *now.turns[same:]]
+    return tokens + ADDED_TOKENS * len(new) + _size(new) + PICTURE_TOKENS * sum(now.pictures[same:])
 
 
-def _dearest(price: Price) -> Price:
-    """What the tokens cost at most, whichever bucket they will be counted in."""
-    return Price(
-        input=max(price.input, price.cache_read or Decimal(0), price.cache_write or Decimal(0)),
-        output=max(price.output, price.reasoning or Decimal(0)),
-    )
+def _same(before: list[JsonValue], now: list[JsonValue]) -> int:
+    """How many entries both begin with."""
+    pairs = zip(before, now, strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def _cost(price: Price, output_tokens: int) -> Decimal:
-    return price.cost(Usage(output_tokens=output_tokens))
+def _size(entries: list[JsonValue]) -> int:
+    return len(json.dumps(entries, ensure_ascii=False).encode("utf-8", "replace"))
 
 
-def _affordable(target_usd: Decimal, left_usd: Decimal, input_usd: Decimal, price: Price) -> int:
+def _tokens(usage: Usage) -> int:
+    return _prompt_tokens(usage) + usage.output_tokens + usage.reasoning_tokens
+
+
+def _prompt_tokens(usage: Usage) -> int:
+    return usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+
+
+def _dearest(price: Price | None) -> tuple[str, str]:
+    """The buckets of a prompt and of an answer in which a token costs most."""
+    given, written = ["input_tokens", "cache_read_tokens", "cache_write_tokens"], ["output_tokens", "reasoning_tokens"]
+    if price is None:
+        return given[0], written[0]
+    million = {bucket: price.cost(Usage.model_validate({bucket: 1_000_000})) for bucket in (*given, *written)}
+    return max(given, key=million.__getitem__), max(written, key=million.__getitem__)
+
+
+def _affordable(target_usd: Decimal, left_usd: Decimal, prompt_usd: Decimal, token_usd: Decimal) -> int:
     """Output tokens that fit beside the prompt."""
-    room_usd = min(target_usd, left_usd) - input_usd
+    room_usd = min(target_usd, left_usd) - prompt_usd
     if room_usd < 0:
         return -1
-    if not price.output:
+    if not token_usd:
         return 10**9
-    return int((room_usd * MILLION / price.output).quantize(Decimal(1), rounding=ROUND_DOWN))
+    return int((room_usd / token_usd).quantize(Decimal(1), rounding=ROUND_DOWN))
 
 
 def _known_outputs(account: Account) -> list[int]:

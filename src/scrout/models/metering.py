@@ -18,7 +18,6 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from scrout import __version__
-from scrout.config import data_folder
 from scrout.errors import ModelError
 from scrout.ledger.locks import Lock
 from scrout.models.meter import Account
@@ -31,6 +30,7 @@ START_S = 30.0
 CLOSE_S = 10.0
 TRIES = 3
 """A process that was about to end may take a connection and then go."""
+_STOPS: dict[str, Stop] = {"cap_calls": "cap_calls", "cap_usd": "cap_usd", "endpoint": "endpoint"}
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR")
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
@@ -68,7 +68,7 @@ class Metered:
                     case "settled":
                         self.take(Receipt.model_validate(event["receipt"]))
                     case "stop":
-                        self.end("cap_calls" if event["stop"] == "cap_calls" else "cap_usd", str(event["detail"]))
+                        self.end(_STOPS[str(event["stop"])], str(event["detail"]))
                     case "closed":
                         self.fault, self._closed = str(event["fault"]), True
                         self.fault_status = int(str(event["status"])) if event["status"] else None
@@ -155,8 +155,8 @@ async def _connect(folder: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWr
 def _start(folder: Path) -> int:
     names = {*_INHERITED, *_PROXIES, *map(str.lower, _PROXIES)}
     env = {name: value for name, value in os.environ.items() if name in names}
-    env["PYTHONPATH"] = os.pathsep.join(part for part in sys.path if part)
-    # -P: the current folder is often the repository, whose modules are not ours to import.
+    # Without the current folder, as -P has it: often it is the repository, whose modules are not ours to import.
+    env["PYTHONPATH"] = os.pathsep.join(part for part in sys.path if part and not _is_current(part))
     argv = [sys.executable, "-P", "-m", "scrout.models.proxy", str(folder)]
     # By way of a shell that ends at once: the process is then nobody's child, and nobody has to wait for it.
     detached = ["/bin/sh", "-c", '"$@" > /dev/null & echo $!', "sh", *argv]
@@ -174,6 +174,13 @@ def _start(folder: Path) -> int:
     return int(done.stdout)
 
 
+def _is_current(folder: str) -> bool:
+    try:
+        return Path(folder).samefile(".")
+    except OSError:
+        return False
+
+
 def _lives(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -184,7 +191,7 @@ def _lives(pid: int) -> bool:
 
 def _folder() -> Path:
     """Where the sockets are: short, because a socket's path may have a hundred bytes, and its owner's alone."""
-    told = hashlib.sha256(f"{__version__}\0{data_folder()}".encode()).hexdigest()[:8]
+    told = hashlib.sha256(f"{__version__}\0{__file__}".encode()).hexdigest()[:8]
     base = os.environ.get("XDG_RUNTIME_DIR", "") or tempfile.gettempdir()
     folder = Path(base if len(base) < 50 else "/tmp", f"scrout-{os.geteuid()}-{told}")
     folder.mkdir(mode=0o700, exist_ok=True)

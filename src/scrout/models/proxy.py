@@ -14,14 +14,13 @@ import contextlib
 import itertools
 import json
 import os
+import resource
 import sys
 from pathlib import Path
 
-import httpx
 from pydantic import ValidationError
 
 from scrout.models.apis import Json
-from scrout.models.chat import CONNECT_TIMEOUT_S, KEEP_ALIVE_S, certificates
 from scrout.models.door import Door
 from scrout.models.meter import Account
 
@@ -39,16 +38,13 @@ class Proxy:
         self._doors = 0
         self._names = itertools.count(1)
         self._idle = asyncio.Event()
-        self._client = httpx.AsyncClient(
-            verify=certificates(),
-            timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=KEEP_ALIVE_S),
-        )
 
     async def serve(self) -> None:
         """Until nobody has had an account open for a while."""
         socket = self.folder / CONTROL
         socket.unlink(missing_ok=True)
+        for left in self.folder.glob("[0-9]*-[0-9]*"):  # of one that was killed
+            left.unlink(missing_ok=True)
         server = await asyncio.start_unix_server(self._control, str(socket), limit=2**20)
         try:
             while await self._needed():
@@ -56,7 +52,6 @@ class Proxy:
         finally:
             server.close()
             socket.unlink(missing_ok=True)
-            await self._client.aclose()
 
     async def _needed(self) -> bool:
         self._idle.clear()
@@ -77,7 +72,7 @@ class Proxy:
         try:
             account = Account.model_validate_json(await reader.readline())
             path = self.folder / f"{os.getpid()}-{next(self._names)}"
-            door = Door(account, path, self._client, tell)
+            door = Door(account, path, tell)
             await door.open()
             tell({"kind": "opened", "socket": str(path)})
             await reader.read()
@@ -94,7 +89,17 @@ class Proxy:
             self._idle.set()
 
 
+def _limits() -> None:
+    """Files for every attempt's connections, and no dump of a memory that has keys in it."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
 def main() -> None:
+    _limits()
     asyncio.run(Proxy(Path(sys.argv[1])).serve())
 
 

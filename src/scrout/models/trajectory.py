@@ -7,14 +7,16 @@ repeats the conversation before it; a line holds what is new in it and how much 
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, Field, JsonValue, TypeAdapter, ValidationError
 
 from scrout import __version__
 from scrout.ledger.scrub import scrub_json
@@ -22,10 +24,37 @@ from scrout.models.apis import ApiName
 from scrout.money import Component, Price, Receipt, Record, Usage, Usd
 
 FILE_NAME = "trajectory.jsonl"
+MAX_DEPTH = 60
+MAX_BYTES = 500_000_000
+"""Past this a line tells what was paid, and no longer what was said: refused requests are free, and may be many."""
 
 
 def _now() -> datetime:
     return datetime.now(UTC)
+
+
+def _text(value: object) -> object:
+    """Halves of a character that came in two parts are put together; one that is alone has no bytes in UTF-8."""
+    if not isinstance(value, str) or value.isascii():
+        return value
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _json(value: JsonValue, depth: int = MAX_DEPTH) -> JsonValue:
+    """What came from outside, as far as it can be written and read again."""
+    if isinstance(value, dict | list) and not depth:
+        return "[nested too deeply]"
+    if isinstance(value, dict):
+        return {str(_text(key)): _json(item, depth - 1) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_json(item, depth - 1) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return str(_text(value)) if isinstance(value, str) else value
+
+
+Text = Annotated[str, BeforeValidator(_text)]
+Foreign = Annotated[JsonValue, BeforeValidator(_json)]
 
 
 class Header(Record):
@@ -63,22 +92,24 @@ class Request(Record):
 
     same: int = 0
     """How many entries of the last request's conversation this one begins with."""
-    new: tuple[JsonValue, ...] = ()
+    new: tuple[Foreign, ...] = ()
     """The entries that follow them."""
-    rest: dict[str, JsonValue] | None = None
+    rest: Annotated[dict[str, JsonValue], BeforeValidator(_json)] | None = None
     """Tools, limits and the like; None: as in the last request."""
+    left_out: bool = False
+    """True: the trajectory is too long for what this and any later request asked."""
 
 
 class Answer(Record):
     """What was said, whatever the API and whether or not in a stream."""
 
-    text: str = ""
-    reasoning: str = ""
-    calls: tuple[dict[str, JsonValue], ...] = ()
+    text: Text = ""
+    reasoning: Text = ""
+    calls: tuple[Annotated[dict[str, JsonValue], BeforeValidator(_json)], ...] = ()
     """Tools that are called, each with id, name and arguments."""
-    finish: str = ""
+    finish: Text = ""
     """Why it ended, in the API's word."""
-    error: str = ""
+    error: Text = ""
     """Of an answer that was refused or broke off; empty: nothing went wrong."""
 
 
@@ -105,7 +136,7 @@ class Refusal(Record):
     api: ApiName
     status: int | None
     asked: Request
-    error: str
+    error: Text
     seconds: float
     at: datetime = Field(default_factory=_now)
 
@@ -130,6 +161,9 @@ class Trajectory:
     def __init__(self, path: Path, secrets: Iterable[str] = ()) -> None:
         self.path = path
         self.secrets = tuple(secrets)
+        self.size = 0
+        """Bytes written so far."""
+        self._torn = False
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
@@ -137,22 +171,24 @@ class Trajectory:
         text = json.dumps(line.model_dump(mode="json"))
         if isinstance(line, Call | Refusal):  # the others hold nothing that came from outside
             text = scrub_json(text, self.secrets)
-        data = text.encode() + b"\n"
+        # What follows a line that a full disk has cut off stands in a line of its own.
+        data = b"\n" * self._torn + text.encode() + b"\n"
+        self.size += len(data)
+        self._torn = True
         while data:
             data = data[os.write(self._file, data) :]
+        self._torn = False
 
     def close(self) -> None:
         os.close(self._file)
 
 
 def read(path: Path) -> Iterator[Line]:
-    """The lines of a trajectory, up to one that broke off."""
+    """The lines of a trajectory, without those that broke off."""
     with path.open("rb") as file:
         for raw in file:
-            try:
+            with contextlib.suppress(ValidationError):
                 yield _LINE.validate_json(raw)
-            except ValidationError:
-                return
 
 
 def receipts(path: Path) -> tuple[Receipt, ...]:

@@ -15,6 +15,7 @@ _Prompt = Annotated[int, Field(gt=0, le=10**9)]
 
 class _Cached(BaseModel):
     cached_tokens: _Tokens | None = None
+    cache_write_tokens: _Tokens | None = None
 
 
 class _Thought(BaseModel):
@@ -24,6 +25,7 @@ class _Thought(BaseModel):
 class _Chat(BaseModel):
     prompt_tokens: _Prompt
     completion_tokens: _Tokens
+    total_tokens: _Tokens | None = None
     prompt_tokens_details: _Cached | None = None
     completion_tokens_details: _Thought | None = None
 
@@ -48,9 +50,9 @@ def of_chat(raw: JsonValue) -> Usage | None:
         wire = _Chat.model_validate(raw)
     except ValidationError:
         return None
-    return _split(
-        wire.prompt_tokens, wire.completion_tokens, wire.prompt_tokens_details, wire.completion_tokens_details
-    )
+    # Some count what a model thought in the total alone, and bill it all the same.
+    completion = max(wire.completion_tokens, (wire.total_tokens or 0) - wire.prompt_tokens)
+    return _split(wire.prompt_tokens, completion, wire.prompt_tokens_details, wire.completion_tokens_details)
 
 
 def of_responses(raw: JsonValue) -> Usage | None:
@@ -82,10 +84,12 @@ def of_messages(raw: JsonValue) -> Usage | None:
 def _split(prompt: int, completion: int, cached: _Cached | None, thought: _Thought | None) -> Usage:
     """Where a part is reported as larger than the whole, the whole holds."""
     read = min((cached.cached_tokens or 0) if cached else 0, prompt)
+    written = min((cached.cache_write_tokens or 0) if cached else 0, prompt - read)
     reasoning = min((thought.reasoning_tokens or 0) if thought else 0, completion)
     return Usage(
-        input_tokens=prompt - read,
+        input_tokens=prompt - read - written,
         cache_read_tokens=read,
+        cache_write_tokens=written,
         output_tokens=completion - reasoning,
         reasoning_tokens=reasoning,
     )

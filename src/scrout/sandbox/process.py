@@ -14,6 +14,7 @@ from pathlib import Path
 
 from scrout.errors import SandboxError
 from scrout.sandbox.keeper import descendants
+from scrout.sandbox.output import Output
 from scrout.sandbox.tier import Command, Completed, Limits, Overlay
 
 Process = asyncio.subprocess.Process
@@ -38,7 +39,7 @@ async def run_process(
     """Run a command line that says READY on its standard error before the command itself begins."""
     started = time.monotonic()
     process = await start(argv, env or {}, end, folder)
-    output, complaint = Output(command.limits.output_bytes), Output(2_000)
+    output, complaint = command.output or Output(command.limits.output_bytes), Output(2_000)
     exit_code: int | None = None
     try:
         async with asyncio.timeout(command.limits.timeout_s):
@@ -115,29 +116,6 @@ async def _feed(process: Process, stdin: bytes) -> None:
 async def _drain(stream: asyncio.StreamReader, output: Output) -> None:
     while chunk := await stream.read(65536):
         output.add(chunk)
-
-
-class Output:
-    """Keeps the first and the last half of a stream within a bound."""
-
-    def __init__(self, limit: int) -> None:
-        self.half = limit // 2
-        self.head = bytearray()
-        self.tail = bytearray()
-        self.dropped = 0
-
-    def add(self, chunk: bytes) -> None:
-        room = self.half - len(self.head)
-        self.head += chunk[:room]
-        self.tail += chunk[room:]
-        excess = len(self.tail) - self.half
-        if excess > 0:
-            del self.tail[:excess]
-            self.dropped += excess
-
-    def joined(self) -> bytes:
-        gap = f"\n[{self.dropped:,} bytes left out]\n".encode() if self.dropped else b""
-        return bytes(self.head) + gap + bytes(self.tail)
 
 
 async def _watch(pid: int, command: Command) -> str:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from scrout.sandbox.output import Output
+
 SANDBOX_UID = 61184
 """Whom commands run as when scrout is root, because root is exempt from process limits. No account has this number:
 Debian and systemd leave 60578-61183 and 61185-65519 to others and the rest alone."""
@@ -87,6 +89,8 @@ class Command:
     """Further absolute paths at which the repository is seen, for commands written in a container."""
     limits: Limits = Limits()
     stdin: bytes = b""
+    output: Output | None = None
+    """Collects what it prints, also where it is not waited for to the end; None: of no further use."""
     network: bool = False
     """True: the host's network, its loopback included. For building an environment, never for a claim or a fixer."""
 

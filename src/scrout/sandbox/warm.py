@@ -22,7 +22,8 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 
 from scrout.errors import SandboxError
-from scrout.sandbox.process import READY, Output, Process, attend, start
+from scrout.sandbox.output import Output
+from scrout.sandbox.process import READY, Process, attend, start
 from scrout.sandbox.tier import Command, Completed
 
 SHELL = "/opt/scrout/shell"

@@ -14,6 +14,7 @@ from scrout.config import Settings
 from scrout.errors import SandboxError
 from scrout.sandbox.copies import CopiedWorkspace, at_inside_paths
 from scrout.sandbox.environment import SHIMS, Environment, find_environment
+from scrout.sandbox.output import Output
 from scrout.sandbox.process import system_program
 from scrout.sandbox.tier import Command, Completed, Copy, Limits, Mount, Standing, Tier
 from scrout.sandbox.warm import SHELL
@@ -88,12 +89,11 @@ class Workshop:
         mounts: tuple[Mount, ...] = (),
         aliases: tuple[str, ...] = (),
         stdin: bytes = b"",
-        output_bytes: int | None = None,
+        output: Output | None = None,
     ) -> Completed:
         """Run a program at the repository's root, in its environment."""
         await self._alone(workspace)
         view = workspace.view
-        limits = self.limits if timeout_s is None else replace(self.limits, timeout_s=timeout_s)
         done = await self.tier.run(
             Command(
                 argv=argv,
@@ -102,8 +102,9 @@ class Workshop:
                 mounts=(*self.environment.mounts, *self._furniture(), *mounts),
                 env={**self.environment.variables, **(variables or {})},
                 aliases=aliases,
-                limits=limits if output_bytes is None else replace(limits, output_bytes=output_bytes),
+                limits=self.limits if timeout_s is None else replace(self.limits, timeout_s=timeout_s),
                 stdin=stdin,
+                output=output,
             )
         )
         if self.tier.mounts or not isinstance(view, Copy):
@@ -161,12 +162,13 @@ class Workshop:
             raise SandboxError(f"the diff could not be taken: {why}")
         if len(done.output) > MOST_DIFF_BYTES:
             raise SandboxError(f"the diff has more than {MOST_DIFF_BYTES:,} bytes. Ignore what a build leaves behind.")
-        return done.output.decode("utf-8")
+        # A symlink's target is text to git in every case, and a path may be any bytes.
+        return done.output.decode("utf-8", "surrogateescape")
 
     async def apply(self, workspace: Workspace, patch: str) -> str:
         """Apply a patch to a workspace; empty on success, else what git said. All of it applies or none."""
         argv = ["git", "apply", "--whitespace=nowarn", "-"]
-        done = await self.run(workspace, argv, stdin=patch.encode())
+        done = await self.run(workspace, argv, stdin=patch.encode("utf-8", "surrogateescape"))
         return "" if done.exit_code == 0 else done.text.strip() or f"git apply: exit code {done.exit_code}"
 
     def _furniture(self) -> Iterator[Mount]:

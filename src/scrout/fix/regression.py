@@ -1,0 +1,193 @@
+"""The project's tests under a patch: what passed without it and fails with it.
+
+A patch may change tests, so they are judged by what they were: its other files are tried against the original tests,
+and then all of it against its own. A test counts as broken only when it fails again alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Literal
+
+from scrout.errors import SandboxError
+from scrout.fix.flags import MOST_NAMED, shown
+from scrout.fix.patch import FileChange
+from scrout.records import Evidence
+from scrout.sandbox.suite import Suite, SuiteRun, belongs_to_tests, find_suite, is_test_file, related_tests, run_suite
+from scrout.sandbox.workshop import Workshop
+
+SUITE_TIMEOUT_S = 300.0
+LATE_S = 450.0
+"""After this the tests as the patch changes them are not run any more: the original ones come first."""
+AGAIN_TIMEOUT_S = 60.0
+MOST_AGAIN = 20
+"""Newly failing tests that are run again; so many do not fail by chance, so the others count as broken."""
+MOST_CHANGED = 8
+"""Test files of the patch's own that are run beside the related ones."""
+
+
+@dataclass(frozen=True)
+class Tested:
+    """What the project's tests say of a patch."""
+
+    tests: Literal["pass", "fail", "none", "not_run"]
+    count: int = 0
+    """Tests that ran with the patch."""
+    detail: str = ""
+    flags: tuple[str, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """One run of tests on the base with the patch, or a part of it."""
+
+    run: SuiteRun
+    broken: frozenset[str] = frozenset()
+    """Passed before the patch, and failed twice with it."""
+    shaky: frozenset[str] = frozenset()
+    """Failed with the others, and passed alone."""
+
+
+async def run_tests(changes: Sequence[FileChange], workshop: Workshop) -> Tested:
+    """Tests that the patch changes or that are near it, before and after; all of them where there are none."""
+    suite = await find_suite(workshop)
+    if suite is None:
+        return Tested("none", detail="the project has no tests that can be run here")
+    regression = _Regression(workshop, suite, changes)
+    before = await regression.run("", regression.files, SUITE_TIMEOUT_S)
+    seen = before.replay.evidence()
+    if not before.finished or not before.passed:
+        why = "the project's tests do not pass or finish without the patch either"
+        return Tested("not_run", detail=why, evidence=(seen,))
+    try:
+        return await regression.compare(before)
+    except SandboxError as error:
+        # They have just run on the base, so this is the patch's doing: a file where a folder is mounted, say.
+        why = "the project's tests cannot be run with the patch"
+        return Tested("not_run", detail=why, flags=(f"keeps its tests from being run: {error}",), evidence=(seen,))
+
+
+class _Regression:
+    """The runs that one patch needs."""
+
+    def __init__(self, workshop: Workshop, suite: Suite, changes: Sequence[FileChange]) -> None:
+        self.workshop = workshop
+        self.suite = suite
+        self.changes = changes
+        self.late_at = time.monotonic() + LATE_S
+        self.touched = [path for change in changes if _is_of_tests(change) for path in _paths(change)]
+        """Files of tests, or that tests stand on, that the patch changes."""
+        changed = [path for path in self.touched if path in suite.files][:MOST_CHANGED]
+        near = related_tests(workshop.base, [path for change in changes for path in _paths(change)])
+        self.files = tuple(dict.fromkeys((*changed, *near)))
+        """Empty: all that there are."""
+
+    @property
+    def late(self) -> bool:
+        return time.monotonic() >= self.late_at
+
+    async def compare(self, before: SuiteRun) -> Tested:
+        source = "".join(change.section for change in self.changes if not _is_of_tests(change))
+        original = await self._try(source, self.files, before.passed) if source else _Trial(before)
+        own = await self._try_own(before)
+        broken = original.broken | own.broken if own else original.broken
+        count = len(original.run.passed | original.run.failed)
+        rewritten = original.broken & own.run.passed if own else frozenset[str]()
+        return Tested(
+            "fail" if broken else "pass",
+            count=count,
+            detail=_failure(broken, rewritten) if broken else f"{count} related tests ran and none broke",
+            flags=tuple(self._flags(before, original, own)),
+            evidence=tuple(trial.run.replay.evidence() for trial in (original, own) if trial),
+        )
+
+    async def _try_own(self, before: SuiteRun) -> _Trial | None:
+        """The whole patch against the tests as it leaves them; None: it changes none, or nothing is left to run."""
+        if not self.touched:
+            return None
+        gone = {change.old for change in self.changes if change.old != change.new}
+        added = [change.new for change in self.changes if change.new and change.old != change.new]
+        kept = [file for file in self.files if file not in gone]
+        files = (*kept, *[file for file in added if is_test_file(file)][:MOST_CHANGED])
+        if (self.files and not files) or self.late:
+            return None
+        whole = "".join(change.section for change in self.changes)
+        # A test that the patch took out of its file cannot fail any more; the original one has been tried.
+        optional = {name for name in before.passed if _is_in(name, self.touched)}
+        return await self._try(whole, files if self.files else (), before.passed, optional)
+
+    async def _try(
+        self, patch: str, files: Sequence[str], expected: frozenset[str], optional: Collection[str] = ()
+    ) -> _Trial:
+        run = await self.run(patch, files, SUITE_TIMEOUT_S)
+        names = [name for name in expected - run.passed if name in run.failed or name not in optional]
+        if not names:
+            return _Trial(run)
+        # First those that were seen to fail: of a run that ended early the others are only missing.
+        chosen = sorted(names, key=lambda name: (name not in run.failed, name))[:MOST_AGAIN]
+        again = await self.run(patch, _arguments(self.suite, chosen), AGAIN_TIMEOUT_S)
+        shaky = again.passed.intersection(names)
+        return _Trial(run, frozenset(names) - shaky, shaky)
+
+    async def run(self, patch: str, files: Sequence[str], timeout_s: float) -> SuiteRun:
+        """Tests on a workspace of their own, so that nothing is left of other runs."""
+        workspace = self.workshop.fresh()
+        try:
+            refusal = await self.workshop.apply(workspace, patch) if patch else ""
+            if refusal:
+                raise SandboxError(f"a part of the patch does not apply without the others: {refusal[-300:]}")
+            return await run_suite(self.workshop, workspace, self.suite, files, timeout_s=timeout_s)
+        finally:
+            workspace.remove()
+
+    def _flags(self, before: SuiteRun, original: _Trial, own: _Trial | None) -> Iterator[str]:
+        if shaky := original.shaky | (own.shaky if own else frozenset()):
+            yield f"a test failed with the others and passed alone: {_some(shaky)}"
+        if own and (failed := own.run.failed - before.failed - before.passed):
+            yield f"fails a test of its own: {_some(failed)}"
+        if self.touched and not own and self.late:
+            yield "no time was left for the tests as it changes them"
+
+
+def _failure(broken: Collection[str], rewritten: Collection[str]) -> str:
+    failure = f"{len(broken)} tests that passed before fail now: {_some(broken)}"
+    if not rewritten:
+        return failure
+    return f"{failure}; {len(rewritten)} of them pass as the patch rewrote them, which is for a reviewer to judge"
+
+
+def _some(names: Collection[str]) -> str:
+    more = len(names) - MOST_NAMED
+    named = ", ".join(shown(name) for name in sorted(names)[:MOST_NAMED])
+    return f"{named} and {more} more" if more > 0 else named
+
+
+def _is_of_tests(change: FileChange) -> bool:
+    """Whether nothing but tests is changed by it; a file that leaves the tests for the code is code."""
+    return all(belongs_to_tests(path) for path in _paths(change))
+
+
+def _paths(change: FileChange) -> list[str]:
+    """The name it has, and the one it had."""
+    return [path for path in dict.fromkeys((change.old, change.new)) if path]
+
+
+def _is_in(name: str, files: Collection[str]) -> bool:
+    """Whether a test, as its runner names it, is in one of these files."""
+    for file in files:
+        module = ".".join(PurePosixPath(file).with_suffix("").parts)
+        if name.startswith((f"{file}::", f"{module}.")):
+            return True
+    return False
+
+
+def _arguments(suite: Suite, names: Sequence[str]) -> tuple[str, ...]:
+    """Names of tests, as a suite takes them where it wants files."""
+    if suite.runner == "pytest":
+        # A parameter's value is not always printed as it has to be given.
+        return tuple(dict.fromkeys(name.partition("[")[0] for name in names))
+    return tuple(f"{name}.py" for name in names)

@@ -1,0 +1,299 @@
+"""The three APIs as the meter reads them: limits, what cannot be counted, and streams in whatever pieces they come."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from scrout.models.apis import (
+    APIS,
+    CHAT,
+    MESSAGES,
+    MIN_THINKING_TOKENS,
+    RESPONSES,
+    Api,
+    Json,
+    Said,
+    Stream,
+    answers,
+    parse_request,
+    pictures,
+    read_whole,
+    refusal,
+)
+from scrout.models.chat import ToolCall
+from scrout.models.scripted.protocols import PROTOCOLS
+from scrout.models.scripted.script import Request, ScriptedReply
+from scrout.money import Usage
+
+ALL = list(APIS.values())
+REPLY = ScriptedReply(
+    text="The loop ends one item early. " * 3,
+    reasoning="Look at the bounds first, then at the callers. " * 2,
+    calls=(ToolCall("c1", "bash", '{"command": "ls -l"}'), ToolCall("c2", "bash", '{"command": "cat a"}')),
+    usage=Usage(input_tokens=70, cache_read_tokens=30, output_tokens=9, reasoning_tokens=4),
+)
+
+
+def request(**more: JsonValue) -> Json:
+    return {"model": "m", "messages": [{"role": "user", "content": "hi"}], "input": "hi", "max_tokens": 9, **more}
+
+
+def asked(**more: JsonValue) -> Request:
+    return Request("", {}, json.dumps(request(**more)))
+
+
+def events(api: Api, reply: ScriptedReply = REPLY, newline: str = "\n", **more: JsonValue) -> bytes:
+    sent = "".join(PROTOCOLS[f"/v1/{api.path}"].events(reply, asked(stream=True, **more)))
+    return sent.replace("\n", newline).encode()
+
+
+def whole(api: Api, reply: ScriptedReply = REPLY) -> bytes:
+    return json.dumps(PROTOCOLS[f"/v1/{api.path}"].whole(reply, asked())).encode()
+
+
+# Limits
+
+
+@pytest.mark.parametrize("api", ALL, ids=lambda api: api.name)
+def test_a_limit_is_read_lowered_and_set(api: Api) -> None:
+    key = api.limits[0]
+    assert api.limit({key: 700}) == 700
+    assert api.limited({"a": 1, key: 700}, 600) == {"a": 1, key: 600}
+    assert api.limited({"a": 1}, 600) == {"a": 1, key: 600}
+    assert api.limit({}) is None
+
+
+def test_of_two_limits_the_larger_counts_and_both_are_lowered() -> None:
+    both: Json = {"max_tokens": 10, "max_completion_tokens": 100_000}
+    assert CHAT.limit(both) == 100_000
+    assert CHAT.limited(both, 500) == {"max_tokens": 500, "max_completion_tokens": 500}
+
+
+def test_a_limit_under_its_other_name_keeps_that_name() -> None:
+    assert CHAT.limited({"max_completion_tokens": 900}, 500) == {"max_completion_tokens": 500}
+    assert CHAT.limited({}, 500, "max_completion_tokens") == {"max_completion_tokens": 500}
+
+
+@pytest.mark.parametrize("odd", [0, -1, "100", 1e5, True, [], 10**12])
+def test_a_limit_that_is_no_number_of_tokens_is_none_and_is_replaced(odd: JsonValue) -> None:
+    assert CHAT.limit({"max_tokens": odd, "max_completion_tokens": 5}) is None
+    assert CHAT.limited({"max_tokens": odd}, 500) == {"max_tokens": 500}
+
+
+@given(st.integers(1, 100_000), st.integers(MIN_THINKING_TOKENS, 100_000))
+def test_a_budget_for_thinking_stays_one_that_the_api_takes(tokens: int, budget: int) -> None:
+    lowered = MESSAGES.limited(
+        {"max_tokens": 200_000, "thinking": {"type": "enabled", "budget_tokens": budget}}, tokens
+    )
+    thinking = lowered["thinking"]
+    assert isinstance(thinking, dict)
+    if thinking["type"] == "disabled":
+        assert tokens <= MIN_THINKING_TOKENS and "budget_tokens" not in thinking
+        return
+    kept = thinking["budget_tokens"]
+    assert isinstance(kept, int) and MIN_THINKING_TOKENS <= kept < tokens
+    assert kept == budget or budget >= tokens
+
+
+# What cannot be counted
+
+
+REFUSED: list[Json] = [
+    {"models": ["dearer"]},
+    {"plugins": [{"id": "web"}]},
+    {"web_search_options": {"search_context_size": "low"}},
+    {"mcp_servers": [{"url": "https://example.org"}]},
+    {"conversation": "conv_1"},
+    {"service_tier": "priority"},
+    {"speed": "fast"},
+    {"best_of": 5},
+    {"n": "5"},
+    {"n": 0},
+    {"n": 2.0},
+    {"N": 5},
+    {"Max_Tokens": 100_000},
+    {"MODEL": "dearer"},
+    {"tools": [{"type": "web_search_20250305", "name": "web_search"}]},
+    {"tools": [{"type": "function", "name": "ok"}, {"type": "web_search"}]},
+    {"tools": [{"type": "code_interpreter", "container": {"type": "auto"}}]},
+    {"tools": [{"type": "mcp", "server_url": "https://example.org"}]},
+    {"tools": [{"google_search": {}}]},
+    {"tools": [{"type": ["function"]}]},
+]
+
+
+@pytest.mark.parametrize("more", REFUSED, ids=str)
+@pytest.mark.parametrize("api", ALL, ids=lambda api: api.name)
+def test_what_would_be_billed_beside_the_tokens_is_refused(api: Api, more: Json) -> None:
+    why = refusal(api, request(**more))
+    assert why
+    assert not re.search(r"\b(budget|cap|purse|meter|cost|dollars?)\b", why)
+
+
+PASSED: list[Json] = [
+    {},
+    {"n": 3},
+    {"n": None},
+    {"service_tier": "auto"},
+    {"service_tier": "flex"},
+    {"plugins": []},
+    {"tools": [{"type": "function", "function": {"name": "bash"}}]},
+    {"tools": [{"name": "bash", "input_schema": {}}, {"type": "bash_20250124", "name": "bash"}]},
+    {"tools": [{"type": "custom", "name": "apply_patch"}, {"type": "local_shell"}]},
+    {"temperature": 0, "metadata": {"Model": "x"}, "reasoning": {"effort": "low"}},
+]
+
+
+@pytest.mark.parametrize("more", PASSED, ids=str)
+def test_what_agents_ask_for_passes(more: Json) -> None:
+    assert all(refusal(api, request(**more)) == "" for api in ALL)
+
+
+def test_how_many_answers_are_asked_for() -> None:
+    assert [answers({}), answers({"n": 7}), answers({"n": None}), answers({"n": True})] == [1, 7, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("turn", "count"),
+    [
+        ("text", 0),
+        ({"role": "user", "content": "an image_url in words"}, 0),
+        ({"role": "user", "content": [{"type": "text", "text": "file"}]}, 0),
+        ({"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://a/b"}}] * 2}, 2),
+        ({"role": "user", "content": [{"image_url": {"url": "https://a/b"}}]}, 1),
+        ({"role": "user", "content": [{"type": "tool_result", "content": [{"type": "image", "source": {}}]}]}, 1),
+        ({"type": "function_call_output", "output": [{"type": "input_image", "image_url": "data:"}]}, 1),
+        ({"type": "computer_call_output", "output": {"type": "computer_screenshot"}}, 1),
+        ({"role": "assistant", "content": [{"type": "tool_use", "input": {"type": "document", "file": "a"}}]}, 0),
+        ({"role": "user", "content": [{"type": "document", "source": {"type": "url"}}]}, -1),
+        ({"role": "user", "content": [{"type": "input_file", "file_id": "f"}, {"type": "image"}]}, -1),
+        ({"role": "user", "content": [{"type": "input_audio"}]}, -1),
+    ],
+)
+def test_pictures_are_found_and_what_has_no_bound_is_told(turn: JsonValue, count: int) -> None:
+    assert pictures(turn) == count
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b'{"a": NaN}',
+        b'{"model": "cheap", "model": "dear"}',
+        b'{"model": "dear", "mod\\u0065l": "cheap"}',
+        b'{"messages": [{"content": "a", "content": "b"}]}',
+        b"[" * 100_000,
+        b'{"a": ' + b"9" * 5000 + b"}",
+    ],
+)
+def test_a_body_that_two_servers_may_read_differently_is_none(body: bytes) -> None:
+    assert parse_request(body) is None
+
+
+# Answers
+
+
+@pytest.mark.parametrize("api", ALL, ids=lambda api: api.name)
+def test_a_stream_says_what_a_whole_answer_says(api: Api) -> None:
+    streamed, plain = Said(), Said()
+    Stream(api, streamed, drop_usage=False).feed(events(api, stream_options={"include_usage": True}))
+    read_whole(api, whole(api), plain)
+    assert streamed == plain
+    assert (plain.text, plain.reasoning) == (REPLY.text, REPLY.reasoning)
+    assert [json.loads(str(call["arguments"])) for call in plain.calls] == [{"command": "ls -l"}, {"command": "cat a"}]
+    assert [call["id"] for call in plain.calls] == ["c1", "c2"]
+    assert plain.ended and plain.finish
+
+
+def test_equal_traffic_has_equal_usage_but_for_reasoning_that_messages_counts_as_output() -> None:
+    found = {}
+    for api in ALL:
+        said = Said()
+        read_whole(api, whole(api), said)
+        found[api.name] = said.usage
+    assert found["chat"] == found["responses"] == REPLY.usage
+    assert found["messages"] == Usage(input_tokens=70, cache_read_tokens=30, output_tokens=13)
+
+
+def pieces(data: bytes, cuts: list[int]) -> Iterator[bytes]:
+    edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
+    return (data[start:end] for start, end in pairwise(edges))
+
+
+@given(
+    st.sampled_from(ALL),
+    st.sampled_from(["\n", "\r\n", "\r"]),
+    st.booleans(),
+    st.lists(st.integers(0, 10**6), max_size=30),
+    st.integers(0, 10**6) | st.none(),
+)
+@settings(deadline=None)
+def test_a_stream_passes_byte_for_byte_in_whatever_pieces(
+    api: Api, newline: str, counted: bool, cuts: list[int], end: int | None
+) -> None:
+    """Whole or cut off anywhere; and what it says does not depend on the pieces."""
+    sent = events(api, newline=newline, **({"stream_options": {"include_usage": True}} if counted else {}))
+    sent = sent if end is None else sent[: end % len(sent)]
+    apart, at_once = Said(), Said()
+    stream = Stream(api, apart, drop_usage=False)
+    assert b"".join(map(stream.feed, pieces(sent, cuts))) + stream.flush() == sent
+    once = Stream(api, at_once, drop_usage=False)
+    once.feed(sent)
+    once.flush()
+    assert apart == at_once
+
+
+@given(st.sampled_from(["\n", "\r\n", "\r"]), st.lists(st.integers(0, 10**6), max_size=30))
+@settings(deadline=None)
+def test_usage_that_nobody_asked_for_is_dropped_and_nothing_else(newline: str, cuts: list[int]) -> None:
+    sent = events(CHAT, newline=newline, stream_options={"include_usage": True})
+    blank = newline * 2
+    kept = [event for event in sent.decode().split(blank) if '"choices": []' not in event]
+    assert len(kept) == len(sent.decode().split(blank)) - 1
+    said = Said()
+    stream = Stream(CHAT, said, drop_usage=True)
+    assert b"".join(map(stream.feed, pieces(sent, cuts))) + stream.flush() == blank.join(kept).encode()
+    assert said.usage == REPLY.usage
+
+
+def test_a_chunk_without_choices_that_is_no_usage_stays() -> None:
+    filtered = b'data: {"choices": [], "prompt_filter_results": [], "usage": null}\n\n'
+    assert Stream(CHAT, Said(), drop_usage=True).feed(filtered) == filtered
+
+
+@pytest.mark.parametrize("api", ALL, ids=lambda api: api.name)
+@pytest.mark.parametrize("event", [{"error": {"message": "overloaded"}}, {"error": "overloaded"}], ids=str)
+def test_an_error_in_a_stream_is_heard_in_every_api(api: Api, event: Json) -> None:
+    said = Said()
+    Stream(api, said, drop_usage=False).feed(b"data: " + json.dumps(event).encode() + b"\n\n")
+    assert said.error == "overloaded"
+
+
+def _nested(inner: st.SearchStrategy[JsonValue]) -> st.SearchStrategy[JsonValue]:
+    keys = st.sampled_from(["message", "usage", "tool_calls", "index", "function", "text", "input", "content", "type"])
+    return st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=4)
+
+
+@given(st.sampled_from(ALL), st.recursive(st.none() | st.integers() | st.text(max_size=5), _nested, max_leaves=20))
+@settings(deadline=None)
+def test_no_answer_of_whatever_form_raises(api: Api, value: JsonValue) -> None:
+    keys = ("choices", "usage", "message", "delta", "response", "content", "output", "error", "type", "content_block")
+    for key in keys:
+        for kind in ("message_start", "message_delta", "content_block_start", "response.completed", "error", "x"):
+            body = json.dumps({"type": kind, key: value}).encode()
+            read_whole(api, body, Said())
+            Stream(api, Said(), drop_usage=True).feed(b"data: " + body + b"\n\n")
+
+
+def test_bounds_of_the_responses_api_are_its_own() -> None:
+    assert RESPONSES.limit({"max_tokens": 5}) is None

@@ -1,0 +1,914 @@
+"""One attempt's socket before real endpoints: what passes, what is counted, and what a hostile agent gets out of it.
+
+The door is in this process, so that a test can look into its purse; tests/models/test_metering.py has the real process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import re
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+
+import httpx
+import pytest
+from pydantic import JsonValue
+
+from scrout.models import http
+from scrout.models.apis import APIS, CHAT, MESSAGES, Api, Json
+from scrout.models.chat import ToolCall
+from scrout.models.door import MAX_TALKS, Door, Keyless
+from scrout.models.meter import UNLIMITED_TOKENS, Account, CapRule
+from scrout.models.scripted import (
+    Cut,
+    ErrorBody,
+    Fault,
+    Hang,
+    Request,
+    Reset,
+    ScriptedEndpoint,
+    ScriptedReply,
+    Status,
+    Truncated,
+)
+from scrout.models.trajectory import Call, End, Header, Held, Refusal, read, receipts
+from scrout.money import Price, Purse, Receipt, Usage
+
+KEY = "sk-very-secret-0123456789"
+PRICE = Price(input=Decimal(3), output=Decimal(15), cache_read=Decimal("0.3"), cache_write=Decimal("3.75"))
+USAGE = Usage(input_tokens=200, cache_read_tokens=50, output_tokens=40, reasoning_tokens=10)
+REPLY = ScriptedReply(text="The loop ends one item early. " * 4, usage=USAGE)
+ALL = list(APIS.values())
+BUDGET_WORDS = re.compile(rb"budget|\bcap\b|purse|meter|spent|dollar|limit reached", re.IGNORECASE)
+
+per_api = pytest.mark.parametrize("api", ALL, ids=lambda api: api.name)
+streamed_or_not = pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
+
+
+@dataclass
+class Opened:
+    """A door, and what those see who stand on its two sides."""
+
+    door: Door
+    client: httpx.AsyncClient
+    trajectory: Path
+    told: list[Json] = field(default_factory=list)
+
+    @property
+    def receipts(self) -> list[Receipt]:
+        return [Receipt.model_validate(event["receipt"]) for event in self.told if event["kind"] == "settled"]
+
+    @property
+    def stops(self) -> list[JsonValue]:
+        return [event["stop"] for event in self.told if event["kind"] == "stop"]
+
+    async def ask(self, api: Api = CHAT, **more: JsonValue) -> httpx.Response:
+        return await self.client.post(f"/v1/{api.path}", json=request(api, **more))
+
+    async def raw(self, data: bytes) -> bytes:
+        """All that comes back for some bytes, until the door closes the connection."""
+        reader, writer = await asyncio.open_unix_connection(str(self.door.path))
+        writer.write(data)
+        async with asyncio.timeout(10):
+            answer = await reader.read()
+        writer.close()
+        return answer
+
+
+def request(api: Api = CHAT, **more: JsonValue) -> Json:
+    turns: JsonValue = [{"role": "user", "content": "Why does it fail?"}]
+    return {"model": "m", api.turns: turns, api.limits[0]: 2000, **more}
+
+
+@asynccontextmanager
+async def opened(
+    base_url: str,
+    *,
+    cap_usd: str | None = "2",
+    cap_calls: int = 50,
+    rule: CapRule = "hard",
+    price: Price | None = PRICE,
+    key: str | None = KEY,
+    extra: Json | None = None,
+) -> AsyncIterator[Opened]:
+    # A socket's path has to be short, and pytest's folders are not.
+    with tempfile.TemporaryDirectory(prefix="door") as folder:
+        trajectory = Path(folder, "t.jsonl")
+        account = Account(
+            fixer="f",
+            model="m",
+            base_url=base_url,
+            key=key,
+            price=price,
+            cap_usd=None if cap_usd is None else Decimal(cap_usd),
+            cap_calls=cap_calls,
+            rule=rule,
+            trajectory=str(trajectory),
+            extra=extra or {},
+        )
+        told: list[Json] = []
+        door = Door(account, Path(folder, "s"), told.append)
+        await door.open()
+        client = httpx.AsyncClient(
+            transport=httpx.AsyncHTTPTransport(uds=str(door.path), limits=httpx.Limits(max_connections=None)),
+            base_url="http://door",
+            timeout=20,
+        )
+        try:
+            yield Opened(door, client, trajectory, told)
+        finally:
+            await client.aclose()
+            if door.path.exists():
+                await door.close()
+
+
+@asynccontextmanager
+async def raw_endpoint(
+    parts: Sequence[bytes], *, hang: bool = False, seen: list[http.Asked] | None = None
+) -> AsyncIterator[str]:
+    """An endpoint that answers every request with these bytes, in these pieces; and then says no more, if it hangs."""
+
+    talks: set[asyncio.Task[None]] = set()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            asked = await http.read(reader, writer)
+            if seen is not None:
+                seen.append(asked)
+            for part in parts:
+                writer.write(part)
+                await writer.drain()
+                await asyncio.sleep(0.005)
+            if hang:
+                await reader.read()
+        finally:
+            writer.close()
+            await asyncio.sleep(0)
+
+    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        talks.add(asyncio.get_running_loop().create_task(answer(reader, writer)))
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    server.close()
+    for talk in talks:
+        talk.cancel()
+    await asyncio.gather(*talks, return_exceptions=True)
+
+
+def stream_head(status: int = 200) -> bytes:
+    return http.head(status, {"content-type": "text/event-stream", "transfer-encoding": "chunked"})
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not true():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
+# Hard caps
+
+
+class Watched(Purse):
+    """Remembers the most that was ever spent and held."""
+
+    peak_usd = Decimal(0)
+    peak_calls = 0
+
+    def reserve(self, worst_usd: Decimal) -> Decimal:
+        held = super().reserve(worst_usd)
+        self._look()
+        return held
+
+    def settle(self, held: Decimal, cost_usd: Decimal) -> None:
+        super().settle(held, cost_usd)
+        self._look()
+
+    def _look(self) -> None:
+        self.peak_usd = max(self.peak_usd, self.spent_usd + self.held_usd)
+        self.peak_calls = max(self.peak_calls, self.calls)
+
+
+FAULTS: list[Fault | None] = [
+    *(None, None, None, None, None, Hang(0.02), Status(429), Status(500), Status(504)),
+    *(Reset(), Cut(), Truncated(), ErrorBody()),
+]
+
+
+def moody(seed: int) -> Callable[[Request], ScriptedReply]:
+    """An endpoint that uses up to what it was allowed, fails now and then, and does not always count."""
+    chance = random.Random(seed)
+
+    def reply(asked: Request) -> ScriptedReply:
+        limits = [asked.content.get(key) for key in ("max_tokens", "max_output_tokens")]
+        allowed = next(limit for limit in limits if isinstance(limit, int))
+        used = Usage(
+            input_tokens=min(200, len(asked.body) // 4), output_tokens=chance.choice([allowed, allowed // 3, 5])
+        )
+        usage = None if chance.random() < 0.2 else used
+        return ScriptedReply(text="word " * 20, usage=usage, fault=chance.choice(FAULTS))
+
+    return reply
+
+
+async def caller(there: Opened, seed: int, calls: int) -> int:
+    """How many of an agent's calls ended, well or not."""
+    chance = random.Random(seed)
+    ended = 0
+    for _ in range(calls):
+        api = chance.choice(ALL)
+        more: Json = {"stream": chance.random() < 0.5, api.limits[0]: chance.choice([600, 4000, 64_000])}
+        body = request(api, **more)
+        if api is not MESSAGES and chance.random() < 0.3:
+            del body[api.limits[0]]
+        with suppress(httpx.HTTPError):
+            await there.client.post(f"/v1/{api.path}", json=body)
+        ended += 1
+    return ended
+
+
+@pytest.mark.parametrize(("cap_usd", "cap_calls"), [("0.5", 1000), ("100", 70)], ids=["dollars", "calls"])
+async def test_64_callers_at_once_never_pass_a_cap(cap_usd: str, cap_calls: int) -> None:
+    with ScriptedEndpoint(moody(1), keep=False) as endpoint:
+        async with opened(endpoint.base_url, cap_usd=cap_usd, cap_calls=cap_calls) as there:
+            purse = there.door.meter.purse = Watched(Decimal(cap_usd), cap_calls)
+            callers = [asyncio.create_task(caller(there, seed, 20)) for seed in range(64)]
+            await until(lambda: bool(there.told) and there.told[-1]["kind"] == "stop")
+            assert there.door.meter.under_way == 0, "stopped only when nothing could give anything back"
+            for task in callers:
+                task.cancel()
+            await asyncio.gather(*callers, return_exceptions=True)
+    assert purse.peak_usd <= Decimal(cap_usd)
+    assert purse.peak_calls <= cap_calls
+    paid = there.receipts
+    assert sum(receipt.cost_usd or 0 for receipt in paid) == purse.spent_usd <= Decimal(cap_usd)
+    assert len({receipt.call for receipt in paid}) == len(paid) == purse.calls <= cap_calls
+    assert purse.held_usd == 0
+    assert there.stops == ["cap_usd" if cap_usd == "0.5" else "cap_calls"]
+
+
+async def test_64_callers_with_a_purse_that_holds_a_few_calls_all_get_their_turn() -> None:
+    """Each call may cost a dollar and costs nearly nothing: they wait for each other, and none for ever."""
+    with ScriptedEndpoint(lambda _: REPLY, keep=False) as endpoint:
+        async with opened(endpoint.base_url, cap_usd="2", cap_calls=1000) as there:
+            answers = await asyncio.gather(*(there.ask(max_tokens=64_000) for _ in range(64)))
+            assert [answer.status_code for answer in answers] == [200] * 64
+            assert there.stops == []
+            assert len(there.receipts) == 64
+            assert there.door.meter.purse.held_usd == 0
+
+
+async def test_paper_is_looked_at_after_each_call() -> None:
+    with ScriptedEndpoint(lambda _: ScriptedReply("x", usage=Usage(input_tokens=10, output_tokens=2000))) as endpoint:
+        async with opened(endpoint.base_url, cap_usd="0.10", rule="paper") as there:
+            with pytest.raises(httpx.ReadTimeout):
+                while True:
+                    await there.client.post("/v1/chat/completions", json=request(max_tokens=64_000), timeout=0.5)
+            costs = [receipt.cost_usd or Decimal(0) for receipt in there.receipts]
+            assert sum(costs[:-1]) < Decimal("0.10") <= sum(costs)
+            assert there.stops == ["cap_usd"]
+            assert {asked.content["max_tokens"] for asked in endpoint.requests} == {64_000}
+
+
+async def test_at_a_cap_nothing_is_said_and_the_opener_is_told_once() -> None:
+    with ScriptedEndpoint([REPLY]) as endpoint:
+        async with opened(endpoint.base_url, cap_calls=1) as there:
+            answer = await there.ask()
+            assert not BUDGET_WORDS.search(answer.content + str(answer.headers).encode())
+            reader, writer = await asyncio.open_unix_connection(str(there.door.path))
+            body = json.dumps(request()).encode()
+            for _ in range(3):
+                writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+            with pytest.raises(httpx.ReadTimeout):
+                await there.client.post("/v1/messages", json=request(MESSAGES), timeout=0.2)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await reader.read(1)
+            assert there.stops == ["cap_calls"]
+            assert endpoint.served == 1
+        assert await reader.read() == b""
+        writer.close()
+
+
+async def test_a_request_whose_sender_has_gone_while_it_waited_is_not_paid_for() -> None:
+    with ScriptedEndpoint([ScriptedReply(fault=Hang(0.3)), REPLY, REPLY]) as endpoint:
+        async with opened(endpoint.base_url, cap_usd="0.04") as there:
+            first = asyncio.create_task(there.ask(max_tokens=2000))
+            await until(lambda: endpoint.served == 1)
+            with pytest.raises(httpx.ReadTimeout):
+                await there.client.post("/v1/chat/completions", json=request(), timeout=0.05)
+            await first
+            await until(lambda: not there.door.meter.under_way)
+            await asyncio.sleep(0.05)
+            assert endpoint.served == 1
+
+
+# Lowering
+
+
+async def test_a_limit_is_lowered_only_when_it_must_be() -> None:
+    with ScriptedEndpoint([REPLY] * 4) as endpoint:
+        async with opened(endpoint.base_url, cap_usd="1") as there:
+            await there.ask(max_tokens=4000)
+            await there.ask(max_tokens=64_000)
+            await there.client.post("/v1/responses", json={"model": "m", "input": "hi"})
+            await there.ask(MESSAGES, max_tokens=64_000, thinking={"type": "enabled", "budget_tokens": 50_000})
+        limits = [
+            asked.content.get("max_tokens", asked.content.get("max_output_tokens")) for asked in endpoint.requests
+        ]
+        assert limits[0] == 4000
+        assert all(isinstance(limit, int) and 20_000 < limit < 33_500 for limit in limits[1:])
+        thinking = endpoint.requests[3].content["thinking"]
+        assert isinstance(thinking, dict) and 1024 <= int(str(thinking["budget_tokens"])) < int(str(limits[3]))
+
+
+async def test_a_limit_that_was_the_meters_own_and_too_much_is_lowered_until_it_passes_as_one_call() -> None:
+    def picky(asked: Request) -> ScriptedReply:
+        limit = asked.content.get("max_tokens")
+        if isinstance(limit, int) and limit > 5000:
+            return ScriptedReply(fault=Status(400, message="max_tokens is too large: this model writes at most 5000"))
+        return REPLY
+
+    unlimited: Json = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+    with ScriptedEndpoint(picky) as endpoint:
+        async with opened(endpoint.base_url, cap_usd="100") as there:
+            assert (await there.client.post("/v1/chat/completions", json=unlimited)).status_code == 200
+            tried = [asked.content["max_tokens"] for asked in endpoint.requests]
+            assert tried == [UNLIMITED_TOKENS, 16_000, 8_000, 4_000]
+            assert (await there.client.post("/v1/chat/completions", json=unlimited)).status_code == 200
+            assert endpoint.served == 5, "what was learned holds for the next call"
+            assert [receipt.call for receipt in there.receipts] == [1, 2]
+            assert there.door.meter.purse.calls == 2
+            own = await there.ask(max_tokens=9000)
+            assert own.status_code == 400 and b"at most 5000" in own.content, "the agent's own limit is its own fault"
+
+
+async def test_an_endpoint_that_wants_the_limit_under_its_other_name_is_given_that() -> None:
+    def modern(asked: Request) -> ScriptedReply:
+        if "max_tokens" in asked.content:
+            words = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
+            return ScriptedReply(fault=Status(400, message=words))
+        return REPLY
+
+    unlimited: Json = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+    with ScriptedEndpoint(modern) as endpoint:
+        async with opened(endpoint.base_url, cap_usd="100") as there:
+            for _ in range(2):
+                assert (await there.client.post("/v1/chat/completions", json=unlimited)).status_code == 200
+        assert [asked.content.get("max_completion_tokens") for asked in endpoint.requests] == [
+            None,
+            UNLIMITED_TOKENS,
+            UNLIMITED_TOKENS,
+        ]
+
+
+async def test_extra_reaches_the_body_and_is_held_for() -> None:
+    with ScriptedEndpoint([REPLY]) as endpoint:
+        extra: Json = {"provider": {"order": ["one"]}, "max_tokens": 500_000}
+        async with opened(endpoint.base_url, extra=extra) as there:
+            await there.ask(max_tokens=5)
+            (held,) = [line for line in read(there.trajectory) if isinstance(line, Held)]
+        sent = endpoint.requests[0].content
+        assert sent["provider"] == {"order": ["one"]}
+        assert sent["max_tokens"] == held.worst.output_tokens > 5
+        assert held.held_usd <= Decimal(1)
+
+
+async def test_each_of_several_answers_is_held_for() -> None:
+    with ScriptedEndpoint([REPLY]) as endpoint:
+        async with opened(endpoint.base_url, cap_usd="1") as there:
+            await there.ask(max_tokens=64_000, n=10)
+            (held,) = [line for line in read(there.trajectory) if isinstance(line, Held)]
+        limit = endpoint.requests[0].content["max_tokens"]
+        assert isinstance(limit, int) and held.worst.output_tokens == 10 * limit
+        assert held.held_usd <= Decimal("0.5")
+
+
+# Passing through
+
+
+@per_api
+@streamed_or_not
+async def test_a_body_and_its_answer_pass_byte_for_byte(api: Api, streamed: bool) -> None:
+    more: Json = {"stream": streamed, "stream_options": {"include_usage": True}}
+    body = json.dumps(request(api, **more), indent=3).replace('"m"', '"\\u006d"').encode() + b" \n"
+    with ScriptedEndpoint([REPLY, REPLY]) as endpoint:
+        async with opened(endpoint.base_url) as there, httpx.AsyncClient() as direct:
+            through = await there.client.post(f"/v1/{api.path}", content=body)
+            straight = await direct.post(f"{endpoint.base_url}/{api.path}", content=body)
+        assert through.content == straight.content
+        assert [asked.body.encode() for asked in endpoint.requests] == [body, body]
+    assert [receipt.estimated for receipt in there.receipts] == [False]
+
+
+async def test_usage_is_asked_for_where_a_stream_has_none_and_dropped_on_its_way() -> None:
+    with ScriptedEndpoint([REPLY, REPLY]) as endpoint:
+        async with opened(endpoint.base_url) as there, httpx.AsyncClient() as direct:
+            through = await there.ask(stream=True)
+            straight = await direct.post(f"{endpoint.base_url}/chat/completions", json=request(stream=True))
+        assert endpoint.requests[0].content["stream_options"] == {"include_usage": True}
+        said = [
+            {key: value for key, value in chunk.items() if key != "usage"}
+            for chunk in map(json.loads, re.findall(r"data: (\{.*)", through.text))
+        ]
+        assert said == [json.loads(chunk) for chunk in re.findall(r"data: (\{.*)", straight.text)]
+    assert [(receipt.usage, receipt.estimated) for receipt in there.receipts] == [(USAGE, False)]
+
+
+@per_api
+async def test_the_key_is_added_and_what_the_agent_sent_for_one_is_dropped(api: Api) -> None:
+    sent = {
+        "authorization": "Bearer agents-own",
+        "x-api-key": "agents-own",
+        "cookie": "agents-own",
+        "openai-organization": "agents-own",
+        "anthropic-version": "2023-06-01",
+        "user-agent": "an agent",
+    }
+    with ScriptedEndpoint([REPLY]) as endpoint:
+        async with opened(endpoint.base_url) as there:
+            await there.client.post(f"/v1/{api.path}", json=request(api), headers=sent)
+        headers = dict(endpoint.requests[0].headers)
+    assert "agents-own" not in str(headers)
+    assert headers.get("x-api-key" if api is MESSAGES else "authorization") in (KEY, f"Bearer {KEY}")
+    assert str(headers).count(KEY) == 1
+    assert (headers["anthropic-version"], headers["user-agent"]) == ("2023-06-01", "an agent")
+    assert headers["host"].startswith("127.0.0.1:")
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 413, 429, 500, 503, 529])
+async def test_a_refusal_passes_with_its_status_and_costs_nothing(status: int) -> None:
+    told = {"retry-after": "7", "request-id": "r1", "set-cookie": "a=b", "x-ratelimit-remaining": "0"}
+    with ScriptedEndpoint([ScriptedReply(fault=Status(status, told, f"no, {KEY}!"))]) as endpoint:
+        async with opened(endpoint.base_url, cap_calls=1) as there:
+            answer = await there.ask()
+            (line,) = [line for line in read(there.trajectory) if isinstance(line, Refusal)]
+            assert (line.status, receipts(there.trajectory)) == (status, ())
+    assert answer.status_code == status
+    assert "no, [key]!" in answer.text
+    assert answer.headers["retry-after"] == "7" and answer.headers["request-id"] == "r1"
+    assert "set-cookie" not in answer.headers and "x-ratelimit-remaining" not in answer.headers
+    assert there.receipts == [] and there.door.meter.purse.calls == 0
+    assert KEY not in there.door.fault and str(status) in there.door.fault
+
+
+@pytest.mark.parametrize("status", [502, 504, 520, 524])
+async def test_what_a_gateway_lost_is_booked_at_the_hold(status: int) -> None:
+    with ScriptedEndpoint([ScriptedReply(fault=Status(status))]) as endpoint:
+        async with opened(endpoint.base_url) as there:
+            assert (await there.ask()).status_code == status
+            (held,) = [line for line in read(there.trajectory) if isinstance(line, Held)]
+    assert [(one.estimated, one.cost_usd) for one in there.receipts] == [(True, held.held_usd)]
+
+
+async def test_the_key_never_comes_back_wherever_the_endpoint_says_it() -> None:
+    event = f'data: {{"choices": [{{"delta": {{"content": "it is {KEY}"}}, "finish_reason": "stop"}}]}}\n\n'.encode()
+    middle = event.index(KEY.encode()) + 9
+    parts = [
+        http.head(200, {"content-type": "text/event-stream", "transfer-encoding": "chunked", "request-id": KEY}),
+        http.chunk(event[:middle]),
+        http.chunk(event[middle:]),
+        http.chunk(f"data: {KEY[:12]}".encode()),
+        http.LAST_CHUNK,
+    ]
+    async with raw_endpoint(parts) as base_url, opened(base_url) as there:
+        reader, writer = await asyncio.open_unix_connection(str(there.door.path))
+        body = json.dumps(request(stream=True, stream_options={"include_usage": True})).encode()
+        writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        answer = await reader.readuntil(http.LAST_CHUNK)
+        writer.close()
+        # Without the chunks' sizes, which may stand in the middle of it.
+        said = re.sub(rb"\r\n[0-9a-f]+\r\n", b"", answer)
+        assert KEY.encode() not in said
+        assert b"request-id: [key]" in said and b"it is [key]" in said and KEY[:12].encode() in said
+        assert KEY not in there.trajectory.read_text()
+
+
+def test_bytes_without_the_key_pass_as_they_are_in_whatever_pieces() -> None:
+    chance = random.Random(3)
+    for _ in range(200):
+        pieces = ["".join(chance.choices(["s", "k", "-", "ab", "ba", "b"], k=3)) for _ in range(8)]
+        keyless = Keyless(["sk-abab"])
+        passed = b"".join(keyless.feed(piece.encode()) for piece in pieces) + keyless.flush()
+        assert passed.decode() == "".join(pieces).replace("sk-abab", "[key]")
+
+
+async def test_a_key_that_is_a_common_word_changes_no_answer() -> None:
+    with ScriptedEndpoint([ScriptedReply("EMPTY is what it was", usage=USAGE)]) as endpoint:
+        async with opened(endpoint.base_url, key="EMPTY") as there:
+            assert "EMPTY is what it was" in (await there.ask()).text
+
+
+# What a call costs
+
+
+@per_api
+@streamed_or_not
+async def test_equal_traffic_has_equal_receipts(api: Api, streamed: bool) -> None:
+    reply = ScriptedReply(
+        text="x",
+        usage=Usage(input_tokens=90, cache_read_tokens=10, output_tokens=30),
+        calls=(ToolCall("1", "a", "{}"),),
+    )
+    with ScriptedEndpoint([reply]) as endpoint:
+        async with opened(endpoint.base_url) as there:
+            await there.ask(api, stream=streamed)
+    (receipt,) = there.receipts
+    assert (receipt.usage, receipt.estimated, receipt.fixer, receipt.call) == (reply.usage, False, "f", 1)
+    assert receipt.cost_usd == PRICE.cost(receipt.usage) == there.door.meter.purse.spent_usd
+
+
+async def test_the_hold_is_written_before_the_endpoint_sees_the_request() -> None:
+    seen: list[list[str]] = []
+
+    def look(asked: Request) -> ScriptedReply:
+        seen.append([line.kind for line in read(trajectory)])
+        return REPLY
+
+    with ScriptedEndpoint(look) as endpoint:
+        async with opened(endpoint.base_url) as there:
+            trajectory = there.trajectory
+            await there.ask()
+            await there.ask(stream=True)
+    assert seen == [["header", "held"], ["header", "held", "call", "held"]]
+
+
+ENDS = {
+    "chat/completions": b'data: {"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": '
+    b'{"prompt_tokens": 5, "completion_tokens": 2}}\n\ndata: [DONE]\n\n',
+    "responses": b'data: {"type": "response.completed", "response": {"status": "completed", "usage": '
+    b'{"input_tokens": 5, "output_tokens": 2}}}\n\n',
+    "messages": b'data: {"type": "message_start", "message": {"usage": {"input_tokens": 5, "output_tokens": 1}}}\n\n'
+    b'data: {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2}}\n\n'
+    b'data: {"type": "message_stop"}\n\n',
+}
+
+
+@per_api
+async def test_a_call_is_settled_before_the_last_of_its_answer_leaves(api: Api) -> None:
+    """The endpoint has said all and does not close: whoever has read the end finds the receipt written."""
+    parts = [stream_head(), http.chunk(ENDS[api.path])]
+    async with raw_endpoint(parts, hang=True) as base_url, opened(base_url) as there:
+        wants = request(api, stream=True, stream_options={"include_usage": True})
+        async with there.client.stream("POST", f"/v1/{api.path}", json=wants) as answer:
+            async for _ in answer.aiter_bytes():
+                (receipt,) = receipts(there.trajectory)
+                assert (receipt.usage, receipt.estimated) == (Usage(input_tokens=5, output_tokens=2), False)
+                break
+        assert [one.usage for one in there.receipts] == [Usage(input_tokens=5, output_tokens=2)]
+
+
+@per_api
+@streamed_or_not
+@pytest.mark.parametrize("fault", [None, Reset(), Cut(), Truncated()], ids=lambda fault: type(fault).__name__)
+async def test_an_answer_without_usage_is_booked_at_the_hold(api: Api, streamed: bool, fault: Fault | None) -> None:
+    usage = None if fault is None else USAGE
+    with ScriptedEndpoint([ScriptedReply("word " * 100, usage=usage, fault=fault)]) as endpoint:
+        async with opened(endpoint.base_url) as there:
+            try:
+                await there.ask(api, stream=streamed)
+            except httpx.HTTPError:
+                assert fault is not None
+            await until(lambda: bool(there.receipts))
+            (held,) = [line for line in read(there.trajectory) if isinstance(line, Held)]
+            assert there.door.meter.under_way == 0
+    (receipt,) = there.receipts
+    assert receipt.estimated
+    assert (receipt.cost_usd, receipt.usage) == (held.held_usd, held.worst)
+
+
+async def test_counts_that_came_before_an_answer_broke_off_are_not_what_it_cost() -> None:
+    """The messages API begins with the prompt's count and one token of output."""
+    begun = b'data: {"type": "message_start", "message": {"usage": {"input_tokens": 5, "output_tokens": 1}}}\n\n'
+    async with raw_endpoint([stream_head(), http.chunk(begun)]) as base_url, opened(base_url) as there:
+        with pytest.raises(httpx.HTTPError):
+            await there.ask(MESSAGES, stream=True)
+        await until(lambda: bool(there.receipts))
+        assert there.receipts[0].estimated
+
+
+@per_api
+@streamed_or_not
+async def test_an_error_in_place_of_an_answer_costs_nothing(api: Api, streamed: bool) -> None:
+    with ScriptedEndpoint([ScriptedReply(fault=ErrorBody("overloaded"))]) as endpoint:
+        async with opened(endpoint.base_url) as there:
+            answer = await there.ask(api, stream=streamed)
+            assert answer.status_code == 200 and "overloaded" in answer.text
+    assert there.receipts == [] and there.door.meter.purse.calls == 0
+    assert "overloaded" in there.door.fault
+
+
+async def test_an_endpoint_that_cannot_be_reached_costs_nothing() -> None:
+    async with opened("http://127.0.0.1:9/v1") as there:
+        assert (await there.ask()).status_code == 503
+    assert there.receipts == [] and "Is it running?" in there.door.fault
+
+
+@per_api
+async def test_an_agent_that_leaves_in_the_middle_is_booked_at_what_it_used(api: Api) -> None:
+    half = ENDS[api.path].index(b"\n\n") // 2
+    parts = [
+        stream_head(),
+        http.chunk(ENDS[api.path][:half]),
+        b"",
+        b"",
+        http.chunk(ENDS[api.path][half:]),
+        http.LAST_CHUNK,
+    ]
+    async with raw_endpoint(parts) as base_url, opened(base_url) as there:
+        wants = request(api, stream=True, stream_options={"include_usage": True})
+        async with there.client.stream("POST", f"/v1/{api.path}", json=wants) as answer:
+            assert answer.status_code == 200
+        await until(lambda: bool(there.receipts))
+    assert [(one.usage, one.estimated) for one in there.receipts] == [(Usage(input_tokens=5, output_tokens=2), False)]
+
+
+@streamed_or_not
+async def test_a_call_that_is_cut_off_by_the_end_of_the_account_is_booked_at_the_hold(streamed: bool) -> None:
+    with ScriptedEndpoint([ScriptedReply("x", usage=USAGE, fault=Hang(5))]) as endpoint:
+        async with opened(endpoint.base_url) as there:
+            asking = asyncio.create_task(there.ask(stream=streamed))
+            await until(lambda: endpoint.served == 1)
+            await there.door.close()
+            lines = list(read(there.trajectory))
+            with pytest.raises(httpx.HTTPError):
+                await asking
+    assert [line.kind for line in lines] == ["header", "held", "call", "end"]
+    assert [one.estimated for one in there.receipts] == [True]
+
+
+async def test_without_room_for_a_record_nothing_is_paid(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, full = os.write, []
+
+    def write(file: int, data: bytes) -> int:
+        if full and b'"kind"' in data:
+            raise OSError(28, "No space left on device")
+        return real(file, data)
+
+    with ScriptedEndpoint([REPLY] * 2) as endpoint:
+        async with opened(endpoint.base_url) as there:
+            await there.ask()
+            monkeypatch.setattr(os, "write", write)
+            full.append(True)
+            with pytest.raises(httpx.HTTPError):
+                await there.ask()
+            full.clear()
+        assert endpoint.served == 1
+    assert there.stops == ["endpoint"]
+    assert there.door.meter.under_way == 0 and len(there.receipts) == 1
+
+
+# What counts
+
+
+async def test_questions_pass_uncounted() -> None:
+    seen: list[http.Asked] = []
+    count = http.whole(200, b'{"input_tokens": 3}', {"connection": "close"})
+    async with raw_endpoint([count], seen=seen) as base_url, opened(base_url, cap_calls=0) as there:
+        counted = await there.client.post("/v1/messages/count_tokens?beta=true", json=request(MESSAGES))
+        assert (counted.status_code, counted.content) == (200, b'{"input_tokens": 3}')
+        assert (await there.client.get("/v1/models")).status_code == 200
+        assert (await there.client.get("/models/meta-llama/Llama-3.1:free")).status_code == 200
+        assert there.told == []
+    assert [asked.path for asked in seen] == [
+        "/v1/messages/count_tokens?beta=true",
+        "/v1/models",
+        "/v1/models/meta-llama/Llama-3.1:free",
+    ]
+    assert seen[0].headers["x-api-key"] == KEY and seen[1].headers["authorization"] == f"Bearer {KEY}"
+
+
+PATHS = [
+    "POST /v1/batches",
+    "POST /v1/files",
+    "GET /v1/files",
+    "POST /v1/embeddings",
+    "POST /v1/completions",
+    "POST /v1/responses/compact",
+    "GET /v1/responses/resp_1",
+    "POST /v1/messages/batches",
+    "GET /v1/chat/completions",
+    "GET /v1/models/../files",
+    "GET /v1/models/..",
+    "GET /v1/models/./../files/f/content",
+    "GET /v1/models/%2e%2e/files",
+    "GET /v1/models/m?/../files/../../organization".replace("?", "%3f"),
+    "DELETE /v1/models/m",
+    "PUT /v1/chat/completions",
+    "GET http://elsewhere/v1/models",
+    "GET /",
+]
+
+
+@pytest.mark.parametrize("what", PATHS)
+async def test_other_paths_are_refused_and_reach_no_endpoint(what: str) -> None:
+    seen: list[http.Asked] = []
+    body = json.dumps(request()).encode()
+    async with raw_endpoint([http.whole(200, b"{}")], seen=seen) as base_url, opened(base_url) as there:
+        answer = await there.raw(
+            f"{what} HTTP/1.1\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+        )
+        assert answer.startswith(b"HTTP/1.1 404 ") and not BUDGET_WORDS.search(answer)
+    assert seen == []
+
+
+async def test_an_answer_to_head_has_no_body() -> None:
+    async with opened("http://127.0.0.1:9/v1") as there:
+        both = b"HEAD / HTTP/1.1\r\n\r\nHEAD / HTTP/1.1\r\nConnection: close\r\n\r\n"
+        answer = await there.raw(both)
+    assert answer.count(b"HTTP/1.1 404") == 2 and answer.endswith(b"\r\n\r\n") and b"{" not in answer
+
+
+BAD_BODIES = {
+    "no JSON": b"model=m",
+    "no object": b"[]",
+    "another model": b'{"model": "dearer", "messages": []}',
+    "no model": b'{"messages": []}',
+    "a model twice": b'{"model": "dearer", "messages": [], "model": "m"}',
+    "a search": b'{"model": "m", "messages": [], "tools": [{"type": "web_search_20250305", "name": "web_search"}]}',
+    "a document": b'{"model": "m", "messages": [{"content": [{"type": "document", "source": {"url": "https://a/b"}}]}]}',
+    "a long name": b'{"model": "' + b"x" * 5_000_000 + b'", "messages": []}',
+}
+
+
+@per_api
+@pytest.mark.parametrize("body", BAD_BODIES.values(), ids=BAD_BODIES.keys())
+async def test_a_request_that_cannot_be_counted_is_refused_and_reaches_no_endpoint(api: Api, body: bytes) -> None:
+    with ScriptedEndpoint([]) as endpoint:
+        async with opened(endpoint.base_url) as there:
+            answer = await there.client.post(f"/v1/{api.path}", content=body.replace(b"messages", api.turns.encode()))
+        assert answer.status_code in (400, 404)
+        assert endpoint.served == 0 and endpoint.connections == 0
+    error = answer.json()["error"]
+    assert len(error["message"]) < 300 and not BUDGET_WORDS.search(answer.content)
+    assert there.receipts == [] and 0 < len(there.door.fault) < 400
+
+
+async def test_what_has_no_bound_passes_where_nothing_is_held() -> None:
+    body = BAD_BODIES["a document"]
+    with ScriptedEndpoint([REPLY] * 2) as endpoint:
+        for rule, price in (("paper", PRICE), ("hard", None)):
+            async with opened(endpoint.base_url, rule=rule, price=price) as there:  # type: ignore[arg-type]
+                assert (await there.client.post("/v1/chat/completions", content=body)).status_code == 200
+
+
+# Hostile agents
+
+
+@pytest.mark.parametrize(
+    ("data", "answer"),
+    [
+        (b"\r\n\r\n", b"HTTP/1.1 400"),
+        (b"POST /v1/messages HTTP/1.1\r\nContent-Length: x\r\n\r\n", b"HTTP/1.1 411"),
+        (b"POST /v1/messages HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n", b"HTTP/1.1 413"),
+        (b"POST /v1/messages HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n", b"HTTP/1.1 501"),
+        (b"POST /v1/messages HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", b"HTTP/1.1 400"),
+        (b"POST /v1/messages HTTP/1.1\r\n" + b"a: b\r\n" * 50_000 + b"\r\n", b""),
+        (b"GET /v1/models?" + b"a" * 5000 + b" HTTP/1.1\r\n\r\n", b"HTTP/1.1 414"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", b"HTTP/1.1 400"),
+    ],
+    ids=lambda value: repr(value[:30]),
+)
+async def test_noise_is_refused_and_the_next_caller_served(data: bytes, answer: bytes) -> None:
+    with ScriptedEndpoint([REPLY]) as endpoint:
+        async with opened(endpoint.base_url) as there:
+            try:
+                assert (await there.raw(data)).startswith(answer)
+            except ConnectionResetError:
+                assert answer == b""
+            assert (await there.ask()).status_code == 200
+
+
+def _nested(depth: int) -> JsonValue:
+    value: JsonValue = "x"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+ODD: dict[str, Json] = {
+    "half a character": {"messages": [{"role": "user", "content": "\ud800"}]},
+    "a key of half a character": {"messages": [{"role": "user", "content": "a"}], "\udfff": 1},
+    "deep": {"messages": [_nested(400)]},
+    "deep beside": {"messages": [1], "metadata": _nested(400)},
+    "a large number": {"messages": [10**4000]},
+    "a number beyond numbers": {"messages": [json.loads("1e999")]},
+    "no list": {"messages": {"role": "user"}},
+    "a large limit": {"messages": [1], "max_tokens": 10**40},
+}
+
+
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD.keys())
+@pytest.mark.parametrize("rule", ["hard", "paper"])
+async def test_an_odd_request_is_counted_like_any_other(odd: Json, rule: CapRule) -> None:
+    body = json.dumps({"model": "m", "max_tokens": 900, **odd}).replace("Infinity", "1e999").encode()
+    with ScriptedEndpoint([ScriptedReply("a", usage=None)] * 2) as endpoint:
+        async with opened(endpoint.base_url, rule=rule) as there:
+            await there.client.post("/v1/chat/completions", content=body)
+            await there.ask()
+            assert there.door.meter.under_way == 0
+            assert len(there.receipts) == endpoint.served
+            assert tuple(there.receipts) == receipts(there.trajectory)
+
+
+async def test_halves_of_a_character_in_two_chunks_are_read_as_one() -> None:
+    events = b"".join(
+        b'data: {"choices": [{"delta": {"content": "%s"}, "finish_reason": "stop"}]}\n\n' % half
+        for half in (b"\\ud83d", b"\\ude00")
+    )
+    parts = [stream_head(), http.chunk(events), http.chunk(ENDS["chat/completions"]), http.LAST_CHUNK]
+    async with raw_endpoint(parts) as base_url, opened(base_url) as there:
+        await there.ask(stream=True)
+        (call,) = [line for line in read(there.trajectory) if isinstance(line, Call)]
+    assert call.said.text == "😀" and not call.receipt.estimated
+
+
+async def test_requests_that_come_at_once_are_answered_in_turn() -> None:
+    with ScriptedEndpoint([ScriptedReply(text, usage=USAGE) for text in ("first", "second")]) as endpoint:
+        async with opened(endpoint.base_url) as there:
+            body = json.dumps(request()).encode()
+            chunked = b"".join(http.chunk(bytes([byte])) for byte in body) + http.LAST_CHUNK
+            first = b"POST /v1/chat/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked
+            second = b"POST /chat/completions HTTP/1.0\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+            answer = await there.raw(first + second)
+        assert answer.index(b"first") < answer.index(b"second")
+        assert [asked.body.encode() for asked in endpoint.requests] == [body, body]
+
+
+async def test_one_attempt_takes_no_more_connections_than_its_share() -> None:
+    async with opened("http://127.0.0.1:9/v1") as there:
+        writers = [(await asyncio.open_unix_connection(str(there.door.path)))[1] for _ in range(MAX_TALKS)]
+        await until(lambda: len(there.door._talks) == MAX_TALKS)
+        reader, writer = await asyncio.open_unix_connection(str(there.door.path))
+        assert await reader.read() == b""
+        for each in (*writers, writer):
+            each.close()
+
+
+# The record
+
+
+def rebuilt(trajectory: Path) -> Iterator[Json]:
+    """Every request, put together again from what each line adds to the one before it."""
+    turns: list[JsonValue] = []
+    rest: Json = {}
+    ended = [line for line in read(trajectory) if isinstance(line, Call | Refusal)]
+    for line in sorted(ended, key=lambda line: line.call):
+        rest = rest if line.asked.rest is None else line.asked.rest
+        turns = [*turns[: line.asked.same], *line.asked.new]
+        key = next(api.turns for api in ALL if api.name == line.api)
+        yield rest if key in rest else {**rest, key: turns}
+
+
+async def test_requests_can_be_put_together_again() -> None:
+    main: list[JsonValue] = [{"role": "user", "content": f"turn {number}"} for number in range(5)]
+    asked: list[tuple[Api, Json]] = [
+        (CHAT, request(messages=main[:1])),
+        (CHAT, request(messages=main[:3])),
+        (CHAT, request(messages=main[:3], tools=[{"type": "function", "function": {"name": "a"}}])),
+        (CHAT, request(messages=["a side task"])),
+        (CHAT, request(messages=main)),
+        (MESSAGES, request(MESSAGES, messages=main[:4])),
+        (APIS["responses"], {"model": "m", "input": "as text", "max_output_tokens": 900}),
+        (APIS["responses"], {"model": "m", "input": ["as a list"], "max_output_tokens": 900}),
+    ]
+    replies = [ScriptedReply("a", usage=USAGE, fault=Status(429) if number == 3 else None) for number in range(8)]
+    with ScriptedEndpoint(replies) as endpoint:
+        async with opened(endpoint.base_url) as there:
+            for api, body in asked:
+                await there.client.post(f"/v1/{api.path}", json=body)
+            assert list(rebuilt(there.trajectory)) == [body for _, body in asked]
+            assert there.trajectory.read_text().count("turn 0") < 5, "what was said before is not said again"
+
+
+async def test_requests_at_once_can_be_put_together_too() -> None:
+    with ScriptedEndpoint(lambda _: ScriptedReply("a", usage=USAGE, fault=Hang(random.uniform(0, 0.05)))) as endpoint:
+        async with opened(endpoint.base_url, cap_usd="50") as there:
+            bodies = [request(messages=[{"role": "user", "content": f"{number}" * 9}]) for number in range(20)]
+            await asyncio.gather(*(there.client.post("/v1/chat/completions", json=body) for body in bodies))
+            found = list(rebuilt(there.trajectory))
+    assert all(body in found for body in bodies) and len(found) == len(bodies)
+
+
+async def test_the_record_holds_the_terms_the_answer_and_the_end() -> None:
+    reply = ScriptedReply("text", (ToolCall("c", "bash", '{"a": 1}'),), USAGE, reasoning="thought")
+    with ScriptedEndpoint([reply]) as endpoint:
+        async with opened(endpoint.base_url.replace("http://", "http://user:hidden-pass@"), cap_calls=1) as there:
+            await there.ask(messages=[{"role": "user", "content": f"my key is {KEY}"}])
+            with pytest.raises(httpx.ReadTimeout):
+                await there.client.post("/v1/chat/completions", json=request(), timeout=0.1)
+            await there.door.close()
+            content, lines = there.trajectory.read_text(), list(read(there.trajectory))
+    header, _, call, end = lines
+    assert isinstance(header, Header) and (header.fixer, header.rule, header.cap_calls) == ("f", "hard", 1)
+    assert isinstance(call, Call) and (call.said.text, call.said.reasoning) == ("text", "thought")
+    assert call.said.calls == ({"id": "c", "name": "bash", "arguments": '{"a": 1}'},)
+    assert isinstance(end, End) and end.stop == "cap_calls"
+    assert KEY not in content and "hidden-pass" not in content
