@@ -286,6 +286,8 @@ class RepairSettings(Record):
     max_seconds: float = Field(default=60, gt=0)
     jobs: int = Field(default=0, ge=0)
     """Candidates tried at once; 0: one for each core."""
+    seed: int = 0
+    """Decides the order among edits that are equally likely."""
 
 
 class FixerKey(Record):
@@ -329,7 +331,7 @@ class Fixer(Record):
     command: tuple[str, ...] = ()
     """The program and its arguments; command only, where no preset fits. May hold {model}, {effort}, {url} (stands for
     the endpoint, without /v1), {key} and {prompt_file}; the task is on standard input too."""
-    env: dict[str, str] = {}
+    env: dict[str, str] = Field(default={})
     """Variables of the program; may hold the same words in braces."""
     mounts: tuple[str, ...] = ()
     """Folders that the program needs beside those it was found in; absolute."""
@@ -345,7 +347,7 @@ class Fixer(Record):
     """Environment variable that holds the key; empty: the endpoint wants none."""
     auth: Literal["", "bearer", "x-api-key"] = ""
     """The header that carries the key; empty: x-api-key for the messages API, bearer for the others."""
-    extra: dict[str, JsonValue] = {}
+    extra: dict[str, JsonValue] = Field(default={})
     """Added to the body of each request, such as the pin of a provider."""
     price: Price | None = None
     """Dollars per million tokens; None: looked up. Without one a dollar cap cannot hold, and no call is made."""

@@ -34,6 +34,8 @@ class Usage(Record):
     input_tokens: int = Field(default=0, ge=0)
     cache_read_tokens: int = Field(default=0, ge=0)
     cache_write_tokens: int = Field(default=0, ge=0)
+    cache_write_1h_tokens: int = Field(default=0, ge=0)
+    """Written to be kept for an hour, where the endpoint sells that and tells them apart."""
     output_tokens: int = Field(default=0, ge=0)
     reasoning_tokens: int = Field(default=0, ge=0)
     """Zero also where an endpoint counts them as output and does not tell them apart."""
@@ -48,6 +50,8 @@ class Price(Record):
     """None: cached input costs as much as input."""
     cache_write: Usd | None = Field(default=None, ge=0)
     """None: writing to the cache costs as much as input."""
+    cache_write_1h: Usd | None = Field(default=None, ge=0)
+    """None: what is kept for an hour costs as much as any writing to the cache."""
     reasoning: Usd | None = Field(default=None, ge=0)
     """None: reasoning costs as much as output."""
 
@@ -55,11 +59,13 @@ class Price(Record):
         """What this usage costs, rounded up, so that a sum of receipts never understates."""
         cache_read = self.input if self.cache_read is None else self.cache_read
         cache_write = self.input if self.cache_write is None else self.cache_write
+        cache_write_1h = cache_write if self.cache_write_1h is None else self.cache_write_1h
         reasoning = self.output if self.reasoning is None else self.reasoning
         total = (
             usage.input_tokens * self.input
             + usage.cache_read_tokens * cache_read
             + usage.cache_write_tokens * cache_write
+            + usage.cache_write_1h_tokens * cache_write_1h
             + usage.output_tokens * self.output
             + usage.reasoning_tokens * reasoning
         ) / MILLION

@@ -21,6 +21,7 @@ import httpx
 import pytest
 from pydantic import JsonValue
 
+from scrout.models import door as door_module
 from scrout.models import http
 from scrout.models.apis import APIS, CHAT, MESSAGES, Api, Json
 from scrout.models.chat import ToolCall
@@ -298,7 +299,7 @@ async def test_at_a_cap_nothing_is_said_and_the_opener_is_told_once() -> None:
 
 
 async def test_a_request_whose_sender_has_gone_while_it_waited_is_not_paid_for() -> None:
-    with ScriptedEndpoint([ScriptedReply(fault=Hang(0.3)), REPLY, REPLY]) as endpoint:
+    with ScriptedEndpoint([ScriptedReply("a", usage=USAGE, fault=Hang(0.3)), REPLY, REPLY]) as endpoint:
         async with opened(endpoint.base_url, cap_usd="0.04") as there:
             first = asyncio.create_task(there.ask(max_tokens=2000))
             await until(lambda: endpoint.served == 1)
@@ -308,6 +309,7 @@ async def test_a_request_whose_sender_has_gone_while_it_waited_is_not_paid_for()
             await until(lambda: not there.door.meter.under_way)
             await asyncio.sleep(0.05)
             assert endpoint.served == 1
+            assert (await there.ask()).status_code == 200
 
 
 # Lowering
@@ -852,7 +854,36 @@ async def test_one_attempt_takes_no_more_connections_than_its_share() -> None:
             each.close()
 
 
+async def test_one_attempt_takes_no_more_memory_than_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door_module, "MAX_BUFFERED", 10_000)
+    with ScriptedEndpoint([REPLY]) as endpoint:
+        async with opened(endpoint.base_url) as there:
+            _reader, writer = await asyncio.open_unix_connection(str(there.door.path))
+            writer.write(b"POST /v1/messages HTTP/1.1\r\nContent-Length: 9990\r\n\r\nthe rest never comes")
+            await until(lambda: there.door.buffered > 0)
+            for rest in (b"Content-Length: 11\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n6\r\n"):
+                answer = await there.raw(b"POST /v1/messages HTTP/1.1\r\n" + rest)
+                assert answer.startswith(b"HTTP/1.1 503")
+            writer.close()
+            await until(lambda: there.door.buffered == 0)
+            assert (await there.ask()).status_code == 200
+            assert there.door.buffered == 0
+
+
 # The record
+
+
+async def test_a_record_that_has_grown_too_long_still_tells_what_was_paid(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door_module, "MAX_BYTES", 3_000)
+    with ScriptedEndpoint([REPLY] * 3) as endpoint:
+        async with opened(endpoint.base_url) as there:
+            for text in ("first " * 500, "second " * 500, "third " * 500):
+                await there.ask(messages=[{"role": "user", "content": text}])
+            content = there.trajectory.read_text()
+            asked = [line.asked for line in read(there.trajectory) if isinstance(line, Call)]
+            assert len(receipts(there.trajectory)) == 3
+    assert "first " in content and "second " not in content and "third " not in content
+    assert [line.left_out for line in asked] == [False, True, True]
 
 
 def rebuilt(trajectory: Path) -> Iterator[Json]:

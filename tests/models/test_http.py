@@ -86,7 +86,7 @@ REFUSED = {
     "negative chunk": (b"Transfer-Encoding: chunked\r\n", b"-1\r\n", 400),
     "a chunk's size in Python's own form": (b"Transfer-Encoding: chunked\r\n", b"1_0\r\n0123456789abcdef\r\n", 400),
     "too long a chunk": (b"Transfer-Encoding: chunked\r\n", b"ffffffff\r\n", 413),
-    "a chunk that goes on": (b"Transfer-Encoding: chunked\r\n", b"1\r\nxyz\r\n0\r\n\r\n", 400),
+    "a chunk that goes on": (b"Transfer-Encoding: chunked\r\n", b"1\r\nxyz0\r\n\r\n", 400),
     "a line without a colon": (b"nothing\r\n", b"", 400),
     "a name with a space": (b"a b: c\r\n", b"", 400),
     "a name that is empty": (b": c\r\n", b"", 400),

@@ -66,10 +66,12 @@ USAGES = st.builds(
 
 def their_cost(usage: Usage, provider: Provider, entry: ModelInfo, at: datetime | None = None) -> Decimal:
     """By the package's own calculation, whose counts are not disjoint."""
+    written = usage.cache_write_tokens + usage.cache_write_1h_tokens
     theirs = TheirUsage(
-        input_tokens=usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens,
+        input_tokens=usage.input_tokens + usage.cache_read_tokens + written,
         cache_read_tokens=usage.cache_read_tokens,
-        cache_write_tokens=usage.cache_write_tokens,
+        cache_write_tokens=written,
+        cache_write_1h_tokens=usage.cache_write_1h_tokens,
         output_tokens=usage.output_tokens + usage.reasoning_tokens,
         output_reasoning_tokens=usage.reasoning_tokens,
     )
@@ -157,11 +159,11 @@ def test_reasoning_that_has_a_price_of_its_own_keeps_it() -> None:
 
 def test_what_is_written_to_the_cache_for_an_hour_has_its_own_price() -> None:
     found = price_of("claude-opus-4-6", "https://api.anthropic.com/v1")
-    assert found is not None and found.cache_write_1h is not None and found.price.cache_write is not None
-    assert found.cache_write_1h > found.price.cache_write
+    assert found is not None and found.price.cache_write_1h is not None and found.price.cache_write is not None
+    assert found.price.cache_write_1h > found.price.cache_write
     without = price_of("gpt-5")
     assert without is not None
-    assert without.cache_write_1h is None
+    assert without.price.cache_write_1h is None
 
 
 @pytest.mark.parametrize(
@@ -330,4 +332,4 @@ def test_the_example_in_the_guide_is_a_file_of_prices(tmp_path: Path) -> None:
     assert found.price.output == Decimal("2.20")
     section = guide.partition("## Your own file")[2].partition("\n## ")[0]
     told = re.findall(r"^\| `(\w+)` \|", section, re.M)
-    assert {*told} == {*Price.model_fields, "cache_write_1h", "date"}
+    assert {*told} == {*Price.model_fields, "date"}

@@ -135,9 +135,10 @@ def test_a_line_torn_by_a_full_disk_hides_no_other(tmp_path: Path, monkeypatch: 
         with pytest.raises(OSError, match="No space"):
             written.write(called(1))
     written.write(held(2))
-    written.write(called(2))
+    written.write(held(3))
+    written.write(called(3))
     written.close()
-    assert [(one.call, one.estimated) for one in receipts(path)] == [(1, True), (2, False)]
+    assert [(one.call, one.estimated) for one in receipts(path)] == [(1, True), (2, True), (3, False)]
 
 
 class _Filling:

@@ -101,6 +101,7 @@ TEMPLATE = """\
 # max_candidates = 5000
 # max_seconds = 60.0
 # jobs = 0               # candidates tried at once; 0: one for each core
+# seed = 0               # breaks ties between edits that look equally likely
 
 [ledger]
 # path = ""              # SQLite file; empty: scrout/ledger.db in your data folder
@@ -111,11 +112,11 @@ name = "repair"
 kind = "repair"
 
 # A model behind any endpoint, with scrout's own agent. mini-SWE-agent is kind "mini"; Claude Code, Codex, aider and
-# opencode are kind "command" with a preset, and any other program with a command of yours (docs/fixers.md). The key is read from the variable
-# that key_env names, on the host; it never enters the sandbox. Prices are dollars per million tokens; without them they
-# are looked up, and where none is known a dollar cap could not hold, and no call is made. Keep a file that names a key
-# out of git, or in your configuration folder: one that is committed is taken only with --config, because it could come
-# from somebody else and send your key elsewhere.
+# opencode are kind "command" with a preset, and any other program with a command of yours (docs/fixers.md). The key is
+# read from the variable that key_env names, on the host; it never enters the sandbox. Prices are dollars per million
+# tokens; without them they are looked up, and where none is known a dollar cap could not hold, and no call is made.
+# Keep a file that names a key out of git, or in your configuration folder: one that is committed is taken only with
+# --config, because it could come from somebody else and send your key elsewhere.
 # [[fixers]]
 # name = "my-model"
 # kind = "agent"

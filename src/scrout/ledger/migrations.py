@@ -100,8 +100,8 @@ def first_tables(db: sqlite3.Connection) -> None:
 
 
 def receipts_of_the_meter(db: sqlite3.Connection) -> None:
-    """Reasoning as a bucket of its own, and the number that a call has in its attempt's trajectory."""
-    for column in ("reasoning_tokens", "call"):
+    """Further buckets of usage, and the number that a call has in its attempt's trajectory."""
+    for column in ("cache_write_1h_tokens", "reasoning_tokens", "call"):
         db.execute(f"ALTER TABLE receipt ADD COLUMN {column} INTEGER NOT NULL DEFAULT 0")
 
 

@@ -216,7 +216,7 @@ _READ = frozenset({"model", "n", "tools", "stream", "stream_options", "service_t
 
 def refusal(api: Api, request: Json) -> str:
     """Why a request cannot be counted, in an endpoint's words; empty: it can."""
-    read = _UNCOUNTED | _READ | {*api.limits, api.turns}
+    read = _UNCOUNTED | _READ | {api.turns, *(key for each in APIS.values() for key in each.limits)}
     for key, value in request.items():
         # Some servers take keys in whatever case.
         if key not in read and key.lower() in read:

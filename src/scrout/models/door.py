@@ -48,6 +48,8 @@ from scrout.money import Receipt
 
 MAX_ERROR_BYTES = 1_000_000
 MAX_QUERY = 2_000
+MAX_BUFFERED = 256_000_000
+"""Bytes of one attempt's requests at once, which may wait for long: the process has the memory of all attempts."""
 MAX_TALKS = 256
 """Connections of one attempt: each takes a file of a process that others need too."""
 UNCOUNTED = frozenset({("GET", "models"), ("POST", "messages/count_tokens")})
@@ -92,6 +94,8 @@ class Door:
         self._last: tuple[list[JsonValue], Json] = ([], {})
         self.limit_key = ""
         """What the endpoint wants an output limit to be called; empty: as the API has it."""
+        self.buffered = 0
+        """Bytes of the requests that are being read or under way."""
         self._settled = asyncio.Condition()
         self._talks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
@@ -139,11 +143,12 @@ class Door:
         talk.add_done_callback(self._talks.discard)
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        upstream = Upstream(self.account.base_url)
+        upstream, room = Upstream(self.account.base_url), Room(self)
         try:
             while not writer.is_closing():
-                asked = await http.read(reader, writer)
+                asked = await http.read(reader, writer, room.take)
                 await self._answer(asked, upstream, reader, writer)
+                room.give_back()
                 await writer.drain()
                 if asked.last:
                     break
@@ -152,6 +157,7 @@ class Door:
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass
         finally:
+            room.give_back()
             writer.close()
             await upstream.close()
 
@@ -312,6 +318,25 @@ class Door:
             key = self.account.key
             headers |= {"x-api-key": key} if auth == "x-api-key" else {"authorization": f"Bearer {key}"}
         return headers
+
+
+class Room:
+    """One connection's share of the memory that an attempt's requests may take."""
+
+    def __init__(self, door: Door) -> None:
+        self.door = door
+        self.taken = 0
+
+    def take(self, size: int) -> bool:
+        fits = self.door.buffered + size <= MAX_BUFFERED
+        if fits:
+            self.door.buffered += size
+            self.taken += size
+        return fits
+
+    def give_back(self) -> None:
+        self.door.buffered -= self.taken
+        self.taken = 0
 
 
 class Keyless:

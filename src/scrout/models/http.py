@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
 MAX_BODY_BYTES = 32_000_000
 """What the providers take at most, near enough."""
 LAST_CHUNK = b"0\r\n\r\n"
+
+Take = Callable[[int], bool]
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
@@ -43,8 +45,11 @@ class Unreadable(Exception):
         self.status = status
 
 
-async def read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Asked:
-    """The next request. A connection that ends raises what asyncio raises, and one that is out of form Unreadable."""
+async def read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, take: Take = lambda size: True) -> Asked:
+    """The next request. A connection that ends raises what asyncio raises, and one that is out of form Unreadable.
+
+    `take` is asked for room before any of a body is read.
+    """
     head = await reader.readuntil(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").split("\r\n")
     method, path, version = (*first.split(" "), "", "")[:3]
@@ -55,12 +60,14 @@ async def read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> As
     if headers.get("expect", "").lower() == "100-continue":
         writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     if "transfer-encoding" in headers:
-        return Asked(method, path, headers, await _chunked(reader, headers["transfer-encoding"]), last)
+        return Asked(method, path, headers, await _chunked(reader, headers["transfer-encoding"], take), last)
     length = headers.get("content-length", "0")
     if not length.isdecimal():
         raise Unreadable(411)
     if len(length) > len(str(MAX_BODY_BYTES)) or int(length) > MAX_BODY_BYTES:
         raise Unreadable(413)
+    if not take(int(length)):
+        raise Unreadable(503)
     return Asked(method, path, headers, await reader.readexactly(int(length)), last)
 
 
@@ -75,7 +82,7 @@ def _headers(lines: list[str]) -> dict[str, str]:
     return headers
 
 
-async def _chunked(reader: asyncio.StreamReader, coding: str) -> bytes:
+async def _chunked(reader: asyncio.StreamReader, coding: str, take: Take) -> bytes:
     if coding.lower() != "chunked":
         raise Unreadable(501)
     body = bytearray()
@@ -88,6 +95,8 @@ async def _chunked(reader: asyncio.StreamReader, coding: str) -> bytes:
             raise Unreadable(413)
         if not size:
             break
+        if not take(size):
+            raise Unreadable(503)
         body += await reader.readexactly(size)
         if await reader.readexactly(2) != b"\r\n":
             raise Unreadable(400)

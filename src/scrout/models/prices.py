@@ -21,7 +21,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from scrout.config import user_folder
 from scrout.errors import ConfigError
-from scrout.money import Price, Record, Usd
+from scrout.money import Price, Record
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
@@ -86,14 +86,11 @@ class Known(Record):
     """In words: the file, or the list with its version and the entry that was taken."""
     date: str
     """From when on it holds, or when the user looked it up, as year-month-day; empty: the source says no date."""
-    cache_write_1h: Usd | None = Field(default=None, ge=0)
-    """Dollars per million tokens that are kept for an hour, for those who sell that; None: as `price` has it."""
 
 
 class _Own(Price):
     """A model's table in the user's file."""
 
-    cache_write_1h: Usd | None = Field(default=None, ge=0)
     date: str = ""
 
     @field_validator("date", mode="before")
@@ -152,7 +149,7 @@ def _own_price(model: str, seller: str, user_file: Path | None) -> Known | None:
     own = models.get(f"{seller}/{model}") or models.get(model)
     if own is None:
         return None
-    return Known(price=own.price, source=path.name, date=own.date, cache_write_1h=own.cache_write_1h)
+    return Known(price=own.price, source=path.name, date=own.date)
 
 
 def _read(path: Path) -> _File:
@@ -195,8 +192,7 @@ def _listed_price(model: str, seller: str, *, by_address: bool) -> Known | None:
         *(["by its name, for the endpoint is no known seller's"] if by_address and not seller else []),
     ]
     source = ", ".join([f"genai-prices {version('genai-prices')}: {listed_by} {entry.id}", *remarks])
-    hours = [amount for price in standing if (amount := _top(price.cache_write_1h_mtok)) is not None]
-    return Known(price=_dearest(known), source=source, date=since, cache_write_1h=max(hours, default=None))
+    return Known(price=_dearest(known), source=source, date=since)
 
 
 def _entry(model: str, seller: str) -> tuple[str, ModelInfo] | None:
@@ -249,6 +245,7 @@ def _flat(listed: ModelPrice) -> Price | None:
         output=price_out,
         cache_read=_top(listed.cache_read_mtok),
         cache_write=_top(listed.cache_write_mtok),
+        cache_write_1h=_top(listed.cache_write_1h_mtok),
         reasoning=_top(listed.output_reasoning_mtok),
     )
 
@@ -267,10 +264,13 @@ def _dearest(prices: Sequence[Price]) -> Price:
     """The most that each bucket costs in any of them."""
     if len(prices) == 1:
         return prices[0]
+    written = [price.input if price.cache_write is None else price.cache_write for price in prices]
+    hours = [price.cache_write_1h for price in prices if price.cache_write_1h is not None]
     return Price(
         input=max(price.input for price in prices),
         output=max(price.output for price in prices),
         cache_read=max(price.input if price.cache_read is None else price.cache_read for price in prices),
-        cache_write=max(price.input if price.cache_write is None else price.cache_write for price in prices),
+        cache_write=max(written),
+        cache_write_1h=max([*hours, *written]) if hours else None,
         reasoning=max(price.output if price.reasoning is None else price.reasoning for price in prices),
     )
