@@ -40,6 +40,11 @@ class Usage(Record):
     reasoning_tokens: int = Field(default=0, ge=0)
     """Zero also where an endpoint counts them as output and does not tell them apart."""
 
+    @property
+    def prompt_tokens(self) -> int:
+        """All that was sent, cached or not."""
+        return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens + self.cache_write_1h_tokens
+
 
 class Price(Record):
     """Dollars per million tokens, one for each bucket of Usage."""

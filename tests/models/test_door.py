@@ -25,7 +25,8 @@ from scrout.models import door as door_module
 from scrout.models import http
 from scrout.models.apis import APIS, CHAT, MESSAGES, Api, Json
 from scrout.models.chat import ToolCall
-from scrout.models.door import MAX_TALKS, Door, Keyless
+from scrout.models.door import MAX_TALKS, Door
+from scrout.models.keyless import Keyless
 from scrout.models.meter import UNLIMITED_TOKENS, Account, CapRule
 from scrout.models.scripted import (
     Cut,
@@ -459,6 +460,33 @@ async def test_a_refusal_passes_with_its_status_and_costs_nothing(status: int) -
     assert "set-cookie" not in answer.headers and "x-ratelimit-remaining" not in answer.headers
     assert there.receipts == [] and there.door.meter.purse.calls == 0
     assert KEY not in there.door.fault and str(status) in there.door.fault
+
+
+async def test_what_is_refused_for_good_before_any_call_ends_the_attempt() -> None:
+    """Some agents would try a wrong key ten times, for three minutes."""
+    with ScriptedEndpoint([ScriptedReply(fault=Status(401))]) as endpoint:
+        async with opened(endpoint.base_url) as there:
+            await there.ask()
+            assert there.stops == ["endpoint"]
+    with ScriptedEndpoint([ScriptedReply("x", usage=USAGE), ScriptedReply(fault=Status(401))]) as endpoint:
+        async with opened(endpoint.base_url) as there:
+            await there.ask()
+            await there.ask()
+            assert there.stops == [], "a key that has worked may work again"
+
+
+async def test_what_is_kept_for_an_hour_is_held_and_booked_at_its_own_price() -> None:
+    price = Price(input=Decimal(4), output=Decimal(20), cache_write=Decimal(5), cache_write_1h=Decimal(8))
+    usage = Usage(input_tokens=10, cache_write_tokens=100, cache_write_1h_tokens=1000, output_tokens=5)
+    with ScriptedEndpoint([ScriptedReply("x", usage=usage)] * 2) as endpoint:
+        async with opened(endpoint.base_url, price=price) as there:
+            await there.ask(MESSAGES, stream=True)
+            await there.ask(MESSAGES, cache_control={"type": "ephemeral", "ttl": "1h"})
+            five, hour = (line for line in read(there.trajectory) if isinstance(line, Held))
+    assert [receipt.usage for receipt in there.receipts] == [usage, usage]
+    assert there.receipts[0].cost_usd == price.cost(usage)
+    assert (five.worst.cache_write_1h_tokens, hour.worst.cache_write_tokens) == (0, 0)
+    assert five.worst.cache_write_tokens and hour.worst.cache_write_1h_tokens
 
 
 @pytest.mark.parametrize("status", [502, 504, 520, 524])

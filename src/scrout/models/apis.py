@@ -184,7 +184,8 @@ def _wire(usage: Usage | None) -> Json:
     return {
         "input_tokens": usage.input_tokens,
         "cache_read_input_tokens": usage.cache_read_tokens,
-        "cache_creation_input_tokens": usage.cache_write_tokens,
+        "cache_creation_input_tokens": usage.cache_write_tokens + usage.cache_write_1h_tokens,
+        "cache_creation": {"ephemeral_1h_input_tokens": usage.cache_write_1h_tokens},
         "output_tokens": usage.output_tokens,
     }
 

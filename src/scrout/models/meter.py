@@ -100,6 +100,8 @@ class Prompt:
     """How many each entry of the conversation has; empty: none has any."""
     recalls: bool = False
     """Whether it goes on from an answer that the endpoint has kept."""
+    hour: bool = False
+    """Whether it asks for something to be kept for an hour."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,7 @@ class Meter:
         self.account = account
         self.purse = Purse(account.cap_usd if account.price else None, account.cap_calls)
         self.under_way = 0
-        self._dearest = _dearest(account.price)
+        self._dearest = {hour: _dearest(account.price, hour) for hour in (False, True)}
         self.ceiling = UNLIMITED_TOKENS
         self.outputs = Outputs(deque(_known_outputs(account), KEPT_ANSWERS))
         self._prompts: deque[tuple[Prompt, int]] = deque(maxlen=KEPT_PROMPTS)
@@ -208,7 +210,7 @@ class Meter:
         price, purse = self.account.price, self.purse
         asked = limit or self.ceiling
         bound = self.prompt_bound(prompt)
-        worst = self._worst(bound, asked * answers)
+        worst = self._worst(bound, asked * answers, prompt.hour)
         if purse.cap_calls is not None and purse.calls >= purse.cap_calls:
             raise Full("cap_calls", f"all {purse.cap_calls} calls used")
         if price is None or purse.cap_usd is None:
@@ -219,26 +221,26 @@ class Meter:
             purse.calls += 1
             return Hold(Decimal(0), worst, lowered=False)
         left = purse.cap_usd - purse.spent_usd - purse.held_usd
-        allowed = self._allowed(price, bound, left) // answers
+        allowed = self._allowed(price, bound, prompt.hour, left) // answers
         if allowed < min(MIN_OUTPUT_TOKENS, asked):
             raise Full("cap_usd", f"${left:.4f} of ${purse.cap_usd} left, and the next call may cost more")
-        worst = self._worst(bound, min(asked, allowed) * answers)
+        worst = self._worst(bound, min(asked, allowed) * answers, prompt.hour)
         lowered = limit is None or allowed < limit
         try:
             return Hold(purse.reserve(price.cost(worst)), worst, lowered, min(asked, allowed) if lowered else None)
         except PurseEmpty as empty:  # rounding up took the last fraction of a cent
             raise Full("cap_usd", str(empty)) from None
 
-    def _allowed(self, price: Price, prompt_tokens: int, left_usd: Decimal) -> int:
+    def _allowed(self, price: Price, prompt_tokens: int, hour: bool, left_usd: Decimal) -> int:
         """Output tokens that a call is given beside its prompt."""
-        prompt_usd = price.cost(self._worst(prompt_tokens, 0))
+        prompt_usd = price.cost(self._worst(prompt_tokens, 0, hour))
         usual_usd = price.cost(self._worst(0, self.outputs.p99()))
         token_usd = price.cost(self._worst(0, 1_000_000)) / MILLION
         return _affordable(max(left_usd / 2, prompt_usd + usual_usd), left_usd, prompt_usd, token_usd)
 
-    def _worst(self, prompt_tokens: int, output_tokens: int) -> Usage:
+    def _worst(self, prompt_tokens: int, output_tokens: int, hour: bool = False) -> Usage:
         """In the buckets where these tokens cost most, since nobody knows which they will be counted in."""
-        given, written = self._dearest
+        given, written = self._dearest[hour]
         return Usage.model_validate({given: prompt_tokens, written: output_tokens})
 
 
@@ -268,9 +270,10 @@ def _prompt_tokens(usage: Usage) -> int:
     return usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
 
 
-def _dearest(price: Price | None) -> tuple[str, str]:
+def _dearest(price: Price | None, hour: bool) -> tuple[str, str]:
     """The buckets of a prompt and of an answer in which a token costs most."""
     given, written = ["input_tokens", "cache_read_tokens", "cache_write_tokens"], ["output_tokens", "reasoning_tokens"]
+    given += ["cache_write_1h_tokens"] if hour else []
     if price is None:
         return given[0], written[0]
     million = {bucket: price.cost(Usage.model_validate({bucket: 1_000_000})) for bucket in (*given, *written)}

@@ -37,9 +37,14 @@ class _Responses(BaseModel):
     output_tokens_details: _Thought | None = None
 
 
+class _Kept(BaseModel):
+    ephemeral_1h_input_tokens: _Tokens | None = None
+
+
 class _Messages(BaseModel):
     input_tokens: _Tokens = 0
     cache_creation_input_tokens: _Tokens | None = None
+    cache_creation: _Kept | None = None
     cache_read_input_tokens: _Tokens | None = None
     output_tokens: _Tokens
 
@@ -73,10 +78,12 @@ def of_messages(raw: JsonValue) -> Usage | None:
     read, written = wire.cache_read_input_tokens or 0, wire.cache_creation_input_tokens or 0
     if not wire.input_tokens + read + written:
         return None
+    hour = min((wire.cache_creation.ephemeral_1h_input_tokens or 0) if wire.cache_creation else 0, written)
     return Usage(
         input_tokens=wire.input_tokens,
         cache_read_tokens=read,
-        cache_write_tokens=written,
+        cache_write_tokens=written - hour,
+        cache_write_1h_tokens=hour,
         output_tokens=wire.output_tokens,
     )
 

@@ -210,7 +210,8 @@ class Messages:
             "stop_sequence": None,
             "usage": {
                 "input_tokens": usage.input_tokens,
-                "cache_creation_input_tokens": usage.cache_write_tokens,
+                "cache_creation_input_tokens": usage.cache_write_tokens + usage.cache_write_1h_tokens,
+                **({"cache_creation": {"ephemeral_1h_input_tokens": hour}} if (hour := usage.cache_write_1h_tokens) else {}),
                 "cache_read_input_tokens": usage.cache_read_tokens,
                 "output_tokens": _written(usage),
             },
@@ -277,7 +278,7 @@ def _finish(reply: ScriptedReply) -> str:
 
 
 def _prompt_tokens(usage: Usage) -> int:
-    return usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+    return usage.prompt_tokens
 
 
 def _written(usage: Usage) -> int:

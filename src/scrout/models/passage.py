@@ -1,0 +1,257 @@
+"""One call under way: forwarded, read as it passes, and settled before the last of its answer leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import httpx
+from pydantic import JsonValue
+
+from scrout.models import http
+from scrout.models.apis import CHAT, Api, Json, Said, Stream, error_body, read_whole
+from scrout.models.chat import LOST_BEHIND_A_GATEWAY, NEXT_STEPS
+from scrout.models.keyless import Keyless
+from scrout.models.meter import MIN_OUTPUT_TOKENS, Hold, Prompt
+from scrout.models.trajectory import Answer, Call, Held, Refusal
+from scrout.models.upstream import Lost, Reached, Unreached, Upstream, reached
+from scrout.money import Receipt
+
+if TYPE_CHECKING:
+    from scrout.models.door import Door
+
+MAX_ERROR_BYTES = 1_000_000
+_LIMIT = re.compile(rb"max_(output_|completion_)?tokens")
+_RENAMED = b"max_completion_tokens"
+HOPELESS = frozenset({401, 402, 403, 404})
+"""Refusals that no second try changes: the key, the account's credit, the model's name."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A request on its way through."""
+
+    body: bytes
+    """As it came."""
+    given: Json
+    """What that says."""
+    request: Json
+    """With what the account adds."""
+
+
+class Passage:
+    """One call under way."""
+
+    def __init__(
+        self,
+        door: Door,
+        api: Api,
+        number: int,
+        hold: Hold,
+        prompt: Prompt,
+        sent: Sent,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        self.door = door
+        self.api = api
+        self.number = number
+        self.hold = hold
+        self.prompt = prompt
+        self.sent = sent
+        self.request = sent.request
+        self.asked = door.delta(api, sent.request)
+        self.writer = writer
+        self.said = Said()
+        self.status: int | None = None
+        self.over = False
+        self.started = time.monotonic()
+
+    async def run(self, upstream: Upstream, url: httpx.URL, headers: dict[str, str]) -> None:
+        """Forward it, and pass on what comes back."""
+        hold, limit = self.hold, self.hold.limit
+        try:
+            self.door.held(
+                Held(call=self.number, api=self.api.name, held_usd=hold.usd, worst=hold.worst, lowered=hold.lowered)
+            )
+        except OSError:
+            self.over = True
+            self.door.meter.release(hold)
+            raise
+        try:
+            while await self._try(upstream, url, headers, limit):
+                limit = min(limit or self.door.meter.ceiling, self.door.meter.ceiling)
+        except Unreached as error:
+            self._release(self.door.explain(f"the connection failed ({type(error).__name__})", "Is it running?"))
+            self.writer.write(unreachable(self.api, type(error).__name__, 503))
+        except Lost as error:
+            self._settle(self.door.explain(f"the connection was lost ({type(error).__name__})", "Is it running?"))
+            if self.status is None:
+                self.writer.write(unreachable(self.api, type(error).__name__))
+            else:
+                self.writer.transport.abort()
+        finally:
+            if not self.over:  # cut off: what the endpoint generated may be billed
+                self._settle("the call was cut off")
+
+    async def _try(self, upstream: Upstream, url: httpx.URL, headers: dict[str, str], limit: int | None) -> bool:
+        """Whether to try again with a lower limit: this one was the meter's own, and more than the model can write."""
+        asks_usage = self.api is CHAT and self.request.get("stream") is True and not _wants_usage(self.request)
+        body = self._body(limit, asks_usage)
+        async with upstream.ask("POST", url, headers, body) as response:
+            answer = reached(response)
+            self.status = answer.status
+            if not 200 <= answer.status < 300:
+                return await self._refused(answer, limit)
+            if answer.headers.get("content-type", "").lower().startswith("text/event-stream"):
+                await self._streamed(answer, drop_usage=asks_usage)
+            else:
+                await self._whole(answer)
+        return False
+
+    def _body(self, limit: int | None, asks_usage: bool) -> bytes:
+        """As it came, unless something has to be added."""
+        sent = self.request
+        if limit is not None:
+            sent = self.api.limited(sent, limit, self.door.limit_key)
+        if asks_usage:
+            sent = {**sent, "stream_options": {**_object(sent.get("stream_options")), "include_usage": True}}
+        if sent == self.sent.given:
+            return self.sent.body
+        return json.dumps(sent, ensure_ascii=False).encode("utf-8", "replace")
+
+    async def _refused(self, response: Reached, limit: int | None) -> bool:
+        answer = bytearray()
+        async for part in response.parts:
+            answer += part
+            if len(answer) > MAX_ERROR_BYTES:
+                break
+        status, meter = response.status, self.door.meter
+        ours = limit if self.api.limit(self.request) is None else None
+        if status == 400 and ours and self._renamed(answer):
+            return True
+        if status == 400 and ours and ours > MIN_OUTPUT_TOKENS and _LIMIT.search(answer):
+            meter.ceiling = min(meter.ceiling, max(MIN_OUTPUT_TOKENS, ours // 2))
+            return True
+        next_step = NEXT_STEPS.get(status, "Try later." if status >= 500 else "Check base_url.")
+        fault = self.door.explain(f"status {status}", next_step, answer.decode("utf-8", "replace"))
+        (self._settle if status in LOST_BEHIND_A_GATEWAY else self._release)(fault)
+        self.writer.write(http.whole(status, self.door.keyless(bytes(answer)), self.door.passed(response)))
+        return False
+
+    def _renamed(self, answer: bytearray) -> bool:
+        """Whether the endpoint has just said that its limit has the other name."""
+        if self.api is not CHAT or self.door.limit_key or _RENAMED not in answer:
+            return False
+        self.door.limit_key = _RENAMED.decode()
+        return True
+
+    async def _whole(self, response: Reached) -> None:
+        answer = b"".join([part async for part in response.parts])
+        read_whole(self.api, answer, self.said)
+        self._end()
+        self.writer.write(http.whole(response.status, self.door.keyless(answer), self.door.passed(response)))
+
+    async def _streamed(self, response: Reached, *, drop_usage: bool) -> None:
+        stream = Stream(self.api, self.said, drop_usage=drop_usage)
+        keyless = Keyless(self.door.secrets)
+        about = {**self.door.passed(response), "transfer-encoding": "chunked"}
+        self.writer.write(http.head(response.status, about))
+        async for part in response.parts:
+            passed = stream.feed(part)
+            if self.said.ended:
+                self._end()
+            await self._pass(keyless.feed(passed))
+        passed = stream.flush()
+        self._end()
+        await self._pass(keyless.feed(passed) + keyless.flush())
+        self.writer.write(http.LAST_CHUNK)
+
+    async def _pass(self, data: bytes) -> None:
+        """An agent that is gone does not end the call: the usage comes last, and is worth waiting for."""
+        if not self.writer.is_closing():
+            self.writer.write(http.chunk(data))
+            with contextlib.suppress(ConnectionError):
+                await self.writer.drain()
+
+    def _end(self) -> None:
+        """The answer is there, or as much of it as will come."""
+        if self.over:
+            return
+        said = self.said
+        if said.error and said.usage is None and not (said.text or said.reasoning or said.calls):
+            self._release(self.door.explain("status 200 with an error", "See the endpoint's message.", said.error))
+        else:
+            self._settle(self.door.explain("the answer broke off", "Try again.", said.error) if said.error else "")
+
+    def _settle(self, fault: str) -> None:
+        self.over = True
+        # Counts that come before the end are of what was written by then.
+        meter, usage = self.door.meter, self.said.usage if self.said.finish or self.said.ended else None
+        cost_usd = meter.settle(self.hold, usage, self.prompt)
+        self.door.fault, self.door.fault_status = fault, self.status
+        receipt = Receipt(
+            component=self.door.account.component,
+            fixer=self.door.account.fixer,
+            model=self.door.account.model,
+            usage=usage or self.hold.worst,
+            cost_usd=cost_usd,
+            estimated=usage is None,
+            at=datetime.now(UTC),
+            call=self.number,
+        )
+        self.door.ended(
+            Call(
+                call=self.number,
+                api=self.api.name,
+                status=self.status,
+                asked=self.asked,
+                said=_answer(self.said, fault),
+                receipt=receipt,
+                seconds=self._seconds(),
+            )
+        )
+
+    def _release(self, fault: str) -> None:
+        self.over = True
+        self.door.meter.release(self.hold)
+        self.door.fault, self.door.fault_status = fault, self.status
+        if self.status in HOPELESS:
+            self.door.give_up(fault)
+        self.door.ended(
+            Refusal(
+                call=self.number,
+                api=self.api.name,
+                status=self.status,
+                asked=self.asked,
+                error=fault,
+                seconds=self._seconds(),
+            )
+        )
+
+    def _seconds(self) -> float:
+        return round(time.monotonic() - self.started, 3)
+
+
+def _answer(said: Said, fault: str) -> Answer:
+    return Answer(
+        text=said.text, reasoning=said.reasoning, calls=tuple(said.calls), finish=said.finish, error=said.error or fault
+    )
+
+
+def unreachable(api: Api, what: str, status: int = 502) -> bytes:
+    """502: the endpoint may have worked on it. 503: it was never asked."""
+    return http.whole(status, json.dumps(error_body(api, f"the endpoint did not answer ({what})")).encode())
+
+
+def _wants_usage(request: Json) -> bool:
+    return _object(request.get("stream_options")).get("include_usage") is True
+
+
+def _object(value: JsonValue) -> Json:
+    return value if isinstance(value, dict) else {}

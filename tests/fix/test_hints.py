@@ -1,0 +1,28 @@
+"""What a reproduction says about a bug: its words, and the exception that escaped."""
+
+from __future__ import annotations
+
+from scrout.fix.hints import MOST_WORDS, Hints, hints
+from scrout.sandbox.replay import Raised
+
+
+def raised(kind: str, message: str) -> tuple[Raised, ...]:
+    return (Raised("m.py", 3, "f", kind, message), Raised("m.py", 9, "g", kind, message))
+
+
+def test_words_come_from_python_only() -> None:
+    told = hints(["with raises(KeyError):\n    f('one')\n", "no python ("], ())
+    assert told == Hints(strings=("one",), exceptions=("KeyError",))
+
+
+def test_a_name_without_a_value_is_read_from_the_message() -> None:
+    local = "cannot access local variable 'total' where it is not associated with a value"
+    assert hints([], raised("UnboundLocalError", local)).unbound == "total"
+    assert hints([], raised("NameError", "name 'tota' is not defined")).unbound == "tota"
+    told = hints([], raised("AttributeError", "'Queue' object has no attribute 'size'"))
+    assert (told.unbound, told.attribute, told.escaped) == ("", "size", "AttributeError")
+
+
+def test_a_huge_reproduction_gives_a_bounded_number_of_words() -> None:
+    source = "\n".join(f"f('word {number}')" for number in range(1000))
+    assert len(hints([source], ()).strings) == MOST_WORDS

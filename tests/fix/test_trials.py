@@ -1,0 +1,176 @@
+"""Trials in the real sandbox: they end as the command itself would, and none can do more than spoil its batch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import run
+
+import pytest
+
+from scrout.config import EnvironmentSettings, Settings
+from scrout.fix.place import Edit
+from scrout.fix.source import statements
+from scrout.fix.trials import STOPPED, Invocation, Trial, Trials, parse
+from scrout.sandbox.probe import probe
+from scrout.sandbox.tier import Tier
+from scrout.sandbox.workshop import Workshop, open_workshop
+from scrout.sandbox.workspace import find_source
+from scrout.task import Task
+
+SOURCE = """\
+import os
+
+STEP = 2
+
+
+def up(value):
+    return value - STEP
+
+
+class Counter:
+    def __init__(self):
+        self.value = 0
+
+    def up(self):
+        self.value -= STEP
+        return self.value
+"""
+TESTS = """\
+from counting import Counter, up
+
+
+def test_up():
+    assert up(1) == 3
+
+
+def test_counter():
+    assert Counter().up() == 2
+
+
+def test_step():
+    assert up(5) == 2
+"""
+PYTEST = "python -m pytest -q -p no:cacheprovider tests/test_counting.py"
+
+
+@pytest.fixture(scope="module")
+def tier() -> Tier:
+    probed = probe()
+    if probed.tier is None:
+        pytest.skip(f"no sandbox here: {probed.detail}")
+    return probed.tier
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@contextmanager
+def workshop_of(folder: Path, tier: Tier, files: dict[str, str]) -> Iterator[Workshop]:
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+    for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "All"]):
+        names = ["-c", "user.name=t", "-c", "user.email=t@localhost"]
+        run(["git", *names, *arguments], cwd=folder, check=True, capture_output=True)
+    source = find_source(folder)
+    task = Task(id="t", text="It is wrong.", repo=source.repo, base_commit=source.head)
+    settings = Settings(environment=EnvironmentSettings(venv=sys.prefix))
+    with open_workshop(task, tier, settings) as workshop:
+        yield workshop
+
+
+@pytest.fixture
+def workshop(tmp_path: Path, tier: Tier) -> Iterator[Workshop]:
+    files = {
+        "counting.py": SOURCE,
+        "tests/test_counting.py": TESTS,
+        "conftest.py": "",
+        "script.py": "import counting\n",
+    }
+    with workshop_of(tmp_path / "project", tier, files) as workshop:
+        yield workshop
+
+
+def trial(before: str, after: str, at: int = 0) -> Trial:
+    start = SOURCE.index(before, at)
+    line = SOURCE.count("\n", 0, start) + 1
+    statement = next(one for one in statements(SOURCE) if one.first_line <= line <= one.last_line)
+    return Trial("counting.py", Edit(line, "", 1.0, start, start + len(before), before, after), statement)
+
+
+async def codes(workshop: Workshop, command: str, *trials: Trial, exit_code: int = 1) -> list[int | None]:
+    tried = Trials(workshop, command, {})
+    tried.begin(exit_code, 5.0, 60.0)
+    try:
+        return await tried.run(trials, {"counting.py": SOURCE})
+    finally:
+        tried.close()
+        left = [path for path in workshop.workspaces.shared.parent.iterdir() if (path / "upper").is_dir()]
+        assert left == []
+
+
+IN_FUNCTION = trial("value - STEP", "value + STEP")
+IN_METHOD = trial("-= STEP", "+= STEP")
+AT_MODULE_LEVEL = trial("STEP = 2", "STEP = -2")
+
+
+async def test_a_function_a_method_and_a_constant_are_tried_each_by_itself(workshop: Workshop) -> None:
+    for name, right in (("test_up", IN_FUNCTION), ("test_counter", IN_METHOD)):
+        ended = await codes(workshop, f"{PYTEST}::{name}", IN_FUNCTION, IN_METHOD, AT_MODULE_LEVEL)
+        assert ended == [0 if right is IN_FUNCTION else 1, 0 if right is IN_METHOD else 1, 0]
+    assert await codes(workshop, f"{PYTEST}::test_step", IN_FUNCTION, trial("STEP = 2", "STEP = 3")) == [1, 0]
+
+
+async def test_a_script_is_tried_too(tmp_path: Path, tier: Tier) -> None:
+    files = {"counting.py": SOURCE, "script.py": "import sys, counting\nsys.exit(counting.up(1) != 3)\n"}
+    with workshop_of(tmp_path / "project", tier, files) as workshop:
+        ended = await codes(workshop, "python script.py", IN_FUNCTION, IN_METHOD, AT_MODULE_LEVEL)
+    assert ended == [0, 1, 0]
+
+
+async def test_one_that_hangs_is_stopped_and_the_next_one_runs(workshop: Workshop) -> None:
+    hangs = trial("    return value - STEP", "    while True: pass")
+    assert await codes(workshop, f"{PYTEST}::test_up", hangs, IN_FUNCTION) == [STOPPED, 0]
+
+
+async def test_one_that_ends_the_batch_leaves_the_rest_unknown(workshop: Workshop) -> None:
+    kills = trial("    return value - STEP", "    os.kill(os.getppid(), 9)")
+    ended = await codes(workshop, f"{PYTEST}::test_up", kills, IN_FUNCTION)
+    assert ended[1] is None, "nobody may take it for tried"
+
+
+async def test_a_command_that_ends_in_another_way_here_tells_nothing(workshop: Workshop) -> None:
+    assert await codes(workshop, f"{PYTEST}::test_up", IN_FUNCTION, AT_MODULE_LEVEL, exit_code=3) == [None, None]
+
+
+async def test_what_cannot_be_taken_apart_is_not_run(workshop: Workshop) -> None:
+    command = "cd tests && python -m pytest -q"
+    assert not Trials(workshop, command, {}).possible
+    assert await codes(workshop, command, IN_FUNCTION) == [None]
+
+
+@pytest.mark.parametrize(
+    ("command", "parsed"),
+    [
+        ("python repro.py --fast", Invocation("script", "repro.py", ("--fast",), ())),
+        ("python3 -m pytest 'tests/t.py::test[a b]'", Invocation("module", "pytest", ("tests/t.py::test[a b]",), ())),
+        ("PYTHONPATH=src pytest -q", Invocation("module", "pytest", ("-q",), ("PYTHONPATH=src",))),
+        ("/opt/venv/bin/python3.11 -m unittest", Invocation("module", "unittest", (), ())),
+        ("python repro.py; true", None),
+        ("python repro.py > out", None),
+        ("python $FILE", None),
+        ("python -c 'print(1)'", None),
+        ("python -X dev repro.py", None),
+        ("make test", None),
+        ("python 'repro.py", None),
+        ("X=1", None),
+        ("", None),
+    ],
+)
+def test_plain_commands_are_taken_apart(command: str, parsed: Invocation | None) -> None:
+    assert parse(command) == parsed
