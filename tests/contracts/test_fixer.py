@@ -232,8 +232,8 @@ async def test_at_a_cap_of_calls_the_work_so_far_is_the_submission(bench: Bench,
     assert (done.stop, done.calls) == ("cap_calls", 2), done.detail
     assert "+    return sum(xs)\n" in done.patch and "more.txt" in done.patch
     assert endpoint.served == 2, "the third call never left"
-    for request in endpoint.requests:
-        assert "cap" not in request.headers and "budget" not in request.body.lower().replace("budget_tokens", "")
+    log = bench.folder / "agent.log"
+    assert not log.exists() or "all 2 calls used" not in log.read_text(), "the agent is told nothing"
 
 
 @pytest.mark.parametrize("kind", ["agent", "command", pytest.param("claude-code", marks=REAL)], indirect=True)
@@ -257,7 +257,8 @@ async def test_a_cap_in_dollars_is_never_passed(bench: Bench, kind: Kind) -> Non
 
 @pytest.mark.parametrize("kind", ALL, indirect=True)
 async def test_time_that_is_over(bench: Bench, kind: Kind) -> None:
-    with ScriptedEndpoint(script(kind, [f"{FIX}; sleep 600"])) as endpoint:
+    # More than one, because Codex does not wait for a command that takes long.
+    with ScriptedEndpoint(script(kind, [f"{FIX}; sleep 600"] * 40)) as endpoint:
         done = await bench.attempt(bench.entry(kind, endpoint.base_url, cap_seconds=25))
     assert done.stop == "timeout" and "+    return sum(xs)\n" in done.patch, done.detail
     assert kind.entry["kind"] == "agent" or (bench.folder / "agent.log").exists()

@@ -34,10 +34,7 @@ def test_wrong():
 """
 
 
-async def contrast(folder: Path, tests: str, seconds: float) -> Contrast:
-    probed = probe()
-    if probed.tier is None:
-        pytest.skip(f"no sandbox here: {probed.detail}")
+def project(folder: Path, tests: str) -> Task:
     folder.mkdir()
     for name, content in (("m.py", SOURCE), ("test_m.py", tests)):
         (folder / name).write_text(content)
@@ -45,8 +42,15 @@ async def contrast(folder: Path, tests: str, seconds: float) -> Contrast:
         names = ["-c", "user.name=t", "-c", "user.email=t@localhost"]
         run(["git", *names, *arguments], cwd=folder, check=True, capture_output=True)
     source = find_source(folder)
-    task = Task(id="t", text="", repo=source.repo, base_commit=source.head)
-    with open_workshop(task, probed.tier, Settings(environment=EnvironmentSettings(venv=sys.prefix))) as workshop:
+    return Task(id="t", text="", repo=source.repo, base_commit=source.head)
+
+
+async def contrast(folder: Path, tests: str, seconds: float) -> Contrast:
+    probed = probe()
+    if probed.tier is None:
+        pytest.skip(f"no sandbox here: {probed.detail}")
+    settings = Settings(environment=EnvironmentSettings(venv=sys.prefix))
+    with open_workshop(project(folder, tests), probed.tier, settings) as workshop:
         workspace = workshop.fresh()
         try:
             return await contrast_of(workshop, workspace, ["m.py"], ["test_m.py"], seconds)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from scrout.models.door import Door
 
 MAX_ERROR_BYTES = 1_000_000
+UNSENT_BYTES = 65_536
 _LIMIT = re.compile(rb"max_(output_|completion_)?tokens")
 _RENAMED = b"max_completion_tokens"
 HOPELESS = frozenset({401, 402, 403, 404})
@@ -71,6 +72,7 @@ class Passage:
         self.status: int | None = None
         self.over = False
         self.started = time.monotonic()
+        self._unsent = b""
 
     async def run(self, upstream: Upstream, url: httpx.URL, headers: dict[str, str]) -> None:
         """Forward it, and pass on what comes back."""
@@ -170,14 +172,24 @@ class Passage:
         passed = stream.flush()
         self._end()
         await self._pass(keyless.feed(passed) + keyless.flush())
+        self._send()
         self.writer.write(http.LAST_CHUNK)
 
     async def _pass(self, data: bytes) -> None:
         """An agent that is gone does not end the call: the usage comes last, and is worth waiting for."""
-        if not self.writer.is_closing():
-            self.writer.write(http.chunk(data))
+        if not self._unsent:
+            # What has come in together goes out together: sending costs more than all else that is done to a part.
+            asyncio.get_running_loop().call_soon(self._send)
+        self._unsent += data
+        if len(self._unsent) > UNSENT_BYTES:
+            self._send()
             with contextlib.suppress(ConnectionError):
                 await self.writer.drain()
+
+    def _send(self) -> None:
+        unsent, self._unsent = self._unsent, b""
+        if unsent and not self.writer.is_closing():
+            self.writer.write(http.chunk(unsent))
 
     def _end(self) -> None:
         """The answer is there, or as much of it as will come."""

@@ -200,6 +200,7 @@ class Messages:
         return {"type": "error", "error": {"type": "api_error", "message": message}}
 
     def _about(self, request: Request, usage: Usage) -> Json:
+        hour = usage.cache_write_1h_tokens
         return {
             "id": "msg_scripted",
             "type": "message",
@@ -210,8 +211,8 @@ class Messages:
             "stop_sequence": None,
             "usage": {
                 "input_tokens": usage.input_tokens,
-                "cache_creation_input_tokens": usage.cache_write_tokens + usage.cache_write_1h_tokens,
-                **({"cache_creation": {"ephemeral_1h_input_tokens": hour}} if (hour := usage.cache_write_1h_tokens) else {}),
+                "cache_creation_input_tokens": usage.cache_write_tokens + hour,
+                **({"cache_creation": {"ephemeral_1h_input_tokens": hour}} if hour else {}),
                 "cache_read_input_tokens": usage.cache_read_tokens,
                 "output_tokens": _written(usage),
             },
