@@ -462,6 +462,14 @@ async def test_a_refusal_passes_with_its_status_and_costs_nothing(status: int) -
     assert KEY not in there.door.fault and str(status) in there.door.fault
 
 
+async def test_a_name_and_a_password_in_the_address() -> None:
+    with ScriptedEndpoint([ScriptedReply("x", usage=USAGE)]) as endpoint:
+        address = endpoint.base_url.replace("//", "//ann:s%40fe-word@")
+        async with opened(address, key=None) as there:
+            assert (await there.ask()).status_code == 200
+    assert endpoint.requests[0].headers["authorization"] == "Basic YW5uOnNAZmUtd29yZA=="
+
+
 async def test_what_is_refused_for_good_before_any_call_ends_the_attempt() -> None:
     """Some agents would try a wrong key ten times, for three minutes."""
     with ScriptedEndpoint([ScriptedReply(fault=Status(401))]) as endpoint:

@@ -14,8 +14,10 @@ import contextlib
 import itertools
 import json
 import re
+from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import unquote_to_bytes
 
 import httpx
 from pydantic import JsonValue
@@ -303,7 +305,7 @@ class Door:
         }
 
     def _target(self, below: str, query: str) -> httpx.URL:
-        url = httpx.URL(self.account.base_url)
+        url = httpx.URL(self.account.base_url).copy_with(userinfo=b"")
         merged = "&".join(part for part in (url.query.decode(), query) if part)
         return url.copy_with(path=f"{url.path.rstrip('/')}/{below}", query=merged.encode() or None)
 
@@ -315,6 +317,8 @@ class Door:
             auth = self.account.auth or ("x-api-key" if api is MESSAGES else "bearer")
             key = self.account.key
             headers |= {"x-api-key": key} if auth == "x-api-key" else {"authorization": f"Bearer {key}"}
+        elif userinfo := httpx.URL(self.account.base_url).userinfo:
+            headers["authorization"] = f"Basic {b64encode(unquote_to_bytes(userinfo)).decode()}"
         return headers
 
 
