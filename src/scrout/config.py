@@ -449,7 +449,7 @@ class Settings(Record):
 
     @model_validator(mode="after")
     def _anchor_is_known(self) -> Settings:
-        if self.route.anchor:
+        if self.route.anchor and not self.fix.model_list:  # else it may be in that list
             self.fixer(self.route.anchor)
         return self
 

@@ -46,7 +46,7 @@ class Usage(Record):
         return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens + self.cache_write_1h_tokens
 
 
-class Price(Record):
+class Rates(Record):
     """Dollars per million tokens, one for each bucket of Usage."""
 
     input: Usd = Field(ge=0)
@@ -60,8 +60,8 @@ class Price(Record):
     reasoning: Usd | None = Field(default=None, ge=0)
     """None: reasoning costs as much as output."""
 
-    def cost(self, usage: Usage) -> Decimal:
-        """What this usage costs, rounded up, so that a sum of receipts never understates."""
+    def of(self, usage: Usage) -> Decimal:
+        """What this usage costs at these rates, rounded up, so that a sum of receipts never understates."""
         cache_read = self.input if self.cache_read is None else self.cache_read
         cache_write = self.input if self.cache_write is None else self.cache_write
         cache_write_1h = cache_write if self.cache_write_1h is None else self.cache_write_1h
@@ -75,6 +75,25 @@ class Price(Record):
             + usage.reasoning_tokens * reasoning
         ) / MILLION
         return total.quantize(CENT_FRACTION, rounding=ROUND_UP)
+
+
+class LongRates(Rates):
+    """The rates of calls with a long prompt."""
+
+    above_tokens: int = Field(gt=0)
+    """They hold, for the whole call, where its prompt has more tokens than this."""
+
+
+class Price(Rates):
+    """What a model costs."""
+
+    long: LongRates | None = None
+    """None: a long prompt costs no more a token than a short one."""
+
+    def cost(self, usage: Usage) -> Decimal:
+        """What a call with this usage costs."""
+        long = self.long is not None and usage.prompt_tokens > self.long.above_tokens
+        return (self.long if long and self.long else self).of(usage)
 
 
 class Receipt(Record):

@@ -33,9 +33,10 @@ async def solve(task: Task, kit: Kit) -> Run:
     decision = await run.step("route", kit.route, task, scouting)
     attempts: list[Attempt] = []
     for fixer in kit.order(decision):  # one, unless escalation is on
-        if kit.purse_is_empty(decision, attempts):
+        left_usd = kit.left_usd(run, decision, attempts)
+        if left_usd <= 0:
             break
-        fix = partial(kit.fix, run=run, decision=decision, before=tuple(attempts))
+        fix = partial(kit.fix, run=run, decision=decision, left_usd=left_usd)
         attempts.append(await run.step("fix", fix, task, gated, fixer))
         check = await run.step("check", kit.check, task, gated, attempts[-1])
         if not proven_wrong(check):
@@ -72,10 +73,6 @@ class Kit:
         )
         if run.resumed:
             self.resumed(run.id)
-            for place in run.unfinished():
-                trajectory = _attempt_folder(place) / FILE_NAME
-                if trajectory.exists():
-                    run.recover(place, receipts(trajectory))
         return run
 
     async def scout(self, task: Task, *, book: Callable[[Receipt], None] = lambda receipt: None) -> Scouting:
@@ -102,13 +99,11 @@ class Kit:
     def order(self, decision: Decision) -> list[str]:
         return order(decision, self.settings.fixers, self.settings.fix.escalate, self.settings.route.anchor)
 
-    def left_usd(self, decision: Decision, before: Sequence[Attempt]) -> Decimal:
-        """What the next attempt may spend: all attempts at a task share one purse."""
+    def left_usd(self, run: OpenRun, decision: Decision, attempts: Sequence[Attempt]) -> Decimal:
+        """What the next attempt may spend: all attempts at a task share one purse, interrupted ones too."""
         whole = self.settings.fix.cap_usd or self.settings.fixer(decision.fixer).cap_usd
-        return whole - sum((attempt.cost_usd or Decimal(0) for attempt in before), Decimal(0))
-
-    def purse_is_empty(self, decision: Decision, before: Sequence[Attempt]) -> bool:
-        return bool(before) and self.left_usd(decision, before) <= 0
+        spent = sum((attempt.cost_usd or Decimal(0) for attempt in attempts), Decimal(0))
+        return whole - spent - run.lost_usd("fix")
 
     async def fix(
         self,
@@ -118,7 +113,7 @@ class Kit:
         *,
         run: OpenRun,
         decision: Decision,
-        before: Sequence[Attempt] = (),
+        left_usd: Decimal,
     ) -> Attempt:
         from scrout.fix.brief import mode_of
         from scrout.fix.fix import fix
@@ -135,7 +130,7 @@ class Kit:
             run.book,
             folder=_attempt_folder(run.place),
             mode=mode_of(entry, self.settings.fix.handoff, decision),
-            cap_usd=self.left_usd(decision, before),
+            cap_usd=left_usd,
         )
 
     async def check(self, task: Task, gated: GatedHandoff, attempt: Attempt) -> Check:
@@ -156,8 +151,16 @@ def router(settings: Settings) -> Router:
 
 
 def ledger(settings: Settings) -> Ledger:
-    """The ledger that these settings name."""
-    return Ledger(Path(settings.ledger.path) if settings.ledger.path else data_folder() / "ledger.db")
+    """The ledger that these settings name, with what killed runs had paid for."""
+    opened = Ledger(Path(settings.ledger.path) if settings.ledger.path else data_folder() / "ledger.db")
+    if (data_folder() / "attempts").is_dir():
+        opened.recover(_paid)
+    return opened
+
+
+def _paid(place: str) -> Sequence[Receipt]:
+    trajectory = _attempt_folder(place) / FILE_NAME
+    return receipts(trajectory) if trajectory.exists() else ()
 
 
 def open_task(repo: Path, text: str, *, dirty: bool = False) -> Task:

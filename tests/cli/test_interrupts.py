@@ -16,6 +16,7 @@ import pytest
 
 from scrout.models.chat import ToolCall
 from scrout.models.scripted import Hang, ScriptedEndpoint, ScriptedReply
+from scrout.models.trajectory import FILE_NAME, Header, read
 from scrout.money import Price, Usage
 
 if TYPE_CHECKING:
@@ -258,3 +259,32 @@ def test_what_a_killed_attempt_paid_is_booked_when_the_run_goes_on(
     assert run["cost_usd"] - attempt["cost_usd"] > float(PRICE.cost(USAGE) + held), "one call, and one that was cut off"
     audited = cli("ledger", "audit", "--json")
     assert (audited.code, audited.json()["receipts"], audited.json()["problems"]) == (0, 4, [])
+
+
+def test_what_a_killed_run_paid_is_shown_without_going_on_with_it(
+    cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path
+) -> None:
+    with ScriptedEndpoint([bash("sleep 600")]) as endpoint:
+        config = agent_settings(tmp_path, endpoint.base_url)
+        with cli.started("fix", "--repo", shop_repo, "--issue", issue, "--config", config) as process:
+            wait_for(b"toy: sleep 600", process)
+            # As if the receipt had not got there in time.
+            end(process, signal.SIGKILL, group=False)
+    (run,) = json.loads(cli("runs", "--json").out)
+    assert (run["outcome"], run["cost_usd"]) == ("interrupted", float(PRICE.cost(USAGE)))
+    assert cli("ledger", "audit", "--json").json() == {"runs": 1, "receipts": 1, "problems": []}
+
+
+def test_attempts_that_were_interrupted_and_the_next_share_one_purse(
+    cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path
+) -> None:
+    with ScriptedEndpoint([bash("sleep 600"), ScriptedReply("Done.", usage=USAGE)]) as endpoint:
+        config = agent_settings(tmp_path, endpoint.base_url)
+        args = ("fix", "--repo", shop_repo, "--issue", issue, "--config", config, "-c", "fix.cap_usd=0.3")
+        with cli.started(*args) as process:
+            wait_for(b"toy: sleep 600", process)
+            end(process, signal.SIGINT, group=False)
+        again = cli(*args, "--json")
+    (attempt,) = again.json()["attempts"]
+    header = next(read(Path(attempt["trace"]) / FILE_NAME))
+    assert isinstance(header, Header) and header.cap_usd == Decimal("0.3") - PRICE.cost(USAGE)

@@ -289,8 +289,51 @@ async def test_one_dropped_connection_does_not_end_a_fix(bench: Bench, kind: Kin
 async def test_an_endpoint_that_hangs_costs_what_was_held(bench: Bench, kind: Kind) -> None:
     with ScriptedEndpoint([ScriptedReply("never", fault=Hang(600))]) as endpoint:
         done = await bench.attempt(bench.entry(kind, endpoint.base_url, cap_seconds=4))
-    assert (done.stop, done.calls, [receipt.estimated for receipt in done.receipts]) == ("timeout", 1, [True])
+    assert (done.stop, done.calls, [receipt.estimated for receipt in done.receipts]) == ("endpoint", 1, [True])
+    assert "not done after 4 s, the last" in done.detail and "without a word from the endpoint" in done.detail
     assert done.cost_usd and done.receipts[0].usage.output_tokens == 4096
+
+
+@pytest.mark.parametrize("kind", ["command"], indirect=True)
+async def test_what_the_meter_refuses_or_cuts_off_is_not_the_endpoints_failure(bench: Bench, kind: Kind) -> None:
+    aside = """
+import json, sys, threading, time, urllib.request, urllib.error
+def ask(model):
+    body = json.dumps({"model": model, "messages": [{"role": "user", "content": "x"}], "max_tokens": 99}).encode()
+    try: urllib.request.urlopen(urllib.request.Request(sys.argv[1] + "/v1/chat/completions", body)).read()
+    except urllib.error.HTTPError as error: print(error.code)
+open("work", "w").write("done")
+ask(sys.argv[2])
+threading.Thread(target=ask, args=(sys.argv[2],), daemon=True).start()
+time.sleep(1)
+ask("another")
+"""
+    (bench.program / "agent.py").write_text(aside)
+    replies = [words(Request("", {}, "")), ScriptedReply("late", fault=Hang(600))]
+    with ScriptedEndpoint(replies) as endpoint:
+        done = await bench.attempt(bench.entry(kind, endpoint.base_url))
+    assert (done.stop, [receipt.estimated for receipt in done.receipts]) == ("finished", [False, True]), done.detail
+    assert "work" in done.patch
+
+
+@pytest.mark.parametrize("kind", ["command"], indirect=True)
+async def test_a_log_that_cannot_be_kept_does_not_lose_the_work(bench: Bench, kind: Kind) -> None:
+    (bench.folder / "agent.log").mkdir(parents=True)
+    with ScriptedEndpoint(script(kind, [FIX])) as endpoint:
+        done = await bench.attempt(bench.entry(kind, endpoint.base_url))
+    assert done.stop == "finished" and "+    return sum(xs)\n" in done.patch
+
+
+async def test_a_mount_that_is_not_there(bench: Bench) -> None:
+    entry = bench.entry(KINDS["command"], "http://127.0.0.1:9/v1", mounts=["/no/such/folder"])
+    with pytest.raises(ConfigError, match=r"mounts /no/such/folder, which does not exist"):
+        await bench.attempt(entry)
+
+
+async def test_an_empty_purse_makes_no_call(bench: Bench) -> None:
+    with ScriptedEndpoint([]) as endpoint:
+        done = await bench.attempt(bench.entry(KINDS["agent"], endpoint.base_url), cap_usd=Decimal(0))
+    assert (done.stop, done.calls, endpoint.served) == ("cap_usd", 0, 0)
 
 
 @pytest.mark.parametrize("mode", ["none", "files-only"])

@@ -108,14 +108,17 @@ def standing(entry: ModelInfo) -> ModelPrice:
     return entry.get_prices(datetime.now(UTC))
 
 
-def test_long_prompts_set_the_price_and_the_source_says_so() -> None:
+def test_a_long_prompt_has_the_rates_of_long_prompts_and_a_short_one_does_not() -> None:
     tiered = [pair for pair in SOLD if isinstance(standing(pair[1]).input_mtok, TieredPrices)]
     assert tiered
-    for provider, entry in tiered:
-        listed = standing(entry).input_mtok
-        assert isinstance(listed, TieredPrices)
-        assert known(provider, entry).price.input == max(listed.base, *(tier.price for tier in listed.tiers))
-        assert "the dearest of its tiers" in known(provider, entry).source
+    for pair in tiered:
+        price = known(*pair).price
+        assert price.long is not None
+        for prompt in (1000, price.long.above_tokens, price.long.above_tokens + 1):
+            usage = Usage(input_tokens=prompt - 500, cache_read_tokens=500, output_tokens=700)
+            assert price.cost(usage) >= their_cost(usage, *pair)
+        short = Usage(input_tokens=1000, output_tokens=700)
+        assert 0 <= price.cost(short) - their_cost(short, *pair) < CENT_FRACTION
 
 
 def test_the_dearest_hour_sets_the_price_and_the_source_says_so() -> None:

@@ -86,3 +86,12 @@ IMPOSSIBLE: list[JsonValue] = [
 @pytest.mark.parametrize("report", IMPOSSIBLE)
 def test_a_report_that_cannot_be_true_counts_as_none(report: JsonValue) -> None:
     assert (of_chat(report), of_responses(report), of_messages(report)) == (None, None, None)
+
+
+def test_a_pass_that_sums_up_the_conversation_is_billed_beside_the_totals() -> None:
+    passes = [
+        {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3_500},
+        {"type": "message", "input_tokens": 23_000, "output_tokens": 1_000},
+    ]
+    counted = of_messages({"input_tokens": 23_000, "output_tokens": 1_000, "iterations": passes})
+    assert counted == Usage(input_tokens=203_000, output_tokens=4_500)

@@ -61,7 +61,7 @@ def command(
         raise RouteError(f"--plot {plot}: pictures are SVG. Name a file that ends in .svg.")
     if plot and not plot.parent.is_dir():
         raise RouteError(f"--plot {plot}: {plot.parent} is no folder. Make it first.")
-    settings = completed(options.read_settings(repo, config, overrides))
+    settings = completed(options.read_settings(repo, config, overrides), render.say)
 
     from scrout.pipeline import router
     from scrout.route.calibrate import calibrate_folder

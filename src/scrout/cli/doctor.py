@@ -57,7 +57,7 @@ def command(repo: Path, config: Path | None, overrides: tuple[str, ...], as_json
 
     Of keys only the names of their variables are shown. Endpoints of the pool are asked for their list of models.
     """
-    settings = completed(options.read_settings(repo, config, overrides))
+    settings = completed(options.read_settings(repo, config, overrides), render.say)
     with render.working() as progress:
         progress("looking around")
         report = Report(version=__version__, findings=tuple(examine(repo, settings)))
@@ -195,11 +195,18 @@ def _shown_url(fixer: Fixer) -> str:
     return re.sub(r"^(\w+://)?.*@|[?#].*", r"\1", fixer.base_url, flags=re.DOTALL)
 
 
+def _auth(fixer: Fixer, key: str) -> dict[str, str]:
+    speaks_messages = fixer.kind == "command" and preset_of(fixer).protocol == "messages"
+    if (fixer.auth or ("x-api-key" if speaks_messages else "bearer")) == "x-api-key":
+        return {"x-api-key": key, "anthropic-version": "2023-06-01"}
+    return {"Authorization": f"Bearer {key}"}
+
+
 def _ask(fixer: Fixer, key: str) -> str:
     """Empty where the endpoint answers at all, else what went wrong."""
     import httpx
 
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    headers = _auth(fixer, key) if key else {}
     try:
         status = httpx.get(f"{fixer.base_url.rstrip('/')}/models", headers=headers, timeout=3.0).status_code
     except (httpx.HTTPError, httpx.InvalidURL) as error:

@@ -59,7 +59,7 @@ def command(
     Your work tree is not touched: the patch goes to standard output, to --out, or, with --apply, into the tree.
     Exit code 0: there is a patch that the check did not refute. 1: there is none.
     """
-    settings = completed(options.read_settings(repo, config, overrides))
+    settings = completed(options.read_settings(repo, config, overrides), render.say)
     if fixer:
         settings = settings.only(fixer)
     given = ({"handoff": handoff} if handoff else {}) | ({"escalate": True} if escalate else {})

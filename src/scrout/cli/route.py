@@ -35,7 +35,7 @@ def command(
 
     With --explain or policy paper, an embedder behind an endpoint may bill for the issue's text.
     """
-    settings = completed(options.read_settings(repo, config, overrides))
+    settings = completed(options.read_settings(repo, config, overrides), render.say)
     if scouting_file == issue_source == "-":
         raise RouteError("--scouting - and --issue - cannot both be standard input. Put one of them into a file.")
     text = options.read_issue(issue_source)

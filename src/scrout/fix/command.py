@@ -6,6 +6,7 @@ given a key that is none. Its home is empty but for what a preset writes there, 
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from scrout.errors import ConfigError
 from scrout.fix import relay
 from scrout.fix.brief import fill as fill_prompt
 from scrout.fix.presets import PRESETS, Preset, fill
-from scrout.fix.program import Program, find_preset
+from scrout.fix.program import RUNNERS, Program, find_preset
 from scrout.ledger.scrub import scrub
 from scrout.records import Stop
 from scrout.sandbox.output import Output
@@ -59,6 +60,9 @@ def refuse(fixer: Fixer, workshop: Workshop) -> None:
         )
     if not tier.brings_tools:
         find_preset(preset_of(fixer))
+    for path in fixer.mounts:
+        if not Path(path).exists():
+            raise ConfigError(f"fixer {fixer.name!r} mounts {path}, which does not exist. Correct its `mounts`.")
 
 
 async def work(
@@ -75,7 +79,7 @@ async def work(
         prompt_file=f"{_INSIDE}/prompt.md",
     )
     inside = _furnish(folder / "inside", prompt, preset)
-    program = Program(preset.command[:1], ()) if workshop.tier.brings_tools else find_preset(preset)
+    program = _image_program(preset) if workshop.tier.brings_tools else find_preset(preset)
     argv = [*program.argv, *preset.command[1:]]
     mounts = (
         *program.mounts,
@@ -97,11 +101,20 @@ async def work(
         )
     finally:  # at a cap this is cancelled, and the log is wanted most
         said = scrub(output.joined().decode("utf-8", "replace"))
-        (folder / LOG_NAME).write_text(said, encoding="utf-8", errors="replace")
+        with contextlib.suppress(OSError):  # a log that cannot be kept is no reason to lose the work
+            (folder / LOG_NAME).write_text(said, encoding="utf-8", errors="replace")
     if done.exit_code == 0:
         return "finished", f"{fixer.agent} ended by itself"
     last = " ".join(said.split())[-300:]
     return "crashed", f"{fixer.agent} ended with exit code {done.exit_code}: {last or 'it said nothing'}"
+
+
+def _image_program(preset: Preset) -> Program:
+    """The program where it comes with a container's image, by its name there."""
+    if not preset.runner:
+        return Program(preset.command[:1], ())
+    target = f"{RUNNERS}/{preset.runner}"
+    return Program(("python3", target), (Mount(Path(__file__).with_name(preset.runner), target),))
 
 
 def _furnish(inside: Path, prompt: str, preset: Preset) -> Path:
@@ -119,5 +132,7 @@ def _furnish(inside: Path, prompt: str, preset: Preset) -> Path:
 
 def _python(workshop: Workshop) -> str:
     """For the relay: the system's, whatever the project has."""
+    if workshop.tier.brings_tools:
+        return "python3"
     system = system_program("python3")
-    return system if system.startswith("/") or workshop.tier.brings_tools else workshop.environment.python or system
+    return system if system.startswith("/") else workshop.environment.python or system

@@ -28,6 +28,9 @@ from scrout.sandbox.workshop import Workshop
 from scrout.sandbox.workspace import Workspace
 from scrout.task import Task
 
+HUNG_S = 120.0
+"""An endpoint that has sent nothing for as long when the time is over has hung; with little time, for half of it."""
+
 Ended = tuple[Stop, str]
 
 
@@ -111,7 +114,7 @@ async def _metered_work(
             ended = await _until_a_cap(working, door, fixer.cap_seconds)
     except ModelError as error:  # the meter's own: what an endpoint does to an agent ends in words
         return "endpoint", str(error)
-    return _blamed(ended, door)
+    return _blamed(ended, door, fixer.cap_seconds)
 
 
 def account_of(fixer: Fixer, settings: Settings, trajectory: Path, cap_usd: Decimal | None = None) -> Account:
@@ -125,7 +128,7 @@ def account_of(fixer: Fixer, settings: Settings, trajectory: Path, cap_usd: Deci
         key=_key(fixer),
         auth=fixer.auth,
         price=fixer.price,
-        cap_usd=None if fixer.subscription else min(fixer.cap_usd, cap_usd or fixer.cap_usd),
+        cap_usd=None if fixer.subscription else min(fixer.cap_usd, fixer.cap_usd if cap_usd is None else cap_usd),
         cap_calls=fixer.cap_calls,
         rule=settings.fix.caps,
         trajectory=str(trajectory),
@@ -186,10 +189,14 @@ async def _until_a_cap(working: Coroutine[None, None, Ended], door: Metered, lim
         await asyncio.gather(work, return_exceptions=True)
 
 
-def _blamed(ended: Ended, door: Metered) -> Ended:
+def _blamed(ended: Ended, door: Metered, limit_s: float) -> Ended:
     """Where the endpoint failed the agent's last call, that is what ended it, unless it was about what was sent."""
+    if ended[0] == "timeout" and door.silent_s >= min(HUNG_S, limit_s / 2):
+        return "endpoint", f"{ended[1]}, the last {door.silent_s:.0f} s without a word from the endpoint"
     if ended[0] not in ("finished", "crashed", "endpoint") or not door.fault:
         return ended
+    if door.fault_own and ended[0] == "finished":
+        return ended  # an agent that goes on without what it was refused has not failed
     status = door.fault_status
     sent = bool(door.receipts) and status is not None and 400 <= status < 500 and status not in ENDPOINT_STATUSES
     return ("crashed" if sent else "endpoint"), door.fault

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from scrout.config import Fixer, Settings, user_folder
@@ -11,15 +12,21 @@ from scrout.money import Price
 PRICES = "prices.toml"
 
 
-def completed(settings: Settings) -> Settings:
-    """The settings with every fixer that they name, and the prices that are known for them."""
-    pool = (*settings.fixers, *_listed(settings))
+def completed(settings: Settings, say: Callable[[str], None] = lambda words: None) -> Settings:
+    """The settings with every fixer that they name, and the prices that are known for them.
+
+    `say` is told what was left out of a list, and why.
+    """
+    pool = (*settings.fixers, *_listed(settings, say))
     names = [fixer.name for fixer in pool]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ConfigError(f"{settings.fix.model_list} and scrout.toml both have a fixer {twice!r}. Rename one of them.")
     priced = tuple(_priced(fixer, settings) for fixer in pool)
-    return settings if priced == settings.fixers else settings.model_copy(update={"fixers": priced})
+    whole = settings if priced == settings.fixers else settings.model_copy(update={"fixers": priced})
+    if whole.route.anchor:
+        whole.fixer(whole.route.anchor)
+    return whole
 
 
 def refuse_unpriced(settings: Settings) -> None:
@@ -38,12 +45,14 @@ def unpriced(fixer: Fixer) -> str:
     )
 
 
-def _listed(settings: Settings) -> tuple[Fixer, ...]:
+def _listed(settings: Settings, say: Callable[[str], None]) -> tuple[Fixer, ...]:
     if not settings.fix.model_list:
         return ()
     from scrout.models.model_list import read
 
-    entries, _ = read(Path(settings.fix.model_list).expanduser())
+    entries, left_out = read(Path(settings.fix.model_list).expanduser())
+    for one in left_out:
+        say(f"note: {one.name} of {settings.fix.model_list} is left out: {one.reason}")
     return tuple(
         Fixer(
             name=entry.name,
@@ -52,6 +61,7 @@ def _listed(settings: Settings) -> tuple[Fixer, ...]:
             effort=entry.effort,
             base_url=entry.base_url,
             key_env=entry.key_env,
+            max_tokens=entry.max_tokens or Fixer.model_fields["max_tokens"].default,
             price=entry.price or _known_price(entry.priced_as, entry.base_url, settings)[0],
         )
         for entry in entries

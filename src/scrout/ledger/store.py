@@ -134,6 +134,25 @@ class Ledger:
             with _readable(run_id):
                 return assemble(_head(db, run_id), _steps(db, run_id))
 
+    def recover(self, paid: Callable[[str], Iterable[Receipt]]) -> None:
+        """Book what steps had paid for whose process was killed before it could. `paid` tells it by a step's place."""
+        with self._transaction("DEFERRED") as db:
+            rows = db.execute(
+                "SELECT id FROM run WHERE id NOT IN (SELECT run_id FROM close) AND id IN (SELECT run_id FROM step)"
+            ).fetchall()
+        for (run_id,) in rows:
+            lock = self._lock(run_id)
+            if lock.take():  # else somebody works on it, and books for himself
+                with self._transaction("IMMEDIATE") as db:
+                    for step_id in _unfinished(db, run_id):
+                        known = {
+                            call for (call,) in db.execute("SELECT call FROM receipt WHERE step_id = ?", (step_id,))
+                        }
+                        for receipt in paid(f"{run_id}/{step_id}"):
+                            if receipt.call not in known:
+                                _insert_receipt(db, run_id, step_id, 0, receipt)
+                lock.release()
+
     def close(self) -> None:
         """Close the file. Runs that are still open count as interrupted."""
         with self._one_at_a_time, self._explained():
@@ -278,27 +297,11 @@ class OpenRun:
         assert self._running is not None
         return f"{self.id}/{self._running[1]}"
 
-    def recover(self, place: str, receipts: Iterable[Receipt]) -> None:
-        """Book what a step of this run had paid for when its process was killed, and could no longer book itself."""
-        _, _, step_id = place.rpartition("/")
-        with self._ledger._transaction("IMMEDIATE") as db:
-            self._hold()
-            known = {call for (call,) in db.execute("SELECT call FROM receipt WHERE step_id = ?", (step_id,))}
-            for receipt in receipts:
-                if receipt.call not in known:
-                    _insert_receipt(db, self.id, int(step_id), 0, receipt)
-
-    def unfinished(self) -> tuple[str, ...]:
-        """The places of steps that began and whose end nobody recorded: their process was killed."""
+    def lost_usd(self, name: str) -> Decimal:
+        """What steps of this name paid for and came to nothing: they failed, or were interrupted."""
         with self._ledger._transaction("DEFERRED") as db:
-            rows = db.execute("SELECT id, input_digest, status FROM step WHERE run_id = ? ORDER BY id", (self.id,))
-            open_steps: dict[str, list[int]] = {}
-            for step_id, digest, status in rows:
-                if status == "started":
-                    open_steps.setdefault(digest, []).append(step_id)
-                else:
-                    open_steps[digest].pop()
-        return tuple(f"{self.id}/{step_id}" for steps in open_steps.values() for step_id in steps)
+            steps = [step for step in _steps(db, self.id) if step.name == name and step.result is None]
+        return sum((one.cost_usd or Decimal(0) for step in steps for one in step.receipts), Decimal(0))
 
     def close(self, outcome: RunOutcome | None = None) -> Run:
         """End the run for good; without an outcome given, its attempts and checks decide. No secret is cut out of the
@@ -492,6 +495,19 @@ def _new_id(db: sqlite3.Connection, now: datetime) -> str:
         run_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
         if db.execute("SELECT 1 FROM run WHERE id = ?", (run_id,)).fetchone() is None:
             return run_id
+
+
+def _unfinished(db: sqlite3.Connection, run_id: str) -> list[int]:
+    """Steps that began and whose end nobody recorded."""
+    begun: dict[str, list[int]] = {}
+    for step_id, digest, status in db.execute(
+        "SELECT id, input_digest, status FROM step WHERE run_id = ? ORDER BY id", (run_id,)
+    ):
+        if status == "started":
+            begun.setdefault(digest, []).append(step_id)
+        elif begun.get(digest):
+            begun[digest].pop()
+    return [step_id for steps in begun.values() for step_id in steps]
 
 
 def _stored_run(db: sqlite3.Connection, run_id: str) -> Run:

@@ -206,7 +206,7 @@ _OWN_TOOLS = re.compile(
 _UNCOUNTED = frozenset(
     {
         *("models", "fallbacks", "plugins", "web_search_options", "mcp_servers", "container", "conversation", "prompt"),
-        *("best_of", "audio", "api_base", "base_url", "api_key", "user_config"),
+        *("best_of", "audio", "api_base", "base_url", "api_key", "user_config", "provider"),
     }
 )
 """Keys that take a call to another model, price or place than the one it is counted for, or bring in what is kept."""
@@ -226,6 +226,10 @@ def refusal(api: Api, request: Json) -> str:
             return f"unsupported parameter: {key!r}"
     if request.get("service_tier") not in (None, *_TIERS) or request.get("speed") not in (None, "standard"):
         return "unsupported service tier"
+    if request.get("inference_geo") not in (None, "global"):
+        return "unsupported parameter: 'inference_geo'"
+    if any(_text(edit.get("type")).startswith("compact") for edit in _edits(request)):
+        return "unsupported edit of the context"  # the endpoint would read all of it once more, at a price of its own
     if answers(request) < 1:
         return "'n' must be a whole number"
     for tool in _objects(request.get("tools")):
@@ -233,6 +237,10 @@ def refusal(api: Api, request: Json) -> str:
         if not isinstance(kind, str) or not _OWN_TOOLS.match(kind):
             return f"unsupported tool: {str(kind)[:40]!r}"
     return ""
+
+
+def _edits(request: Json) -> Iterator[Json]:
+    return _objects(_object(request.get("context_management")).get("edits"))
 
 
 def answers(request: Json) -> int:

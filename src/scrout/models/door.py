@@ -79,6 +79,10 @@ class Door:
         """What went wrong with the last call; empty: nothing."""
         self.fault_status: int | None = None
         """The endpoint's answer to it; None: there was none."""
+        self.fault_own = False
+        """Whether it was refused here."""
+        self.silent_s = 0.0
+        """For how long the endpoint had said nothing to a call that was cut off."""
         self.stopped = ""
         self._tell = tell
         # A shorter one, such as `EMPTY` for a server that wants none, is a word that answers have too.
@@ -127,6 +131,16 @@ class Door:
         self.path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             self.meter.remember()
+
+    def summary(self) -> Json:
+        """What whoever opened the account should know at its end."""
+        return {
+            "kind": "closed",
+            "fault": self.fault,
+            "status": self.fault_status,
+            "own": self.fault_own,
+            "silent_s": self.silent_s,
+        }
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._talks) >= MAX_TALKS:
@@ -226,7 +240,7 @@ class Door:
                 why = "this model takes text and images only"
         if why:
             self.fault = f"the agent's request was not passed on to {self.account.model}: {why}"
-            self.fault_status = status
+            self.fault_status, self.fault_own = status, True
         return why, status
 
     async def _admit(self, prompt: Prompt, limit: int | None, count: int, reader: asyncio.StreamReader) -> Hold | None:
@@ -374,7 +388,8 @@ def _prompt(api: Api, sent: Sent) -> Prompt:
         rest={key: value for key, value in _rest(api, sent.request).items() if key not in unlike},
         pictures=tuple(max(0, pictures(turn)) for turn in turns),
         recalls=bool(sent.request.get("previous_response_id")) or any(map(_refers, turns)),
-        hour=b'"1h"' in sent.body,
+        # Looked for in the bytes first, which is quick; an escape can spell it, too.
+        hour=b'"1h"' in sent.body or (b"\\u" in sent.body and '"1h"' in json.dumps(sent.request)),
     )
 
 

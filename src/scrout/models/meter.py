@@ -234,8 +234,9 @@ class Meter:
     def _allowed(self, price: Price, prompt_tokens: int, hour: bool, left_usd: Decimal) -> int:
         """Output tokens that a call is given beside its prompt."""
         prompt_usd = price.cost(self._worst(prompt_tokens, 0, hour))
-        usual_usd = price.cost(self._worst(0, self.outputs.p99()))
-        token_usd = price.cost(self._worst(0, 1_000_000)) / MILLION
+        # Beside this prompt: with a long one, output may cost more too.
+        token_usd = (price.cost(self._worst(prompt_tokens, 1_000_000, hour)) - prompt_usd) / MILLION
+        usual_usd = self.outputs.p99() * token_usd
         return _affordable(max(left_usd / 2, prompt_usd + usual_usd), left_usd, prompt_usd, token_usd)
 
     def _worst(self, prompt_tokens: int, output_tokens: int, hour: bool = False) -> Usage:

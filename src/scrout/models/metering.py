@@ -48,6 +48,10 @@ class Metered:
         """What went wrong with the last call, in words; empty: nothing. Known when the account is closed."""
         self.fault_status: int | None = None
         """The endpoint's answer to it; None: there was none."""
+        self.fault_own = False
+        """Whether it was the meter that refused it."""
+        self.silent_s = 0.0
+        """For how long the endpoint had said nothing to a call that was under way at the end."""
         self._book = book
         self._closed = False
 
@@ -72,6 +76,7 @@ class Metered:
                     case "closed":
                         self.fault, self._closed = str(event["fault"]), True
                         self.fault_status = int(str(event["status"])) if event["status"] else None
+                        self.fault_own, self.silent_s = bool(event["own"]), float(str(event["silent_s"]))
         if not self._closed:
             self.fault = "the meter's process ended, and every call passes it"
             self.end("endpoint", f"{self.fault}. Run the same command again.")
@@ -192,9 +197,14 @@ def _lives(pid: int) -> bool:
 def _folder() -> Path:
     """Where the sockets are: short, because a socket's path may have a hundred bytes, and its owner's alone."""
     told = hashlib.sha256(f"{__version__}\0{__file__}".encode()).hexdigest()[:8]
-    base = os.environ.get("XDG_RUNTIME_DIR", "") or tempfile.gettempdir()
-    folder = Path(base if len(base) < 50 else "/tmp", f"scrout-{os.geteuid()}-{told}")
-    folder.mkdir(mode=0o700, exist_ok=True)
+    name = f"scrout-{os.geteuid()}-{told}"
+    # The runtime folder's name outlives the folder in a shell of another user's, or one that a timer started.
+    for base in (os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp"):
+        folder = Path(base, name)
+        if base.startswith("/") and len(base) < 50:
+            with contextlib.suppress(OSError):
+                folder.mkdir(mode=0o700, exist_ok=True)
+                break
     about = folder.lstat()
     if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o077:
         raise ModelError(f"{folder} is not a folder of yours alone, so no key is sent through it. Remove it.")

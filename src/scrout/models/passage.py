@@ -72,6 +72,8 @@ class Passage:
         self.status: int | None = None
         self.over = False
         self.started = time.monotonic()
+        self.heard = self.started
+        """When the endpoint last said something."""
         self._unsent = b""
 
     async def run(self, upstream: Upstream, url: httpx.URL, headers: dict[str, str]) -> None:
@@ -98,8 +100,10 @@ class Passage:
             else:
                 self.writer.transport.abort()
         finally:
-            if not self.over:  # cut off: what the endpoint generated may be billed
-                self._settle("the call was cut off")
+            if not self.over:  # cut off: what the endpoint generated may be billed, and nobody has failed
+                self.door.silent_s = max(self.door.silent_s, time.monotonic() - self.heard)
+                self.said.error = self.said.error or "the call was cut off"
+                self._settle(None)
 
     async def _try(self, upstream: Upstream, url: httpx.URL, headers: dict[str, str], limit: int | None) -> bool:
         """Whether to try again with a lower limit: this one was the meter's own, and more than the model can write."""
@@ -165,6 +169,7 @@ class Passage:
         about = {**self.door.passed(response), "transfer-encoding": "chunked"}
         self.writer.write(http.head(response.status, about))
         async for part in response.parts:
+            self.heard = time.monotonic()
             passed = stream.feed(part)
             if self.said.ended:
                 self._end()
@@ -201,12 +206,14 @@ class Passage:
         else:
             self._settle(self.door.explain("the answer broke off", "Try again.", said.error) if said.error else "")
 
-    def _settle(self, fault: str) -> None:
+    def _settle(self, fault: str | None) -> None:
+        """`fault` is what went wrong; None: nothing that says anything of the endpoint."""
         self.over = True
         # Counts that come before the end are of what was written by then.
         meter, usage = self.door.meter, self.said.usage if self.said.finish or self.said.ended else None
         cost_usd = meter.settle(self.hold, usage, self.prompt)
-        self.door.fault, self.door.fault_status = fault, self.status
+        if fault is not None:
+            self.door.fault, self.door.fault_status, self.door.fault_own = fault, self.status, False
         receipt = Receipt(
             component=self.door.account.component,
             fixer=self.door.account.fixer,
@@ -223,7 +230,7 @@ class Passage:
                 api=self.api.name,
                 status=self.status,
                 asked=self.asked,
-                said=_answer(self.said, fault),
+                said=_answer(self.said, fault or ""),
                 receipt=receipt,
                 seconds=self._seconds(),
             )
@@ -232,7 +239,7 @@ class Passage:
     def _release(self, fault: str) -> None:
         self.over = True
         self.door.meter.release(self.hold)
-        self.door.fault, self.door.fault_status = fault, self.status
+        self.door.fault, self.door.fault_status, self.door.fault_own = fault, self.status, False
         if self.status in HOPELESS:
             self.door.give_up(fault)
         self.door.ended(

@@ -1,9 +1,9 @@
 """What a model's tokens cost: the user's own prices.toml first, then the list that `genai-prices` carries.
 
-Nobody is asked over the network, so the list is as old as the installed package. A price that depends on the length of
-the prompt or on the hour is given as its dearest, for a cap has to hold. A model that neither source knows has no
-price: None, never zero. Not in a price: what is not billed by the token, such as a provider's own web search, and a
-service tier that a request asks for and pays more for.
+Nobody is asked over the network, so the list is as old as the installed package. Of a price that depends on the hour
+the dearest is given, for a cap has to hold. A model that neither source knows has no price: None, never zero. Not in a
+price: what is not billed by the token, such as a provider's own web search, and a service tier that a request asks for
+and pays more for.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from scrout.errors import ConfigError
 from scrout.money import Price, Record
 
 if TYPE_CHECKING:
-    from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
+    from genai_prices.types import ModelInfo, ModelPrice, Tier, TieredPrices
 
 FILE = "prices.toml"
 
@@ -182,12 +182,11 @@ def _listed_price(model: str, seller: str, *, by_address: bool) -> Known | None:
         return None
     listed_by, entry = found
     standing, since = _standing(entry, datetime.now(UTC))
-    prices = [_flat(price) for price in standing]
+    prices = [_price(price) for price in standing]
     known = [price for price in prices if price is not None]
     if not known or len(known) < len(prices):
         return None
     remarks = [
-        *(["the dearest of its tiers"] if any(map(_is_tiered, standing)) else []),
         *(["the dearest hour"] if len(standing) > 1 else []),
         *(["by its name, for the endpoint is no known seller's"] if by_address and not seller else []),
     ]
@@ -235,42 +234,45 @@ def _standing(entry: ModelInfo, now: datetime) -> tuple[Sequence[ModelPrice], st
     return [*found, *(first.prices for first in entry.prices[:1])], ""
 
 
-def _flat(listed: ModelPrice) -> Price | None:
+def _price(listed: ModelPrice) -> Price | None:
     """None: it has no price for generated text, or a call costs something beside its tokens."""
-    price_in, price_out = _top(listed.input_mtok), _top(listed.output_mtok)
-    if price_in is None or price_out is None or listed.requests_kcount:
+    short = _rates(listed, 0)
+    if short is None or listed.requests_kcount:
         return None
-    return Price(
-        input=price_in,
-        output=price_out,
-        cache_read=_top(listed.cache_read_mtok),
-        cache_write=_top(listed.cache_write_mtok),
-        cache_write_1h=_top(listed.cache_write_1h_mtok),
-        reasoning=_top(listed.output_reasoning_mtok),
-    )
+    starts = sorted({tier.start for amount in vars(listed).values() for tier in _tiers(amount)})
+    if not starts:
+        return Price.model_validate(short)
+    # Beyond the first of several steps the last one's rates are taken, which are the dearest.
+    long = _rates(listed, starts[-1])
+    return Price.model_validate({**short, "long": {**(long or short), "above_tokens": starts[0]}})
 
 
-def _top(listed: Decimal | TieredPrices | None) -> Decimal | None:
-    if listed is None or isinstance(listed, Decimal):
-        return listed
-    return max([listed.base, *(tier.price for tier in listed.tiers)])
+def _rates(listed: ModelPrice, prompt_tokens: int) -> dict[str, Decimal | None] | None:
+    """What each bucket costs with a prompt of that length; None: text has no price."""
+
+    def at(amount: Decimal | TieredPrices | None) -> Decimal | None:
+        if amount is None or isinstance(amount, Decimal):
+            return amount
+        passed = [tier.price for tier in amount.tiers if tier.start <= prompt_tokens]
+        return passed[-1] if passed else amount.base
+
+    rates = {
+        "input": at(listed.input_mtok),
+        "output": at(listed.output_mtok),
+        "cache_read": at(listed.cache_read_mtok),
+        "cache_write": at(listed.cache_write_mtok),
+        "cache_write_1h": at(listed.cache_write_1h_mtok),
+        "reasoning": at(listed.output_reasoning_mtok),
+    }
+    return None if rates["input"] is None or rates["output"] is None else rates
 
 
-def _is_tiered(listed: ModelPrice) -> bool:
-    return any(amount is not None and not isinstance(amount, Decimal) for amount in vars(listed).values())
+def _tiers(amount: object) -> Sequence[Tier]:
+    from genai_prices.types import TieredPrices
+
+    return amount.tiers if isinstance(amount, TieredPrices) else ()
 
 
 def _dearest(prices: Sequence[Price]) -> Price:
-    """The most that each bucket costs in any of them."""
-    if len(prices) == 1:
-        return prices[0]
-    written = [price.input if price.cache_write is None else price.cache_write for price in prices]
-    hours = [price.cache_write_1h for price in prices if price.cache_write_1h is not None]
-    return Price(
-        input=max(price.input for price in prices),
-        output=max(price.output for price in prices),
-        cache_read=max(price.input if price.cache_read is None else price.cache_read for price in prices),
-        cache_write=max(written),
-        cache_write_1h=max([*hours, *written]) if hours else None,
-        reasoning=max(price.output if price.reasoning is None else price.reasoning for price in prices),
-    )
+    """The one that costs most, of those of several hours: they differ by a factor, in every bucket alike."""
+    return max(prices, key=lambda price: (price.output, price.input))

@@ -81,7 +81,7 @@ class Proxy:
         finally:
             if door is not None:
                 await door.close()
-                tell({"kind": "closed", "fault": door.fault, "status": door.fault_status})
+                tell(door.summary())
             with contextlib.suppress(ConnectionError):
                 await writer.drain()
             writer.close()

@@ -36,7 +36,8 @@ class Upstream:
 
     def __init__(self, base_url: str) -> None:
         url = httpx.URL(base_url)
-        proxy = None if proxy_bypass(url.host) else getproxies().get(url.scheme)
+        known = {} if proxy_bypass(url.host) else getproxies()
+        proxy = known.get(url.scheme) or known.get("all")
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=certificates() if url.scheme == "https" else None,
             proxy=_proxy(proxy) if proxy else None,

@@ -37,6 +37,14 @@ class _Responses(BaseModel):
     output_tokens_details: _Thought | None = None
 
 
+class _Pass(BaseModel):
+    """A pass of a call over its conversation: one that sums it up is billed, and not in the totals."""
+
+    type: str = ""
+    input_tokens: _Tokens = 0
+    output_tokens: _Tokens = 0
+
+
 class _Kept(BaseModel):
     ephemeral_1h_input_tokens: _Tokens | None = None
 
@@ -45,6 +53,7 @@ class _Messages(BaseModel):
     input_tokens: _Tokens = 0
     cache_creation_input_tokens: _Tokens | None = None
     cache_creation: _Kept | None = None
+    iterations: list[_Pass] | None = None
     cache_read_input_tokens: _Tokens | None = None
     output_tokens: _Tokens
 
@@ -79,12 +88,13 @@ def of_messages(raw: JsonValue) -> Usage | None:
     if not wire.input_tokens + read + written:
         return None
     hour = min((wire.cache_creation.ephemeral_1h_input_tokens or 0) if wire.cache_creation else 0, written)
+    further = [one for one in wire.iterations or () if one.type != "message"]
     return Usage(
-        input_tokens=wire.input_tokens,
+        input_tokens=wire.input_tokens + sum(one.input_tokens for one in further),
         cache_read_tokens=read,
         cache_write_tokens=written - hour,
         cache_write_1h_tokens=hour,
-        output_tokens=wire.output_tokens,
+        output_tokens=wire.output_tokens + sum(one.output_tokens for one in further),
     )
 
 

@@ -224,7 +224,8 @@ class Workspace:
 
     def _make_folders(self, *names: str) -> None:
         for name in names:
-            (self.folder / name).mkdir(mode=0o755)
+            (self.folder / name).mkdir()
+            (self.folder / name).chmod(0o755)  # whatever the caller's umask is
             if name and os.geteuid() == 0:
                 os.chown(self.folder / name, self.user, self.user)
 
@@ -333,7 +334,8 @@ class Workspace:
         if deleted:
             folder.unlink()
         if entry is None or deleted:
-            folder.mkdir(mode=0o755)
+            folder.mkdir()
+            folder.chmod(0o755)
             if os.geteuid() == 0:
                 os.chown(folder, self.user, self.user)
         if deleted:
@@ -360,7 +362,8 @@ class Workspaces:
 
     def __enter__(self) -> Workspaces:
         self.folder, self._lock = _claim(private_folder(cache_folder() / "workspaces"))
-        self.shared.mkdir(mode=0o755)
+        self.shared.mkdir()
+        self.shared.chmod(0o755)
         return self
 
     def __exit__(self, *exception: object) -> None:
