@@ -4,10 +4,11 @@
 
 64 callers, each on a connection of its own, take plain and streamed calls of three protocols in turn. A call says how
 long the stand-in shall think, which is spread around --think-s, and its latency is what it took beyond that: until the
-first byte of the answer, and until the last. Rounds with and without the meter alternate, and so does which of a pair
-goes first, so that whatever else the machine does hits both alike. What the meter adds is the difference of the two
-sides' quantiles. Throughput is measured apart, with no thinking: there everything waits for a core, and stand-in,
-callers and meter share those of one machine. The processor time of the meter's process depends less on what else runs.
+first byte of the answer, and until the last. Callers begin at different times within --think-s. Rounds with and without
+the meter alternate, and so does which of a pair goes first, so that whatever else the machine does hits both alike.
+What the meter adds is the difference of the two sides' quantiles. Throughput is measured apart, with no thinking: there
+everything waits for a core, and stand-in, callers and meter share those of one machine. The processor time of the
+meter's process depends less on what else runs.
 """
 
 from __future__ import annotations
@@ -167,12 +168,14 @@ async def _drain(reader: asyncio.StreamReader) -> None:
         await reader.readexactly(size + len("\r\n"))
 
 
-async def traffic(connect: Connect, work: Sequence[Call]) -> tuple[list[Timing], float]:
-    """Every call's timing, and how long all took. CONCURRENT callers share the work."""
+async def traffic(connect: Connect, work: Sequence[Call], spread_s: float = 0.0) -> tuple[list[Timing], float]:
+    """Every call's timing, and how long all took. CONCURRENT callers share the work, and begin at some time within
+    `spread_s`: agents do not all start in the same instant."""
     left = iter(work)
     timings: list[Timing] = []
 
     async def caller(connection: Connection) -> None:
+        await asyncio.sleep(random.random() * spread_s)
         for call in left:
             timings.append(await exchange(connection, call))
 
@@ -216,7 +219,8 @@ async def rounds(base_url: str, options: argparse.Namespace) -> dict[str, object
         sides: list[Side] = ["direct", "metered"]
         for number in range(options.rounds):
             for side in sides if number % 2 else reversed(sides):
-                timings, _ = await traffic(ways[side], calls(options.calls, options.think_s, seed=number))
+                work = calls(options.calls, options.think_s, seed=number)
+                timings, _ = await traffic(ways[side], work, spread_s=options.think_s)
                 latency[side] += timings
                 _, seconds = await traffic(ways[side], calls(options.calls, 0.0, seed=number))
                 rates[side].append(options.calls / seconds)

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrout.fix.edits import PRIORS, edits, statements
+from scrout.fix.edits import PRIORS, edits, edits_of, statements
+from scrout.fix.hints import Hints
 
 STDLIB = Path(sysconfig.get_path("stdlib"))
 MODULES = ("textwrap", "heapq", "bisect", "calendar", "fnmatch", "shlex", "string", "statistics", "difflib", "csv")
@@ -72,6 +73,51 @@ def results(source: str) -> list[str]:
         ("def f(a):\n    if a:\n        g()\n", "def f(a):\n    if a:\n        pass\n"),
         ("def f(a, b=1):\n    pass\n", "def f(a, b=2):\n    pass\n"),
         ("LIMIT = 10\n", "LIMIT = 9\n"),
+        ("def f(a):\n    if a:\n        g()\n", "def f(a):\n    if a is not None:\n        g()\n"),
+        ("def f(a):\n    if not a:\n        g()\n", "def f(a):\n    if a is None:\n        g()\n"),
+        ("def f(a, b):\n    return a or b\n", "def f(a, b):\n    return (a if a is not None else b)\n"),
+        ("def f(a):\n    return g(a)\n", "def f(a):\n    return g((a or []))\n"),
+        ("def f(a, k):\n    return a[k]\n", "def f(a, k):\n    return a.get(k)\n"),
+        ("def f(a, k):\n    return a.get(k)\n", "def f(a, k):\n    return a.get(k, 0)\n"),
+        ("def f(a):\n    return None\n", 'def f(a):\n    return ""\n'),
+        ("def f(a):\n    g(a)\n", "def f(a):\n    return g(a)\n"),
+        ("def f(a):\n    for b in a:\n        break\n", "def f(a):\n    for b in a:\n        continue\n"),
+        (
+            "def f(a):\n    if a > 3:\n        a = 3\n    return -a\n",
+            "def f(a):\n    if a > 3:\n        a = 3\n        return a\n    return -a\n",
+        ),
+        ("def f(a, b):\n    if b:\n        g()\n", "def f(a, b):\n    if a is not None and b:\n        g()\n"),
+        (
+            "def f(a):\n    return isinstance(a, int)\n",
+            "def f(a):\n    return isinstance(a, (int, str))\n",
+        ),
+        ("def f(a):\n    return [a]\n", "def f(a):\n    return list(a)\n"),
+        ("def f(a):\n    return a\n", "def f(a):\n    return tuple(a)\n"),
+        ("def f(a):\n    return str(a)\n", "def f(a):\n    return a\n"),
+        ("def f(a):\n    return a[1:]\n", "def f(a):\n    return a\n"),
+        (
+            "def g(a, deep):\n    pass\ndef f(a, deep):\n    return g(a)\n",
+            "def g(a, deep):\n    pass\ndef f(a, deep):\n    return g(a, deep)\n",
+        ),
+        (
+            "def f(a, n):\n    h(a, size=n)\n    return h(n)\n",
+            "def f(a, n):\n    h(a, size=n)\n    return h(n, size=n)\n",
+        ),
+        (
+            "def f(a):\n    h(a.strip())\n    return a\n",
+            "def f(a):\n    h(a.strip())\n    return a.strip()\n",
+        ),
+        (
+            "def f(a):\n    if a in ('x', 'y', 'z'):\n        pass\n    return a in ('x', 'y')\n",
+            "def f(a):\n    if a in ('x', 'y', 'z'):\n        pass\n    return a in ('x', 'y', 'z')\n",
+        ),
+        (
+            "class A:\n    def f(self):\n        self.check()\n        return 1\n    def g(self):\n        return 2\n",
+            "class A:\n    def f(self):\n        self.check()\n        return 1\n"
+            "    def g(self):\n        self.check()\n        return 2\n",
+        ),
+        ("def f(a):\n    raise KeyError(a)\n", "def f(a):\n    raise ValueError(a)\n"),
+        ("def f(a):\n    g(a)\n    h()\n", "def f(a):\n    if a is not None:\n        g(a)\n    h()\n"),
     ],
 )
 def test_the_right_edit_is_among_those_offered(wrong: str, right: str) -> None:
@@ -115,7 +161,7 @@ def test_what_is_not_python_has_no_edits(source: str) -> None:
 
 def test_a_long_table_gives_a_bounded_number() -> None:
     source = f"TABLE = [{', '.join(str(n) for n in range(5000))}]\n"
-    assert 0 < len(list(edits(source, [1]))) <= 60
+    assert 0 < len(list(edits(source, [1]))) <= 240
 
 
 @st.composite
@@ -152,3 +198,36 @@ def test_an_edit_changes_its_span_and_nothing_else(piece: tuple[str, str], seed:
             warnings.simplefilter("ignore")
             compile(after, "<edit>", "exec")
         seen.add(after)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "hints"),
+    [
+        (
+            "def f(a):\n    if a:\n        b = 1\n    return b\n",
+            "def f(a):\n    b = None\n    if a:\n        b = 1\n    return b\n",
+            Hints(unbound="b"),
+        ),
+        (
+            "class A:\n    def __init__(self, size):\n        self.x = 1\n",
+            "class A:\n    def __init__(self, size):\n        self.x = 1\n        self.size = size\n",
+            Hints(attribute="size"),
+        ),
+        (
+            "def f(a):\n    return a['k']\n",
+            "def f(a):\n    try:\n        return a['k']\n    except KeyError:\n        return None\n",
+            Hints(escaped="KeyError"),
+        ),
+        (
+            "def f(a):\n    try:\n        g()\n    except KeyError:\n        pass\n",
+            "def f(a):\n    try:\n        g()\n    except (KeyError, TypeError):\n        pass\n",
+            Hints(escaped="TypeError"),
+        ),
+        ("def f():\n    return 'identifer'\n", "def f():\n    return 'identifier'\n", Hints(strings=("identifier",))),
+    ],
+    ids=["unbound", "attribute", "caught", "one more caught", "string"],
+)
+def test_what_the_reproduction_says_adds_edits(wrong: str, right: str, hints: Hints) -> None:
+    offered = [edit.apply(wrong) for edit, _ in edits_of(wrong, statements(wrong), hints=hints)]
+    assert right in offered
+    assert right not in results(wrong)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from shutil import copytree, ignore_patterns
 import pytest
 
 import scrout
-from scrout.config import RepairSettings, Settings
+from scrout.config import EnvironmentSettings, RepairSettings, Settings
 from scrout.fix.repair import repair
 from scrout.handoff import FileRef, Handoff, Reproduction
 from scrout.records import Attempt, Evidence, GatedHandoff, Verdict
@@ -351,3 +352,67 @@ async def test_a_project_whose_tests_cannot_run_gets_no_edit_on_trust(commit: Co
     result = await attempt(task, tier, handed(CLEAN_SHOWN))
     assert (result.stop, result.patch) == ("not_applicable", "")
     assert "no test of the project passes" in result.detail
+
+
+TESTS_FOR_PYTEST = """\
+import pytest
+from stats import clamp, mean, median
+
+
+@pytest.mark.parametrize("value", [1, 2, 3])
+def test_within(value):
+    assert clamp(value, 0, 3) == value
+
+
+def test_below():
+    assert clamp(-1, 0, 3) == 0
+
+
+def test_median():
+    assert median([3, 1, 2]) == 2
+
+
+def test_mean():
+    assert mean([1, 3]) == 2
+"""
+
+
+async def with_pytest(
+    task: Task, tier: Tier, settings: RepairSettings, name: str = "tests/test_stats.py::test_below"
+) -> Attempt:
+    reproduction = Reproduction(command=f"python -m pytest -q -p no:cacheprovider {name}", claim=True)
+    gated = handed("").model_copy(update={"handoff": Handoff(reproduction=reproduction)})
+    with open_workshop(task, tier, Settings(environment=EnvironmentSettings(venv=sys.prefix))) as workshop:
+        result = await repair(gated, workshop, settings)
+        left_over = [path for path in workshop.workspaces.shared.parent.iterdir() if (path / "upper").is_dir()]
+        assert left_over == []
+    return result
+
+
+async def test_a_test_of_the_projects_own_as_reproduction(commit: Commit, tier: Tier) -> None:
+    wrong = STATS.replace("max(low, min(value, high))", "max(high, min(value, high))")
+    task = commit({"stats.py": wrong, "tests/test_stats.py": TESTS_FOR_PYTEST, "conftest.py": ""})
+    result = await with_pytest(task, tier, RepairSettings(max_seconds=60))
+    assert changed_lines(result.patch) == [
+        "-    return max(high, min(value, high))",
+        "+    return max(low, min(value, high))",
+    ], result.detail
+    assert "related tests still pass" in result.detail or "tests that passed before still pass" in result.detail
+
+
+async def test_the_same_seed_searches_in_the_same_order(commit: Commit, tier: Tier) -> None:
+    wrong = STATS.replace("max(low, min(value, high))", "max(high, min(value, high))")
+    task = commit({"stats.py": wrong, "tests/test_stats.py": TESTS_FOR_PYTEST, "conftest.py": ""})
+    first, again = [await with_pytest(task, tier, RepairSettings(max_seconds=60, seed=7)) for _ in range(2)]
+    assert first.stop == "finished" and first.patch == again.patch
+
+
+async def test_tests_under_an_unusual_name_are_used_and_never_edited(commit: Commit, tier: Tier) -> None:
+    tests = TESTS_FOR_PYTEST + "\n\ndef same(one, other):\n    assert one == other\n"
+    tests += "\n\ndef test_above():\n    same(clamp(9, 0, 3), 3)\n"
+    wrong = STATS.replace("max(low, min(value, high))", "max(low, max(value, high))")
+    task = commit({"stats.py": wrong, "checks.py": tests})
+    result = await with_pytest(task, tier, RepairSettings(max_seconds=60), "checks.py::test_above")
+    assert "checks.py" not in result.patch
+    assert changed_lines(result.patch)[1:] == ["+    return max(low, min(value, high))"], result.detail
+    assert "still pass" in result.detail

@@ -9,17 +9,23 @@ from __future__ import annotations
 import asyncio
 import codecs
 import os
+import shlex
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass
-from heapq import merge
+from heapq import heappop, heappush
 from pathlib import PurePosixPath
+from zlib import crc32
 
 from scrout.config import RepairSettings
-from scrout.fix.edits import PRIORS, Edit, edits
+from scrout.fix.edits import PRIORS, Edit, edits_of
+from scrout.fix.hints import Hints, hints
+from scrout.fix.source import Statement
+from scrout.fix.spectrum import Contrast, Spectrum, contrast_of, counted
 from scrout.fix.suspects import Suspect, escaped, rank
+from scrout.fix.trials import Trial, Trials
 from scrout.handoff import Handoff
 from scrout.records import Attempt, GatedHandoff, Stop
 from scrout.sandbox.replay import Witness, replay
@@ -29,15 +35,19 @@ from scrout.sandbox.workspace import Base, Workspace
 
 MAX_SOURCE_BYTES = 500_000
 """Larger files are generated ones, and slow to parse."""
-BEFORE_CONTRAST = 120
-"""Candidates to try before passing tests are watched for contrast: watching costs as much as many candidates."""
-MOST_CONTRASTS = 6
-"""Test files that are watched, each by itself."""
-CONTRAST_TIMEOUT_S = 20.0
-QUICK_SUITE_S = 10.0
-"""A whole suite that takes no longer is run at once for an edit that the reproduction accepts; else related tests."""
+BEFORE_CONTRAST = 48
+"""Candidates to try before the search waits for what passing tests ran."""
+MOST_CONTRASTS = 3
+"""Test files that are watched."""
+CONTRAST_TIMEOUT_S = 8.0
+BATCHES = (32, 96, 160)
+"""Candidates that share an interpreter: few at first, because the first ones are the likeliest; then as the last."""
+MOST_NEAR_TESTS = 300
+"""Of those that passed, the number that an edit is tried on first."""
 NONE_ESCAPED = 2.5
 """How much likelier a guard or a default is when the exception that escaped speaks of None."""
+SMALLEST = 1e-6
+"""Scores that differ by less are equal."""
 SAY_EVERY_S = 0.5
 
 Progress = Callable[[str], None]
@@ -78,6 +88,8 @@ async def repair(
         if not clock.expired():
             raise  # somebody else's
         stop = "timeout"
+    finally:
+        await search.close()
     if found is None:
         return attempt(stop, f"no edit made the reproduction pass and kept the tests passing: {search.tally()}")
     workspace = workshop.fresh()
@@ -115,6 +127,7 @@ class _File:
 class _Candidate:
     file: _File
     edit: Edit
+    statement: Statement
     score: float
 
     def __str__(self) -> str:
@@ -162,11 +175,18 @@ class _Search:
         self.sources: dict[str, _File] = {}
         self.suspects: tuple[Suspect, ...] = ()
         self.priors = PRIORS
+        self.hints = Hints()
         self.failing = Witness({}, ())
+        self.trials = Trials(workshop, self.command, self.files)
+        self.near: Trials | None = None
+        """The same for tests near the code, once they are known."""
+        self.fast = False
+        """Whether many edits are tried in one sandbox."""
+        self.contrast: asyncio.Task[Contrast] | None = None
         self.suite: Suite | None = None
-        self.tests_known = False
         self.related: _Tests | None = None
         self.whole: _Tests | None = None
+        self.whole_baseline: asyncio.Task[_Tests | None] | None = None
         self.tried = 0
         self.said_at = 0.0
         self.checked = "the project has no tests to check it with"
@@ -179,25 +199,60 @@ class _Search:
     async def prepare(self) -> str:
         """Find the suspects; empty, or why there is nothing to search."""
         self._say("running the reproduction", now=True)
-        async with self._workspace() as workspace, self._workspace() as watched:
-            bare = asyncio.create_task(replay(self.workshop, workspace, self.command))
-            watching = asyncio.create_task(replay(self.workshop, watched, self.command, watch=True))
+        async with self._workspace() as workspace:
+            watching = asyncio.create_task(replay(self.workshop, workspace, self.command, watch=True))
             finding = asyncio.create_task(find_suite(self.workshop))
-            await _finish(bare, watching, finding)
-            plain, seen, self.suite = bare.result(), watching.result(), finding.result()
-        if plain.exit_code == 0:
+            await _finish(watching, finding)
+            seen, self.suite = watching.result(), finding.result() or self._own_suite()
+        if seen.exit_code == 0:
             return "the reproduction passes on the unchanged repository"
-        self.timeout_s = min(self.timeout_s, 3 * plain.seconds + 2)
         # Without a witness, because the command sets PYTHONPATH itself or was killed, the scout's word has to do.
         self.failing = seen.witness or _claimed(self.handoff)
-        paths = [path for path in self.failing.lines if path not in self.files and not belongs_to_tests(path)]
+        # What the command names says what is right, whatever it is called: it is no place for an edit.
+        own = {*self.files, *self._named()}
+        paths = [path for path in self.failing.lines if path not in own and not belongs_to_tests(path)]
         self.sources = {file.path: file for file in _read(self.workshop.base, paths)}
         if not self.sources:
             return "the reproduction ran no Python code of the repository, and only Python is repaired"
-        if any("NoneType" in frame.message for frame in escaped(self.failing.raised, self.files)):
+        self.timeout_s = min(self.timeout_s, 3 * seen.seconds + 2)
+        if seen.exit_code is not None:
+            self.trials.begin(seen.exit_code, seen.seconds, self.timeout_s)
+        self.fast = self.trials.possible and seen.exit_code is not None
+        frames = escaped(self.failing.raised, self.files)
+        self.hints = hints(self._reproduction(), frames)
+        if any("NoneType" in frame.message for frame in frames):
             self.priors = PRIORS | {kind: PRIORS[kind] * NONE_ESCAPED for kind in ("guard", "default")}
-        self.suspects = self._rank(())
-        return "" if self.suspects else "the reproduction ran no statement that an edit could change"
+        self.suspects = self._rank({})
+        if not self.suspects:
+            return "the reproduction ran no statement that an edit could change"
+        self.contrast = asyncio.create_task(self._contrast())
+        return ""
+
+    def _own_suite(self) -> Suite | None:
+        """The test files that a run of pytest names: tests too, where no other ones are found by their names."""
+        files = tuple(path for path in self._named() if self.workshop.base.read(path) is not None)
+        is_pytest = self.trials.invocation is not None and self.trials.invocation.name == "pytest"
+        return Suite("pytest", files) if is_pytest and files else None
+
+    def _reproduction(self) -> Iterator[str]:
+        """The sources that the reproduction consists of: its own files, and test files that it names."""
+        yield from self.files.values()
+        yield from (file.text for file in _read(self.workshop.base, set(self._named()) - set(self.files)))
+
+    def _named(self) -> list[str]:
+        """Python files that the command names."""
+        try:
+            words = shlex.split(self.command)
+        except ValueError:
+            words = self.command.split()
+        return [path for word in words if (path := word.partition("::")[0]).endswith(".py")]
+
+    async def close(self) -> None:
+        """End what still runs."""
+        await _abandon([task for task in (self.contrast, self.whole_baseline) if task is not None])
+        self.trials.close()
+        if self.near is not None:
+            self.near.close()
 
     async def run(self) -> _Candidate | None:
         """The first candidate, in order, that reproduction and tests accept; None: there is none within the bounds."""
@@ -208,28 +263,81 @@ class _Search:
         return None
 
     async def _survivors(self) -> AsyncGenerator[_Candidate, None]:
-        """Candidates that the reproduction accepts, in order, tried some at a time."""
-        window: deque[tuple[_Candidate, asyncio.Task[bool]]] = deque()
-        # Deeper than there are slots, so that one that hangs does not hold up the rest.
-        depth = 4 * self.jobs
+        """Candidates that the reproduction accepts, in order."""
+        async with aclosing(self._hinted()) as hinted:
+            async for candidate in hinted:
+                # A hint comes from code that could forge it, so the command itself decides.
+                if not self.fast or await self._survives(candidate):
+                    yield candidate
+
+    async def _hinted(self) -> AsyncGenerator[_Candidate, None]:
+        """Candidates that pass, or pass in a quick trial, in order; some batches are tried at once."""
+        window: deque[asyncio.Task[list[_Candidate]]] = deque()
+        # Where a batch is one candidate: deeper than there are slots, so that one that hangs does not hold up the rest.
+        depth = self.jobs if self.fast else 4 * self.jobs
         try:
-            async with aclosing(self._candidates()) as candidates:
-                async for candidate in candidates:
-                    window.append((candidate, asyncio.create_task(self._survives(candidate))))
-                    if len(window) >= depth:
-                        first, trial = window.popleft()
-                        if await trial:
-                            yield first
+            async with aclosing(self._batches()) as batches:
+                async for batch in batches:
+                    window.append(asyncio.create_task(self._promising(batch)))
+                    for candidate in await window.popleft() if len(window) >= depth else ():
+                        yield candidate
             while window:
-                first, trial = window.popleft()
-                if await trial:
-                    yield first
+                for candidate in await window.popleft():
+                    yield candidate
         finally:
-            await _abandon([trial for _, trial in window])
+            await _abandon(window)
+
+    async def _batches(self) -> AsyncGenerator[list[_Candidate], None]:
+        """The candidates in order, some at a time; one at a time where each needs a sandbox of its own."""
+        batch: list[_Candidate] = []
+        sizes = iter(BATCHES if self.fast else (1,))
+        size = next(sizes)
+        async with aclosing(self._candidates()) as candidates:
+            async for candidate in candidates:
+                batch.append(candidate)
+                if len(batch) == size:
+                    yield batch
+                    batch, size = [], next(sizes, size)
+        if batch:
+            yield batch
+
+    async def _promising(self, batch: list[_Candidate]) -> list[_Candidate]:
+        """Those of a batch, in order, that pass, or pass in a quick trial."""
+        if not self.fast:
+            return [candidate for candidate in batch if await self._survives(candidate)]
+        async with self.slots:
+            self.tried += len(batch)
+            self._say(f"{self.tried} edits tried, now {batch[0]}")
+            trials = [Trial(one.file.path, one.edit, one.statement) for one in batch]
+            codes = await self.trials.run(trials, {one.file.path: one.file.text for one in batch})
+            return await self._screened([one for one, code in zip(batch, codes, strict=True) if code in (0, None)])
+
+    async def _screened(self, hinted: list[_Candidate]) -> list[_Candidate]:
+        """Without those that break near tests in a quick trial: most edits that suit the reproduction alone do."""
+        inside = [one for one in hinted if one.statement.outermost is not None]
+        near = await self._near_trials() if inside else None
+        if near is None:
+            return hinted
+        trials = [Trial(one.file.path, one.edit, one.statement) for one in inside]
+        codes = await near.run(trials, {one.file.path: one.file.text for one in inside})
+        broken = {id(one) for one, code in zip(inside, codes, strict=True) if code not in (0, None)}
+        return [one for one in hinted if id(one) not in broken]
+
+    async def _near_trials(self) -> Trials | None:
+        """Trials of near tests that pass without an edit; None: there are none under pytest."""
+        if self.near is None and self.contrast is not None:
+            contrast = await self.contrast
+            names = sorted(contrast.passed)[:MOST_NEAR_TESTS]
+            words = ["python", "-m", "pytest", "-o", "addopts=", "-p", "no:cacheprovider", "-q", *names]
+            if names and self.near is None:
+                self.near = Trials(self.workshop, shlex.join(words), self.files)
+                self.near.begin(0, contrast.seconds, 3 * contrast.seconds + 2)
+        return self.near if self.near is not None and self.near.warm else None
 
     async def _survives(self, candidate: _Candidate) -> bool:
-        async with self.slots, self._workspace(candidate) as workspace:
-            self.tried += 1
+        # A hint is followed at once: waiting for a slot would be waiting for a batch.
+        async with nullcontext() if self.fast else self.slots, self._workspace(candidate) as workspace:
+            self.tried += not self.fast
             self._say(f"{self.tried} edits tried, now {candidate}")
             done = await replay(self.workshop, workspace, self.command, timeout_s=self.timeout_s)
         return done.exit_code == 0
@@ -243,47 +351,62 @@ class _Search:
                 continue
             seen.add((candidate.file.path, candidate.edit))
             yield candidate
-            if len(seen) == BEFORE_CONTRAST:
-                self.suspects = self._rank(await self._contrasts())
+            if len(seen) == BEFORE_CONTRAST and self.contrast is not None:
+                self.suspects = self._rank((await self.contrast).spectrum)
                 ordered = self._ordered()
 
-    def _rank(self, passing: Sequence[Witness]) -> tuple[Suspect, ...]:
+    def _rank(self, passing: Spectrum) -> tuple[Suspect, ...]:
         texts = {path: file.text for path, file in self.sources.items()}
         return rank(texts, self.failing, passing, self.handoff, self.files)
 
     def _ordered(self) -> Iterator[_Candidate]:
         """Every edit of every suspect, best first. Lazy, because making one costs a compilation."""
-        return merge(*(self._edits_of(suspect) for suspect in self.suspects), key=lambda candidate: -candidate.score)
+        heap: list[tuple[float, int, _Candidate, Iterator[_Candidate]]] = []
+        for place, suspect in enumerate(self.suspects):
+            # No edit of this suspect or of a later one can be better than its score.
+            while heap and -heap[0][0] >= suspect.score:
+                yield from self._next(heap)
+            self._push(heap, place, self._edits_of(suspect))
+        while heap:
+            yield from self._next(heap)
+
+    def _next(self, heap: list[tuple[float, int, _Candidate, Iterator[_Candidate]]]) -> Iterator[_Candidate]:
+        _, place, candidate, rest = heappop(heap)
+        self._push(heap, place, rest)
+        yield candidate
+
+    def _push(
+        self, heap: list[tuple[float, int, _Candidate, Iterator[_Candidate]]], place: int, rest: Iterator[_Candidate]
+    ) -> None:
+        if (candidate := next(rest, None)) is not None:
+            heappush(heap, (-candidate.score, place, candidate, rest))
 
     def _edits_of(self, suspect: Suspect) -> Iterator[_Candidate]:
-        file = self.sources[suspect.path]
-        for edit in edits(file.text, range(suspect.first_line, suspect.last_line + 1), self.priors):
-            yield _Candidate(file, edit, suspect.score * edit.prior)
+        file, statement = self.sources[suspect.path], suspect.statement
+        for edit, _ in edits_of(file.text, [statement], self.priors, self.hints):
+            said = f"{self.settings.seed} {file.path} {edit.start} {edit.end} {edit.after}"
+            # Equally likely ones are tried in an order that the seed decides, and nothing else.
+            tie = crc32(said.encode()) / 2**32 * SMALLEST
+            yield _Candidate(file, edit, statement, suspect.score * min(1.0, edit.prior) + tie)
 
     async def _tests_accept(self, candidate: _Candidate) -> bool:
-        """Whether what passed before still passes: related tests first where the whole suite is slow."""
+        """Whether what passed before still passes: related tests first, then the whole suite as far as time allows."""
         if self.suite is None:
             return True
         self._say(f"running tests on {candidate}", now=True)
-        if not self.tests_known:
-            self.tests_known = True
-            self.whole = await self._baseline((), min(QUICK_SUITE_S, self._left_s() / 4))
-            if self.whole is None:
-                related = related_tests(self.workshop.base, list(self.sources))
-                # Nearest first, so where all of them take too long the first ones may do.
-                for files in dict.fromkeys((related, related[:2])):
-                    if files and self.related is None:
-                        self.related = await self._baseline(files, self._left_s() / 4)
+        if self.whole_baseline is None:
+            # Beside the related ones, because without it a wrong edit may be taken for want of time.
+            self.whole_baseline = asyncio.create_task(self._baseline((), self._left_s() / 2))
+            self.related = await self._related()
         if self.related is not None and not await self._still_pass(candidate, self.related):
             return False
-        if self.whole is None:
-            self.whole = await self._baseline((), self._left_s() / 3)
+        self.whole = await self.whole_baseline
         if self.whole is None and self.related is None:
             raise _Untestable(
                 "no test of the project passes or finishes here even without an edit, so a fix could not be told from "
                 "an accident; install what its tests need into its .venv"
             )
-        if self.whole is None or self.whole.seconds > self._left_s() / 2:
+        if self.whole is None or self.whole.seconds > 0.8 * self._left_s():
             if self.related is None:
                 return False  # no time left for any test
             known = len(self.related.passed)
@@ -291,6 +414,17 @@ class _Search:
             return True
         self.checked = f"all {len(self.whole.passed)} tests that passed before still pass"
         return await self._still_pass(candidate, self.whole)
+
+    async def _related(self) -> _Tests | None:
+        """Tests near the code that pass without an edit, nearest files first; None: there are none."""
+        contrast = await self.contrast if self.contrast is not None else Contrast({})
+        near = self._near()
+        if contrast.passed:
+            return _Tests(near[:MOST_CONTRASTS], contrast.passed, contrast.seconds)
+        for files in dict.fromkeys((near, near[:2])):
+            if files and (tests := await self._baseline(files, self._left_s() / 4)) is not None:
+                return tests
+        return None
 
     async def _still_pass(self, candidate: _Candidate, tests: _Tests) -> bool:
         assert self.suite is not None
@@ -306,18 +440,26 @@ class _Search:
             run = await run_suite(self.workshop, workspace, self.suite, files, timeout_s=timeout_s)
         return _Tests(files, run.passed, run.replay.seconds) if run.finished and run.passed else None
 
-    async def _contrasts(self) -> list[Witness]:
-        """What the nearest passing test files ran, one witness a file."""
+    async def _contrast(self) -> Contrast:
+        """What the nearest passing tests ran."""
         if self.suite is None:
-            return []
-        self._say("watching passing tests for contrast", now=True)
-        files = related_tests(self.workshop.base, list(self.sources))[:MOST_CONTRASTS]
-        seen = [asyncio.create_task(self._contrast(self.suite, file)) for file in files]
+            return Contrast({})
+        near = self._near()[:MOST_CONTRASTS]
+        if self.suite.runner == "pytest":
+            async with self._workspace() as workspace:
+                return await contrast_of(self.workshop, workspace, list(self.sources), near, CONTRAST_TIMEOUT_S)
+        seen = [asyncio.create_task(self._watched(self.suite, file)) for file in near]
         await _finish(*seen)
-        return [witness for task in seen if (witness := task.result()) is not None]
+        return Contrast(counted(witness for task in seen if (witness := task.result()) is not None))
 
-    async def _contrast(self, suite: Suite, file: str) -> Witness | None:
-        async with self.slots, self._workspace() as workspace:
+    def _near(self) -> tuple[str, ...]:
+        """Test files: those that the reproduction names, then those near what it ran."""
+        assert self.suite is not None
+        near = [*self._named(), *related_tests(self.workshop.base, list(self.sources))]
+        return tuple(path for path in dict.fromkeys(near) if path in self.suite.files)
+
+    async def _watched(self, suite: Suite, file: str) -> Witness | None:
+        async with self._workspace() as workspace:
             run = await run_suite(self.workshop, workspace, suite, (file,), timeout_s=CONTRAST_TIMEOUT_S, watch=True)
         return run.replay.witness if run.passed and not run.failed else None
 

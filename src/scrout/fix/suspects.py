@@ -6,16 +6,18 @@ time and no more, because a suspect is only a place to try edits at.
 
 from __future__ import annotations
 
+import ast
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from scrout.fix.edits import Statement, statements
+from scrout.fix.source import Statement, statements
+from scrout.fix.spectrum import Spectrum
 from scrout.handoff import Handoff
 from scrout.sandbox.replay import Raised, Witness
 
-MOST_SUSPECTS = 200
+MOST_SUSPECTS = 400
 """More than a search gets to; a bound for the hostile and the huge."""
 
 HANDOFF_FILE = 1.5
@@ -24,8 +26,10 @@ HANDOFF_REGION = 2.0
 """or the very lines."""
 ESCAPED = 3.0
 """When an exception left the repository's code: the frame that raised it. Its callers get less, the farther away."""
-MODULE_LEVEL = 0.5
-"""Constants are wrong less often than code, and every import runs them."""
+BRANCH = 0.9
+"""A condition against the statements that it led to."""
+MODULE_LEVEL = 0.2
+"""Constants are wrong less often than code, every import runs them, and trying another one takes an import."""
 
 
 @dataclass(frozen=True)
@@ -33,16 +37,23 @@ class Suspect:
     """A statement that may be wrong."""
 
     path: str
-    first_line: int
-    last_line: int
+    statement: Statement
     score: float
     """1 is the most suspected one of the repository."""
+
+    @property
+    def first_line(self) -> int:
+        return self.statement.first_line
+
+    @property
+    def last_line(self) -> int:
+        return self.statement.last_line
 
 
 def rank(
     sources: Mapping[str, str],
     failing: Witness,
-    passing: Sequence[Witness],
+    passing: Spectrum,
     handoff: Handoff,
     own: Collection[str] = (),
 ) -> tuple[Suspect, ...]:
@@ -50,22 +61,37 @@ def rank(
     frames = escaped(failing.raised, own)
     scored: list[tuple[float, str, Statement]] = []
     for path, source in sources.items():
-        ran = failing.lines.get(path, frozenset())
+        ran, passed = failing.lines.get(path, frozenset()), passing.get(path, {})
         for statement in statements(source):
             lines = range(statement.first_line, statement.last_line + 1)
             if ran.isdisjoint(lines):
                 continue
-            times_passed = sum(not run.lines.get(path, frozenset()).isdisjoint(lines) for run in passing)
-            # Ochiai's coefficient with one failing run.
-            score = 1 / math.sqrt(1 + times_passed)
-            score *= _named(handoff, path, lines) * _raised(frames, path, lines)
+            score = max(_ochiai(_times(passed, lines)), BRANCH * _branch(statement.node, lines, ran, passed))
+            score *= _named(handoff, path, lines) * _raised(frames, path, lines, _guarded(statement.node))
             scored.append((score if statement.function else score * MODULE_LEVEL, path, statement))
     scored.sort(key=lambda one: (-one[0], one[1], one[2].first_line))
     most = scored[0][0] if scored else 1.0
-    return tuple(
-        Suspect(path, statement.first_line, statement.last_line, score / most)
-        for score, path, statement in scored[:MOST_SUSPECTS]
-    )
+    return tuple(Suspect(path, statement, score / most) for score, path, statement in scored[:MOST_SUSPECTS])
+
+
+def _ochiai(times_passed: int) -> float:
+    """Ochiai's coefficient with one failing run."""
+    return 1 / math.sqrt(1 + times_passed)
+
+
+def _times(passed: Mapping[int, int], lines: Iterable[int]) -> int:
+    return max(passed.get(line, 0) for line in lines)
+
+
+def _branch(node: ast.stmt, lines: range, ran: frozenset[int], passed: Mapping[int, int]) -> float:
+    """A condition is as suspect as the way it led: by how many passing tests it led the same way."""
+    if not isinstance(node, ast.If | ast.While | ast.For):
+        return 0.0
+    inside = range(node.body[0].lineno, (node.body[0].end_lineno or node.body[0].lineno) + 1)
+    entered = _times(passed, inside)
+    if not ran.isdisjoint(inside):
+        return _ochiai(entered)
+    return _ochiai(max(0, _times(passed, lines) - entered)) if passed else 0.0
 
 
 def escaped(raised: Sequence[Raised], own: Collection[str]) -> tuple[Raised, ...]:
@@ -85,8 +111,15 @@ def _named(handoff: Handoff, path: str, lines: range) -> float:
     return 1.0
 
 
-def _raised(frames: Sequence[Raised], path: str, lines: range) -> float:
+def _guarded(node: ast.stmt) -> range:
+    """The lines of a `raise` that the condition is there for: where that is wrong, the condition is."""
+    if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise):
+        return range(node.body[-1].lineno, (node.body[-1].end_lineno or node.body[-1].lineno) + 1)
+    return range(0)
+
+
+def _raised(frames: Sequence[Raised], path: str, lines: range, guarded: range) -> float:
     for depth, frame in enumerate(frames):
-        if frame.path == path and frame.line in lines:
+        if frame.path == path and (frame.line in lines or frame.line in guarded):
             return 1 + (ESCAPED - 1) / (1 + depth)
     return 1.0

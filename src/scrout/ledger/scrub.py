@@ -66,6 +66,13 @@ def scrub_json(text: str, known: Iterable[str] = ()) -> str:
     return json.dumps(_walk(json.loads(text), _literal_secrets(known)))
 
 
+def scrub_dumped(text: str, known: Iterable[str] = ()) -> str:
+    """The same for what `json.dumps` has just written, without reading it where nothing in it could be a secret."""
+    secrets = _literal_secrets(known)
+    signs = (*_STARTS, *(json.dumps(secret)[1:-1] for secret in secrets))
+    return json.dumps(_walk(json.loads(text), secrets)) if any(sign in text for sign in signs) else text
+
+
 def _walk(value: Json, secrets: list[str]) -> Json:
     if isinstance(value, str):
         return _cut(value, secrets)

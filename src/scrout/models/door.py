@@ -89,6 +89,7 @@ class Door:
         self.secrets = tuple(one for one in secrets_of(account.base_url, account.key) if len(one) >= MIN_LENGTH)
         self._trajectory = Trajectory(Path(account.trajectory), self.secrets)
         self._numbers = itertools.count(1)
+        self._asked, self._address = ("", ""), httpx.URL()
         self._last: tuple[list[JsonValue], Json] = ([], {})
         self.limit_key = ""
         """What the endpoint wants an output limit to be called; empty: as the API has it."""
@@ -319,9 +320,13 @@ class Door:
         }
 
     def _target(self, below: str, query: str) -> httpx.URL:
-        url = httpx.URL(self.account.base_url).copy_with(userinfo=b"")
-        merged = "&".join(part for part in (url.query.decode(), query) if part)
-        return url.copy_with(path=f"{url.path.rstrip('/')}/{below}", query=merged.encode() or None)
+        # Agents ask for the same again and again, and putting an address together takes a while.
+        if self._asked != (below, query):
+            url = httpx.URL(self.account.base_url).copy_with(userinfo=b"")
+            merged = "&".join(part for part in (url.query.decode(), query) if part)
+            self._address = url.copy_with(path=f"{url.path.rstrip('/')}/{below}", query=merged.encode() or None)
+            self._asked = (below, query)
+        return self._address
 
     def _headers(self, asked: http.Asked, api: Api | None) -> dict[str, str]:
         """The caller's, with the endpoint's key in place of whatever it sent."""

@@ -19,7 +19,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, JsonValue, TypeAdapter, ValidationError
 
 from scrout import __version__
-from scrout.ledger.scrub import scrub_json
+from scrout.ledger.scrub import scrub_dumped
 from scrout.models.apis import ApiName
 from scrout.money import Component, Price, Receipt, Record, Usage, Usd
 
@@ -170,7 +170,7 @@ class Trajectory:
     def write(self, line: Line) -> None:
         text = json.dumps(line.model_dump(mode="json"))
         if isinstance(line, Call | Refusal):  # the others hold nothing that came from outside
-            text = scrub_json(text, self.secrets)
+            text = scrub_dumped(text, self.secrets)
         # What follows a line that a full disk has cut off stands in a line of its own.
         data = b"\n" * self._torn + text.encode() + b"\n"
         self.size += len(data)

@@ -1,0 +1,235 @@
+"""Templates that add statements: one that stands elsewhere in the file, an exit, a first value, a handler."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from scrout.fix.place import Edit, Place
+from scrout.fix.source import Function
+
+MOST_DONORS = 14
+"""Statements of the same file that are tried in one place."""
+LONGEST_DONOR = 4
+"""In lines: a guard with its exit, and little more."""
+_SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.Return, ast.Raise, ast.Continue, ast.Break, ast.If)
+_LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_EMPTY = ("None", "0", "[]", "{}", '""', "False", "True", "set()")
+_BUILTINS = frozenset(dir(builtins))
+
+
+def _reused(place: Place) -> Iterator[Edit]:
+    """A statement of the same function, class or file, in front of this one, or behind the last one of its block."""
+    if place.statement.function is None or not place.starts_line():
+        return
+    for rank, (donor, weight) in enumerate(_donors(place)):
+        weight *= 1 - 0.04 * rank
+        yield place.before("reused", donor, weight)
+        if place.is_last() and not isinstance(place.statement.node, _LEAVES):
+            yield place.behind("reused", donor, 0.9 * weight)
+
+
+@dataclass(frozen=True)
+class _Donor:
+    node: ast.stmt
+    home: Function
+    text: str
+    reads: frozenset[str]
+    """Names that must have a value."""
+
+
+def _donors(place: Place) -> list[tuple[str, float]]:
+    """Likeliest first. All its names must be known here."""
+    assert place.statement.function is not None
+    known = set(place.names()) | place.in_file(_module_names) | _BUILTINS | {"self", "cls"}
+    at = place.statement.block.index(place.statement.node)
+    near = place.statement.block[max(0, at - 1) : at + 1]
+    neighbours = {textwrap.dedent(place.text.indented(one)) for one in near}
+    found: dict[str, float] = {}
+    for donor in place.in_file(_all_donors):
+        if donor.text in neighbours or not donor.reads <= known:
+            continue
+        if isinstance(donor.node, ast.Continue | ast.Break) and not place.statement.in_loop:
+            continue
+        if donor.home is place.statement.function:
+            weight = 0.6 + 0.4 / (1 + abs(donor.node.lineno - place.statement.first_line) / 40)
+        else:
+            weight = 0.3
+        found[donor.text] = max(found.get(donor.text, 0.0), weight)
+    return sorted(found.items(), key=lambda one: -one[1])[:MOST_DONORS]
+
+
+def _all_donors(place: Place) -> list[_Donor]:
+    found: list[_Donor] = []
+    for function in [node for node in ast.walk(place.text.tree) if isinstance(node, Function)]:
+        for node in _inside(function):
+            if isinstance(node, _SIMPLE) and _is_donor(node) and place.text.starts_line(node):
+                names = (one for one in ast.walk(node) if isinstance(one, ast.Name))
+                reads = frozenset(one.id for one in names if isinstance(one.ctx, ast.Load))
+                found.append(_Donor(node, function, textwrap.dedent(place.text.indented(node)), reads))
+    return found
+
+
+def _is_donor(node: ast.stmt) -> bool:
+    if (node.end_lineno or node.lineno) - node.lineno >= LONGEST_DONOR:
+        return False
+    if isinstance(node, ast.If):
+        return not node.orelse and isinstance(node.body[-1], (*_LEAVES, ast.Assign))
+    return not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+
+
+def _inside(function: Function) -> Iterator[ast.stmt]:
+    todo: list[ast.AST] = list(function.body)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.stmt):
+            yield node
+        if not isinstance(node, Function | ast.ClassDef | ast.expr):
+            todo += ast.iter_child_nodes(node)
+
+
+def _module_names(place: Place) -> set[str]:
+    names: set[str] = set()
+    for node in place.text.tree.body:
+        if isinstance(node, Function | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {(one.asname or one.name).partition(".")[0] for one in node.names}
+        else:
+            names |= {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+    return names
+
+
+def _exit(place: Place) -> Iterator[Edit]:
+    """A value that is computed and not returned; a block that goes on where it should leave."""
+    node, function = place.statement.node, place.statement.function
+    if function is None:
+        return
+    if isinstance(node, ast.Expr) and not isinstance(node.value, ast.Yield | ast.YieldFrom | ast.Await):
+        start = place.text.span(node)[0]
+        yield place.edit("exit", start, start, "return ", 2.0)
+    if isinstance(node, ast.Break | ast.Continue):
+        yield place.replace("exit", node, "continue" if isinstance(node, ast.Break) else "break")
+    if not place.is_last() or isinstance(node, _LEAVES) or hasattr(node, "body") or not place.starts_line():
+        return
+    exits = ["break", "continue"] * place.statement.in_loop
+    if function.body is place.statement.block or _returns_values(function):
+        exits += [f"return {name}" for name in _last_names(place)]
+    exits += [] if _returns_values(function) else ["return"]
+    for rank, leave in enumerate(exits):
+        yield place.behind("exit", leave, 1 - 0.12 * rank)
+
+
+def _returns_values(function: Function) -> bool:
+    return any(isinstance(one, ast.Return) and one.value is not None for one in ast.walk(function))
+
+
+def _last_names(place: Place) -> Sequence[str]:
+    node = place.statement.node
+    own = [one.id for target in getattr(node, "targets", []) for one in ast.walk(target) if isinstance(one, ast.Name)]
+    return list(dict.fromkeys([*own, *place.names()[::-1]]))[:3]
+
+
+def _first_value(place: Place) -> Iterator[Edit]:
+    """A value for what had none, in front of the function's first statements."""
+    function = place.statement.function
+    if function is None or not place.starts_line():
+        return
+    name, attribute = place.hints.unbound, place.hints.attribute
+    if name and any(isinstance(one, ast.Name) and one.id == name for one in ast.walk(function)):
+        for rank, value in enumerate(_values(place, name)):
+            yield place.before("first value", f"{name} = {value}", 1 - 0.05 * rank)
+    elif attribute and function.name == "__init__" and place.is_last():
+        for rank, value in enumerate(_values(place, f"self.{attribute}", attribute)):
+            yield place.behind("first value", f"self.{attribute} = {value}", 1 - 0.05 * rank)
+
+
+def _values(place: Place, target: str, own_name: str = "") -> list[str]:
+    """What the same target is given elsewhere, a parameter of that name, and the usual nothings."""
+    given: dict[str, None] = {}
+    if own_name and own_name in place.names():
+        given[own_name] = None
+    known = set(place.names()) | place.in_file(_module_names) | _BUILTINS | {"self"}
+    for node in ast.walk(place.text.tree):
+        if isinstance(node, ast.Assign) and any(place.text.of(one) == target for one in node.targets):
+            reads = {one.id for one in ast.walk(node.value) if isinstance(one, ast.Name)}
+            if reads <= known and target not in reads:
+                given[place.text.of(node.value)] = None
+    return [*list(given)[:6], *(value for value in _EMPTY if value not in given)]
+
+
+def _caught(place: Place) -> Iterator[Edit]:
+    """A handler around the statement for the exception that escaped from it."""
+    statement, error = place.statement, place.hints.escaped
+    if not error or statement.function is None or hasattr(statement.node, "body") or not place.starts_line():
+        return
+    if error not in _BUILTINS and error not in place.in_file(_module_names):
+        return
+    text, newline = place.text, place.text.newline
+    indent, inside = place.indents()
+    start, end = text.span(statement.node)
+    moved = text.source[start:end].replace(newline, newline + inside[len(indent) :])
+    leaves = [f"return {value}".rstrip() for value in place.returns()] + ["continue"] * statement.in_loop + ["pass"]
+    for rank, leave in enumerate(leaves):
+        after = f"try:{newline}{inside}{moved}{newline}{indent}except {error}:{newline}{inside}{leave}"
+        yield place.edit("caught", start, end, after, 1 - 0.1 * rank)
+
+
+def _exception_type(place: Place) -> Iterator[Edit]:
+    """Another exception type to raise, or one more to catch."""
+    node = place.statement.node
+    if isinstance(node, ast.Raise) and node.exc is not None:
+        raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+        if isinstance(raised, ast.Name):
+            others = [*place.hints.exceptions, *place.in_file(_exceptions)]
+            for rank, other in enumerate(list(dict.fromkeys(one for one in others if one != raised.id))[:6]):
+                yield place.replace("exception type", raised, other, 1 - 0.12 * rank)
+    elif isinstance(node, ast.Try):
+        error = place.hints.escaped
+        for handler in node.handlers:
+            caught = handler.type
+            if caught is None or not error or error in place.text.of(caught):
+                continue
+            if isinstance(caught, ast.Tuple) and caught.elts:
+                end = place.text.span(caught.elts[-1])[1]
+                yield place.edit("exception type", end, end, f", {error}")
+            else:
+                yield place.replace("exception type", caught, f"({place.text.of(caught)}, {error})")
+                yield place.replace("exception type", caught, "Exception", 0.4)
+
+
+def _exceptions(place: Place) -> list[str]:
+    names = [one.id for one in ast.walk(place.text.tree) if isinstance(one, ast.Name)]
+    usual = ("ValueError", "TypeError", "KeyError", "IndexError", "AttributeError")
+    return list(dict.fromkeys([*(name for name in names if name.endswith(("Error", "Exception"))), *usual]))
+
+
+def _only_if(place: Place) -> Iterator[Edit]:
+    """The statement under a condition on a name that it uses."""
+    statement = place.statement
+    if statement.function is None or not isinstance(statement.node, ast.Expr | ast.Assign | ast.AugAssign | ast.Raise):
+        return
+    if not place.starts_line():
+        return
+    text, newline = place.text, place.text.newline
+    indent, inside = place.indents()
+    start, end = text.span(statement.node)
+    moved = text.source[start:end].replace(newline, newline + inside[len(indent) :])
+    known = place.names()
+    used = dict.fromkeys(one.id for one in place.nodes if isinstance(one, ast.Name) and one.id in known)
+    for rank, name in enumerate(list(used)[:3]):
+        for test, weight in ((f"{name} is not None", 1.0), (name, 0.9), (f"not {name}", 0.6)):
+            yield place.edit("only if", start, end, f"if {test}:{newline}{inside}{moved}", weight * (1 - 0.1 * rank))
+
+
+DONOR_TEMPLATES: tuple[Callable[[Place], Iterator[Edit]], ...] = (
+    _reused,
+    _exit,
+    _first_value,
+    _caught,
+    _exception_type,
+    _only_if,
+)

@@ -1,0 +1,55 @@
+"""What the reproduction says about the bug: the words it uses, and the exception that left the repository's code."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from scrout.sandbox.replay import Raised
+
+MOST_WORDS = 200
+_UNBOUND = re.compile(r"(?:local variable|free variable|name) '(\w+)'")
+_NO_ATTRIBUTE = re.compile(r"'\w+' object has no attribute '(\w+)'")
+
+
+@dataclass(frozen=True)
+class Hints:
+    """All of it is anyone's text: it proposes edits and proves nothing."""
+
+    strings: tuple[str, ...] = ()
+    """String constants of the reproduction."""
+    exceptions: tuple[str, ...] = ()
+    """Names of exception types that it speaks of."""
+    escaped: str = ""
+    """Type of the exception that left the repository's code; empty: none did."""
+    unbound: str = ""
+    """A name that had no value."""
+    attribute: str = ""
+    """An attribute that an object did not have."""
+
+
+def hints(sources: Iterable[str], frames: tuple[Raised, ...]) -> Hints:
+    """From the reproduction's source, as far as it is Python, and the frames that the exception passed."""
+    strings: dict[str, None] = {}
+    exceptions: dict[str, None] = {}
+    for source in sources:
+        try:
+            tree = ast.parse(source)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and 0 < len(node.value) <= 80:
+                strings[node.value] = None
+            elif isinstance(node, ast.Name) and node.id.endswith(("Error", "Exception", "Warning")):
+                exceptions[node.id] = None
+    message = frames[0].message if frames else ""
+    unbound, missing = _UNBOUND.search(message), _NO_ATTRIBUTE.search(message)
+    return Hints(
+        tuple(strings)[:MOST_WORDS],
+        tuple(exceptions)[:MOST_WORDS],
+        frames[0].type if frames else "",
+        unbound[1] if unbound else "",
+        missing[1] if missing else "",
+    )

@@ -1,0 +1,363 @@
+# ruff: noqa: PTH100, PTH109, PTH116, PTH118, PTH120, PTH123, B905, SIM105
+# mypy: ignore-errors
+"""Runs inside the sandbox: one Python command on many edited versions of a repository, one fork for each.
+
+What the command imports from outside the repository is imported once, before the forks. A run of pytest is taken
+farther, up to its first test: there each fork gives the functions it finds in memory their edited code. An order comes
+as JSON on standard input, answers leave as JSON lines on standard output. Standard library only, Python 3.8 or later.
+The code under trial shares this process's user and can forge an answer: a trial that passes is a hint, to be confirmed
+outside.
+"""
+
+import __future__
+
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import sys
+import time
+import types
+
+_CLOCK = 1_000_000_000
+_FUTURE = 0
+for _name in __future__.all_feature_names:
+    _FUTURE |= getattr(__future__, _name).compiler_flag
+_CANNOT = -1
+"""The answer for an edit that functions in memory cannot be given."""
+
+
+def main():
+    order = json.load(sys.stdin)
+    answers = os.dup(1)
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(null, stream)
+    sys.path[0] = os.path.dirname(os.path.abspath(order["name"])) if order["kind"] == "script" else os.getcwd()
+    # Compiled files save most of an import; the workspace is thrown away with them.
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    _preload(order)
+    if order["warm"]:
+        _warm(order, answers)
+        os._exit(0)
+    gc.freeze()
+    if order["learn"]:
+        learned = _learn(order, answers)
+        _tell(answers, {"modules": order["preload"], **learned})
+        _bound(order, learned["seconds"])
+    for index, trial in enumerate(order["trials"]):
+        seconds, code = _cold(order, answers, index, trial)
+        _tell(answers, {"trial": index, "code": code, "seconds": seconds})
+
+
+def _bound(order, seconds):
+    """A trial may take some times as long as the unedited run did just now."""
+    order["timeout_s"] = min(order["timeout_s"], order["slower"] * seconds + order["least_s"])
+
+
+def _tell(answers, row):
+    os.write(answers, json.dumps(row).encode() + b"\n")
+
+
+# What is imported before any fork
+
+
+def _preload(order):
+    """Import what may be shared; what brings in a file of the repository may not, and then all starts again."""
+    for name in order["preload"]:
+        try:
+            importlib.import_module(name)
+        except BaseException:
+            continue
+        if any(_inside(module, order["root"]) for module in list(sys.modules.values())):
+            top = name.partition(".")[0]
+            order["preload"] = [one for one in order["preload"] if one.partition(".")[0] != top]
+            _again(order)
+
+
+def _again(order):
+    read, write = os.pipe()
+    if os.fork() == 0:
+        os.close(read)
+        with os.fdopen(write, "w") as file:
+            json.dump(order, file)
+        os._exit(0)
+    os.close(write)
+    os.dup2(read, 0)
+    os.execv(sys.executable, [sys.executable, *order["argv"]])
+
+
+def _inside(module, root):
+    name = getattr(module, "__file__", None)
+    return isinstance(name, str) and name.startswith(root + os.sep) and "site-packages" not in name
+
+
+def _learn(order, answers):
+    """How the unedited command ends, and which modules from outside the repository it had loaded by then."""
+    read, write = os.pipe()
+
+    def run():
+        code = _run(order)
+        plugins = _plugins()
+        names = [
+            name
+            for name, module in list(sys.modules.items())
+            if name != "__main__"
+            and getattr(module, "__file__", None)
+            and not _inside(module, order["root"])
+            and name.partition(".")[0] not in plugins
+        ]
+        with os.fdopen(write, "w") as file:
+            json.dump(names, file)
+        return code
+
+    pid = _fork(answers, run)
+    os.close(write)
+    began = time.monotonic()
+    data = b""
+    while select.select([read], [], [], max(0.0, began + order["timeout_s"] - time.monotonic()))[0]:
+        chunk = os.read(read, 1 << 16)
+        if not chunk:
+            break
+        data += chunk
+    seconds, code = _wait(pid, began, order["timeout_s"])
+    try:
+        names = json.loads(data)
+    except ValueError:
+        names = []
+    return {"code": code, "seconds": seconds, "loaded": names}
+
+
+def _plugins():
+    """Packages that pytest wants to import itself, because it rewrites their asserts."""
+    try:
+        from importlib.metadata import distributions
+
+        names = set()
+        for one in distributions():
+            if any(entry.group == "pytest11" for entry in one.entry_points):
+                names |= {str(file).partition("/")[0].partition(".")[0] for file in one.files or ()}
+        return names
+    except Exception:
+        return set()
+
+
+# Cold: the file is edited, and the fork imports it
+
+
+def _cold(order, answers, index, trial):
+    text = order["texts"][trial["path"]]
+    place = os.path.join(order["root"], trial["path"])
+    before = os.stat(place)
+    with open(place, "rb") as file:
+        whole = file.read()
+    mark = b"\xef\xbb\xbf" if whole.startswith(b"\xef\xbb\xbf") else b""
+    try:
+        with open(place, "wb") as file:
+            file.write(mark + _edited(text, trial).encode())
+        # Compiled files are told apart by whole seconds.
+        stamp = _CLOCK + order["first"] + index
+        os.utime(place, (stamp, stamp))
+        return _wait(_fork(answers, lambda: _run(order)), time.monotonic(), order["timeout_s"])
+    finally:
+        with open(place, "wb") as file:
+            file.write(whole)
+        os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def _edited(text, trial):
+    return text[: trial["start"]] + trial["after"] + text[trial["end"] :]
+
+
+def _run(order):
+    sys.argv = [order["name"], *order["arguments"]]
+    try:
+        if order["kind"] == "module":
+            runpy.run_module(order["name"], run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(order["name"], run_name="__main__")
+    except SystemExit as left:
+        if left.code is None:
+            return 0
+        return left.code & 0xFF if isinstance(left.code, int) else 1
+    except BaseException:
+        return 1
+    return 0
+
+
+# Warm: the fork starts before the first test, with everything imported and collected
+
+
+class _AtFirstTest:
+    """A pytest plugin."""
+
+    def __init__(self, order, answers):
+        self.order = order
+        self.answers = answers
+        self.forked = False
+
+    def pytest_runtestloop(self, session):
+        if session.testsfailed or not session.items:
+            os._exit(0)
+        order, functions, compiled = self.order, _functions(self.order), {}
+        gc.freeze()
+        self.forked = True
+        if order["learn"]:
+            pid, began = _fork(self.answers, lambda: _tests(session)), time.monotonic()
+            seconds, code = _wait(pid, began, order["timeout_s"])
+            _tell(self.answers, {"code": code, "seconds": seconds, "modules": order["preload"]})
+            _bound(order, seconds)
+        for index, trial in enumerate(order["trials"]):
+            began = time.monotonic()
+            code = _CANNOT
+            changes = _changes(order["texts"][trial["path"]], trial, functions, compiled)
+            if changes:
+                pid = _fork(self.answers, lambda: _tests(session, changes))  # noqa: B023
+                _, code = _wait(pid, began, order["timeout_s"])
+            _tell(self.answers, {"trial": index, "code": code, "seconds": time.monotonic() - began})
+        os._exit(0)
+
+    def pytest_runtest_makereport(self, item, call):
+        # The first failure decides, and writing about it takes longer than most tests.
+        if self.forked and call.excinfo is not None and not _may_be_meant(item, call.excinfo.value):
+            os._exit(1)
+
+    def pytest_assertrepr_compare(self):
+        return ["differs"] if self.forked else None
+
+
+def _may_be_meant(item, error):
+    return type(error).__name__ in ("Skipped", "SkipTest", "XFailed") or item.get_closest_marker("xfail") is not None
+
+
+def _warm(order, answers):
+    import pytest
+
+    plugin = _AtFirstTest(order, answers)
+    for name in ("pytest_runtestloop", "pytest_runtest_makereport", "pytest_assertrepr_compare"):
+        pytest.hookimpl(tryfirst=True)(getattr(_AtFirstTest, name))
+    sys.argv = [order["name"], *order["arguments"]]
+    pytest.main(list(order["arguments"]), plugins=[plugin])
+
+
+def _tests(session, changes=()):
+    for function, code in changes:
+        function.__code__ = code
+    for index, item in enumerate(session.items):
+        following = session.items[index + 1] if index + 1 < len(session.items) else None
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        if session.shouldfail or session.shouldstop:
+            break
+    return 1 if session.testsfailed else 0
+
+
+def _functions(order):
+    """Every function in memory by where it is written."""
+    found = {}
+    wanted = {os.path.join(order["root"], path): path for path in order["texts"]}
+    for one in gc.get_objects():
+        if type(one) is types.FunctionType:
+            path = wanted.get(os.path.abspath(one.__code__.co_filename))
+            if path is not None:
+                found.setdefault((path, one.__code__.co_firstlineno, one.__code__.co_name), []).append(one)
+    return found
+
+
+def _changes(text, trial, functions, compiled):
+    """Functions in memory, each with its new code; empty: it cannot be done so."""
+    path, line, name = trial["path"], trial["def_line"], trial["def_name"]
+    live = functions.get((path, line, name))
+    if not live:
+        return []
+    first, last = trial["unit"]
+    shift = len(trial["after"]) - (trial["end"] - trial["start"])
+    if (path, line, name) not in compiled:
+        compiled[path, line, name] = _compiled(text, text[first:last], trial, live[0])
+    old = compiled[path, line, name]
+    new = _compiled(text, _edited(text, trial)[first : last + shift], trial, live[0])
+    if old is None or new is None:
+        return []
+    changes = []
+    for one, other in _pairs(old, new):
+        for function in functions.get((path, one.co_firstlineno, one.co_name), ()):
+            if function.__code__.co_freevars != other.co_freevars:
+                return []
+            changes.append((function, other))
+    return changes
+
+
+def _compiled(text, source, trial, live):
+    """The function's code; the lines above are left empty, so that every line has its number."""
+    above = "\n" * text.count("\n", 0, trial["unit"][0])
+    if trial["owner"]:
+        above = above[1:] + trial["owner"]
+    try:
+        module = compile(above + source, live.__code__.co_filename, "exec", live.__code__.co_flags & _FUTURE, True)
+    except (SyntaxError, ValueError):
+        return None
+    return _find(module, trial["def_line"], trial["def_name"])
+
+
+def _inner(code):
+    return [one for one in code.co_consts if isinstance(one, types.CodeType)]
+
+
+def _find(code, line, name):
+    for one in _inner(code):
+        if one.co_firstlineno == line and one.co_name == name:
+            return one
+        found = _find(one, line, name)
+        if found is not None:
+            return found
+    return None
+
+
+def _pairs(old, new):
+    yield old, new
+    if [one.co_name for one in _inner(old)] == [one.co_name for one in _inner(new)]:
+        for one, other in zip(_inner(old), _inner(new)):
+            yield from _pairs(one, other)
+
+
+# Forks
+
+
+def _fork(answers, run):
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        os.close(answers)
+        os.setsid()
+        code = run()
+    finally:
+        os._exit(code)
+
+
+def _wait(pid, began, timeout_s):
+    """Seconds and exit code; None: it was stopped at its limit. Nothing of it is left running."""
+    code, pause = None, 0.001
+    while code is None and time.monotonic() - began < timeout_s:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+        else:
+            time.sleep(pause)
+            pause = min(0.01, pause * 1.3)
+    seconds = time.monotonic() - began
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except OSError:
+        pass
+    if code is None:
+        os.waitpid(pid, 0)
+    return seconds, code
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""Which lines the project's passing tests run, and how many of those tests: the contrast to what the reproduction ran.
+
+It only orders a search. The counts come from inside the sandbox and may be forged; that costs time and no more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scrout.sandbox.replay import Witness
+from scrout.sandbox.workshop import Workshop, shell_argv
+from scrout.sandbox.workspace import Workspace
+
+Spectrum = Mapping[str, Mapping[int, int]]
+"""By path and line: the number of passing runs that ran the line."""
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """What passing tests ran, and which ones they were."""
+
+    spectrum: Spectrum
+    passed: frozenset[str] = frozenset()
+    seconds: float = 0.0
+    finished: bool = False
+    """False: stopped at the time limit, so more tests may pass than these."""
+
+
+_SCRIPT = (Path(__file__).with_name("inside") / "spectrum.py").read_text(encoding="utf-8")
+
+
+async def contrast_of(
+    workshop: Workshop, workspace: Workspace, wanted: Sequence[str], files: Sequence[str], seconds: float
+) -> Contrast:
+    """Of these test files under pytest; empty: nothing came back."""
+    order = {"root": str(workshop.root(workspace)), "wanted": wanted, "files": files, "seconds": seconds}
+    line = 'exec python -c "$0"'
+    argv = [*shell_argv(line), _SCRIPT]
+    done = await workshop.run(workspace, argv, timeout_s=seconds + 5, stdin=json.dumps(order).encode())
+    try:
+        told = json.loads(done.text)
+        spectrum = {
+            str(path): {int(line): int(count) for line, count in lines.items()}
+            for path, lines in told["counts"].items()
+        }
+        passed = frozenset(str(name) for name in told["passed"])
+        return Contrast(spectrum, passed, done.seconds, told["finished"] is True)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return Contrast({})
+
+
+def counted(witnesses: Iterable[Witness]) -> Spectrum:
+    """The same from whole runs, each counted once."""
+    counts: dict[str, dict[int, int]] = {}
+    for witness in witnesses:
+        for path, lines in witness.lines.items():
+            known = counts.setdefault(path, {})
+            for line in lines:
+                known[line] = known.get(line, 0) + 1
+    return counts
