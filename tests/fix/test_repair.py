@@ -206,14 +206,11 @@ async def test_after_many_candidates_passing_tests_are_watched(commit: Commit, t
         "    def test(self):\n        self.assertEqual([noisy.total(n) for n in range(50)], list(range(50)))\n"
     )
     task = commit({"noisy.py": source, "test_noisy.py": tests})
-    said: list[str] = []
-    with open_workshop(task, tier, Settings()) as workshop:
-        gated = handed("import noisy\nassert noisy.report(30) == 29\n")
-        result = await repair(gated, workshop, RepairSettings(max_seconds=60), said.append)
-    assert "watching passing tests for contrast" in said
+    gated = handed("import noisy\nassert noisy.report(30) == 29\n")
+    result = await attempt(task, tier, gated, RepairSettings(max_seconds=60))
     assert changed_lines(result.patch) == ["-    return total(n) + 1", "+    return total(n) - 1"], result.detail
     tried = re.search(r"(\d+) edits tried", result.detail)
-    assert tried and 120 < int(tried[1]) < 150
+    assert tried and int(tried[1]) < 320, "one batch after the tests were counted"
 
 
 async def test_tests_far_from_the_change_refute_it_too(commit: Commit, tier: Tier) -> None:
