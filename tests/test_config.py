@@ -5,10 +5,10 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from scrout.cli.init import TEMPLATE
-from scrout.config import Sampling, SearcherSettings, Settings, cache_folder, discover, load, user_file
+from scrout.config import Fixer, Sampling, SearcherSettings, Settings, cache_folder, discover, load, user_file
 from scrout.errors import ConfigError
 
 AGENT = """
@@ -306,3 +306,12 @@ def test_a_resume_to_go_by_must_be_a_key(tmp_path: Path) -> None:
         load(write(tmp_path, AGENT + 'resume = "My Model"\n'))
     with pytest.raises(ConfigError, match="effort"):
         load(write(tmp_path, AGENT + 'effort = "Very High"\n'))
+
+
+def test_an_agent_has_its_makers_endpoint_and_key_unless_another_is_named() -> None:
+    plain = Fixer.model_validate({"name": "c", "kind": "command", "preset": "claude-code", "model": "m"})
+    assert (plain.base_url, plain.key_env) == ("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY")
+    other = {"name": "c", "kind": "command", "preset": "codex", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
+    assert Fixer.model_validate(other).key_env == "", "the maker's key goes to nobody else"
+    with pytest.raises(ValidationError, match="needs `base_url`"):
+        Fixer.model_validate({"name": "c", "kind": "command", "preset": "aider", "model": "m"})

@@ -317,7 +317,12 @@ class FixerKey(Record):
 
 
 HandoffMode = Literal["auto", "full", "files-only", "none"]
-PRESET_NAMES = Literal["", "claude-code", "codex", "aider", "opencode"]
+PresetName = Literal["", "claude-code", "codex", "aider", "opencode"]
+HOMES = {
+    "claude-code": {"base_url": "https://api.anthropic.com/v1", "key_env": "ANTHROPIC_API_KEY"},
+    "codex": {"base_url": "https://api.openai.com/v1", "key_env": "OPENAI_API_KEY"},
+}
+"""Where an agent's maker sells its models, for entries that name no other endpoint."""
 
 
 class Fixer(Record):
@@ -326,7 +331,7 @@ class Fixer(Record):
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,63}$")
     kind: Literal["repair", "agent", "mini", "command"]
     """repair: embedded, without a model. agent: built in. mini: mini-SWE-agent. command: any program."""
-    preset: PRESET_NAMES = ""
+    preset: PresetName = ""
     """A program that scrout knows how to call; command only."""
     command: tuple[str, ...] = ()
     """The program and its arguments; command only, where no preset fits. May hold {model}, {effort}, {url} (stands for
@@ -376,6 +381,14 @@ class Fixer(Record):
         # Some endpoints write a model's date after an @, where a key has the effort.
         model = "-".join(self.model.replace("@", " ").split())
         return FixerKey(agent=self.agent, model=model, effort=self.effort)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _agents_have_a_home(cls, given: Any) -> Any:
+        # With an endpoint of the user's own the maker's key would go to somebody else.
+        if isinstance(given, dict) and not given.get("base_url"):
+            return HOMES.get(str(given.get("preset")), {}) | given
+        return given
 
     @field_validator("resume")
     @classmethod

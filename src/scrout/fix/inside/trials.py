@@ -71,7 +71,7 @@ def _preload(order):
     for name in order["preload"]:
         try:
             importlib.import_module(name)
-        except BaseException:
+        except BaseException:  # a package may do anything when it is imported, exit included; the trial will meet it
             continue
         if any(_inside(module, order["root"]) for module in list(sys.modules.values())):
             top = name.partition(".")[0]
@@ -142,7 +142,7 @@ def _plugins():
             if any(entry.group == "pytest11" for entry in one.entry_points):
                 names |= {str(file).partition("/")[0].partition(".")[0] for file in one.files or ()}
         return names
-    except Exception:
+    except Exception:  # broken metadata of any package: then nothing is kept from being shared
         return set()
 
 
@@ -184,7 +184,7 @@ def _run(order):
         if left.code is None:
             return 0
         return left.code & 0xFF if isinstance(left.code, int) else 1
-    except BaseException:
+    except BaseException:  # as the interpreter itself would end
         return 1
     return 0
 
