@@ -93,6 +93,18 @@ PAPER: dict[str, Any] = {
 """What the preset `paper` changes: the protocol of the released 7B searcher (arXiv 2608.04804)."""
 
 
+def read_key(key_env: str) -> str | None:
+    """An endpoint's key; None: it wants none. Empty: it wants one, and the variable is not set."""
+    return os.environ.get(key_env, "").strip() if key_env else None
+
+
+def _must_be_set(key_env: str, who: str, instead: str) -> str | None:
+    key = read_key(key_env)
+    if key == "":
+        raise ConfigError(f"{who} needs a key: the environment variable {key_env} is not set. Export it, or {instead}")
+    return key
+
+
 class SearcherSettings(Record):
     """The model searcher: one model that looks around for a number of turns."""
 
@@ -163,15 +175,9 @@ class SearcherSettings(Record):
 
     def key(self) -> str | None:
         """The endpoint's key; None: it wants none. One that is named and not set is a ConfigError."""
-        if not self.key_env:
-            return None
-        key = os.environ.get(self.key_env, "").strip()
-        if not key:
-            raise ConfigError(
-                f"the searcher {self.model!r} needs a key: the environment variable {self.key_env} is not set. Export "
-                "it, or search without a model: -c scout.searcher=recon"
-            )
-        return key
+        return _must_be_set(
+            self.key_env, f"the searcher {self.model!r}", "search without a model: -c scout.searcher=recon"
+        )
 
 
 class ScoutSettings(Record):
@@ -241,15 +247,9 @@ class EmbedderSettings(Record):
 
     def key(self) -> str | None:
         """The endpoint's key; None: it wants none. One that is named and not set is a ConfigError."""
-        if not self.key_env:
-            return None
-        key = os.environ.get(self.key_env, "").strip()
-        if not key:
-            raise ConfigError(
-                f"the embedder {self.model!r} needs a key: the environment variable {self.key_env} is not set. Export "
-                "it, or embed without an endpoint: -c route.embedder.kind=hashed"
-            )
-        return key
+        return _must_be_set(
+            self.key_env, f"the embedder {self.model!r}", "embed without an endpoint: -c route.embedder.kind=hashed"
+        )
 
 
 class RouteSettings(Record):
@@ -357,7 +357,7 @@ class Fixer(Record):
     price: Price | None = None
     """Dollars per million tokens; None: looked up. Without one a dollar cap cannot hold, and no call is made."""
     price_date: str = ""
-    """When the price was looked up: prices drift."""
+    """When the price was looked up, or in which list: prices drift."""
     subscription: bool = False
     """True: paid by the month, so no call has a price and only calls and time are capped."""
     handoff: HandoffMode | None = None

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from scrout import __version__
 from scrout.cli import options, render
-from scrout.config import Fixer, Settings, cache_folder, data_folder
+from scrout.config import Fixer, Settings, cache_folder, data_folder, read_key
 from scrout.errors import ConfigError, ScroutError
 from scrout.fix.command import preset_of
 from scrout.fix.pool import completed, unpriced
@@ -139,7 +139,7 @@ def _environment(repo: Path, settings: Settings) -> Finding:
 
 def _keys(settings: Settings) -> Finding:
     names = {name for name in os.environ if name.endswith(_KEY_NAMES)}
-    names |= {fixer.key_env for fixer in settings.fixers if _key(fixer)}
+    names |= {fixer.key_env for fixer in settings.fixers if read_key(fixer.key_env)}
     detail = ", ".join(sorted(names)) if names else "no variable that looks like a key"
     return Finding(name="keys", status="ok", detail=detail)
 
@@ -148,8 +148,7 @@ def _cost(fixer: Fixer) -> str:
     price = fixer.price
     if price is None:
         return "unpriced, by subscription" if fixer.subscription else "no known price"
-    dated = f" of {fixer.price_date}" if fixer.price_date else ", undated"
-    return f"${price.input} in, ${price.output} out per million tokens{dated}"
+    return f"${price.input} in, ${price.output} out per million tokens, {fixer.price_date or 'undated'}"
 
 
 def _missing(fixer: Fixer) -> str:
@@ -171,7 +170,7 @@ def _fixer(fixer: Fixer) -> Finding:
         return Finding(name=name, status="advice", detail=f"{missing}; {cost}", next_step="")
     if fixer.price is None and not fixer.subscription:
         return Finding(name=name, status="advice", detail=cost, next_step=unpriced(fixer))
-    key = _key(fixer)
+    key = read_key(fixer.key_env) or ""
     if fixer.key_env and not key:
         step = f"Export {fixer.key_env}."
         return Finding(name=name, status="advice", detail=f"{fixer.key_env} is not set; {cost}", next_step=step)
@@ -183,11 +182,6 @@ def _fixer(fixer: Fixer) -> Finding:
         step = f"Check base_url ({_shown_url(fixer)}) and that the server runs."
         return Finding(name=name, status="advice", detail=f"{answer}; {cost}", next_step=step)
     return Finding(name=name, status="ok", detail=f"{_shown_url(fixer)} answers; {cost}")
-
-
-def _key(fixer: Fixer) -> str:
-    """Empty: none is set, or the endpoint wants none."""
-    return os.environ.get(fixer.key_env, "").strip() if fixer.key_env else ""
 
 
 def _shown_url(fixer: Fixer) -> str:

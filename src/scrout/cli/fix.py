@@ -132,7 +132,8 @@ def _advise(run: Run, settings: Settings) -> None:
             'model: a [[fixers]] entry of kind "agent" in scrout.toml (`scrout init` writes one to fill in).'
         )
     elif run.outcome == "unverified":
-        render.say("No verified reproduction could judge this patch: read it before you use it.")
+        judge = "test of the project" if run.checks[-1].reproduction == "passes" else "verified reproduction"
+        render.say(f"No {judge} could judge this patch: read it before you use it.")
     elif run.outcome == "infrastructure" and last:
         render.say(f"The endpoint failed, not the fixer: {last.detail}")
 

@@ -7,14 +7,13 @@ through the meter, which holds its caps; at a cap, or when its time is over, it 
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Callable, Coroutine
 from decimal import Decimal
 from pathlib import Path
 
 from scrout.agent.loop import ENDPOINT_STATUSES
-from scrout.config import Fixer, HandoffMode, Settings, data_folder
+from scrout.config import Fixer, HandoffMode, Settings, data_folder, read_key
 from scrout.errors import ConfigError, ModelError, SandboxError
 from scrout.fix import brief
 from scrout.fix.pool import unpriced
@@ -125,7 +124,7 @@ def account_of(fixer: Fixer, settings: Settings, trajectory: Path, cap_usd: Deci
         fixer=fixer.name,
         model=fixer.model,
         base_url=fixer.base_url,
-        key=_key(fixer),
+        key=read_key(fixer.key_env),
         auth=fixer.auth,
         price=fixer.price,
         cap_usd=None if fixer.subscription else min(fixer.cap_usd, fixer.cap_usd if cap_usd is None else cap_usd),
@@ -139,16 +138,12 @@ def account_of(fixer: Fixer, settings: Settings, trajectory: Path, cap_usd: Deci
 
 def _refusal(fixer: Fixer) -> Ended | None:
     """Why no call can be made, where that is known before."""
-    key = _key(fixer)
+    key = read_key(fixer.key_env)
     if key == "":
         return "endpoint", f"fixer {fixer.name!r} needs a key: the variable {fixer.key_env} is not set. Export it."
     if key and not all("!" <= character <= "~" for character in key):
         return "endpoint", f"the key in {fixer.key_env} holds characters that no header can carry. Export it again."
     return None
-
-
-def _key(fixer: Fixer) -> str | None:
-    return os.environ.get(fixer.key_env, "").strip() if fixer.key_env else None
 
 
 def _materialized(given: GatedHandoff) -> dict[str, str]:

@@ -80,7 +80,7 @@ def _known_price(model: str, base_url: str, settings: Settings) -> tuple[Price |
 
     named = settings.fix.prices
     known = price_of(model, base_url, Path(named).expanduser() if named else _own_prices())
-    return (known.price, known.date) if known else (None, "")
+    return (known.price, known.date or known.source) if known else (None, "")
 
 
 def _own_prices() -> Path | None:

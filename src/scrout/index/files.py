@@ -20,13 +20,14 @@ MAX_FILE_BYTES = 1_000_000
 Role = Literal["source", "test", "docs", "example", "config", "data", "changelog"]
 
 _REGULAR = ("100644", "100755")
-_FOREIGN = re.compile(
+FOREIGN = re.compile(
     r"(^|/)(node_modules|bower_components|_?vendor|vendored|third[_-]party|site-packages|dist|__pycache__)/"
     r"|(^|/)(package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.yaml|go\.sum|(yarn|poetry|uv|pdm|flake)\.lock)$"
     r"|(^|/)(pipfile|cargo|gemfile|composer)\.lock$"
     r"|(\.min\.(js|css)|\.map|_pb2(_grpc)?\.pyi?|\.pb\.(go|cc|h)|[._]generated\.\w+)$",
     re.IGNORECASE,
 )
+"""Paths of what other projects or programs wrote."""
 # The first role whose pattern is found in the path, else the one of its suffix.
 _ROLES: tuple[tuple[Role, re.Pattern[str]], ...] = (
     ("test", re.compile(r"(^|/)(tests?|__tests__|specs?|e2e|testdata|fixtures)/", re.IGNORECASE)),
@@ -79,7 +80,7 @@ def list_files(git_dir: Path, commit: str, subtree: str = "") -> Listing:
         # The size of an object that a partial clone lacks is no number.
         readable = mode in _REGULAR and size.isdigit() and int(size) <= MAX_FILE_BYTES
         # A handoff is text of one path a line, so a path that cannot be printed cannot be handed on.
-        if readable and path.isprintable() and not _FOREIGN.search(path):
+        if readable and path.isprintable() and not FOREIGN.search(path):
             entries.append(Entry(path, blob, role(path)))
     return Listing(tuple(entries), frozenset(taken))
 
