@@ -29,8 +29,8 @@ from record import record
 from repair_cases import GROUPS, Case, append, read_cases, read_rows, run_tests, workshop_at
 
 from scrout.config import RepairSettings
-from scrout.fix.edits import edits
-from scrout.fix.repair import repair
+from scrout.fix.repair.edits import edits
+from scrout.fix.repair.repair import repair
 from scrout.handoff import Handoff, Reproduction
 from scrout.records import Attempt, Evidence, GatedHandoff
 from scrout.route.resume import wilson

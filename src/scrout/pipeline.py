@@ -134,7 +134,7 @@ class Kit:
         )
 
     async def check(self, task: Task, gated: GatedHandoff, attempt: Attempt) -> Check:
-        from scrout.fix.check import check
+        from scrout.fix.check.check import check
 
         self.progress("checking the patch")
         return await check(gated, attempt, self.workshop)

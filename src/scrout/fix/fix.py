@@ -52,7 +52,7 @@ async def fix(
     where that is less than its own cap.
     """
     if fixer.kind == "repair":
-        from scrout.fix.repair import repair
+        from scrout.fix.repair.repair import repair
 
         # It reads no text: the reproduction and the files are what it searches with, whatever others are told.
         return await repair(gated, workshop, settings.repair, progress=progress, name=fixer.name)

@@ -20,12 +20,12 @@ from pathlib import PurePosixPath
 from zlib import crc32
 
 from scrout.config import RepairSettings
-from scrout.fix.edits import PRIORS, Edit, edits_of
-from scrout.fix.hints import Hints, hints
-from scrout.fix.source import Statement
-from scrout.fix.spectrum import Contrast, Spectrum, contrast_of, counted
-from scrout.fix.suspects import Suspect, escaped, rank
-from scrout.fix.trials import Trial, Trials
+from scrout.fix.repair.edits import PRIORS, Edit, edits_of
+from scrout.fix.repair.hints import Hints, hints
+from scrout.fix.repair.source import Statement
+from scrout.fix.repair.spectrum import Contrast, Spectrum, contrast_of, counted
+from scrout.fix.repair.suspects import Suspect, escaped, rank
+from scrout.fix.repair.trials import Trial, Trials
 from scrout.handoff import Handoff
 from scrout.records import Attempt, GatedHandoff, Stop
 from scrout.sandbox.replay import Witness, replay

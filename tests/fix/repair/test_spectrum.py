@@ -9,7 +9,7 @@ from subprocess import run
 import pytest
 
 from scrout.config import EnvironmentSettings, Settings
-from scrout.fix.spectrum import Contrast, contrast_of, counted
+from scrout.fix.repair.spectrum import Contrast, contrast_of, counted
 from scrout.sandbox.probe import probe
 from scrout.sandbox.replay import Witness
 from scrout.sandbox.workshop import open_workshop

@@ -6,8 +6,8 @@ import ast
 import re
 from collections.abc import Callable, Iterator
 
-from scrout.fix.expressions import ARITHMETIC, SIMILAR_NAMES, negated
-from scrout.fix.place import Edit, Place
+from scrout.fix.repair.expressions import ARITHMETIC, SIMILAR_NAMES, negated
+from scrout.fix.repair.place import Edit, Place
 
 _DELETABLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.Raise, ast.Continue, ast.Break, ast.Return, ast.Assert)
 

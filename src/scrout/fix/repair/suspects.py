@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from scrout.fix.source import Statement, statements
-from scrout.fix.spectrum import Spectrum
+from scrout.fix.repair.source import Statement, statements
+from scrout.fix.repair.spectrum import Spectrum
 from scrout.handoff import Handoff
 from scrout.sandbox.replay import Raised, Witness
 

@@ -13,8 +13,8 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from scrout.errors import SandboxError
-from scrout.fix.flags import MOST_NAMED, shown
-from scrout.fix.patch import FileChange
+from scrout.fix.check.flags import MOST_NAMED, shown
+from scrout.fix.check.patch import FileChange
 from scrout.records import Evidence
 from scrout.sandbox.suite import Suite, SuiteRun, belongs_to_tests, find_suite, is_test_file, related_tests, run_suite
 from scrout.sandbox.workshop import Workshop

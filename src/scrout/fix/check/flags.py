@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import PurePosixPath
 
-from scrout.fix.patch import SUBMODULE, FileChange
-from scrout.fix.weakened import (
+from scrout.fix.check.patch import SUBMODULE, FileChange
+from scrout.fix.check.weakened import (
     Compared,
     changed_expectations,
     changed_supports,

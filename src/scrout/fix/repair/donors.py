@@ -8,8 +8,8 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from scrout.fix.place import Edit, Place
-from scrout.fix.source import Function
+from scrout.fix.repair.place import Edit, Place
+from scrout.fix.repair.source import Function
 
 MOST_DONORS = 14
 """Statements of the same file that are tried in one place."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from difflib import SequenceMatcher
 from typing import TypeGuard
 
-from scrout.fix.place import ATOMS, Edit, Place
+from scrout.fix.repair.place import ATOMS, Edit, Place
 
 LIKE = 0.6
 """How much a string must be like another one to be tried in its place."""

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from scrout.fix.place import Edit, Place
-from scrout.fix.source import Function
+from scrout.fix.repair.place import Edit, Place
+from scrout.fix.repair.source import Function
 
 MOST_LARGER = 8
 LONGEST_LARGER = 80

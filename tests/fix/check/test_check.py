@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from scrout.errors import SandboxError
-from scrout.fix import regression
-from scrout.fix.check import check
+from scrout.fix.check import regression
+from scrout.fix.check.check import check
 from scrout.handoff import Handoff, Reproduction
 from scrout.records import Attempt, Check, Evidence, GatedHandoff
 from scrout.sandbox.tier import Command, Completed, Tier

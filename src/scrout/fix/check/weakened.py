@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from scrout.fix.patch import FileChange
+from scrout.fix.check.patch import FileChange
 from scrout.index.files import role
 from scrout.sandbox.suite import is_test_file
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from scrout.fix.place import Edit
-from scrout.fix.source import Statement
-from scrout.fix.source import parse as parse_source
+from scrout.fix.repair.place import Edit
+from scrout.fix.repair.source import Statement
+from scrout.fix.repair.source import parse as parse_source
 from scrout.sandbox.workshop import Workshop, shell_argv
 from scrout.sandbox.workspace import Workspace
 

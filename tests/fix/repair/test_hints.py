@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scrout.fix.hints import MOST_WORDS, Hints, hints
+from scrout.fix.repair.hints import MOST_WORDS, Hints, hints
 from scrout.sandbox.replay import Raised
 
 

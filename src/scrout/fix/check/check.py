@@ -10,9 +10,9 @@ import time
 from typing import Literal
 
 from scrout.errors import SandboxError
-from scrout.fix.flags import flags, patch_flags
-from scrout.fix.patch import read_patch, with_texts
-from scrout.fix.regression import Tested, run_tests
+from scrout.fix.check.flags import flags, patch_flags
+from scrout.fix.check.patch import read_patch, with_texts
+from scrout.fix.check.regression import Tested, run_tests
 from scrout.records import Attempt, Check, CheckOutcome, Evidence, GatedHandoff
 from scrout.sandbox.replay import replay
 from scrout.sandbox.workshop import Workshop

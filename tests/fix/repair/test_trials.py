@@ -11,9 +11,9 @@ from subprocess import run
 import pytest
 
 from scrout.config import EnvironmentSettings, Settings
-from scrout.fix.place import Edit
-from scrout.fix.source import statements
-from scrout.fix.trials import STOPPED, Invocation, Trial, Trials, parse
+from scrout.fix.repair.place import Edit
+from scrout.fix.repair.source import statements
+from scrout.fix.repair.trials import STOPPED, Invocation, Trial, Trials, parse
 from scrout.sandbox.probe import probe
 from scrout.sandbox.tier import Tier
 from scrout.sandbox.workshop import Workshop, open_workshop

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from scrout.fix.hints import Hints
-from scrout.fix.source import Statement, Text, header
+from scrout.fix.repair.hints import Hints
+from scrout.fix.repair.source import Statement, Text, header
 
 ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.List, ast.Dict, ast.Set)
 """What needs no parentheses anywhere."""

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scrout.fix.patch import FileChange, read_patch, with_texts
+from scrout.fix.check.patch import FileChange, read_patch, with_texts
 
 IDENTITY = ("-c", "user.name=Test", "-c", "user.email=test@localhost", "-c", "commit.gpgSign=false")
 # As Workshop.diff prints it.

@@ -14,7 +14,7 @@ import pytest
 
 import scrout
 from scrout.config import EnvironmentSettings, RepairSettings, Settings
-from scrout.fix.repair import repair
+from scrout.fix.repair.repair import repair
 from scrout.handoff import FileRef, Handoff, Reproduction
 from scrout.records import Attempt, Evidence, GatedHandoff, Verdict
 from scrout.sandbox.probe import probe

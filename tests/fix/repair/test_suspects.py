@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from scrout.fix.spectrum import counted
-from scrout.fix.suspects import MOST_SUSPECTS, Suspect, escaped, rank
+from scrout.fix.repair.spectrum import counted
+from scrout.fix.repair.suspects import MOST_SUSPECTS, Suspect, escaped, rank
 from scrout.handoff import FileRef, Handoff
 from scrout.sandbox.replay import Raised, Witness
 

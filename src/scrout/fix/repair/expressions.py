@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise
 
-from scrout.fix.place import ATOMS, Edit, Place
+from scrout.fix.repair.place import ATOMS, Edit, Place
 
 """A table of a thousand numbers is one statement too."""
 SIMILAR_NAMES = 3

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrout.fix.edits import PRIORS, edits, edits_of, statements
-from scrout.fix.hints import Hints
+from scrout.fix.repair.edits import PRIORS, edits, edits_of, statements
+from scrout.fix.repair.hints import Hints
 
 STDLIB = Path(sysconfig.get_path("stdlib"))
 MODULES = ("textwrap", "heapq", "bisect", "calendar", "fnmatch", "shlex", "string", "statistics", "difflib", "csv")

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from scrout.fix.branches import STATEMENT_TEMPLATES
-from scrout.fix.calls import CALL_TEMPLATES
-from scrout.fix.donors import DONOR_TEMPLATES
-from scrout.fix.expressions import EXPRESSION_TEMPLATES
-from scrout.fix.hints import Hints
-from scrout.fix.place import NO_HINTS, Edit, Place
-from scrout.fix.source import Statement, parse, statements
-from scrout.fix.values import VALUE_TEMPLATES
+from scrout.fix.repair.branches import STATEMENT_TEMPLATES
+from scrout.fix.repair.calls import CALL_TEMPLATES
+from scrout.fix.repair.donors import DONOR_TEMPLATES
+from scrout.fix.repair.expressions import EXPRESSION_TEMPLATES
+from scrout.fix.repair.hints import Hints
+from scrout.fix.repair.place import NO_HINTS, Edit, Place
+from scrout.fix.repair.source import Statement, parse, statements
+from scrout.fix.repair.values import VALUE_TEMPLATES
 
 __all__ = ["PRIORS", "Edit", "edits", "edits_of", "statements"]
 

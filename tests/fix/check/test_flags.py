@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrout.fix.flags import MOST_ADDED_LINES, MOST_NAME_CHARS, flags, patch_flags
-from scrout.fix.patch import FileChange, read_patch
+from scrout.fix.check.flags import MOST_ADDED_LINES, MOST_NAME_CHARS, flags, patch_flags
+from scrout.fix.check.patch import FileChange, read_patch
 
 Tree = Mapping[str, str | bytes | None]
 Flagged = Callable[[Tree, Tree], tuple[str, ...]]
