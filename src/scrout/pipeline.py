@@ -12,10 +12,11 @@ from pathlib import Path
 
 from scrout.config import Settings, data_folder
 from scrout.fix.pool import completed, refuse_unpriced
+from scrout.handoff import Handoff
 from scrout.ledger.store import Ledger, OpenRun
 from scrout.models.trajectory import FILE_NAME, receipts
 from scrout.money import Receipt
-from scrout.records import Attempt, Check, Decision, GatedHandoff, Run, Scouting
+from scrout.records import Arm, Attempt, Check, Decision, GatedHandoff, Run, Scouting
 from scrout.route.feedback import own_folder
 from scrout.route.policy import order, proven_wrong
 from scrout.route.router import Router
@@ -44,6 +45,11 @@ async def solve(task: Task, kit: Kit) -> Run:
     return run.close()
 
 
+def attempts_folder() -> Path:
+    """Where the trajectories of attempts are, by the place of their step in the ledger."""
+    return data_folder() / "attempts"
+
+
 @dataclass(frozen=True)
 class Kit:
     """One task's stages, wired to the adapters they use."""
@@ -54,6 +60,15 @@ class Kit:
     progress: Callable[[str], None] = field(default=lambda words: None)
     """Told in a few words what is going on, several times a second at most."""
 
+    arm: Arm = "handoff"
+    batch: str = ""
+    """The batch that its run belongs to; empty: none."""
+    label: str = ""
+    """What of that batch it is."""
+    known: Run | None = None
+    """A run of the same task that has scouted it: what that found is taken over, and paid once."""
+    attempts: Path = field(default_factory=attempts_folder)
+    """Where trajectories go."""
     fresh: bool = False
     """True: start over, also where an interrupted run of the same making could go on."""
     resumed: Callable[[str], None] = field(default=lambda run_id: None)
@@ -69,13 +84,24 @@ class Kit:
         refuse_unpriced(self.settings)
         sandbox = self.workshop.tier.name
         run = self.ledger.open(
-            task, self.settings.digest(), sandbox=sandbox, environment=self.environment, resume=not self.fresh
+            task,
+            self.settings.digest(),
+            sandbox=sandbox,
+            environment=self.environment,
+            batch=self.batch,
+            arm=self.label,
+            resume=not self.fresh,
         )
         if run.resumed:
             self.resumed(run.id)
         return run
 
     async def scout(self, task: Task, *, book: Callable[[Receipt], None] = lambda receipt: None) -> Scouting:
+        if self.arm == "solo":
+            return Scouting(handoff=Handoff(), text="", seconds=0, searcher="none", detail="the arm has no scout")
+        if self.known and self.known.scouting:
+            paid_by = self.known.scouting.paid_by or self.known.id
+            return self.known.scouting.model_copy(update={"cost_usd": Decimal(0), "receipts": (), "paid_by": paid_by})
         self.progress("scouting the repository")
         settings = self.settings.scout
         if settings.searcher == "model":
@@ -87,8 +113,13 @@ class Kit:
         return await recon(task, self.workshop, settings, self.progress)
 
     async def gate(self, task: Task, scouting: Scouting) -> GatedHandoff:
-        from scrout.gate.gate import gate
+        from scrout.gate.gate import gate, pass_through
 
+        if self.arm == "passthrough":
+            return pass_through(scouting.handoff, self.workshop)
+        known = self.known.gated if self.known else None
+        if self.arm == "handoff" and known and known.verdict != "not_replayed":
+            return known
         self.progress("replaying the scout's claim")
         return await gate(task, scouting.handoff, self.workshop, self.settings.gate)
 
@@ -128,7 +159,7 @@ class Kit:
             self.settings,
             self.progress,
             run.book,
-            folder=_attempt_folder(run.place),
+            folder=self.attempts / run.place,
             mode=mode_of(entry, self.settings.fix.handoff, decision),
             cap_usd=left_usd,
         )
@@ -140,26 +171,22 @@ class Kit:
         return await check(gated, attempt, self.workshop)
 
 
-def _attempt_folder(place: str) -> Path:
-    """Where an attempt's trajectory is, by the place of its step in the ledger."""
-    return data_folder() / "attempts" / place
-
-
 def router(settings: Settings) -> Router:
     """The router over the shipped résumés and the user's own."""
     return Router(settings, own_folder(settings.route))
 
 
-def ledger(settings: Settings) -> Ledger:
-    """The ledger that these settings name, with what killed runs had paid for."""
+def ledger(settings: Settings, attempts: Path | None = None) -> Ledger:
+    """The ledger that these settings name, with what killed runs had paid for by their trajectories."""
     opened = Ledger(Path(settings.ledger.path) if settings.ledger.path else data_folder() / "ledger.db")
-    if (data_folder() / "attempts").is_dir():
-        opened.recover(_paid)
+    folder = attempts or attempts_folder()
+    if folder.is_dir():
+        opened.recover(partial(_paid, folder))
     return opened
 
 
-def _paid(place: str) -> Sequence[Receipt]:
-    trajectory = _attempt_folder(place) / FILE_NAME
+def _paid(attempts: Path, place: str) -> Sequence[Receipt]:
+    trajectory = attempts / place / FILE_NAME
     return receipts(trajectory) if trajectory.exists() else ()
 
 

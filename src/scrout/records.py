@@ -33,8 +33,11 @@ RejectedVerdict = Literal[
     "killed",
     "nonzero_other",
 ]
-NothingVerdict = Literal["no_repro", "claim_not_true", "no_command"]
+NothingVerdict = Literal["no_repro", "claim_not_true", "no_command", "not_replayed"]
 Verdict = KeptVerdict | RejectedVerdict | NothingVerdict
+
+Arm = Literal["solo", "handoff", "passthrough"]
+"""How a fixer works: from the issue alone, with what survived the gate, or with all that the scout claimed."""
 
 KEPT: frozenset[str] = frozenset(get_args(KeptVerdict))
 
@@ -70,6 +73,8 @@ class Scouting(Record):
     receipts: tuple[Receipt, ...] = ()
     trace: str = ""
     """File that every request and response is in; empty: there is none."""
+    paid_by: str = ""
+    """Another run of the same task that scouted and paid for it; empty: this one did."""
 
 
 class Evidence(Record):
@@ -189,6 +194,10 @@ class Run(Record):
     id: str
     task: Task
     settings_digest: str
+    batch: str = ""
+    """The batch it belongs to; empty: it was run alone."""
+    arm: str = ""
+    """What of that batch it is, such as `handoff/routed` or `solo/repair`."""
     started: datetime
     finished: datetime | None = None
     sandbox: str

@@ -29,9 +29,14 @@ class Gold(Record):
     """The known answer to a task. No stage takes it as an argument."""
 
     patch: str
+    test_patch: str = ""
+    """What brings the tests that judge; empty: they are in the repository already."""
     files: tuple[str, ...] = ()
     fail_to_pass: tuple[str, ...] = ()
+    """Tests that fail before the fix and pass after it, as their runner names them."""
     pass_to_pass: tuple[str, ...] = ()
+    test_command: str = ""
+    """Runs the tests that judge; empty: found out from the project."""
 
 
 def issue_text(raw: bytes, source: str) -> str:

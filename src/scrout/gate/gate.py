@@ -42,6 +42,21 @@ async def gate(task: Task, handoff: Handoff, workshop: Workshop, settings: GateS
     return gated.model_copy(update={"flags": (*flags, *gated.flags)})
 
 
+def pass_through(handoff: Handoff, workshop: Workshop) -> GatedHandoff:
+    """The handoff with its claims left in, for measuring what the gate is worth. What could mislead is taken out."""
+    handoff, flags = neutralize(tidy(handoff, workshop.base))
+    return GatedHandoff(
+        verdict="not_replayed",
+        kept=False,
+        materialized=False,
+        reason="claims are passed through without being replayed",
+        evidence=Evidence(),
+        handoff=handoff,
+        text=render(handoff),
+        flags=flags,
+    )
+
+
 async def _gate(task: Task, handoff: Handoff, workshop: Workshop, settings: GateSettings) -> GatedHandoff:
     base = workshop.base
     reproduction = handoff.reproduction

@@ -105,7 +105,18 @@ def receipts_of_the_meter(db: sqlite3.Connection) -> None:
         db.execute(f"ALTER TABLE receipt ADD COLUMN {column} INTEGER NOT NULL DEFAULT 0")
 
 
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (first_tables, receipts_of_the_meter)
+def runs_of_batches(db: sqlite3.Connection) -> None:
+    """Which batch a run belongs to, and what of it."""
+    for column in ("batch", "arm"):
+        db.execute(f"ALTER TABLE run ADD COLUMN {column} TEXT NOT NULL DEFAULT ''")
+    db.execute("CREATE INDEX run_by_batch ON run (batch) WHERE batch <> ''")
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
+    first_tables,
+    receipts_of_the_meter,
+    runs_of_batches,
+)
 
 
 def migrate(db: sqlite3.Connection, path: Path) -> None:

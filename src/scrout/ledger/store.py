@@ -84,10 +84,20 @@ class Ledger:
         self._one_at_a_time = threading.RLock()
         self._locks: weakref.WeakSet[Lock] = weakref.WeakSet()
 
-    def open(self, task: Task, settings_digest: str, *, sandbox: str, environment: str, resume: bool = True) -> OpenRun:
+    def open(
+        self,
+        task: Task,
+        settings_digest: str,
+        *,
+        sandbox: str,
+        environment: str,
+        batch: str = "",
+        arm: str = "",
+        resume: bool = True,
+    ) -> OpenRun:
         """Begin a run, or go on with the newest one of the same making that was interrupted and nobody works on."""
         stored_task = scrub_json(_dump(task))
-        same = (scrub(task.id), stored_task, settings_digest, SCHEMA, scrub(sandbox), scrub(environment))
+        same = (scrub(task.id), stored_task, settings_digest, SCHEMA, scrub(sandbox), scrub(environment), batch, arm)
         with self._transaction("IMMEDIATE") as db:
             for (run_id,) in _unclosed(db, same) if resume else []:
                 lock = self._lock(run_id)
@@ -96,8 +106,9 @@ class Ledger:
             now = _now()
             run_id = _new_id(db, now)
             db.execute(
-                "INSERT INTO run (task_id, task, settings_digest, schema, sandbox, environment, id, started)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO run"
+                " (task_id, task, settings_digest, schema, sandbox, environment, batch, arm, id, started)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (*same, run_id, now.isoformat()),
             )
             lock = self._lock(run_id)
@@ -114,6 +125,21 @@ class Ledger:
         """Every run, oldest first."""
         with self._transaction("DEFERRED") as db:
             return [run_id for (run_id,) in db.execute("SELECT id FROM run ORDER BY rowid")]
+
+    def runs_of(self, batch: str) -> list[Run]:
+        """The runs of a batch, oldest first, without what their steps gave."""
+        with self._transaction("DEFERRED") as db:
+            ids = [run_id for (run_id,) in db.execute("SELECT id FROM run WHERE batch = ? ORDER BY rowid", (batch,))]
+            return [_head(db, run_id) for run_id in ids]
+
+    def spent_usd(self, batch: str) -> Decimal:
+        """What a batch has paid so far, interrupted steps and all. A call without a known price counts nothing."""
+        with self._transaction("DEFERRED") as db:
+            rows = db.execute(
+                "SELECT cost_usd FROM receipt JOIN run ON run.id = run_id WHERE batch = ? AND cost_usd IS NOT NULL",
+                (batch,),
+            )
+            return sum((Decimal(cost_usd) for (cost_usd,) in rows), Decimal(0))
 
     def run(self, id_or_prefix: str) -> Run:
         """One run, by its id or the beginning of it."""
@@ -485,7 +511,7 @@ def _readable(run_id: str) -> Iterator[None]:
 def _unclosed(db: sqlite3.Connection, same: tuple[str | int, ...]) -> list[tuple[str]]:
     return db.execute(
         "SELECT id FROM run WHERE task_id = ? AND task = ? AND settings_digest = ? AND schema = ? AND sandbox = ?"
-        " AND environment = ? AND id NOT IN (SELECT run_id FROM close) ORDER BY rowid DESC",
+        " AND environment = ? AND batch = ? AND arm = ? AND id NOT IN (SELECT run_id FROM close) ORDER BY rowid DESC",
         same,
     ).fetchall()
 
@@ -518,8 +544,8 @@ def _stored_run(db: sqlite3.Connection, run_id: str) -> Run:
 
 def _head(db: sqlite3.Connection, run_id: str) -> Run:
     """The run without what its steps gave."""
-    task, settings_digest, started, sandbox, environment, outcome, finished = db.execute(
-        "SELECT task, settings_digest, started, sandbox, environment, outcome, finished"
+    task, settings_digest, batch, arm, started, sandbox, environment, outcome, finished = db.execute(
+        "SELECT task, settings_digest, batch, arm, started, sandbox, environment, outcome, finished"
         " FROM run LEFT JOIN close ON run_id = id WHERE id = ?",
         (run_id,),
     ).fetchone()
@@ -527,6 +553,8 @@ def _head(db: sqlite3.Connection, run_id: str) -> Run:
         id=run_id,
         task=_load(Task, task),
         settings_digest=settings_digest,
+        batch=batch,
+        arm=arm,
         started=datetime.fromisoformat(started),
         finished=None if finished is None else datetime.fromisoformat(finished),
         sandbox=sandbox,
