@@ -33,7 +33,7 @@ RejectedVerdict = Literal[
     "killed",
     "nonzero_other",
 ]
-NothingVerdict = Literal["no_repro", "claim_not_true", "no_command", "not_replayed"]
+NothingVerdict = Literal["no_repro", "claim_not_true", "no_command"]
 Verdict = KeptVerdict | RejectedVerdict | NothingVerdict
 
 Arm = Literal["solo", "handoff", "passthrough"]
@@ -91,7 +91,8 @@ class Evidence(Record):
 class GatedHandoff(Record):
     """The handoff after its claim was replayed: what is false is gone from record and text."""
 
-    verdict: Verdict
+    verdict: Verdict | Literal["not_replayed"]
+    """`not_replayed`: the arm passes claims through."""
     kept: bool
     materialized: bool
     """True: the reproduction's files and command are ready to be written into a fixer's workspace."""

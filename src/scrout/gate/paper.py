@@ -46,7 +46,5 @@ def paper_class(verdict: Verdict) -> PaperClass:
             | "nonzero_other"
         ):
             return "nonzero_other"
-        case "not_replayed":
-            raise ValueError("a claim that was not replayed is in no class")
         case _:
             assert_never(verdict)

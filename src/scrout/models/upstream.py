@@ -1,24 +1,40 @@
-"""Connections to an endpoint, a pool for each caller: a shared one compares every request with every connection.
+"""One caller's connection to an endpoint, which stays open between calls for as long as servers keep it.
 
-On httpcore, without what httpx puts around it, which costs a millisecond a call. Proxies are those of the environment.
+A caller has one request under way at a time, so one connection is all that it needs. Answers are read by httptools, in
+C: a general client costs more than all else that is done to a call. Proxies are those of the environment, as far as
+they speak HTTP.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager
+import asyncio
+import select
+import ssl
+import time
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from urllib.request import getproxies, proxy_bypass
 
-import httpcore
+import httptools
 import httpx
 
 from scrout.models.chat import CONNECT_TIMEOUT_S, KEEP_ALIVE_S, certificates
 
-Unreached = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.ProxyError)
-"""The request was never sent."""
-Lost = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException)
-"""It may have been."""
+MAX_HEAD_BYTES = 100_000
+MAX_UNREAD_BYTES = 65_536
+"""Of an answer that nobody takes; past it the endpoint has to wait."""
+NEXT_ADDRESS_S = 0.25
+"""After this long a host's next address is tried beside the one that does not answer."""
+_PORTS = {"http": 80, "https": 443}
+
+
+class Unreached(Exception):
+    """The request was never sent. Its text says why, in a word."""
+
+
+class Lost(Exception):
+    """It may have been sent, and the answer is not whole. Its text says why, in a word."""
 
 
 @dataclass(frozen=True)
@@ -28,43 +44,229 @@ class Reached:
     status: int
     headers: Mapping[str, str]
     """Names in lower case."""
-    parts: AsyncIterator[bytes]
+    more: Callable[[], Awaitable[bytes]]
+    """Waits for what comes next of its body; empty: that was all."""
+
+    async def rest(self) -> bytes:
+        """All that is still to come."""
+        parts = []
+        while part := await self.more():
+            parts.append(part)
+        return b"".join(parts)
 
 
 class Upstream:
-    """One caller's way to an endpoint; a connection stays open between calls for as long as servers keep it."""
+    """The way to one endpoint."""
 
     def __init__(self, base_url: str) -> None:
-        url = httpx.URL(base_url)
-        known = {} if proxy_bypass(url.host) else getproxies()
-        proxy = known.get(url.scheme) or known.get("all")
-        self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=certificates() if url.scheme == "https" else None,
-            proxy=_proxy(proxy) if proxy else None,
-            keepalive_expiry=KEEP_ALIVE_S,
-        )
+        self._url = httpx.URL(base_url)
+        known = {} if proxy_bypass(self._url.host) else getproxies()
+        proxy = known.get(self._url.scheme) or known.get("all")
+        self._proxy = httpx.URL(proxy if "://" in proxy else f"http://{proxy}") if proxy else None
+        # For a proxy that passes requests on by themselves; through others goes a tunnel, and it sees none.
+        forwarded = self._proxy is not None and self._url.scheme == "http"
+        self._origin = f"http://{self._url.netloc.decode()}" if forwarded else ""
+        self._always = {"host": self._url.netloc.decode()}
+        if self._proxy is not None and forwarded:
+            self._always |= _authorization(self._proxy)
+        self._line: _Line | None = None
 
-    def ask(
-        self, method: str, url: httpx.URL, headers: Mapping[str, str], body: bytes
-    ) -> AbstractAsyncContextManager[httpcore.Response]:
-        return self._pool.stream(
-            method,
-            str(url),
-            headers=[(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()],
-            content=body,
-            extensions={"timeout": {"connect": CONNECT_TIMEOUT_S}},
-        )
+    async def ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Reached:
+        """The beginning of the answer to a request. One that is not read to its end costs the connection."""
+        request = _head(f"{method} {self._origin}{path} HTTP/1.1", {**self._always, **headers}, len(body)) + body
+        if self._line is None or not self._line.idle():
+            self.close()
+            self._line = await self._open()
+        return await self._line.ask(request)
 
-    async def close(self) -> None:
-        await self._pool.aclose()
+    def close(self) -> None:
+        if self._line is not None:
+            self._line.transport.abort()
+            self._line = None
+
+    async def _open(self) -> _Line:
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                if self._proxy is None:
+                    return await _connect(self._url)
+                line = await _connect(self._proxy)
+                return line if self._origin else await self._tunnel(line, self._proxy)
+        except (OSError, Lost) as error:
+            raise Unreached(str(error) if isinstance(error, Lost) else type(error).__name__) from error
+
+    async def _tunnel(self, line: _Line, proxy: httpx.URL) -> _Line:
+        """A connection to the endpoint itself, through one to a proxy."""
+        where = f"{self._url.raw_host.decode()}:{_port(self._url)}"
+        answer = await line.ask(_head(f"CONNECT {where} HTTP/1.1", {"host": where, **_authorization(proxy)}))
+        if not 200 <= answer.status < 300:
+            line.transport.abort()
+            raise Unreached(f"status {answer.status} of the proxy")
+        inner, host = _Line(), self._url.raw_host.decode()
+        outer = line.transport
+        transport = await asyncio.get_running_loop().start_tls(outer, inner, _tls(), server_hostname=host)
+        assert transport is not None
+        inner.connection_made(transport)
+        return inner
 
 
-def reached(response: httpcore.Response) -> Reached:
-    headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
-    return Reached(response.status, headers, response.aiter_stream())
+class _Line(asyncio.Protocol):
+    """A connection, and the answer that comes in on it."""
+
+    transport: asyncio.Transport
+
+    def __init__(self) -> None:
+        self._parser = httptools.HttpResponseParser(self)
+        self._asked = False
+        """Whether an answer is under way."""
+        self._since = time.monotonic()
+        """When the last one ended."""
+        self._size = 0
+        """Bytes that came of a head that is not whole."""
+        self._status = 0
+        self._headers: dict[str, str] = {}
+        self._parts: list[bytes] = []
+        self._fault = ""
+        """Why nothing more will come; empty: it may."""
+        self._paused = False
+        self._news: asyncio.Future[None] | None = None
+
+    def idle(self) -> bool:
+        """Whether it can take another request."""
+        quiet = not (self._asked or self._fault or self.transport.is_closing())
+        return quiet and time.monotonic() - self._since < KEEP_ALIVE_S and not _readable(self.transport)
+
+    async def ask(self, request: bytes) -> Reached:
+        self._asked, self._size, self._status, self._headers, self._parts = True, 0, 0, {}, []
+        self.transport.write(request)
+        while not self._status:
+            await self._wait()
+        return Reached(self._status, self._headers, self.more)
+
+    async def more(self) -> bytes:
+        while self._asked and not self._parts:
+            await self._wait()
+        data = b"".join(self._parts)
+        self._parts.clear()
+        if self._paused:
+            self._paused = False
+            self.transport.resume_reading()
+        return data
+
+    async def _wait(self) -> None:
+        if self._fault:
+            raise Lost(self._fault)
+        self._news = asyncio.get_running_loop().create_future()
+        await self._news
+
+    def _wake(self) -> None:
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
+
+    def _broken(self, fault: str) -> None:
+        self._fault = self._fault or fault
+        self.transport.abort()
+        self._wake()
+
+    # What asyncio tells
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if not self._asked:
+            self._broken("an answer that nobody asked for")
+            return
+        self._size += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._broken(type(error).__name__)
+            return
+        if not self._status and self._size > MAX_HEAD_BYTES:
+            self._broken("a head without an end")
+        elif sum(map(len, self._parts)) > MAX_UNREAD_BYTES and not self._paused:
+            self._paused = True
+            self.transport.pause_reading()
+        self._wake()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._asked and error is None and self._status and _ends_with_the_connection(self._headers):
+            self._asked = False
+        self._fault = self._fault or (type(error).__name__ if error else "closed")
+        self._wake()
+
+    # What the parser finds
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._status:  # what follows a body is no header
+            self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if status >= 200:
+            self._status = status
+        else:  # another one follows
+            self._headers = {}
+
+    def on_body(self, data: bytes) -> None:
+        self._parts.append(data)
+
+    def on_message_complete(self) -> None:
+        if not self._status:
+            return
+        self._asked, self._since = False, time.monotonic()
+        if not self._parser.should_keep_alive():
+            self._fault = "closed"
 
 
-def _proxy(address: str) -> httpcore.Proxy:
-    url = httpx.URL(address if "://" in address else f"http://{address}")
-    auth = (url.username, url.password) if url.username else None
-    return httpcore.Proxy(str(url.copy_with(userinfo=b"")), auth=auth)
+async def _connect(url: httpx.URL) -> _Line:
+    if url.scheme not in _PORTS:
+        raise Unreached(f"no way through a proxy of the kind {url.scheme}")
+    host = url.raw_host.decode()
+    _, line = await asyncio.get_running_loop().create_connection(
+        _Line,
+        host,
+        _port(url),
+        ssl=_tls() if url.scheme == "https" else None,
+        happy_eyeballs_delay=NEXT_ADDRESS_S,
+    )
+    return line
+
+
+def _tls() -> ssl.SSLContext:
+    context = certificates()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def _port(url: httpx.URL) -> int:
+    return url.port or _PORTS[url.scheme]
+
+
+def _head(first: str, headers: Mapping[str, str], length: int | None = None) -> bytes:
+    lines = [first, *(f"{name}: {value}" for name, value in headers.items())]
+    if length is not None:
+        lines.append(f"content-length: {length}")
+    head = "\r\n".join(lines)
+    # A key from a file may end with a line, and what follows it would be taken for a header.
+    if head.count("\n") >= len(lines) or head.count("\r") >= len(lines) or not head.isascii():
+        raise Unreached("a key or header that cannot be sent")
+    return head.encode("ascii") + b"\r\n\r\n"
+
+
+def _authorization(proxy: httpx.URL) -> dict[str, str]:
+    if not proxy.username:
+        return {}
+    return {"proxy-authorization": f"Basic {b64encode(f'{proxy.username}:{proxy.password}'.encode()).decode()}"}
+
+
+def _ends_with_the_connection(headers: Mapping[str, str]) -> bool:
+    return "content-length" not in headers and "chunked" not in headers.get("transfer-encoding", "").lower()
+
+
+def _readable(transport: asyncio.Transport) -> bool:
+    """Whether something has come that the loop has not seen yet: at rest that is the server's end of it."""
+    poll = select.poll()
+    poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
+    return bool(poll.poll(0))
