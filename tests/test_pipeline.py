@@ -63,15 +63,15 @@ def test_finished_steps_are_not_repeated(make_repo: Callable[..., Path], tier: T
 
 def test_starting_over_leaves_the_interrupted_run_as_it_is(make_repo: Callable[..., Path], tier: Tier) -> None:
     task = open_task(make_repo(FILES), "nothing here can be reproduced")
-    told: list[str] = []
+    told: list[bool] = []
     with open_kit(task, Settings()) as kit:
         first = kit.open(task)
     with open_kit(task, Settings()) as kit:
-        fresh = replace(kit, fresh=True, resumed=told.append).open(task)
-        assert fresh.id != first.id and not told
+        fresh = replace(kit, fresh=True, opened=lambda run: told.append(run.resumed)).open(task)
+        assert fresh.id != first.id
         fresh.close()
-        assert replace(kit, resumed=told.append).open(task).id == first.id
-    assert told == [first.id]
+        assert replace(kit, opened=lambda run: told.append(run.resumed)).open(task).id == first.id
+    assert told == [False, True]
 
 
 def test_a_task_names_its_commit(make_repo: Callable[..., Path]) -> None:

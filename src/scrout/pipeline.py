@@ -20,6 +20,7 @@ from scrout.records import Arm, Attempt, Check, Decision, GatedHandoff, Run, Sco
 from scrout.route.feedback import own_folder
 from scrout.route.policy import order, proven_wrong
 from scrout.route.router import Router
+from scrout.sandbox.environment import find_environment
 from scrout.sandbox.probe import require_tier
 from scrout.sandbox.workshop import Workshop, open_workshop
 from scrout.sandbox.workspace import find_source, make_base
@@ -30,6 +31,8 @@ async def solve(task: Task, kit: Kit) -> Run:
     """Scout, gate, route, fix and check one task. Every step is durable; every paid call is in the ledger."""
     run = kit.open(task)
     scouting = await run.step("scout", partial(kit.scout, book=run.book), task)
+    if kit.batch and scouting.stop == "endpoint":  # alone it goes on without; a batch tries again
+        return run.close("infrastructure")
     gated = await run.step("gate", kit.gate, task, scouting)
     decision = await run.step("route", kit.route, task, scouting)
     attempts: list[Attempt] = []
@@ -65,14 +68,16 @@ class Kit:
     """The batch that its run belongs to; empty: none."""
     label: str = ""
     """What of that batch it is."""
+    router: Router | None = None
+    """One that was made for these settings before; None: it is made when it is needed."""
     known: Run | None = None
     """A run of the same task that has scouted it: what that found is taken over, and paid once."""
     attempts: Path = field(default_factory=attempts_folder)
     """Where trajectories go."""
     fresh: bool = False
     """True: start over, also where an interrupted run of the same making could go on."""
-    resumed: Callable[[str], None] = field(default=lambda run_id: None)
-    """Told the id of an interrupted run that goes on."""
+    opened: Callable[[OpenRun], None] = field(default=lambda run: None)
+    """Shown the run before its first step."""
 
     @property
     def environment(self) -> str:
@@ -92,8 +97,7 @@ class Kit:
             arm=self.label,
             resume=not self.fresh,
         )
-        if run.resumed:
-            self.resumed(run.id)
+        self.opened(run)
         return run
 
     async def scout(self, task: Task, *, book: Callable[[Receipt], None] = lambda receipt: None) -> Scouting:
@@ -125,7 +129,7 @@ class Kit:
 
     async def route(self, task: Task, scouting: Scouting) -> Decision:
         self.progress("choosing a fixer")
-        return router(self.settings).route(task.text, scouting.state)
+        return (self.router or router(self.settings)).route(task.text, scouting.state)
 
     def order(self, decision: Decision) -> list[str]:
         return order(decision, self.settings.fixers, self.settings.fix.escalate, self.settings.route.anchor)
@@ -178,7 +182,8 @@ def router(settings: Settings) -> Router:
 
 def ledger(settings: Settings, attempts: Path | None = None) -> Ledger:
     """The ledger that these settings name, with what killed runs had paid for by their trajectories."""
-    opened = Ledger(Path(settings.ledger.path) if settings.ledger.path else data_folder() / "ledger.db")
+    named = settings.ledger
+    opened = Ledger(named.address or (Path(named.path) if named.path else data_folder() / "ledger.db"))
     folder = attempts or attempts_folder()
     if folder.is_dir():
         opened.recover(partial(_paid, folder))
@@ -195,6 +200,17 @@ def open_task(repo: Path, text: str, *, dirty: bool = False) -> Task:
     source = find_source(repo)
     commit = make_base(source.repo, source.head, dirty=True).commit if dirty else source.head
     return Task(id=task_id(source.repo, commit, text), text=text, repo=source.repo, base_commit=commit, dirty=dirty)
+
+
+async def build_missing(task: Task, settings: Settings, progress: Callable[[str], None]) -> None:
+    """Where the settings allow it, build what the repository's environment lacks."""
+    if not settings.environment.build:
+        return
+    from scrout.sandbox.build import build_environment
+
+    base = make_base(task.repo, task.base_commit)
+    if find_environment(task.repo, settings.environment, base).missing:
+        await build_environment(base, require_tier(settings.sandbox), settings.environment, progress)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from scrout.config import HandoffMode, Settings
 from scrout.errors import TaskError
 from scrout.fix.pool import completed
 from scrout.git import GitError, git
+from scrout.ledger.store import OpenRun
 from scrout.pipeline import solve
 from scrout.records import Run
 
@@ -82,11 +83,12 @@ def command(
 def solve_aloud(repo: Path, text: str, settings: Settings, *, dirty: bool = False, fresh: bool = False) -> Run:
     """Solve one issue, saying on standard error what is going on."""
     with opened(repo, text, settings, dirty=dirty) as (task, kit):
-        return wait(solve(task, replace(kit, fresh=fresh, resumed=_say_resumed)))
+        return wait(solve(task, replace(kit, fresh=fresh, opened=_say_resumed)))
 
 
-def _say_resumed(run_id: str) -> None:
-    render.say(f"note: going on with run {run_id}, which was interrupted. --fresh starts over.")
+def _say_resumed(run: OpenRun) -> None:
+    if run.resumed:
+        render.say(f"note: going on with run {run.id}, which was interrupted. --fresh starts over.")
 
 
 def deliver(run: Run, settings: Settings, *, as_json: bool = False, out: Path | None = None) -> None:

@@ -17,6 +17,10 @@ from scrout import __version__
 # is needed.
 COMMANDS = {
     "fix": "Scout, gate, route, fix and check one issue.",
+    "run": "Scout, gate, route, fix and check many tasks, resumable and accounted for.",
+    "plan": "Estimate what many tasks would cost and which to skip, before spending.",
+    "grade": "Run the tests that judge each patch of a batch.",
+    "tasks": "Make tasks with seeded bugs, and look into files of tasks.",
     "scout": "Rank the files an issue is about, and try to reproduce it.",
     "gate": "Replay a handoff's claim and strip what is false.",
     "route": "Choose the fixer for an issue, and say why not the others.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,9 +11,7 @@ from scrout.cli import render
 from scrout.config import Settings
 from scrout.errors import TaskError
 from scrout.git import GitError
-from scrout.pipeline import Kit, open_kit, open_task
-from scrout.sandbox.environment import find_environment
-from scrout.sandbox.probe import require_tier
+from scrout.pipeline import Kit, build_missing, open_kit, open_task
 from scrout.sandbox.workspace import Base, find_source, make_base
 from scrout.task import Task
 
@@ -33,8 +31,7 @@ def opened(repo: Path, text: str, settings: Settings, *, dirty: bool) -> Iterato
         task = open_task(repo, text, dirty=dirty)
         if settings.scout.subtree:
             _must_hold(make_base(task.repo, task.base_commit), settings.scout.subtree)
-        if settings.environment.build:
-            _build(task, settings, progress)
+        asyncio.run(build_missing(task, settings, progress))
         with open_kit(task, settings, progress) as kit:
             if kit.workshop.tier.name == "unsafe":
                 render.say(
@@ -43,14 +40,6 @@ def opened(repo: Path, text: str, settings: Settings, *, dirty: bool) -> Iterato
             if kit.workshop.environment.missing:
                 render.say(f"note: {kit.workshop.environment.missing}")
             yield task, kit
-
-
-def _build(task: Task, settings: Settings, progress: Callable[[str], None]) -> None:
-    from scrout.sandbox.build import build_environment
-
-    base = make_base(task.repo, task.base_commit)
-    if find_environment(task.repo, settings.environment, base).missing:
-        asyncio.run(build_environment(base, require_tier(settings.sandbox), settings.environment, progress))
 
 
 def _must_hold(base: Base, subtree: str) -> None:

@@ -39,7 +39,7 @@ def _position(value: str) -> float:
     return position
 
 
-def _dollars(value: str) -> Decimal:
+def dollars(value: str) -> Decimal:
     try:
         amount = Decimal(value.removeprefix("$"))
     except InvalidOperation:
@@ -78,6 +78,18 @@ sandbox = click.option(
 dirty = click.option("--dirty", is_flag=True, help="Work from the tree as it is, uncommitted changes included.")
 
 
+def tasks_repositories(function: F) -> F:
+    """Where the repositories of a task file are."""
+    one = click.option(
+        "--repo", type=click.Path(path_type=Path), help="The repository, where TASKS is a folder of issues."
+    )
+    clones = click.option(
+        "--repos", multiple=True, type=click.Path(path_type=Path), help="Folder with clones of the tasks' repositories."
+    )
+    url = click.option("--repo-url", default="", help="Where to clone others from, with {repo} for owner/name.")
+    return one(clones(url(function)))
+
+
 def configuration(function: F) -> F:
     """--config FILE and -c key=value."""
     override = click.option("-c", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one setting.")
@@ -89,9 +101,9 @@ def goal(function: F) -> F:
     """What the router is to go by, in place of what the settings say; kept with the context, as the tier is."""
     flags: tuple[tuple[str, click.ParamType[Any] | Callable[[str], object], str | None, str], ...] = (
         ("--min-solve", click.FloatRange(0, 1), "P", "Take the cheapest fixer with at least this chance."),
-        ("--max-usd", _dollars, "USD", "Take the likeliest fixer that is expected to cost no more."),
+        ("--max-usd", dollars, "USD", "Take the likeliest fixer that is expected to cost no more."),
         ("--dial", _position, "D", f"From 0 to 1, or a word: {', '.join(DIAL_WORDS)}."),
-        ("--solve-usd", _dollars, "USD", "What a solve is worth to you."),
+        ("--solve-usd", dollars, "USD", "What a solve is worth to you."),
         (
             "--policy",
             click.Choice(POLICIES),

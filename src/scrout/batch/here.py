@@ -1,0 +1,103 @@
+"""Runs jobs in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from decimal import Decimal
+
+from scrout.batch.folder import Batch, Folder
+from scrout.batch.jobs import Ended, Job
+from scrout.batch.tasks import Repositories
+from scrout.config import Settings
+from scrout.errors import ScroutError
+from scrout.ledger.store import Ledger, OpenRun
+from scrout.pipeline import Kit, build_missing, router, solve
+from scrout.records import Run
+from scrout.route.router import Router
+from scrout.sandbox.tier import Tier
+from scrout.sandbox.workshop import open_workshop
+
+MOST_OPENING = 2
+"""Repositories that are copied at once: more would only wait for the same disk."""
+
+
+class Here:
+    """A Worker on this machine, over one ledger."""
+
+    def __init__(
+        self, batch: Batch, folder: Folder, settings: Settings, ledger: Ledger, repositories: Repositories, tier: Tier
+    ) -> None:
+        self.batch = batch
+        self.folder = folder
+        self.settings = settings
+        self.ledger = ledger
+        self.repositories = repositories
+        self.tier = tier
+        self._routers: dict[str, Router] = {}
+        self._opening = asyncio.Semaphore(MOST_OPENING)
+
+    async def run(self, job: Job, known: str, say: Callable[[str], None]) -> Ended:
+        """One try at a job; whatever the world does to it is an end with a reason."""
+        opened: list[OpenRun] = []
+        before: list[Decimal] = []
+
+        def note(run: OpenRun) -> None:
+            opened.append(run)
+            before.append(self._paid_usd(run.id))
+
+        try:
+            run = await self._solve(job, known, say, note)
+        except (ScroutError, OSError) as error:
+            paid = self._paid_usd(opened[0].id) - before[0] if before else Decimal(0)
+            return Ended("failed", opened[0].id if opened else "", paid, _words(error))
+        return Ended(
+            outcome=run.outcome,
+            run=run.id,
+            paid_usd=self._paid_usd(run.id) - before[0],
+            detail=_detail(run),
+            scouted=run.scouting is not None and run.scouting.stop != "endpoint" and job.scouts,
+        )
+
+    async def _solve(self, job: Job, known: str, say: Callable[[str], None], opened: Callable[[OpenRun], None]) -> Run:
+        settings = job.settings(self.settings)
+        say("opening the repository")
+        async with AsyncExitStack() as stack:
+            async with self._opening:
+                task = await asyncio.to_thread(self.repositories.task, job.row)
+                await build_missing(task, settings, say)
+                workshop = await asyncio.to_thread(stack.enter_context, open_workshop(task, self.tier, settings))
+            kit = Kit(
+                settings,
+                self.ledger,
+                workshop,
+                say,
+                arm=job.arm,
+                batch=self.batch.id,
+                label=job.label,
+                router=self._router(job, settings),
+                known=self.ledger.run(known) if known and job.scouts else None,
+                attempts=self.folder.attempts,
+                opened=opened,
+            )
+            return await solve(task, kit)
+
+    def _router(self, job: Job, settings: Settings) -> Router:
+        if job.fixer not in self._routers:
+            self._routers[job.fixer] = router(settings)
+        return self._routers[job.fixer]
+
+    def _paid_usd(self, run_id: str) -> Decimal:
+        receipts = (receipt for step in self.ledger.steps(run_id) for receipt in step.receipts)
+        return sum((receipt.cost_usd or Decimal(0) for receipt in receipts), Decimal(0))
+
+
+def _words(error: Exception) -> str:
+    return str(error) if isinstance(error, ScroutError) else f"{type(error).__name__}: {error}"
+
+
+def _detail(run: Run) -> str:
+    if run.attempts:
+        return run.attempts[-1].detail
+    return run.scouting.detail if run.scouting else ""

@@ -1,0 +1,95 @@
+"""What a batch consists of: each task in each arm, and what one of them came to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal, get_args
+
+from scrout.batch.tasks import Row
+from scrout.config import Fixer, Settings
+from scrout.errors import ConfigError
+from scrout.records import Arm, RunOutcome
+
+ROUTED = "routed"
+"""In place of a fixer's name: the router chooses."""
+ARMS: tuple[Arm, ...] = get_args(Arm)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One task in one arm."""
+
+    row: Row
+    arm: Arm
+    fixer: str = ""
+    """The only one that may try; empty: the router chooses."""
+
+    @property
+    def label(self) -> str:
+        """The arm's name in the ledger and in every table."""
+        return f"{self.arm}/{self.fixer or ROUTED}"
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.row.id, self.label
+
+    @property
+    def scouts(self) -> bool:
+        return self.arm != "solo"
+
+    def settings(self, general: Settings) -> Settings:
+        """The batch's settings for this job."""
+        return general.only(self.fixer) if self.fixer else general
+
+    def worst_usd(self, general: Settings) -> Decimal:
+        """What it may cost at most, scouting included."""
+        pool = self.settings(general).fixers
+        fixing = max((_cap_usd(fixer) for fixer in pool), default=Decimal(0))
+        if general.fix.cap_usd is not None:
+            fixing = min(fixing, general.fix.cap_usd) if not general.fix.escalate else general.fix.cap_usd
+        scouting = self.scouts and general.scout.searcher == "model"
+        return fixing + (general.scout.model.cap_usd if scouting else Decimal(0))
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What one try at a job came to."""
+
+    outcome: RunOutcome | Literal["failed"]
+    """`failed`: it could not be run, and `detail` says why; it is tried again when the batch is."""
+    run: str = ""
+    """Its run in the ledger; empty: none was opened."""
+    paid_usd: Decimal | None = Decimal(0)
+    """What this try added to the ledger; calls without a known price count nothing. None: unknown, so that all that
+    was held for it counts."""
+    detail: str = ""
+    scouted: bool = False
+    """Whether its run holds a scouting that others of the task may take over."""
+
+    @property
+    def is_infrastructure(self) -> bool:
+        return self.outcome in ("infrastructure", "failed")
+
+
+def jobs_of(rows: Sequence[Row], arms: Sequence[Arm], fixers: Sequence[str]) -> list[Job]:
+    """Every task in every arm, a task's jobs in a row; those that scout come first, so that the others can share it."""
+    ordered = sorted(arms, key=lambda arm: ("handoff", "passthrough", "solo").index(arm))
+    return [Job(row, arm, fixer) for row in rows for arm in ordered for fixer in fixers or ("",)]
+
+
+def refuse_unbounded(settings: Settings, cap_usd: Decimal | None) -> None:
+    """A total that could be passed is refused before the first call."""
+    if cap_usd is None:
+        return
+    if settings.fix.caps == "paper":
+        raise ConfigError(
+            'a total of --cap-usd cannot hold while fix.caps = "paper" lets each attempt pass its own cap. '
+            "Set fix.caps = hard, or leave out --cap-usd."
+        )
+
+
+def _cap_usd(fixer: Fixer) -> Decimal:
+    # One without a model costs nothing, and a subscription has no price a call.
+    return Decimal(0) if fixer.kind == "repair" or fixer.subscription else fixer.cap_usd

@@ -1,0 +1,135 @@
+"""Runs jobs on a Ray cluster: the same jobs, each in whichever of its processes is free.
+
+Every process opens the ledger for itself. On more than one machine that has to be a PostgreSQL server, and the batch's
+folder has to be one that all of them see: trajectories are written there, and calls are recovered from them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from scrout.batch.folder import Batch, Folder
+from scrout.batch.jobs import Ended, Job
+from scrout.batch.tasks import Repositories
+from scrout.config import Settings
+from scrout.errors import ConfigError
+from scrout.pipeline import ledger
+from scrout.sandbox.probe import require_tier
+
+if TYPE_CHECKING:
+    from scrout.batch.here import Here
+
+LOCAL = "local"
+EACH = 8
+"""Jobs that one process of the cluster runs at a time: they wait for endpoints more than they compute."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a process of the cluster needs to know of a batch."""
+
+    batch: Batch
+    folder: str
+    settings: Settings
+    repositories: Repositories
+
+
+class Process:
+    """Lives in a process of the cluster, as an actor whose calls overlap."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._worker: Here | None = None
+
+    async def run(self, job: Job, known: str) -> Ended:
+        """One try at a job."""
+        if self._worker is None:
+            from scrout.batch.here import Here
+
+            place, folder = self._place, Folder(Path(self._place.folder))
+            book = ledger(place.settings, folder.attempts)
+            tier = require_tier(place.settings.sandbox)
+            self._worker = Here(place.batch, folder, place.settings, book, place.repositories, tier)
+        return await self._worker.run(job, known, lambda words: None)
+
+    def pid(self) -> int:
+        """Of its process."""
+        return os.getpid()
+
+
+class OnRay:
+    """A Worker over a cluster, for the time of a `with` block."""
+
+    def __init__(
+        self, address: str, batch: Batch, folder: Folder, settings: Settings, repositories: Repositories
+    ) -> None:
+        self.address = address
+        self.place = Place(batch, str(folder.path), settings, repositories)
+        self._ray: Any = None
+        self._actors: list[Any] = []
+        self._free: asyncio.Queue[int] = asyncio.Queue()
+
+    def __enter__(self) -> OnRay:
+        try:
+            ray: Any = import_module("ray")
+        except ImportError:
+            raise ConfigError("--ray needs the package ray. Install it: pip install 'scrout[ray]'") from None
+        self._ray = ray
+        local = self.address == LOCAL
+        try:
+            ray.init(
+                address=None if local else self.address,
+                include_dashboard=False,
+                log_to_driver=False,
+                configure_logging=False,
+            )
+        except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+            raise ConfigError(
+                f"no Ray cluster answers at {self.address!r}: {error}. Start one: ray start --head"
+            ) from None
+        self._refuse_one_machine_ledger()
+        for number in range(max(1, int(ray.cluster_resources().get("CPU", 1)))):
+            self._actors.append(self._start())
+            for _ in range(EACH):
+                self._free.put_nowait(number)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._ray.shutdown()
+
+    async def run(self, job: Job, known: str, say: Callable[[str], None]) -> Ended:
+        """One try, wherever there is room. A process that dies has failed it, and another takes its place."""
+        number = await self._free.get()
+        actor = self._actors[number]
+        try:
+            say("on the cluster")
+            ended: Ended = await actor.run.remote(job, known)
+        except self._ray.exceptions.RayError as error:
+            if self._actors[number] is actor:
+                self._actors[number] = self._start()
+            # What the dead process had paid is in the ledger, or in a trajectory that the next session recovers.
+            return Ended("failed", paid_usd=None, detail=f"a process of the cluster died: {type(error).__name__}")
+        else:
+            return ended
+        finally:
+            self._free.put_nowait(number)
+
+    def _start(self) -> Any:
+        actor = self._ray.remote(num_cpus=1, max_concurrency=EACH)(Process)
+        return actor.remote(self.place)
+
+    def _refuse_one_machine_ledger(self) -> None:
+        if len(self._ray.nodes()) > 1 and not self.place.settings.ledger.url:
+            raise ConfigError(
+                "the cluster has several machines, and a ledger in a file serves one. Set ledger.url to a PostgreSQL "
+                "server that all of them reach."
+            )

@@ -1,0 +1,193 @@
+"""Runs the jobs of a batch, many at once, within one purse. What each came to is in the ledger, not here: a batch that
+was killed anywhere goes on from there."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import partial
+from itertools import groupby
+from typing import Protocol
+
+from scrout.batch.jobs import Ended, Job
+from scrout.money import Purse, PurseEmpty
+
+PAUSES_S = (5.0, 30.0)
+"""Before each further try at a job that infrastructure failed."""
+MOST_IN_A_ROW = 20
+"""Jobs that infrastructure failed one after the other: then it is down, and going on would only fail the rest."""
+
+
+class Worker(Protocol):
+    """Where jobs are run: in this process, or on a cluster."""
+
+    async def run(self, job: Job, known: str, say: Callable[[str], None]) -> Ended:
+        """One try. `known` is a run that has scouted the task; empty: there is none. It raises on a bug only."""
+
+
+@dataclass
+class Tally:
+    """How far a batch is; read by whoever shows progress."""
+
+    total: int
+    """Jobs, those of former sessions included."""
+    before: int = 0
+    """Jobs that former sessions had done."""
+    outcomes: Counter[str] = field(default_factory=Counter)
+    """Of the jobs that ended, in all sessions."""
+    retried: int = 0
+    failures: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Why a job could not be run, by task and arm."""
+    running: dict[tuple[str, str], str] = field(default_factory=dict)
+    """What each job says of itself, by task and arm."""
+    stopped: str = ""
+    """Why the batch ended before its jobs did; empty: it did not."""
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def done(self) -> int:
+        return sum(self.outcomes.values())
+
+    @property
+    def per_minute(self) -> float:
+        """Jobs, in this session."""
+        seconds = time.monotonic() - self.began
+        return 60 * (self.done - self.before) / seconds if seconds > 0 else 0.0
+
+    @property
+    def left_s(self) -> float | None:
+        """None: nobody knows yet."""
+        rate = self.per_minute
+        return None if rate == 0 else 60 * (self.total - self.done) / rate
+
+
+class Runner:
+    """One session of a batch: `run` it once. `finish` lets what is running end; cancelling abandons it."""
+
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        worker: Worker,
+        purse: Purse,
+        worst_usd: Callable[[Job], Decimal],
+        *,
+        at_once: int,
+        ended: Mapping[tuple[str, str], str] | None = None,
+        known: Mapping[str, str] | None = None,
+        watch: Callable[[Job, Ended], None] = lambda job, ended: None,
+        pauses_s: Sequence[float] = PAUSES_S,
+    ) -> None:
+        ended = ended or {}
+        self.tally = Tally(len(jobs), len(ended), Counter(ended.values()))
+        self.purse = purse
+        self._worker = worker
+        self._worst_usd = worst_usd
+        self._at_once = at_once
+        self._watch = watch
+        self._pauses_s = pauses_s
+        self._known = dict(known or {})
+        """By task, a run that has scouted it."""
+        pending = [job for job in jobs if job.key not in ended]
+        self._waiting = {task: deque(group) for task, group in groupby(pending, key=lambda job: job.row.id)}
+        """Of each task, the jobs that may not start yet: one scouts, and the others wait for what it finds."""
+        self._tasks = iter(list(self._waiting))
+        self._ready: deque[Job] = deque()
+        self._tries: Counter[tuple[str, str]] = Counter()
+        self._in_a_row = 0
+        self._changed = asyncio.Condition()
+        self._finishing = False
+
+    def finish(self, why: str) -> None:
+        """Start no further job."""
+        self._finishing = True
+        self.tally.stopped = self.tally.stopped or why
+
+    async def run(self) -> Tally:
+        """Until no job is left, or none may start."""
+        async with asyncio.TaskGroup() as slots:
+            for _ in range(min(self._at_once, self.tally.total)):
+                slots.create_task(self._slot())
+        return self.tally
+
+    async def _slot(self) -> None:
+        while (taken := await self._take()) is not None:
+            job, held = taken
+            ended = Ended("interrupted", paid_usd=None)
+            try:
+                ended = await self._worker.run(job, self._known.get(job.row.id, ""), partial(self._hear, job))
+            finally:
+                self.purse.settle(held, held if ended.paid_usd is None else ended.paid_usd)
+            if self._may_try_again(job, ended):
+                self._hear(job, f"to be tried again: {ended.detail}")
+                await asyncio.sleep(self._pauses_s[self._tries[job.key] - 1])
+                self._ready.append(job)
+            else:
+                self._count(job, ended)
+            async with self._changed:
+                # Not before: a slot that sees nothing running and nothing ready ends.
+                del self.tally.running[job.key]
+                self._changed.notify_all()
+
+    async def _take(self) -> tuple[Job, Decimal] | None:
+        """The next job, with its worst case held; None: there is none, or none that the purse has room for."""
+        async with self._changed:
+            while not self._finishing:
+                job = self._next()
+                if job is not None:
+                    try:
+                        held = self.purse.reserve(self._worst_usd(job))
+                    except PurseEmpty:
+                        self._ready.appendleft(job)
+                        if not self.tally.running:
+                            self.finish(f"${self.purse.left_usd:.2f} are left of the total, and a job may cost more")
+                    else:
+                        self.tally.running[job.key] = ""
+                        return job, held
+                if not self.tally.running:
+                    break
+                await self._changed.wait()
+            self._changed.notify_all()
+            return None
+
+    def _next(self) -> Job | None:
+        while not self._ready:
+            task = next(self._tasks, None)
+            if task is None:
+                return None
+            self._release(task)
+        return self._ready.popleft()
+
+    def _release(self, task: str) -> None:
+        """Let a task's jobs start: all of them, or the first alone while the others may still share its scouting."""
+        waiting = self._waiting[task]
+        while waiting:
+            job = waiting.popleft()
+            self._ready.append(job)
+            if job.scouts and task not in self._known:
+                break
+
+    def _may_try_again(self, job: Job, ended: Ended) -> bool:
+        self._in_a_row = self._in_a_row + 1 if ended.is_infrastructure else 0
+        if self._in_a_row >= MOST_IN_A_ROW:
+            self.finish(f"{self._in_a_row} tries in a row failed for reasons outside of the fixers: {ended.detail}")
+        again = ended.is_infrastructure and self._tries[job.key] < len(self._pauses_s) and not self._finishing
+        if again:
+            self._tries[job.key] += 1
+            self.tally.retried += 1
+        return again
+
+    def _count(self, job: Job, ended: Ended) -> None:
+        self.tally.outcomes[ended.outcome] += 1
+        if ended.outcome == "failed":
+            self.tally.failures[job.key] = ended.detail
+        if ended.scouted:
+            self._known.setdefault(job.row.id, ended.run)
+        self._release(job.row.id)
+        self._watch(job, ended)
+
+    def _hear(self, job: Job, words: str) -> None:
+        self.tally.running[job.key] = words

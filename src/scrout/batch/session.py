@@ -1,0 +1,135 @@
+"""One session of a batch: opens its folder and ledger, finds what is done, runs the rest, writes what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scrout import __version__
+from scrout.batch.folder import Batch, Folder
+from scrout.batch.jobs import Ended, Job, jobs_of, refuse_unbounded
+from scrout.batch.runner import Runner, Worker
+from scrout.batch.tasks import Repositories, TaskFile
+from scrout.config import Settings
+from scrout.errors import TaskError
+from scrout.fix.pool import refuse_unpriced
+from scrout.ledger.store import Ledger
+from scrout.money import Purse
+from scrout.pipeline import ledger
+from scrout.records import Arm
+from scrout.sandbox.probe import require_tier
+
+if TYPE_CHECKING:
+    from scrout.batch.summary import Summary
+
+
+@dataclass(frozen=True)
+class Session:
+    """An opened batch."""
+
+    batch: Batch
+    folder: Folder
+    settings: Settings
+    ledger: Ledger
+    tasks: TaskFile
+    jobs: tuple[Job, ...]
+    purse: Purse
+    worker: Worker
+
+    def runner(self, at_once: int, watch: Callable[[Job, Ended], None] = lambda job, ended: None) -> Runner:
+        """Over the jobs that are not done. One that infrastructure failed is tried again."""
+        ended: dict[tuple[str, str], str] = {}
+        scouting: dict[str, list[str]] = {}
+        for run in self.ledger.runs_of(self.batch.id):
+            if run.finished is not None and run.outcome != "infrastructure":
+                ended[run.task.id, run.arm] = run.outcome
+            if not run.arm.startswith("solo/"):
+                scouting.setdefault(run.task.id, []).append(run.id)
+        left = {job.row.id for job in self.jobs if job.key not in ended}
+        known = {task: found for task in left & scouting.keys() if (found := self._scouted(scouting[task]))}
+        return Runner(
+            self.jobs,
+            self.worker,
+            self.purse,
+            lambda job: job.worst_usd(self.settings),
+            at_once=at_once,
+            ended=ended,
+            known=known,
+            watch=watch,
+        )
+
+    def write(self) -> Summary:
+        """Predictions, handoffs, summary and report, as far as the batch is."""
+        from scrout.batch.predictions import write_predictions
+        from scrout.batch.report import write_report
+        from scrout.batch.summary import summarize
+
+        write_predictions(self.folder, self.batch, self.ledger)
+        summary = summarize(self.folder, self.batch, self.ledger, self.tasks.problems)
+        write_report(self.folder, summary)
+        return summary
+
+    def _scouted(self, runs: Sequence[str]) -> str:
+        """The first of a task's runs whose scouting others can take over; empty: none."""
+        for run_id in runs:
+            found = self.ledger.run(run_id).scouting
+            if found is not None and found.stop != "endpoint":
+                return run_id
+        return ""
+
+
+@contextmanager
+def open_session(
+    tasks: TaskFile,
+    out: Path,
+    settings: Settings,
+    *,
+    arms: Sequence[Arm] = ("handoff",),
+    fixers: Sequence[str] = (),
+    cap_usd: Decimal | None = None,
+    repositories: Repositories | None = None,
+    ray: str = "",
+) -> Iterator[Session]:
+    """Begin a batch in `out`, or go on with the one that lies there."""
+    if not tasks.rows:
+        raise TaskError(f"none of the {len(tasks.problems)} rows is a task. The first: {tasks.problems[0].words}")
+    for name in fixers:
+        settings.fixer(name)
+    refuse_unpriced(settings)
+    refuse_unbounded(settings, cap_usd)
+    tier = require_tier(settings.sandbox)
+    folder = Folder(out)
+    folder.claim()
+    try:
+        jobs = tuple(jobs_of(tasks.rows, arms, fixers))
+        labels = tuple(dict.fromkeys(job.label for job in jobs))
+        batch = folder.begin(settings.digest(), tasks.digest, len(tasks.rows), labels, __version__)
+        settings = _kept_in(settings, folder)
+        with ledger(settings, folder.attempts) as book:
+            purse = Purse(cap_usd, None)
+            purse.spent_usd = book.spent_usd(batch.id)
+            where = repositories or Repositories(())
+            if ray:
+                from scrout.batch.ray import OnRay
+
+                with OnRay(ray, batch, folder, settings, where) as cluster:
+                    yield Session(batch, folder, settings, book, tasks, jobs, purse, cluster)
+            else:
+                from scrout.batch.here import Here
+
+                worker = Here(batch, folder, settings, book, where, tier)
+                yield Session(batch, folder, settings, book, tasks, jobs, purse, worker)
+    finally:
+        folder.release()
+
+
+def _kept_in(settings: Settings, folder: Folder) -> Settings:
+    """A batch's ledger lies in its folder unless the settings name one."""
+    if settings.ledger.path or getattr(settings.ledger, "url", ""):
+        return settings
+    own = settings.ledger.model_copy(update={"path": str(folder.ledger)})
+    return settings.model_copy(update={"ledger": own})

@@ -1,0 +1,109 @@
+"""`scrout plan`: what a batch would cost and solve, before anything is spent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.table import Table
+
+from scrout.batch.estimate import Plan, estimate
+from scrout.batch.jobs import Job
+from scrout.batch.tasks import Repositories, Row, read_tasks
+from scrout.cli import options, render
+from scrout.cli.waiting import wait
+from scrout.config import Settings
+from scrout.fix.pool import completed
+from scrout.pipeline import open_kit, router
+from scrout.records import State
+
+MOST_SHOWN = 20
+
+
+@click.command(name="plan")
+@click.argument("tasks", type=click.Path(path_type=Path))
+@click.option("--fixer", help="As if this fixer tried every task.")
+@click.option("--scout", "scouts", is_flag=True, help="Scout each repository first: slower, and chances are sharper.")
+@options.tasks_repositories
+@options.sandbox
+@options.goal
+@options.configuration
+@options.as_json
+def command(
+    tasks: Path,
+    fixer: str | None,
+    scouts: bool,
+    repo: Path | None,
+    repos: tuple[Path, ...],
+    repo_url: str,
+    config: Path | None,
+    overrides: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Estimate what many tasks would cost and which to skip, before spending.
+
+    Nothing is paid: chances and costs are the router's, by the tasks' texts, or with --scout by what recon finds too.
+    """
+    settings = completed(options.read_settings(repo or Path(), config, overrides), render.say)
+    if fixer:
+        settings = settings.only(fixer)
+    found = read_tasks(tasks, repo)
+    repositories = Repositories(repos, repo_url)
+    with render.working() as say:
+
+        def state_of(row: Row) -> State | None:
+            if not scouts:
+                return None
+            say(f"scouting {row.id}")
+            return _scouted(row, repositories, settings)
+
+        judge = router(settings)
+        plan = estimate(
+            found.rows, found.problems, settings, judge, lambda row: Job(row, "handoff").worst_usd(settings), state_of
+        )
+    if as_json:
+        render.print_json(plan)
+    else:
+        render.print_view(_table(plan))
+        _tell(plan)
+    return 0
+
+
+def _scouted(row: Row, repositories: Repositories, settings: Settings) -> State | None:
+    task = repositories.task(row)
+    free = settings.scout.model_copy(update={"searcher": "recon"})
+    with open_kit(task, settings.model_copy(update={"scout": free})) as kit:
+        return wait(kit.scout(task)).state
+
+
+def _table(plan: Plan) -> Table:
+    table = Table("task", "fixer", "chance", "cost", "", box=None, pad_edge=False)
+    # What is skipped first: it is what a reader may want to object to.
+    shown = sorted(plan.tasks, key=lambda task: not task.skip)[:MOST_SHOWN]
+    for task in shown:
+        chance = "unknown" if task.p_solve is None else f"{task.p_solve:.0%}"
+        cost = "unknown" if task.expected_cost_usd is None else f"${task.expected_cost_usd:.3f}"
+        table.add_row(
+            *map(render.inert, (task.id, task.fixer, chance, cost, f"skip: {task.skip}" if task.skip else ""))
+        )
+    if len(plan.tasks) > len(shown):
+        table.add_row(f"and {len(plan.tasks) - len(shown)} more")
+    return table
+
+
+def _tell(plan: Plan) -> None:
+    run, cost, solves = len(plan.tasks) - plan.skipped, plan.cost_usd, plan.solves
+    render.say(
+        f"{run} tasks to run: about ${cost.expected:.2f} (${cost.low:.2f} to ${cost.high:.2f}), never more than "
+        f"${plan.worst_usd:.2f}; {solves.expected:.1f} solves expected ({solves.low:.0f} to {solves.high:.0f})"
+    )
+    if plan.skipped:
+        render.say(f"{plan.skipped} tasks are not worth it, which saves about ${plan.saved_usd:.2f}")
+    if plan.unknown_cost:
+        render.say(f"of {plan.unknown_cost} tasks nobody knows the cost; they count in the last of the amounts alone")
+    if plan.unknown_chance:
+        render.say(
+            f"of {plan.unknown_chance} tasks nobody knows the chance; `scrout calibrate` tells how to measure it"
+        )
+    for words in plan.unusable[:10]:
+        render.say(f"not a task: {words}")

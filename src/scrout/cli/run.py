@@ -1,0 +1,191 @@
+"""`scrout run`: many tasks, in one or more arms, resumable and accounted for."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+
+import click
+
+from scrout.batch.jobs import ARMS, Ended, Job
+from scrout.batch.runner import Runner, Tally
+from scrout.batch.session import Session, open_session
+from scrout.batch.tasks import Repositories, TaskFile, read_tasks
+from scrout.cli import options, render
+from scrout.cli.waiting import wait
+from scrout.fix.pool import completed
+from scrout.money import Purse
+from scrout.records import Arm
+
+INTERRUPTED = 130
+SHOW_EVERY_S = 0.5
+MOST_SHOWN = 6
+"""Running jobs that are told on a terminal."""
+
+
+@click.command(name="run")
+@click.argument("tasks", type=click.Path(path_type=Path))
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, help="Folder of the batch; one that lies there goes on."
+)
+@click.option("--jobs", "at_once", type=click.IntRange(1, 4096), default=4, show_default=True, help="Tasks at once.")
+@click.option(
+    "--arms", "arm_names", default="handoff", show_default=True, help=f"Some of {', '.join(ARMS)}, with commas between."
+)
+@click.option("--fixers", "fixer_names", default="", help="Run each arm with each of these; else the router chooses.")
+@click.option("--cap-usd", type=options.dollars, metavar="USD", help="For the whole batch; it is never passed.")
+@options.tasks_repositories
+@click.option("--ray", default="", metavar="ADDRESS", help="Run on this Ray cluster; `local` starts one here.")
+@options.sandbox
+@options.goal
+@options.configuration
+@options.as_json
+def command(
+    tasks: Path,
+    out: Path,
+    at_once: int,
+    arm_names: str,
+    fixer_names: str,
+    cap_usd: Decimal | None,
+    repo: Path | None,
+    repos: tuple[Path, ...],
+    repo_url: str,
+    ray: str,
+    config: Path | None,
+    overrides: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Scout, gate, route, fix and check many tasks.
+
+    TASKS is a file of tasks (JSONL of scrout's own, SWE-bench or SWE-bench Pro rows as JSON, JSONL or Parquet) or a
+    folder of issues on one repository. The same command goes on with a batch that was interrupted. Ctrl-C lets the
+    running tasks end; a second one abandons them, and they are taken up again later.
+    Exit code 0: every task was run. 1: some could not be run.
+    """
+    settings = completed(options.read_settings(repo or Path(), config, overrides), render.say)
+    found = read_tasks(tasks, repo)
+    _tell_problems(found)
+    with open_session(
+        found,
+        out,
+        settings,
+        arms=_arms(arm_names),
+        fixers=_names(fixer_names),
+        cap_usd=cap_usd,
+        repositories=Repositories(repos, repo_url),
+        ray=ray,
+    ) as session:
+        tally = wait(_drive(session, at_once))
+        summary = session.write()
+    _tell_end(tally, session)
+    if as_json:
+        render.print_json(summary)
+    if tally.done < tally.total and "interrupted" in tally.stopped:
+        return INTERRUPTED
+    return 0 if tally.done == tally.total and not tally.outcomes["failed"] and not found.problems else 1
+
+
+async def _drive(session: Session, at_once: int) -> Tally:
+    runner = session.runner(at_once, watch=_line)
+    if runner.tally.before:
+        done = f"{runner.tally.before} of {runner.tally.total} are done"
+        render.say(f"note: going on with batch {session.batch.id}: {done}.")
+    work = asyncio.ensure_future(runner.run())
+    loop = asyncio.get_running_loop()
+
+    def interrupt() -> None:
+        if runner.tally.stopped or not runner.tally.running:
+            work.cancel()
+        else:
+            runner.finish("interrupted")
+            render.say(f"finishing {len(runner.tally.running)} running tasks; Ctrl-C again abandons them")
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    loop.add_signal_handler(signal.SIGINT, interrupt)
+    loop.add_signal_handler(signal.SIGTERM, work.cancel)
+    try:
+        with _live(runner, session.purse):
+            return await work
+    except asyncio.CancelledError:
+        runner.finish("interrupted")
+        return runner.tally
+    finally:
+        for number, handler in before.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler)
+
+
+def _line(job: Job, ended: Ended) -> None:
+    """One ended job: said where nobody watches a live display."""
+    if not render.talk.is_terminal:
+        words = f" ({ended.detail})" if ended.is_infrastructure else ""
+        render.say(f"{job.row.id}  {job.label}  {ended.outcome}  ${ended.paid_usd or 0:.4f}{words}")
+
+
+@contextmanager
+def _live(runner: Runner, purse: Purse) -> Iterator[None]:
+    if not render.talk.is_terminal:
+        yield
+        return
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(
+        get_renderable=lambda: Text(render.inert(progress(runner.tally, purse))),
+        console=render.talk,
+        refresh_per_second=1 / SHOW_EVERY_S,
+        transient=True,
+    ):
+        yield
+
+
+def progress(tally: Tally, purse: Purse) -> str:
+    """How far it is: done, running, solved, spend, rate, time left."""
+    cap = f" of ${purse.cap_usd}" if purse.cap_usd is not None else ""
+    left = "" if tally.left_s is None else f", about {_duration(tally.left_s)} left"
+    solved, unverified = tally.outcomes["solved"], tally.outcomes["unverified"]
+    lines = [
+        f"{tally.done} of {tally.total} done, {len(tally.running)} running, {solved} solved, {unverified} unverified, "
+        f"${purse.spent_usd:.2f}{cap} spent, {tally.per_minute:.1f} a minute{left}"
+    ]
+    lines += [f"  {task}  {arm}  {words}" for (task, arm), words in list(tally.running.items())[:MOST_SHOWN]]
+    return "\n".join(lines)
+
+
+def _tell_problems(found: TaskFile) -> None:
+    for problem in found.problems[:10]:
+        render.say(f"warning: {problem.source} ({problem.id or 'no id'}): {problem.words}")
+    if len(found.problems) > 10:
+        render.say(f"warning: {len(found.problems) - 10} further rows cannot be used; summary.json lists all")
+
+
+def _tell_end(tally: Tally, session: Session) -> None:
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(tally.outcomes.items()))
+    spent = f"${session.purse.spent_usd:.4f} spent in all"
+    render.say(f"{tally.done} of {tally.total} done: {counts or 'nothing'}; {spent}")
+    for (task, arm), why in list(tally.failures.items())[:10]:
+        render.say(f"not run: {task} {arm}: {why}")
+    if tally.stopped:
+        render.say(f"stopped: {tally.stopped}. Run the same command again to go on.")
+    render.say(f"report: {session.folder.report}")
+
+
+def _arms(names: str) -> tuple[Arm, ...]:
+    asked = _names(names)
+    if not asked or not set(asked) <= set(ARMS):
+        raise click.BadParameter(f"{names!r}: name some of {', '.join(ARMS)}, with commas between.")
+    return tuple(arm for arm in ARMS if arm in asked)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
