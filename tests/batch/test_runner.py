@@ -79,9 +79,9 @@ def runner(
 async def test_every_job_is_run_once() -> None:
     jobs = jobs_of(rows(20), ("solo", "handoff", "passthrough"), ("a", "b"))
     worker = Worker(solved)
-    tally = await runner(jobs, worker, at_once=7).run()
+    progress = await runner(jobs, worker, at_once=7).run()
     assert Counter(worker.began) == Counter(job.key for job in jobs) and len(jobs) == 120
-    assert tally.done == tally.total == 120 and tally.outcomes == {"solved": 120} and not tally.stopped
+    assert progress.done == progress.total == 120 and progress.outcomes == {"solved": 120} and not progress.stopped
     assert worker.most == 7
 
 
@@ -103,19 +103,19 @@ async def test_when_the_first_could_not_scout_the_next_one_does() -> None:
         return Ended("failed", detail="no such commit") if job.label == "handoff/a" else solved(job)
 
     worker = Worker(play)
-    tally = await runner(jobs_of(rows(1), ("handoff",), ("a", "b", "c")), worker).run()
+    progress = await runner(jobs_of(rows(1), ("handoff",), ("a", "b", "c")), worker).run()
     knowns = {key[1]: known for what, key, known in worker.events if what == "began"}
     assert knowns == {"handoff/a": "", "handoff/b": "", "handoff/c": "run of t0 handoff/b"}
-    assert tally.failures == {("t0", "handoff/a"): "no such commit"} and tally.retried == 2
+    assert progress.failures == {("t0", "handoff/a"): "no such commit"} and progress.retried == 2
 
 
 async def test_what_is_done_is_not_done_again() -> None:
     jobs = jobs_of(rows(3), ("handoff", "solo"), ("a",))
     worker = Worker(solved)
     done = {("t0", "handoff/a"): "solved", ("t0", "solo/a"): "not_solved", ("t1", "handoff/a"): "solved"}
-    tally = await runner(jobs, worker, ended=done, known={"t1": "an old run"}).run()
+    progress = await runner(jobs, worker, ended=done, known={"t1": "an old run"}).run()
     assert sorted(worker.began) == [("t1", "solo/a"), ("t2", "handoff/a"), ("t2", "solo/a")]
-    assert tally.done == 6 and tally.before == 3 and tally.outcomes == {"solved": 5, "not_solved": 1}
+    assert progress.done == 6 and progress.before == 3 and progress.outcomes == {"solved": 5, "not_solved": 1}
     assert ("began", ("t1", "solo/a"), "an old run") in worker.events
 
 
@@ -129,16 +129,16 @@ async def test_infrastructure_is_tried_again_with_bounds() -> None:
         return solved(job)
 
     made = runner(jobs_of(rows(3), ("solo",), ("a",)), Worker(play))
-    tally = await made.run()
+    progress = await made.run()
     assert tries == {"t0": 3, "t1": 2, "t2": 2}
-    assert tally.outcomes == {"solved": 2, "infrastructure": 1} and tally.retried == 4
+    assert progress.outcomes == {"solved": 2, "infrastructure": 1} and progress.retried == 4
     assert made.purse.spent_usd == Decimal("0.25") and made.purse.held_usd == 0
 
 
 async def test_where_everything_fails_it_stops() -> None:
     worker = Worker(lambda job: Ended("infrastructure", detail="connection refused"))
-    tally = await runner(jobs_of(rows(500), ("solo",), ("a",)), worker).run()
-    assert "connection refused" in tally.stopped and MOST_IN_A_ROW <= len(worker.began) < MOST_IN_A_ROW + 10
+    progress = await runner(jobs_of(rows(500), ("solo",), ("a",)), worker).run()
+    assert "connection refused" in progress.stopped and MOST_IN_A_ROW <= len(worker.began) < MOST_IN_A_ROW + 10
 
 
 async def test_failures_that_are_not_in_a_row_do_not_stop_it() -> None:
@@ -147,8 +147,8 @@ async def test_failures_that_are_not_in_a_row_do_not_stop_it() -> None:
     def play(job: Job) -> Ended:
         return solved(job) if next(turn) % 5 == 0 else Ended("infrastructure")
 
-    tally = await runner(jobs_of(rows(100), ("solo",), ("a",)), Worker(play), at_once=1).run()
-    assert not tally.stopped and tally.done == 100
+    progress = await runner(jobs_of(rows(100), ("solo",), ("a",)), Worker(play), at_once=1).run()
+    assert not progress.stopped and progress.done == 100
 
 
 @settings(max_examples=60, deadline=None)
@@ -169,18 +169,20 @@ def test_the_total_is_never_passed(seed: int, at_once: int, cap_cents: int, wors
 
     worker = Worker(play, seed)
     made = runner(jobs_of(rows(40), ("solo",), ("a",)), worker, cap_usd=cap_usd, worst=str(worst), at_once=at_once)
-    tally = asyncio.run(made.run())
+    progress = asyncio.run(made.run())
     assert made.purse.spent_usd == sum(committed, Decimal(0)) <= cap_usd and made.purse.held_usd == 0
-    assert tally.done == 40 or tally.stopped
+    assert progress.done == 40 or progress.stopped
 
 
 async def test_a_job_waits_until_the_purse_has_room() -> None:
     made = runner(jobs_of(rows(10), ("solo",), ("a",)), Worker(solved), cap_usd=Decimal("1.45"), at_once=10)
-    tally = await made.run()
+    progress = await made.run()
     # Each holds 50 cents and pays 10: two run at a time, until 50 cents are no longer left.
-    assert tally.done == 10 and made.purse.spent_usd == Decimal("1.00")
-    tally = await (made := runner(jobs_of(rows(10), ("solo",), ("a",)), Worker(solved), cap_usd=Decimal("0.95"))).run()
-    assert tally.done == 5 and "$0.45 are left" in tally.stopped
+    assert progress.done == 10 and made.purse.spent_usd == Decimal("1.00")
+    progress = await (
+        made := runner(jobs_of(rows(10), ("solo",), ("a",)), Worker(solved), cap_usd=Decimal("0.95"))
+    ).run()
+    assert progress.done == 5 and "$0.45 are left" in progress.stopped
 
 
 async def test_to_finish_starts_nothing_more() -> None:
@@ -189,8 +191,8 @@ async def test_to_finish_starts_nothing_more() -> None:
         return solved(job)
 
     made = runner(jobs_of(rows(50), ("solo",), ("a",)), Worker(play), at_once=3)
-    tally = await made.run()
-    assert tally.done == 3 and tally.stopped == "interrupted" and not tally.running
+    progress = await made.run()
+    assert progress.done == 3 and progress.stopped == "interrupted" and not progress.running
 
 
 async def test_a_bug_is_raised() -> None:

@@ -131,9 +131,9 @@ def test_a_row_that_cannot_be_run_stops_no_other(scene: Scene, tier: Tier) -> No
     with open_session(tasks, scene.folder / "out", scene.settings, arms=("solo",), fixers=("toy",)) as session:
         runner = session.runner(2)
         runner._pauses_s = ()
-        tally = asyncio.run(runner.run())
-    assert tally.outcomes["failed"] == 1 and tally.done == 3
-    ((key, why),) = tally.failures.items()
+        progress = asyncio.run(runner.run())
+    assert progress.outcomes["failed"] == 1 and progress.done == 3
+    ((key, why),) = progress.failures.items()
     assert key == ("task-1", "solo/toy") and "ffff" in why
 
 

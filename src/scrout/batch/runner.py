@@ -30,7 +30,7 @@ class Worker(Protocol):
 
 
 @dataclass
-class Tally:
+class Progress:
     """How far a batch is; read by whoever shows progress."""
 
     total: int
@@ -82,7 +82,7 @@ class Runner:
         pauses_s: Sequence[float] = PAUSES_S,
     ) -> None:
         ended = ended or {}
-        self.tally = Tally(len(jobs), len(ended), Counter(ended.values()))
+        self.progress = Progress(len(jobs), len(ended), Counter(ended.values()))
         self.purse = purse
         self._worker = worker
         self._worst_usd = worst_usd
@@ -104,14 +104,14 @@ class Runner:
     def finish(self, why: str) -> None:
         """Start no further job."""
         self._finishing = True
-        self.tally.stopped = self.tally.stopped or why
+        self.progress.stopped = self.progress.stopped or why
 
-    async def run(self) -> Tally:
+    async def run(self) -> Progress:
         """Until no job is left, or none may start."""
         async with asyncio.TaskGroup() as slots:
-            for _ in range(min(self._at_once, self.tally.total)):
+            for _ in range(min(self._at_once, self.progress.total)):
                 slots.create_task(self._slot())
-        return self.tally
+        return self.progress
 
     async def _slot(self) -> None:
         while (taken := await self._take()) is not None:
@@ -129,7 +129,7 @@ class Runner:
                 self._count(job, ended)
             async with self._changed:
                 # Not before: a slot that sees nothing running and nothing ready ends.
-                del self.tally.running[job.key]
+                del self.progress.running[job.key]
                 self._changed.notify_all()
 
     async def _take(self) -> tuple[Job, Decimal] | None:
@@ -142,12 +142,12 @@ class Runner:
                         held = self.purse.reserve(self._worst_usd(job))
                     except PurseEmpty:
                         self._ready.appendleft(job)
-                        if not self.tally.running:
+                        if not self.progress.running:
                             self.finish(f"${self.purse.left_usd:.2f} are left of the total, and a job may cost more")
                     else:
-                        self.tally.running[job.key] = ""
+                        self.progress.running[job.key] = ""
                         return job, held
-                if not self.tally.running:
+                if not self.progress.running:
                     break
                 await self._changed.wait()
             self._changed.notify_all()
@@ -177,17 +177,17 @@ class Runner:
         again = ended.is_infrastructure and self._tries[job.key] < len(self._pauses_s) and not self._finishing
         if again:
             self._tries[job.key] += 1
-            self.tally.retried += 1
+            self.progress.retried += 1
         return again
 
     def _count(self, job: Job, ended: Ended) -> None:
-        self.tally.outcomes[ended.outcome] += 1
+        self.progress.outcomes[ended.outcome] += 1
         if ended.outcome == "failed":
-            self.tally.failures[job.key] = ended.detail
+            self.progress.failures[job.key] = ended.detail
         if ended.scouted:
             self._known.setdefault(job.row.id, ended.run)
         self._release(job.row.id)
         self._watch(job, ended)
 
     def _hear(self, job: Job, words: str) -> None:
-        self.tally.running[job.key] = words
+        self.progress.running[job.key] = words

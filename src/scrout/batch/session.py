@@ -62,14 +62,15 @@ class Session:
             watch=watch,
         )
 
-    def write(self) -> Summary:
+    def write(self, command: str = "") -> Summary:
         """Predictions, handoffs, summary and report, as far as the batch is."""
         from scrout.batch.predictions import write_predictions
         from scrout.batch.report import write_report
         from scrout.batch.summary import summarize
 
-        write_predictions(self.folder, self.batch, self.ledger)
-        summary = summarize(self.folder, self.batch, self.ledger, self.tasks.problems)
+        rows = self.tasks.rows
+        write_predictions(self.folder, self.batch, self.ledger, [row.id for row in rows])
+        summary = summarize(self.folder, self.batch, self.ledger, self.tasks.problems, rows, command)
         write_report(self.folder, summary)
         return summary
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
@@ -12,7 +13,7 @@ from pathlib import Path
 import click
 
 from scrout.batch.jobs import ARMS, Ended, Job
-from scrout.batch.runner import Runner, Tally
+from scrout.batch.runner import Progress, Runner
 from scrout.batch.session import Session, open_session
 from scrout.batch.tasks import Repositories, TaskFile, read_tasks
 from scrout.cli import options, render
@@ -79,30 +80,30 @@ def command(
         repositories=Repositories(repos, repo_url),
         ray=ray,
     ) as session:
-        tally = wait(_drive(session, at_once))
-        summary = session.write()
-    _tell_end(tally, session)
+        far = wait(_drive(session, at_once))
+        summary = session.write(" ".join(["scrout", *sys.argv[1:]]))
+    _tell_end(far, session)
     if as_json:
         render.print_json(summary)
-    if tally.done < tally.total and "interrupted" in tally.stopped:
+    if far.done < far.total and "interrupted" in far.stopped:
         return INTERRUPTED
-    return 0 if tally.done == tally.total and not tally.outcomes["failed"] and not found.problems else 1
+    return 0 if far.done == far.total and not far.outcomes["failed"] and not found.problems else 1
 
 
-async def _drive(session: Session, at_once: int) -> Tally:
+async def _drive(session: Session, at_once: int) -> Progress:
     runner = session.runner(at_once, watch=_line)
-    if runner.tally.before:
-        done = f"{runner.tally.before} of {runner.tally.total} are done"
+    if runner.progress.before:
+        done = f"{runner.progress.before} of {runner.progress.total} are done"
         render.say(f"note: going on with batch {session.batch.id}: {done}.")
     work = asyncio.ensure_future(runner.run())
     loop = asyncio.get_running_loop()
 
     def interrupt() -> None:
-        if runner.tally.stopped or not runner.tally.running:
+        if runner.progress.stopped or not runner.progress.running:
             work.cancel()
         else:
             runner.finish("interrupted")
-            render.say(f"finishing {len(runner.tally.running)} running tasks; Ctrl-C again abandons them")
+            render.say(f"finishing {len(runner.progress.running)} running tasks; Ctrl-C again abandons them")
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     loop.add_signal_handler(signal.SIGINT, interrupt)
@@ -112,7 +113,7 @@ async def _drive(session: Session, at_once: int) -> Tally:
             return await work
     except asyncio.CancelledError:
         runner.finish("interrupted")
-        return runner.tally
+        return runner.progress
     finally:
         for number, handler in before.items():
             loop.remove_signal_handler(number)
@@ -135,7 +136,7 @@ def _live(runner: Runner, purse: Purse) -> Iterator[None]:
     from rich.text import Text
 
     with Live(
-        get_renderable=lambda: Text(render.inert(progress(runner.tally, purse))),
+        get_renderable=lambda: Text(render.inert(shown(runner.progress, purse))),
         console=render.talk,
         refresh_per_second=1 / SHOW_EVERY_S,
         transient=True,
@@ -143,16 +144,16 @@ def _live(runner: Runner, purse: Purse) -> Iterator[None]:
         yield
 
 
-def progress(tally: Tally, purse: Purse) -> str:
+def shown(far: Progress, purse: Purse) -> str:
     """How far it is: done, running, solved, spend, rate, time left."""
     cap = f" of ${purse.cap_usd}" if purse.cap_usd is not None else ""
-    left = "" if tally.left_s is None else f", about {_duration(tally.left_s)} left"
-    solved, unverified = tally.outcomes["solved"], tally.outcomes["unverified"]
+    left = "" if far.left_s is None else f", about {_duration(far.left_s)} left"
+    solved, unverified = far.outcomes["solved"], far.outcomes["unverified"]
     lines = [
-        f"{tally.done} of {tally.total} done, {len(tally.running)} running, {solved} solved, {unverified} unverified, "
-        f"${purse.spent_usd:.2f}{cap} spent, {tally.per_minute:.1f} a minute{left}"
+        f"{far.done} of {far.total} done, {len(far.running)} running, {solved} solved, {unverified} unverified, "
+        f"${purse.spent_usd:.2f}{cap} spent, {far.per_minute:.1f} a minute{left}"
     ]
-    lines += [f"  {task}  {arm}  {words}" for (task, arm), words in list(tally.running.items())[:MOST_SHOWN]]
+    lines += [f"  {task}  {arm}  {words}" for (task, arm), words in list(far.running.items())[:MOST_SHOWN]]
     return "\n".join(lines)
 
 
@@ -163,14 +164,14 @@ def _tell_problems(found: TaskFile) -> None:
         render.say(f"warning: {len(found.problems) - 10} further rows cannot be used; summary.json lists all")
 
 
-def _tell_end(tally: Tally, session: Session) -> None:
-    counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(tally.outcomes.items()))
+def _tell_end(far: Progress, session: Session) -> None:
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(far.outcomes.items()))
     spent = f"${session.purse.spent_usd:.4f} spent in all"
-    render.say(f"{tally.done} of {tally.total} done: {counts or 'nothing'}; {spent}")
-    for (task, arm), why in list(tally.failures.items())[:10]:
+    render.say(f"{far.done} of {far.total} done: {counts or 'nothing'}; {spent}")
+    for (task, arm), why in list(far.failures.items())[:10]:
         render.say(f"not run: {task} {arm}: {why}")
-    if tally.stopped:
-        render.say(f"stopped: {tally.stopped}. Run the same command again to go on.")
+    if far.stopped:
+        render.say(f"stopped: {far.stopped}. Run the same command again to go on.")
     render.say(f"report: {session.folder.report}")
 
 
