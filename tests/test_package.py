@@ -19,6 +19,7 @@ LAYERS = [
     {"agent"},
     {"scout", "gate", "route", "fix"},
     {"pipeline"},
+    {"batch"},
     {"cli", "train", "__main__"},
 ]
 STAGES = {"scout", "gate", "route", "fix"}
