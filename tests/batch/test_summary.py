@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -101,7 +102,8 @@ class Made:
             raise ConnectionError("the network is gone")
 
         with pytest.raises(ConnectionError):
-            await run.step("fix", fail, task, "0")
+            # An input of its own: a resumed run would take the stored result of a step that it has done.
+            await run.step("fix", fail, task, secrets.token_hex(4))
         return run.id
 
 
@@ -416,7 +418,8 @@ async def test_a_saving_is_told_beside_the_baselines_that_there_are(make: Callab
                 f"t{number}", arm, [tried("passed" if number in solved[arm] else "failed", costs=[usd[arm]])]
             )
     await made.run("t5", "handoff/routed", [tried(costs=["9"])])  # not done by the others: it must not count
-    found = [one for one in made.summary().comparisons if one.arm == "handoff/routed"]
+    comparisons = made.summary().comparisons
+    found = [one for one in comparisons if one.arm == "handoff/routed"]
     assert [(one.baseline, one.baseline_arm, one.tasks, one.judged_by) for one in found] == [
         ("cheapest alone", "solo/cheap", 4, "check"),
         ("strongest alone", "solo/strong", 4, "check"),
@@ -428,6 +431,11 @@ async def test_a_saving_is_told_beside_the_baselines_that_there_are(make: Callab
     assert (strongest.solved, strongest.baseline_solved, strongest.only_arm, strongest.only_baseline) == (3, 3, 1, 1)
     # A third of the way from the cheap one (1 of 4) to the strong one (3 of 4).
     assert strongest.mix == pytest.approx(0.25 + 0.5 / 3)
+    # A solo arm is a baseline and has none; a routed one is no baseline.
+    assert {(one.arm, one.baseline_arm) for one in comparisons if one not in found} == {
+        ("handoff/cheap", "solo/cheap"),
+        ("handoff/cheap", "solo/strong"),
+    }
 
 
 async def test_without_a_fixer_alone_no_saving_is_claimed(make: Callable[..., Made]) -> None:

@@ -51,7 +51,7 @@ def picture(title: str, key: str, solo: Mapping[str, Point], marks: Mapping[str,
     ]
     seen_usd = [usd for usd, _ in solo.values()] + [end for mark in marks.values() for end in _ends(mark.usd)]
     seen_solve = [solve for _, solve in solo.values()] + [end for mark in marks.values() for end in _ends(mark.solve)]
-    frame = _Frame(_ticks(0.0, max(seen_usd)), _ticks(min(seen_solve), max(seen_solve)))
+    frame = _Frame(ticks(0.0, max(seen_usd)), ticks(min(seen_solve), max(seen_solve)))
     parts = [
         *frame.axes(),
         frame.line(ends, "#999", "6 4"),
@@ -139,7 +139,7 @@ def _ends(interval: Estimate) -> list[float]:
     return [interval.low, interval.high]
 
 
-def _ticks(low: float, high: float) -> list[float]:
+def ticks(low: float, high: float) -> list[float]:
     """Round numbers that enclose both, about five steps apart."""
     span = max(high - low, 1e-6)
     power = 10.0 ** math.floor(math.log10(span / 4))

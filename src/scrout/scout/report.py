@@ -7,9 +7,6 @@ and remote loads besides.
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import html
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files as package_files
@@ -22,6 +19,7 @@ from pygments.util import ClassNotFound  # type: ignore[import-untyped]
 
 from scrout import __version__
 from scrout.handoff import FileRef, Reproduction
+from scrout.html import Html, document, element, escape, visible
 from scrout.index.files import MAX_FILE_BYTES, read_blobs
 from scrout.records import Scouting
 from scrout.sandbox.workspace import Base
@@ -41,12 +39,6 @@ OPENING_LINES = 40
 MAX_COLOURED_CHARS = 200_000
 """Colouring has to read a file from its start; beyond this the code stays plain."""
 
-# What a browser would obey or hide: control characters, and what reverses the direction of text.
-_HIDDEN = dict.fromkeys(
-    {*range(32), *range(127, 160), *range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2066, 0x206A), 0xFEFF}
-    - {9, 10},
-    "\ufffd",
-)
 _COLOURS: tuple[tuple[_TokenType, str], ...] = (
     (Comment, "c"),
     (String, "s"),
@@ -67,18 +59,14 @@ _CODE_LIKE = re.compile(
 )
 
 
-class Html(str):
-    """Markup of our own making. Everything else is text."""
-
-
 def page(task: Task, found: Scouting, sources: Mapping[str, str], where: str = "") -> str:
     """The page, at most MAX_PAGE_BYTES. `sources` are files at the base commit; `where` says how commands were run."""
     handoff = found.handoff
     refs = handoff.files[:MAX_FILES]
     title = _title(task.text)
     before = [
-        _element("p", "scrout · where this issue lives", class_="kicker"),
-        _element("h1", title),
+        element("p", "scrout · where this issue lives", class_="kicker"),
+        element("h1", title),
         _facts(task, found),
         _ranking(refs, len(handoff.files) - len(refs)),
         _issue(task.text),
@@ -87,14 +75,14 @@ def page(task: Task, found: Scouting, sources: Mapping[str, str], where: str = "
         before.append(_reproduction(handoff.reproduction))
     after = []
     if handoff.dead_ends:
-        ends = (_element("li", _cut(end, 1000)) for end in handoff.dead_ends[:50])
-        after.append(_section("Dead ends", _element("ul", *ends, class_="dead pad")))
+        ends = (element("li", _cut(end, 1000)) for end in handoff.dead_ends[:50])
+        after.append(_section("Dead ends", element("ul", *ends, class_="dead pad")))
     if handoff.notes:
-        after.append(_section("Notes", _element("div", _inline(_cut(handoff.notes)), class_="prose pad")))
+        after.append(_section("Notes", element("div", _inline(_cut(handoff.notes)), class_="prose pad")))
     after.append(_section("How this page came about", _origin(task, found, where)))
     room = MAX_PAGE_BYTES - sum(len(part.encode()) for part in (*before, *after)) - 20_000  # style and frame
     code = _code_sections(refs, sources, _names(task.text), room)
-    body = _element("main", *before, *code, *after, id="top")
+    body = element("main", *before, *code, *after, id="top")
     return f"<!doctype html>\n{_document(title, body)}\n"
 
 
@@ -120,25 +108,14 @@ def read_sources(base: Base, paths: Iterable[str]) -> dict[str, str]:
 
 def _document(title: str, body: Html) -> Html:
     style = package_files("scrout.scout").joinpath("report.css").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    head = _element(
-        "head",
-        Html('<meta charset="utf-8">'),
-        Html(f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy)}">'),
-        Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
-        Html('<meta name="referrer" content="no-referrer">'),
-        _element("title", f"{title} · scrout"),
-        _element("style", Html(style)),
-    )
-    skip = _element("a", "Skip to the files", href="#files", class_="skip")
-    return _element("html", head, _element("body", skip, body), lang="en")
+    skip = element("a", "Skip to the files", href="#files", class_="skip")
+    return document(title, style, element("body", skip, body))
 
 
 def _facts(task: Task, found: Scouting) -> Html:
     facts = [(task.repo.name, "repository"), (task.base_commit[:10], "commit"), (f"{found.seconds:.2f} s", "took")]
-    cells = (_element("li", f"{label} ", _element("b", value)) for value, label in facts)
-    return _element("ul", *cells, class_="facts")
+    cells = (element("li", f"{label} ", element("b", value)) for value, label in facts)
+    return element("ul", *cells, class_="facts")
 
 
 def _issue(text: str) -> Html:
@@ -150,34 +127,32 @@ def _issue(text: str) -> Html:
     for fence in _FENCE.finditer(shown):
         parts += [
             _inline(shown[end : fence.start()].strip("\n")),
-            _element("pre", fence[1].rstrip(), class_="block", tabindex="0"),
+            element("pre", fence[1].rstrip(), class_="block", tabindex="0"),
         ]
         end = fence.end()
     parts.append(_inline(shown[end:].strip("\n")))
     if not shown.strip():
         return Html()
-    return _section("The issue", _element("div", *parts, class_="prose pad"))
+    return _section("The issue", element("div", *parts, class_="prose pad"))
 
 
 def _ranking(refs: tuple[FileRef, ...], more: int) -> Html:
     rows = []
     for rank, ref in enumerate(refs, 1):
-        link = _element("a", ref.path, class_="path", href=f"#file-{rank}")
-        lines = (
-            _element("a", f"{first}-{last}", href=f"#file-{rank}-line-{first}") for first, last in ref.regions[:20]
-        )
-        places = _element("span", *lines, class_="places")
-        what = _element("div", link, places, _element("p", _inline(_cut(ref.why, 1000)), class_="soft"))
-        rows.append(_element("li", _element("span", str(rank), class_="rank"), _confidence(ref), what))
+        link = element("a", ref.path, class_="path", href=f"#file-{rank}")
+        lines = (element("a", f"{first}-{last}", href=f"#file-{rank}-line-{first}") for first, last in ref.regions[:20])
+        places = element("span", *lines, class_="places")
+        what = element("div", link, places, element("p", _inline(_cut(ref.why, 1000)), class_="soft"))
+        rows.append(element("li", element("span", str(rank), class_="rank"), _confidence(ref), what))
     if not rows:
-        return _section("Where to look", _element("p", "No file was named.", class_="pad soft"), id="files")
-    told = [_element("p", f"{more} more are not shown.", class_="pad soft")] if more > 0 else []
-    return _section("Where to look", _element("ol", *rows, class_="ranking"), *told, id="files")
+        return _section("Where to look", element("p", "No file was named.", class_="pad soft"), id="files")
+    told = [element("p", f"{more} more are not shown.", class_="pad soft")] if more > 0 else []
+    return _section("Where to look", element("ol", *rows, class_="ranking"), *told, id="files")
 
 
 def _confidence(ref: FileRef) -> Html:
     if ref.confidence is None:
-        return _element("span", "no confidence", class_="sure soft")
+        return element("span", "no confidence", class_="sure soft")
     width = round(100 * min(max(ref.confidence, 0), 1))
     # A picture, since the policy refuses style attributes.
     bar = Html(
@@ -185,20 +160,20 @@ def _confidence(ref: FileRef) -> Html:
         '<rect class="track" width="100" height="8" rx="3"></rect>'
         f'<rect class="fill" width="{width}" height="8" rx="3"></rect></svg>'
     )
-    return _element("span", bar, f"{ref.confidence:.2f}", class_="sure", title="confidence, 0 to 1")
+    return element("span", bar, f"{ref.confidence:.2f}", class_="sure", title="confidence, 0 to 1")
 
 
 def _reproduction(claim: Reproduction) -> Html:
     seen = ("failed when run", "badge good") if claim.claim else ("not seen failing", "badge warn")
-    parts = [_element("span", seen[0], class_=seen[1])]
+    parts = [element("span", seen[0], class_=seen[1])]
     if claim.command:
-        parts.append(_element("pre", f"$ {_cut(claim.command)}", class_="block", tabindex="0"))
+        parts.append(element("pre", f"$ {_cut(claim.command)}", class_="block", tabindex="0"))
     if claim.observed:
-        parts.append(_element("pre", _cut(claim.observed).rstrip(), class_="block", tabindex="0"))
+        parts.append(element("pre", _cut(claim.observed).rstrip(), class_="block", tabindex="0"))
     for path, content in list(claim.files.items())[:10]:
-        script = _element("pre", _cut(content).rstrip(), class_="block", tabindex="0")
-        parts.append(_element("details", _element("summary", _element("code", path)), script))
-    return _section("Reproduction", _element("div", *parts, class_="pad"))
+        script = element("pre", _cut(content).rstrip(), class_="block", tabindex="0")
+        parts.append(element("details", element("summary", element("code", path)), script))
+    return _section("Reproduction", element("div", *parts, class_="pad"))
 
 
 def _origin(task: Task, found: Scouting, where: str) -> Html:
@@ -212,8 +187,8 @@ def _origin(task: Task, found: Scouting, where: str) -> Html:
         "searcher": " ".join(part for part in (found.searcher, found.state.space if found.state else "") if part),
         "scrout": __version__,
     }
-    cells = [cell for k, v in facts.items() if v for cell in (_element("dt", k), _element("dd", _cut(v, 1000)))]
-    return _element("dl", *cells, class_="pad")
+    cells = [cell for k, v in facts.items() if v for cell in (element("dt", k), element("dd", _cut(v, 1000)))]
+    return element("dl", *cells, class_="pad")
 
 
 def _code_sections(
@@ -221,13 +196,13 @@ def _code_sections(
 ) -> Iterator[Html]:
     """One for each file; what does not fit loses its folds first, then its code."""
     if refs:
-        mark = _element("mark", "Names")
-        legend = _element("p", "Suspected lines are tinted. ", mark, " are those the issue mentions.", class_="soft")
-        yield Html(_element("h2", "The code") + legend)
+        mark = element("mark", "Names")
+        legend = element("p", "Suspected lines are tinted. ", mark, " are those the issue mentions.", class_="soft")
+        yield Html(element("h2", "The code") + legend)
     for rank, ref in enumerate(refs, 1):
         if ref.path not in sources:
             why = "Not a text file of this commit: new, binary, a link, or larger than 1 MB."
-            section = _file(rank, ref, _element("p", why, class_="pad soft"))
+            section = _file(rank, ref, element("p", why, class_="pad soft"))
         else:
             lines, spans = _lines(sources[ref.path]), _spans(ref)
             coloured = _coloured(ref.path, lines, names)
@@ -237,19 +212,19 @@ def _code_sections(
                     section = candidate
                     break
             else:
-                section = _file(rank, ref, _element("p", "Left out: the page is full.", class_="pad soft"))
+                section = _file(rank, ref, element("p", "Left out: the page is full.", class_="pad soft"))
         room -= len(section.encode())
         yield section
 
 
 def _file(rank: int, ref: FileRef, code: Html) -> Html:
-    header = _element(
+    header = element(
         "header",
-        _element("h3", f"{rank}  {ref.path}"),
+        element("h3", f"{rank}  {ref.path}"),
         _confidence(ref),
-        _element("p", _inline(_cut(ref.why, 1000)), class_="soft") if ref.why else "",
+        element("p", _inline(_cut(ref.why, 1000)), class_="soft") if ref.why else "",
     )
-    return _element("section", header, code, class_="file card", id=f"file-{rank}")
+    return element("section", header, code, class_="file card", id=f"file-{rank}")
 
 
 def _spans(ref: FileRef) -> list[tuple[int, int]]:
@@ -258,7 +233,7 @@ def _spans(ref: FileRef) -> list[tuple[int, int]]:
 
 def _lines(source: str) -> list[str]:
     """As an editor counts them: by line feed alone. Overlong ones are cut."""
-    lines = _visible(source.replace("\r\n", "\n")).removesuffix("\n").split("\n")
+    lines = visible(source.replace("\r\n", "\n")).removesuffix("\n").split("\n")
     return [line if len(line) <= MAX_LINE_CHARS else f"{line[:MAX_LINE_CHARS]} …" for line in lines]
 
 
@@ -273,22 +248,22 @@ def _code(rank: int, lines: list[str], coloured: list[Html], spans: list[tuple[i
         numbers = list(group)
         if shown:
             rows = (_row(n, coloured[n - 1], hit=n in hit, id_=ids.get(n, "")) for n in numbers)
-            parts.append(_element("pre", *rows, class_="code", tabindex="0"))
+            parts.append(element("pre", *rows, class_="code", tabindex="0"))
         elif folds:
             parts.append(_fold(numbers, coloured))
         else:
-            parts.append(_element("p", f"lines {numbers[0]}-{numbers[-1]} left out", class_="pad soft"))
+            parts.append(element("p", f"lines {numbers[0]}-{numbers[-1]} left out", class_="pad soft"))
     return Html("".join(parts))
 
 
 def _fold(numbers: list[int], coloured: list[Html]) -> Html:
     rows = [_row(number, coloured[number - 1]) for number in numbers]
     if len(rows) > 2 * FOLD_LINES:
-        note = _element("span", f"{len(rows) - 2 * FOLD_LINES} lines left out", class_="left")
+        note = element("span", f"{len(rows) - 2 * FOLD_LINES} lines left out", class_="left")
         rows = [*rows[:FOLD_LINES], note, *rows[-FOLD_LINES:]]
     count = f"{len(numbers)} lines" if len(numbers) > 1 else "1 line"
     words = f"{count} ({numbers[0]}-{numbers[-1]})" if len(numbers) > 1 else f"{count} ({numbers[0]})"
-    return _element("details", _element("summary", words), _element("pre", *rows, class_="code", tabindex="0"))
+    return element("details", element("summary", words), element("pre", *rows, class_="code", tabindex="0"))
 
 
 def _row(number: int, line: Html, *, hit: bool = False, id_: str = "") -> Html:
@@ -315,7 +290,7 @@ def _coloured(path: str, lines: list[str], names: frozenset[str]) -> list[Html]:
                 coloured.append([])
             if piece:
                 seen[-1] += piece
-                inner = _marked(piece, names) if code else _escape(piece)
+                inner = _marked(piece, names) if code else escape(piece)
                 coloured[-1].append(f'<span class="{colour}">{inner}</span>' if colour else inner)
     # A lexer for odd formats may drop or add something, and then no line number could be trusted.
     return [
@@ -342,13 +317,13 @@ def _names(text: str) -> frozenset[str]:
 def _marked(text: str, names: frozenset[str]) -> Html:
     """Escaped, with the issue's names marked."""
     words = _WORD.split(text)
-    return Html("".join(f"<mark>{_escape(word)}</mark>" if word in names else _escape(word) for word in words))
+    return Html("".join(f"<mark>{escape(word)}</mark>" if word in names else escape(word) for word in words))
 
 
 def _inline(text: str) -> Html:
     """Escaped, with `quoted` words as code."""
     parts = _QUOTED.split(text)
-    return Html("".join(_element("code", part) if at % 2 else _escape(part) for at, part in enumerate(parts)))
+    return Html("".join(element("code", part) if at % 2 else escape(part) for at, part in enumerate(parts)))
 
 
 def _title(text: str) -> str:
@@ -357,22 +332,7 @@ def _title(text: str) -> str:
 
 
 def _section(title: str, *children: Html, **attributes: str) -> Html:
-    return _element("section", _element("h2", title), _element("div", *children, class_="card"), **attributes)
-
-
-def _element(name: str, *children: str, **attributes: str) -> Html:
-    """An element; text in it and in its attributes is escaped, Html is not."""
-    words = "".join(f' {key.rstrip("_")}="{_escape(value)}"' for key, value in attributes.items())
-    inner = "".join(child if isinstance(child, Html) else _escape(child) for child in children)
-    return Html(f"<{name}{words}>{inner}</{name}>")
-
-
-def _escape(text: str) -> Html:
-    return Html(html.escape(_visible(text)))
-
-
-def _visible(text: str) -> str:
-    return text.translate(_HIDDEN).encode(errors="replace").decode()
+    return element("section", element("h2", title), element("div", *children, class_="card"), **attributes)
 
 
 def _cut(text: str, most: int = MAX_TEXT_CHARS) -> str:

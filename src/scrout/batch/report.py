@@ -1,0 +1,473 @@
+"""A batch's summary as one HTML page: tables and pictures, without network or script.
+
+Labels, names, messages and the command come from outside and are hostile: whatever is not of type `Html` is escaped
+where it is put into the page, and a policy in the page forbids scripts and remote loads besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
+from importlib.resources import files as package_files
+from typing import TypeVar, get_args
+
+from scrout.batch.figures import Bar, Fill, Mark, Shape, bars, patterns, scatter, swatch
+from scrout.batch.folder import Folder, write_whole
+from scrout.batch.jobs import ROUTED
+from scrout.batch.predictions import disk_explained
+from scrout.batch.results import Census, Comparison, Share, Summary
+from scrout.html import Html, document, element
+from scrout.money import Component
+from scrout.records import NothingVerdict
+from scrout.route.stats import Estimate
+
+Item = TypeVar("Item")
+
+MAX_ROWS = 200
+"""Of a table; summary.json has all."""
+MAX_CHARS = 300
+"""Of a name or a message."""
+NOTHING = frozenset(get_args(NothingVerdict))
+SHAPES: dict[str, Shape] = {"handoff": "square", "passthrough": "triangle"}
+COMPONENT_FILLS: dict[Component, Fill] = {
+    "scout": "pale",
+    "gate": "url(#dots)",
+    "route": "url(#bars)",
+    "fix": "solid",
+    "check": "empty",
+}
+SHARED: Fill = "url(#hatch)"
+CENSUS: tuple[tuple[str, Fill], ...] = (
+    ("kept", "solid"),
+    ("stripped", "url(#hatch)"),
+    ("nothing to replay", "empty"),
+    ("passed through unseen", "url(#dots)"),
+)
+KINDS = {"spontaneous": "handed over by itself", "forced": "forced at the end of its turns", "none": "no handoff"}
+
+
+def write_report(folder: Folder, summary: Summary) -> None:
+    """Write report.html."""
+    with disk_explained(folder):
+        write_whole(folder.report, page(summary))
+
+
+def page(summary: Summary) -> str:
+    """The page of a batch."""
+    sections = (
+        _head(summary),
+        _arms(summary),
+        _frontier(summary),
+        _savings(summary),
+        _components(summary),
+        _census(summary),
+        _localization(summary),
+        _caps(summary),
+        _fixers(summary),
+        _repositories(summary),
+        _problems(summary),
+        _origin(summary),
+    )
+    body = element("body", patterns(), element("main", *sections))
+    style = package_files("scrout.batch").joinpath("report.css").read_text(encoding="utf-8")
+    return f"<!doctype html>\n{document(f'Batch {summary.batch.id}', style, body)}\n"
+
+
+def _head(summary: Summary) -> Html:
+    batch, costs = summary.batch, summary.costs
+    done = sum(arm.done for arm in summary.arms)
+    facts = (
+        ("done", f"{done:,} of {sum(arm.tasks for arm in summary.arms):,} runs"),
+        ("spent", _usd(costs.usd) if costs.usd is not None else f"{_usd(costs.known_usd)} and more"),
+        ("calls", f"{costs.calls:,}"),
+        ("begun", f"{batch.started:%Y-%m-%d %H:%M} UTC"),
+        ("scrout", batch.scrout),
+    )
+    cells = (element("li", f"{label} ", element("b", _cut(value))) for label, value in facts)
+    doubts = [element("li", words) for words in _doubts(summary)]
+    return Html(
+        element("p", "scrout · what a batch came to", class_="kicker")
+        + element("h1", f"{_count(batch.tasks, 'task')} in {_count(len(summary.arms), 'arm')}")
+        + element("ul", *cells, class_="facts")
+        + (_section("What to know first", "", element("ul", *doubts, class_="list")) if doubts else "")
+    )
+
+
+def _doubts(summary: Summary) -> Iterator[str]:
+    """What a reader of the figures must not miss."""
+    costs = summary.costs
+    if left := sum(arm.not_run for arm in summary.arms):
+        yield f"{_count(left, 'run')} not finished: the same command goes on with the batch."
+    if failed := sum(arm.infrastructure for arm in summary.arms):
+        yield f"{_count(failed, 'run')} ended because an endpoint failed. They count in no rate."
+    if costs.unpriced_calls:
+        yield f"{_count(costs.unpriced_calls, 'call')} without a known price: costs that they are in are unknown."
+    if costs.estimated_calls:
+        yield (
+            f"{_count(costs.estimated_calls, 'call')} of which nobody said what they cost, "
+            f"booked at the reserve: {_usd(costs.estimated_usd)}."
+        )
+    if costs.lost_usd:
+        yield f"{_usd(costs.lost_usd)} went to steps that were cut off or failed, or to runs that were made again."
+    for arm in summary.arms:
+        if arm.constant:
+            yield f"{_cut(arm.arm)}: the router chose {_cut(arm.fixers[0].fixer)} every time."
+    if summary.problems:
+        yield f"{_count(len(summary.problems), 'row')} of the task file could not be used; they are listed below."
+    if summary.unreadable_grades:
+        yield f"{_count(summary.unreadable_grades, 'line')} of grades.jsonl could not be read."
+    if not any(arm.graded for arm in summary.arms):
+        yield "Nothing was graded: “solved” is what the check of each patch says, which is no proof."
+
+
+def _arms(summary: Summary) -> Html:
+    graded = any(arm.graded for arm in summary.arms)
+    header = ["arm", "done", "solved by the check", "$ a task", "$ a solve"]
+    header += ["graded as resolved", "$ a resolve"] if graded else []
+    rows: list[list[str]] = []
+    for arm in summary.arms:
+        row = [arm.arm, f"{arm.done:,}", _share(arm.solved)]
+        row += [_usd(arm.usd_a_task, arm.done), _usd(arm.usd_a_solve, arm.solved.count)]
+        if graded:
+            resolved = arm.graded.resolved if arm.graded else None
+            row += [_share(resolved) if resolved else "–", _usd(arm.usd_a_resolve, resolved.count if resolved else 0)]
+        rows.append(row)
+    totals = [
+        [
+            arm.arm,
+            _usd(arm.alone_usd),
+            _usd(arm.paid.usd),
+            f"{arm.paid.calls:,}",
+            _seconds(arm.seconds_a_task),
+            f"{arm.infrastructure:,}",
+            f"{arm.not_run:,}",
+        ]
+        for arm in summary.arms
+    ]
+    about = (
+        "Rates are of the tasks done, with 95% intervals. Dollars a task and a solve are what they would have been "
+        "with this arm alone, and so is “$ alone”. Scouting that arms share was paid once: “$ paid” is what an arm's "
+        f"own runs paid, and all of them together {_usd(summary.costs.usd)}."
+    )
+    columns = ["arm", "$ alone", "$ paid", "calls", "seconds a task", "infrastructure", "not run"]
+    return _section("Arms", about, _table(header, rows), _table(columns, totals))
+
+
+def _frontier(summary: Summary) -> Html:
+    """Solve rate against cost."""
+    shown = [arm for arm in summary.arms if arm.done and arm.usd_a_task_interval]
+    by_grade = bool(shown) and all(arm.graded and arm.graded.resolved.of for arm in shown)
+    marks: list[Mark] = []
+    alone: list[tuple[float, float]] = []
+    for arm in shown:
+        rate = arm.graded.resolved if by_grade and arm.graded else arm.solved
+        kind, _, fixer = arm.arm.partition("/")
+        assert rate.rate is not None and arm.usd_a_task_interval is not None
+        whole = Estimate(value=rate.rate, low=rate.low, high=rate.high)
+        shape = SHAPES.get(kind, "circle")
+        marks.append(Mark(_cut(arm.arm, 40), arm.usd_a_task_interval, whole, shape, open=fixer == ROUTED))
+        if kind == "solo" and fixer != ROUTED:
+            alone.append((arm.usd_a_task_interval.value, rate.rate))
+    if not marks:
+        return Html()
+    about = (
+        f"Solved: {'graded as resolved' if by_grade else 'by the check, not graded'}. Lines are 95% intervals. Circles "
+        "work from the issue alone, squares with what survived the gate, triangles with all that the scout claimed; "
+        "outlines are routed."
+    )
+    if len(alone) > 1:
+        about += " Dashed: what drawing among the solo arms at random would reach."
+    picture = scatter("Solve rate against dollars a task, an arm each", marks, alone)
+    return _section("Solve rate against cost", about, _card(picture))
+
+
+def _savings(summary: Summary) -> Html:
+    if not summary.comparisons:
+        words = (
+            "No arm has a fixer work alone on the same tasks, so there is nothing to compare costs with. "
+            "Run the tasks with --arms handoff,solo --fixers as well."
+        )
+        return _section("Savings, beside their baselines", words if summary.arms else "")
+    header = ["arm", "beside", "tasks", "$ a task", "saved", "solved", "only by one", "mixing reaches"]
+    rows = [
+        [
+            one.arm,
+            f"{one.baseline}: {_cut(one.baseline_arm)}",
+            f"{one.tasks:,} ({one.judged_by})",
+            f"{_usd(one.usd_a_task)} / {_usd(one.baseline_usd_a_task)}",
+            "–" if one.saved is None else f"{100 * one.saved:.1f}%",
+            f"{one.solved:,} / {one.baseline_solved:,}",
+            f"{one.only_arm:,} / {one.only_baseline:,}",
+            _mixed(one),
+        ]
+        for one in summary.comparisons
+    ]
+    about = (
+        "Each arm on the tasks that it and all arms with one fixer have done, by the grade where all are graded, else "
+        "by the check. Before the stroke the arm, behind it the baseline. Tasks that only one of them solved say how "
+        "firm a difference is. Mixing: drawing among the solo arms at random, for the arm's cost."
+    )
+    return _section("Savings, beside their baselines", about, _table(header, rows, words=(1,)))
+
+
+def _mixed(one: Comparison) -> str:
+    return "–" if one.mix is None else f"{100 * one.mix:.1f}%, here {100 * one.solved / one.tasks:.1f}%"
+
+
+def _components(summary: Summary) -> Html:
+    used = [name for name in COMPONENT_FILLS if summary.costs.by_component[name]]
+    if not used:
+        return _section("Cost by component", "No call with a known price was paid for.")
+    rows: list[Bar] = []
+    for arm in summary.arms:
+        parts: list[tuple[Fill, float]] = [(SHARED, float(arm.shared_usd))] if arm.shared_usd else []
+        parts += [(COMPONENT_FILLS[name], float(arm.paid.by_component[name])) for name in used]
+        rows.append(Bar(_cut(arm.arm), _usd(arm.paid.known_usd + arm.shared_usd), parts))
+    most = max(sum(amount for _, amount in row.parts) for row in rows)
+    key = [(str(name), COMPONENT_FILLS[name]) for name in used]
+    if any(arm.shared_usd for arm in summary.arms):
+        key.insert(0, ("scout, paid by another arm", SHARED))
+    table = _table(
+        ["paid", *used, "sum"],
+        [
+            *(
+                [arm.arm, *(_usd(arm.paid.by_component[name]) for name in used), _usd(arm.paid.known_usd)]
+                for arm in summary.arms
+            ),
+            ["all arms", *(_usd(summary.costs.by_component[name]) for name in used), _usd(summary.costs.known_usd)],
+        ],
+    )
+    about = "Of calls with a known price, and a searcher's machine time. Interrupted and repeated steps are in it."
+    picture = bars("Dollars by component, a bar for each arm", rows, most)
+    return _section("Cost by component", about, _card(_key(key), picture), table)
+
+
+def _census(summary: Summary) -> Html:
+    """What the gate said, by kind of handoff; arms that share a scouting share a bar."""
+    groups = _grouped((arm.arm, arm.census) for arm in summary.arms if any(map(_replayed, arm.census)))
+    if not groups:
+        return Html()
+    rows: list[Bar] = []
+    columns: list[tuple[str, Census]] = []
+    for name, censuses in groups:
+        for census in censuses:
+            parts = _claims(census)
+            who = f", {name}" if len(groups) > 1 else ""
+            counted: list[tuple[Fill, float]] = [(fill, parts[what]) for what, fill in CENSUS]
+            rows.append(Bar(f"{KINDS[census.kind]}{who}", f"{census.kept:,} kept of {census.handoffs:,}", counted))
+            columns.append((f"{KINDS[census.kind]}{who}", census))
+    key = [(what, fill) for what, fill in CENSUS if any(_claims(census)[what] for _, census in columns)]
+    most = max(census.handoffs for _, census in columns)
+    verdicts = sorted(
+        {verdict for _, census in columns for verdict in census.verdicts},
+        key=lambda verdict: (-sum(census.verdicts.get(verdict, 0) for _, census in columns), verdict),
+    )
+    table = _table(
+        ["verdict", *(name for name, _ in columns)],
+        [[verdict, *(f"{census.verdicts.get(verdict, 0):,}" for _, census in columns)] for verdict in verdicts],
+    )
+    about = (
+        "What became of the searcher's claims to have reproduced the bug, in arms that replay them. Handoffs that a "
+        "searcher gave by itself and those it was made to give are never pooled."
+    )
+    return _section("Gate", about, _card(_key(key), bars("Claims by what became of them", rows, most)), table)
+
+
+def _replayed(census: Census) -> bool:
+    return set(census.verdicts) != {"not_replayed"}
+
+
+def _claims(census: Census) -> dict[str, int]:
+    """A census by what became of the claims."""
+    nothing = sum(count for verdict, count in census.verdicts.items() if verdict in NOTHING)
+    unseen = census.verdicts.get("not_replayed", 0)
+    return {
+        "kept": census.kept,
+        "nothing to replay": nothing,
+        "passed through unseen": unseen,
+        "stripped": census.handoffs - nothing - unseen - census.kept,
+    }
+
+
+def _localization(summary: Summary) -> Html:
+    groups = _grouped((arm.arm, arm.localization) for arm in summary.arms if arm.localization)
+    if not groups:
+        return Html()
+    rows = [
+        [
+            KINDS[found.kind],
+            name,
+            f"{found.tasks:,}",
+            f"{found.recall:.3f}",
+            f"{found.precision:.3f}",
+            _share(found.all_gold),
+            f"{found.files:.2f}",
+        ]
+        for name, localizations in groups
+        for found in localizations
+    ]
+    header = ["handoff", "arms", "tasks", "recall", "precision", "every gold file named", "files a task"]
+    about = "The files that the searcher named against those that the known answer changes, where it is known."
+    return _section("Localization", about, _table(header, rows, words=(1,)))
+
+
+def _caps(summary: Summary) -> Html:
+    graded = any(cap.rescued_by_grade is not None for arm in summary.arms for cap in arm.caps)
+    header = ["arm", "limit", "attempts that hit it", "rescued, by the check"]
+    header += ["rescued, by the grade"] if graded else []
+    rows = [
+        [
+            arm.arm,
+            cap.stop,
+            f"{cap.hit:,}",
+            f"{cap.rescued:,}",
+            *([_number(cap.rescued_by_grade)] if graded else []),
+        ]
+        for arm in summary.arms
+        for cap in arm.caps
+        if cap.hit
+    ]
+    about = (
+        "An attempt at a limit is stopped, and the diff that exists is its submission. "
+        "Rescued: that diff solved the task."
+    )
+    if not rows:
+        return _section("Caps", f"{about} No attempt hit one.")
+    return _section("Caps hit, and rescued", about, _table(header, rows))
+
+
+def _fixers(summary: Summary) -> Html:
+    rows = [
+        [arm.arm, use.fixer, f"{use.chosen:,}", f"{use.attempts:,}", f"{use.solved:,}"]
+        for arm in summary.arms
+        for use in arm.fixers
+    ]
+    if not rows:
+        return Html()
+    escalated = sum(arm.escalated for arm in summary.arms)
+    about = f"Who was chosen, who tried, and whose attempt the check passed. {_count(escalated, 'run')} escalated."
+    return _section("Fixers", about, _table(["arm", "fixer", "chosen", "attempts", "solved"], rows))
+
+
+def _repositories(summary: Summary) -> Html:
+    by_name: dict[str, dict[str, str]] = {}
+    for arm in summary.arms:
+        for place in arm.repositories:
+            solved = place.solved if place.resolved is None else place.resolved
+            words = f"{solved:,} of {place.done:,}, {_usd(place.cost_usd)}"
+            by_name.setdefault(place.repository, {})[arm.arm] = words
+    if not by_name:
+        return Html()
+    arms = [arm.arm for arm in summary.arms if arm.repositories]
+    rows = [[name, *(cells.get(arm, "–") for arm in arms)] for name, cells in sorted(by_name.items())]
+    about = "Resolved by the grade where there is one, else solved by the check; and dollars, as if the arm were alone."
+    return _section("Repositories", about, _table(["repository", *arms], rows))
+
+
+def _problems(summary: Summary) -> Html:
+    if not summary.problems:
+        return Html()
+    rows = [[problem.source, problem.id or "–", problem.words] for problem in summary.problems]
+    return _section("Rows that could not be used", "", _table(["place", "id", "why"], rows, words=(1, 2)))
+
+
+def _origin(summary: Summary) -> Html:
+    batch = summary.batch
+    facts = {
+        "batch": batch.id,
+        "command": summary.command,
+        "settings": batch.settings_digest,
+        "tasks": batch.tasks_digest,
+        "arms": ", ".join(batch.arms),
+        "scrout": batch.scrout,
+        "begun": batch.started.isoformat(),
+        "exact figures": "summary.json, beside this page; every call is in the ledger",
+    }
+    cells = [
+        cell
+        for name, value in facts.items()
+        if value
+        for cell in (element("dt", name), element("dd", _cut(value, 2000), class_="mono"))
+    ]
+    return _section("How this page came about", "", _card(element("dl", *cells)))
+
+
+def _grouped(named: Iterable[tuple[str, tuple[Item, ...]]]) -> list[tuple[str, tuple[Item, ...]]]:
+    """Equal ones once, under all their names."""
+    groups: list[tuple[list[str], tuple[Item, ...]]] = []
+    for name, content in named:
+        same = next((names for names, other in groups if other == content), None)
+        if same is None:
+            groups.append(([name], content))
+        else:
+            same.append(name)
+    return [(", ".join(names), content) for names, content in groups]
+
+
+def _section(title: str, about: str, *children: Html) -> Html:
+    told = [element("p", about, class_="about")] if about else []
+    return element("section", element("h2", title), *told, *children)
+
+
+def _card(*children: Html) -> Html:
+    return element("div", *children, class_="card pad")
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]], words: Sequence[int] = ()) -> Html:
+    """A table whose first column names its rows; columns in `words` hold text, others figures."""
+    head = element(
+        "tr", *(element("th", _cut(name), scope="col", **_kind(at, words)) for at, name in enumerate(header))
+    )
+    body = [
+        element(
+            "tr",
+            element("th", _cut(row[0]), scope="row"),
+            *(element("td", _cut(cell), **_kind(at, words)) for at, cell in enumerate(row[1:], 1)),
+        )
+        for row in rows[:MAX_ROWS]
+    ]
+    if len(rows) > MAX_ROWS:
+        more = f"{len(rows) - MAX_ROWS:,} more are in summary.json."
+        body.append(element("tr", element("td", more, colspan=str(len(header)), class_="words soft")))
+    return element(
+        "div", element("table", element("thead", head), element("tbody", *body)), class_="card", tabindex="0"
+    )
+
+
+def _kind(at: int, words: Sequence[int]) -> dict[str, str]:
+    return {"class_": "words"} if at in words else {}
+
+
+def _key(entries: Sequence[tuple[str, Fill]]) -> Html:
+    return element("ul", *(element("li", swatch(fill), words) for words, fill in entries), class_="key")
+
+
+def _share(share: Share) -> str:
+    if share.rate is None:
+        return "–"
+    return f"{share.count:,} of {share.of:,}: {100 * share.rate:.1f}% ({100 * share.low:.1f}–{100 * share.high:.1f})"
+
+
+def _usd(usd: Decimal | None, of: int = 1) -> str:
+    """Readable dollars; the exact ones are in summary.json."""
+    if not of:
+        return "–"
+    if usd is None:
+        return "unknown"
+    return f"${usd:,.2f}" if usd == 0 or abs(usd) >= 1 else f"${usd:,.4f}"
+
+
+def _seconds(seconds: float | None) -> str:
+    return "–" if seconds is None else f"{seconds:,.1f}"
+
+
+def _number(number: int | None) -> str:
+    return "–" if number is None else f"{number:,}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def _cut(text: str, most: int = MAX_CHARS) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

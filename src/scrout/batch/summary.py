@@ -1,0 +1,139 @@
+"""Sums up a batch from its ledger and its grades.
+
+Runs are read one after the other, so thousands need no more memory than one. Of a task's runs in an arm the last that
+was closed counts for what was solved; every run counts for what was paid.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from scrout.batch.comparison import comparisons
+from scrout.batch.folder import Batch, Folder, write_whole
+from scrout.batch.judge import digest
+from scrout.batch.predictions import disk_explained
+from scrout.batch.results import Summary
+from scrout.batch.tally import Paid, Tally, costs_of
+from scrout.batch.tasks import Problem, Row
+from scrout.ledger.scrub import scrub
+from scrout.ledger.store import Ledger
+from scrout.records import Run
+
+__all__ = ["Summary", "read_grades", "summarize"]
+
+MAX_GRADE_CHARS = 1_000_000
+"""A longer line of grades is not read."""
+
+
+def summarize(
+    folder: Folder,
+    batch: Batch,
+    ledger: Ledger,
+    problems: Sequence[Problem] = (),
+    rows: Iterable[Row] = (),
+    command: str = "",
+) -> Summary:
+    """Sum up what the ledger holds by now, and write it. `rows` name repositories and hold what answers are known."""
+    known = {row.id: _Known(_repository(row.repo), frozenset(row.gold.files if row.gold else ())) for row in rows}
+    grades = read_grades(folder.grades)
+    tallies = {arm: Tally(arm) for arm in batch.arms}
+    heads = [_Head.of(run, known) for run in ledger.runs_of(batch.id)]
+    last = {(head.task, head.arm): head.run for head in heads if head.closed}
+    scouted: dict[str, Paid] = {}
+    for head in heads:
+        tally = tallies.setdefault(head.arm, Tally(head.arm))
+        counts = last.get((head.task, head.arm)) == head.run
+        again = head.closed and not counts
+        scouted[head.run] = tally.pay(head.task, head.repository, ledger.steps(head.run), again=again)
+        if counts:
+            run = ledger.run(head.run)
+            gold = known[head.task].files if head.task in known else frozenset[str]()
+            tally.add(run, grades.verdict(run), gold)
+    arms = {head.run: head.arm for head in heads}
+    for tally in tallies.values():
+        tally.share(scouted, arms)
+    summary = Summary(
+        batch=batch,
+        command=scrub(command),
+        problems=tuple(problems),
+        costs=costs_of(tally.paid for tally in tallies.values()),
+        arms=tuple(tally.result(batch.tasks) for tally in tallies.values()),
+        comparisons=tuple(comparisons(tallies)),
+        unreadable_grades=grades.unreadable,
+    )
+    with disk_explained(folder):
+        write_whole(folder.summary, json.dumps(summary.model_dump(mode="json"), indent=2) + "\n")
+    return summary
+
+
+@dataclass
+class Grades:
+    """Verdicts of grading, the newest of each patch."""
+
+    by_patch: dict[tuple[str, str], str] = field(default_factory=dict)
+    """By task and digest of the patch: arms with the same patch share a grade, and a patch made anew has none yet."""
+    by_arm: dict[tuple[str, str], str] = field(default_factory=dict)
+    """By task and arm, of grades that do not say which patch they saw."""
+    unreadable: int = 0
+    """Lines that say nothing."""
+
+    def verdict(self, run: Run) -> str | None:
+        """None: its patch was not graded."""
+        found = self.by_patch.get((run.task.id, digest(run.patch)))
+        return self.by_arm.get((run.task.id, run.arm)) if found is None else found
+
+
+def read_grades(path: Path) -> Grades:
+    """What can be read of a file of grades; none where there is no file."""
+    grades = Grades()
+    try:
+        opened = path.open(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return grades
+    with opened:
+        while line := opened.readline(MAX_GRADE_CHARS):
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError):
+                row = None
+            match row:
+                case {"id": str(task_id), "verdict": str(verdict), "patch_digest": str(patch)}:
+                    grades.by_patch[task_id, patch] = verdict
+                case {"id": str(task_id), "verdict": str(verdict), "arm": str(arm)}:
+                    grades.by_arm[task_id, arm] = verdict
+                case _:
+                    grades.unreadable += bool(line.strip())
+    return grades
+
+
+def _repository(repo: str) -> str:
+    """owner/name as it is; of a path its last part."""
+    is_name = repo.count("/") == 1 and not repo.startswith(("/", "."))
+    return repo if is_name else Path(repo).name or repo
+
+
+@dataclass(frozen=True)
+class _Known:
+    repository: str
+    files: frozenset[str]
+    """Empty: the answer is not known."""
+
+
+@dataclass(frozen=True)
+class _Head:
+    """What is kept of every run."""
+
+    run: str
+    task: str
+    arm: str
+    repository: str
+    closed: bool
+
+    @staticmethod
+    def of(run: Run, known: Mapping[str, _Known]) -> _Head:
+        task = run.task
+        repository = known[task.id].repository if task.id in known else task.repo.name
+        return _Head(run.id, task.id, run.arm, repository, run.finished is not None)
