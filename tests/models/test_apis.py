@@ -215,6 +215,12 @@ def test_a_stream_says_what_a_whole_answer_says(api: Api) -> None:
     assert plain.ended and plain.finish
 
 
+def test_an_answer_that_begins_with_a_mark_of_its_encoding_is_read() -> None:
+    said = Said()
+    read_whole(CHAT, b"\xef\xbb\xbf" + whole(CHAT), said)
+    assert said.text == REPLY.text and said.usage == REPLY.usage
+
+
 def test_equal_traffic_has_equal_usage_but_for_reasoning_that_messages_counts_as_output() -> None:
     found = {}
     for api in ALL:

@@ -10,6 +10,9 @@ import json
 import os
 import random
 import re
+import shutil
+import ssl
+import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -24,7 +27,7 @@ from pydantic import JsonValue
 from scrout.models import door as door_module
 from scrout.models import http
 from scrout.models.apis import APIS, CHAT, MESSAGES, Api, Json
-from scrout.models.chat import ToolCall
+from scrout.models.chat import ToolCall, certificates
 from scrout.models.door import MAX_TALKS, Door
 from scrout.models.keyless import Keyless
 from scrout.models.meter import UNLIMITED_TOKENS, Account, CapRule
@@ -133,7 +136,11 @@ async def opened(
 
 @asynccontextmanager
 async def raw_endpoint(
-    parts: Sequence[bytes], *, hang: bool = False, seen: list[http.Asked] | None = None
+    parts: Sequence[bytes],
+    *,
+    hang: bool = False,
+    seen: list[http.Asked] | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[str]:
     """An endpoint that answers every request with these bytes, in these pieces; and then says no more, if it hangs."""
 
@@ -157,8 +164,8 @@ async def raw_endpoint(
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         talks.add(asyncio.get_running_loop().create_task(answer(reader, writer)))
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
-    yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    server = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=tls)
+    yield f"http{'s' if tls else ''}://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
     server.close()
     for talk in talks:
         talk.cancel()
@@ -542,6 +549,192 @@ async def test_a_key_that_is_a_common_word_changes_no_answer() -> None:
     with ScriptedEndpoint([ScriptedReply("EMPTY is what it was", usage=USAGE)]) as endpoint:
         async with opened(endpoint.base_url, key="EMPTY") as there:
             assert "EMPTY is what it was" in (await there.ask()).text
+
+
+# What endpoints speak
+
+ANSWER = b'{"choices": [{"message": {"content": "yes"}, "finish_reason": "stop"}], "usage": %s}' % (
+    b'{"prompt_tokens": 5, "completion_tokens": 2}'
+)
+SIZED = http.whole(200, ANSWER)
+IN_CHUNKS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+FORMS = {
+    "a length": [SIZED],
+    "chunks": [IN_CHUNKS, b"9;note=1\r\n", ANSWER[:9], b"\r\n", http.chunk(ANSWER[9:]), b"0\r\nserver: x\r\n\r\n"],
+    "to the end of the connection": [b"HTTP/1.1 200 OK\r\n\r\n", ANSWER[:9], ANSWER[9:]],
+    "HTTP/1.0": [b"HTTP/1.0 200 OK\r\n\r\n", ANSWER],
+    "a word before it": [b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n", SIZED],
+    "byte by byte": [bytes([byte]) for byte in SIZED],
+    "another behind it": [SIZED + http.whole(200, b'{"choices": []}')],
+}
+
+
+@pytest.mark.parametrize("parts", FORMS.values(), ids=FORMS.keys())
+async def test_an_answer_is_read_in_whatever_form_it_comes(parts: list[bytes]) -> None:
+    async with raw_endpoint(parts) as base_url, opened(base_url) as there:
+        for _ in range(2):
+            answer = await there.ask()
+            assert (answer.status_code, answer.content) == (200, ANSWER)
+            await asyncio.sleep(0.02)  # until the endpoint has closed its side
+    assert [(one.usage, one.estimated) for one in there.receipts] == [
+        (Usage(input_tokens=5, output_tokens=2), False)
+    ] * 2
+
+
+BROKEN = {
+    "noise": [b"SSH-2.0-OpenSSH_9.2\r\n"],
+    "nothing": [b""],
+    "too short": [SIZED[:-1]],
+    "a head without an end": [b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 20_000],
+    "two lengths": [b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n{} "],
+    "no chunk": [IN_CHUNKS, b"zz\r\n{}\r\n"],
+    "chunks without an end": [IN_CHUNKS, http.chunk(ANSWER)],
+    "another protocol": [b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\nx"],
+}
+
+
+@pytest.mark.parametrize("parts", BROKEN.values(), ids=BROKEN.keys())
+async def test_what_is_no_whole_answer_is_lost_and_booked_at_the_hold(parts: list[bytes]) -> None:
+    async with raw_endpoint(parts) as base_url, opened(base_url) as there:
+        with suppress(httpx.HTTPError):
+            assert (await there.ask()).status_code == 502
+        await until(lambda: bool(there.receipts))
+        assert there.door.meter.under_way == 0
+    assert [one.estimated for one in there.receipts] == [True]
+    assert "the connection was lost" in there.door.fault
+
+
+async def test_one_connection_serves_all_calls_of_a_caller() -> None:
+    with ScriptedEndpoint([REPLY] * 6) as endpoint:
+        async with opened(endpoint.base_url) as there:
+            for number in range(6):
+                assert (await there.ask(ALL[number % 3], stream=number % 2 == 0)).status_code == 200
+            assert endpoint.connections == 1
+
+
+@pytest.mark.parametrize("key", ["sk-0123456789\n", "sk-0123456789\r\nx-more: 1", "sk-0123456789\u2014"], ids=ascii)
+async def test_a_key_that_no_header_can_hold_is_not_sent(key: str) -> None:
+    with ScriptedEndpoint([REPLY]) as endpoint:
+        async with opened(endpoint.base_url, key=key) as there:
+            answer = await there.ask()
+        assert endpoint.connections == 0
+    assert answer.status_code == 503 and there.receipts == []
+    assert "key" in there.door.fault and "0123456789" not in there.door.fault
+
+
+async def test_an_endpoint_waits_for_an_agent_that_does_not_read() -> None:
+    """Its answer is kept nowhere in between, however long it is."""
+    sent, parts, event = 0, 64, b": " + b"x" * 1_000_000 + b"\n\n"
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        await http.read(reader, writer)
+        writer.write(stream_head())
+        while sent < parts:
+            writer.write(http.chunk(event))
+            await writer.drain()
+            sent += 1
+        writer.write(http.chunk(ENDS[CHAT.path]) + http.LAST_CHUNK)
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    base_url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    async with server, opened(base_url) as there:
+        more: Json = {"stream": True, "stream_options": {"include_usage": True}}
+        async with there.client.stream("POST", f"/v1/{CHAT.path}", json=request(**more)) as got:
+            before = -1
+            while sent > before:
+                before = sent
+                await asyncio.sleep(0.2)
+            assert sent < parts // 2
+            size = sum([len(some) async for some in got.aiter_bytes()])
+        assert size == parts * len(event) + len(ENDS[CHAT.path])
+    assert [one.estimated for one in there.receipts] == [False]
+
+
+async def test_a_proxy_of_the_environment_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[http.Asked] = []
+    async with raw_endpoint([SIZED], seen=seen) as base_url:
+        address = base_url.removeprefix("http://").removesuffix("/v1")
+        monkeypatch.setenv("http_proxy", f"http://ann:s%40fe@{address}")
+        monkeypatch.setenv("no_proxy", "")
+        async with opened("http://models.example:8000/v1") as there:
+            assert (await there.ask()).content == ANSWER
+    assert seen[0].path == "http://models.example:8000/v1/chat/completions"
+    assert (seen[0].headers["host"], seen[0].headers["authorization"]) == ("models.example:8000", f"Bearer {KEY}")
+    assert seen[0].headers["proxy-authorization"] == "Basic YW5uOnNAZmU="
+
+
+async def test_a_proxy_that_speaks_no_http_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("all_proxy", "socks5://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", "")
+    async with opened("http://models.example/v1") as there:
+        assert (await there.ask()).status_code == 503
+    assert there.receipts == [] and "socks5" in there.door.fault
+
+
+@pytest.fixture
+def certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ssl.SSLContext]:
+    """Of 127.0.0.1, signed by itself and trusted here."""
+    if not shutil.which("openssl"):
+        pytest.skip("needs openssl, which makes the certificate")
+    made = [str(tmp_path / "key"), "-out", str(tmp_path / "cert"), "-days", "2", "-subj", "/CN=127.0.0.1"]
+    argv = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*argv, "-keyout", *made], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "cert", tmp_path / "key")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert"))
+    certificates.cache_clear()
+    yield context
+    certificates.cache_clear()
+
+
+async def test_an_encrypted_endpoint(certificate: ssl.SSLContext) -> None:
+    async with raw_endpoint([SIZED], tls=certificate) as base_url, opened(base_url) as there:
+        assert base_url.startswith("https://")
+        assert (await there.ask()).content == ANSWER
+        certificates.cache_clear()
+        os.environ.pop("SSL_CERT_FILE")
+        await there.client.aclose()
+        async with opened(base_url) as strict:
+            assert (await strict.ask()).status_code == 503
+    assert strict.receipts == [] and "SSLCertVerificationError" in strict.door.fault
+
+
+@pytest.mark.parametrize("status", [200, 407])
+async def test_an_encrypted_endpoint_through_a_tunnel(
+    certificate: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    asked: list[str] = []
+    ended: list[None] = []
+
+    async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append((await reader.readuntil(b"\r\n\r\n")).decode())
+        writer.write(http.head(status, {"via": "x"}))
+        if status == 200:
+            host, _, port = asked[0].split()[1].partition(":")
+            inner, outer = await asyncio.open_connection(host, int(port))
+            await asyncio.gather(pipe(reader, outer), pipe(inner, writer))
+        writer.close()
+        ended.append(None)
+
+    async def pipe(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while data := await source.read(65_536):
+                sink.write(data)
+        sink.close()
+
+    proxy = await asyncio.start_server(tunnel, "127.0.0.1", 0)
+    monkeypatch.setenv("https_proxy", f"http://ann:safe@127.0.0.1:{proxy.sockets[0].getsockname()[1]}")
+    monkeypatch.setenv("no_proxy", "")
+    async with proxy, raw_endpoint([SIZED], tls=certificate) as base_url, opened(base_url) as there:
+        answer = await there.ask()
+        assert answer.status_code == (200 if status == 200 else 503)
+        assert asked[0].startswith(f"CONNECT {base_url.removeprefix('https://').removesuffix('/v1')} HTTP/1.1")
+        assert "proxy-authorization: Basic YW5uOnNhZmU=" in asked[0] and KEY not in asked[0]
+        await there.client.aclose()
+        await until(lambda: bool(ended))
+    assert len(there.receipts) == (status == 200)
 
 
 # What a call costs

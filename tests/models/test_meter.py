@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from decimal import Decimal
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from scrout.models.meter import (
     AROUND_TOKENS,
     ENOUGH_ANSWERS,
     FIRST_P99_TOKENS,
+    KEPT_ANSWERS,
     PICTURE_TOKENS,
     UNLIMITED_TOKENS,
     Account,
@@ -23,6 +25,7 @@ from scrout.models.meter import (
     Full,
     Hold,
     Meter,
+    Outputs,
     Prompt,
 )
 from scrout.money import Price, Usage
@@ -206,7 +209,7 @@ def test_near_the_end_of_the_purse_a_call_is_given_what_answers_usually_need() -
     assert admitted(metering, limit=64_000).limit == FIRST_P99_TOKENS
     learned = meter("0.15")
     for _ in range(ENOUGH_ANSWERS):
-        learned.outputs.tokens.append(600)
+        learned.outputs.add(600)
     half_usd = admitted(learned, limit=64_000).usd
     assert half_usd <= Decimal("0.075"), "answers need less than half the purse, which then is enough"
 
@@ -233,6 +236,16 @@ def test_answers_are_remembered_for_the_next_attempt(tmp_path: Path) -> None:
         first.purse.spent_usd, first.purse.calls = Decimal(0), 0
     first.remember()
     assert meter(outputs=path).outputs.p99() == 900
+
+
+def test_what_nearly_all_of_the_latest_answers_needed() -> None:
+    chance, outputs = random.Random(5), Outputs()
+    needed = [chance.randrange(20_000) for _ in range(KEPT_ANSWERS + 500)]
+    for tokens in needed:
+        outputs.add(tokens)
+    latest = needed[-KEPT_ANSWERS:]
+    assert list(outputs.tokens) == latest
+    assert sum(tokens <= outputs.p99() for tokens in latest) in range(989, 992)
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"m": 3}', '{"m": [null, "x", -5]}', '{"other": [1]}'])

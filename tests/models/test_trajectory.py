@@ -171,6 +171,21 @@ def test_secrets_are_cut_out_wherever_they_are(tmp_path: Path) -> None:
     assert len(list(read(path))) == 3
 
 
+def test_what_was_asked_can_be_made_ready_before_the_answer(tmp_path: Path) -> None:
+    asked = Request(new=({"role": "user", "content": "use open-sesame-1, über"},), rest={"tools": ["open-sesame-1"]})
+    lines = called(1, "first", asked), called(2, "second", asked)
+    ready, plain = Trajectory(tmp_path / "a", ["open-sesame-1"]), Trajectory(tmp_path / "b", ["open-sesame-1"])
+    ready.prepare(2, asked)
+    ready.prepare(1, asked)
+    for line in lines:
+        ready.write(line)
+        plain.write(line)
+    ready.close()
+    plain.close()
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert "sesame" not in (tmp_path / "a").read_text() and len(list(read(tmp_path / "a"))) == 2
+
+
 ODD: list[JsonValue] = [
     "\ud800",
     "a\udc00b",

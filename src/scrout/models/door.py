@@ -41,13 +41,14 @@ from scrout.models.keyless import Keyless
 from scrout.models.meter import Account, Full, Hold, Meter, Prompt
 from scrout.models.passage import Passage, Sent, unreachable
 from scrout.models.trajectory import MAX_BYTES, Call, End, Header, Held, Refusal, Request, Trajectory
-from scrout.models.upstream import Lost, Reached, Unreached, Upstream, reached
+from scrout.models.upstream import Lost, Reached, Unreached, Upstream
 
 MAX_QUERY = 2_000
 MAX_BUFFERED = 256_000_000
 """Bytes of one attempt's requests at once, which may wait for long: the process has the memory of all attempts."""
 MAX_TALKS = 256
 """Connections of one attempt: each takes a file of a process that others need too."""
+MAX_TARGETS = 16
 UNCOUNTED = frozenset({("GET", "models"), ("POST", "messages/count_tokens")})
 _PASSED_HEADERS = frozenset(
     {"content-type", "retry-after", "retry-after-ms", "x-should-retry", "request-id", "content-encoding"}
@@ -89,13 +90,14 @@ class Door:
         self.secrets = tuple(one for one in secrets_of(account.base_url, account.key) if len(one) >= MIN_LENGTH)
         self._trajectory = Trajectory(Path(account.trajectory), self.secrets)
         self._numbers = itertools.count(1)
-        self._asked, self._address = ("", ""), httpx.URL()
+        self._targets: dict[tuple[str, str], str] = {}
         self._last: tuple[list[JsonValue], Json] = ([], {})
         self.limit_key = ""
         """What the endpoint wants an output limit to be called; empty: as the API has it."""
         self.buffered = 0
         """Bytes of the requests that are being read or under way."""
-        self._settled = asyncio.Condition()
+        self._settled = asyncio.Event()
+        """Of the next call that ends; each has one of its own."""
         self._talks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
@@ -168,7 +170,7 @@ class Door:
         finally:
             room.give_back()
             writer.close()
-            await upstream.close()
+            upstream.close()
 
     async def _answer(
         self, asked: http.Asked, upstream: Upstream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -193,11 +195,10 @@ class Door:
         """Passed on, and not counted."""
         target, headers = self._target(below, query), self._headers(asked, MESSAGES if "messages" in below else None)
         try:
-            async with upstream.ask(asked.method, target, headers, asked.body) as response:
-                answer = reached(response)
-                body = b"".join([part async for part in answer.parts])
-        except (*Unreached, *Lost) as error:
-            writer.write(unreachable(CHAT, type(error).__name__))
+            answer = await upstream.ask(asked.method, target, headers, asked.body)
+            body = await answer.rest()
+        except (Unreached, Lost) as error:
+            writer.write(unreachable(CHAT, str(error)))
             return
         writer.write(http.whole(answer.status, self.keyless(body), self.passed(answer)))
 
@@ -226,8 +227,8 @@ class Door:
         try:
             await Passage(self, api, next(self._numbers), hold, prompt, sent, writer).run(upstream, target, headers)
         finally:
-            async with self._settled:
-                self._settled.notify_all()
+            self._settled.set()
+            self._settled = asyncio.Event()
 
     def _unasked(self, api: Api, request: Json | None) -> tuple[str, int]:
         """Why a request is not passed on, and the status that says so; empty: it is."""
@@ -247,19 +248,18 @@ class Door:
     async def _admit(self, prompt: Prompt, limit: int | None, count: int, reader: asyncio.StreamReader) -> Hold | None:
         """Wait until the call fits; where it never will, until the attempt is ended from outside. None: nobody waits
         for an answer any more."""
-        async with self._settled:
-            while not self.stopped:
-                try:
-                    hold = self.meter.admit(prompt, limit, count)
-                except Full as full:
-                    self.stopped = f"{full.stop}:{full.detail}"
-                    self._tell({"kind": "stop", "stop": full.stop, "detail": full.detail})
-                    break
-                if hold is not None:
-                    return hold
-                await self._settled.wait()
-                if reader.at_eof():
-                    return None
+        while not self.stopped:
+            try:
+                hold = self.meter.admit(prompt, limit, count)
+            except Full as full:
+                self.stopped = f"{full.stop}:{full.detail}"
+                self._tell({"kind": "stop", "stop": full.stop, "detail": full.detail})
+                break
+            if hold is not None:
+                return hold
+            await self._settled.wait()
+            if reader.at_eof():
+                return None
         await asyncio.Event().wait()
         raise AssertionError
 
@@ -272,6 +272,9 @@ class Door:
         same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(before, entries, strict=False)))
         self._last = (entries, rest)
         return Request(same=same, new=tuple(entries[same:]), rest=None if rest == last_rest else rest)
+
+    def prepare(self, call: int, asked: Request) -> None:
+        self._trajectory.prepare(call, asked)
 
     def held(self, line: Held) -> None:
         try:
@@ -319,14 +322,18 @@ class Door:
             if name in _PASSED_HEADERS
         }
 
-    def _target(self, below: str, query: str) -> httpx.URL:
-        # Agents ask for the same again and again, and putting an address together takes a while.
-        if self._asked != (below, query):
-            url = httpx.URL(self.account.base_url).copy_with(userinfo=b"")
+    def _target(self, below: str, query: str) -> str:
+        """The path at the endpoint, with its query."""
+        known = self._targets.get((below, query))
+        if known is None:
+            url = httpx.URL(self.account.base_url)
             merged = "&".join(part for part in (url.query.decode(), query) if part)
-            self._address = url.copy_with(path=f"{url.path.rstrip('/')}/{below}", query=merged.encode() or None)
-            self._asked = (below, query)
-        return self._address
+            url = url.copy_with(path=f"{url.path.rstrip('/')}/{below}", query=merged.encode() or None)
+            known = url.raw_path.decode("ascii")
+            # Agents ask for the same few again and again, and putting one together takes a while.
+            if len(self._targets) < MAX_TARGETS:
+                self._targets[below, query] = known
+        return known
 
     def _headers(self, asked: http.Asked, api: Api | None) -> dict[str, str]:
         """The caller's, with the endpoint's key in place of whatever it sent."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from bisect import bisect_left, insort
 from collections import deque
 from dataclasses import dataclass, field
 from decimal import ROUND_DOWN, Decimal
@@ -121,13 +122,22 @@ class Hold:
 class Outputs:
     """Output tokens of a model's latest answers."""
 
-    tokens: deque[int] = field(default_factory=lambda: deque(maxlen=KEPT_ANSWERS))
+    tokens: deque[int] = field(default_factory=deque)
+    """In the order they came."""
+    _ordered: list[int] = field(default_factory=list)
+    """By size: every call asks for the largest."""
+
+    def add(self, tokens: int) -> None:
+        if len(self.tokens) == KEPT_ANSWERS:
+            del self._ordered[bisect_left(self._ordered, self.tokens.popleft())]
+        self.tokens.append(tokens)
+        insort(self._ordered, tokens)
 
     def p99(self) -> int:
         """What 99 of 100 answers needed at most."""
         if len(self.tokens) < ENOUGH_ANSWERS:
             return FIRST_P99_TOKENS
-        return max(MIN_OUTPUT_TOKENS, sorted(self.tokens)[int(0.99 * (len(self.tokens) - 1))])
+        return max(MIN_OUTPUT_TOKENS, self._ordered[int(0.99 * (len(self._ordered) - 1))])
 
 
 class Meter:
@@ -139,7 +149,9 @@ class Meter:
         self.under_way = 0
         self._dearest = {hour: _dearest(account.price, hour) for hour in (False, True)}
         self.ceiling = UNLIMITED_TOKENS
-        self.outputs = Outputs(deque(_known_outputs(account), KEPT_ANSWERS))
+        self.outputs = Outputs()
+        for tokens in _known_outputs(account):
+            self.outputs.add(tokens)
         self._prompts: deque[tuple[Prompt, int]] = deque(maxlen=KEPT_PROMPTS)
         """Those whose tokens the endpoint counted, and that count."""
         self._largest = 0
@@ -170,7 +182,7 @@ class Meter:
         self.purse.settle(hold.usd, cost_usd or Decimal(0))
         self._largest = max(self._largest, _tokens(usage or hold.worst))
         if usage is not None:
-            self.outputs.tokens.append(usage.output_tokens + usage.reasoning_tokens)
+            self.outputs.add(usage.output_tokens + usage.reasoning_tokens)
             counted = _prompt_tokens(usage)
             self._hidden = max(self._hidden, counted - self._by_bytes(prompt))
             self._prompts.append((prompt, counted))

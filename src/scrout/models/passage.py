@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import httpx
 from pydantic import JsonValue
 
 from scrout.models import http
@@ -20,14 +19,13 @@ from scrout.models.chat import LOST_BEHIND_A_GATEWAY, NEXT_STEPS
 from scrout.models.keyless import Keyless
 from scrout.models.meter import MIN_OUTPUT_TOKENS, Hold, Prompt
 from scrout.models.trajectory import Answer, Call, Held, Refusal
-from scrout.models.upstream import Lost, Reached, Unreached, Upstream, reached
+from scrout.models.upstream import Lost, Reached, Unreached, Upstream
 from scrout.money import Receipt
 
 if TYPE_CHECKING:
     from scrout.models.door import Door
 
 MAX_ERROR_BYTES = 1_000_000
-UNSENT_BYTES = 65_536
 _LIMIT = re.compile(rb"max_(output_|completion_)?tokens")
 _RENAMED = b"max_completion_tokens"
 HOPELESS = frozenset({401, 402, 403, 404})
@@ -75,8 +73,9 @@ class Passage:
         self.heard = self.started
         """When the endpoint last said something."""
         self._unsent = b""
+        """Of the answer, as it goes over the wire."""
 
-    async def run(self, upstream: Upstream, url: httpx.URL, headers: dict[str, str]) -> None:
+    async def run(self, upstream: Upstream, path: str, headers: dict[str, str]) -> None:
         """Forward it, and pass on what comes back."""
         hold, limit = self.hold, self.hold.limit
         try:
@@ -87,17 +86,20 @@ class Passage:
             self.over = True
             self.door.meter.release(hold)
             raise
+        # Once the request has left.
+        asyncio.get_running_loop().call_soon(self.door.prepare, self.number, self.asked)
         try:
-            while await self._try(upstream, url, headers, limit):
+            while await self._try(upstream, path, headers, limit):
                 limit = min(limit or self.door.meter.ceiling, self.door.meter.ceiling)
         except Unreached as error:
-            self._release(self.door.explain(f"the connection failed ({type(error).__name__})", "Is it running?"))
-            self.writer.write(unreachable(self.api, type(error).__name__, 503))
+            self._release(self.door.explain(f"the connection failed ({error})", "Is it running?"))
+            self.writer.write(unreachable(self.api, str(error), 503))
         except Lost as error:
-            self._settle(self.door.explain(f"the connection was lost ({type(error).__name__})", "Is it running?"))
+            self._settle(self.door.explain(f"the connection was lost ({error})", "Is it running?"))
             if self.status is None:
-                self.writer.write(unreachable(self.api, type(error).__name__))
+                self.writer.write(unreachable(self.api, str(error)))
             else:
+                self._send()
                 self.writer.transport.abort()
         finally:
             if not self.over:  # cut off: what the endpoint generated may be billed, and nobody has failed
@@ -105,19 +107,18 @@ class Passage:
                 self.said.error = self.said.error or "the call was cut off"
                 self._settle(None)
 
-    async def _try(self, upstream: Upstream, url: httpx.URL, headers: dict[str, str], limit: int | None) -> bool:
+    async def _try(self, upstream: Upstream, path: str, headers: dict[str, str], limit: int | None) -> bool:
         """Whether to try again with a lower limit: this one was the meter's own, and more than the model can write."""
         asks_usage = self.api is CHAT and self.request.get("stream") is True and not _wants_usage(self.request)
         body = self._body(limit, asks_usage)
-        async with upstream.ask("POST", url, headers, body) as response:
-            answer = reached(response)
-            self.status = answer.status
-            if not 200 <= answer.status < 300:
-                return await self._refused(answer, limit)
-            if answer.headers.get("content-type", "").lower().startswith("text/event-stream"):
-                await self._streamed(answer, drop_usage=asks_usage)
-            else:
-                await self._whole(answer)
+        answer = await upstream.ask("POST", path, headers, body)
+        self.status = answer.status
+        if not 200 <= answer.status < 300:
+            return await self._refused(answer, limit)
+        if answer.headers.get("content-type", "").lower().startswith("text/event-stream"):
+            await self._streamed(answer, drop_usage=asks_usage)
+        else:
+            await self._whole(answer)
         return False
 
     def _body(self, limit: int | None, asks_usage: bool) -> bytes:
@@ -133,10 +134,8 @@ class Passage:
 
     async def _refused(self, response: Reached, limit: int | None) -> bool:
         answer = bytearray()
-        async for part in response.parts:
+        while (part := await response.more()) and len(answer) <= MAX_ERROR_BYTES:
             answer += part
-            if len(answer) > MAX_ERROR_BYTES:
-                break
         status, meter = response.status, self.door.meter
         ours = limit if self.api.limit(self.request) is None else None
         if status == 400 and ours and self._renamed(answer):
@@ -158,7 +157,7 @@ class Passage:
         return True
 
     async def _whole(self, response: Reached) -> None:
-        answer = b"".join([part async for part in response.parts])
+        answer = await response.rest()
         read_whole(self.api, answer, self.said)
         self._end()
         self.writer.write(http.whole(response.status, self.door.keyless(answer), self.door.passed(response)))
@@ -167,34 +166,31 @@ class Passage:
         stream = Stream(self.api, self.said, drop_usage=drop_usage)
         keyless = Keyless(self.door.secrets)
         about = {**self.door.passed(response), "transfer-encoding": "chunked"}
-        self.writer.write(http.head(response.status, about))
-        async for part in response.parts:
+        self._queue(http.head(response.status, about))
+        while part := await response.more():
             self.heard = time.monotonic()
             passed = stream.feed(part)
             if self.said.ended:
                 self._end()
-            await self._pass(keyless.feed(passed))
-        passed = stream.flush()
-        self._end()
-        await self._pass(keyless.feed(passed) + keyless.flush())
-        self._send()
-        self.writer.write(http.LAST_CHUNK)
-
-    async def _pass(self, data: bytes) -> None:
-        """An agent that is gone does not end the call: the usage comes last, and is worth waiting for."""
-        if not self._unsent:
-            # What has come in together goes out together: sending costs more than all else that is done to a part.
-            asyncio.get_running_loop().call_soon(self._send)
-        self._unsent += data
-        if len(self._unsent) > UNSENT_BYTES:
-            self._send()
+            self._queue(http.chunk(keyless.feed(passed)))
+            # An agent that is gone does not end the call: the usage comes last, and is worth waiting for.
             with contextlib.suppress(ConnectionError):
                 await self.writer.drain()
+        passed = stream.flush()
+        self._end()
+        self._queue(http.chunk(keyless.feed(passed) + keyless.flush()) + http.LAST_CHUNK)
+        self._send()
+
+    def _queue(self, data: bytes) -> None:
+        """What comes in together goes out together: sending costs more than all else that is done to a part."""
+        if not self._unsent:
+            asyncio.get_running_loop().call_soon(self._send)
+        self._unsent += data
 
     def _send(self) -> None:
         unsent, self._unsent = self._unsent, b""
         if unsent and not self.writer.is_closing():
-            self.writer.write(http.chunk(unsent))
+            self.writer.write(unsent)
 
     def _end(self) -> None:
         """The answer is there, or as much of it as will come."""

@@ -163,14 +163,24 @@ class Trajectory:
         self.secrets = tuple(secrets)
         self.size = 0
         """Bytes written so far."""
+        self._asked: dict[int, str] = {}
+        """What calls under way asked, as their lines will say it."""
         self._torn = False
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
+    def prepare(self, call: int, asked: Request) -> None:
+        """Have ready what a call's line will say was asked: it is long, and until the answer comes nobody waits."""
+        self._asked[call] = self._scrubbed(asked.model_dump(mode="json"))
+
     def write(self, line: Line) -> None:
-        text = json.dumps(line.model_dump(mode="json"))
-        if isinstance(line, Call | Refusal):  # the others hold nothing that came from outside
-            text = scrub_dumped(text, self.secrets)
+        if isinstance(line, Call | Refusal):
+            if line.call not in self._asked:
+                self.prepare(line.call, line.asked)
+            rest = self._scrubbed(line.model_dump(mode="json", exclude={"asked"}))
+            text = f'{rest[:-1]}, "asked": {self._asked.pop(line.call)}}}'
+        else:  # nothing in it came from outside
+            text = json.dumps(line.model_dump(mode="json"))
         # What follows a line that a full disk has cut off stands in a line of its own.
         data = b"\n" * self._torn + text.encode() + b"\n"
         self.size += len(data)
@@ -181,6 +191,9 @@ class Trajectory:
 
     def close(self) -> None:
         os.close(self._file)
+
+    def _scrubbed(self, dumped: dict[str, JsonValue]) -> str:
+        return scrub_dumped(json.dumps(dumped), self.secrets)
 
 
 def read(path: Path) -> Iterator[Line]:

@@ -14,6 +14,7 @@ import time
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import cast
 from urllib.request import getproxies, proxy_bypass
 
 import httptools
@@ -63,11 +64,11 @@ class Upstream:
         known = {} if proxy_bypass(self._url.host) else getproxies()
         proxy = known.get(self._url.scheme) or known.get("all")
         self._proxy = httpx.URL(proxy if "://" in proxy else f"http://{proxy}") if proxy else None
-        # For a proxy that passes requests on by themselves; through others goes a tunnel, and it sees none.
-        forwarded = self._proxy is not None and self._url.scheme == "http"
-        self._origin = f"http://{self._url.netloc.decode()}" if forwarded else ""
+        self._origin = ""
+        """Before a path, where a proxy reads requests and passes them on; what is encrypted goes through a tunnel."""
         self._always = {"host": self._url.netloc.decode()}
-        if self._proxy is not None and forwarded:
+        if self._proxy is not None and self._url.scheme == "http":
+            self._origin = f"http://{self._url.netloc.decode()}"
             self._always |= _authorization(self._proxy)
         self._line: _Line | None = None
 
@@ -91,19 +92,25 @@ class Upstream:
                     return await _connect(self._url)
                 line = await _connect(self._proxy)
                 return line if self._origin else await self._tunnel(line, self._proxy)
-        except (OSError, Lost) as error:
-            raise Unreached(str(error) if isinstance(error, Lost) else type(error).__name__) from error
+        except Lost as error:
+            raise Unreached(str(error)) from error
+        except (OSError, UnicodeError) as error:
+            raise Unreached(type(error).__name__) from error
 
     async def _tunnel(self, line: _Line, proxy: httpx.URL) -> _Line:
         """A connection to the endpoint itself, through one to a proxy."""
-        where = f"{self._url.raw_host.decode()}:{_port(self._url)}"
-        answer = await line.ask(_head(f"CONNECT {where} HTTP/1.1", {"host": where, **_authorization(proxy)}))
-        if not 200 <= answer.status < 300:
+        netloc, inner = self._url.netloc.decode(), _Line()
+        where = netloc if self._url.port else f"{netloc}:{_PORTS['https']}"
+        try:
+            answer = await line.ask(_head(f"CONNECT {where} HTTP/1.1", {"host": where, **_authorization(proxy)}))
+            if not 200 <= answer.status < 300:
+                raise Unreached(f"status {answer.status} of the proxy")
+            loop = asyncio.get_running_loop()
+            name = self._url.raw_host.decode()
+            transport = await loop.start_tls(line.transport, inner, _tls(), server_hostname=name)
+        except BaseException:
             line.transport.abort()
-            raise Unreached(f"status {answer.status} of the proxy")
-        inner, host = _Line(), self._url.raw_host.decode()
-        outer = line.transport
-        transport = await asyncio.get_running_loop().start_tls(outer, inner, _tls(), server_hostname=host)
+            raise
         assert transport is not None
         inner.connection_made(transport)
         return inner
@@ -132,10 +139,11 @@ class _Line(asyncio.Protocol):
 
     def idle(self) -> bool:
         """Whether it can take another request."""
-        quiet = not (self._asked or self._fault or self.transport.is_closing())
+        quiet = not (self._asked or self._parts or self._fault or self.transport.is_closing())
         return quiet and time.monotonic() - self._since < KEEP_ALIVE_S and not _readable(self.transport)
 
     async def ask(self, request: bytes) -> Reached:
+        """Only of one that is idle."""
         self._asked, self._size, self._status, self._headers, self._parts = True, 0, 0, {}, []
         self.transport.write(request)
         while not self._status:
@@ -170,13 +178,9 @@ class _Line(asyncio.Protocol):
     # What asyncio tells
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        if not self._asked:
-            self._broken("an answer that nobody asked for")
-            return
         self._size += len(data)
         try:
             self._parser.feed_data(data)
@@ -191,12 +195,16 @@ class _Line(asyncio.Protocol):
         self._wake()
 
     def connection_lost(self, error: Exception | None) -> None:
-        if self._asked and error is None and self._status and _ends_with_the_connection(self._headers):
+        if not (error or self._fault) and self._status and _ends_with_the_connection(self._headers):
             self._asked = False
         self._fault = self._fault or (type(error).__name__ if error else "closed")
         self._wake()
 
     # What the parser finds
+
+    def on_message_begin(self) -> None:
+        if not self._asked:
+            raise Lost("an answer that nobody asked for")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._status:  # what follows a body is no header
@@ -223,11 +231,10 @@ class _Line(asyncio.Protocol):
 async def _connect(url: httpx.URL) -> _Line:
     if url.scheme not in _PORTS:
         raise Unreached(f"no way through a proxy of the kind {url.scheme}")
-    host = url.raw_host.decode()
     _, line = await asyncio.get_running_loop().create_connection(
         _Line,
-        host,
-        _port(url),
+        url.raw_host.decode(),
+        url.port or _PORTS[url.scheme],
         ssl=_tls() if url.scheme == "https" else None,
         happy_eyeballs_delay=NEXT_ADDRESS_S,
     )
@@ -240,19 +247,18 @@ def _tls() -> ssl.SSLContext:
     return context
 
 
-def _port(url: httpx.URL) -> int:
-    return url.port or _PORTS[url.scheme]
-
-
 def _head(first: str, headers: Mapping[str, str], length: int | None = None) -> bytes:
     lines = [first, *(f"{name}: {value}" for name, value in headers.items())]
     if length is not None:
         lines.append(f"content-length: {length}")
     head = "\r\n".join(lines)
-    # A key from a file may end with a line, and what follows it would be taken for a header.
-    if head.count("\n") >= len(lines) or head.count("\r") >= len(lines) or not head.isascii():
-        raise Unreached("a key or header that cannot be sent")
-    return head.encode("ascii") + b"\r\n\r\n"
+    # A key may have come with the end of its line, and what follows that would be taken for a header.
+    if max(head.count("\r"), head.count("\n")) >= len(lines):
+        raise Unreached("a key or header of several lines")
+    try:
+        return head.encode("latin-1") + b"\r\n\r\n"
+    except UnicodeEncodeError as error:
+        raise Unreached("a key or header that HTTP has no bytes for") from error
 
 
 def _authorization(proxy: httpx.URL) -> dict[str, str]:
