@@ -14,7 +14,7 @@ import pytest
 
 from scrout.batch.controls import Control, control
 from scrout.batch.grade import grade
-from scrout.batch.judge import Case, Judge, gold_digest, open_judge
+from scrout.batch.judge import Case, Judge, Trial, gold_digest, open_judge
 from scrout.config import EnvironmentSettings, Settings
 from scrout.sandbox.unsafe import Unsafe
 from scrout.sandbox.workshop import Workshop, open_workshop
@@ -198,12 +198,20 @@ async def test_unittest(court: Open, test: str) -> None:
         assert (await grade(judge, SAME, control=held)).failed == judge.case.tests
 
 
+QUICK = GOLD.model_copy(
+    update={
+        "fail_to_pass": ("all",),
+        "pass_to_pass": ("empty",),
+        "test_command": 'echo "ok 1 - empty"; if grep -q "in prices:" shop.py; then echo "ok 2 - all"; fi',
+    }
+)
+LACKING = GOLD.model_copy(update={"patch": FIX.replace("@@ -1,5 +1,5 @@", "@@ -2,5 +2,5 @@")})
 BAD_GOLDS = {
-    "gold patch does not apply": GOLD.model_copy(update={"patch": FIX.replace("result = 0", "result = 1")}),
-    "test patch does not apply": GOLD.model_copy(update={"test_patch": ADDS_TEST.replace("total([])", "total()")}),
-    "1 of 2 tests do not pass": GOLD.model_copy(update={"patch": SAME}),
-    "they show nothing": GOLD.model_copy(update={"fail_to_pass": ()}),
-    "has no patch": GOLD.model_copy(update={"patch": ""}),
+    "gold patch does not apply": QUICK.model_copy(update={"patch": FIX.replace("result = 0", "result = 1")}),
+    "test patch does not apply": QUICK.model_copy(update={"test_patch": ADDS_TEST.replace("total([])", "total()")}),
+    "1 of 2 tests do not pass": QUICK.model_copy(update={"patch": SAME}),
+    "they show nothing": QUICK.model_copy(update={"fail_to_pass": ()}),
+    "has no patch": QUICK.model_copy(update={"patch": ""}),
 }
 
 
@@ -215,7 +223,7 @@ async def test_a_gold_that_shows_nothing_fails_the_control(court: Open, words: s
 
 
 async def test_a_gold_that_tells_right_from_wrong_passes_the_control(court: Open) -> None:
-    with court() as one:
+    with court(QUICK) as one:
         held = await control(await one.judge())
         assert (held.outcome, held.detail, held.runs, held.flaky) == ("held", "", 1, ()), held
 
@@ -227,6 +235,12 @@ async def test_tests_that_cannot_be_run_are_nobodys_failure(court: Open) -> None
         assert checked.outcome == "infrastructure" and "exit code 127" in checked.detail, checked
         graded = await grade(judge, FIX, control=checked)
         assert (graded.verdict, graded.detail, graded.runs) == ("infrastructure", checked.detail, 0)
+
+
+async def test_an_environment_that_lacks_a_module_is_nobodys_failure(court: Open) -> None:
+    with court(files={"shop.py": "import nothing_of_this_name\n" + SOURCE}, gold=LACKING) as one:
+        checked = await control(await one.judge())
+        assert checked.outcome == "infrastructure" and "lacks nothing_of_this_name" in checked.detail, checked
 
 
 async def test_a_project_without_tests_is_nobodys_failure(make_repo: MakeRepo, workshop: OpenWorkshop) -> None:
@@ -244,7 +258,7 @@ async def test_a_test_patch_that_does_not_fit_is_nobodys_failure(court: Open) ->
 
 
 async def test_a_full_disk_is_nobodys_failure(court: Open) -> None:
-    with court() as one:
+    with court(QUICK) as one:
         judge = await one.judge()
         assert one.workshop.workspaces.folder is not None
         one.workshop.workspaces.folder = one.workshop.workspaces.folder / "gone"
@@ -314,6 +328,67 @@ async def test_without_names_the_exit_code_decides(court: Open) -> None:
         assert (await control(judge)).outcome == "held"
         assert (await grade(judge, FIX)).verdict == "resolved"
         assert (await grade(judge, SAME)).verdict == "unresolved"
+
+
+ENDINGS = """\
+import unittest
+
+
+class Base(unittest.TestCase):
+    def test_passes(self):
+        print("test_fails (tests.test_shop.Base.test_fails) ... ok")
+
+    def test_fails(self):
+        self.fail("<&\\x1b\\udce9")
+
+    def test_errs(self):
+        raise KeyError
+
+    def test_parts(self):
+        for number in (1, 2):
+            with self.subTest(number=number):
+                self.assertEqual(number, 1)
+
+    def test_cleans(self):
+        self.addCleanup(lambda: self.fail())
+
+    @unittest.expectedFailure
+    def test_expected(self):
+        self.fail()
+
+    @unittest.expectedFailure
+    def test_surprise(self):
+        pass
+
+    @unittest.skip("later")
+    def test_skipped(self):
+        pass
+
+
+class Inherits(Base):
+    def test_fails(self):
+        pass
+"""
+
+
+async def test_how_tests_of_unittest_can_end(court: Open) -> None:
+    names = ("passes", "expected", "fails", "errs", "parts", "cleans", "surprise", "skipped")
+    tests = tuple(f"tests.test_shop.{case}.test_{name}" for case in ("Base", "Inherits") for name in names)
+    with court(Gold(patch=FIX, fail_to_pass=tests), ENDINGS) as one:
+        trial = await (await one.judge()).trial(FIX)
+        assert isinstance(trial, Trial) and trial.exit_code == 1
+        good = {f"tests.test_shop.{case}.test_{name}" for case in ("Base", "Inherits") for name in names[:2]}
+        assert trial.passed == good | {"tests.test_shop.Inherits.test_fails"}, trial
+
+
+async def test_unittest_cannot_be_forged_by_printing(court: Open) -> None:
+    tests = UNITTEST_TESTS + "\n    def test_all(self):\n        self.assertEqual(total([1, 2]), 3)\n"
+    told = "test_all (tests.test_shop.CartTest.test_all) ... ok"
+    lies = f"    import os; os.write(2, b'{told}\\\\n'); os._exit(0)"
+    patch = SAME.replace("+1,5", "+1,6").replace("+    for price", f"+{lies}\n+    for price")
+    with court(Gold(patch=FIX, fail_to_pass=("tests.test_shop.CartTest.test_all",)), tests) as one:
+        graded = await grade(await one.judge(), patch)
+        assert graded.verdict == "unresolved" and graded.failed, graded
 
 
 SUMMARY = (

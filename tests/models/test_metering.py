@@ -239,7 +239,7 @@ async def test_no_module_of_the_current_folder_is_imported(tmp_path: Path, monke
     """Started as `python -m` has it, with the current folder on the path."""
     repository, marker = tmp_path / "repository", tmp_path / "imported"
     repository.mkdir()
-    for name in ("httpcore", "httpx", "pydantic"):
+    for name in ("httptools", "httpx", "pydantic"):
         repository.joinpath(f"{name}.py").write_text(f"open({str(marker)!r}, 'w').close()\nraise SystemExit(3)\n")
     folder = Path(tempfile.mkdtemp(prefix="meter", dir="/tmp"))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))

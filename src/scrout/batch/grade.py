@@ -1,0 +1,129 @@
+"""One patch and what it came to, by the tests that its task's gold names.
+
+What is judged is the patch. Where the sandbox, the environment or the tests themselves fail, the verdict is
+`infrastructure`, which is never counted as the failure of whoever wrote the patch.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Literal, NotRequired, TypedDict
+
+from scrout.batch.controls import Control
+from scrout.batch.judge import (
+    MOST_DETAIL,
+    NO_TESTS,
+    Case,
+    Judge,
+    Refusal,
+    Trial,
+    digest,
+    failing,
+    in_words,
+    wavering,
+)
+from scrout.errors import SandboxError
+from scrout.money import Record
+
+Verdict = Literal["resolved", "unresolved", "empty_patch", "does_not_apply", "infrastructure"]
+
+
+class Grade(Record):
+    """What a patch came to. A line of grades.jsonl."""
+
+    id: str
+    """The task's."""
+    arm: str = ""
+    """What of a batch it is; empty: the predictions are no batch's."""
+    verdict: Verdict
+    patch_digest: str
+    gold_digest: str
+    """Of the gold and the base commit: with another one, the grade says nothing."""
+    failed: tuple[str, ...] = ()
+    """Tests that judge and did not pass, as the gold names them."""
+    flaky: tuple[str, ...] = ()
+    """Tests that passed in some runs and not in others."""
+    runs: int = 0
+    """How often the tests were to run; one that was stopped is not repeated."""
+    seconds: float = 0.0
+    detail: str = ""
+    flags: tuple[str, ...] = ()
+    """What is doubtful about the patch, such as changed test settings. A flag decides nothing."""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.id, self.patch_digest, self.gold_digest
+
+
+async def grade(judge: Judge, patch: str, *, control: Control | None = None, repeats: int = 1) -> Grade:
+    """Judge a patch. What the control found is excused: tests that waver under the gold patch need pass only once."""
+    started = time.monotonic()
+    case = judge.case
+    made = partial(Grade, id=case.task.id, patch_digest=digest(patch), gold_digest=case.digest)
+    if not patch.strip():
+        return made(verdict="empty_patch", detail="there is no patch")
+    if not judge.has_tests:
+        return made(verdict="infrastructure", detail=NO_TESTS)
+    if control and control.outcome == "infrastructure":
+        return made(verdict="infrastructure", detail=control.detail)
+    try:
+        trials = await _trials(judge, patch, repeats)
+        if isinstance(trials, Refusal):
+            found = made(**await _refused(judge, trials))
+        elif trials[-1].stopped:
+            found = made(runs=repeats, **_stopped(judge, trials[-1], control))
+        else:
+            found = made(runs=repeats, flaky=wavering(case, trials), **_judged(case, trials, control))
+        doubts = await judge.flags(patch)
+    except (SandboxError, OSError) as error:
+        found, doubts = made(verdict="infrastructure", detail=f"the sandbox failed: {error}"[:MOST_DETAIL]), ()
+    return found.model_copy(update={"flags": doubts, "seconds": round(time.monotonic() - started, 3)})
+
+
+class _Found(TypedDict):
+    """What runs decide of a grade."""
+
+    verdict: Verdict
+    failed: NotRequired[tuple[str, ...]]
+    detail: str
+
+
+async def _trials(judge: Judge, patch: str, repeats: int) -> list[Trial] | Refusal:
+    """All runs that were asked for, or those up to one that was stopped."""
+    trials: list[Trial] = []
+    while len(trials) < repeats and not (trials and trials[-1].stopped):
+        trial = await judge.trial(patch)
+        if isinstance(trial, Trial) and trial.killed:
+            trial = await judge.trial(patch)  # a machine that is short of memory kills whatever it finds
+        if isinstance(trial, Refusal):
+            return trial
+        trials.append(trial)
+    return trials
+
+
+def _judged(case: Case, trials: Sequence[Trial], control: Control | None) -> _Found:
+    failed = failing(case, trials, control.flaky if control else ())
+    solved = not failed if case.tests else all(trial.exit_code == 0 for trial in trials)
+    detail = in_words(case, failed, trials)
+    return {"verdict": "resolved" if solved else "unresolved", "failed": failed, "detail": detail}
+
+
+def _stopped(judge: Judge, trial: Trial, control: Control | None) -> _Found:
+    """A patch that hangs is told from a machine that is slow by how long the gold patch took."""
+    detail = f"{trial.stopped} ({trial.seconds:.0f} s)"
+    if control is None or control.outcome != "held" or 2 * control.seconds > judge.timeout_s:
+        return {"verdict": "infrastructure", "detail": detail}
+    detail += f"; with the gold patch they took {control.seconds:.0f} s"
+    return {"verdict": "unresolved", "failed": judge.case.tests, "detail": detail}
+
+
+async def _refused(judge: Judge, refusal: Refusal) -> _Found:
+    if refusal.of == "patch":
+        return {"verdict": "does_not_apply", "detail": f"the patch does not apply: {refusal.why}"}
+    if alone := await judge.bring_tests_alone():
+        detail = f"the gold's test patch does not apply to the base commit: {alone.why}"
+        return {"verdict": "infrastructure", "detail": detail}
+    detail = f"the patch keeps the tests from being brought in: {refusal.why}"
+    return {"verdict": "unresolved", "failed": judge.case.tests, "detail": detail}

@@ -1,0 +1,342 @@
+"""Many patches, several tasks at once. Every grade is stored as it comes, by task, patch and gold: a rerun of the same
+command skips what is graded, and tries again what infrastructure failed."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from pydantic import RootModel, ValidationError
+
+from scrout.batch.controls import Control, control
+from scrout.batch.folder import write_whole
+from scrout.batch.forms import Row
+from scrout.batch.grade import Grade, Verdict, grade
+from scrout.batch.judge import TIMEOUT_S, Case, digest, gold_digest, open_judge
+from scrout.batch.patches import Prediction
+from scrout.batch.repositories import Repositories
+from scrout.config import Settings
+from scrout.errors import ScroutError, TaskError
+from scrout.ledger.locks import Lock
+from scrout.money import Record
+from scrout.pipeline import build_missing
+from scrout.sandbox.tier import Tier
+from scrout.sandbox.workshop import Workshop, open_workshop
+from scrout.sandbox.workspace import make_base
+from scrout.task import Gold, Task
+
+Arms = Mapping[str, Mapping[str, Prediction]]
+"""Predictions by arm and task; the arm of predictions that are no batch's is empty."""
+
+R = TypeVar("R", bound=Record)
+
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class ArmGrades(Record):
+    """One arm's patches."""
+
+    arm: str
+    tasks: int
+    """With gold, whether a patch was submitted or not, and whether its control held or not."""
+    verdicts: dict[Verdict, int]
+    missing: int
+    """Tasks without a prediction."""
+    rate: float | None
+    """Resolved ones among all tasks but those that infrastructure failed; None: there are none."""
+    grades: tuple[Grade, ...]
+
+
+class Report(Record):
+    """What grading came to."""
+
+    arms: tuple[ArmGrades, ...]
+    control_failed: tuple[Control, ...]
+    """Tasks that cannot tell right from wrong. They count like any other."""
+    without_gold: tuple[str, ...]
+    """Tasks that nothing can judge. They count nowhere."""
+    unknown: tuple[str, ...]
+    """Predictions for tasks that the task file does not have."""
+
+    @property
+    def infrastructure(self) -> int:
+        return sum(arm.verdicts.get("infrastructure", 0) for arm in self.arms)
+
+
+class Lines(Generic[R]):
+    """Records in a file that only grows, one a line. A last line that was cut off is taken away."""
+
+    def __init__(self, path: Path, kind: type[R]) -> None:
+        self.path = path
+        self.kind = kind
+
+    def read(self) -> list[R]:
+        """All records, oldest first."""
+        try:
+            raw = self.path.read_bytes()
+        except FileNotFoundError:
+            return []
+        *lines, rest = raw.split(b"\n")
+        if rest:
+            # Written by a process that was killed on the way: what it stands for is graded again.
+            with self.path.open("rb+") as file:
+                file.truncate(len(raw) - len(rest))
+        return [self._record(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+
+    def add(self, record: R) -> None:
+        with self.path.open("ab") as file:
+            file.write(record.model_dump_json().encode() + b"\n")
+
+    def _record(self, number: int, line: bytes) -> R:
+        try:
+            return self.kind.model_validate_json(line)
+        except ValidationError:
+            raise TaskError(f"{self.path}, line {number} is no {self.kind.__name__.lower()}. Remove it.") from None
+
+
+class Book:
+    """What is graded, in a folder that one process grades into at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._grades = Lines(folder / "grades.jsonl", Grade)
+        self._controls = Lines(folder / "controls.jsonl", Control)
+        self._graded: dict[tuple[str, str, str], Grade] = {}
+        self._newest: dict[tuple[str, str], Grade] = {}
+        """By task and arm: what a reader of the file takes for its grade."""
+        self._controlled: dict[tuple[str, str], Control] = {}
+
+    def load(self) -> None:
+        for one in self._grades.read():
+            self._remember(one)
+        self._controlled = {one.key: one for one in self._controls.read()}
+
+    def grade(self, task_id: str, patch: str, gold: str, repeats: int = 1) -> Grade | None:
+        """The grade of a patch under this gold's digest, if it stands: it was reached, in as many runs."""
+        found = self._graded.get((task_id, digest(patch), gold))
+        if found is None or found.verdict == "infrastructure" or 0 < found.runs < repeats:
+            return None
+        return found
+
+    def newest(self, task_id: str, arm: str) -> Grade | None:
+        """The arm's grade of a task, whatever it came to."""
+        return self._newest.get((task_id, arm))
+
+    def control(self, task_id: str, gold: str, repeats: int = 1) -> Control | None:
+        found = self._controlled.get((task_id, gold))
+        if found is None or found.outcome == "infrastructure" or 0 < found.runs < repeats:
+            return None
+        return found
+
+    @property
+    def controls(self) -> Mapping[tuple[str, str], Control]:
+        return self._controlled
+
+    def add(self, made: Grade, arms: Sequence[str]) -> None:
+        """Store a grade for each arm that submitted the patch, unless it is that arm's newest already."""
+        for arm in arms:
+            one = made.model_copy(update={"arm": arm})
+            if self._newest.get((one.id, arm)) != one:
+                self._grades.add(one)
+                self._remember(one)
+
+    def add_control(self, made: Control) -> None:
+        self._controls.add(made)
+        self._controlled[made.key] = made
+
+    def _remember(self, one: Grade) -> None:
+        self._graded[one.key] = one
+        self._newest[one.id, one.arm] = one
+
+
+@contextmanager
+def open_book(folder: Path) -> Iterator[Book]:
+    """The folder's grades, which nobody else writes meanwhile."""
+    lock = Lock(folder / ".grading")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        taken = lock.take()
+    except OSError as error:
+        raise TaskError(f"--out {folder}: {error.strerror}. Name a folder that you may write to.") from None
+    if not taken:
+        raise TaskError(f"another process grades into {folder}. Wait for it, or name another --out.")
+    try:
+        book = Book(folder)
+        book.load()
+        yield book
+    finally:
+        lock.release()
+
+
+@dataclass(frozen=True)
+class Grader:
+    """Grades in this process."""
+
+    book: Book
+    repositories: Repositories
+    tier: Tier
+    settings: Settings
+    jobs: int = 1
+    repeats: int = 1
+    timeout_s: float = TIMEOUT_S
+    say: Callable[[str], None] = field(default=lambda words: None)
+
+    async def run(self, rows: Sequence[Row], arms: Arms) -> None:
+        """Grade what is not graded yet."""
+        places = asyncio.Semaphore(self.jobs)
+        todo = [(row, row.gold, wanted) for row in rows if row.gold and (wanted := self._wanted(row, row.gold, arms))]
+        patches = sum(len(wanted) for _, _, wanted in todo)
+        verdicts: Counter[Verdict] = Counter()
+
+        async def one(row: Row, gold: Gold, wanted: Mapping[str, Sequence[str]]) -> None:
+            async with places:
+                verdicts.update(made.verdict for made in await self._grade(row, gold, wanted))
+                self.say(f"{verdicts.total()} of {patches} patches graded, {verdicts['resolved']} resolved")
+
+        self.say(f"{patches} patches of {len(todo)} tasks to grade")
+        try:
+            async with asyncio.TaskGroup() as group:
+                for row, gold, wanted in todo:
+                    group.create_task(one(row, gold, wanted))
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from None  # the first of them ended the others
+
+    def _wanted(self, row: Row, gold: Gold, arms: Arms) -> dict[str, tuple[str, ...]]:
+        """Patches without a grade that stands, each with its arms. What needs no run is stored at once."""
+        by_patch: dict[str, tuple[str, ...]] = {}
+        for arm, predictions in arms.items():
+            one = predictions.get(row.id)
+            if one and not one.patch.strip() and not one.lost:
+                self.book.add(without_patch(row, gold, one), [arm])
+            elif one and not one.lost:
+                by_patch[one.patch] = (*by_patch.get(one.patch, ()), arm)
+        for patch, names in list(by_patch.items()):
+            known = self.book.grade(row.id, patch, gold_digest(row.base_commit, gold), self.repeats)
+            if known and row.base_commit != "HEAD":  # which may be another one by now
+                self.book.add(known, names)
+                del by_patch[patch]
+        return by_patch
+
+    async def _grade(self, row: Row, gold: Gold, wanted: Mapping[str, Sequence[str]]) -> list[Grade]:
+        """Grade one task's patches, and store each as it comes."""
+        made: list[Grade] = []
+        try:
+            async with AsyncExitStack() as stack:
+                task, workshop = await self._open(row, stack)
+                case = Case(task, gold, gold_digest(row.base_commit, gold))
+                judge = await open_judge(case, workshop, self.timeout_s)
+                checked = self.book.control(row.id, case.digest, self.repeats)
+                if checked is None:
+                    checked = await control(judge, repeats=self.repeats)
+                    self.book.add_control(checked)
+                for patch, arms in wanted.items():
+                    made.append(await grade(judge, patch, control=checked, repeats=self.repeats))
+                    self.book.add(made[-1], arms)
+        except ScroutError as error:
+            for patch, arms in list(wanted.items())[len(made) :]:
+                made.append(_not_graded(row, gold, patch, str(error)))
+                self.book.add(made[-1], arms)
+        return made
+
+    async def _open(self, row: Row, stack: AsyncExitStack) -> tuple[Task, Workshop]:
+        task = await asyncio.to_thread(self.repositories.task, row)
+        await build_missing(task, self.settings, lambda words: None)
+        await asyncio.to_thread(make_base, task.repo, task.base_commit)
+        return task, stack.enter_context(open_workshop(task, self.tier, self.settings))
+
+
+def report(rows: Sequence[Row], arms: Arms, book: Book) -> Report:
+    """What the book says of these predictions."""
+    known = {row.id for row in rows}
+    named = dict.fromkeys(task_id for predictions in arms.values() for task_id in predictions)
+    golds = {row.id: gold_digest(row.base_commit, row.gold) for row in rows if row.gold}
+    controls = (book.controls.get((task_id, gold)) for task_id, gold in golds.items())
+    return Report(
+        arms=tuple(_arm(arm, predictions, rows, book) for arm, predictions in arms.items()),
+        control_failed=tuple(one for one in controls if one and one.outcome == "failed"),
+        without_gold=tuple(row.id for row in rows if not row.gold),
+        unknown=tuple(task_id for task_id in named if task_id not in known),
+    )
+
+
+def _arm(arm: str, predictions: Mapping[str, Prediction], rows: Sequence[Row], book: Book) -> ArmGrades:
+    judged = [(row, row.gold) for row in rows if row.gold]
+    found = [
+        made
+        for row, gold in judged
+        if row.id in predictions and (made := _graded(arm, row, gold, predictions[row.id], book))
+    ]
+    verdicts = Counter(one.verdict for one in found)
+    counted = len(judged) - verdicts["infrastructure"]
+    return ArmGrades(
+        arm=arm,
+        tasks=len(judged),
+        verdicts=dict(verdicts),
+        missing=len(judged) - len(found),
+        rate=round(verdicts["resolved"] / counted, 4) if counted else None,
+        grades=tuple(found),
+    )
+
+
+def _graded(arm: str, row: Row, gold: Gold, one: Prediction, book: Book) -> Grade | None:
+    """None: it has no grade yet."""
+    if one.lost:
+        # Not stored: it is a fact about a run, not about a patch.
+        return without_patch(row, gold, one).model_copy(update={"arm": arm})
+    made = book.newest(row.id, arm)
+    return made if made and made.key == (row.id, digest(one.patch), gold_digest(row.base_commit, gold)) else None
+
+
+class _Submitted(RootModel[dict[str, dict[str, str]]]):
+    """Digests of patches by arm and task."""
+
+
+def reserve(folder: Path, run_id: str, arms: Arms) -> None:
+    """Keep a run id for these patches. More tasks may join them; another patch for one of them is refused."""
+    if not _RUN_ID.fullmatch(run_id):
+        raise TaskError(f"--run-id {run_id!r} is no name for files. Use letters, digits, dots, dashes and underscores.")
+    path = folder / "runs" / f"{run_id}.json"
+    try:
+        former = _Submitted.model_validate_json(path.read_bytes()).root
+    except FileNotFoundError:
+        former = {}
+    except ValidationError:
+        raise TaskError(f"{path} cannot be read. Choose another --run-id.") from None
+    new = {arm: {one.id: digest(one.patch) for one in predictions.values()} for arm, predictions in arms.items()}
+    differ = [
+        task_id
+        for arm, digests in new.items()
+        for task_id, patch in digests.items()
+        if former.get(arm, {}).get(task_id, patch) != patch
+    ]
+    if differ:
+        raise TaskError(
+            f"run id {run_id!r} in {folder} was used for other patches ({len(differ)} differ, {differ[0]} first). "
+            "Choose another --run-id for these."
+        )
+    path.parent.mkdir(exist_ok=True)
+    joined = {arm: {**former.get(arm, {}), **new.get(arm, {})} for arm in {**former, **new}}
+    write_whole(path, _Submitted(joined).model_dump_json() + "\n")
+
+
+def without_patch(row: Row, gold: Gold, one: Prediction) -> Grade:
+    """Of a prediction that there is nothing to run for."""
+    if one.lost:
+        return _not_graded(row, gold, one.patch, "infrastructure ended its run before anything was submitted")
+    return _not_graded(row, gold, one.patch, "there is no patch").model_copy(update={"verdict": "empty_patch"})
+
+
+def _not_graded(row: Row, gold: Gold, patch: str, why: str) -> Grade:
+    return Grade(
+        id=row.id,
+        verdict="infrastructure",
+        patch_digest=digest(patch),
+        gold_digest=gold_digest(row.base_commit, gold),
+        detail=why,
+    )

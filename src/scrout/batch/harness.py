@@ -1,0 +1,261 @@
+"""Official harnesses, which judge in the images of their tasks: SWE-bench's and SWE-bench Pro's script.
+
+Here are their command lines and the reading of what they leave. Both need Docker. Both keep results under a name (a run
+id, a prefix) and silently give back an old one for it, so each name here stands for one set of patches.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+
+from scrout.batch.folder import write_whole
+from scrout.batch.forms import Row
+from scrout.batch.grade import Grade, Verdict
+from scrout.batch.grading import Arms, Book, without_patch
+from scrout.batch.judge import TIMEOUT_S, digest, gold_digest
+from scrout.batch.patches import Prediction
+from scrout.errors import SandboxError, TaskError
+
+PRO_IMAGES = "jefzda"
+"""The account that SWE-bench Pro's authors publish its images under."""
+PRO_IDS = "instance_"
+PRO_SCRIPT = "swe_bench_pro_eval.py"
+DOCKER_S = 30
+MOST_BYTES = 50_000_000
+"""Of one file that a harness left."""
+
+
+@dataclass(frozen=True)
+class Official:
+    """Grades through the official harness of the tasks."""
+
+    book: Book
+    tasks: Path
+    run_id: str
+    jobs: int = 1
+    timeout_s: float = TIMEOUT_S
+    dataset: str = ""
+    """The published set that the tasks are of; empty: the task file itself is given to SWE-bench's harness."""
+    scripts: Path | None = None
+    """A clone of SWE-bench Pro's repository; None: the tasks are SWE-bench's."""
+    say: Callable[[str], None] = field(default=lambda words: None)
+
+    def run(self, rows: Sequence[Row], arms: Arms, files: Mapping[str, Path]) -> None:
+        """Judge what has no grade yet. `files` are the predictions of each arm, as they were written."""
+        judged = [row for row in rows if row.gold]
+        if self.scripts is None and any(row.id.startswith(PRO_IDS) for row in judged):
+            raise TaskError("these are tasks of SWE-bench Pro. Name a clone of its repository with --scripts.")
+        require_docker()
+        if self.scripts is None:
+            require_swebench()
+        for number, (arm, predictions) in enumerate(arms.items()):
+            folder = self.book.folder / "harness" / self.run_id / str(number)
+            folder.mkdir(parents=True, exist_ok=True)
+            self.say(f"the official harness judges {len(predictions)} patches {f'of {arm}' if arm else ''}".rstrip())
+            for made in self._arm(folder, judged, predictions, files[arm]):
+                if not predictions[made.id].lost:
+                    self.book.add(made, [arm])
+
+    def _arm(self, folder: Path, rows: Sequence[Row], predictions: Mapping[str, Prediction], file: Path) -> list[Grade]:
+        log = folder / "harness.log"
+        if self.scripts is None:
+            dataset = swebench_dataset(self.tasks, self.dataset)
+            command = swebench_command(dataset, file, self.run_id, self.jobs, self.timeout_s)
+            _explain(run_harness(command, folder, log), log)
+            return read_swebench(folder, self.run_id, rows, predictions)
+        patches, results = folder / "patches.json", folder / "results"
+        results.mkdir(exist_ok=True)
+        write_pro_patches(patches, self.run_id, predictions)
+        command = pro_command(self.scripts, self.tasks, patches, results, self.jobs)
+        _explain(run_harness(command, self.scripts, log), log)
+        return read_pro(results, self.run_id, rows, predictions)
+
+
+def _explain(exit_code: int, log: Path) -> None:
+    if exit_code != 0:
+        last = _text(log).strip()[-300:]
+        raise SandboxError(f"the official harness ended with exit code {exit_code}: {last} All of it is in {log}.")
+
+
+def require_docker() -> None:
+    """Whether Docker answers, or a SandboxError with the next step."""
+    docker = shutil.which("docker")
+    own = "grade with --harness own, in scrout's sandbox"
+    if docker is None:
+        raise SandboxError(f"--harness official needs Docker, and there is none here. Install it, or {own}.")
+    try:
+        asked = [docker, "version", "--format", "{{.Server.Version}}"]
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=DOCKER_S, check=False)
+        said = done.stderr.strip()[-300:] if done.returncode else ""
+    except (OSError, subprocess.TimeoutExpired) as error:
+        said = str(error)
+    if said:
+        raise SandboxError(f"--harness official needs Docker, which does not answer: {said} Start it, or {own}.")
+
+
+def require_swebench() -> None:
+    """Whether SWE-bench's harness is installed beside scrout, or a TaskError with the next step."""
+    if find_spec("swebench") is None:
+        raise TaskError(f"--harness official needs SWE-bench's package: {sys.executable} -m pip install swebench")
+
+
+def swebench_command(dataset: str, predictions: Path, run_id: str, jobs: int, timeout_s: float) -> list[str]:
+    """Run it in a folder of its own: it writes logs and a report to where it is started."""
+    return [
+        *(sys.executable, "-m", "swebench.harness.run_evaluation"),
+        *("--dataset_name", dataset),
+        *("--predictions_path", str(predictions.absolute())),
+        *("--run_id", run_id),
+        *("--max_workers", str(jobs)),
+        *("--timeout", str(int(timeout_s))),
+    ]
+
+
+def swebench_dataset(tasks: Path, dataset: str) -> str:
+    """What the harness is told: a published set's name, or a file of its rows that it can read."""
+    if dataset:
+        return dataset
+    if tasks.suffix not in (".json", ".jsonl"):
+        raise TaskError(f"SWE-bench's harness reads .json and .jsonl, not {tasks.name}. Name the set with --dataset.")
+    return str(tasks.absolute())
+
+
+def pro_command(scripts: Path, tasks: Path, patches: Path, results: Path, jobs: int) -> list[str]:
+    """Run it in the clone of SWE-bench Pro's repository, whose files it reads."""
+    if not (scripts / PRO_SCRIPT).is_file():
+        raise TaskError(f"--scripts {scripts} has no {PRO_SCRIPT}. Name a clone of SWE-bench Pro's repository.")
+    if tasks.suffix not in (".csv", ".jsonl"):
+        raise TaskError(f"SWE-bench Pro's script reads .csv and .jsonl, not {tasks.name}. Convert it to .jsonl.")
+    return [
+        *(sys.executable, PRO_SCRIPT),
+        f"--raw_sample_path={tasks.absolute()}",
+        f"--patch_path={patches.absolute()}",
+        f"--output_dir={results.absolute()}",
+        "--scripts_dir=run_scripts",
+        f"--num_workers={jobs}",
+        f"--dockerhub_username={PRO_IMAGES}",
+        "--use_local_docker",
+    ]
+
+
+def pro_prefix(run_id: str, patch: str) -> str:
+    """With the patch in it, so that no patch gets the result of another."""
+    return f"{run_id}-{digest(patch)[:12]}"
+
+
+def write_pro_patches(path: Path, run_id: str, predictions: Mapping[str, Prediction]) -> None:
+    """The one JSON array that the script reads. It has no verdict for an empty patch, so none is in it."""
+    rows = [
+        {"instance_id": one.id, "model_patch": one.patch, "prefix": pro_prefix(run_id, one.patch)}
+        for one in predictions.values()
+        if one.patch.strip()
+    ]
+    write_whole(path, json.dumps(rows, indent=1) + "\n")
+
+
+def run_harness(command: Sequence[str], folder: Path, log: Path) -> int:
+    """Its exit code; what it says goes to a file."""
+    with log.open("ab") as said:
+        try:
+            return subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=said, stderr=said).returncode
+        except OSError as error:
+            raise SandboxError(f"{command[0]} cannot be started: {error.strerror}. Check the installation.") from None
+
+
+def read_swebench(folder: Path, run_id: str, rows: Sequence[Row], predictions: Mapping[str, Prediction]) -> list[Grade]:
+    """What the harness left where it was started, task by task."""
+    return [_swebench_grade(folder, run_id, row, predictions[row.id]) for row in rows if row.id in predictions]
+
+
+def _swebench_grade(folder: Path, run_id: str, row: Row, one: Prediction) -> Grade:
+    if row.gold and (one.lost or not one.patch.strip()):
+        return without_patch(row, row.gold, one)
+    logs = folder / "logs" / "run_evaluation" / run_id / (one.model or "None").replace("/", "__") / row.id
+    told = _object(_object(_document(logs / "report.json")).get(row.id))
+    if isinstance(told.get("resolved"), bool):
+        status = _object(told.get("tests_status"))
+        kinds = (_object(status.get(kind)) for kind in ("FAIL_TO_PASS", "PASS_TO_PASS"))
+        failed = tuple(name for kind in kinds for name in _texts(kind.get("failure")))
+        resolved = told["resolved"] is True
+        return _grade(row, one, "resolved" if resolved else "unresolved", "by SWE-bench's harness", failed)
+    said = _text(logs / "run_instance.log")
+    if "Patch Apply Failed" in said:
+        return _grade(row, one, "does_not_apply", "the patch does not apply, says SWE-bench's harness")
+    return _grade(row, one, "infrastructure", f"SWE-bench's harness left no report; see {logs.name} under {run_id}")
+
+
+def read_pro(results: Path, run_id: str, rows: Sequence[Row], predictions: Mapping[str, Prediction]) -> list[Grade]:
+    """What the script left in its output folder, task by task."""
+    verdicts = _object(_document(results / "eval_results.json"))
+    not_run = _object(_document(results / "infra_errors.json"))
+    judged = [row for row in rows if row.id in predictions]
+    return [_pro_grade(results, run_id, row, predictions[row.id], verdicts, not_run) for row in judged]
+
+
+def _pro_grade(
+    results: Path,
+    run_id: str,
+    row: Row,
+    one: Prediction,
+    verdicts: Mapping[str, object],
+    not_run: Mapping[str, object],
+) -> Grade:
+    if row.gold and (one.lost or not one.patch.strip()):
+        return without_patch(row, row.gold, one)
+    if row.id in not_run:
+        return _grade(row, one, "infrastructure", str(not_run[row.id])[:1000])
+    output = _document(results / row.id / f"{pro_prefix(run_id, one.patch)}_output.json")
+    # The script counts a container that left nothing as a wrong patch.
+    if not isinstance(verdicts.get(row.id), bool) or not isinstance(output, dict):
+        return _grade(row, one, "infrastructure", "SWE-bench Pro's script left no output for it")
+    tests = output.get("tests")
+    ended = [_object(test) for test in tests] if isinstance(tests, list) else []
+    passed = {test.get("name") for test in ended if test.get("status") == "PASSED"}
+    judging = (*row.gold.fail_to_pass, *row.gold.pass_to_pass) if row.gold else ()
+    if verdicts[row.id]:
+        return _grade(row, one, "resolved", "by SWE-bench Pro's script")
+    failed = tuple(test for test in judging if test not in passed)
+    return _grade(row, one, "unresolved", "by SWE-bench Pro's script", failed)
+
+
+def _grade(row: Row, one: Prediction, verdict: Verdict, detail: str, failed: tuple[str, ...] = ()) -> Grade:
+    return Grade(
+        id=row.id,
+        verdict=verdict,
+        patch_digest=digest(one.patch),
+        gold_digest=gold_digest(row.base_commit, row.gold) if row.gold else "",
+        failed=failed,
+        runs=1 if verdict in ("resolved", "unresolved") else 0,
+        detail=detail,
+    )
+
+
+def _document(path: Path) -> object:
+    try:
+        return json.loads(_text(path))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _text(path: Path) -> str:
+    """Empty where there is no such file."""
+    try:
+        with path.open("rb") as file:
+            return file.read(MOST_BYTES).decode("utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _object(value: object) -> dict[str, object]:
+    return value if isinstance(value, dict) else {}
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()

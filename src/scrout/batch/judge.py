@@ -1,0 +1,287 @@
+"""Runs the tests that a task's gold names over a patch, each time in a clean workspace.
+
+The gold's test files win over the patch's. A test has passed only where a report says so: one that is missing or
+skipped has not. Reports are documents that the runner writes outside of the repository, where it can; else what it
+prints is read, which code under test can forge.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+from scrout.fix.check.flags import flags
+from scrout.fix.check.patch import read_patch, with_texts
+from scrout.sandbox.reports import TestReport
+from scrout.sandbox.reports_by_name import PYTEST, names_of, read_documents, read_printed
+from scrout.sandbox.suite import Suite, find_suite, is_test_file
+from scrout.sandbox.tier import Mount
+from scrout.sandbox.workshop import Workshop, shell_argv
+from scrout.sandbox.workspace import Base, Workspace, read_beneath
+from scrout.task import Gold, Task
+
+TIMEOUT_S = 1_800.0
+"""Of one run of the tests."""
+REPORTS = "/opt/scrout/reports"
+"""Where commands find the folder that reports go to."""
+REPORTS_VARIABLE = "SCROUT_REPORTS"
+PYTEST_REPORT = "pytest.xml"
+UNITTEST_REPORT = "unittest.xml"
+MOST_REPORTS = 200
+MOST_REPORT_BYTES = 20_000_000
+MOST_OUTPUT_BYTES = 20_000_000
+"""Of what tests print: a result in the middle must not get lost."""
+MOST_TAIL = 4_000
+MOST_LISTED = 5
+MOST_DETAIL = 1_000
+"""Characters."""
+
+NO_TESTS = (
+    "the project has no tests that can be found, or no runner for them. Give the gold a test_command, and see "
+    "`scrout env` for what the project lacks"
+)
+
+_INSIDE = Path(__file__).with_name("inside")
+_SEEN_INSIDE = "/opt/scrout/judge"
+_UNITTEST = f"{_SEEN_INSIDE}/unittest_report.py"
+# As at the base, or gone where the base has no such file.
+_RESTORE = """
+for path; do
+  if git cat-file -e "HEAD:$path" 2> /dev/null; then git checkout -q -f HEAD -- ":(literal)$path"
+  else rm -rf -- "./$path"; fi || exit
+done
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A task with its answer, which no stage ever sees."""
+
+    task: Task
+    gold: Gold
+    digest: str
+    """As gold_digest gives it."""
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        """Those that judge, each once."""
+        return tuple(dict.fromkeys((*self.gold.fail_to_pass, *self.gold.pass_to_pass)))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run of the tests that judge."""
+
+    passed: frozenset[str]
+    """By the gold's names."""
+    seen: int
+    """Tests of which something was reported, by any name."""
+    exit_code: int | None
+    """None: stopped at the time limit."""
+    seconds: float
+    tail: str
+    """The end of what was printed."""
+
+    @property
+    def killed(self) -> bool:
+        return self.exit_code in (137, 143)
+
+    @property
+    def stopped(self) -> str:
+        """Why it did not end by itself; empty: it did."""
+        if self.exit_code is None:
+            return "the tests did not end in time"
+        return "the tests were killed" if self.killed else ""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """The tests were not run."""
+
+    of: Literal["patch", "tests"]
+    why: str
+    """As git said it."""
+
+
+class Judge:
+    """Runs a task's tests over patches."""
+
+    def __init__(self, case: Case, workshop: Workshop, suite: Suite | None) -> None:
+        self.case = case
+        self.workshop = workshop
+        self.suite = suite
+        """None: the gold has a command of its own, or the project no tests."""
+
+    @property
+    def has_tests(self) -> bool:
+        return self.suite is not None or bool(self.case.gold.test_command.strip())
+
+    @property
+    def timeout_s(self) -> float:
+        return self.workshop.limits.timeout_s
+
+    async def trial(self, patch: str) -> Trial | Refusal:
+        """The patch, the tests over it, and one run of them, all in a workspace of their own."""
+        workspace = self.workshop.fresh()
+        try:
+            return await self._trial(workspace, patch)
+        finally:
+            workspace.remove()
+
+    async def _trial(self, workspace: Workspace, patch: str) -> Trial | Refusal:
+        if patch and (why := await self.workshop.apply(workspace, _whole(patch))):
+            return Refusal("patch", why[-500:])
+        if refusal := await self._bring_tests(workspace):
+            return refusal
+        return await self._run(workspace)
+
+    async def bring_tests_alone(self) -> Refusal | None:
+        """Whether the gold's tests fit the base without any patch."""
+        workspace = self.workshop.fresh()
+        try:
+            return await self._bring_tests(workspace)
+        finally:
+            workspace.remove()
+
+    async def flags(self, patch: str) -> tuple[str, ...]:
+        """What is doubtful about a patch; nothing of one that does not apply."""
+        workspace = self.workshop.fresh()
+        try:
+            if await self.workshop.apply(workspace, _whole(patch)):
+                return ()
+            return flags(with_texts(read_patch(patch), self.workshop.base, workspace))
+        finally:
+            workspace.remove()
+
+    async def _bring_tests(self, workspace: Workspace) -> Refusal | None:
+        """Files of the tests that judge, as the gold has them, whatever the patch made of them."""
+        gold = self.case.gold
+        brought = (name for change in read_patch(gold.test_patch) for name in (change.old, change.new) if name)
+        paths = list(dict.fromkeys((*brought, *self._named_files())))
+        if paths:
+            done = await self.workshop.run(workspace, ["bash", "-c", _RESTORE, "restore", *paths])
+            if done.exit_code != 0:
+                return Refusal("tests", done.text.strip()[-500:])
+        if gold.test_patch.strip() and (why := await self.workshop.apply(workspace, _whole(gold.test_patch))):
+            return Refusal("tests", why[-500:])
+        return None
+
+    def _named_files(self) -> Iterator[str]:
+        """Test files of the base that names of tests tell. A doctest's file is the very code that is judged."""
+        fixed = {name for change in read_patch(self.case.gold.patch) for name in (change.old, change.new)}
+        for path in self._told_files(self.workshop.base):
+            if is_test_file(path) and path not in fixed:
+                yield path
+
+    def _told_files(self, tree: Base | Workspace) -> Iterator[str]:
+        """The file of each test, each once; empty: one that has none there, by its name."""
+        may_be = dict.fromkeys(tuple(_paths(test)) for test in self.case.tests)
+        found = (next((path for path in paths if tree.read(path) is not None), "") for paths in may_be)
+        yield from dict.fromkeys(found)
+
+    async def _run(self, workspace: Workspace) -> Trial:
+        command, variables, only = self._command(workspace)
+        done = await self.workshop.run(
+            workspace,
+            shell_argv(command),
+            variables={REPORTS_VARIABLE: REPORTS, **variables},
+            mounts=(Mount(workspace.outbox, REPORTS, writable=True), Mount(_INSIDE, _SEEN_INSIDE)),
+        )
+        report = read_documents(_documents(workspace, only))
+        if report is None:
+            # Where a document was asked for, what is printed in its place may be forged.
+            report = TestReport(frozenset(), frozenset()) if only else read_printed(done.text, command)
+        passed = frozenset(test for test in self.case.tests if _has_passed(test, report))
+        seen = len(report.passed) + len(report.failed)
+        return Trial(passed, seen, done.exit_code, done.seconds, done.text.strip()[-MOST_TAIL:])
+
+    def _command(self, workspace: Workspace) -> tuple[str, dict[str, str], str]:
+        """What to run, with which variables, and the only report that counts; empty: whatever there is."""
+        junit = f"--junitxml={REPORTS}/{PYTEST_REPORT}"
+        if self.suite is None:
+            command = self.case.gold.test_command
+            # The report of a second pytest would take the place of the first one's, and the command's own of ours.
+            if len(PYTEST.findall(command)) == 1 and "--junit" not in command:
+                return command, {"PYTEST_ADDOPTS": junit}, PYTEST_REPORT
+            return command, {}, ""
+        told = tuple(self._told_files(workspace))
+        if self.suite.runner == "pytest":
+            return f"{self.suite.command([path for path in told if path])} {junit}", {}, PYTEST_REPORT
+        # One module that is not known by its name, and all have to run.
+        command = self.suite.command(told if all(told) else ()).replace("-m unittest", _UNITTEST, 1)
+        return command, {"SCROUT_UNITTEST_REPORT": f"{REPORTS}/{UNITTEST_REPORT}"}, UNITTEST_REPORT
+
+
+async def open_judge(case: Case, workshop: Workshop, timeout_s: float = TIMEOUT_S) -> Judge:
+    """Finds out, once for all patches, how the task's tests are run."""
+    limits = replace(workshop.limits, timeout_s=timeout_s, output_bytes=MOST_OUTPUT_BYTES)
+    roomy = Workshop(workshop.workspaces, workshop.tier, workshop.environment, limits)
+    return Judge(case, roomy, None if case.gold.test_command.strip() else await find_suite(workshop))
+
+
+def failing(case: Case, trials: Sequence[Trial], excused: Sequence[str] = ()) -> tuple[str, ...]:
+    """Tests that did not pass in every run; of those excused, only the ones that never passed."""
+    always = frozenset.intersection(*(trial.passed for trial in trials))
+    once = frozenset.union(*(trial.passed for trial in trials))
+    return tuple(test for test in case.tests if test not in always and not (test in excused and test in once))
+
+
+def wavering(case: Case, trials: Sequence[Trial]) -> tuple[str, ...]:
+    """Tests that passed in some runs and not in others."""
+    return tuple(test for test in case.tests if 0 < sum(test in trial.passed for trial in trials) < len(trials))
+
+
+def gold_digest(base_commit: str, gold: Gold) -> str:
+    """Of all that decides a grade but the patch."""
+    return digest(f"{base_commit}\0{gold.model_dump_json()}")
+
+
+def digest(text: str) -> str:
+    """Of a patch, or of what judges it."""
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def in_words(case: Case, failed: Sequence[str], trials: Sequence[Trial]) -> str:
+    """What the runs showed."""
+    last = trials[-1]
+    if not case.tests:
+        return f"no tests are named, so the exit code decides: {last.exit_code}"
+    if not failed:
+        return f"all {len(case.tests)} tests pass"
+    if not last.seen:
+        return f"no test result could be read (exit code {last.exit_code}): {last.tail[-300:]}"
+    listed = ", ".join(failed[:MOST_LISTED]) + (", and more" if len(failed) > MOST_LISTED else "")
+    return f"{len(failed)} of {len(case.tests)} tests do not pass: {listed}"[:MOST_DETAIL]
+
+
+def _has_passed(test: str, report: TestReport) -> bool:
+    names = names_of(test)
+    return any(name in report.passed for name in names) and not any(name in report.failed for name in names)
+
+
+def _documents(workspace: Workspace, only: str) -> Iterator[str]:
+    names = [only] if only else [path.name for path in islice(workspace.outbox.iterdir(), MOST_REPORTS)]
+    for name in names:
+        content = read_beneath(workspace.outbox, name, MOST_REPORT_BYTES)
+        if content is not None:
+            yield content.decode("utf-8", errors="replace")
+
+
+def _paths(test: str) -> Iterator[str]:
+    """Files that a test's name may tell, likeliest first."""
+    if "::" in test:
+        yield test.partition("::")[0]
+        return
+    parts = names_of(test)[-1].split(".")
+    if all(part.isidentifier() for part in parts):
+        for end in range(len(parts) - 1, 0, -1):
+            yield str(PurePosixPath(*parts[:end]).with_suffix(".py"))
+
+
+def _whole(patch: str) -> str:
+    """Some tools cut the last line's end, without which git takes a patch for damaged."""
+    return patch if patch.endswith("\n") else f"{patch}\n"

@@ -1,0 +1,60 @@
+"""What grades of a batch teach the résumés of its fixers. What infrastructure failed teaches nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from scrout.batch.folder import Batch
+from scrout.batch.grade import Grade
+from scrout.batch.judge import digest
+from scrout.config import FixerKey, Settings
+from scrout.errors import RouteError
+from scrout.ledger.store import Ledger
+from scrout.route.embed import Embedder
+from scrout.route.feedback import Learned, Lesson, from_run, history, learn, own_folder
+
+
+@dataclass(frozen=True)
+class Lessons:
+    """What was learned."""
+
+    learned: int
+    known: int
+    """Runs whose grade had been learned before."""
+    skipped: tuple[str, ...]
+    """Why a run taught nothing, a sentence each."""
+    by_fixer: Mapping[FixerKey, Lesson]
+
+
+def teach(
+    batch: Batch, ledger: Ledger, grades: Mapping[tuple[str, str], Grade], settings: Settings, embedder: Embedder
+) -> Lessons:
+    """Let each fixer's résumé learn from the graded runs of a batch. `grades` are by task and arm."""
+    folder = own_folder(settings.route)
+    said = {line.run: line.verdict for line in history(folder)}
+    last = {(head.task.id, head.arm): head.id for head in ledger.runs_of(batch.id) if head.finished}
+    new: list[Learned] = []
+    skipped: list[str] = []
+    known = 0
+    for place, run_id in last.items():
+        graded = grades.get(place)
+        if graded is None or graded.verdict == "infrastructure":
+            continue
+        run = ledger.run(run_id)
+        if digest(run.patch) != graded.patch_digest:
+            skipped.append(f"run {run_id} has another patch than the one that was graded")
+            continue
+        resolved = graded.verdict == "resolved"
+        try:
+            one = from_run(run, "merged" if resolved else "wrong", settings)
+        except RouteError as error:
+            skipped.append(str(error))
+            continue
+        one = replace(one, verdict="resolved" if resolved else "unresolved")
+        if said.get(run_id) == one.verdict:
+            known += 1
+        else:
+            new.append(one)
+    lessons = learn(new, folder, embedder) if new else {}
+    return Lessons(len(new), known, tuple(skipped), lessons)

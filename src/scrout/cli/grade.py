@@ -1,0 +1,223 @@
+"""`scrout grade`: the tests that judge, run over every patch of a batch or of a file of predictions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, get_args
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from scrout.batch.folder import Folder
+from scrout.batch.forms import Row
+from scrout.batch.grade import Verdict
+from scrout.batch.grading import Arms, Book, Grader, Report, open_book, report, reserve
+from scrout.batch.judge import TIMEOUT_S, digest
+from scrout.batch.patches import mark_lost, prediction_files, read_arms
+from scrout.batch.tasks import Repositories, TaskFile, read_tasks
+from scrout.cli import options, render
+from scrout.cli.waiting import wait
+from scrout.config import Settings
+from scrout.errors import TaskError
+from scrout.ledger.store import Ledger
+from scrout.sandbox.probe import require_tier
+
+MOST_TOLD = 10
+"""Tasks of a kind that are told one by one; the JSON has all."""
+_VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+
+
+@click.command(name="grade")
+@click.argument("predictions", metavar="PREDICTIONS", type=click.Path(path_type=Path, exists=True))
+@click.option("--tasks", type=click.Path(path_type=Path), required=True, help="The tasks, with the tests that judge.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Folder for grades; else the batch's, or one beside PREDICTIONS."
+)
+@click.option("--jobs", type=click.IntRange(1, 1024), default=2, show_default=True, help="Tasks at once.")
+@click.option(
+    "--repeats",
+    type=click.IntRange(1, 100),
+    default=1,
+    show_default=True,
+    help="Runs of each patch's tests; more show flaky ones.",
+)
+@click.option(
+    "--timeout-s", type=click.FloatRange(min=1), default=TIMEOUT_S, show_default=True, help="For one run of tests."
+)
+@click.option(
+    "--harness",
+    type=click.Choice(["own", "official"]),
+    default="own",
+    show_default=True,
+    help="scrout's sandbox, or the tasks' official harness in Docker.",
+)
+@click.option(
+    "--dataset", default="", help="Official harness: the published set, where TASKS is no file that it reads."
+)
+@click.option(
+    "--scripts", type=click.Path(path_type=Path), help="Official harness: a clone of SWE-bench Pro's repository."
+)
+@click.option("--run-id", default="", help="Keep this name for these patches; others are refused under it.")
+@click.option("--learn", "is_learning", is_flag=True, help="Let the fixers' résumés learn from a batch's grades.")
+@options.tasks_repositories
+@options.sandbox
+@options.configuration
+@options.as_json
+def command(
+    predictions: Path,
+    tasks: Path,
+    out: Path | None,
+    jobs: int,
+    repeats: int,
+    timeout_s: float,
+    harness: Literal["own", "official"],
+    dataset: str,
+    scripts: Path | None,
+    run_id: str,
+    is_learning: bool,
+    repo: Path | None,
+    repos: tuple[Path, ...],
+    repo_url: str,
+    config: Path | None,
+    overrides: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Run the tests that judge each patch of a batch, or of a file of predictions.
+
+    PREDICTIONS is the folder of a batch, or a file with rows for SWE-bench's harness or SWE-bench Pro's script. Each
+    grade is stored as it comes: the same command goes on where it was interrupted.
+    Exit code 0: every patch was graded. 1: infrastructure failed for some, which the same command tries again.
+    """
+    settings = options.read_settings(repo or Path(), config, overrides)
+    if is_learning and not predictions.is_dir():
+        raise TaskError(
+            f"--learn needs the folder of a batch, which knows who made each patch; {predictions} is a file."
+        )
+    found = read_tasks(tasks, repo)
+    for problem in found.problems[:MOST_TOLD]:
+        render.say(f"warning: {problem.source} ({problem.id or 'no id'}): {problem.words}")
+    if not any(row.gold for row in found.rows):
+        raise TaskError(f"no task of {tasks} has a gold: nothing can judge a patch. Give tasks with their tests.")
+    arms = _arms(predictions, settings)
+    with open_book(out or _beside(predictions)) as book, render.working() as progress:
+        name = run_id or f"scrout-{_digest(arms)[:12]}"
+        if run_id or harness == "official":
+            reserve(book.folder, name, arms)
+        if harness == "official":
+            from scrout.batch.harness import Official
+
+            official = Official(book, tasks, name, jobs, timeout_s, dataset, scripts, progress)
+            official.run(found.rows, arms, prediction_files(predictions))
+        else:
+            where = Repositories(repos, repo_url)
+            tier = require_tier(settings.sandbox)
+            wait(Grader(book, where, tier, settings, jobs, repeats, timeout_s, progress).run(found.rows, arms))
+        graded = report(found.rows, arms, book)
+        if is_learning:
+            progress("the résumés learn")
+            _teach(Folder(predictions), graded, settings)
+        if predictions.is_dir() and book.folder.samefile(predictions):
+            _sum_up(Folder(predictions), found, settings)
+    _tell(graded, book, found.rows)
+    if as_json:
+        render.print_json(graded)
+    else:
+        render.print_view(_table(graded))
+    return 1 if graded.infrastructure else 0
+
+
+def _arms(predictions: Path, settings: Settings) -> Arms:
+    """What was submitted. Of a batch, the ledger knows whose fixers never had a chance."""
+    arms = read_arms(predictions)
+    folder = Folder(predictions)
+    batch = folder.read() if predictions.is_dir() else None
+    if batch is None:
+        return arms
+    with _ledger(folder, settings) as book:
+        return mark_lost(arms, book.runs_of(batch.id))
+
+
+def _ledger(folder: Folder, settings: Settings) -> Ledger:
+    named = settings.ledger
+    return Ledger(named.address or Path(named.path or folder.ledger))
+
+
+def _beside(predictions: Path) -> Path:
+    return predictions if predictions.is_dir() else predictions.with_name(f"{predictions.name}.grades")
+
+
+def _digest(arms: Arms) -> str:
+    """Of all patches: with other ones it is another."""
+    return digest("\0".join(f"{arm}\0{one.id}\0{one.patch}" for arm, found in arms.items() for one in found.values()))
+
+
+def _teach(folder: Folder, graded: Report, settings: Settings) -> None:
+    from scrout.batch.lessons import teach
+    from scrout.route.embed import open_embedder
+
+    batch = folder.read()
+    assert batch is not None  # its predictions were read
+    grades = {(one.id, arm.arm): one for arm in graded.arms for one in arm.grades}
+    with _ledger(folder, settings) as book:
+        lessons = teach(batch, book, grades, settings, open_embedder(settings.route.embedder))
+    for key, lesson in lessons.by_fixer.items():
+        render.say(f"{key} has {lesson.resume.n} outcomes, {lesson.resume.solved} solved")
+    render.say(
+        f"learned from {lessons.learned} runs; {lessons.known} were known, {len(lessons.skipped)} taught nothing"
+    )
+    for words in lessons.skipped[:MOST_TOLD]:
+        render.say(f"note: {words}")
+
+
+def _sum_up(folder: Folder, found: TaskFile, settings: Settings) -> None:
+    """The batch's summary and report, with the grades in them."""
+    from scrout.batch.report import write_report
+    from scrout.batch.summary import summarize
+
+    batch = folder.read()
+    assert batch is not None  # its predictions were read
+    try:
+        former = json.loads(folder.summary.read_text(encoding="utf-8")).get("command", "")
+    except (OSError, ValueError, AttributeError):
+        former = ""
+    with _ledger(folder, settings) as book:
+        write_report(folder, summarize(folder, batch, book, found.problems, found.rows, str(former)))
+    render.say(f"report: {folder.report}")
+
+
+def _table(graded: Report) -> RenderableType:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    named = any(arm.arm for arm in graded.arms)
+    for name in (*(("arm",) if named else ()), "tasks", "resolved", "rate", "others"):
+        words = name in ("arm", "others")
+        table.add_column(name, justify="left" if words else "right", overflow="fold", ratio=1 if words else None)
+    for arm in graded.arms:
+        counts = {verdict.replace("_", " "): arm.verdicts.get(verdict, 0) for verdict in _VERDICTS}
+        resolved = str(counts.pop("resolved"))
+        others = ", ".join(f"{n} {words}" for words, n in (counts | {"without a prediction": arm.missing}).items() if n)
+        rate = "unknown" if arm.rate is None else f"{arm.rate:.1%}"
+        cells = [*([render.inert(arm.arm)] if named else []), str(arm.tasks), resolved, rate, others]
+        table.add_row(*(Text(cell) for cell in cells))
+    return table
+
+
+def _tell(graded: Report, book: Book, rows: Sequence[Row]) -> None:
+    """What the table leaves out."""
+    several = [f"control_failed: {one.id}: {one.detail}" for one in graded.control_failed]
+    every = [one for arm in graded.arms for one in arm.grades]
+    several += [f"infrastructure: {one.id}: {one.detail}" for one in every if one.verdict == "infrastructure"]
+    several += [f"flaky: {one.id}: {', '.join(one.flaky[:5])}" for one in every if one.flaky]
+    several += [f"no task has the id {task_id} of a prediction" for task_id in graded.unknown]
+    for words in several[:MOST_TOLD]:
+        render.say(words)
+    if len(several) > MOST_TOLD:
+        render.say(f"{len(several) - MOST_TOLD} further notes are in the --json report")
+    if graded.control_failed:
+        share = f"{len(graded.control_failed)} of {len(rows)} tasks"
+        render.say(f"{share} cannot tell right from wrong; they are counted like the others")
+    render.say(f"grades: {book.folder / 'grades.jsonl'}")

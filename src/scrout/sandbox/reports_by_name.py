@@ -1,0 +1,266 @@
+"""Every test by name and how it ended, as runners of several languages report it: what a grader goes by.
+
+A report is best read from a document that the runner wrote: JUnit XML, the events of `go test -json`, Jest's JSON, TAP.
+What it prints is the second choice, since code under test prints there, too. A reader never raises, takes linear time,
+and holds each test under every name it may be called by; where a name stands for two tests, the failed one counts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from xml.etree import ElementTree
+
+from scrout.sandbox.reports import TestReport, read_pytest, read_unittest
+
+MOST_NAME = 2_000
+"""Characters of a test's name; what is longer is no name."""
+MOST_GROUPS = 50
+"""One within the other."""
+
+PYTEST = re.compile(r"(?:^|[\s;&|(]|bin/)(?:pytest|py\.test)(?![\w/.-])")
+"""A pytest that a command starts, not one in a path."""
+
+Reader = Callable[[str], TestReport | None]
+"""None: nothing in the text that this reader knows."""
+Ended = tuple[bool, tuple[str, ...]]
+"""Whether a test passed, and its names."""
+
+_NOTHING = TestReport(frozenset(), frozenset())
+_ANSI = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
+_XFAIL = re.compile(r"^XFAIL (\S.*)$", re.MULTILINE)
+_XFAILED = "pytest.xfail"
+_SUMMARY = re.compile(r"^=+ short test summary info =+$", re.MULTILINE)
+_GO_ENDED = re.compile(r"^[ \t]*+--- (PASS|FAIL): (\S+)", re.MULTILINE)
+_JEST_FILE = re.compile(r"^(?:PASS|FAIL) +(\S.*?)(?: \([0-9.]{1,12} ?m?s\))?$")
+_JEST_TIME = re.compile(r" \([0-9.]{1,12} ?m?s\)$")
+_JEST_MARKS = {"✓": True, "√": True, "✕": False, "×": False}
+_JEST_SKIPPED = ("○", "✎")
+_TAP_POINT = re.compile(r"^( *)(not )?ok\b(?: +[0-9]{1,9})?(?: +- +| +|$)(.*)$")
+_TAP_SUBTEST = re.compile(r"^( *)# Subtest: (.*)$")
+_TAP_DIRECTIVE = re.compile(r"^(?:skip|todo)", re.IGNORECASE)
+_UNITTEST_NAME = re.compile(r"^(\w+) \(([\w.]+)\)$")
+
+
+def read_documents(documents: Iterable[str]) -> TestReport | None:
+    """What all documents say together; None: none of them is a report."""
+    reports = [report for text in documents if (report := _read_document(text)) is not None]
+    if not reports:
+        return None
+    failed = frozenset().union(*(report.failed for report in reports))
+    return TestReport(frozenset().union(*(report.passed for report in reports)) - failed, failed)
+
+
+def read_printed(output: str, command: str) -> TestReport:
+    """What the runner that a command names has printed; if that is nothing, what the reader finds that finds most."""
+    text = _ANSI.sub("", output).replace("\r\n", "\n")
+    named = [reader for shape, reader in _PRINTERS if shape.search(command)]
+    for readers in (named, [reader for _, reader in _PRINTERS]):
+        reports = [report for reader in readers if (report := reader(text))]
+        best = max(reports, key=lambda report: len(report.passed) + len(report.failed), default=_NOTHING)
+        if best.passed or best.failed:
+            return best
+    return _NOTHING
+
+
+def names_of(test: str) -> tuple[str, ...]:
+    """How reports may call a test that a task names: as it is, as JUnit does pytest's, or by unittest's dotted name."""
+    if "::" in test:
+        return (test, _dotted(test))
+    match = _UNITTEST_NAME.match(test)
+    if match:
+        name, case = match[1], match[2]
+        return (test, case if case.endswith(f".{name}") else f"{case}.{name}")
+    return (test,)
+
+
+def _dotted(node: str) -> str:
+    """pytest's `a/b.py::C::d[e]` as class and name of its JUnit report, with a dot between them."""
+    address, bracket, parameters = node.partition("[")
+    path, *names = address.split("::")
+    return ".".join([path.replace("/", ".").removesuffix(".py"), *names]) + bracket + parameters
+
+
+def read_junit_by_name(xml: str) -> TestReport | None:
+    """A JUnit file, whichever runner wrote it. An expected failure counts as passed, a skipped test as neither."""
+    if "<!DOCTYPE" in xml or "<!ENTITY" in xml:
+        return None  # no runner writes one, and entities can grow without bound
+    try:
+        root = ElementTree.fromstring(xml)
+    except (ElementTree.ParseError, ValueError, RecursionError):
+        return None
+    return _gathered(_junit_cases(root)) if root.tag in ("testsuites", "testsuite") else None
+
+
+def _junit_cases(root: ElementTree.Element) -> Iterator[Ended]:
+    for case in root.iter("testcase"):
+        group, name = case.get("classname", ""), case.get("name", "")
+        names = (f"{group}.{name}", f"{group}::{name}", name) if group else (name,)
+        parts = {part.tag: part for part in case}
+        if "failure" in parts or "error" in parts:
+            yield False, names
+        elif "skipped" not in parts or parts["skipped"].get("type") == _XFAILED:
+            yield True, names
+
+
+def read_go_events(text: str) -> TestReport | None:
+    """One JSON object a line, as `go test -json` writes them; other lines say nothing."""
+    ended: list[Ended] = []
+    known = False
+    for line in text.split("\n"):
+        event = _json_object(line) if line.startswith("{") else None
+        if event is None or not isinstance(event.get("Action"), str) or "Package" not in event:
+            continue
+        known = True
+        test, package = event.get("Test"), event["Package"]
+        if isinstance(test, str) and event["Action"] in ("pass", "fail"):
+            ended.append((event["Action"] == "pass", (test, f"{package}.{test}")))
+    return _gathered(ended) if known else None
+
+
+def read_go(text: str) -> TestReport | None:
+    """Events where there are any, else what `go test -v` prints."""
+    events = read_go_events(text)
+    if events is not None:
+        return events
+    return _gathered((how == "PASS", (name,)) for how, name in _GO_ENDED.findall(text))
+
+
+def read_cargo(text: str) -> TestReport | None:
+    """The lines `test NAME ... ok`; with --nocapture the result may stand below what the test printed."""
+    return _gathered(_cargo_tests(text))
+
+
+def _cargo_tests(text: str) -> Iterator[Ended]:
+    open_test = ""
+    for line in text.split("\n"):
+        if line.startswith("test ") and " ... " in line:
+            open_test, _, rest = line[5:].partition(" ... ")
+            open_test = open_test.removesuffix(" - should panic")
+            how = rest.rpartition(" ... ")[2]
+        else:
+            how = line
+        word = how.split(" ", 1)[0].rstrip(",")
+        if open_test and word in ("ok", "FAILED", "ignored"):
+            if word != "ignored":
+                yield word == "ok", (open_test,)
+            open_test = ""
+
+
+def read_jest(text: str) -> TestReport | None:
+    """The tree that `jest --verbose` prints: groups by indentation, one test a line."""
+    return _gathered(_jest_tests(text))
+
+
+def _jest_tests(text: str) -> Iterator[Ended]:
+    file = ""
+    groups: list[tuple[int, str]] = []
+    for line in text.split("\n"):
+        bare = line.strip()
+        match = _JEST_FILE.match(line)
+        if match:
+            file, groups = match[1], []
+        elif not bare:
+            groups = []
+        elif line.startswith("  ● "):
+            file = ""  # what failed is told at length, until the next file
+        elif file and line.startswith("  "):
+            depth = len(line) - len(line.lstrip())
+            groups = _above(groups, depth)
+            mark, _, title = bare.partition(" ")
+            if mark in _JEST_MARKS and title:
+                yield _JEST_MARKS[mark], _jest_names(file, [group[1] for group in groups], _JEST_TIME.sub("", title))
+            elif mark not in _JEST_SKIPPED:
+                groups.append((depth, bare))
+
+
+def _jest_names(file: str, groups: list[str], title: str) -> tuple[str, ...]:
+    full = " ".join([*groups, title])
+    return (title, full, " > ".join([*groups, title]), f"{file} | {full}")
+
+
+def read_jest_json(text: str) -> TestReport | None:
+    """What `jest --json --outputFile` and Vitest's JSON reporter write."""
+    document = _json_object(text)
+    files = document.get("testResults") if document else None
+    return _gathered(_jest_results(files)) if isinstance(files, list) else None
+
+
+def _jest_results(files: list[object]) -> Iterator[Ended]:
+    for file in files:
+        tests = file.get("assertionResults") if isinstance(file, dict) else None
+        for test in tests if isinstance(tests, list) else ():
+            if not isinstance(test, dict) or test.get("status") not in ("passed", "failed"):
+                continue
+            groups = test.get("ancestorTitles")
+            above = [str(group) for group in groups] if isinstance(groups, list) else []
+            title = str(test.get("title", ""))
+            names = _jest_names(str(file.get("name", "")) if isinstance(file, dict) else "", above, title)
+            yield test["status"] == "passed", names
+
+
+def read_tap(text: str) -> TestReport | None:
+    """Test Anything Protocol, subtests by indentation. A point that is skipped or still to do is neither."""
+    return _gathered(_tap_points(text))
+
+
+def _tap_points(text: str) -> Iterator[Ended]:
+    above: list[tuple[int, str]] = []
+    for line in text.split("\n"):
+        subtest, point = _TAP_SUBTEST.match(line), _TAP_POINT.match(line)
+        if subtest:
+            above = [*_above(above, len(subtest[1])), (len(subtest[1]), subtest[2])]
+        elif point:
+            above = _above(above, len(point[1]))
+            name, hash_sign, directive = point[3].rpartition(" # ")
+            name = name.strip() if hash_sign else point[3].strip()
+            if not _TAP_DIRECTIVE.match(directive if hash_sign else ""):
+                yield not point[2], (name, " > ".join([*(group[1] for group in above), name]))
+
+
+def _above(groups: list[tuple[int, str]], depth: int) -> list[tuple[int, str]]:
+    """The groups, each with its indentation, that hold what stands at this one."""
+    return [group for group in groups if group[0] < depth][:MOST_GROUPS]
+
+
+def read_printed_pytest(text: str) -> TestReport | None:
+    """The summary of -rA; an expected failure counts as passed, as in a JUnit report."""
+    report = read_pytest(text)
+    summary = _SUMMARY.split(text)[1:]
+    expected = {name.split(" - ", 1)[0].strip() for name in _XFAIL.findall(summary[-1])} if summary else set()
+    return TestReport(report.passed | (expected - report.failed), report.failed)
+
+
+_PRINTERS: tuple[tuple[re.Pattern[str], Reader], ...] = (
+    (PYTEST, read_printed_pytest),
+    (re.compile(r"\bgo test\b|\bgotestsum\b"), read_go),
+    (re.compile(r"\bcargo\b"), read_cargo),
+    (re.compile(r"\bunittest\b|\bmanage\.py test\b|\bruntests\.py\b"), read_unittest),
+    (re.compile(r"\bjest\b"), read_jest),
+    (re.compile(r"\btap\b|\bprove\b|\bbats\b|\bnode --test\b"), read_tap),
+)
+
+
+def _read_document(text: str) -> TestReport | None:
+    for reader in (read_junit_by_name, read_jest_json, read_go_events):
+        report = reader(text)
+        if report is not None:
+            return report
+    return read_tap(text) if text.startswith("TAP version ") else None
+
+
+def _gathered(tests: Iterable[Ended]) -> TestReport:
+    passed: set[str] = set()
+    failed: set[str] = set()
+    for is_passed, names in tests:
+        (passed if is_passed else failed).update(name for name in names if 0 < len(name) <= MOST_NAME)
+    return TestReport(frozenset(passed - failed), frozenset(failed))
+
+
+def _json_object(text: str) -> dict[str, object] | None:
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return document if isinstance(document, dict) else None
