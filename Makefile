@@ -42,8 +42,9 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+$(VENV)/.installed-dev: pyproject.toml scripts/add-postgres | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@sh scripts/add-postgres $(VENV)
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-model: scripts/add-local-model $(VENV)/.installed-dev

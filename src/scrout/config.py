@@ -12,7 +12,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field, JsonValue, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, JsonValue, SecretStr, ValidationError, field_validator, model_validator
 
 from scrout.errors import ConfigError
 from scrout.money import Price, Record, Usd
@@ -427,9 +427,45 @@ class FixSettings(Record):
     """A LiteLLM configuration whose model_list joins the pool; empty: none."""
 
 
+LEDGER_URL = "SCROUT_LEDGER_URL"
+"""Environment variable with the address of a ledger, for settings that name none."""
+
+
 class LedgerSettings(Record):
     path: str = ""
     """SQLite file; empty: scrout/ledger.db in the user's data folder."""
+    url: SecretStr = SecretStr("")
+    """Address of a PostgreSQL database, for writers on many machines; empty: that of the environment, else a file."""
+
+    @field_validator("url")
+    @classmethod
+    def _url_is_an_address(cls, url: SecretStr) -> SecretStr:
+        if url and not url.get_secret_value().startswith(("postgresql://", "postgres://")):
+            raise ValueError("it is no postgresql:// address; write postgresql://user@host/database")
+        return url
+
+    @model_validator(mode="after")
+    def _one_place(self) -> LedgerSettings:
+        if self.path and self.url:
+            raise ValueError("ledger.path and ledger.url are both given; keep one of them")
+        return self
+
+    @property
+    def address(self) -> str:
+        """Of the database, with its password; empty: the ledger is a file. A file that is named goes before the
+        environment."""
+        return self.url.get_secret_value() or ("" if self.path else os.environ.get(LEDGER_URL, "").strip())
+
+
+class RetentionSettings(Record):
+    """What `scrout runs prune` leaves of traces and trajectories. Runs and receipts are kept for ever."""
+
+    days: float | None = Field(default=None, ge=0)
+    """Older ones are removed; None: none for its age."""
+    text: bool = True
+    """False: what was asked and said is cut out of a trajectory as soon as nobody works on its run."""
+    max_gb: float | None = Field(default=None, ge=0)
+    """All of them together; the oldest are removed. None: no limit."""
 
 
 REPAIR = Fixer(name="repair", kind="repair")
@@ -446,6 +482,7 @@ class Settings(Record):
     fix: FixSettings = FixSettings()
     repair: RepairSettings = RepairSettings()
     ledger: LedgerSettings = LedgerSettings()
+    retention: RetentionSettings = RetentionSettings()
     fixers: tuple[Fixer, ...] = (REPAIR,)
     """The pool. An empty one is an error."""
 
@@ -480,8 +517,9 @@ class Settings(Record):
         return self.model_copy(update={"fixers": (self.fixer(name),), "route": route})
 
     def digest(self) -> str:
-        """Equal for equal settings. Where the ledger lies does not change a result, so it does not count."""
-        text = self.model_dump_json(exclude={"ledger"})
+        """Equal for equal settings. Where the ledger lies and how long traces are kept changes no result, so neither
+        counts."""
+        text = self.model_dump_json(exclude={"ledger", "retention"})
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -563,6 +601,8 @@ def _refuse_reach(settings: Settings, source: Path) -> None:
         'sandbox.tier = "unsafe"': settings.sandbox.tier == "unsafe",
         "sandbox.image": settings.sandbox.image,
         "ledger.path": settings.ledger.path,
+        "ledger.url": settings.ledger.url,
+        "retention": settings.retention != RetentionSettings(),
         "route.resumes": settings.route.resumes,
         "route.embedder": settings.route.embedder != EmbedderSettings(),
         "environment.build": settings.environment.build,

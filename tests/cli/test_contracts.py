@@ -44,7 +44,7 @@ def test_scout_then_gate_then_gate_again(cli: Cli, shop_repo: Path, issue: Path,
     assert scouted.code == 0, scouted.err
     scouting = scouted.json()
     made = {"handoff", "text", "state", "seconds", "cost_usd"}
-    assert set(scouting) == made | {"searcher", "stop", "detail", "turns", "receipts", "trace"}
+    assert set(scouting) == made | {"searcher", "stop", "detail", "turns", "receipts", "trace", "paid_by"}
     handoff = scouting["handoff"]
     assert set(handoff) == {"kind", "files", "reproduction", "dead_ends", "notes"}
     first = handoff["files"][0]
@@ -243,6 +243,10 @@ def test_demo(cli: Cli) -> None:
 
 
 EVERY_COMMAND = (
+    "run",
+    "plan",
+    "grade",
+    "tasks",
     "fix",
     "scout",
     "gate",

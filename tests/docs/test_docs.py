@@ -13,7 +13,7 @@ from typing import NamedTuple, get_args
 
 import click
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 from pydantic_core import PydanticUndefined
 
 from scrout.cli.doctor import Report
@@ -85,6 +85,8 @@ def commands() -> dict[str, click.Command]:
 
     def walk(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
         if isinstance(command, click.Group):
+            if command.invoke_without_command:
+                yield name, command
             context = click.Context(command)
             for child in command.list_commands(context):
                 found = command.get_command(context, child)
@@ -242,6 +244,8 @@ def test_every_key_has_its_default(table: str) -> None:
 def _exact(value: object) -> object:
     if isinstance(value, tuple):
         return list(value)
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
     return Decimal(str(value)) if isinstance(value, float) else value
 
 

@@ -126,3 +126,11 @@ def test_hostile_text_does_not_slow_it_down(unit: str) -> None:
     began = time.monotonic()
     scrub(text)
     assert time.monotonic() - began < 5
+
+
+def test_the_password_of_the_ledgers_address_is_cut_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCROUT_LEDGER_URL", "postgresql://me:open%20sesame@localhost/books")
+    assert scrub("psql postgresql://me:open%20sesame@localhost/books") == "psql [secret]"
+    assert scrub("'open sesame' or open%20sesame on localhost") == "'[secret]' or [secret] on localhost"
+    monkeypatch.setenv("SCROUT_LEDGER_URL", "postgresql://localhost/books")
+    assert scrub("psql postgresql://localhost/books") == "psql postgresql://localhost/books"

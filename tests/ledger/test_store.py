@@ -270,7 +270,7 @@ async def test_what_a_step_books_is_stored_at_once_and_only_once(path: Path) -> 
 async def test_a_receipt_that_cannot_be_stored_at_once_is_stored_with_the_steps_end(
     path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scrout.ledger.store.BUSY_TIMEOUT_S", 0)
+    monkeypatch.setattr("scrout.ledger.sqlite.BUSY_TIMEOUT_S", 0)
     paid = attempt(costs=("1", "2"))
 
     async def fix(task: Task) -> Attempt:

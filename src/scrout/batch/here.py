@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from decimal import Decimal
 
@@ -11,8 +11,10 @@ from scrout.batch.folder import Batch, Folder
 from scrout.batch.jobs import Ended, Job
 from scrout.batch.tasks import Repositories
 from scrout.config import Settings
-from scrout.errors import ScroutError
+from scrout.errors import LedgerError, ScroutError, TaskError
 from scrout.ledger.store import Ledger, OpenRun
+from scrout.models.trajectory import FILE_NAME, receipts
+from scrout.money import Receipt
 from scrout.pipeline import Kit, build_missing, router, solve
 from scrout.records import Run
 from scrout.route.router import Router
@@ -45,17 +47,20 @@ class Here:
 
         def note(run: OpenRun) -> None:
             opened.append(run)
+            if run.resumed:  # a worker may have died with it in this very session
+                self.ledger._recover(run.id, self._paid)
             before.append(self._paid_usd(run.id))
 
         try:
             run = await self._solve(job, known, say, note)
         except (ScroutError, OSError) as error:
-            paid = self._paid_usd(opened[0].id) - before[0] if before else Decimal(0)
-            return Ended("failed", opened[0].id if opened else "", paid, _words(error))
+            paid = self._added_usd(opened[0].id, before[0]) if before else Decimal(0)
+            run_id, lasting = opened[0].id if opened else "", isinstance(error, TaskError)
+            return Ended("failed", run_id, paid, _words(error), lasting=lasting)
         return Ended(
             outcome=run.outcome,
             run=run.id,
-            paid_usd=self._paid_usd(run.id) - before[0],
+            paid_usd=self._added_usd(run.id, before[0]),
             detail=_detail(run),
             scouted=run.scouting is not None and run.scouting.stop != "endpoint" and job.scouts,
         )
@@ -87,6 +92,17 @@ class Here:
         if job.fixer not in self._routers:
             self._routers[job.fixer] = router(settings)
         return self._routers[job.fixer]
+
+    def _paid(self, place: str) -> Sequence[Receipt]:
+        trajectory = self.folder.attempts / place / FILE_NAME
+        return receipts(trajectory) if trajectory.exists() else ()
+
+    def _added_usd(self, run_id: str, before_usd: Decimal) -> Decimal | None:
+        """None: nobody knows, since it may be the ledger that has failed."""
+        try:
+            return self._paid_usd(run_id) - before_usd
+        except LedgerError:
+            return None
 
     def _paid_usd(self, run_id: str) -> Decimal:
         receipts = (receipt for step in self.ledger.steps(run_id) for receipt in step.receipts)

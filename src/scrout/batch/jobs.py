@@ -67,6 +67,8 @@ class Ended:
     detail: str = ""
     scouted: bool = False
     """Whether its run holds a scouting that others of the task may take over."""
+    lasting: bool = False
+    """True: it failed for a fault of the task's own, such as a commit that is nowhere. Another try would fail alike."""
 
     @property
     def is_infrastructure(self) -> bool:

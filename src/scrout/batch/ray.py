@@ -19,8 +19,8 @@ from scrout.batch.folder import Batch, Folder
 from scrout.batch.jobs import Ended, Job
 from scrout.batch.tasks import Repositories
 from scrout.config import Settings
-from scrout.errors import ConfigError
-from scrout.pipeline import ledger
+from scrout.errors import ConfigError, ScroutError
+from scrout.ledger.store import Ledger
 from scrout.sandbox.probe import require_tier
 
 if TYPE_CHECKING:
@@ -54,7 +54,10 @@ class Process:
             from scrout.batch.here import Here
 
             place, folder = self._place, Folder(Path(self._place.folder))
-            book = ledger(place.settings, folder.attempts)
+            named = place.settings.ledger
+            # Nothing is recovered here: who looks through all runs holds each for a moment, and another process that
+            # wants to go on with that one just then would begin it anew.
+            book = Ledger(named.address or Path(named.path))
             tier = require_tier(place.settings.sandbox)
             self._worker = Here(place.batch, folder, place.settings, book, place.repositories, tier)
         return await self._worker.run(job, known, lambda words: None)
@@ -113,10 +116,14 @@ class OnRay:
         try:
             say("on the cluster")
             ended: Ended = await actor.run.remote(job, known)
+        except self._ray.exceptions.RayTaskError as error:  # the process lives, and its code has raised
+            if not isinstance(error.cause, ScroutError):
+                raise
+            return Ended("failed", detail=str(error.cause))
         except self._ray.exceptions.RayError as error:
             if self._actors[number] is actor:
                 self._actors[number] = self._start()
-            # What the dead process had paid is in the ledger, or in a trajectory that the next session recovers.
+            # What the dead process had paid is in the ledger, or is booked by whoever goes on with its runs.
             return Ended("failed", paid_usd=None, detail=f"a process of the cluster died: {type(error).__name__}")
         else:
             return ended
@@ -128,7 +135,7 @@ class OnRay:
         return actor.remote(self.place)
 
     def _refuse_one_machine_ledger(self) -> None:
-        if len(self._ray.nodes()) > 1 and not self.place.settings.ledger.url:
+        if len(self._ray.nodes()) > 1 and not self.place.settings.ledger.address:
             raise ConfigError(
                 "the cluster has several machines, and a ledger in a file serves one. Set ledger.url to a PostgreSQL "
                 "server that all of them reach."

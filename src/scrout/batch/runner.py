@@ -121,6 +121,8 @@ class Runner:
                 ended = await self._worker.run(job, self._known.get(job.row.id, ""), partial(self._hear, job))
             finally:
                 self.purse.settle(held, held if ended.paid_usd is None else ended.paid_usd)
+            if ended.scouted:  # by a try that failed later, too: the next one need not look, nor pay, again
+                self._known.setdefault(job.row.id, ended.run)
             if self._may_try_again(job, ended):
                 self._hear(job, f"to be tried again: {ended.detail}")
                 await asyncio.sleep(self._pauses_s[self._tries[job.key] - 1])
@@ -171,6 +173,8 @@ class Runner:
                 break
 
     def _may_try_again(self, job: Job, ended: Ended) -> bool:
+        if ended.lasting:  # which says nothing of the infrastructure
+            return False
         self._in_a_row = self._in_a_row + 1 if ended.is_infrastructure else 0
         if self._in_a_row >= MOST_IN_A_ROW:
             self.finish(f"{self._in_a_row} tries in a row failed for reasons outside of the fixers: {ended.detail}")
@@ -184,8 +188,6 @@ class Runner:
         self.progress.outcomes[ended.outcome] += 1
         if ended.outcome == "failed":
             self.progress.failures[job.key] = ended.detail
-        if ended.scouted:
-            self._known.setdefault(job.row.id, ended.run)
         self._release(job.row.id)
         self._watch(job, ended)
 

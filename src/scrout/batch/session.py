@@ -9,6 +9,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import SecretStr
+
 from scrout import __version__
 from scrout.batch.folder import Batch, Folder
 from scrout.batch.jobs import Ended, Job, jobs_of, refuse_unbounded
@@ -130,7 +132,10 @@ def open_session(
 
 def _kept_in(settings: Settings, folder: Folder) -> Settings:
     """A batch's ledger lies in its folder unless the settings name one."""
-    if settings.ledger.path or getattr(settings.ledger, "url", ""):
+    named = settings.ledger
+    if named.path:
         return settings
-    own = settings.ledger.model_copy(update={"path": str(folder.ledger)})
+    # An address of this machine's environment is put into the settings: other machines of a cluster have their own.
+    place = {"url": SecretStr(named.address)} if named.address else {"path": str(folder.ledger)}
+    own = named.model_copy(update=place)
     return settings.model_copy(update={"ledger": own})

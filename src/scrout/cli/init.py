@@ -105,6 +105,12 @@ TEMPLATE = """\
 
 [ledger]
 # path = ""              # SQLite file; empty: scrout/ledger.db in your data folder
+# url = ""               # PostgreSQL for writers on many machines; better in SCROUT_LEDGER_URL: it may hold a password
+
+[retention]
+# days: unset           # older traces are removed by `scrout runs prune`; unset: none for its age
+# text = true            # false: prompts and answers are cut out of trajectories
+# max_gb: unset         # of all traces together; unset: no limit
 
 # The pool. `repair` is embedded and costs nothing.
 [[fixers]]

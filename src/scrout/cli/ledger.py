@@ -10,6 +10,9 @@ from scrout.cli import options, render
 from scrout.ledger.audit import audit
 from scrout.pipeline import ledger
 
+MANY = 500
+"""Runs, from which on progress is shown: fewer take a second."""
+
 
 @click.group(name="ledger")
 def command() -> None:
@@ -21,13 +24,27 @@ def command() -> None:
 @options.configuration
 @options.as_json
 def _audit(repo: Path, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
-    """Re-derive every run's total from its receipts. Exit code 1 if any figure differs."""
-    with ledger(options.read_settings(repo, config, overrides)) as book:
-        report = audit(book)
+    """Re-derive the total of every run and batch from its receipts. Exit code 1 if any figure differs."""
+    with ledger(options.read_settings(repo, config, overrides)) as book, render.working() as progress:
+
+        def tell(done: int, of: int) -> None:
+            if of >= MANY and done % MANY == 0:
+                progress(f"{done:,} of {of:,} runs audited")
+
+        report = audit(book, tell)
     if as_json:
         render.print_json(report)
-    else:
-        for problem in report.problems:
-            click.echo(render.inert(problem))
-        click.echo(f"{report.runs} runs, {report.receipts} receipts, {len(report.problems)} problems")
+        return 1 if report.problems else 0
+    for line in (*report.problems, *report.flags):
+        click.echo(render.inert(line))
+    for total in report.batches:
+        estimated = f", {total.estimated} of them estimated" if total.estimated else ""
+        unpriced = f", {total.unpriced} without a known price" if total.unpriced else ""
+        click.echo(
+            render.inert(
+                f"batch {total.batch}: {total.runs} runs, {total.receipts} receipts{estimated}{unpriced}, "
+                f"${total.paid_usd:f}"
+            )
+        )
+    click.echo(f"{report.runs} runs, {report.receipts} receipts, {len(report.problems)} problems")
     return 1 if report.problems else 0

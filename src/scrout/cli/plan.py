@@ -21,7 +21,7 @@ MOST_SHOWN = 20
 
 
 @click.command(name="plan")
-@click.argument("tasks", type=click.Path(path_type=Path))
+@click.argument("tasks", metavar="TASKS", type=click.Path(path_type=Path))
 @click.option("--fixer", help="As if this fixer tried every task.")
 @click.option("--scout", "scouts", is_flag=True, help="Scout each repository first: slower, and chances are sharper.")
 @options.tasks_repositories

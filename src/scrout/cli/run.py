@@ -29,7 +29,7 @@ MOST_SHOWN = 6
 
 
 @click.command(name="run")
-@click.argument("tasks", type=click.Path(path_type=Path))
+@click.argument("tasks", metavar="TASKS", type=click.Path(path_type=Path))
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, help="Folder of the batch; one that lies there goes on."
 )

@@ -1,28 +1,105 @@
-"""`scrout runs`: past runs, newest first."""
+"""`scrout runs`: past runs, newest first, and what is kept of their traces."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import click
 
 from scrout.cli import options, render
-from scrout.pipeline import ledger
+from scrout.config import RetentionSettings, Settings, data_folder
+from scrout.ledger.retention import Pruning, prune
+from scrout.pipeline import attempts_folder, ledger
+from scrout.records import RunOutcome
 
 
-@click.command(name="runs")
+@click.group(name="runs", invoke_without_command=True)
 @options.repository
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many.")
+@click.option("--batch", default="", metavar="ID", help="Only those of this batch.")
+@click.option("--arm", default="", metavar="NAME", help="Only those of this arm, such as solo/repair.")
+@click.option("--outcome", type=click.Choice(get_args(RunOutcome)), help="Only those that came to this.")
 @options.configuration
 @options.as_json
-def command(repo: Path, limit: int, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
+@click.pass_context
+def command(
+    context: click.Context,
+    repo: Path,
+    limit: int,
+    batch: str,
+    arm: str,
+    outcome: RunOutcome | None,
+    config: Path | None,
+    overrides: tuple[str, ...],
+    as_json: bool,
+) -> int:
     """List past runs, newest first. The repository only says which scrout.toml, and so which ledger, applies."""
+    if context.invoked_subcommand:
+        _refuse_options(context)
+        return 0
     with ledger(options.read_settings(repo, config, overrides)) as book:
-        past = book.runs(limit)
+        past = book.runs(limit, batch=batch, arm=arm, outcome=outcome)
     if as_json:
         render.print_json(past)
     elif past:
         render.print_view(render.runs(past))
+    elif batch or arm or outcome:
+        render.say("no run is like that; `scrout runs` lists all")
     else:
         render.say("no runs yet; start with `scrout demo` or `scrout fix`")
     return 0
+
+
+@command.command(name="prune")
+@options.repository
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@options.configuration
+@options.as_json
+def _prune(repo: Path, dry_run: bool, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
+    """Remove and redact the traces that [retention] does not keep. Runs, receipts and totals stay.
+
+    A run in progress is never touched, nor is one of another ledger.
+    """
+    settings = options.read_settings(repo, config, overrides)
+    folders = _attempts(settings)
+    for folder in folders:  # what killed runs had paid is booked before their trajectories go
+        ledger(settings, folder).close()
+    with ledger(settings) as book:
+        done = prune(book, folders, data_folder() / "traces", settings.retention, dry_run=dry_run)
+    if as_json:
+        render.print_json(done)
+    else:
+        _tell(done, settings)
+    return 0
+
+
+def _attempts(settings: Settings) -> list[Path]:
+    """Trajectories are in the user's data folder, or with a batch beside its ledger."""
+    beside = [Path(settings.ledger.path).absolute().with_name("attempts")] if settings.ledger.path else []
+    return [*beside, attempts_folder()]
+
+
+def _tell(done: Pruning, settings: Settings) -> None:
+    for one in done.pruned:
+        whose = f"run {one.run}" if one.run else f"trace {one.folder.name}"
+        click.echo(render.inert(f"{whose}: {one.what} ({one.why}), {_megabytes(one.freed_bytes)}"))
+    would = "would be freed" if done.dry_run else "freed"
+    left = f", {done.left_alone} left alone (in progress, fresh or of another ledger)" if done.left_alone else ""
+    render.say(
+        f"{_megabytes(sum(one.freed_bytes for one in done.pruned))} {would}; "
+        f"{done.kept} kept, {_megabytes(done.kept_bytes)}{left}"
+    )
+    if settings.retention == RetentionSettings():
+        render.say("Everything is kept: no limit is set. Set one, such as -c retention.days=30.")
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1_000_000:.1f} MB"
+
+
+def _refuse_options(context: click.Context) -> None:
+    """Those of the list do nothing for a command below it."""
+    for name in context.params:
+        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
+            raise click.UsageError(f"Write options behind `{context.invoked_subcommand}`, not before it.")

@@ -1,14 +1,31 @@
-"""Re-derives every total of a ledger from its receipts, and says where the stored ones differ. It repairs nothing."""
+"""Re-derives every total of a ledger from its receipts, and says where the stored ones differ. It repairs nothing.
+
+It goes run by run, so that a ledger of any size fits in memory.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 
 from scrout.errors import LedgerError
-from scrout.ledger.store import Ledger, Step, total_usd
-from scrout.money import Record
+from scrout.ledger.store import Ledger, Step, Story, total_usd
+from scrout.money import Record, Usd
 from scrout.records import Attempt, Run, Scouting
+
+
+class BatchTotal(Record):
+    """What a batch came to, by its receipts."""
+
+    batch: str
+    runs: int
+    receipts: int
+    paid_usd: Usd
+    """Of all calls with a known price, those of interrupted steps among them."""
+    unpriced: int
+    """Receipts without a known price."""
+    estimated: int
+    """Receipts at what was reserved, where the provider told no usage."""
 
 
 class AuditReport(Record):
@@ -17,29 +34,61 @@ class AuditReport(Record):
     runs: int
     receipts: int
     problems: tuple[str, ...]
-    """Each names a run and the figures that disagree; empty: every cent is accounted for."""
+    """Each names a run or a batch and the figures that disagree; empty: every cent is accounted for."""
+    flags: tuple[str, ...] = ()
+    """Calls of interrupted steps whose end nobody saw: each is booked at what was reserved, and may have cost less."""
+    estimated: int = 0
+    """Receipts at what was reserved, whatever became of their step."""
+    batches: tuple[BatchTotal, ...] = ()
 
 
-def audit(ledger: Ledger) -> AuditReport:
-    """Examine every run, finished or not."""
+def audit(ledger: Ledger, progress: Callable[[int, int], None] = lambda done, of: None) -> AuditReport:
+    """Examine every run, finished or not. `progress` is told how many of how many are done."""
     run_ids = ledger.run_ids()
-    receipts = 0
+    receipts = estimated = 0
     problems: list[str] = []
-    for run_id in run_ids:
+    flags: list[str] = []
+    batches: dict[str, BatchTotal] = {}
+    for number, run_id in enumerate(run_ids):
+        progress(number, len(run_ids))
         try:
-            steps = ledger.steps(run_id)
-            stored, derived = ledger.run(run_id), ledger.derive(run_id)
+            story = ledger.story(run_id)
         except LedgerError as error:
             problems.append(str(error))
             continue
-        receipts += sum(len(step.receipts) for step in steps)
-        problems += (f"run {run_id}: {problem}" for step in steps for problem in _in_step(step))
-        problems += (f"run {run_id}: {problem}" for problem in _in_run(stored, derived))
-    return AuditReport(runs=len(run_ids), receipts=receipts, problems=tuple(problems))
+        receipts += story.receipts
+        estimated += sum(receipt.estimated for step in story.steps for receipt in step.receipts)
+        problems += (f"run {run_id}: {problem}" for problem in _in_story(story))
+        flags += (f"run {run_id}: {flag}" for step in story.steps for flag in _cut_off(step))
+        batch = story.derived.batch
+        if batch:
+            batches[batch] = _added(batches.get(batch) or _nothing(batch), story)
+    problems += (problem for total in batches.values() for problem in _in_batch(ledger, total))
+    return AuditReport(
+        runs=len(run_ids),
+        receipts=receipts,
+        problems=tuple(problems),
+        flags=tuple(flags),
+        estimated=estimated,
+        batches=tuple(batches[batch] for batch in sorted(batches)),
+    )
+
+
+def _in_story(story: Story) -> Iterator[str]:
+    for step in story.steps:
+        yield from _in_step(step)
+    yield from _in_run(story.stored, story.derived)
+    attached = sum(len(step.receipts) for step in story.steps)
+    if attached != story.receipts:
+        yield f"{story.receipts} receipts are booked on it, and its steps have {attached} of them"
 
 
 def _in_step(step: Step) -> Iterator[str]:
     made = step.result
+    calls = [receipt.call for receipt in step.receipts if receipt.call]
+    twice = sorted({call for call in calls if calls.count(call) > 1}) if len(set(calls)) < len(calls) else []
+    if twice:
+        yield f"step {step.id} ({step.name}) has these calls more than once: {', '.join(map(str, twice))}"
     if not isinstance(made, Attempt | Scouting):
         # A step that was cut off has paid for what it did, and has no total of its own to compare.
         if step.receipts and (made is not None or step.name not in ("fix", "scout")):
@@ -67,6 +116,43 @@ def _in_run(stored: Run, derived: Run) -> Iterator[str]:
     for field in Run.model_fields:
         if field != "cost_usd" and getattr(stored, field) != getattr(derived, field):
             yield f"`{field}` differs between the closed run and its steps"
+
+
+def _cut_off(step: Step) -> Iterator[str]:
+    """Whether it was interrupted with calls under way."""
+    open_calls = [receipt for receipt in step.receipts if receipt.estimated] if step.result is None else []
+    if open_calls:
+        held = total_usd(receipt.cost_usd for receipt in open_calls)
+        yield (
+            f"step {step.id} ({step.name}) was interrupted with {len(open_calls)} calls under way, settled at the "
+            f"{_usd(held)} that was reserved"
+        )
+
+
+def _nothing(batch: str) -> BatchTotal:
+    return BatchTotal(batch=batch, runs=0, receipts=0, paid_usd=Decimal(0), unpriced=0, estimated=0)
+
+
+def _added(total: BatchTotal, story: Story) -> BatchTotal:
+    booked = [receipt for step in story.steps for receipt in step.receipts]
+    return BatchTotal(
+        batch=total.batch,
+        runs=total.runs + 1,
+        receipts=total.receipts + len(booked),
+        paid_usd=total.paid_usd + sum((receipt.cost_usd or Decimal(0) for receipt in booked), Decimal(0)),
+        unpriced=total.unpriced + sum(receipt.cost_usd is None for receipt in booked),
+        estimated=total.estimated + sum(receipt.estimated for receipt in booked),
+    )
+
+
+def _in_batch(ledger: Ledger, total: BatchTotal) -> Iterator[str]:
+    try:
+        spent = ledger.spent_usd(total.batch)
+    except (LedgerError, ArithmeticError) as error:
+        yield f"batch {total.batch}: its receipts cannot be added up ({type(error).__name__})"
+        return
+    if spent != total.paid_usd:
+        yield f"batch {total.batch}: it has spent {_usd(spent)}, the steps of its runs have paid {_usd(total.paid_usd)}"
 
 
 def _usd(amount: Decimal | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import weakref
@@ -34,3 +35,10 @@ class Lock:
         """Let others take it. The file stays: removing it would let two holders lock two files of one name."""
         if self._close is not None:
             self._close()
+
+    def retire(self) -> None:
+        """The same, file and all, for one that nobody will take again."""
+        # One that stays does no harm.
+        with contextlib.suppress(OSError):
+            self.path.unlink()
+        self.release()

@@ -1,4 +1,4 @@
-"""The ledger's tables, as numbered, forward-only steps. A step that was released is never edited."""
+"""The ledger's tables in SQLite, as numbered, forward-only steps. A step that was released is never edited."""
 
 from __future__ import annotations
 
@@ -112,10 +112,36 @@ def runs_of_batches(db: sqlite3.Connection) -> None:
     db.execute("CREATE INDEX run_by_batch ON run (batch) WHERE batch <> ''")
 
 
+def runs_in_progress(db: sqlite3.Connection) -> None:
+    """Which runs are not closed, so that nobody looks through all; and no call of a step is booked twice."""
+    # Follows from the others, so its rows may go.
+    db.execute("CREATE TABLE unclosed (run_id TEXT NOT NULL PRIMARY KEY REFERENCES run (id)) WITHOUT ROWID")
+    db.execute("INSERT INTO unclosed SELECT id FROM run WHERE id NOT IN (SELECT run_id FROM close)")
+    db.execute("CREATE TRIGGER run_opens AFTER INSERT ON run BEGIN INSERT INTO unclosed (run_id) VALUES (NEW.id); END")
+    db.execute(
+        "CREATE TRIGGER run_closes AFTER INSERT ON close BEGIN DELETE FROM unclosed WHERE run_id = NEW.run_id; END"
+    )
+    db.execute("DROP INDEX receipt_by_run")
+    # The amount is for sums, which then read nothing else.
+    db.execute("CREATE INDEX receipt_by_call ON receipt (run_id, step_id, call, cost_usd)")
+    db.execute("CREATE INDEX close_by_outcome ON close (outcome, run_id)")
+    # Not a unique index: what older versions wrote stays as it is.
+    db.execute(
+        """
+        CREATE TRIGGER receipt_once BEFORE INSERT ON receipt
+        WHEN NEW.call > 0 AND EXISTS (
+            SELECT 1 FROM receipt WHERE run_id = NEW.run_id AND step_id = NEW.step_id AND call = NEW.call
+        )
+        BEGIN SELECT RAISE(IGNORE); END
+        """
+    )
+
+
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     first_tables,
     receipts_of_the_meter,
     runs_of_batches,
+    runs_in_progress,
 )
 
 

@@ -10,7 +10,11 @@ import json
 import os
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import lru_cache
+from urllib.parse import unquote, urlsplit
+
+from scrout.config import LEDGER_URL
 
 MARK = "[secret]"
 MIN_LENGTH = 8
@@ -99,7 +103,18 @@ def _literal_secrets(known: Iterable[str]) -> list[str]:
         # GOOGLE_APPLICATION_CREDENTIALS and its like name a file; the path is no secret, and records are full of paths.
         and not os.path.exists(value := os.environ[name])  # noqa: PTH110
     }
+    values |= _of_address(os.environ.get(LEDGER_URL, ""))
     return sorted((value for value in values.union(known) if len(value) >= MIN_LENGTH), key=len, reverse=True)
+
+
+@lru_cache(maxsize=8)
+def _of_address(url: str) -> frozenset[str]:
+    """The ledger's address where it has a password, and the password by itself."""
+    with suppress(ValueError):
+        password = urlsplit(url.strip()).password
+        if password:
+            return frozenset({url.strip(), password, unquote(password)})
+    return frozenset()
 
 
 @lru_cache(maxsize=1024)

@@ -1,8 +1,8 @@
-"""The embedded ledger: runs, their steps and every receipt, in one append-only SQLite file.
+"""The ledger: runs, their steps and every receipt, append-only, in a SQLite file or a PostgreSQL database.
 
 A step's result is stored under the digest of its inputs, so a rerun takes over what an interrupted run had finished.
-Totals are derived from the stored steps, never kept beside them. Several processes may use one file at the same time;
-a run belongs to one of them at a time.
+Totals are derived from the stored steps, never kept beside them. Many processes may use one ledger at the same time; a
+run belongs to one of them at a time. What came first is known by the order of rows: clocks are set back and differ.
 """
 
 from __future__ import annotations
@@ -10,15 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-import sqlite3
-import threading
 import time
-import weakref
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, TypeVar, cast
@@ -26,33 +24,25 @@ from typing import Literal, TypeVar, cast
 from pydantic import BaseModel, ValidationError
 
 from scrout.errors import LedgerError
-from scrout.ledger.locks import Lock
-from scrout.ledger.migrations import migrate
+from scrout.ledger.database import Claim, Session, Value, database
 from scrout.ledger.scrub import scrub, scrub_json
 from scrout.money import Receipt, Usage
 from scrout.records import SCHEMA, Attempt, Check, Decision, GatedHandoff, Run, RunOutcome, Scouting
 from scrout.task import Task
 
-BUSY_TIMEOUT_S = 10
 MAX_MESSAGE = 4000
 """Characters kept of a failed step's message."""
 
+T = TypeVar("T")
 R = TypeVar("R", bound=BaseModel)
 Kind = TypeVar("Kind", bound=BaseModel)
 Result = Scouting | GatedHandoff | Decision | Attempt | Check
 RESULTS: dict[str, type[Result]] = {kind.__name__: kind for kind in (Scouting, GatedHandoff, Decision, Attempt, Check)}
 """What a step may return. Nothing else is ever made from stored JSON."""
 
-_NEXT_STEP = {
-    sqlite3.SQLITE_NOTADB: "It is not a ledger, or it is damaged. Move it away, or set ledger.path to another file.",
-    sqlite3.SQLITE_CORRUPT: "It is damaged. Move it away and restore a copy; scrout starts a new one where none is.",
-    sqlite3.SQLITE_FULL: "Free some disk space and run the same command again; finished steps are kept.",
-    sqlite3.SQLITE_IOERR: "Check the disk and its free space, and run the same command again; finished steps are kept.",
-    sqlite3.SQLITE_BUSY: f"Another process has kept it locked for {BUSY_TIMEOUT_S} s. Stop that one, or try again.",
-    sqlite3.SQLITE_CANTOPEN: "Make the file and its folder writable, or set ledger.path to another file.",
-    sqlite3.SQLITE_READONLY: "Make the file and its folder writable, or set ledger.path to another file.",
-    sqlite3.SQLITE_PERM: "Make the file and its folder writable, or set ledger.path to another file.",
-}
+
+_OF_BATCH = "batch = ? AND batch <> ''"
+"""As the index on batches has it, which leaves the other runs out."""
 
 
 @dataclass(frozen=True)
@@ -74,15 +64,22 @@ class Step:
     """What was booked while it ran; on the row of its end, or of its start where no end was recorded."""
 
 
-class Ledger:
-    """The file. It is made, or brought up to date, when it is first needed."""
+@dataclass(frozen=True)
+class Story:
+    """A run as it was closed, and as its steps and receipts give it."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._lock_folder = path.with_name(f"{path.name}-locks")
-        self._db: sqlite3.Connection | None = None
-        self._one_at_a_time = threading.RLock()
-        self._locks: weakref.WeakSet[Lock] = weakref.WeakSet()
+    stored: Run
+    derived: Run
+    steps: tuple[Step, ...]
+    receipts: int
+    """How many are booked on it; its steps have all of them, unless somebody has changed the tables."""
+
+
+class Ledger:
+    """The books, at a path or a postgresql:// address. They are opened when they are first needed."""
+
+    def __init__(self, place: Path | str) -> None:
+        self._database = database(place)
 
     def open(
         self,
@@ -98,95 +95,112 @@ class Ledger:
         """Begin a run, or go on with the newest one of the same making that was interrupted and nobody works on."""
         stored_task = scrub_json(_dump(task))
         same = (scrub(task.id), stored_task, settings_digest, SCHEMA, scrub(sandbox), scrub(environment), batch, arm)
-        with self._transaction("IMMEDIATE") as db:
-            for (run_id,) in _unclosed(db, same) if resume else []:
-                lock = self._lock(run_id)
-                if lock.take():
-                    return OpenRun(self, run_id, task, settings_digest, lock, resumed=True)
+        for run_id in self._database.read(lambda db: _unclosed(db, same)) if resume else []:
+            claim = self._claim_unclosed(run_id)
+            if claim:
+                return OpenRun(self, run_id, task, settings_digest, claim, resumed=True)
+        while True:
             now = _now()
-            run_id = _new_id(db, now)
-            db.execute(
-                "INSERT INTO run"
-                " (task_id, task, settings_digest, schema, sandbox, environment, batch, arm, id, started)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*same, run_id, now.isoformat()),
-            )
-            lock = self._lock(run_id)
-            lock.take()
-        return OpenRun(self, run_id, task, settings_digest, lock)
+            run_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+            # Whoever drew the same id at the same time does not get past this, so the look before the insert is enough.
+            claim = self._database.claim(run_id)
+            if claim.take():
+                if self._begin(run_id, now, same):
+                    return OpenRun(self, run_id, task, settings_digest, claim)
+                claim.release()
 
-    def runs(self, limit: int = 50) -> list[Run]:
+    def runs(self, limit: int = 50, *, batch: str = "", arm: str = "", outcome: RunOutcome | None = None) -> list[Run]:
         """The newest runs first; one that is not closed has the outcome `interrupted`."""
-        with self._transaction("DEFERRED") as db:
-            ids = [run_id for (run_id,) in db.execute("SELECT id FROM run ORDER BY rowid DESC LIMIT ?", (limit,))]
-            return [_stored_run(db, run_id) for run_id in ids]
+        closed = "id IN (SELECT run_id FROM close WHERE outcome = ?)"
+        unclosed = " OR id IN (SELECT run_id FROM unclosed)" if outcome == "interrupted" else ""
+        wanted = {_OF_BATCH: batch, "arm = ?": arm, f"({closed}{unclosed})": outcome}
+        given = {what: value for what, value in wanted.items() if value}
+        where = f" WHERE {' AND '.join(given)}" if given else ""
+
+        def read(db: Session) -> list[Run]:
+            rows = db.execute(f"SELECT id FROM run{where} ORDER BY rowid DESC LIMIT ?", (*given.values(), limit))
+            return [_stored_run(db, run_id) for (run_id,) in rows]
+
+        return self._database.read(read)
 
     def run_ids(self) -> list[str]:
         """Every run, oldest first."""
-        with self._transaction("DEFERRED") as db:
-            return [run_id for (run_id,) in db.execute("SELECT id FROM run ORDER BY rowid")]
+        rows = self._database.read(lambda db: db.execute("SELECT id FROM run ORDER BY rowid"))
+        return [run_id for (run_id,) in rows]
+
+    def batches(self) -> list[str]:
+        """Every batch that a run belongs to."""
+        rows = self._database.read(lambda db: db.execute("SELECT DISTINCT batch FROM run WHERE batch <> ''"))
+        return sorted(batch for (batch,) in rows)
 
     def runs_of(self, batch: str) -> list[Run]:
         """The runs of a batch, oldest first, without what their steps gave."""
-        with self._transaction("DEFERRED") as db:
-            ids = [run_id for (run_id,) in db.execute("SELECT id FROM run WHERE batch = ? ORDER BY rowid", (batch,))]
-            return [_head(db, run_id) for run_id in ids]
+        return self._database.read(lambda db: _heads(db, f"{_OF_BATCH} ORDER BY run.rowid", batch))
 
     def spent_usd(self, batch: str) -> Decimal:
         """What a batch has paid so far, interrupted steps and all. A call without a known price counts nothing."""
-        with self._transaction("DEFERRED") as db:
-            rows = db.execute(
-                "SELECT cost_usd FROM receipt JOIN run ON run.id = run_id WHERE batch = ? AND cost_usd IS NOT NULL",
-                (batch,),
+        ((spent,),) = self._database.read(
+            lambda db: db.execute(
+                f"SELECT {self._database.sum_usd} FROM run JOIN receipt ON run_id = run.id WHERE {_OF_BATCH}", (batch,)
             )
-            return sum((Decimal(cost_usd) for (cost_usd,) in rows), Decimal(0))
+        )
+        return Decimal(spent or 0)
 
     def run(self, id_or_prefix: str) -> Run:
         """One run, by its id or the beginning of it."""
-        with self._transaction("DEFERRED") as db:
-            return _stored_run(db, self._find(db, id_or_prefix))
+        return self._database.read(lambda db: _stored_run(db, self._find(db, id_or_prefix)))
 
     def steps(self, id_or_prefix: str) -> tuple[Step, ...]:
         """A run's whole history, interrupted and failed steps included."""
-        with self._transaction("DEFERRED") as db:
-            run_id = self._find(db, id_or_prefix)
-            with _readable(run_id):
-                return _steps(db, run_id)
+        return self._database.read(lambda db: _readable_steps(db, self._find(db, id_or_prefix)))
 
     def derive(self, id_or_prefix: str) -> Run:
         """The run as its steps and receipts give it, whatever was stored when it was closed."""
-        with self._transaction("DEFERRED") as db:
+        return self.story(id_or_prefix).derived
+
+    def story(self, id_or_prefix: str) -> Story:
+        """All that is known of one run, at one moment."""
+
+        def read(db: Session) -> Story:
             run_id = self._find(db, id_or_prefix)
+            steps = _readable_steps(db, run_id)
             with _readable(run_id):
-                return assemble(_head(db, run_id), _steps(db, run_id))
+                derived = assemble(_head(db, run_id), steps)
+            ((receipts,),) = db.execute("SELECT count(*) FROM receipt WHERE run_id = ?", (run_id,))
+            return Story(_stored_run(db, run_id, derived), derived, steps, receipts)
+
+        return self._database.read(read)
+
+    def ended(self, run_id: str) -> datetime | None:
+        """When a run was closed, or begun where nobody has closed it; None: it is not in this ledger."""
+        rows = self._database.read(
+            lambda db: db.execute(
+                "SELECT coalesce(finished, started) FROM run LEFT JOIN close ON run_id = id WHERE id = ?", (run_id,)
+            )
+        )
+        return datetime.fromisoformat(rows[0][0]) if rows else None
+
+    @contextmanager
+    def left_alone(self, run_id: str) -> Iterator[bool]:
+        """True: nobody works on the run, and nobody takes it up while the block lasts."""
+        claim = self._claim_unclosed(run_id)
+        try:
+            yield claim is not None or not self._is_unclosed(run_id)
+        finally:
+            if claim:
+                claim.release()
 
     def recover(self, paid: Callable[[str], Iterable[Receipt]]) -> None:
         """Book what steps had paid for whose process was killed before it could. `paid` tells it by a step's place."""
-        with self._transaction("DEFERRED") as db:
-            rows = db.execute(
-                "SELECT id FROM run WHERE id NOT IN (SELECT run_id FROM close) AND id IN (SELECT run_id FROM step)"
-            ).fetchall()
-        for (run_id,) in rows:
-            lock = self._lock(run_id)
-            if lock.take():  # else somebody works on it, and books for himself
-                with self._transaction("IMMEDIATE") as db:
-                    for step_id in _unfinished(db, run_id):
-                        known = {
-                            call for (call,) in db.execute("SELECT call FROM receipt WHERE step_id = ?", (step_id,))
-                        }
-                        for receipt in paid(f"{run_id}/{step_id}"):
-                            if receipt.call not in known:
-                                _insert_receipt(db, run_id, step_id, 0, receipt)
-                lock.release()
+        for run_id in self._database.read(_cut_off):
+            claim = self._claim_unclosed(run_id)
+            if claim:  # else somebody works on it, and books for himself
+                self._recover(run_id, paid)
+                claim.release()
 
     def close(self) -> None:
-        """Close the file. Runs that are still open count as interrupted."""
-        with self._one_at_a_time, self._explained():
-            for lock in self._locks:
-                lock.release()
-            if self._db is not None:
-                self._db.close()
-                self._db = None
+        """Let go of it. Runs that are still open count as interrupted."""
+        self._database.close()
 
     def __enter__(self) -> Ledger:
         return self
@@ -196,7 +210,52 @@ class Ledger:
     ) -> None:
         self.close()
 
-    def _find(self, db: sqlite3.Connection, prefix: str) -> str:
+    def _begin(self, run_id: str, now: datetime, same: tuple[Value, ...]) -> bool:
+        """False: there is a run of that id."""
+
+        def write(db: Session) -> bool:
+            if db.execute("SELECT 1 FROM run WHERE id = ?", (run_id,)):
+                return False
+            db.execute(
+                "INSERT INTO run"
+                " (task_id, task, settings_digest, schema, sandbox, environment, batch, arm, id, started)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*same, run_id, now.isoformat()),
+            )
+            return True
+
+        return self._database.write(write)
+
+    def _claim_unclosed(self, run_id: str) -> Claim | None:
+        """None: somebody works on it, or has closed it meanwhile."""
+        claim = self._database.claim(run_id)
+        if not claim.take():
+            return None
+        if self._is_unclosed(run_id):
+            return claim
+        claim.retire()
+        return None
+
+    def _is_unclosed(self, run_id: str) -> bool:
+        return bool(self._database.read(lambda db: db.execute("SELECT 1 FROM unclosed WHERE run_id = ?", (run_id,))))
+
+    def _recover(self, run_id: str, paid: Callable[[str], Iterable[Receipt]]) -> None:
+        for step_id in self._database.read(lambda db: _unfinished(db, run_id)):
+            receipts = tuple(paid(f"{run_id}/{step_id}"))
+
+            def write(db: Session, step_id: int = step_id, receipts: Sequence[Receipt] = receipts) -> None:
+                of_step = "SELECT call FROM receipt WHERE run_id = ? AND step_id = ?"
+                known = {call for (call,) in db.execute(of_step, (run_id, step_id))}
+                for receipt in receipts:
+                    if receipt.call not in known:
+                        _insert_receipt(db, run_id, step_id, 0, receipt, scrub)
+
+            if receipts:
+                self._database.write(write)
+
+    def _find(self, db: Session, prefix: str) -> str:
+        if db.execute("SELECT 1 FROM run WHERE id = ?", (prefix,)):
+            return prefix
         rows = db.execute(
             "SELECT id FROM run WHERE substr(id, 1, ?) = ? ORDER BY rowid DESC LIMIT 6", (len(prefix), prefix)
         )
@@ -208,72 +267,14 @@ class Ledger:
             raise LedgerError(f"{prefix!r} fits several runs: {listed}. Give more of the id.")
         newest = ", ".join(run_id for (run_id,) in db.execute("SELECT id FROM run ORDER BY rowid DESC LIMIT 3"))
         hint = f"The newest are: {newest}." if newest else "It holds no run yet; `scrout fix` makes one."
-        raise LedgerError(f"no run in {self.path} has an id that begins with {prefix!r}. {hint}")
-
-    def _lock(self, run_id: str) -> Lock:
-        lock = Lock(self._lock_folder / run_id)
-        self._locks.add(lock)
-        return lock
-
-    @contextmanager
-    def _transaction(self, mode: Literal["DEFERRED", "IMMEDIATE"]) -> Iterator[sqlite3.Connection]:
-        with self._one_at_a_time, self._explained():
-            db = self._connect()
-            db.execute(f"BEGIN {mode}")
-            try:
-                yield db
-                db.execute("COMMIT")
-            except BaseException:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-                raise
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """The world's failures as LedgerErrors; a broken constraint is a bug of ours and stays what it is."""
-        try:
-            yield
-        except sqlite3.DatabaseError as error:
-            next_step = _NEXT_STEP.get(getattr(error, "sqlite_errorcode", -1) & 0xFF)
-            if next_step is None:
-                raise
-            raise LedgerError(f"the ledger {self.path}: {error}. {next_step}") from error
-        except OSError as error:
-            raise LedgerError(
-                f"the ledger {self.path}: {error.strerror or error}. Make its folder writable, or set ledger.path to "
-                "another file."
-            ) from error
-
-    def _connect(self) -> sqlite3.Connection:
-        if self._db is not None:
-            return self._db
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock_folder.mkdir(mode=0o700, exist_ok=True)
-        # SQLite's busy timeout does not cover the change to WAL, so two first users would trip over each other.
-        setup = Lock(self._lock_folder / "setup")
-        setup.take(wait=True)
-        # SQLite gives its side files the mode of the database.
-        self.path.touch(mode=0o600)
-        db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
-        try:
-            db.execute("PRAGMA journal_mode = WAL")
-            db.execute("PRAGMA synchronous = NORMAL")
-            db.execute("PRAGMA foreign_keys = ON")
-            migrate(db, self.path)
-        except BaseException:
-            db.close()
-            raise
-        finally:
-            setup.release()
-        self._db = db
-        return db
+        raise LedgerError(f"no run in {self._database.name} has an id that begins with {prefix!r}. {hint}")
 
 
 class OpenRun:
     """A run in progress. It is this process's own until it is closed, fails in a step, or its ledger is closed."""
 
     def __init__(
-        self, ledger: Ledger, run_id: str, task: Task, settings_digest: str, lock: Lock, *, resumed: bool = False
+        self, ledger: Ledger, run_id: str, task: Task, settings_digest: str, claim: Claim, *, resumed: bool = False
     ) -> None:
         self.id = run_id
         self.resumed = resumed
@@ -281,15 +282,17 @@ class OpenRun:
         self._ledger = ledger
         self._task = task
         self._settings_digest = settings_digest
-        self._lock = lock
+        self._claim = claim
+        # The names of fixers and models, over and over.
+        self._scrub = lru_cache(maxsize=16)(scrub)
         # By row, as the functions returned them: with the secrets that the stored form had to lose.
         self._made: dict[int, Result] = {}
-        self._running: tuple[str, int] | None = None
-        """The name of the step in progress, and the row of its start."""
+        self._running: tuple[int, int] | None = None
+        """The row of the start of the step in progress, and which of its name it is."""
         self._receipts: list[Receipt] = []
         """All that the step in progress has paid for."""
-        self._stored = 0
-        """How many of them are in the file."""
+        self._stored: int | None = 0
+        """How many of them are in the ledger; None: a try to store some came to an unknown end."""
 
     async def step(self, name: str, function: Callable[..., Awaitable[R]], *args: BaseModel | str | None) -> R:
         """What `function(*args)` gives: stored if this run has finished that already, else awaited and stored."""
@@ -313,103 +316,125 @@ class OpenRun:
         self._receipts.append(receipt)
         # The call was made, and a cancellation may be under way: what cannot be stored now is tried again at the end.
         with suppress(LedgerError):
-            with self._ledger._transaction("IMMEDIATE") as db:
-                self._insert_receipts(db)
-            self._stored = len(self._receipts)
+            self._write(lambda db: None)
 
     @property
     def place(self) -> str:
         """Names the step in progress among all steps of all runs."""
         assert self._running is not None
-        return f"{self.id}/{self._running[1]}"
+        return f"{self.id}/{self._running[0]}"
 
     def lost_usd(self, name: str) -> Decimal:
         """What steps of this name paid for and came to nothing: they failed, or were interrupted."""
-        with self._ledger._transaction("DEFERRED") as db:
-            steps = [step for step in _steps(db, self.id) if step.name == name and step.result is None]
+        history = self._ledger._database.read(lambda db: _steps(db, self.id))
+        steps = [step for step in history if step.name == name and step.result is None]
         return sum((one.cost_usd or Decimal(0) for step in steps for one in step.receipts), Decimal(0))
 
     def close(self, outcome: RunOutcome | None = None) -> Run:
         """End the run for good; without an outcome given, its attempts and checks decide. No secret is cut out of the
         Run returned: its patch is the submission."""
-        with self._ledger._transaction("IMMEDIATE") as db:
+
+        def write(db: Session) -> tuple[Run, tuple[Step, ...]]:
             self._hold()
+            steps = _readable_steps(db, self.id)
             with _readable(self.id):
-                steps = _steps(db, self.id)
                 stored = assemble(_head(db, self.id), steps)
-            outcome = outcome or outcome_of(stored.attempts, stored.checks)
-            finished = _now()
-            stored = stored.model_copy(update={"outcome": outcome, "finished": finished})
+            # A clock that was set back does not make a run end before it began.
+            finished = max(_now(), stored.started)
+            came_to = outcome or outcome_of(stored.attempts, stored.checks)
+            stored = stored.model_copy(update={"outcome": came_to, "finished": finished})
             # Its parts were scrubbed one by one; another pass could make it differ from them.
             db.execute(
                 "INSERT INTO close (run_id, outcome, finished, run) VALUES (?, ?, ?, ?)",
-                (self.id, outcome, finished.isoformat(), _dump(stored)),
+                (self.id, came_to, finished.isoformat(), _dump(stored)),
             )
-        # Nobody locks a closed run again, so here the file can go; one that stays does no harm.
-        with suppress(OSError):
-            self._lock.path.unlink()
-        self._lock.release()
+            return stored, steps
+
+        stored, steps = self._ledger._database.write(write)
+        self._claim.retire()
         whole = [replace(step, result=self._made.get(step.id, step.result)) for step in steps]
         return assemble(stored.model_copy(update={"task": self._task}), whole)
 
     def _hold(self) -> None:
-        if not self._lock.take():
+        if not self._claim.take():
             raise LedgerError(f"run {self.id} was interrupted here and went on elsewhere. Wait for it to finish.")
 
     def _begin(self, name: str, digest: str) -> Result | None:
-        with self._ledger._transaction("IMMEDIATE") as db:
+        def write(db: Session) -> Result | tuple[int, int]:
             self._hold()
-            row = db.execute(
+            done = db.execute(
                 "SELECT id, result, result_type, scrubbed FROM step"
                 " WHERE run_id = ? AND input_digest = ? AND status = 'done' ORDER BY id DESC LIMIT 1",
                 (self.id, digest),
-            ).fetchone()
-            if row is not None:
-                step_id, result, result_type, scrubbed = row
+            )
+            for step_id, result, result_type, scrubbed in done:
                 if step_id in self._made:
                     return self._made[step_id]
                 if not scrubbed:
                     with _readable(self.id):
                         return _load(RESULTS[result_type], result)
             started = self._insert(db, name, digest, "started")
-        self._running, self._receipts, self._stored = (name, started), [], 0
+            ((number,),) = db.execute(
+                "SELECT count(*) FROM step WHERE run_id = ? AND name = ? AND status = 'started'", (self.id, name)
+            )
+            return started, number
+
+        found = self._ledger._database.write(write)
+        if not isinstance(found, tuple):
+            return found
+        self._running, self._receipts, self._stored = found, [], 0
         return None
 
     def _finish(self, name: str, digest: str, result: Result, stored: str, seconds: float) -> None:
         clean = scrub_json(stored)
-        with self._ledger._transaction("IMMEDIATE") as db:
-            step_id = self._insert(
+        if isinstance(result, Attempt | Scouting):
+            self._receipts += result.receipts[len(self._receipts) :]
+
+        def write(db: Session) -> int:
+            return self._insert(
                 db, name, digest, "done", clean, type(result).__name__, scrubbed=clean != stored, seconds=seconds
             )
-            if isinstance(result, Attempt | Scouting):
-                self._receipts += result.receipts[len(self._receipts) :]
-            self._insert_receipts(db)
+
+        step_id = self._write(write)
         self._running = None
         self._made[step_id] = result
 
     def _fail(self, name: str, digest: str, error: BaseException, seconds: float) -> None:
         message = json.dumps(scrub(str(error))[:MAX_MESSAGE])
+
+        def write(db: Session) -> None:
+            self._insert(db, name, digest, "failed", message, type(error).__name__, seconds=seconds)
+
         try:
-            with self._ledger._transaction("IMMEDIATE") as db:
-                self._insert(db, name, digest, "failed", message, type(error).__name__, seconds=seconds)
-                self._insert_receipts(db)
+            self._write(write)
         finally:
             self._running = None
-            self._lock.release()
+            self._claim.release()
 
-    def _insert_receipts(self, db: sqlite3.Connection) -> None:
+    def _write(self, work: Callable[[Session], T]) -> T:
+        """Add something, and what was paid and is not in the ledger yet."""
         if self._running is None:
             raise RuntimeError("a receipt was booked while no step was running")
-        name, started = self._running
-        (number,) = db.execute(
-            "SELECT count(*) FROM step WHERE run_id = ? AND name = ? AND status = 'started'", (self.id, name)
-        ).fetchone()
-        for receipt in self._receipts[self._stored :]:
-            _insert_receipt(db, self.id, started, number, receipt)
+        started, number = self._running
+        stored, self._stored = self._stored, None
+
+        def write(db: Session) -> T:
+            done = work(db)
+            known = stored
+            if known is None:
+                of_step = "SELECT count(*) FROM receipt WHERE run_id = ? AND step_id = ?"
+                ((known,),) = db.execute(of_step, (self.id, started))
+            for receipt in self._receipts[known:]:
+                _insert_receipt(db, self.id, started, number, receipt, self._scrub)
+            return done
+
+        done = self._ledger._database.write(write)
+        self._stored = len(self._receipts)
+        return done
 
     def _insert(
         self,
-        db: sqlite3.Connection,
+        db: Session,
         name: str,
         digest: str,
         status: Literal["started", "done", "failed"],
@@ -419,12 +444,12 @@ class OpenRun:
         scrubbed: bool = False,
         seconds: float | None = None,
     ) -> int:
-        cursor = db.execute(
+        ((step_id,),) = db.execute(
             "INSERT INTO step (run_id, name, input_digest, status, result, result_type, scrubbed, at, seconds)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (self.id, name, digest, status, result, result_type, scrubbed, _now().isoformat(), seconds),
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+            (self.id, name, digest, status, result, result_type, int(scrubbed), _now().isoformat(), seconds),
         )
-        return cast(int, cursor.lastrowid)
+        return cast(int, step_id)
 
 
 def assemble(head: Run, steps: Sequence[Step]) -> Run:
@@ -508,22 +533,25 @@ def _readable(run_id: str) -> Iterator[None]:
         ) from error
 
 
-def _unclosed(db: sqlite3.Connection, same: tuple[str | int, ...]) -> list[tuple[str]]:
-    return db.execute(
-        "SELECT id FROM run WHERE task_id = ? AND task = ? AND settings_digest = ? AND schema = ? AND sandbox = ?"
-        " AND environment = ? AND batch = ? AND arm = ? AND id NOT IN (SELECT run_id FROM close) ORDER BY rowid DESC",
+def _unclosed(db: Session, same: tuple[Value, ...]) -> list[str]:
+    rows = db.execute(
+        "SELECT id FROM run JOIN unclosed ON run_id = id WHERE task_id = ? AND task = ? AND settings_digest = ?"
+        " AND schema = ? AND sandbox = ? AND environment = ? AND batch = ? AND arm = ? ORDER BY run.rowid DESC",
         same,
-    ).fetchall()
+    )
+    return [run_id for (run_id,) in rows]
 
 
-def _new_id(db: sqlite3.Connection, now: datetime) -> str:
-    while True:
-        run_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
-        if db.execute("SELECT 1 FROM run WHERE id = ?", (run_id,)).fetchone() is None:
-            return run_id
+def _cut_off(db: Session) -> list[str]:
+    """Runs that are not closed and have a step whose end nobody recorded."""
+    rows = db.execute(
+        "SELECT unclosed.run_id FROM unclosed JOIN step ON step.run_id = unclosed.run_id"
+        " GROUP BY unclosed.run_id HAVING 2 * sum(CASE WHEN status = 'started' THEN 1 ELSE 0 END) > count(*)"
+    )
+    return [run_id for (run_id,) in rows]
 
 
-def _unfinished(db: sqlite3.Connection, run_id: str) -> list[int]:
+def _unfinished(db: Session, run_id: str) -> list[int]:
     """Steps that began and whose end nobody recorded."""
     begun: dict[str, list[int]] = {}
     for step_id, digest, status in db.execute(
@@ -536,40 +564,56 @@ def _unfinished(db: sqlite3.Connection, run_id: str) -> list[int]:
     return [step_id for steps in begun.values() for step_id in steps]
 
 
-def _stored_run(db: sqlite3.Connection, run_id: str) -> Run:
+def _stored_run(db: Session, run_id: str, derived: Run | None = None) -> Run:
+    """As it was closed; where it was not, as its steps give it, or `derived` if that is known."""
     with _readable(run_id):
-        row = db.execute("SELECT run FROM close WHERE run_id = ?", (run_id,)).fetchone()
-        return assemble(_head(db, run_id), _steps(db, run_id)) if row is None else _load(Run, row[0])
+        rows = db.execute("SELECT run FROM close WHERE run_id = ?", (run_id,))
+        return _load(Run, rows[0][0]) if rows else derived or assemble(_head(db, run_id), _steps(db, run_id))
 
 
-def _head(db: sqlite3.Connection, run_id: str) -> Run:
+def _head(db: Session, run_id: str) -> Run:
     """The run without what its steps gave."""
-    task, settings_digest, batch, arm, started, sandbox, environment, outcome, finished = db.execute(
-        "SELECT task, settings_digest, batch, arm, started, sandbox, environment, outcome, finished"
-        " FROM run LEFT JOIN close ON run_id = id WHERE id = ?",
-        (run_id,),
-    ).fetchone()
-    return Run(
-        id=run_id,
-        task=_load(Task, task),
-        settings_digest=settings_digest,
-        batch=batch,
-        arm=arm,
-        started=datetime.fromisoformat(started),
-        finished=None if finished is None else datetime.fromisoformat(finished),
-        sandbox=sandbox,
-        environment=environment,
-        outcome=outcome or "interrupted",
+    (head,) = _heads(db, "id = ?", run_id)
+    return head
+
+
+def _heads(db: Session, which: str, value: Value) -> list[Run]:
+    rows = db.execute(
+        "SELECT id, task, settings_digest, batch, arm, started, sandbox, environment, outcome, finished"
+        f" FROM run LEFT JOIN close ON run_id = id WHERE {which}",
+        (value,),
     )
+    heads = []
+    for run_id, task, settings_digest, batch, arm, started, sandbox, environment, outcome, finished in rows:
+        with _readable(run_id):
+            head = Run(
+                id=run_id,
+                task=_load(Task, task),
+                settings_digest=settings_digest,
+                batch=batch,
+                arm=arm,
+                started=datetime.fromisoformat(started),
+                finished=None if finished is None else datetime.fromisoformat(finished),
+                sandbox=sandbox,
+                environment=environment,
+                outcome=outcome or "interrupted",
+            )
+        heads.append(head)
+    return heads
 
 
-def _steps(db: sqlite3.Connection, run_id: str) -> tuple[Step, ...]:
+def _readable_steps(db: Session, run_id: str) -> tuple[Step, ...]:
+    with _readable(run_id):
+        return _steps(db, run_id)
+
+
+def _steps(db: Session, run_id: str) -> tuple[Step, ...]:
     receipts = _receipts(db, run_id)
     rows = db.execute(
         "SELECT id, name, input_digest, status, result, result_type, at, seconds FROM step"
         " WHERE run_id = ? ORDER BY id",
         (run_id,),
-    ).fetchall()
+    )
     running: dict[str, int] = {}
     for step_id, _, digest, status, *_ in rows:
         if status == "started":
@@ -593,7 +637,7 @@ def _steps(db: sqlite3.Connection, run_id: str) -> tuple[Step, ...]:
     )
 
 
-def _receipts(db: sqlite3.Connection, run_id: str) -> dict[int, list[Receipt]]:
+def _receipts(db: Session, run_id: str) -> dict[int, list[Receipt]]:
     by_step: dict[int, list[Receipt]] = {}
     rows = db.execute(
         f"SELECT step_id, component, fixer, model, cost_usd, estimated, at, call, {', '.join(Usage.model_fields)}"
@@ -615,22 +659,27 @@ def _receipts(db: sqlite3.Connection, run_id: str) -> dict[int, list[Receipt]]:
     return by_step
 
 
-def _insert_receipt(db: sqlite3.Connection, run_id: str, step_id: int, attempt: int, receipt: Receipt) -> None:
-    row: dict[str, str | int | None] = {
-        "run_id": run_id,
-        "step_id": step_id,
-        "attempt": attempt,
-        "component": receipt.component,
-        "fixer": None if receipt.fixer is None else scrub(receipt.fixer),
-        "model": scrub(receipt.model),
-        **receipt.usage.model_dump(),
-        "cost_usd": None if receipt.cost_usd is None else str(receipt.cost_usd),
-        "estimated": receipt.estimated,
-        "at": receipt.at.isoformat(),
-        "call": receipt.call,
-    }
-    marks = ", ".join(f":{name}" for name in row)
-    db.execute(f"INSERT INTO receipt ({', '.join(row)}) VALUES ({marks})", row)
+_RECEIPT = (
+    *("run_id", "step_id", "attempt", "component", "fixer", "model", "cost_usd", "estimated", "at", "call"),
+    *Usage.model_fields,
+)
+# The same call of the same step is the same receipt, whoever books it first.
+_INSERT_RECEIPT = (
+    f"INSERT INTO receipt ({', '.join(_RECEIPT)}) VALUES ({', '.join('?' for _ in _RECEIPT)}) ON CONFLICT DO NOTHING"
+)
+
+
+def _insert_receipt(
+    db: Session, run_id: str, step_id: int, attempt: int, receipt: Receipt, scrub: Callable[[str], str]
+) -> None:
+    fixer, cost_usd, usage = receipt.fixer, receipt.cost_usd, receipt.usage
+    paid: tuple[Value, ...] = (
+        *(run_id, step_id, attempt, receipt.component),
+        *(None if fixer is None else scrub(fixer), scrub(receipt.model)),
+        *(None if cost_usd is None else str(cost_usd), int(receipt.estimated), receipt.at.isoformat(), receipt.call),
+        *(getattr(usage, bucket) for bucket in Usage.model_fields),
+    )
+    db.execute(_INSERT_RECEIPT, paid)
 
 
 def _all(steps: Sequence[Step], kind: type[Kind]) -> tuple[Kind, ...]:

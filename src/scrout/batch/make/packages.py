@@ -1,0 +1,331 @@
+"""A published package as a git repository with a virtual environment that its tests run in.
+
+Its source is downloaded in a sandbox that has network, since asking for a source's metadata runs its build. What it
+depends on is installed from wheels alone, which runs nothing. The package itself is not installed: a path file in the
+environment names the repository, and a copy of its metadata tells its version.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import email
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import tomllib
+import venv
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from scrout.config import EnvironmentSettings, cache_folder
+from scrout.errors import SandboxError, TaskError
+from scrout.git import ISOLATED, git
+from scrout.git import text as git_text
+from scrout.ledger.locks import Lock
+from scrout.sandbox.environment import find_environment
+from scrout.sandbox.registries import find_registries, without_credentials
+from scrout.sandbox.tier import Command, Limits, Mount, Tier
+from scrout.sandbox.workshop import open_workspaces
+from scrout.sandbox.workspace import make_base, private_folder, remove_folder
+
+MOST_FILES = 20_000
+MOST_BYTES = 200_000_000
+INSTALL_S = 600.0
+"""For one download or one installation."""
+_HOME, _DROP = "/opt/scrout/home", "/opt/scrout/packages"
+_IGNORED = ".venv/\n__pycache__/\n*.py[co]\n.pytest_cache/\n"
+_REQUIREMENT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:==([A-Za-z0-9][A-Za-z0-9.+!_-]*))?")
+_FOR_TESTS = re.compile(r"tests?|testing", re.IGNORECASE)
+_EXTRA = re.compile(r"""\(?\s*extra\s*==\s*["']([^"']+)["']\s*\)?""")
+_AUTHOR = {
+    f"GIT_{role}_{key}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for key, value in (("NAME", "scrout"), ("EMAIL", "scrout@localhost"), ("DATE", "2024-01-01T00:00:00Z"))
+}
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package as a repository."""
+
+    name: str
+    version: str
+    repo: Path
+    good: str
+    """The commit with its source as it was published."""
+
+    def read(self, path: str) -> str | None:
+        """A file of the good commit; None: there is none, or it is no text."""
+        try:
+            # With \\r\\n left as it is: the text is written back.
+            return git("cat-file", "blob", f"{self.good}:{path}", cwd=self.repo, env=ISOLATED).decode()
+        except (TaskError, UnicodeDecodeError):
+            return None
+
+    def commit(self, files: Mapping[str, str]) -> str:
+        """A commit without parents, so that no history gives a fix away: the good one with some files replaced."""
+        index = {**ISOLATED, **_AUTHOR, "GIT_INDEX_FILE": str(self.repo / ".git" / "scrout-index")}
+        git("read-tree", self.good, cwd=self.repo, env=index)
+        for path, text in files.items():
+            blob = git("hash-object", "-w", "--stdin", cwd=self.repo, stdin=text.encode(), env=index).decode().strip()
+            git("update-index", "--add", "--cacheinfo", f"100644,{blob},{path}", cwd=self.repo, env=index)
+        return _commit_tree(self.repo, git_text("write-tree", cwd=self.repo, env=index))
+
+    def keep(self, commit: str) -> None:
+        """Let a commit be one that git does not clean away."""
+        git("update-ref", f"refs/tasks/{commit}", commit, cwd=self.repo, env=ISOLATED)
+
+    def diff(self, old: str, new: str) -> str:
+        """A patch from one commit to another."""
+        options = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--full-index")
+        return git("diff", *options, old, new, cwd=self.repo, env=ISOLATED).decode("utf-8", "surrogateescape")
+
+    def show(self, commit: str) -> None:
+        """Check a commit out, so that the work tree is one that a reader can look at."""
+        git("update-ref", "refs/heads/main", commit, cwd=self.repo, env=ISOLATED)
+        git("reset", "-q", "--hard", commit, cwd=self.repo, env=ISOLATED)
+
+
+def split(requirement: str) -> tuple[str, str]:
+    """Name and version of NAME or NAME==VERSION; the version is empty where none is asked for."""
+    match = _REQUIREMENT.fullmatch(requirement)
+    if match is None:
+        raise TaskError(f"{requirement[:100]!r} is no package. Write NAME or NAME==VERSION.")
+    return normal(match[1]), match[2] or ""
+
+
+def normal(name: str) -> str:
+    """A package's name as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def open_package(requirement: str, repo: Path, tier: Tier, progress: Progress) -> Package:
+    """The package in a new repository at `repo`, which is replaced, ready for its tests to run."""
+    name, version = split(requirement)
+    remove_folder(repo)
+    repo.mkdir(parents=True)
+    git("init", "-q", "--template=", "-b", "main", str(repo), cwd=repo, env=ISOLATED)
+    venv.EnvBuilder(symlinks=True).create(repo / ".venv")
+    sdist = _cached(name, version)
+    if sdist is None:
+        progress(f"{name}: downloading its source")
+        sdist = asyncio.run(_download(requirement, name, repo, tier))
+    unpack(sdist, repo)
+    (repo / ".gitignore").write_text(_IGNORED)
+    version = _version(sdist, name)
+    git("add", "--all", cwd=repo, env=ISOLATED)
+    good = _commit_tree(repo, git_text("write-tree", cwd=repo, env=ISOLATED))
+    git("update-ref", "refs/heads/main", good, cwd=repo, env=ISOLATED)
+    progress(f"{name}: installing what its tests need")
+    _install(name, version, repo)
+    return Package(name, version, repo, good)
+
+
+def _commit_tree(repo: Path, tree: str) -> str:
+    return git_text("commit-tree", tree, "-m", "State", cwd=repo, env={**ISOLATED, **_AUTHOR})
+
+
+# The source
+
+
+def _cached(name: str, version: str) -> Path | None:
+    """Only an exact version: what is newest, the index says."""
+    files = sorted(_sdists().glob("*.tar.gz")) if version else []
+    return next((file for file in files if _named(file) == (name, version)), None)
+
+
+def _sdists() -> Path:
+    return private_folder(cache_folder() / "packages")
+
+
+def _named(sdist: Path) -> tuple[str, str]:
+    name, _, version = sdist.name.removesuffix(".tar.gz").rpartition("-")
+    return normal(name), version
+
+
+def _version(sdist: Path, name: str) -> str:
+    named, version = _named(sdist)
+    if named != name:
+        raise TaskError(f"the source of {name} is called {sdist.name[:100]}. Name the package as its index does.")
+    return version
+
+
+async def _download(requirement: str, name: str, repo: Path, tier: Tier) -> Path:
+    """With pip, in a sandbox: it runs the build of the source to learn its metadata."""
+    if not tier.mounts:
+        raise SandboxError(f"a source is downloaded in a sandbox that mounts a folder for it; {tier.name} mounts none.")
+    empty = _commit_tree(repo, git_text("write-tree", cwd=repo, env=ISOLATED))
+    git("update-ref", "refs/heads/main", empty, cwd=repo, env=ISOLATED)
+    base, environment = make_base(repo, empty), find_environment(repo, EnvironmentSettings(venv=str(_pip())))
+    registries = find_registries(_HOME)
+    with tempfile.TemporaryDirectory(dir=_sdists()) as made, open_workspaces(base, tier) as workspaces:
+        home, drop = Path(made) / "home", Path(made) / "drop"
+        parents = [Path(mount.target).parent for mount in registries.mounts if mount.target.startswith(_HOME)]
+        inside = [home / parent.relative_to(_HOME) for parent in parents]
+        for folder in (home, drop, home / "tmp", *inside):
+            folder.mkdir(parents=True, exist_ok=True)
+        # In a file, because others can see the arguments and variables of a process.
+        exports = "".join(f"export {key}={shlex.quote(value)}\n" for key, value in registries.variables.items())
+        (home / ".bash_env").write_text(exports)
+        if os.geteuid() == 0:
+            for path in (home, drop, *home.rglob("*")):
+                os.chown(path, tier.user, tier.user, follow_symlinks=False)
+        workspace = workspaces.fresh()
+        workspace.unlock()
+        pip = ["python", "-m", "pip", "download", "-q", "--no-input", "--no-deps", "--no-binary", name]
+        done = await tier.run(
+            Command(
+                argv=["bash", "-c", shlex.join([*pip, "--dest", _DROP, "--", requirement])],
+                cwd=str(repo),
+                view=workspace.view,
+                mounts=(
+                    *environment.mounts,
+                    Mount(home, _HOME, writable=True),
+                    Mount(drop, _DROP, writable=True),
+                    *registries.mounts,
+                ),
+                env={
+                    **environment.variables,
+                    "HOME": _HOME,
+                    "TMPDIR": f"{_HOME}/tmp",
+                    "BASH_ENV": f"{_HOME}/.bash_env",
+                    "PIP_NO_CACHE_DIR": "1",
+                    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+                },
+                limits=Limits(timeout_s=INSTALL_S, processes=1024),
+                network=True,
+            )
+        )
+        found = [file for file in drop.iterdir() if file.name.endswith(".tar.gz") and not file.is_symlink()]
+        if done.exit_code != 0 or not found:
+            said = without_credentials(done.text.strip())[-300:] or "there is no .tar.gz of it"
+            raise TaskError(f"the source of {requirement} cannot be downloaded: {said}")
+        kept = _sdists() / found[0].name
+        shutil.copyfile(found[0], kept)
+    return kept
+
+
+def unpack(sdist: Path, into: Path) -> None:
+    """The plain files of an sdist, without its top folder, links, and anything of git's."""
+    count = size = 0
+    try:
+        with tarfile.open(sdist) as archive:
+            for member in archive:
+                path = PurePosixPath(*PurePosixPath(member.name).parts[1:])
+                unfit = path.is_absolute() or ".." in path.parts or not str(path).isprintable()
+                ours = any(part in (".git", ".venv", ".gitignore", ".gitattributes") for part in path.parts)
+                if not member.isfile() or unfit or ours or not path.parts:
+                    continue
+                count, size = count + 1, size + member.size
+                if count > MOST_FILES or size > MOST_BYTES:
+                    raise TaskError(
+                        f"{sdist.name} unpacks to more than {MOST_FILES:,} files or {MOST_BYTES:,} bytes. Take another."
+                    )
+                opened = archive.extractfile(member)
+                assert opened is not None
+                (into / path).parent.mkdir(parents=True, exist_ok=True)
+                with opened, (into / path).open("wb") as target:
+                    shutil.copyfileobj(opened, target)
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise TaskError(f"{sdist.name} cannot be unpacked: {error}. Remove it from {sdist.parent}.") from None
+
+
+# The environment
+
+
+def _install(name: str, version: str, repo: Path) -> None:
+    needed, tests = list(_requirements(repo, tests=False)), list(_requirements(repo, tests=True))
+    if not _installs(repo, ["pytest", *needed, *tests]) and not _installs(repo, ["pytest", *needed]):
+        raise TaskError(f"what {name} {version} depends on cannot be installed from wheels. Take another package.")
+    (packages,) = (repo / ".venv" / "lib").glob("python3*/site-packages")
+    roots = [repo, *([repo / "src"] if (repo / "src").is_dir() else [])]
+    (packages / "scrout_package.pth").write_text("".join(f"{root}\n" for root in reversed(roots)))
+    told = repo / "PKG-INFO"
+    if told.is_file():
+        metadata = packages / f"{name.replace('-', '_')}-{version}.dist-info"
+        metadata.mkdir(exist_ok=True)
+        shutil.copyfile(told, metadata / "METADATA")
+
+
+def _pip() -> Path:
+    """A virtual environment with pip, made once: the one that runs scrout need not have it."""
+    folder = _sdists() / f"pip-{sys.version_info.major}.{sys.version_info.minor}"
+    lock = Lock(_sdists() / "pip.lock")
+    lock.take(wait=True)
+    try:
+        if not (folder / "bin" / "pip").exists():
+            venv.EnvBuilder(with_pip=True, symlinks=True, clear=True).create(folder)
+    finally:
+        lock.release()
+    return folder
+
+
+def _installs(repo: Path, requirements: list[str]) -> bool:
+    """Whether these could be installed from wheels, which runs nothing."""
+    command = [str(_pip() / "bin" / "python"), "-m", "pip", "--python", str(repo / ".venv" / "bin" / "python")]
+    command += ["install", "-q", "--no-input", "--disable-pip-version-check", "--only-binary", ":all:"]
+    command += ["--", *requirements]
+    try:
+        done = subprocess.run(command, cwd=repo, capture_output=True, check=False, timeout=INSTALL_S)
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0
+
+
+def _requirements(repo: Path, *, tests: bool) -> Iterator[str]:
+    """From the metadata that an sdist carries; pip decides over their markers."""
+    try:
+        told = (repo / "PKG-INFO").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        told = ""
+    requirements = email.message_from_string(told).get_all("Requires-Dist") or list(_egg_requirements(repo))
+    for line in requirements:
+        requirement, _, marker = str(line).partition(";")
+        extra = _EXTRA.search(marker)
+        if extra is None and not tests:
+            yield _plain(requirement, marker)
+        elif extra is not None and tests and _FOR_TESTS.fullmatch(extra[1]):
+            rest = re.sub(r"^\s*and\s+|\s+and\s*$", "", _EXTRA.sub("", marker))
+            yield _plain(requirement, rest)
+    if tests:
+        yield from _groups(repo)
+
+
+def _plain(requirement: str, marker: str) -> str:
+    # An option or a URL would be pip's order, not a package.
+    requirement = requirement.strip()
+    if requirement.startswith("-") or "@" in requirement or "/" in requirement:
+        raise TaskError(f"the package depends on {requirement[:100]!r}, which is no name on an index. Take another.")
+    return f"{requirement} ; {marker.strip()}" if marker.strip() else requirement
+
+
+def _egg_requirements(repo: Path) -> Iterator[str]:
+    """As setuptools wrote them before metadata had room for them."""
+    for file in sorted((*repo.glob("*.egg-info/requires.txt"), *repo.glob("src/*.egg-info/requires.txt")))[:1]:
+        marker = ""
+        for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("["):
+                extra, _, condition = line.strip("[]").partition(":")
+                parts = [f'extra == "{extra}"'] if extra else []
+                marker = " and ".join([*parts, *([condition] if condition else [])])
+            elif line.strip():
+                yield f"{line.strip()};{marker}"
+
+
+def _groups(repo: Path) -> Iterator[str]:
+    try:
+        told = tomllib.loads((repo / "pyproject.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return
+    groups = told.get("dependency-groups", {})
+    for name, lines in groups.items() if isinstance(groups, dict) else ():
+        if _FOR_TESTS.fullmatch(str(name)) and isinstance(lines, list):
+            yield from (_plain(*line.partition(";")[::2]) for line in lines if isinstance(line, str))

@@ -1,0 +1,196 @@
+"""`scrout tasks`: what a task file holds, and tasks made from published packages."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from scrout.batch.make.make import Made, make_tasks
+from scrout.batch.tasks import TaskFile, read_tasks
+from scrout.cli import options, render
+from scrout.errors import TaskError
+from scrout.money import Record
+from scrout.sandbox.probe import require_tier
+
+MOST_PROBLEMS = 20
+"""Shown on a terminal; the JSON has all."""
+
+
+class ProblemReport(Record):
+    """A row that cannot be used."""
+
+    source: str
+    id: str
+    words: str
+
+
+class RepositoryReport(Record):
+    """How many tasks are on one repository."""
+
+    repo: str
+    tasks: int
+    commits: int
+
+
+class TaskFileReport(Record):
+    """What a task file holds."""
+
+    file: Path
+    digest: str
+    tasks: int
+    with_answer: int
+    """Tasks with a gold patch."""
+    with_tests: int
+    """Tasks with tests that judge."""
+    repositories: tuple[RepositoryReport, ...]
+    problems: tuple[ProblemReport, ...]
+
+
+class PackageReport(Record):
+    """What was made of one package."""
+
+    package: str
+    version: str
+    tasks: int
+    examples: int
+    """Tasks whose issue has code that shows the bug."""
+    tried: int
+    """Mutations."""
+    words: str
+    """Why there are fewer tasks than were asked for; empty: there are as many."""
+
+
+class MadeReport(Record):
+    """What `tasks make` made."""
+
+    file: Path
+    tasks: int
+    packages: tuple[PackageReport, ...]
+
+
+@click.group(name="tasks")
+def command() -> None:
+    """Show what a task file holds, and make tasks from published packages."""
+
+
+@command.command(name="show")
+@click.argument("source", metavar="TASKS", type=click.Path(path_type=Path))
+@click.option("--repo", type=click.Path(path_type=Path), help="The repository that a folder of issues is about.")
+@options.as_json
+def _show(source: Path, repo: Path | None, as_json: bool) -> int:
+    """Count the tasks of a file, or of a folder of issues, and name what cannot be used. Exit code 1 if anything."""
+    report = _report(source, read_tasks(source, repo))
+    if as_json:
+        render.print_json(report)
+    else:
+        _view_file(report)
+    return 1 if report.problems else 0
+
+
+@command.command(name="make")
+@click.option("--packages", multiple=True, required=True, metavar="NAME...", help="Pure Python, NAME or NAME==VERSION.")
+@click.argument("more", nargs=-1, metavar="")
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="For tasks and clones.")
+@click.option("--count", type=click.IntRange(min=1), default=8, show_default=True, help="Tasks of each package.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Which bugs are made.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Test runs at once.", show_default="one for each core")
+@options.sandbox
+@options.configuration
+@options.as_json
+def _make(
+    packages: tuple[str, ...],
+    more: tuple[str, ...],
+    out: Path,
+    count: int,
+    seed: int,
+    jobs: int | None,
+    config: Path | None,
+    overrides: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Make tasks from published packages: one function made wrong, an issue about it, and the answer.
+
+    The result is DIR/tasks.jsonl. It downloads the packages' sources and what their tests need. Packages that an
+    earlier call finished are kept. Exit code 1 if a package gave no tasks.
+    """
+    tier = require_tier(options.read_settings(Path(), config, overrides).sandbox)
+    if out.exists() and not out.is_dir():
+        raise TaskError(f"{out} is a file. Name a folder with --out.")
+    with render.working() as progress:
+        made = make_tasks((*packages, *more), out, tier, count=count, seed=seed, jobs=jobs or 0, progress=progress)
+    report = MadeReport(
+        file=out / "tasks.jsonl",
+        tasks=sum(len(one.rows) for one in made),
+        packages=tuple(_package(one) for one in made),
+    )
+    if as_json:
+        render.print_json(report)
+    else:
+        _view_made(report)
+    return 0 if all(one.tasks for one in report.packages) else 1
+
+
+def _report(source: Path, found: TaskFile) -> TaskFileReport:
+    counts = Counter(row.repo for row in found.rows)
+    commits = {repo: {row.base_commit for row in found.rows if row.repo == repo} for repo in counts}
+    return TaskFileReport(
+        file=source,
+        digest=found.digest,
+        tasks=len(found.rows),
+        with_answer=sum(row.gold is not None and bool(row.gold.patch) for row in found.rows),
+        with_tests=sum(row.gold is not None and bool(row.gold.fail_to_pass) for row in found.rows),
+        repositories=tuple(
+            RepositoryReport(repo=repo, tasks=tasks, commits=len(commits[repo])) for repo, tasks in counts.most_common()
+        ),
+        problems=tuple(ProblemReport(source=one.source, id=one.id, words=one.words) for one in found.problems),
+    )
+
+
+def _package(made: Made) -> PackageReport:
+    return PackageReport(
+        package=made.requirement.partition("==")[0],
+        version=made.version,
+        tasks=len(made.rows),
+        examples=sum(origin.example for origin in made.origins),
+        tried=made.tried,
+        words=made.words,
+    )
+
+
+def _view_file(report: TaskFileReport) -> None:
+    head = f"{report.tasks} tasks, {report.with_answer} with their answer, {report.with_tests} with tests that judge"
+    render.print_view(Text(render.inert(f"{report.file}: {head}, digest {report.digest[:12]}")))
+    table = _table(("repository", "tasks", "commits"))
+    for repository in report.repositories:
+        table.add_row(render.inert(repository.repo), str(repository.tasks), str(repository.commits))
+    if report.repositories:
+        render.print_view(table)
+    for problem in report.problems[:MOST_PROBLEMS]:
+        name = f" ({problem.id})" if problem.id else ""
+        render.say(f"{problem.source}{name}: {problem.words}")
+    if len(report.problems) > MOST_PROBLEMS:
+        render.say(f"and {len(report.problems) - MOST_PROBLEMS} more rows that cannot be used; --json has them all")
+
+
+def _view_made(report: MadeReport) -> None:
+    table = _table(("package", "tasks", "with an example", "mutations tried"))
+    for one in report.packages:
+        name = f"{one.package} {one.version}".strip()
+        table.add_row(render.inert(name), str(one.tasks), str(one.examples), str(one.tried))
+    render.print_view(table)
+    for one in report.packages:
+        if one.words:
+            render.say(f"{one.package}: {one.words}")
+    render.say(f"{report.tasks} tasks in {report.file}")
+
+
+def _table(columns: tuple[str, ...]) -> Table:
+    table = Table(box=SIMPLE_HEAD)
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="right" if number else "left", overflow="fold")
+    return table

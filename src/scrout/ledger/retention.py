@@ -1,0 +1,191 @@
+"""What is kept of traces and trajectories, and for how long. The ledger itself is never pruned.
+
+A trajectory is touched only when the ledger knows its run and nobody works on that: one of another ledger stays as it
+is. The trace of a scouting has no run to ask about, so one that was written to within the last day stays as well.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Literal
+
+from scrout.config import RetentionSettings
+from scrout.ledger.store import Ledger
+from scrout.models.trajectory import FILE_NAME, Answer, Call, Line, Refusal, Request, read
+from scrout.money import Record
+
+FRESH = timedelta(days=1)
+GIGABYTE = 1_000_000_000
+REDACTED = "[removed]"
+
+Why = Literal["days", "max_gb", "text"]
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The traces of a run's attempts, or of one scouting."""
+
+    path: Path
+    at: datetime
+    """When its run ended, or it was last written to."""
+    size: int
+    """In bytes."""
+    run_id: str = ""
+    """Empty: the trace of a scouting."""
+
+
+class Pruned(Record):
+    """What became of one folder."""
+
+    folder: Path
+    run: str
+    """Empty: the trace of a scouting."""
+    what: Literal["removed", "redacted"]
+    why: Why
+    """The setting that asks for it."""
+    freed_bytes: int
+
+
+class Pruning(Record):
+    """What was done, or would be."""
+
+    dry_run: bool
+    pruned: tuple[Pruned, ...]
+    kept: int
+    """Folders that stay as they are, or as they were redacted."""
+    kept_bytes: int
+    left_alone: int
+    """Folders of runs in progress, or of another ledger."""
+
+
+def prune(
+    ledger: Ledger,
+    attempts: Sequence[Path],
+    traces: Path,
+    settings: RetentionSettings,
+    *,
+    dry_run: bool = False,
+    now: datetime | None = None,
+) -> Pruning:
+    """Remove and redact what the settings do not keep: below each of `attempts` by run, below `traces` by scouting."""
+    now = now or datetime.now(UTC)
+    found, left_alone = _folders(ledger, attempts, traces, now)
+    pruned: list[Pruned] = []
+    for one, why in _unwanted(found, settings, now):
+        with ledger.left_alone(one.run_id) if one.run_id else nullcontext(True) as free:
+            done = (_redact(one, dry_run) if why == "text" else _remove(one, why, dry_run)) if free else None
+        left_alone += not free  # somebody took it up meanwhile
+        pruned += [done] if done else []
+    freed = {one.folder: one.freed_bytes for one in pruned}
+    removed = [one for one in pruned if one.what == "removed"]
+    return Pruning(
+        dry_run=dry_run,
+        pruned=tuple(pruned),
+        kept=len(found) - len(removed),
+        kept_bytes=sum(one.size - freed.get(one.path, 0) for one in found),
+        left_alone=left_alone,
+    )
+
+
+def _folders(ledger: Ledger, attempts: Sequence[Path], traces: Path, now: datetime) -> tuple[list[Folder], int]:
+    """Oldest first, and how many are not ours to touch."""
+    found: list[Folder] = []
+    left_alone = 0
+    for path in (path for folder in dict.fromkeys(attempts) for path in _below(folder)):
+        ended = ledger.ended(path.name)
+        with ledger.left_alone(path.name) as free:
+            if ended is not None and free:
+                found.append(Folder(path, ended, _size(path), path.name))
+            else:
+                left_alone += 1
+    for path in _below(traces):
+        written = datetime.fromtimestamp(max(file.lstat().st_mtime for file in (path, *_files(path))), UTC)
+        if now - written >= FRESH:
+            found.append(Folder(path, written, _size(path)))
+        else:
+            left_alone += 1
+    return sorted(found, key=lambda one: one.at), left_alone
+
+
+def _unwanted(found: Sequence[Folder], settings: RetentionSettings, now: datetime) -> Iterator[tuple[Folder, Why]]:
+    """What is too old, of the rest the oldest that are too much, and of the rest all where no text is to stay."""
+    left = sum(one.size for one in found)
+    for one in found:
+        if settings.days is not None and now - one.at > timedelta(days=settings.days):
+            left -= one.size
+            yield one, "days"
+        elif settings.max_gb is not None and left > settings.max_gb * GIGABYTE:
+            left -= one.size
+            yield one, "max_gb"
+        elif not settings.text:
+            yield one, "text"
+
+
+def _remove(one: Folder, why: Why, dry_run: bool) -> Pruned:
+    if not dry_run:
+        shutil.rmtree(one.path)
+    return Pruned(folder=one.path, run=one.run_id, what="removed", why=why, freed_bytes=one.size)
+
+
+def _redact(one: Folder, dry_run: bool) -> Pruned | None:
+    """None: there is nothing to cut out. The trace of a scouting is all text, and goes."""
+    if not one.run_id:
+        return _remove(one, "text", dry_run)
+    texts = [file for file in _files(one.path) if file.name != FILE_NAME or not _is_redacted(file)]
+    if not texts:
+        return None
+    freed = 0
+    for file in texts:
+        freed += file.lstat().st_size
+        if file.name == FILE_NAME:
+            freed -= _rewrite(file, dry_run)
+        elif not dry_run:
+            file.unlink()
+    return Pruned(folder=one.path, run=one.run_id, what="redacted", why="text", freed_bytes=freed)
+
+
+def _is_redacted(trajectory: Path) -> bool:
+    return all(line == _without_text(line) for line in read(trajectory))
+
+
+def _rewrite(trajectory: Path, dry_run: bool) -> int:
+    """The size of the trajectory without text. What was paid stays, call by call."""
+    lines = [_without_text(line).model_dump_json() for line in read(trajectory)]
+    text = "".join(f"{line}\n" for line in lines).encode()
+    if not dry_run:
+        # In one step: whoever is interrupted leaves the old one or the new one.
+        fresh = trajectory.with_suffix(".new")
+        fresh.touch(mode=0o600)
+        fresh.write_bytes(text)
+        fresh.replace(trajectory)
+    return len(text)
+
+
+def _without_text(line: Line) -> Line:
+    if isinstance(line, Call):
+        said = Answer(finish=line.said.finish, error=REDACTED if line.said.error else "")
+        return line.model_copy(update={"asked": Request(left_out=True), "said": said})
+    if isinstance(line, Refusal):
+        return line.model_copy(update={"asked": Request(left_out=True), "error": REDACTED})
+    return line
+
+
+def _below(folder: Path) -> list[Path]:
+    with suppress(FileNotFoundError):
+        return sorted(path for path in folder.iterdir() if path.is_dir() and not path.is_symlink())
+    return []
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for parent, _, names in os.walk(folder):
+        yield from (Path(parent, name) for name in names)
+
+
+def _size(folder: Path) -> int:
+    return sum(file.lstat().st_size for file in _files(folder))

@@ -1,0 +1,180 @@
+"""A ledger in one SQLite file: for one machine, and as many processes of it as like.
+
+Every commit is in the file when it returns, and outlives any of our processes; a machine that loses power may lose the
+last ones. Who works on what is said by locked files in a folder beside it.
+"""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from scrout.errors import LedgerError
+from scrout.ledger.database import Claim, Session, Value
+from scrout.ledger.locks import Lock
+from scrout.ledger.migrations import migrate
+
+BUSY_TIMEOUT_S = 10
+WAL_PAGES = 4000
+"""Of 4 KB, before they are moved into the file and the disk is waited for."""
+
+T = TypeVar("T")
+
+_NEXT_STEP = {
+    sqlite3.SQLITE_NOTADB: "It is not a ledger, or it is damaged. Move it away, or set ledger.path to another file.",
+    sqlite3.SQLITE_CORRUPT: "It is damaged. Move it away and restore a copy; scrout starts a new one where none is.",
+    sqlite3.SQLITE_FULL: "Free some disk space and run the same command again; finished steps are kept.",
+    sqlite3.SQLITE_IOERR: "Check the disk and its free space, and run the same command again; finished steps are kept.",
+    sqlite3.SQLITE_BUSY: f"Another process has kept it locked for {BUSY_TIMEOUT_S} s. Stop that one, or try again.",
+    sqlite3.SQLITE_CANTOPEN: "Make the file and its folder writable, or set ledger.path to another file.",
+    sqlite3.SQLITE_READONLY: "Make the file and its folder writable, or set ledger.path to another file.",
+    sqlite3.SQLITE_PERM: "Make the file and its folder writable, or set ledger.path to another file.",
+}
+
+
+class SqliteDatabase:
+    """The file. It is made, or brought up to date, when it is first needed."""
+
+    sum_usd = "sum_usd(cost_usd)"
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock_folder = path.with_name(f"{path.name}-locks")
+        self._db: sqlite3.Connection | None = None
+        self._one_at_a_time = threading.RLock()
+        self._claims: weakref.WeakSet[_Claim] = weakref.WeakSet()
+
+    @property
+    def name(self) -> str:
+        return str(self.path)
+
+    def read(self, work: Callable[[Session], T]) -> T:
+        return self._transaction("DEFERRED", work)
+
+    def write(self, work: Callable[[Session], T]) -> T:
+        return self._transaction("IMMEDIATE", work)
+
+    def claim(self, name: str) -> Claim:
+        with self._one_at_a_time, self._explained():
+            self._connect()  # makes the folder
+        claim = _Claim(self._lock_folder / name, self._explained)
+        self._claims.add(claim)
+        return claim
+
+    def close(self) -> None:
+        with self._one_at_a_time, self._explained():
+            for claim in self._claims:
+                claim.release()
+            if self._db is not None:
+                self._db.close()
+                self._db = None
+
+    def _transaction(self, mode: Literal["DEFERRED", "IMMEDIATE"], work: Callable[[Session], T]) -> T:
+        with self._one_at_a_time, self._explained():
+            db = self._connect()
+            until = time.monotonic() + BUSY_TIMEOUT_S
+            while True:
+                try:
+                    return _once(db, mode, work)
+                except sqlite3.OperationalError as error:
+                    if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                        raise
+                # In short turns: SQLite's own grow to a tenth of a second, and a transaction takes a thousandth.
+                time.sleep(random.uniform(0.0002, 0.001))
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """The world's failures as LedgerErrors; a broken constraint is a bug of ours and stays what it is."""
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            next_step = _NEXT_STEP.get(getattr(error, "sqlite_errorcode", -1) & 0xFF)
+            if next_step is None:
+                raise
+            raise LedgerError(f"the ledger {self.path}: {error}. {next_step}") from error
+        except OSError as error:
+            raise LedgerError(
+                f"the ledger {self.path}: {error.strerror or error}. Make its folder writable, or set ledger.path to "
+                "another file."
+            ) from error
+
+    def _connect(self) -> sqlite3.Connection:
+        if self._db is not None:
+            return self._db
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock_folder.mkdir(mode=0o700, exist_ok=True)
+        # SQLite's busy timeout does not cover the change to WAL, so two first users would trip over each other.
+        setup = Lock(self._lock_folder / "setup")
+        setup.take(wait=True)
+        # SQLite gives its side files the mode of the database.
+        self.path.touch(mode=0o600)
+        db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA synchronous = NORMAL")
+            db.execute("PRAGMA foreign_keys = ON")
+            db.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
+            migrate(db, self.path)
+            db.create_aggregate("sum_usd", 1, _Sum)
+            db.execute("PRAGMA busy_timeout = 0")  # from now on _transaction waits
+        except BaseException:
+            db.close()
+            raise
+        finally:
+            setup.release()
+        self._db = db
+        return db
+
+
+class _Claim(Lock):
+    def __init__(self, path: Path, explained: Callable[[], AbstractContextManager[None]]) -> None:
+        super().__init__(path)
+        self._explained = explained
+
+    def take(self, *, wait: bool = False) -> bool:
+        with self._explained():
+            return super().take(wait=wait)
+
+
+class _Session:
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def execute(self, statement: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
+        return self._db.execute(statement, values).fetchall()
+
+
+class _Sum:
+    """Adds up decimals in text: SQLite's own numbers are not exact. What is no number makes the sum none."""
+
+    def __init__(self) -> None:
+        self.total = Decimal(0)
+
+    def step(self, amount: Any, /) -> None:
+        try:
+            self.total += Decimal(amount or 0)
+        except InvalidOperation:
+            self.total = Decimal("NaN")
+
+    def finalize(self) -> Any:
+        return str(self.total)
+
+
+def _once(db: sqlite3.Connection, mode: Literal["DEFERRED", "IMMEDIATE"], work: Callable[[Session], T]) -> T:
+    db.execute(f"BEGIN {mode}")
+    try:
+        done = work(_Session(db))
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+    return done
