@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scrout.batch.controls import Control, control
-from scrout.batch.grade import grade
-from scrout.batch.judge import Case, Judge, Trial, gold_digest, open_judge
+from scrout.batch.grading.controls import Control, control
+from scrout.batch.grading.grade import grade
+from scrout.batch.grading.judge import Case, Judge, Trial, gold_digest, open_judge
 from scrout.config import EnvironmentSettings, Settings
 from scrout.sandbox.unsafe import Unsafe
 from scrout.sandbox.workshop import Workshop, open_workshop

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from scrout.batch.forms import Row
-from scrout.batch.grading import open_book, report
-from scrout.batch.harness import (
+from scrout.batch.grading.harness import (
     Official,
     pro_command,
     pro_prefix,
@@ -21,7 +20,8 @@ from scrout.batch.harness import (
     swebench_dataset,
     write_pro_patches,
 )
-from scrout.batch.patches import Prediction
+from scrout.batch.grading.many import open_book, report
+from scrout.batch.grading.patches import Prediction
 from scrout.errors import SandboxError, TaskError
 from scrout.task import Gold
 

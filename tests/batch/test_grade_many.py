@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrout.batch.forms import Row
-from scrout.batch.grade import Grade
-from scrout.batch.grading import Arms, Grader, Report, open_book, report, reserve
-from scrout.batch.judge import digest, gold_digest
-from scrout.batch.patches import Prediction
+from scrout.batch.grading.grade import Grade
+from scrout.batch.grading.judge import digest, gold_digest
+from scrout.batch.grading.many import Arms, Grader, Report, open_book, report, reserve
+from scrout.batch.grading.patches import Prediction
 from scrout.batch.repositories import Repositories
 from scrout.config import Settings
 from scrout.errors import TaskError

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.batch.folder import Folder
-from scrout.batch.predictions import MAX_NAME_CHARS, Predictions, file_names, write_predictions
+from scrout.batch.outputs.predictions import MAX_NAME_CHARS, Predictions, file_names, write_predictions
 from scrout.errors import TaskError
 from scrout.handoff import Handoff
 from scrout.ledger.store import Ledger, Result

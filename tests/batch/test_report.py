@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrout.batch.folder import Batch, Folder
-from scrout.batch.report import MAX_ROWS, page, write_report
-from scrout.batch.results import (
+from scrout.batch.outputs.report import MAX_ROWS, page, write_report
+from scrout.batch.outputs.results import (
     ArmResult,
     Cap,
     Census,

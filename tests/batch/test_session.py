@@ -139,9 +139,11 @@ def test_a_row_that_cannot_be_run_stops_no_other(scene: Scene, tier: Tier) -> No
 
 def test_a_folder_of_another_making_is_refused(scene: Scene, tier: Tier, tmp_path: Path) -> None:
     tasks, out = read_tasks(scene.tasks), scene.folder / "out"
-    with open_session(tasks, out, scene.settings, arms=("solo",), fixers=("repair",)):
-        with pytest.raises(TaskError, match="another process"):
-            open_session(tasks, out, scene.settings).__enter__()
+    with (
+        open_session(tasks, out, scene.settings, arms=("solo",), fixers=("repair",)),
+        pytest.raises(TaskError, match="another process"),
+    ):
+        open_session(tasks, out, scene.settings).__enter__()
     other = scene.settings.model_copy(update={"gate": scene.settings.gate.model_copy(update={"runs": 3})})
     with pytest.raises(TaskError, match="other settings"):
         open_session(tasks, out, other, arms=("solo",), fixers=("repair",)).__enter__()

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrout.batch.folder import Folder
-from scrout.batch.results import ArmResult, Summary
-from scrout.batch.summary import summarize
+from scrout.batch.outputs.results import ArmResult, Summary
+from scrout.batch.outputs.summary import summarize
 from scrout.batch.tasks import Problem, Row
 from scrout.handoff import FileRef, Handoff, render
 from scrout.ledger.store import Ledger, Result

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrout.batch.folder import Batch, Folder
-from scrout.batch.predictions import write_predictions
+from scrout.batch.outputs.predictions import write_predictions
 from scrout.config import FixerKey
 from scrout.ledger.store import Ledger
 from scrout.records import Attempt, Decision, Stop

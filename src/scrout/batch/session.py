@@ -26,7 +26,7 @@ from scrout.records import Arm
 from scrout.sandbox.probe import require_tier
 
 if TYPE_CHECKING:
-    from scrout.batch.summary import Summary
+    from scrout.batch.outputs.summary import Summary
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ class Session:
 
     def write(self, command: str = "") -> Summary:
         """Predictions, handoffs, summary and report, as far as the batch is."""
-        from scrout.batch.predictions import write_predictions
-        from scrout.batch.report import write_report
-        from scrout.batch.summary import summarize
+        from scrout.batch.outputs.predictions import write_predictions
+        from scrout.batch.outputs.report import write_report
+        from scrout.batch.outputs.summary import summarize
 
         rows = self.tasks.rows
         write_predictions(self.folder, self.batch, self.ledger, [row.id for row in rows])

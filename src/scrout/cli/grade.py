@@ -15,10 +15,10 @@ from rich.text import Text
 
 from scrout.batch.folder import Folder
 from scrout.batch.forms import Row
-from scrout.batch.grade import Verdict
-from scrout.batch.grading import Arms, Book, Grader, Report, open_book, report, reserve
-from scrout.batch.judge import TIMEOUT_S, digest
-from scrout.batch.patches import mark_lost, prediction_files, read_arms
+from scrout.batch.grading.grade import Verdict
+from scrout.batch.grading.judge import TIMEOUT_S, digest
+from scrout.batch.grading.many import Arms, Book, Grader, Report, open_book, report, reserve
+from scrout.batch.grading.patches import mark_lost, prediction_files, read_arms
 from scrout.batch.tasks import Repositories, TaskFile, read_tasks
 from scrout.cli import options, render
 from scrout.cli.waiting import wait
@@ -109,7 +109,7 @@ def command(
         if run_id or harness == "official":
             reserve(book.folder, name, arms)
         if harness == "official":
-            from scrout.batch.harness import Official
+            from scrout.batch.grading.harness import Official
 
             official = Official(book, tasks, name, jobs, timeout_s, dataset, scripts, progress)
             official.run(found.rows, arms, prediction_files(predictions))
@@ -157,7 +157,7 @@ def _digest(arms: Arms) -> str:
 
 
 def _teach(folder: Folder, graded: Report, settings: Settings) -> None:
-    from scrout.batch.lessons import teach
+    from scrout.batch.grading.lessons import teach
     from scrout.route.embed import open_embedder
 
     batch = folder.read()
@@ -176,8 +176,8 @@ def _teach(folder: Folder, graded: Report, settings: Settings) -> None:
 
 def _sum_up(folder: Folder, found: TaskFile, settings: Settings) -> None:
     """The batch's summary and report, with the grades in them."""
-    from scrout.batch.report import write_report
-    from scrout.batch.summary import summarize
+    from scrout.batch.outputs.report import write_report
+    from scrout.batch.outputs.summary import summarize
 
     batch = folder.read()
     assert batch is not None  # its predictions were read

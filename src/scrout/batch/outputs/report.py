@@ -11,11 +11,11 @@ from decimal import Decimal
 from importlib.resources import files as package_files
 from typing import TypeVar, get_args
 
-from scrout.batch.figures import Bar, Fill, Mark, Shape, bars, patterns, scatter, swatch
 from scrout.batch.folder import Folder, write_whole
 from scrout.batch.jobs import ROUTED
-from scrout.batch.predictions import disk_explained
-from scrout.batch.results import Census, Comparison, Share, Summary
+from scrout.batch.outputs.figures import Bar, Fill, Mark, Shape, bars, patterns, scatter, swatch
+from scrout.batch.outputs.predictions import disk_explained
+from scrout.batch.outputs.results import Census, Comparison, Share, Summary
 from scrout.html import Html, document, element
 from scrout.money import Component
 from scrout.records import NothingVerdict
@@ -69,7 +69,7 @@ def page(summary: Summary) -> str:
         _origin(summary),
     )
     body = element("body", patterns(), element("main", *sections))
-    style = package_files("scrout.batch").joinpath("report.css").read_text(encoding="utf-8")
+    style = package_files("scrout.batch.outputs").joinpath("report.css").read_text(encoding="utf-8")
     return f"<!doctype html>\n{document(f'Batch {summary.batch.id}', style, body)}\n"
 
 

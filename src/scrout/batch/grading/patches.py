@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scrout.batch.folder import Folder
-from scrout.batch.predictions import file_names
+from scrout.batch.outputs.predictions import file_names
 from scrout.errors import TaskError
 from scrout.records import Run
 

@@ -14,12 +14,12 @@ from typing import Generic, TypeVar
 
 from pydantic import RootModel, ValidationError
 
-from scrout.batch.controls import Control, control
 from scrout.batch.folder import write_whole
 from scrout.batch.forms import Row
-from scrout.batch.grade import Grade, Verdict, grade
-from scrout.batch.judge import TIMEOUT_S, Case, digest, gold_digest, open_judge
-from scrout.batch.patches import Prediction
+from scrout.batch.grading.controls import Control, control
+from scrout.batch.grading.grade import Grade, Verdict, grade
+from scrout.batch.grading.judge import TIMEOUT_S, Case, digest, gold_digest, open_judge
+from scrout.batch.grading.patches import Prediction
 from scrout.batch.repositories import Repositories
 from scrout.config import Settings
 from scrout.errors import ScroutError, TaskError

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from scrout.batch.comparison import comparisons
 from scrout.batch.folder import Batch, Folder, write_whole
-from scrout.batch.judge import digest
-from scrout.batch.predictions import disk_explained
-from scrout.batch.results import Summary
-from scrout.batch.tally import Paid, Tally, costs_of
+from scrout.batch.grading.judge import digest
+from scrout.batch.outputs.comparison import comparisons
+from scrout.batch.outputs.predictions import disk_explained
+from scrout.batch.outputs.results import Summary
+from scrout.batch.outputs.tally import Paid, Tally, costs_of
 from scrout.batch.tasks import Problem, Row
 from scrout.ledger.scrub import scrub
 from scrout.ledger.store import Ledger

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from scrout.batch.folder import write_whole
 from scrout.batch.forms import Row
-from scrout.batch.grade import Grade, Verdict
-from scrout.batch.grading import Arms, Book, without_patch
-from scrout.batch.judge import TIMEOUT_S, digest, gold_digest
-from scrout.batch.patches import Prediction
+from scrout.batch.grading.grade import Grade, Verdict
+from scrout.batch.grading.judge import TIMEOUT_S, digest, gold_digest
+from scrout.batch.grading.many import Arms, Book, without_patch
+from scrout.batch.grading.patches import Prediction
 from scrout.errors import SandboxError, TaskError
 
 PRO_IMAGES = "jefzda"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Literal
 
-from scrout.batch.judge import (
+from scrout.batch.grading.judge import (
     MOST_DETAIL,
     NO_TESTS,
     Judge,

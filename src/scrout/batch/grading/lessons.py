@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from scrout.batch.folder import Batch
-from scrout.batch.grade import Grade
-from scrout.batch.judge import digest
+from scrout.batch.grading.grade import Grade
+from scrout.batch.grading.judge import digest
 from scrout.config import FixerKey, Settings
 from scrout.errors import RouteError
 from scrout.ledger.store import Ledger

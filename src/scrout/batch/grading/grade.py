@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Literal, NotRequired, TypedDict
 
-from scrout.batch.controls import Control
-from scrout.batch.judge import (
+from scrout.batch.grading.controls import Control
+from scrout.batch.grading.judge import (
     MOST_DETAIL,
     NO_TESTS,
     Case,

@@ -10,8 +10,8 @@ from decimal import Decimal
 import numpy as np
 
 from scrout.batch.jobs import ROUTED
-from scrout.batch.results import Baseline, Comparison, JudgedBy
-from scrout.batch.tally import Tally, each
+from scrout.batch.outputs.results import Baseline, Comparison, JudgedBy
+from scrout.batch.outputs.tally import Tally, each
 from scrout.ledger.store import total_usd
 from scrout.records import Arm
 from scrout.route.stats import hull_at

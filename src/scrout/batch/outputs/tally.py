@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import get_args
 
-from scrout.batch.results import (
+from scrout.batch.outputs.results import (
     ArmResult,
     Cap,
     Census,
