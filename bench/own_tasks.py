@@ -30,7 +30,7 @@ from record import record
 
 from scrout.batch.folder import Folder
 from scrout.batch.make.make import Origin
-from scrout.batch.summary import Grades, read_grades
+from scrout.batch.outputs.summary import Grades, read_grades
 from scrout.batch.tasks import Row, read_tasks
 from scrout.ledger.store import Ledger
 from scrout.records import Run

@@ -48,7 +48,7 @@ class Here:
         def note(run: OpenRun) -> None:
             opened.append(run)
             if run.resumed:  # a worker may have died with it in this very session
-                self.ledger._recover(run.id, self._paid)
+                run.recover(self._paid)
             before.append(self._paid_usd(run.id))
 
         try:

@@ -324,6 +324,10 @@ class OpenRun:
         assert self._running is not None
         return f"{self.id}/{self._running[0]}"
 
+    def recover(self, paid: Callable[[str], Iterable[Receipt]]) -> None:
+        """Book what its steps had paid for whose process was killed before it could, as the ledger's `recover` does."""
+        self._ledger._recover(self.id, paid)
+
     def lost_usd(self, name: str) -> Decimal:
         """What steps of this name paid for and came to nothing: they failed, or were interrupted."""
         history = self._ledger._database.read(lambda db: _steps(db, self.id))
@@ -341,7 +345,7 @@ class OpenRun:
                 stored = assemble(_head(db, self.id), steps)
             # A clock that was set back does not make a run end before it began.
             finished = max(_now(), stored.started)
-            came_to = outcome or outcome_of(stored.attempts, stored.checks)
+            came_to = outcome or outcome_of(stored.attempts, stored.checks, again=bool(stored.batch))
             stored = stored.model_copy(update={"outcome": came_to, "finished": finished})
             # Its parts were scrubbed one by one; another pass could make it differ from them.
             db.execute(
@@ -476,11 +480,12 @@ def assemble(head: Run, steps: Sequence[Step]) -> Run:
     )
 
 
-def outcome_of(attempts: Sequence[Attempt], checks: Sequence[Check]) -> RunOutcome:
-    """What a run came to, by its last attempt and the check of it."""
+def outcome_of(attempts: Sequence[Attempt], checks: Sequence[Check], *, again: bool = False) -> RunOutcome:
+    """What a run came to, by its last attempt and the check of it. `again`: a task that infrastructure failed will be
+    tried again, so that half a patch is nothing; else it is all that there is."""
     if not attempts:
         return "not_solved"
-    if attempts[-1].stop == "endpoint" and not attempts[-1].patch:
+    if attempts[-1].stop == "endpoint" and (again or not attempts[-1].patch):
         return "infrastructure"
     outcome = checks[-1].outcome if len(checks) == len(attempts) else None
     if outcome == "passed":

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from scrout.fix.repair.edits import PRIORS, edits, edits_of, statements
 from scrout.fix.repair.hints import Hints
+from scrout.fix.repair.wording import Wording
 
 STDLIB = Path(sysconfig.get_path("stdlib"))
 MODULES = ("textwrap", "heapq", "bisect", "calendar", "fnmatch", "shlex", "string", "statistics", "difflib", "csv")
@@ -69,8 +70,6 @@ def results(source: str) -> list[str]:
         ("def f(a):\n    return len(a)\n", "def f(a):\n    return len(a or ())\n"),
         ("def f(a):\n    return a.upper()\n", 'def f(a):\n    return (a or "").upper()\n'),
         ("def f(a):\n    b = g(a)\n    return h()\n", "def f(a):\n    b = g(a)\n    return b\n"),
-        ("def f(a):\n    g()\n    return a\n", "def f(a):\n    return a\n"),
-        ("def f(a):\n    if a:\n        g()\n", "def f(a):\n    if a:\n        pass\n"),
         ("def f(a, b=1):\n    pass\n", "def f(a, b=2):\n    pass\n"),
         ("LIMIT = 10\n", "LIMIT = 9\n"),
         ("def f(a):\n    if a:\n        g()\n", "def f(a):\n    if a is not None:\n        g()\n"),
@@ -118,6 +117,45 @@ def results(source: str) -> list[str]:
         ),
         ("def f(a):\n    raise KeyError(a)\n", "def f(a):\n    raise ValueError(a)\n"),
         ("def f(a):\n    g(a)\n    h()\n", "def f(a):\n    if a is not None:\n        g(a)\n    h()\n"),
+        ("def f(a):\n    a.close()\n    a.flush()\n", "def f(a):\n    a.flush()\n    a.close()\n"),
+        (
+            "def f(a):\n    for b in a:\n        g(b)\n        h(a)\n",
+            "def f(a):\n    for b in a:\n        g(b)\n    h(a)\n",
+        ),
+        ("def f(*args, **kw):\n    return g(*args)\n", "def f(*args, **kw):\n    return g(*args, **kw)\n"),
+        ("def f(*parts):\n    return g(1)\n", "def f(*parts):\n    return g(1, *parts)\n"),
+        (
+            "class A:\n    def __init__(self):\n        self.old = self.new = 1\n"
+            "    def clear(self):\n        self.old = None\n",
+            "class A:\n    def __init__(self):\n        self.old = self.new = 1\n"
+            "    def clear(self):\n        self.old = None\n        self.new = None\n",
+        ),
+        (
+            'def f(names):\n    """Sorted."""\n    names.sort()\n    return names\n',
+            'def f(names):\n    """Sorted."""\n    names = list(names)\n    names.sort()\n    return names\n',
+        ),
+        ("def f(a):\n\treturn len(a)\n", "def f(a):\n\tif a is None:\n\t\ta = []\n\treturn len(a)\n"),
+        (
+            "def f(a):\n    return 1 if a.done else 2\ndef g(a):\n    a.run()\n",
+            "def f(a):\n    return 1 if a.done else 2\ndef g(a):\n    if a.done:\n        return\n    a.run()\n",
+        ),
+        ("def f(a):\n    return a\n", "def f(a):\n    return a.copy()\n"),
+        ("def f(a):\n    return a\n", "def f(a):\n    return a.strip()\n"),
+        (
+            "def f(a, most):\n    if len(a) > most:\n        g()\n",
+            "def f(a, most):\n    if most > 0 and len(a) > most:\n        g()\n",
+        ),
+        (
+            "def f(a):\n    return all(c.x for c in a)\n",
+            "def f(a):\n    return all(c is not None and c.x for c in a)\n",
+        ),
+        (
+            "def f(a, b):\n    if a.x or a.y:\n        g()\n    if b:\n        g()\n",
+            "def f(a, b):\n    if (b and a.x) or a.y:\n        g()\n    if b:\n        g()\n",
+        ),
+        ("def f(a):\n    return a > 3\n", "def f(a):\n    return a is not None and a > 3\n"),
+        ("def f(a):\n    return g('0-9]', a)\n", "def f(a):\n    return g('[0-9]', a)\n"),
+        ("def f(a):\n    return g('(a', a)\n", "def f(a):\n    return g('(a)', a)\n"),
     ],
 )
 def test_the_right_edit_is_among_those_offered(wrong: str, right: str) -> None:
@@ -214,20 +252,67 @@ def test_an_edit_changes_its_span_and_nothing_else(piece: tuple[str, str], seed:
             Hints(attribute="size"),
         ),
         (
-            "def f(a):\n    return a['k']\n",
-            "def f(a):\n    try:\n        return a['k']\n    except KeyError:\n        return None\n",
-            Hints(escaped="KeyError"),
-        ),
-        (
             "def f(a):\n    try:\n        g()\n    except KeyError:\n        pass\n",
             "def f(a):\n    try:\n        g()\n    except (KeyError, TypeError):\n        pass\n",
             Hints(escaped="TypeError"),
         ),
         ("def f():\n    return 'identifer'\n", "def f():\n    return 'identifier'\n", Hints(strings=("identifier",))),
+        (
+            "def f(a, other):\n    if a:\n        b = 1\n    return b\n",
+            "def f(a, other):\n    b = other\n    if a:\n        b = 1\n    return b\n",
+            Hints(unbound="b"),
+        ),
+        (
+            "WORDS = {'AND': 1, 'FROM': 1, 'OR': 1, 'TABLE': 2}\n",
+            "WORDS = {'AND': 1, 'FROM': 1, 'OR': 1, 'TABLE': 2, 'WHERE': 1}\n",
+            Hints(strings=("from a where b",)),
+        ),
     ],
-    ids=["unbound", "attribute", "caught", "one more caught", "string"],
+    ids=["unbound", "attribute", "one more caught", "string", "from a parameter", "entry"],
 )
 def test_what_the_reproduction_says_adds_edits(wrong: str, right: str, hints: Hints) -> None:
     offered = [edit.apply(wrong) for edit, _ in edits_of(wrong, statements(wrong), hints=hints)]
     assert right in offered
     assert right not in results(wrong)
+
+
+def test_an_expression_is_not_put_around_itself() -> None:
+    source = "def f(a, b):\n    return a + b\n"
+    assert "def f(a, b):\n    return (a + b) + b\n" not in results(source)
+
+
+def test_statements_about_different_things_stay_in_order() -> None:
+    source = "def f(a, b):\n    a.g()\n    b.h()\n"
+    assert "order" not in {edit.kind for edit in edits(source, every_line(source))}
+
+
+def test_what_is_usual_in_the_project_comes_first() -> None:
+    source = "def f(name):\n    return look(name)\n"
+    usual = "def g(one):\n    return look(one.lower())\n\n\ndef h(name):\n    return look(name.lower())\n"
+    for project, expected in ((usual, "name.lower()"), (usual.replace("lower", "strip"), "name.strip()")):
+        made = edits_of(source, statements(source), wording=Wording([source, project]))
+        calls = [edit.after for edit, _ in made if edit.after in ("name.lower()", "name.strip()")]
+        assert calls[0] == expected
+
+
+@pytest.mark.parametrize(
+    "hiding",
+    [
+        "def f(a):\n    return a['k']\n",
+        "def f(a):\n    pass\n    return a['k']\n",
+        "def f(a):\n    try:\n        g(a)\n    except KeyError:\n        pass\n    return a['k']\n",
+    ],
+    ids=["left out", "passed over", "caught"],
+)
+def test_what_only_hides_a_failure_is_not_tried(hiding: str) -> None:
+    source = "def f(a):\n    g(a)\n    return a['k']\n"
+    assert hiding not in [
+        edit.apply(source) for edit, _ in edits_of(source, statements(source), hints=Hints(escaped="KeyError"))
+    ]
+
+
+def test_a_flag_is_not_asked_for_none() -> None:
+    source = "def f(a, deep{}):\n    if deep:\n        g(a)\n"
+    for default, expected in (("=False", False), ("=None", True), ("", True)):
+        made = source.format(default)
+        assert (made.replace("if deep:", "if deep is not None:") in results(made)) is expected

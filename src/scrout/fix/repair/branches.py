@@ -1,4 +1,4 @@
-"""Templates for statements: conditions, early exits, what is returned, what is left out."""
+"""Templates for statements: conditions, early exits, what is returned."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 
 from scrout.fix.repair.expressions import ARITHMETIC, SIMILAR_NAMES, negated
 from scrout.fix.repair.place import Edit, Place
-
-_DELETABLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.Raise, ast.Continue, ast.Break, ast.Return, ast.Assert)
 
 
 def _condition(place: Place) -> Iterator[Edit]:
@@ -72,18 +70,4 @@ def _subjects(place: Place) -> Iterator[tuple[str, str]]:
                 yield looked_into.id, "not {}"
 
 
-def _deleted(place: Place) -> Iterator[Edit]:
-    statement, text = place.statement, place.text
-    if not isinstance(statement.node, _DELETABLE):
-        return
-    start, end = text.span(statement.node)
-    first, last = text.starts[statement.first_line - 1], text.starts[statement.last_line - 1]
-    last += len(text.lines[statement.last_line - 1])
-    whole_lines = not text.source[first:start].strip() and not text.source[end:last].strip()
-    if statement.alone or not whole_lines:
-        yield place.edit("deleted", start, end, "pass")
-    else:
-        yield place.edit("deleted", first, last, "")
-
-
-STATEMENT_TEMPLATES: tuple[Callable[[Place], Iterator[Edit]], ...] = (_condition, _returned, _guard, _deleted)
+STATEMENT_TEMPLATES: tuple[Callable[[Place], Iterator[Edit]], ...] = (_condition, _returned, _guard)

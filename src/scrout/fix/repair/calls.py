@@ -18,6 +18,7 @@ COMMON_CALLS = 6
 COMMON_METHODS = 4
 """and how many methods behind it."""
 _PLAIN_CALLS = ("list", "str", "tuple", "int", "set", "sorted", "dict", "iter", "bool")
+_PLAIN_METHODS = ("copy", "strip", "lower")
 _HELD = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
 
 
@@ -54,8 +55,10 @@ def _larger(place: Place, node: ast.expr) -> Iterator[Edit]:
     known = set(place.names()) | {"self", "cls"}
     function = place.statement.function
     found: dict[str, float] = {}
+    start, end = place.text.span(node)
     for part in place.in_file(_parts).get(said, ()):
-        if part.reads - place.in_file(_module_level) <= known and part.text != said:
+        around_itself = part.start <= start and end <= part.end
+        if part.reads - place.in_file(_module_level) <= known and part.text != said and not around_itself:
             found[part.text] = max(found.get(part.text, 0.0), 1.0 if part.home is function else 0.6)
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         for part in place.around(_string_calls):
@@ -70,6 +73,8 @@ class _Part:
     text: str
     home: Function | None
     reads: frozenset[str]
+    start: int = -1
+    end: int = -1
 
 
 def _parts(place: Place) -> dict[str, list[_Part]]:
@@ -82,7 +87,7 @@ def _parts(place: Place) -> dict[str, list[_Part]]:
             text = place.text.of(node)
             if len(text) > LONGEST_LARGER or not isinstance(getattr(node, "ctx", None), ast.Load | None):
                 continue
-            part = _Part(text if isinstance(node, _HELD) else f"({text})", home, _reads(node))
+            part = _Part(text if isinstance(node, _HELD) else f"({text})", home, _reads(node), *place.text.span(node))
             for child in ast.iter_child_nodes(node):
                 if isinstance(child, ast.expr):
                     found.setdefault(place.text.of(child), []).append(part)
@@ -134,9 +139,10 @@ def _common_calls(place: Place) -> tuple[list[str], list[str]]:
                     functions[name] += weight
             elif not node.args and isinstance(node.func, ast.Attribute):
                 methods[node.func.attr] += weight
-    called = [name for name, _ in functions.most_common(COMMON_CALLS) if name not in ("isinstance", "len", "print")]
+    called = [name for name, _ in functions.most_common(COMMON_CALLS) if name not in ("isinstance", "print")]
     plain = [name for name in _PLAIN_CALLS if name not in called]
-    return called + plain, [name for name, _ in methods.most_common(COMMON_METHODS)]
+    own = [name for name, _ in methods.most_common(COMMON_METHODS)]
+    return called + plain, own + [name for name in _PLAIN_METHODS if name not in own]
 
 
 def _unneeded_call(place: Place, node: ast.expr) -> Iterator[Edit]:

@@ -1,4 +1,4 @@
-"""Templates that add statements: one that stands elsewhere in the file, an exit, a first value, a handler."""
+"""Templates that add statements: one that stands elsewhere in the file, an exit, a first value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from scrout.fix.repair.place import Edit, Place
 from scrout.fix.repair.source import Function
 
-MOST_DONORS = 14
+MOST_DONORS = 24
 """Statements of the same file that are tried in one place."""
 LONGEST_DONOR = 4
 """In lines: a guard with its exit, and little more."""
@@ -26,7 +26,7 @@ def _reused(place: Place) -> Iterator[Edit]:
     if place.statement.function is None or not place.starts_line():
         return
     for rank, (donor, weight) in enumerate(_donors(place)):
-        weight *= 1 - 0.04 * rank
+        weight *= 1 - 0.02 * rank
         yield place.before("reused", donor, weight)
         if place.is_last() and not isinstance(place.statement.node, _LEAVES):
             yield place.behind("reused", donor, 0.9 * weight)
@@ -158,24 +158,8 @@ def _values(place: Place, target: str, own_name: str = "") -> list[str]:
             reads = {one.id for one in ast.walk(node.value) if isinstance(one, ast.Name)}
             if reads <= known and target not in reads:
                 given[place.text.of(node.value)] = None
-    return [*list(given)[:6], *(value for value in _EMPTY if value not in given)]
-
-
-def _caught(place: Place) -> Iterator[Edit]:
-    """A handler around the statement for the exception that escaped from it."""
-    statement, error = place.statement, place.hints.escaped
-    if not error or statement.function is None or hasattr(statement.node, "body") or not place.starts_line():
-        return
-    if error not in _BUILTINS and error not in place.in_file(_module_names):
-        return
-    text, newline = place.text, place.text.newline
-    indent, inside = place.indents()
-    start, end = text.span(statement.node)
-    moved = text.source[start:end].replace(newline, newline + inside[len(indent) :])
-    leaves = [f"return {value}".rstrip() for value in place.returns()] + ["continue"] * statement.in_loop + ["pass"]
-    for rank, leave in enumerate(leaves):
-        after = f"try:{newline}{inside}{moved}{newline}{indent}except {error}:{newline}{inside}{leave}"
-        yield place.edit("caught", start, end, after, 1 - 0.1 * rank)
+    names = [name for name in place.names() if name not in given and name != target][:3]
+    return [*list(given)[:6], *(value for value in _EMPTY if value not in given), *names]
 
 
 def _exception_type(place: Place) -> Iterator[Edit]:
@@ -229,7 +213,6 @@ DONOR_TEMPLATES: tuple[Callable[[Place], Iterator[Edit]], ...] = (
     _reused,
     _exit,
     _first_value,
-    _caught,
     _exception_type,
     _only_if,
 )

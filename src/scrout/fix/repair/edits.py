@@ -8,15 +8,18 @@ takes a reproduction and the project's tests to tell.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 
 from scrout.fix.repair.branches import STATEMENT_TEMPLATES
 from scrout.fix.repair.calls import CALL_TEMPLATES
 from scrout.fix.repair.donors import DONOR_TEMPLATES
 from scrout.fix.repair.expressions import EXPRESSION_TEMPLATES
 from scrout.fix.repair.hints import Hints
+from scrout.fix.repair.missing import MISSING_EXPRESSIONS, MISSING_STATEMENTS
 from scrout.fix.repair.place import NO_HINTS, Edit, Place
 from scrout.fix.repair.source import Statement, parse, statements
 from scrout.fix.repair.values import VALUE_TEMPLATES
+from scrout.fix.repair.wording import Wording
 
 __all__ = ["PRIORS", "Edit", "edits", "edits_of", "statements"]
 
@@ -37,7 +40,6 @@ PRIORS: dict[str, float] = {
     "condition": 0.35,
     "default": 0.35,
     "returned": 0.25,
-    "deleted": 0.1,
     "none": 0.5,
     "first value": 0.9,
     "exception type": 0.45,
@@ -47,7 +49,6 @@ PRIORS: dict[str, float] = {
     "string": 0.45,
     "types": 0.35,
     "argument": 0.3,
-    "caught": 0.3,
     "clause": 0.3,
     "kind of constant": 0.4,
     "known number": 0.25,
@@ -59,10 +60,18 @@ PRIORS: dict[str, float] = {
     "display": 0.35,
     "element": 0.3,
     "only if": 0.12,
+    "order": 0.35,
+    "passed on": 0.4,
+    "twin": 0.25,
+    "converted": 0.15,
+    "early exit": 0.2,
+    "entry": 0.3,
 }
 """How likely a fix of each kind is, relative to the others; a guess until outcomes can be counted."""
 
 MAX_PER_STATEMENT = 240
+USUAL = 0.35
+"""The power of how usual the edited code is in its project, beside the prior of its kind."""
 
 
 def edits(source: str, lines: Collection[int], priors: Mapping[str, float] = PRIORS) -> Iterator[Edit]:
@@ -77,13 +86,20 @@ def edits(source: str, lines: Collection[int], priors: Mapping[str, float] = PRI
 
 
 def edits_of(
-    source: str, among: Collection[Statement], priors: Mapping[str, float] = PRIORS, hints: Hints = NO_HINTS
+    source: str,
+    among: Collection[Statement],
+    priors: Mapping[str, float] = PRIORS,
+    hints: Hints = NO_HINTS,
+    wording: Wording | None = None,
 ) -> Iterator[tuple[Edit, Statement]]:
-    """The same for these statements, each edit with the statement that it is of."""
+    """The same for these statements, each edit with the statement that it is of; what is usual in `wording` first."""
     text = parse(source)
     drafts: list[tuple[Edit, Statement]] = []
     for statement in among:
-        ranked = sorted(_drafts(Place(text, statement, priors, hints)), key=lambda edit: -edit.prior)
+        made = _drafts(Place(text, statement, priors, hints))
+        if wording is not None:
+            made = (replace(edit, prior=edit.prior * wording.usual(source, edit) ** USUAL) for edit in made)
+        ranked = sorted(made, key=lambda edit: -edit.prior)
         drafts += [(edit, statement) for edit in ranked[:MAX_PER_STATEMENT]]
     seen = {hash(source)}
     for edit, statement in sorted(drafts, key=lambda pair: (-pair[0].prior, pair[0].start)):
@@ -95,7 +111,7 @@ def edits_of(
 
 def _drafts(place: Place) -> Iterator[Edit]:
     for node in place.nodes:
-        for template in (*EXPRESSION_TEMPLATES, *CALL_TEMPLATES, *VALUE_TEMPLATES):
+        for template in (*EXPRESSION_TEMPLATES, *CALL_TEMPLATES, *VALUE_TEMPLATES, *MISSING_EXPRESSIONS):
             yield from template(place, node)
-    for statement_template in (*STATEMENT_TEMPLATES, *DONOR_TEMPLATES):
+    for statement_template in (*STATEMENT_TEMPLATES, *DONOR_TEMPLATES, *MISSING_STATEMENTS):
         yield from statement_template(place)

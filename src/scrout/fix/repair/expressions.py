@@ -176,8 +176,8 @@ def _sibling(place: Place, node: ast.expr) -> Iterator[Edit]:
     else:
         return
     if place.text.source[start:end] == name:
-        for other in _SIBLINGS.get(name, ()):
-            yield place.edit("sibling", start, end, other)
+        for rank, other in enumerate(_SIBLINGS.get(name, ())):
+            yield place.edit("sibling", start, end, other, 1 - 0.02 * rank)
 
 
 def _arguments(place: Place, node: ast.expr) -> Iterator[Edit]:
@@ -201,23 +201,26 @@ def _variable(place: Place, node: ast.expr) -> Iterator[Edit]:
 
 def _attribute(place: Place, node: ast.expr) -> Iterator[Edit]:
     """Another attribute that the surrounding class or function uses on the same object, in the same way."""
-    around = place.statement.owner or place.statement.function
-    if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name) or around is None:
+    if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
         return
-    called = {id(inner.func) for inner in ast.walk(around) if isinstance(inner, ast.Call)}
-    known = [
-        inner.attr
-        for inner in ast.walk(around)
-        if isinstance(inner, ast.Attribute)
-        and isinstance(inner.value, ast.Name)
-        and inner.value.id == node.value.id
-        and (id(inner) in called) == (id(node) in called)
-    ]
+    known = place.around(_attributes_used).get((node.value.id, id(node) in place.called), ())
     start, end = place.text.span(node)
     start = end - len(node.attr)
     if place.text.source[start:end] == node.attr:
         for other, likeness in _most_similar(node.attr, known):
             yield place.edit("attribute", start, end, other, 0.5 + 0.5 * likeness)
+
+
+def _attributes_used(place: Place) -> dict[tuple[str, bool], list[str]]:
+    """By object, and whether they are called."""
+    around = place.statement.owner or place.statement.function
+    nodes = list(ast.walk(around)) if around is not None else []
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    found: dict[tuple[str, bool], list[str]] = {}
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            found.setdefault((node.value.id, id(node) in called), []).append(node.attr)
+    return found
 
 
 def _most_similar(name: str, known: Sequence[str]) -> list[tuple[str, float]]:

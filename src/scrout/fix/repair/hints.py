@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from scrout.sandbox.replay import Raised
@@ -53,3 +53,14 @@ def hints(sources: Iterable[str], frames: tuple[Raised, ...]) -> Hints:
         unbound[1] if unbound else "",
         missing[1] if missing else "",
     )
+
+
+def functions_named(source: str, name: str) -> Iterator[str]:
+    """The sources of the functions of that name; none for what is not Python."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
+            yield ast.unparse(node)

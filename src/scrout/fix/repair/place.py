@@ -51,6 +51,8 @@ class Place:
         self.called = {id(node.func) for node in self.nodes if isinstance(node, ast.Call)}
         self.tests = {id(node) for node in _tests(statement.node, self.nodes)}
         """Expressions of which only the truth counts."""
+        self.parts_of_tests = dict(_parts_of_tests(self.nodes, self.tests))
+        """Parts of such expressions, each with the word that joins it to the others."""
         self.handed_on = {id(node) for node in _handed_on(statement.node, self.nodes)} - self.tests
         """Expressions whose value is assigned, returned, passed or gone over."""
         self.loaded = {
@@ -90,8 +92,8 @@ class Place:
 
     def before(self, kind: str, other: str, weight: float = 1.0) -> Edit:
         """A statement in front of this one."""
-        start, (indent, _) = self.text.span(self.statement.node)[0], self.indents()
-        lines = other.splitlines()
+        start, (indent, inside) = self.text.span(self.statement.node)[0], self.indents()
+        lines = other.replace("\n    ", "\n" + inside[len(indent) :]).splitlines()
         return self.edit(kind, start, start, "".join(f"{line}{self.text.newline}{indent}" for line in lines), weight)
 
     def behind(self, kind: str, other: str, weight: float = 1.0) -> Edit:
@@ -143,29 +145,34 @@ class Place:
         return self._names
 
     def _find_names(self) -> list[str]:
-        function = self.statement.function
-        if function is None:
-            return []
-        arguments = function.args
-        known = [one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
-        known += [
-            node.id
-            for node in ast.walk(function)
-            if isinstance(node, ast.Name)
-            and isinstance(node.ctx, ast.Store)
-            and node.lineno < self.statement.first_line
-        ]
+        known = [name for name, line in self.around(_given) if line < self.statement.first_line]
         return [name for name in dict.fromkeys(known) if name not in ("self", "cls", "_")]
 
     def returns(self) -> list[str]:
         """What a guard may return: what the function itself returns elsewhere in simple cases, then None."""
-        function = self.statement.function
-        assert function is not None
-        values = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)]
-        if all(value is None for value in values):
-            return [""]
-        simple = [self.text.of(value) for value in values if value is not None and is_simple(value)]
-        return list(dict.fromkeys([*simple, "None"]))[:4]
+        return self.around(_returns)
+
+
+def _given(place: Place) -> list[tuple[str, int]]:
+    """Names of the function that get a value, parameters first, and in which line."""
+    function = place.statement.function
+    if function is None:
+        return []
+    arguments = function.args
+    more = [one for one in (arguments.vararg, arguments.kwarg) if one is not None]
+    parameters = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *more)
+    names = [node for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    return [*((one.arg, 0) for one in parameters), *((node.id, node.lineno) for node in names)]
+
+
+def _returns(place: Place) -> list[str]:
+    function = place.statement.function
+    assert function is not None
+    values = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)]
+    if all(value is None for value in values):
+        return [""]
+    simple = [place.text.of(value) for value in values if value is not None and is_simple(value)]
+    return list(dict.fromkeys([*simple, "None"]))[:4]
 
 
 def _expressions(statement: ast.stmt) -> Iterator[ast.expr]:
@@ -192,6 +199,17 @@ def _tests(statement: ast.stmt, nodes: list[ast.expr]) -> Iterator[ast.expr]:
         elif isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
             for generator in node.generators:
                 yield from generator.ifs
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("any", "all"):
+            yield from (one.elt for one in node.args if isinstance(one, ast.GeneratorExp | ast.ListComp))
+    value = getattr(statement, "value", None)
+    if isinstance(statement, ast.Return | ast.Assign) and isinstance(value, ast.Compare):
+        yield value
+
+
+def _parts_of_tests(nodes: list[ast.expr], tests: set[int]) -> Iterator[tuple[int, str]]:
+    for node in nodes:
+        if isinstance(node, ast.BoolOp) and id(node) in tests:
+            yield from ((id(value), "and" if isinstance(node.op, ast.And) else "or") for value in node.values)
 
 
 def _handed_on(statement: ast.stmt, nodes: list[ast.expr]) -> Iterator[ast.expr]:

@@ -20,12 +20,14 @@ from pathlib import PurePosixPath
 from zlib import crc32
 
 from scrout.config import RepairSettings
+from scrout.fix.repair.choice import Survivor, best, standing
 from scrout.fix.repair.edits import PRIORS, Edit, edits_of
-from scrout.fix.repair.hints import Hints, hints
+from scrout.fix.repair.hints import Hints, functions_named, hints
 from scrout.fix.repair.source import Statement
 from scrout.fix.repair.spectrum import Contrast, Spectrum, contrast_of, counted
 from scrout.fix.repair.suspects import Suspect, escaped, rank
-from scrout.fix.repair.trials import Trial, Trials
+from scrout.fix.repair.trials import STOPPED, Trial, Trials
+from scrout.fix.repair.wording import Wording
 from scrout.handoff import Handoff
 from scrout.records import Attempt, GatedHandoff, Stop
 from scrout.sandbox.replay import Witness, replay
@@ -46,6 +48,14 @@ MOST_NEAR_TESTS = 300
 """Of those that passed, the number that an edit is tried on first."""
 NONE_ESCAPED = 2.5
 """How much likelier a guard or a default is when the exception that escaped speaks of None."""
+LOOK_ON = 288
+"""Candidates to try after the first that passes, or as many again as it took: the first is not always the right one."""
+LOOK_ON_SLOWLY = 60
+"""The same where each candidate needs a sandbox of its own."""
+MOST_ACCEPTED = 3
+"""Edits that all tests accept, of which one is taken."""
+FOR_TESTS = 0.4
+"""The part of the time that is kept for judging those that pass."""
 SMALLEST = 1e-6
 """Scores that differ by less are equal."""
 SAY_EVERY_S = 0.5
@@ -91,7 +101,8 @@ async def repair(
     finally:
         await search.close()
     if found is None:
-        return attempt(stop, f"no edit made the reproduction pass and kept the tests passing: {search.tally()}")
+        why = search.doubt or "no edit made the reproduction pass and kept the tests passing"
+        return attempt(stop, f"{why}: {search.tally()}")
     workspace = workshop.fresh()
     try:
         found.write(workspace)
@@ -151,6 +162,7 @@ class _Tests:
     """Empty: the whole suite."""
     passed: frozenset[str]
     seconds: float
+    failed: frozenset[str] = frozenset()
 
 
 class _Untestable(Exception):
@@ -176,7 +188,10 @@ class _Search:
         self.suspects: tuple[Suspect, ...] = ()
         self.priors = PRIORS
         self.hints = Hints()
+        self.wording: Wording | None = None
         self.failing = Witness({}, ())
+        self.passing: Spectrum = {}
+        """What passing tests ran, once it is known."""
         self.trials = Trials(workshop, self.command, self.files)
         self.near: Trials | None = None
         """The same for tests near the code, once they are known."""
@@ -188,6 +203,10 @@ class _Search:
         self.whole: _Tests | None = None
         self.whole_baseline: asyncio.Task[_Tests | None] | None = None
         self.tried = 0
+        self.doubt = ""
+        """Why edits that pass were not taken."""
+        self.unmended: frozenset[str] = frozenset()
+        """Tests that failed before and fail with the last edit that was accepted too, as far as they were run."""
         self.said_at = 0.0
         self.checked = "the project has no tests to check it with"
 
@@ -214,6 +233,7 @@ class _Search:
         self.sources = {file.path: file for file in _read(self.workshop.base, paths)}
         if not self.sources:
             return "the reproduction ran no Python code of the repository, and only Python is repaired"
+        self.wording = Wording(file.text for file in self.sources.values())
         self.timeout_s = min(self.timeout_s, 3 * seen.seconds + 2)
         if seen.exit_code is not None:
             self.trials.begin(seen.exit_code, seen.seconds, self.timeout_s)
@@ -235,17 +255,23 @@ class _Search:
         return Suite("pytest", files) if is_pytest and files else None
 
     def _reproduction(self) -> Iterator[str]:
-        """The sources that the reproduction consists of: its own files, and test files that it names."""
-        yield from self.files.values()
-        yield from (file.text for file in _read(self.workshop.base, set(self._named()) - set(self.files)))
+        """The sources that the reproduction consists of: tests that it names, its own files, files that it names."""
+        named = {file.path: file.text for file in _read(self.workshop.base, self._named())} | self.files
+        for word in self._words():
+            path, *names = word.split("::")
+            if names and path in named:
+                yield from functions_named(named[path], names[-1].partition("[")[0])
+        yield from (self.files | named).values()
 
     def _named(self) -> list[str]:
         """Python files that the command names."""
+        return [path for word in self._words() if (path := word.partition("::")[0]).endswith(".py")]
+
+    def _words(self) -> list[str]:
         try:
-            words = shlex.split(self.command)
+            return shlex.split(self.command)
         except ValueError:
-            words = self.command.split()
-        return [path for word in words if (path := word.partition("::")[0]).endswith(".py")]
+            return self.command.split()
 
     async def close(self) -> None:
         """End what still runs."""
@@ -255,51 +281,94 @@ class _Search:
             self.near.close()
 
     async def run(self) -> _Candidate | None:
-        """The first candidate, in order, that reproduction and tests accept; None: there is none within the bounds."""
-        async with aclosing(self._survivors()) as survivors:
-            async for candidate in survivors:
-                if await self._tests_accept(candidate):
-                    return candidate
-        return None
-
-    async def _survivors(self) -> AsyncGenerator[_Candidate, None]:
-        """Candidates that the reproduction accepts, in order."""
+        """The best candidate that reproduction and tests accept; None: there is none within the bounds."""
+        kept: list[_Candidate] = []
+        due: int | None = None
         async with aclosing(self._hinted()) as hinted:
-            async for candidate in hinted:
-                # A hint comes from code that could forge it, so the command itself decides.
-                if not self.fast or await self._survives(candidate):
-                    yield candidate
+            async for judged, passed in hinted:
+                if passed and due is None:
+                    due = judged + max(judged, LOOK_ON if self.fast else LOOK_ON_SLOWLY)
+                    self._begin_whole()
+                kept += passed
+                late = self._left_s() < FOR_TESTS * self.settings.max_seconds
+                if due is not None and (late or judged >= due):
+                    due = None
+                    if (chosen := await self._choose(kept)) is not None:
+                        return chosen
+        return await self._choose(kept)
 
-    async def _hinted(self) -> AsyncGenerator[_Candidate, None]:
-        """Candidates that pass, or pass in a quick trial, in order; some batches are tried at once."""
-        window: deque[asyncio.Task[list[_Candidate]]] = deque()
+    async def _choose(self, kept: list[_Candidate]) -> _Candidate | None:
+        """What most speaks for, if the command itself and the tests accept it; what they refuse is no longer kept."""
+        accepted: list[tuple[int, _Candidate]] = []
+        while kept:
+            survivors = [self._survivor(one) for one in kept]
+            index = best(survivors, [standing(one, self.hints.strings) for one in survivors])
+            if index is None:
+                places = _count(len({(one.path, one.statement) for one in survivors}), "place")
+                self.doubt = f"{_count(len(kept), 'edit')} at {places} passed, and none could be told from an accident"
+                break
+            candidate = kept.pop(index)
+            self.doubt = ""
+            # A hint comes from code that could forge it, so the command itself decides.
+            if (not self.fast or await self._survives(candidate)) and await self._tests_accept(candidate):
+                accepted.append((len(self.unmended), candidate))
+                # Tests that failed before and still do: another edit may mend those too, and then it is the better one.
+                if not self.unmended or len(accepted) == MOST_ACCEPTED:
+                    break
+        return min(accepted, key=lambda one: one[0])[1] if accepted else None
+
+    def _survivor(self, one: _Candidate) -> Survivor:
+        """With the suspicion that there is by now: the first candidates are tried before it is known what tests run."""
+        path, statement = one.file.path, one.statement
+        here = (path, statement.first_line)
+        suspicion = max((known.score for known in self.suspects if (known.path, known.first_line) == here), default=0.0)
+        passed = self.passing.get(path, {})
+        tested = any(line in passed for line in range(statement.first_line, statement.last_line + 1))
+        score = suspicion * min(1.0, one.edit.prior)
+        return Survivor(path, statement.first_line, one.file.text, one.edit, score, tested)
+
+    async def _hinted(self) -> AsyncGenerator[tuple[int, list[_Candidate]], None]:
+        """How many candidates are judged, and those of the last batch that pass, or pass in a quick trial."""
+        window: deque[tuple[int, asyncio.Task[list[_Candidate]]]] = deque()
         # Where a batch is one candidate: deeper than there are slots, so that one that hangs does not hold up the rest.
         depth = self.jobs if self.fast else 4 * self.jobs
+        judged = 0
         try:
             async with aclosing(self._batches()) as batches:
-                async for batch in batches:
-                    window.append(asyncio.create_task(self._promising(batch)))
-                    for candidate in await window.popleft() if len(window) >= depth else ():
-                        yield candidate
-            while window:
-                for candidate in await window.popleft():
-                    yield candidate
+                batch = await anext(batches, None)
+                while batch or window:
+                    if batch and len(window) < depth:
+                        window.append((len(batch), asyncio.create_task(self._promising(batch))))
+                        batch = await anext(batches, None)
+                    elif await _soon(window[0][1]):
+                        size, task = window.popleft()
+                        judged += size
+                        yield judged, await task
+                    else:
+                        yield judged, []
         finally:
-            await _abandon(window)
+            await _abandon(task for _, task in window)
 
     async def _batches(self) -> AsyncGenerator[list[_Candidate], None]:
         """The candidates in order, some at a time; one at a time where each needs a sandbox of its own."""
         batch: list[_Candidate] = []
+        aside: list[_Candidate] = []
         sizes = iter(BATCHES if self.fast else (1,))
         size = next(sizes)
         async with aclosing(self._candidates()) as candidates:
             async for candidate in candidates:
-                batch.append(candidate)
+                # At module level an edit takes an import for each trial: such ones wait for company.
+                cold = self.trials.warm and candidate.statement.outermost is None
+                (aside if cold else batch).append(candidate)
                 if len(batch) == size:
                     yield batch
                     batch, size = [], next(sizes, size)
-        if batch:
-            yield batch
+                elif len(aside) == BATCHES[1]:
+                    yield aside
+                    aside = []
+        for rest in (batch, aside):
+            if rest:
+                yield rest
 
     async def _promising(self, batch: list[_Candidate]) -> list[_Candidate]:
         """Those of a batch, in order, that pass, or pass in a quick trial."""
@@ -320,7 +389,8 @@ class _Search:
             return hinted
         trials = [Trial(one.file.path, one.edit, one.statement) for one in inside]
         codes = await near.run(trials, {one.file.path: one.file.text for one in inside})
-        broken = {id(one) for one, code in zip(inside, codes, strict=True) if code not in (0, None)}
+        # One at its time limit says more of the machine than of the edit, which the reproduction has just passed.
+        broken = {id(one) for one, code in zip(inside, codes, strict=True) if code not in (0, None, STOPPED)}
         return [one for one in hinted if id(one) not in broken]
 
     async def _near_trials(self) -> Trials | None:
@@ -352,7 +422,8 @@ class _Search:
             seen.add((candidate.file.path, candidate.edit))
             yield candidate
             if len(seen) == BEFORE_CONTRAST and self.contrast is not None:
-                self.suspects = self._rank((await self.contrast).spectrum)
+                self.passing = (await self.contrast).spectrum
+                self.suspects = self._rank(self.passing)
                 ordered = self._ordered()
 
     def _rank(self, passing: Spectrum) -> tuple[Suspect, ...]:
@@ -383,7 +454,7 @@ class _Search:
 
     def _edits_of(self, suspect: Suspect) -> Iterator[_Candidate]:
         file, statement = self.sources[suspect.path], suspect.statement
-        for edit, _ in edits_of(file.text, [statement], self.priors, self.hints):
+        for edit, _ in edits_of(file.text, [statement], self.priors, self.hints, self.wording):
             said = f"{self.settings.seed} {file.path} {edit.start} {edit.end} {edit.after}"
             # Equally likely ones are tried in an order that the seed decides, and nothing else.
             tie = crc32(said.encode()) / 2**32 * SMALLEST
@@ -394,9 +465,9 @@ class _Search:
         if self.suite is None:
             return True
         self._say(f"running tests on {candidate}", now=True)
-        if self.whole_baseline is None:
-            # Beside the related ones, because without it a wrong edit may be taken for want of time.
-            self.whole_baseline = asyncio.create_task(self._baseline((), self._left_s() / 2))
+        self._begin_whole()
+        assert self.whole_baseline is not None
+        if self.related is None:
             self.related = await self._related()
         if self.related is not None and not await self._still_pass(candidate, self.related):
             return False
@@ -406,14 +477,19 @@ class _Search:
                 "no test of the project passes or finishes here even without an edit, so a fix could not be told from "
                 "an accident; install what its tests need into its .venv"
             )
-        if self.whole is None or self.whole.seconds > 0.8 * self._left_s():
-            if self.related is None:
-                return False  # no time left for any test
+        if self.whole is None:
+            assert self.related is not None
             known = len(self.related.passed)
             self.checked = f"{known} related tests still pass, and the whole suite could not be run in the time left"
             return True
+        # Once it is known to end, the whole suite has the last word: where no time is left for it, nothing is taken.
         self.checked = f"all {len(self.whole.passed)} tests that passed before still pass"
         return await self._still_pass(candidate, self.whole)
+
+    def _begin_whole(self) -> None:
+        """The whole suite without an edit, beside the search: without it a wrong edit may be taken for want of time."""
+        if self.suite is not None and self.whole_baseline is None:
+            self.whole_baseline = asyncio.create_task(self._baseline((), self._left_s() / 2))
 
     async def _related(self) -> _Tests | None:
         """Tests near the code that pass without an edit, nearest files first; None: there are none."""
@@ -431,6 +507,7 @@ class _Search:
         timeout_s = 3 * tests.seconds + 2
         async with self._workspace(candidate) as workspace:
             run = await run_suite(self.workshop, workspace, self.suite, tests.files, timeout_s=timeout_s)
+        self.unmended = tests.failed - run.passed
         return run.finished and tests.passed <= run.passed
 
     async def _baseline(self, files: tuple[str, ...], timeout_s: float) -> _Tests | None:
@@ -438,7 +515,7 @@ class _Search:
         assert self.suite is not None
         async with self._workspace() as workspace:
             run = await run_suite(self.workshop, workspace, self.suite, files, timeout_s=timeout_s)
-        return _Tests(files, run.passed, run.replay.seconds) if run.finished and run.passed else None
+        return _Tests(files, run.passed, run.replay.seconds, run.failed) if run.finished and run.passed else None
 
     async def _contrast(self) -> Contrast:
         """What the nearest passing tests ran."""
@@ -528,6 +605,11 @@ async def _finish(*tasks: asyncio.Task[object]) -> None:
         await asyncio.gather(*tasks)
     finally:
         await _abandon(tasks)
+
+
+async def _soon(task: asyncio.Task[list[_Candidate]]) -> bool:
+    """Whether it has ended; waits for that, and not so long that nobody looks at the clock."""
+    return bool((await asyncio.wait([task], timeout=SAY_EVERY_S))[0])
 
 
 async def _abandon(tasks: Iterable[asyncio.Task[object]]) -> None:

@@ -15,8 +15,8 @@ MOST_LIKE = 4
 MOST_NUMBERS = 4
 LONGEST_STATEMENT = 120
 """In expressions; a longer one is a table."""
-MOST_CLAUSES = 6
-MOST_ASKED = 30
+MOST_CLAUSES = 14
+MOST_ASKED = 44
 _PLAIN = (*ATOMS, ast.Compare, ast.UnaryOp)
 """What `and` and `or` need no parentheses around."""
 _OTHER_KINDS = {
@@ -32,9 +32,11 @@ _OTHER_KINDS = {
 def _truth(place: Place, node: ast.expr) -> Iterator[Edit]:
     """None and what is empty are both false, and not the same."""
     if id(node) in place.tests and isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
-        yield place.replace("none", node, f"{place.text.of(node)} is not None")
+        if _last_name(node) not in place.in_file(_flags):
+            yield place.replace("none", node, f"{place.text.of(node)} is not None")
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not) and isinstance(node.operand, ATOMS):
-        yield place.replace("none", node, f"{place.text.of(node.operand)} is None")
+        if _last_name(node.operand) not in place.in_file(_flags):
+            yield place.replace("none", node, f"{place.text.of(node.operand)} is None")
     elif isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Is | ast.IsNot):
         right = node.comparators[0]
         if isinstance(right, ast.Constant) and right.value is None:
@@ -44,6 +46,31 @@ def _truth(place: Place, node: ast.expr) -> Iterator[Edit]:
         left, right_text = place.text.of(node.values[0]), place.text.of(node.values[1])
         if isinstance(node.values[0], ATOMS) and id(node) not in place.tests:
             yield place.replace("none", node, f"({left} if {left} is not None else {right_text})", 0.8)
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _flags(place: Place) -> frozenset[str]:
+    """Names that the file gives True or False, as a default or a value, and never None."""
+    given: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(place.text.tree):
+        if isinstance(node, ast.arguments):
+            plain = [*node.posonlyargs, *node.args]
+            pairs = [*zip(plain[len(plain) - len(node.defaults) :], node.defaults, strict=True)]
+            pairs += [(one, value) for one, value in zip(node.kwonlyargs, node.kw_defaults, strict=True) if value]
+            for argument, value in pairs:
+                given.setdefault(argument.arg, []).append(value)
+        elif isinstance(node, ast.Assign):
+            for target in node.targets:
+                given.setdefault(_last_name(target), []).append(node.value)
+    constants = {name: [one.value for one in ones if isinstance(one, ast.Constant)] for name, ones in given.items()}
+    return frozenset(
+        name
+        for name, values in constants.items()
+        if any(isinstance(value, bool) for value in values) and None not in values
+    )
 
 
 def _maybe_none(place: Place, node: ast.expr) -> Iterator[Edit]:
@@ -98,6 +125,11 @@ def _string(place: Place, node: ast.expr) -> Iterator[Edit]:
     best = sorted((one for one in scored if one[0] >= LIKE), key=lambda one: (-one[0], one[1]))[:MOST_LIKE]
     for likeness, other in best:
         yield place.replace("string", node, _quoted(other, quote), likeness)
+    for opening, closing in ("[]", "()", "{}"):
+        if value.count(closing) == value.count(opening) + 1:
+            yield place.replace("string", node, _quoted(opening + value, quote), 0.9)
+        elif value.count(opening) == value.count(closing) + 1:
+            yield place.replace("string", node, _quoted(value + closing, quote), 0.9)
     if len(value) <= 2:
         for character in (" ", ",", "-", "_", ".", ":", "\\n"):
             if character not in value:
@@ -131,7 +163,7 @@ def _strings(place: Place) -> list[str]:
 
 def _clause(place: Place, node: ast.expr) -> Iterator[Edit]:
     """One more condition: one that the code around asks elsewhere, or whether a name is None or empty."""
-    if id(node) not in place.tests:
+    if id(node) not in place.tests and id(node) not in place.parts_of_tests:
         return
     said = place.text.of(node)
     plain = said if isinstance(node, _PLAIN) else f"({said})"
@@ -139,7 +171,10 @@ def _clause(place: Place, node: ast.expr) -> Iterator[Edit]:
         for joiner, weight in (("and", 1.0), ("or", 0.8)):
             # In front, because what is asked first may keep the rest from being asked.
             body = f"{clause} {joiner} {said if isinstance(node, ast.BoolOp) and _joins(node, joiner) else plain}"
-            yield place.replace("clause", node, body, weight * (1 - 0.04 * rank))
+            if id(node) in place.tests:
+                yield place.replace("clause", node, body, weight * (1 - 0.02 * rank))
+            elif place.parts_of_tests[id(node)] != joiner:
+                yield place.replace("clause", node, f"({body})", 0.6 * weight * (1 - 0.02 * rank))
 
 
 def _joins(node: ast.BoolOp, joiner: str) -> bool:
@@ -147,36 +182,63 @@ def _joins(node: ast.BoolOp, joiner: str) -> bool:
 
 
 def _clauses(place: Place, node: ast.expr) -> list[str]:
-    known = set(place.names()) | {"self", "cls"}
+    own = [one.id for one in ast.walk(node) if isinstance(one, ast.Name) and id(one) not in place.called]
     said = place.text.of(node)
-    asked: dict[str, None] = {}
-    for scope in (place.statement.function, place.statement.owner):
+    asked = dict.fromkeys([text for text, _ in conditions(place) if text.strip("()") not in said][:MOST_CLAUSES])
+    asked |= dict.fromkeys(_about_attributes(place, node))
+    asked |= dict.fromkeys(_about_size(place, node))
+    for name in list(dict.fromkeys((*own, *place.names())))[:5]:
+        if name not in ("self", "cls"):
+            asked |= dict.fromkeys((f"{name} is not None", name, f"not {name}", f"{name} is None"))
+    return list(asked)[:MOST_ASKED]
+
+
+def conditions(place: Place) -> list[tuple[str, frozenset[str]]]:
+    """What the function, its class and the file ask, nearest first, each with the names it is about, all known here."""
+    known = set(place.names()) | {"self", "cls"}
+    return [(text, reads) for text, reads in place.around(_asked) if reads <= known]
+
+
+def _asked(place: Place) -> list[tuple[str, frozenset[str]]]:
+    asked: dict[str, frozenset[str]] = {}
+    for scope in (place.statement.function, place.statement.owner, place.text.tree):
         for other in ast.walk(scope) if scope is not None else ():
             test = getattr(other, "test", None)
             for part in test.values if isinstance(test, ast.BoolOp) else [test]:
-                if not isinstance(part, ast.expr):
-                    continue
-                text = place.text.of(part)
-                if text not in said and len(text) < 80 and "\n" not in text and _names(part) <= known:
-                    asked[text if isinstance(part, _PLAIN) else f"({text})"] = None
-    asked = dict.fromkeys(list(asked)[:MOST_CLAUSES])
-    asked |= dict.fromkeys(_about_attributes(place, node))
-    for name in [*dict.fromkeys(_ordered_names(node)), *place.names()][:5]:
-        if name in known and name not in ("self", "cls"):
-            asked |= dict.fromkeys((f"{name} is not None", name, f"not {name}", f"{name} is None"))
-    return list(asked)[:MOST_ASKED]
+                if isinstance(part, ast.expr):
+                    text = place.text.of(part)
+                    if len(text) < 80 and "\n" not in text:
+                        asked.setdefault(text if isinstance(part, _PLAIN) else f"({text})", frozenset(_names(part)))
+    return list(asked.items())
+
+
+def _about_size(place: Place, node: ast.expr) -> Iterator[str]:
+    """Whether a number that the condition compares is set at all."""
+    for compare in (one for one in ast.walk(node) if isinstance(one, ast.Compare)):
+        if isinstance(compare.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE):
+            for one in ast.walk(compare):
+                if isinstance(one, ast.Name | ast.Attribute) and isinstance(one.ctx, ast.Load):
+                    text = place.text.of(one)
+                    if text != "self" and "(" not in text:
+                        yield f"{text} > 0"
 
 
 def _about_attributes(place: Place, node: ast.expr) -> Iterator[str]:
     """Whether another attribute of an object that the condition is about is true."""
     objects = {one.value.id for one in ast.walk(node) if _is_attribute(one) and isinstance(one.value, ast.Name)}
-    scope = place.statement.owner or place.text.tree
-    found: dict[str, None] = {}
-    for one in ast.walk(scope):
-        if _is_attribute(one) and isinstance(one.value, ast.Name) and one.value.id in objects:
-            found[f"{one.value.id}.{one.attr}"] = None
-    for text in list(found)[: 2 * MOST_CLAUSES]:
+    known = place.around(_attributes)
+    found = dict.fromkeys(text for name in sorted(objects) for text in known.get(name, ()))
+    for text in list(found)[:MOST_CLAUSES]:
         yield from (text, f"not {text}")
+
+
+def _attributes(place: Place) -> dict[str, list[str]]:
+    """Attributes that the class, or else the file, reads, by object."""
+    found: dict[str, list[str]] = {}
+    for one in ast.walk(place.statement.owner or place.text.tree):
+        if _is_attribute(one) and isinstance(one.value, ast.Name):
+            found.setdefault(one.value.id, []).append(f"{one.value.id}.{one.attr}")
+    return {name: list(dict.fromkeys(texts)) for name, texts in found.items()}
 
 
 def _is_attribute(node: ast.AST) -> TypeGuard[ast.Attribute]:
@@ -214,10 +276,6 @@ def _names(node: ast.AST) -> set[str]:
         *("isinstance", "len", "hasattr", "callable", "any", "all", "type", "str", "int", "list", "tuple", "dict"),
         *("getattr", "issubclass", "set", "bool", "min", "max", "sum", "abs", "bytes", "float"),
     }
-
-
-def _ordered_names(node: ast.AST) -> list[str]:
-    return [one.id for one in ast.walk(node) if isinstance(one, ast.Name)]
 
 
 VALUE_TEMPLATES: tuple[Callable[[Place, ast.expr], Iterator[Edit]], ...] = (

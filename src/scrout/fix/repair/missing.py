@@ -1,0 +1,201 @@
+"""Templates for what is missing around a statement: an order, an argument passed on, a start, a twin, a guard."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from difflib import SequenceMatcher
+
+from scrout.fix.repair.place import Edit, Place
+from scrout.fix.repair.source import Function
+from scrout.fix.repair.values import conditions
+
+_SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)
+_LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_PASSED_ON = ("kwargs", "kw", "options", "opts")
+"""What functions call a mapping that they hand on."""
+_CONVERSIONS = ("list({})", "str({})", "tuple({})", "int({})", "dict({})", "{}.strip()", "{}.lower()", "{}.copy()")
+_WORD = re.compile(r"[A-Za-z_]{3,}")
+MOST_TWINS = 4
+MOST_CONVERSIONS = 4
+MOST_CONDITIONS = 8
+MOST_WORDS = 6
+LEAST_ENTRIES = 4
+"""A display with fewer says nothing of what else belongs into it."""
+
+
+def _order(place: Place) -> Iterator[Edit]:
+    """A statement in front of the one before it, where both are about the same thing."""
+    statement = place.statement
+    block = statement.block
+    at = block.index(statement.node)
+    if at + 1 == len(block) or not isinstance(statement.node, _SIMPLE) or not isinstance(block[at + 1], _SIMPLE):
+        return
+    other = block[at + 1]
+    if not place.starts_line() or not place.text.starts_line(other) or not _about(statement.node) & _about(other):
+        return
+    start, end = place.text.span(statement.node)
+    next_start, next_end = place.text.span(other)
+    between = place.text.source[end:next_start]
+    if "#" not in between:
+        yield place.edit("order", start, next_end, place.text.of(other) + between + place.text.of(statement.node))
+
+
+def _about(node: ast.stmt) -> set[str]:
+    """The names that a statement speaks of; of `self`, its attributes."""
+    found = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} - {"self", "cls"}
+    return found | {f".{one.attr}" for one in ast.walk(node) if isinstance(one, ast.Attribute)}
+
+
+def _outdented(place: Place) -> Iterator[Edit]:
+    """The last statement of a block, behind the block."""
+    statement = place.statement
+    parent = place.in_file(_parents).get(id(statement.node))
+    if not isinstance(parent, ast.If | ast.For | ast.While | ast.With) or parent.body is not statement.block:
+        return
+    if statement.alone or not place.is_last() or getattr(parent, "orelse", None) or hasattr(statement.node, "body"):
+        return
+    if not place.starts_line() or not place.text.starts_line(parent) or statement.first_line != statement.last_line:
+        return
+    start = place.text.span(statement.node)[0]
+    first, outer = place.text.starts[statement.first_line - 1], place.text.starts[parent.lineno - 1]
+    indent = place.text.source[outer : place.text.span(parent)[0]]
+    yield place.edit("order", first, start, indent, 0.7)
+
+
+def _parents(place: Place) -> dict[int, ast.AST]:
+    return {
+        id(child): node
+        for node in ast.walk(place.text.tree)
+        for child in ast.iter_child_nodes(node)
+        if isinstance(child, ast.stmt)
+    }
+
+
+def _passed_on(place: Place, node: ast.expr) -> Iterator[Edit]:
+    """`*args` and `**kwargs` of the function, in a call that lacks them."""
+    function = place.statement.function
+    if not isinstance(node, ast.Call) or function is None or not isinstance(node.func, ast.Name | ast.Attribute):
+        return
+    end = place.text.span(node)[1] - 1
+    before = place.text.source[:end].rstrip()
+    separator = "" if before.endswith("(") else " " if before.endswith(",") else ", "
+    if all(keyword.arg is not None for keyword in node.keywords):
+        names = dict.fromkeys([function.args.kwarg.arg] if function.args.kwarg else [])
+        names |= dict.fromkeys(name for name in place.names() if name in _PASSED_ON)
+        for rank, name in enumerate(names):
+            yield place.edit("passed on", len(before), len(before), f"{separator}**{name}", 1 - 0.3 * rank)
+    if function.args.vararg and not node.keywords and not any(isinstance(one, ast.Starred) for one in node.args):
+        yield place.edit("passed on", len(before), len(before), f"{separator}*{function.args.vararg.arg}", 0.8)
+
+
+def _twin(place: Place) -> Iterator[Edit]:
+    """The statement once more, for another attribute that the class sets in the same way as this one."""
+    node, owner = place.statement.node, place.statement.owner
+    if owner is None or not isinstance(node, ast.Assign | ast.AugAssign | ast.Expr) or not place.starts_line():
+        return
+    own = [one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute) and _is_own(one)]
+    if not own or (not place.is_last() and not isinstance(node, ast.Assign)):
+        return
+    said, name = place.text.of(node), own[0]
+    others = [other for other in place.around(_own_attributes) if other not in own]
+    others.sort(key=lambda other: -SequenceMatcher(None, name, other).ratio())
+    for rank, other in enumerate(others[:MOST_TWINS]):
+        twin = re.sub(rf"\bself\.{re.escape(name)}\b", f"self.{other}", said)
+        if f"self.{other}" not in "".join(place.text.of(one) for one in place.statement.block):
+            yield place.behind("twin", twin, 1 - 0.1 * rank)
+
+
+def _is_own(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+
+
+def _own_attributes(place: Place) -> list[str]:
+    """Attributes that the class gives a value."""
+    found: Counter[str] = Counter()
+    for node in ast.walk(place.statement.owner) if place.statement.owner else ():
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and _is_own(node):
+            found[node.attr] += 1
+    return [name for name, _ in found.most_common()]
+
+
+def _converted(place: Place) -> Iterator[Edit]:
+    """A parameter brought into form before anything is done with it."""
+    function = place.statement.function
+    if function is None or _first(function) is not place.statement.node or not place.starts_line():
+        return
+    used = Counter(one.id for one in ast.walk(function) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load))
+    arguments = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
+    names = [one.arg for one in arguments if one.arg not in ("self", "cls") and used[one.arg]]
+    for place_of, name in enumerate(names[:4]):
+        forms = dict.fromkeys((*place.in_file(_calls_on).get(name, ()), *_CONVERSIONS))
+        for rank, form in enumerate(list(forms)[: MOST_CONVERSIONS + len(_CONVERSIONS)]):
+            weight = (1 - 0.1 * place_of) * (1 - 0.05 * rank)
+            yield place.before("converted", f"{name} = {form.format(name)}", weight)
+        for rank, empty in enumerate(("[]", "{}", '""', "()", "0")):
+            yield place.before("converted", f"if {name} is None:\n    {name} = {empty}", 0.9 - 0.1 * rank)
+
+
+def _first(function: Function) -> ast.stmt:
+    """The first statement that is no docstring."""
+    body = function.body
+    return body[1] if len(body) > 1 and ast.get_docstring(function, clean=False) is not None else body[0]
+
+
+def _calls_on(place: Place) -> dict[str, list[str]]:
+    """What the file calls on names, by name, the name left open."""
+    found: dict[str, dict[str, None]] = {}
+    for node in ast.walk(place.text.tree):
+        if not isinstance(node, ast.Call) or node.keywords:
+            continue
+        if len(node.args) == 1 and isinstance(node.args[0], ast.Name) and isinstance(node.func, ast.Name):
+            found.setdefault(node.args[0].id, {})[f"{node.func.id}({{}})"] = None
+        elif isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) and not node.args:
+            found.setdefault(node.func.value.id, {})[f"{{}}.{node.func.attr}()"] = None
+    return {name: list(forms)[:MOST_CONVERSIONS] for name, forms in found.items()}
+
+
+def _leaves_early(place: Place) -> Iterator[Edit]:
+    """An exit as the function has it, under a condition that the code asks elsewhere."""
+    statement = place.statement
+    if statement.function is None or not place.starts_line() or isinstance(statement.node, _LEAVES):
+        return
+    exits = dict.fromkeys(f"return {value}".rstrip() for value in place.returns()[:3])
+    exits |= dict.fromkeys(["continue", "break"] if statement.in_loop else [])
+    about = _about(statement.node)
+    asked = [text for text, reads in conditions(place) if reads & about][:MOST_CONDITIONS]
+    for rank, text in enumerate(asked):
+        for place_of, leave in enumerate(exits):
+            yield place.before("early exit", f"if {text}:\n    {leave}", (1 - 0.06 * rank) * (1 - 0.1 * place_of))
+
+
+def _entry(place: Place, node: ast.expr) -> Iterator[Edit]:
+    """One more entry of a table with words for keys: a word of the reproduction, with the usual value."""
+    if not isinstance(node, ast.Dict) or len(node.keys) < LEAST_ENTRIES:
+        return
+    keys = [key.value for key in node.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+    if len(keys) < len(node.keys):
+        return
+    values = Counter(place.text.of(value) for value in node.values)
+    value, times = values.most_common(1)[0]
+    if 2 * times < len(keys):
+        return
+    upper = all(key.isupper() for key in keys)
+    said = (word for text in place.hints.strings for word in _WORD.findall(text))
+    words = dict.fromkeys(word.upper() if upper else word for word in said)
+    known = set(keys)
+    end = place.text.span(node.values[-1])[1]
+    for rank, word in enumerate([word for word in words if word not in known][:MOST_WORDS]):
+        yield place.edit("entry", end, end, f", {word!r}: {value}", 1 - 0.08 * rank)
+
+
+MISSING_EXPRESSIONS: tuple[Callable[[Place, ast.expr], Iterator[Edit]], ...] = (_passed_on, _entry)
+MISSING_STATEMENTS: tuple[Callable[[Place], Iterator[Edit]], ...] = (
+    _order,
+    _outdented,
+    _twin,
+    _converted,
+    _leaves_early,
+)
