@@ -474,10 +474,10 @@ def postgres(folder: Path) -> Iterator[str]:
         folder.parent.chmod(0o711)  # to be passed through
     bin_ = _programs()
     data = folder / "data"
-    initdb = [bin_ / "initdb", "-D", data, "-U", "scrout", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]
+    initdb = [str(bin_ / "initdb"), "-D", str(data), "-U", "scrout", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]
     subprocess.run(initdb, check=True, capture_output=True, cwd=folder, env={}, **who)
     settings = [f"unix_socket_directories={folder}", "listen_addresses=", "shared_buffers=16MB"]
-    argv = [bin_ / "postgres", "-D", data, *(part for one in settings for part in ("-c", one))]
+    argv = [str(bin_ / "postgres"), "-D", str(data), *(part for one in settings for part in ("-c", one))]
     address = f"postgresql://scrout@/postgres?host={folder}"
     log = folder / "log"
     with log.open("wb") as said, subprocess.Popen(argv, cwd=folder, env={}, stdout=said, stderr=said, **who) as server:
@@ -561,10 +561,13 @@ def run(
                 model.afresh()
                 out = folder / f"{scene}-{len(books)}"
                 batch = Batch(place, out, address if "postgres" in scene else "", "ray" in scene)
-                killed[scene] += disturb(batch, model, weights, share - killed[scene].total(), seed)
+                now = disturb(batch, model, weights, share - killed[scene].total(), seed)
+                killed[scene] += now
                 book = examine(batch, model.answered, expected)
                 books.append(book)
                 problems += (f"{out.name}: {problem}" for problem in book.problems)
+                if book.repeated_steps > now.total() * AT_ONCE:
+                    problems.append(f"{out.name}: {book.repeated_steps} steps repeated, more than were in flight")
                 _tell(f"{out.name} {dict(killed[scene])}", book, began)
                 if killed[scene].total() >= share:
                     break

@@ -9,13 +9,12 @@ from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 
-import httpx
-
 from scrout.agent.loop import Terms, converse
 from scrout.agent.tools import Bash, Toolset
 from scrout.config import Fixer
 from scrout.fix.brief import fill
 from scrout.models.chat import Chat, Message
+from scrout.models.socket import SocketTransport
 from scrout.money import Price, Purse
 from scrout.records import Stop
 from scrout.sandbox.tier import Completed
@@ -40,7 +39,7 @@ async def work(
     longest_s = workshop.limits.timeout_s
     opening = (Message("system", fill("system.md")), Message("user", text))
     terms = Terms(UNCOUNTED, fixer.max_tokens, fixer.cap_seconds, "fix", fixer.name)
-    transport = httpx.AsyncHTTPTransport(uds=str(socket))
+    transport = SocketTransport(socket)
     async with workshop.session(workspace) as session:
 
         async def shell(command: str, timeout_s: float) -> Completed:

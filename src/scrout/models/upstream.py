@@ -59,9 +59,11 @@ class Reached:
 class Upstream:
     """The way to one endpoint."""
 
-    def __init__(self, base_url: str) -> None:
+    def __init__(self, base_url: str, socket: str = "") -> None:
         self._url = httpx.URL(base_url)
-        known = {} if proxy_bypass(self._url.host) else getproxies()
+        self._socket = socket
+        """A unix socket that stands for the host; empty: none does."""
+        known = {} if socket or proxy_bypass(self._url.host) else getproxies()
         proxy = known.get(self._url.scheme) or known.get("all")
         self._proxy = httpx.URL(proxy if "://" in proxy else f"http://{proxy}") if proxy else None
         self._origin = ""
@@ -88,6 +90,8 @@ class Upstream:
     async def _open(self) -> _Line:
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                if self._socket:
+                    return (await asyncio.get_running_loop().create_unix_connection(_Line, self._socket))[1]
                 if self._proxy is None:
                     return await _connect(self._url)
                 line = await _connect(self._proxy)

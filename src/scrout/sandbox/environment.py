@@ -11,7 +11,9 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 from scrout.config import EnvironmentSettings
@@ -180,11 +182,11 @@ def _from_caller() -> Environment:
     found = shutil.which("python3") or shutil.which("python")
     if found is None:
         return Environment("no Python on PATH", "", _SYSTEM_PATH, ())
-    # Version managers put a shell script there; the interpreter itself knows best where it is.
-    script = "import sys; print(sys.executable); print(sys.prefix); print(sys.base_prefix)"
+    folder = ""
+    with suppress(OSError):  # it may be gone
+        folder = str(Path.cwd())
     try:
-        told = subprocess.run([found, "-I", "-c", script], capture_output=True, text=True, check=True, timeout=30)
-        executable, prefix, base_prefix = told.stdout.splitlines()[-3:]
+        executable, prefix, base_prefix = _asked(found, folder, frozenset(os.environ.items()))
     except (OSError, subprocess.SubprocessError, ValueError):
         return Environment(f"{found} does not run", "", _SYSTEM_PATH, ())
     if not Path(executable).is_relative_to(prefix) and not executable.startswith("/usr/"):
@@ -194,6 +196,16 @@ def _from_caller() -> Environment:
     path = f"{binaries}:{SHIMS}:{_SYSTEM_PATH}" if not binaries.startswith("/usr/bin") else f"{SHIMS}:{_SYSTEM_PATH}"
     kind = "the caller's virtual environment" if prefix != base_prefix else "the caller's Python"
     return Environment(f"{kind} {prefix}", executable, path, tuple(dict.fromkeys(mounts)))
+
+
+@lru_cache(maxsize=16)
+def _asked(python: str, folder: str, variables: frozenset[tuple[str, str]]) -> tuple[str, str, str]:
+    """Where an interpreter says that it is. A version manager's script, which may stand for it, goes by folder and
+    variables, and takes a tenth of a second: a batch asks once."""
+    script = "import sys; print(sys.executable); print(sys.prefix); print(sys.base_prefix)"
+    told = subprocess.run([python, "-I", "-c", script], capture_output=True, text=True, check=True, timeout=30)
+    executable, prefix, base_prefix = told.stdout.splitlines()[-3:]
+    return executable, prefix, base_prefix
 
 
 def _prefix_mounts(binaries: Path) -> list[Mount]:

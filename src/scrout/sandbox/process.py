@@ -167,7 +167,7 @@ def measure(folder: str | Path, most_files: int = 2**62) -> tuple[int, int]:
 
 def _temporary_files(pid: int) -> int:
     """Entries in the memory file systems of the sandbox, which are inside its mount namespace alone."""
-    for inner in descendants(pid):
+    for inner in _below(pid):
         with contextlib.suppress(OSError):
             held = [os.statvfs(f"/proc/{inner}/root{folder}") for folder in ("/tmp", "/dev/shm")]
             if os.stat(f"/proc/{inner}/root/tmp").st_dev != os.stat("/tmp").st_dev:  # noqa: PTH116
@@ -177,9 +177,31 @@ def _temporary_files(pid: int) -> int:
 
 def _resident_bytes(pid: int, bound: int) -> int:
     """What all processes below hold. Shared pages are counted once, which is slow, only where it could matter."""
-    below = descendants(pid)
+    below = _below(pid)
     total = sum(_resident(process) for process in below)
     return total if total <= bound else sum(_proportional(process) for process in below)
+
+
+def _below(pid: int) -> list[int]:
+    """Processes below this one. One that is just being born may be missed, until the next look."""
+    if not _lists_children():
+        return descendants(pid)
+    found, waiting = [], [pid]
+    while waiting:
+        parent = waiting.pop()
+        with contextlib.suppress(OSError):
+            for thread in os.listdir(f"/proc/{parent}/task"):  # noqa: PTH208
+                below = [int(child) for child in Path(f"/proc/{parent}/task/{thread}/children").read_text().split()]
+                found += below
+                waiting += below
+    return found
+
+
+@cache
+def _lists_children() -> bool:
+    """Whether the kernel says which children a thread has; else all processes have to be looked at."""
+    me = os.getpid()
+    return os.path.exists(f"/proc/{me}/task/{me}/children")  # noqa: PTH110
 
 
 def _resident(pid: int) -> int:

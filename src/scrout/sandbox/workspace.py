@@ -390,14 +390,11 @@ class Workspaces:
 
 def remove_folder(folder: Path) -> None:
     """Delete a folder that commands wrote to, whatever modes and however many levels they left."""
-    try:
+    # An overlay's work folder has mode 000, which root alone may enter.
+    with contextlib.suppress(OSError, RecursionError):
         shutil.rmtree(folder)
-    except FileNotFoundError:
-        if not folder.exists():
-            return
-    except (OSError, RecursionError):
-        # An overlay's work folder has mode 000, which root alone may enter.
-        pass
+    if not os.path.lexists(folder):
+        return
     for command in (("chmod", "-R", "u+rwx"), ("rm", "-rf")):
         subprocess.run([*command, "--", str(folder)], check=False, capture_output=True)
 
