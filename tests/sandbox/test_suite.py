@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from scrout.sandbox.suite import Suite, find_suite, is_test_file, related_tests, run_suite
+from scrout.sandbox.suite import Suite, find_suite, is_test_file, related_tests, run_on_base, run_suite
 from scrout.sandbox.suite import test_files as list_test_files
 
 FILES = {
@@ -68,3 +68,21 @@ def test_a_test_file_made_to_be_slow_is_not(make_repo, workshop) -> None:
         began = time.monotonic()
         related_tests(shop.base, ["pkg/mod.py", "pkg/other.py"])
         assert time.monotonic() - began < 5
+
+
+async def test_what_a_commit_gives_is_asked_once(make_repo, workshop) -> None:  # type: ignore[no-untyped-def]
+    counts = FILES | {
+        "tests/test_cart.py": "import time\n\n\ndef test_now():\n    print(time.time())\n    assert False\n"
+    }
+    repo = make_repo(counts)
+    outputs = []
+    for _ in range(2):
+        with workshop(repo) as opened:
+            suite = Suite("pytest", ("tests/test_cart.py",))
+            run = await run_on_base(opened, suite, ("tests/test_cart.py",), timeout_s=60)
+            outputs.append(run.replay.output)
+    assert "Captured stdout" in outputs[0] and outputs[0].endswith(outputs[1])
+    other = make_repo({**counts, "tests/test_cart.py": "def test_now():\n    pass\n"}, "other")
+    with workshop(other) as opened:
+        run = await run_on_base(opened, suite, ("tests/test_cart.py",), timeout_s=60)
+    assert run.passed and not run.failed

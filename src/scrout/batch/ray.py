@@ -85,17 +85,18 @@ class OnRay:
         except ImportError:
             raise ConfigError("--ray needs the package ray. Install it: pip install 'scrout[ray]'") from None
         self._ray = ray
-        local = self.address == LOCAL
         try:
             ray.init(
-                address=None if local else self.address,
+                address=self.address,  # `local` is Ray's own word, too: no address would join any cluster that is there
                 include_dashboard=False,
                 log_to_driver=False,
                 configure_logging=False,
             )
-        except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+        except Exception as error:  # Ray raises bare ones, too, as when its processes take long to start
             raise ConfigError(
-                f"no Ray cluster answers at {self.address!r}: {error}. Start one: ray start --head"
+                f"Ray did not start here: {error} Run the same command again, or leave out --ray."
+                if self.address == LOCAL
+                else f"no Ray cluster answers at {self.address!r}: {error}. Start one: ray start --head"
             ) from None
         self._refuse_one_machine_ledger()
         for number in range(max(1, int(ray.cluster_resources().get("CPU", 1)))):

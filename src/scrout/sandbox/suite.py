@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import PurePosixPath
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from scrout.sandbox.replay import Replay, replay
+from scrout.sandbox.environment import Environment
+from scrout.sandbox.replay import TAIL_CHARACTERS, Replay, replay
 from scrout.sandbox.reports import read_pytest, read_unittest
 from scrout.sandbox.workshop import Workshop
 from scrout.sandbox.workspace import Base, Workspace
@@ -18,6 +20,8 @@ from scrout.sandbox.workspace import Base, Workspace
 _TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test|tests)\.py$")
 _IMPORT = re.compile(r"^[ \t]*+(?:from|import)\b[^\n]*+", re.MULTILINE)
 MOST_RELATED = 8
+MOST_REMEMBERED = 256
+"""Runs on unchanged repositories."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +140,28 @@ async def run_suite(
     done = await replay(workshop, workspace, suite.command(files), timeout_s=timeout_s, watch=watch)
     report = read_pytest(done.output) if suite.runner == "pytest" else read_unittest(done.output)
     return SuiteRun(report.passed, report.failed, done.exit_code is not None and not done.killed, done)
+
+
+async def run_on_base(workshop: Workshop, suite: Suite, files: tuple[str, ...] = (), *, timeout_s: float) -> SuiteRun:
+    """The same on the unchanged repository. Remembered for as long as the process lives: the tasks of a batch often
+    have a commit in common."""
+    key = (workshop.base.tree, workshop.tier.name, workshop.environment, suite.runner, files)
+    if key in _on_base:
+        _on_base.move_to_end(key)
+        return _on_base[key]
+    workspace = workshop.fresh()
+    try:
+        run = await run_suite(workshop, workspace, suite, files, timeout_s=timeout_s)
+    finally:
+        workspace.remove()
+    if run.finished:
+        _on_base[key] = replace(run, replay=replace(run.replay, output=run.replay.output[-TAIL_CHARACTERS:]))
+        while len(_on_base) > MOST_REMEMBERED:
+            _on_base.popitem(last=False)
+    return run
+
+
+_on_base: OrderedDict[tuple[Path, str, Environment, str, tuple[str, ...]], SuiteRun] = OrderedDict()
 
 
 def _module(path: str) -> str:

@@ -16,7 +16,16 @@ from scrout.errors import SandboxError
 from scrout.fix.check.flags import MOST_NAMED, shown
 from scrout.fix.check.patch import FileChange
 from scrout.records import Evidence
-from scrout.sandbox.suite import Suite, SuiteRun, belongs_to_tests, find_suite, is_test_file, related_tests, run_suite
+from scrout.sandbox.suite import (
+    Suite,
+    SuiteRun,
+    belongs_to_tests,
+    find_suite,
+    is_test_file,
+    related_tests,
+    run_on_base,
+    run_suite,
+)
 from scrout.sandbox.workshop import Workshop
 
 SUITE_TIMEOUT_S = 300.0
@@ -58,7 +67,7 @@ async def run_tests(changes: Sequence[FileChange], workshop: Workshop) -> Tested
     if suite is None:
         return Tested("none", detail="the project has no tests that can be run here")
     regression = _Regression(workshop, suite, changes)
-    before = await regression.run("", regression.files, SUITE_TIMEOUT_S)
+    before = await run_on_base(workshop, suite, regression.files, timeout_s=SUITE_TIMEOUT_S)
     seen = before.replay.evidence()
     if not before.finished or not before.passed:
         why = "the project's tests do not pass or finish without the patch either"
@@ -137,7 +146,7 @@ class _Regression:
         """Tests on a workspace of their own, so that nothing is left of other runs."""
         workspace = self.workshop.fresh()
         try:
-            refusal = await self.workshop.apply(workspace, patch) if patch else ""
+            refusal = await self.workshop.apply(workspace, patch)
             if refusal:
                 raise SandboxError(f"a part of the patch does not apply without the others: {refusal[-300:]}")
             return await run_suite(self.workshop, workspace, self.suite, files, timeout_s=timeout_s)
