@@ -31,8 +31,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from repair_seeds import Seed, compiles, seeds
-
+from scrout.batch.make.mutations import Mutation, compiles, mutations
 from scrout.config import EnvironmentSettings, SandboxSettings, Settings
 from scrout.sandbox.probe import require_tier
 from scrout.sandbox.replay import Witness, replay
@@ -252,10 +251,10 @@ class _Maker:
                     yield case
 
     def _mutants(self, witness: Witness, head: str) -> Iterator[tuple[str, str, str, int, str]]:
-        operators: dict[str, list[tuple[str, str, Seed]]] = {}
+        operators: dict[str, list[tuple[str, str, Mutation]]] = {}
         for path in sorted(witness.lines):
             source = "" if belongs_to_tests(path) or not path.endswith(".py") else self.read(head, path)
-            for seed in seeds(source, witness.lines[path], self.rng):
+            for seed in mutations(source, witness.lines[path], self.rng):
                 operators.setdefault(seed.operator, []).append((path, source, seed))
         for rows in operators.values():
             self.rng.shuffle(rows)
