@@ -4,9 +4,9 @@
     python bench/repair.py --clones DIR --venv DIR --cases cases.jsonl --json bench/results/repair.json
 
 The cases are bugs seeded into published packages and real fixes replayed at their parents (see repair_cases.py for the
-folders, and scrout.batch.make.mutations for what is seeded). The fixer gets the commit with the bug and one failing test as its
-verified reproduction, nothing else: no issue text, no named file. A patch is graded with all the tests as they should
-be, the hidden ones included: `fixed` if every test passes that passes without the bug, `overfitted` if not.
+folders, and batch/make/mutations.py for what is seeded). The fixer gets the commit with the bug and one failing test as
+its verified reproduction, nothing else: no issue text, no named file. A patch is graded with all the tests as they
+should be, the hidden ones included: `fixed` if every test passes that passes without the bug, `overfitted` if not.
 
 A line for each case is written beside the result as it comes; a run that was cut off goes on from there.
 """
