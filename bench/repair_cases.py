@@ -50,6 +50,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "measure2": (
         *("voluptuous", "python-semver", "simpleeval", "tinydb", "parse", "bidict", "dacite", "python-pathspec"),
         *("num2words", "glom", "natsort", "deepdiff", "pyrsistent", "Box"),
+        *("hyperlink", "isodate", "cssselect", "furl"),
     ),
     "spare": (
         *("click", "attrs", "pyparsing", "markdown-it-py", "pycodestyle", "jinja", "werkzeug", "lark"),

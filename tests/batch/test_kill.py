@@ -136,7 +136,7 @@ def test_a_sandbox_that_dies_ends_a_command_and_no_attempt(scene: Scene, batch: 
     books = scene.books(batch)
     assert books.problems == ()
     assert (books.runs, books.infrastructure, books.repeated_steps, batch.starts) == (2, 0, 0, 1)
-    # Asked again, unless it was only the pause within the command that died.
+    # Asked again, unless the command had said its last word already.
     assert books.answered == books.numbered in (2 * CALLS, 2 * CALLS + 1)
 
 

@@ -30,6 +30,8 @@ USAGE = Usage(input_tokens=900, output_tokens=50)
 CALLS = 2
 """Of one attempt."""
 PATIENCE_S = 300.0
+CAP_USD = 2.0
+"""Of an attempt."""
 FILES = {"cart.py": "def total(prices):\n    return sum(prices[1:])\n"}
 
 
@@ -89,7 +91,8 @@ def scene(cli: Cli, make_repo: Callable[..., Path], tmp_path: Path) -> Iterator[
     with ScriptedEndpoint(model, keep=False) as endpoint:
         config.write_text(
             f'[[fixers]]\nname = "toy"\nkind = "agent"\nmodel = "toy-1"\nbase_url = "{endpoint.base_url}"\n'
-            'price = { input = 3.0, output = 15.0 }\n[[fixers]]\nname = "repair"\nkind = "repair"\n'
+            f"cap_usd = {CAP_USD}\nprice = {{ input = 3.0, output = 15.0 }}\n"
+            '[[fixers]]\nname = "repair"\nkind = "repair"\n'
         )
         yield Scene(cli, tasks, tmp_path / "out", config, model)
         model.go.set()
@@ -178,6 +181,8 @@ def test_an_abandoned_task_is_taken_up_again(scene: Scene, tmp_path: Path, signa
     said = err.decode()
     assert process.returncode == 130 and "Traceback" not in said, said
     assert "0 of 3 done: nothing" in said and "stopped: interrupted." in said
+    (spent,) = re.findall(r"nothing; \$([0-9.]+) spent in all", said)
+    assert 0 < float(spent) < CAP_USD / 2, "what was held for the one call, not for the whole attempt"
     scene.model.go.set()
     ledger = ("-c", f"ledger.path={scene.out / 'ledger.db'}")
     # The call that was cut off, at what was held for it.

@@ -82,7 +82,9 @@ def command(
     ) as session:
         far = wait(_drive(session, at_once))
         summary = session.write(" ".join(["scrout", *sys.argv[1:]]))
-    _tell_end(far, session)
+        # Not what the purse says: of what was abandoned it counts all that was held.
+        spent_usd = session.ledger.spent_usd(session.batch.id)
+    _tell_end(far, session, spent_usd)
     if as_json:
         render.print_json(summary)
     if far.done < far.total and "interrupted" in far.stopped:
@@ -164,10 +166,9 @@ def _tell_problems(found: TaskFile) -> None:
         render.say(f"warning: {len(found.problems) - 10} further rows cannot be used; summary.json lists all")
 
 
-def _tell_end(far: Progress, session: Session) -> None:
+def _tell_end(far: Progress, session: Session, spent_usd: Decimal) -> None:
     counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(far.outcomes.items()))
-    spent = f"${session.purse.spent_usd:.4f} spent in all"
-    render.say(f"{far.done} of {far.total} done: {counts or 'nothing'}; {spent}")
+    render.say(f"{far.done} of {far.total} done: {counts or 'nothing'}; ${spent_usd:.4f} spent in all")
     for (task, arm), why in list(far.failures.items())[:10]:
         render.say(f"not run: {task} {arm}: {why}")
     if far.stopped:
