@@ -186,11 +186,12 @@ def ledger(settings: Settings, attempts: Path | None = None) -> Ledger:
     opened = Ledger(named.address or (Path(named.path) if named.path else data_folder() / "ledger.db"))
     folder = attempts or attempts_folder()
     if folder.is_dir():
-        opened.recover(partial(_paid, folder))
+        opened.recover(partial(paid, folder))
     return opened
 
 
-def _paid(attempts: Path, place: str) -> Sequence[Receipt]:
+def paid(attempts: Path, place: str) -> Sequence[Receipt]:
+    """What a step paid, by the trajectory at its place; empty: there is none."""
     trajectory = attempts / place / FILE_NAME
     return receipts(trajectory) if trajectory.exists() else ()
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from decimal import Decimal
+from functools import partial
 
 from scrout.batch.folder import Batch, Folder
 from scrout.batch.jobs import Ended, Job
@@ -13,9 +14,7 @@ from scrout.batch.tasks import Repositories
 from scrout.config import Settings
 from scrout.errors import LedgerError, ScroutError, TaskError
 from scrout.ledger.store import Ledger, OpenRun
-from scrout.models.trajectory import FILE_NAME, receipts
-from scrout.money import Receipt
-from scrout.pipeline import Kit, build_missing, router, solve
+from scrout.pipeline import Kit, build_missing, paid, router, solve
 from scrout.records import Run
 from scrout.route.router import Router
 from scrout.sandbox.tier import Tier
@@ -48,15 +47,15 @@ class Here:
         def note(run: OpenRun) -> None:
             opened.append(run)
             if run.resumed:  # a worker may have died with it in this very session
-                run.recover(self._paid)
+                run.recover(partial(paid, self.folder.attempts))
             before.append(self._paid_usd(run.id))
 
         try:
             run = await self._solve(job, known, say, note)
         except (ScroutError, OSError) as error:
-            paid = self._added_usd(opened[0].id, before[0]) if before else Decimal(0)
+            added = self._added_usd(opened[0].id, before[0]) if before else Decimal(0)
             run_id, lasting = opened[0].id if opened else "", isinstance(error, TaskError)
-            return Ended("failed", run_id, paid, _words(error), lasting=lasting)
+            return Ended("failed", run_id, added, _words(error), lasting=lasting)
         return Ended(
             outcome=run.outcome,
             run=run.id,
@@ -92,10 +91,6 @@ class Here:
         if job.fixer not in self._routers:
             self._routers[job.fixer] = router(settings)
         return self._routers[job.fixer]
-
-    def _paid(self, place: str) -> Sequence[Receipt]:
-        trajectory = self.folder.attempts / place / FILE_NAME
-        return receipts(trajectory) if trajectory.exists() else ()
 
     def _added_usd(self, run_id: str, before_usd: Decimal) -> Decimal | None:
         """None: nobody knows, since it may be the ledger that has failed."""

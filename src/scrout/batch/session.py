@@ -111,7 +111,7 @@ def open_session(
         jobs = tuple(jobs_of(tasks.rows, arms, fixers))
         labels = tuple(dict.fromkeys(job.label for job in jobs))
         batch = folder.begin(settings.digest(), tasks.digest, len(tasks.rows), labels, __version__)
-        settings = _kept_in(settings, folder)
+        settings = kept_in(settings, folder)
         with ledger(settings, folder.attempts) as book:
             purse = Purse(cap_usd, None)
             purse.spent_usd = book.spent_usd(batch.id)
@@ -130,7 +130,7 @@ def open_session(
         folder.release()
 
 
-def _kept_in(settings: Settings, folder: Folder) -> Settings:
+def kept_in(settings: Settings, folder: Folder) -> Settings:
     """A batch's ledger lies in its folder unless the settings name one."""
     named = settings.ledger
     if named.path:

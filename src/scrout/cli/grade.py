@@ -19,12 +19,14 @@ from scrout.batch.grading.grade import Verdict
 from scrout.batch.grading.judge import TIMEOUT_S, digest
 from scrout.batch.grading.many import Arms, Book, Grader, Report, open_book, report, reserve
 from scrout.batch.grading.patches import mark_lost, prediction_files, read_arms
+from scrout.batch.session import kept_in
 from scrout.batch.tasks import Repositories, TaskFile, read_tasks
 from scrout.cli import options, render
 from scrout.cli.waiting import wait
 from scrout.config import Settings
 from scrout.errors import TaskError
 from scrout.ledger.store import Ledger
+from scrout.pipeline import ledger
 from scrout.sandbox.probe import require_tier
 
 MOST_TOLD = 10
@@ -143,8 +145,7 @@ def _arms(predictions: Path, settings: Settings) -> Arms:
 
 
 def _ledger(folder: Folder, settings: Settings) -> Ledger:
-    named = settings.ledger
-    return Ledger(named.address or Path(named.path or folder.ledger))
+    return ledger(kept_in(settings, folder), folder.attempts)
 
 
 def _beside(predictions: Path) -> Path:
