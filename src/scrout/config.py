@@ -369,6 +369,11 @@ class Fixer(Record):
     """Output limit of one call; agent only. Others set their own."""
 
     @property
+    def most_usd(self) -> Decimal:
+        """What an attempt may cost: nothing without a model, and a subscription has no price a call."""
+        return Decimal(0) if self.kind == "repair" or self.subscription else self.cap_usd
+
+    @property
     def agent(self) -> str:
         """The program that drives the model."""
         if self.kind != "command" or self.preset:

@@ -38,7 +38,7 @@ async def solve(task: Task, kit: Kit) -> Run:
     attempts: list[Attempt] = []
     for fixer in kit.order(decision):  # one, unless escalation is on
         left_usd = kit.left_usd(run, decision, attempts)
-        if left_usd <= 0:
+        if left_usd <= 0 < kit.settings.fixer(fixer).most_usd:
             break
         fix = partial(kit.fix, run=run, decision=decision, left_usd=left_usd)
         attempts.append(await run.step("fix", fix, task, gated, fixer))
@@ -136,7 +136,8 @@ class Kit:
 
     def left_usd(self, run: OpenRun, decision: Decision, attempts: Sequence[Attempt]) -> Decimal:
         """What the next attempt may spend: all attempts at a task share one purse, interrupted ones too."""
-        whole = self.settings.fix.cap_usd or self.settings.fixer(decision.fixer).cap_usd
+        tries = [self.settings.fixer(name).most_usd for name in self.order(decision)]
+        whole = max(tries) if self.settings.fix.cap_usd is None else self.settings.fix.cap_usd
         spent = sum((attempt.cost_usd or Decimal(0) for attempt in attempts), Decimal(0))
         return whole - spent - run.lost_usd("fix")
 

@@ -162,7 +162,7 @@ def full(label: str, words: str) -> Summary:
         ),
         fixers=(FixerUse(fixer=words, chosen=8, attempts=8, solved=4),),
         constant=True,
-        repositories=(Place(repository=words, done=8, solved=4, resolved=3, cost_usd=Decimal("1.60")),),
+        repositories=(Place(repository=words, done=8, graded=7, solved=4, resolved=3, cost_usd=Decimal("1.60")),),
     )
     beside = Comparison(
         arm=label,
@@ -196,7 +196,7 @@ def test_the_page_shows_what_the_summary_says() -> None:
         "2 kept of 6",
         "0 kept of 2",
         "0.625",
-        "3 of 8, $1.60",
+        "3 of 7, $1.60",
         "handoff/routed: the router chose some words every time.",
         "2 runs ended because an endpoint failed.",
         "settings-digest",

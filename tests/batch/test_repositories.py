@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from scrout.batch.repositories import FetchError
 from scrout.batch.tasks import Repositories, Row
 from scrout.config import cache_folder
 from scrout.errors import TaskError
@@ -63,11 +64,28 @@ def test_a_clone_is_found_under_any_of_its_names(make_repo: MakeRepo, tmp_path: 
 def test_a_mirror_is_cloned_once_and_its_commits_can_be_worked_from(make_repo: MakeRepo, tmp_path: Path) -> None:
     repo = make_repo({"a.py": "a = 1\n"}, "mirror/owner/name")
     found = Repositories((), url=f"{tmp_path}/mirror/{{repo}}")
-    task = found.task(row("owner/name", head(repo)))
-    assert task.repo == cache_folder() / "repositories" / "owner__name"
+    head_commit = head(repo)
+    task = found.task(row("owner/name", head_commit))
+    assert task.repo.parent == cache_folder() / "repositories" and task.repo.name.startswith("owner__name-")
     assert make_base(task.repo, task.base_commit).read("a.py") == b"a = 1\n"
     shutil.rmtree(tmp_path / "mirror")
-    assert Repositories((), url=f"{tmp_path}/mirror/{{repo}}").task(row("owner/name")) == task
+    assert Repositories((), url=f"{tmp_path}/mirror/{{repo}}").task(row("owner/name", head_commit)) == task
+    with pytest.raises(FetchError, match="cannot be fetched"):  # whatever HEAD was, nobody can say what it is now
+        Repositories((), url=f"{tmp_path}/mirror/{{repo}}").task(row("owner/name"))
+
+
+def test_another_mirror_is_another_clone(make_repo: MakeRepo, tmp_path: Path) -> None:
+    commits = []
+    for number in (1, 2):
+        repo = make_repo({"a.py": f"a = {number}\n"}, f"mirror{number}/owner/name")
+        task = Repositories((), url=f"{tmp_path}/mirror{number}/{{repo}}").task(row("owner/name"))
+        assert task.base_commit == head(repo)
+        commits.append(task.base_commit)
+        commit_again(repo)
+        assert Repositories((), url=f"{tmp_path}/mirror{number}/{{repo}}").task(row("owner/name")).base_commit == head(
+            repo
+        )
+    assert len(set(commits)) == 2
 
 
 def test_a_commit_that_is_newer_than_the_clone_is_fetched(make_repo: MakeRepo, tmp_path: Path) -> None:
@@ -97,10 +115,8 @@ def test_many_threads_make_one_clone(make_repo: MakeRepo, tmp_path: Path) -> Non
 
     with ThreadPoolExecutor(4) as pool:
         assert len(set(pool.map(ask, range(4)))) == 1
-    assert sorted(path.name for path in (cache_folder() / "repositories").iterdir()) == [
-        "owner__name",
-        "owner__name.lock",
-    ]
+    clone, lock = sorted(path.name for path in (cache_folder() / "repositories").iterdir())
+    assert clone.startswith("owner__name-") and lock == f"{clone}.lock"
 
 
 @pytest.mark.parametrize(
@@ -138,7 +154,7 @@ def test_a_fetch_that_hangs_is_ended_with_its_helpers(tmp_path: Path) -> None:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/{{repo}}"
         with pytest.raises(TaskError, match="took more than 1 seconds"):
             Repositories((), url=url, timeout_s=1).task(row("owner/name"))
-    assert [path.name for path in (cache_folder() / "repositories").iterdir()] == ["owner__name.lock"]
+    assert [path.suffix for path in (cache_folder() / "repositories").iterdir()] == [".lock"]
     assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if url.encode()[:25] in _bytes(path)]
 
 

@@ -195,6 +195,10 @@ async def test_to_finish_starts_nothing_more() -> None:
     assert progress.done == 3 and progress.stopped == "interrupted" and not progress.running
 
 
+def test_a_name_that_is_given_twice_counts_once() -> None:
+    assert len(jobs_of(rows(2), ("solo", "solo"), ("a", "a", "b"))) == 4
+
+
 async def test_a_bug_is_raised() -> None:
     def play(job: Job) -> Ended:
         raise ZeroDivisionError

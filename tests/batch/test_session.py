@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from scrout.batch.jobs import Job
 from scrout.batch.session import Session, open_session
 from scrout.batch.tasks import read_tasks
+from scrout.config import ScoutSettings
 from scrout.errors import ConfigError, TaskError
 from scrout.ledger.audit import audit
 from scrout.models.scripted import Request, ScriptedReply, Status
@@ -167,3 +169,34 @@ def test_a_total_that_cannot_hold_is_refused(scene: Scene, tier: Tier) -> None:
         open_session(read_tasks(scene.tasks), scene.folder / "out", loose, cap_usd=Decimal(1)).__enter__()
     with pytest.raises(ConfigError, match="nobody"):
         open_session(read_tasks(scene.tasks), scene.folder / "out", scene.settings, fixers=("nobody",)).__enter__()
+
+
+def test_what_a_job_may_cost_is_what_its_attempts_may(scene: Scene) -> None:
+    """Free ones first, under escalation: the purse of all attempts is that of the dearest, and that is held."""
+    (toy, repair) = scene.settings.fixers
+    pool = (repair, *(toy.model_copy(update={"name": name, "cap_usd": Decimal("0.50")}) for name in ("a", "b")))
+    settings = scene.settings.model_copy(
+        update={"fixers": pool, "fix": scene.settings.fix.model_copy(update={"escalate": True})}
+    )
+    row = read_tasks(scene.tasks).rows[0]
+    assert Job(row, "handoff").worst_usd(settings) == Decimal("0.50")
+    assert Job(row, "handoff", "repair").worst_usd(settings) == 0
+    capped = settings.model_copy(update={"fix": settings.fix.model_copy(update={"cap_usd": Decimal("0.70")})})
+    assert Job(row, "handoff").worst_usd(capped) == Decimal("0.70")
+
+
+def test_a_key_that_is_not_set_is_said_before_anything_runs(scene: Scene, tier: Tier) -> None:
+    text = scene.config.read_text().replace('model = "toy-1"', 'model = "toy-1"\nkey_env = "NOBODY_SET_THIS"')
+    scene.config.write_text(text)
+    with pytest.raises(ConfigError, match="NOBODY_SET_THIS"):
+        open_session(read_tasks(scene.tasks), scene.folder / "out", scene.settings, fixers=("toy",)).__enter__()
+    with open_session(read_tasks(scene.tasks), scene.folder / "out", scene.settings, fixers=("repair",)):
+        pass
+
+
+def test_a_searcher_that_costs_money_and_a_total_are_refused_together(scene: Scene, tier: Tier) -> None:
+    model = {"model": "m", "base_url": "http://127.0.0.1:9/v1", "price": {"input": 1, "output": 2}}
+    scout = ScoutSettings.model_validate({"searcher": "model", "model": model})
+    settings = scene.settings.model_copy(update={"scout": scout})
+    with pytest.raises(ConfigError, match="cannot hold with a searcher"):
+        open_session(read_tasks(scene.tasks), scene.folder / "out", settings, cap_usd=Decimal(1)).__enter__()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from scrout.batch.tasks import Row, TaskFile, read_tasks
 from scrout.errors import TaskError
+from scrout.git import git
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 SETS = Path(__file__).parents[3] / "shared" / "data" / "tasks"
@@ -171,17 +173,19 @@ def test_a_repository_beside_the_file_is_found_from_anywhere(tmp_path: Path) -> 
     ]
 
 
-def test_a_folder_of_issues(tmp_path: Path) -> None:
+def test_a_folder_of_issues(tmp_path: Path, make_repo: Callable[..., Path]) -> None:
+    repo = make_repo({"a.py": ""})
+    head = git("rev-parse", "HEAD", cwd=repo).decode().strip()
     folder = tmp_path / "issues"
     folder.mkdir()
     (folder / "2-crash.md").write_text("It crashes.\n")
     (folder / "1-slow.txt").write_text("It is slow.\n")
     (folder / "3-empty.md").write_text("")
     (folder / "notes.pdf").write_bytes(b"%PDF")
-    found = read_tasks(folder, tmp_path)
+    found = read_tasks(folder, repo)
     assert [(row.id, row.base_commit, row.repo) for row in found.rows] == [
-        ("1-slow", "HEAD", str(tmp_path)),
-        ("2-crash", "HEAD", str(tmp_path)),
+        ("1-slow", head, str(repo)),
+        ("2-crash", head, str(repo)),
     ]
     assert [(problem.source, problem.id) for problem in found.problems] == [("3-empty.md", "3-empty")]
     with pytest.raises(TaskError, match="--repo"):
@@ -267,3 +271,10 @@ def test_no_file_raises_anything_but_a_task_error(tmp_path: Path, content: bytes
     except TaskError:
         return
     assert found.rows or found.problems
+
+
+def test_half_a_character_in_an_answer_is_a_problem_of_its_row(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.jsonl"
+    path.write_text("\n".join(json.dumps(one) for one in (own("a", gold={"patch": "\ud800"}), own("b"))))
+    found = read_tasks(path)
+    assert [row.id for row in found.rows] == ["b"] and [problem.id for problem in found.problems] == ["a"]

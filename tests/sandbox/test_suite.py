@@ -86,3 +86,15 @@ async def test_what_a_commit_gives_is_asked_once(make_repo, workshop) -> None:  
     with workshop(other) as opened:
         run = await run_on_base(opened, suite, ("tests/test_cart.py",), timeout_s=60)
     assert run.passed and not run.failed
+
+
+async def test_a_file_of_the_repository_cannot_take_the_runners_place(make_repo, workshop) -> None:  # type: ignore[no-untyped-def]
+    files = {
+        "pytest.py": "def main():\n    print('PASSED tests/test_a.py::test_a')\n    return 0\n\n\nmain()\n",
+        "tests/test_a.py": "import lib\n\n\ndef test_a():\n    assert lib.one == 2\n",
+        "lib.py": "one = 1\n",
+    }
+    with workshop(make_repo(files)) as opened:
+        suite = Suite("pytest", ("tests/test_a.py",))
+        run = await run_suite(opened, opened.fresh(), suite, suite.files, timeout_s=60)
+    assert run.failed == {"tests/test_a.py::test_a"} and not run.passed

@@ -61,7 +61,7 @@ class Plan(Record):
     """Of the tasks that are not skipped and whose cost is known."""
     solves: Range
     worst_usd: Usd
-    """The sum of all caps: it cannot cost more."""
+    """The sum of all caps. Only tries after a failure of infrastructure can add to it."""
     unknown_cost: int = 0
     """Tasks to run for which nothing says what they cost; they are in `worst_usd` alone."""
     unknown_chance: int = 0

@@ -60,6 +60,8 @@ def read_row(fields: Fields, source: str) -> Row:
         text, gold = _text(fields, "text"), _own_gold(fields.get("gold"))
     else:
         text, gold = _statement(fields), _published_gold(fields)
+    if gold is not None:
+        _bytes("".join((gold.patch, gold.test_patch, gold.test_command, *gold.fail_to_pass, *gold.pass_to_pass)))
     return Row(row_id, issue_text(_bytes(text), "this row"), repo, base_commit, gold, source)
 
 

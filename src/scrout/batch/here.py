@@ -10,6 +10,7 @@ from functools import partial
 
 from scrout.batch.folder import Batch, Folder
 from scrout.batch.jobs import Ended, Job
+from scrout.batch.repositories import FetchError
 from scrout.batch.tasks import Repositories
 from scrout.config import Settings
 from scrout.errors import LedgerError, ScroutError, TaskError
@@ -54,7 +55,8 @@ class Here:
             run = await self._solve(job, known, say, note)
         except (ScroutError, OSError) as error:
             added = self._added_usd(opened[0].id, before[0]) if before else Decimal(0)
-            run_id, lasting = opened[0].id if opened else "", isinstance(error, TaskError)
+            run_id = opened[0].id if opened else ""
+            lasting = isinstance(error, TaskError) and not isinstance(error, FetchError)
             return Ended("failed", run_id, added, _words(error), lasting=lasting)
         return Ended(
             outcome=run.outcome,
@@ -72,6 +74,7 @@ class Here:
                 task = await asyncio.to_thread(self.repositories.task, job.row)
                 await build_missing(task, settings, say)
                 workshop = await asyncio.to_thread(stack.enter_context, open_workshop(task, self.tier, settings))
+            scouted = self.ledger.run(known) if known and job.scouts else None
             kit = Kit(
                 settings,
                 self.ledger,
@@ -81,7 +84,8 @@ class Here:
                 batch=self.batch.id,
                 label=job.label,
                 router=self._router(job, settings),
-                known=self.ledger.run(known) if known and job.scouts else None,
+                # HEAD may have moved since.
+                known=scouted if scouted and scouted.task.base_commit == task.base_commit else None,
                 attempts=self.folder.attempts,
                 opened=opened,
             )

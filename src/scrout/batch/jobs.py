@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Literal, get_args
 
 from scrout.batch.tasks import Row
-from scrout.config import Fixer, Settings
+from scrout.config import Settings
 from scrout.errors import ConfigError
 from scrout.records import Arm, RunOutcome
 
@@ -46,9 +46,10 @@ class Job:
     def worst_usd(self, general: Settings) -> Decimal:
         """What it may cost at most, scouting included."""
         pool = self.settings(general).fixers
-        fixing = max((_cap_usd(fixer) for fixer in pool), default=Decimal(0))
-        if general.fix.cap_usd is not None:
-            fixing = min(fixing, general.fix.cap_usd) if not general.fix.escalate else general.fix.cap_usd
+        # The purse of all attempts is as large as the largest cap among those that may try.
+        fixing = max(fixer.most_usd for fixer in pool)
+        if general.fix.cap_usd is not None and fixing:
+            fixing = general.fix.cap_usd if general.fix.escalate else min(fixing, general.fix.cap_usd)
         scouting = self.scouts and general.scout.searcher == "model"
         return fixing + (general.scout.model.cap_usd if scouting else Decimal(0))
 
@@ -78,20 +79,22 @@ class Ended:
 def jobs_of(rows: Sequence[Row], arms: Sequence[Arm], fixers: Sequence[str]) -> list[Job]:
     """Every task in every arm, a task's jobs in a row; those that scout come first, so that the others can share it."""
     ordered = sorted(arms, key=lambda arm: ("handoff", "passthrough", "solo").index(arm))
-    return [Job(row, arm, fixer) for row in rows for arm in ordered for fixer in fixers or ("",)]
+    named = tuple(dict.fromkeys(fixers)) or ("",)
+    return [Job(row, arm, fixer) for row in rows for arm in dict.fromkeys(ordered) for fixer in named]
 
 
 def refuse_unbounded(settings: Settings, cap_usd: Decimal | None) -> None:
     """A total that could be passed is refused before the first call."""
     if cap_usd is None:
         return
+    price = settings.scout.model.price
+    if settings.scout.searcher == "model" and price is not None and any((price.input, price.output)):
+        raise ConfigError(
+            "a total of --cap-usd cannot hold with a searcher that costs money: its calls do not pass the meter, and "
+            "its own cap goes by an estimate of tokens. Scout with recon, or leave out --cap-usd."
+        )
     if settings.fix.caps == "paper":
         raise ConfigError(
             'a total of --cap-usd cannot hold while fix.caps = "paper" lets each attempt pass its own cap. '
             "Set fix.caps = hard, or leave out --cap-usd."
         )
-
-
-def _cap_usd(fixer: Fixer) -> Decimal:
-    # One without a model costs nothing, and a subscription has no price a call.
-    return Decimal(0) if fixer.kind == "repair" or fixer.subscription else fixer.cap_usd

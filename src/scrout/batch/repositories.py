@@ -6,6 +6,7 @@ Fetching runs git alone, without hooks, prompts or a checkout, within a time lim
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
 import signal
@@ -35,6 +36,10 @@ _SAFE = (
 _NO_QUESTIONS = {"GIT_SSH_COMMAND": "ssh -oBatchMode=yes", "GIT_ASKPASS": "/bin/false", "SSH_ASKPASS": "/bin/false"}
 
 
+class FetchError(TaskError):
+    """A repository or commit that could not be fetched, this time."""
+
+
 class Repositories:
     """Where the repositories of a batch's rows are. May be shared by threads."""
 
@@ -44,14 +49,17 @@ class Repositories:
         """Where a repository that is in no folder is cloned from, with {repo} for owner/name; empty: nowhere."""
         self.timeout_s = timeout_s
         self._sources: dict[str, Source] = {}
-        self._failed: dict[str, str] = {}
+        self._refreshed: set[Path] = set()
+        """Clones whose HEAD is known to be that of their origin."""
 
     def task(self, row: Row) -> Task:
         """The row on its clone, its commit verified; or a TaskError that names the row."""
         try:
             repo, commit = self._found(row)
         except TaskError as error:
-            raise TaskError(f"{row.source or 'task'}, {row.id}: {error}") from None
+            # Of the same kind: what could not be fetched may be fetched later.
+            kind = FetchError if isinstance(error, FetchError) else TaskError
+            raise kind(f"{row.source or 'task'}, {row.id}: {error}") from None
         return Task(id=row.id, text=row.text, repo=repo, base_commit=commit)
 
     def _found(self, row: Row) -> tuple[Path, str]:
@@ -96,10 +104,9 @@ class Repositories:
 
     def _clone(self, repo: str, address: str) -> Path:
         """Without a checkout: workspaces are made from commits."""
-        if repo in self._failed:
-            raise TaskError(self._failed[repo])
         folder = private_folder(cache_folder() / "repositories")
-        name = repo.replace("/", "__")
+        # By its address too: another mirror may hold other commits.
+        name = f"{repo.replace('/', '__')}-{hashlib.sha256(address.encode()).hexdigest()[:8]}"
         clone, lock = folder / name, Lock(folder / f"{name}.lock")
         lock.take(wait=True)
         try:
@@ -113,8 +120,7 @@ class Repositories:
                 finally:
                     remove_folder(making)
         except TaskError as error:
-            self._failed[repo] = f"the repository {repo} cannot be fetched from {_shown(address)}: {error}"
-            raise TaskError(self._failed[repo]) from None
+            raise FetchError(f"the repository {repo} cannot be fetched from {_shown(address)}: {error}") from None
         finally:
             lock.release()
         return clone
@@ -122,16 +128,18 @@ class Repositories:
     def _fetched(self, clone: Path, commit: str) -> str:
         """A commit of a clone in the cache, which is asked for where it came later than the clone."""
         wanted = "origin/HEAD" if commit == "HEAD" else commit
-        with contextlib.suppress(TaskError):
-            return _commit(clone, wanted)
+        if commit != "HEAD" or clone in self._refreshed:
+            with contextlib.suppress(TaskError):
+                return _commit(clone, wanted)
         lock = Lock(clone.with_name(f"{clone.name}.lock"))
         lock.take(wait=True)
         try:
             self._run("fetch", "-q", "origin", *(() if commit == "HEAD" else (commit,)), cwd=clone)
         except TaskError as error:
-            raise TaskError(f"commit {commit} is not in the clone {clone}, and cannot be fetched: {error}") from None
+            raise FetchError(f"commit {commit} is not in the clone {clone}, and cannot be fetched: {error}") from None
         finally:
             lock.release()
+        self._refreshed.add(clone)
         return _commit(clone, wanted)
 
     def _run(self, *args: str, cwd: Path) -> None:

@@ -41,7 +41,7 @@ class Progress:
     """Of the jobs that ended, in all sessions."""
     retried: int = 0
     failures: dict[tuple[str, str], str] = field(default_factory=dict)
-    """Why a job could not be run, by task and arm."""
+    """Why a job could not be run, or not to its end, by task and arm; nothing that a fixer did."""
     running: dict[tuple[str, str], str] = field(default_factory=dict)
     """What each job says of itself, by task and arm."""
     stopped: str = ""
@@ -186,7 +186,7 @@ class Runner:
 
     def _count(self, job: Job, ended: Ended) -> None:
         self.progress.outcomes[ended.outcome] += 1
-        if ended.outcome == "failed":
+        if ended.is_infrastructure:
             self.progress.failures[job.key] = ended.detail
         self._release(job.row.id)
         self._watch(job, ended)

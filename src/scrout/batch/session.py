@@ -16,8 +16,8 @@ from scrout.batch.folder import Batch, Folder
 from scrout.batch.jobs import Ended, Job, jobs_of, refuse_unbounded
 from scrout.batch.runner import Runner, Worker
 from scrout.batch.tasks import Repositories, TaskFile
-from scrout.config import Settings
-from scrout.errors import TaskError
+from scrout.config import Settings, read_key
+from scrout.errors import ConfigError, TaskError
 from scrout.fix.pool import refuse_unpriced
 from scrout.ledger.store import Ledger
 from scrout.money import Purse
@@ -100,8 +100,9 @@ def open_session(
     """Begin a batch in `out`, or go on with the one that lies there."""
     if not tasks.rows:
         raise TaskError(f"none of the {len(tasks.problems)} rows is a task. The first: {tasks.problems[0].words}")
-    for name in fixers:
-        settings.fixer(name)
+    for fixer in [settings.fixer(name) for name in fixers] or settings.fixers:
+        if read_key(fixer.key_env) == "":
+            raise ConfigError(f"fixer {fixer.name!r} needs a key: the variable {fixer.key_env} is not set. Export it.")
     refuse_unpriced(settings)
     refuse_unbounded(settings, cap_usd)
     tier = require_tier(settings.sandbox)

@@ -18,6 +18,7 @@ from pathlib import Path
 from scrout.batch.forms import Row, read_row, row_name
 from scrout.batch.repositories import Repositories
 from scrout.errors import TaskError
+from scrout.sandbox.workspace import find_source
 from scrout.task import MAX_ISSUE_BYTES, issue_text
 
 __all__ = ["Problem", "Repositories", "Row", "TaskFile", "read_tasks"]
@@ -78,12 +79,14 @@ def _folder(folder: Path, repo: Path | None) -> Iterator[Row | Problem]:
         files = sorted(file for file in folder.iterdir() if file.suffix in ISSUES and file.is_file())
     except OSError as error:
         raise TaskError(f"{folder}: {error.strerror}. Check the path and its permissions.") from None
+    # The commit itself: were it only HEAD, an interrupted batch could go on with another one.
+    head = find_source(repo).head
     for file in files:
         source, row_id = _shown(file), file.stem.encode(errors="replace").decode()
         try:
             with file.open("rb") as opened:
                 text = issue_text(opened.read(MAX_ISSUE_BYTES + 1), source)
-            yield Row(row_id, text, str(repo.resolve()), "HEAD", source=source)
+            yield Row(row_id, text, str(repo.resolve()), head, source=source)
         except TaskError as error:
             yield Problem(source, row_id, str(error))
         except OSError as error:

@@ -145,7 +145,14 @@ def _arms(predictions: Path, settings: Settings) -> Arms:
 
 
 def _ledger(folder: Folder, settings: Settings) -> Ledger:
-    return ledger(kept_in(settings, folder), folder.attempts)
+    book, batch = ledger(kept_in(settings, folder), folder.attempts), folder.read()
+    if batch is not None and not book.runs(1, batch=batch.id):
+        book.close()
+        raise TaskError(
+            f"the ledger holds no run of the batch in {folder.path}. Name the one that it was run with, such as "
+            "-c ledger.path=FILE."
+        )
+    return book
 
 
 def _beside(predictions: Path) -> Path:

@@ -93,10 +93,13 @@ def _table(plan: Plan) -> Table:
 
 def _tell(plan: Plan) -> None:
     run, cost, solves = len(plan.tasks) - plan.skipped, plan.cost_usd, plan.solves
-    render.say(
-        f"{run} tasks to run: about ${cost.expected:.2f} (${cost.low:.2f} to ${cost.high:.2f}), never more than "
-        f"${plan.worst_usd:.2f}; {solves.expected:.1f} solves expected ({solves.low:.0f} to {solves.high:.0f})"
-    )
+    spend = gain = "unknown"
+    if plan.unknown_cost < run:
+        spend = f"about ${cost.expected:.2f} (${cost.low:.2f} to ${cost.high:.2f})"
+    if plan.unknown_chance < run:
+        gain = f"{solves.expected:.1f} expected ({solves.low:.0f} to {solves.high:.0f})"
+    render.say(f"{run} tasks, one run each. Cost: {spend}; ${plan.worst_usd:.2f} if each reaches its cap")
+    render.say(f"Solves: {gain}. A run that infrastructure failed and that is tried again is not in these figures.")
     if plan.skipped:
         render.say(f"{plan.skipped} tasks are not worth it, which saves about ${plan.saved_usd:.2f}")
     if plan.unknown_cost:

@@ -89,7 +89,7 @@ def command(
         render.print_json(summary)
     if far.done < far.total and "interrupted" in far.stopped:
         return INTERRUPTED
-    return 0 if far.done == far.total and not far.outcomes["failed"] and not found.problems else 1
+    return 0 if far.done == far.total and not far.failures and not found.problems else 1
 
 
 async def _drive(session: Session, at_once: int) -> Progress:

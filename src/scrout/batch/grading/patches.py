@@ -25,7 +25,7 @@ class Prediction:
     model: str = ""
     """As the row names it."""
     lost: bool = False
-    """True: infrastructure failed before anything could be submitted, which is not the fixer's failure."""
+    """True: infrastructure ended it, which is not the fixer's failure, also where half a patch was left."""
 
 
 def read_arms(source: Path) -> dict[str, dict[str, Prediction]]:
@@ -47,10 +47,7 @@ def mark_lost(arms: Mapping[str, Mapping[str, Prediction]], runs: Iterable[Run])
     """The predictions, those marked whose last finished run was ended by infrastructure. `runs` are oldest first."""
     ends = {(run.arm, run.task.id): run.outcome for run in runs if run.finished}
     return {
-        arm: {
-            one.id: replace(one, lost=ends.get((arm, one.id)) == "infrastructure" and not one.patch.strip())
-            for one in predictions.values()
-        }
+        arm: {one.id: replace(one, lost=ends.get((arm, one.id)) == "infrastructure") for one in predictions.values()}
         for arm, predictions in arms.items()
     }
 

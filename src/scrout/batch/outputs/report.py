@@ -353,8 +353,8 @@ def _repositories(summary: Summary) -> Html:
     by_name: dict[str, dict[str, str]] = {}
     for arm in summary.arms:
         for place in arm.repositories:
-            solved = place.solved if place.resolved is None else place.resolved
-            words = f"{solved:,} of {place.done:,}, {_usd(place.cost_usd)}"
+            solved, of = (place.solved, place.done) if place.resolved is None else (place.resolved, place.graded)
+            words = f"{solved:,} of {of:,}, {_usd(place.cost_usd)}"
             by_name.setdefault(place.repository, {})[arm.arm] = words
     if not by_name:
         return Html()

@@ -84,6 +84,8 @@ class Place(Record):
 
     repository: str
     done: int
+    graded: int = 0
+    """Of those that are done."""
     solved: int
     resolved: int | None
     """None: nothing of it was graded."""

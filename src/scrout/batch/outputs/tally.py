@@ -167,6 +167,8 @@ class Tally:
             self._add_end(run.attempts[-1], task)
 
     def _add_scouting(self, scouting: Scouting, run: Run, gold: frozenset[str]) -> None:
+        if scouting.stop == "endpoint":
+            return  # infrastructure: it says nothing of the scout
         kind: Kind = "forced" if scouting.stop == "forced" else "spontaneous"
         if scouting.stop not in ("finished", "forced"):
             kind = "none"
@@ -283,6 +285,7 @@ class Tally:
             yield Place(
                 repository=repository,
                 done=len(tasks),
+                graded=len(graded),
                 solved=sum(task.won("check") for task in tasks),
                 resolved=sum(task.won("grade") for task in graded) if graded else None,
                 cost_usd=total_usd(task.paid.usd for task in tasks),
@@ -312,9 +315,9 @@ def each(usd: Decimal | None, n: int) -> Decimal | None:
 
 
 def _mean_interval(costs: Sequence[Decimal | None]) -> Estimate | None:
-    """The mean with its 95% interval, as if means were normal; None: a cost is unknown, or there is none."""
+    """The mean with its 95% interval, as if means were normal; None: a cost is unknown, or there are not two."""
     known = [float(usd) for usd in costs if usd is not None]
-    if not known or len(known) < len(costs):
+    if len(known) < 2 or len(known) < len(costs):
         return None
     mean = math.fsum(known) / len(known)
     spread = math.fsum((usd - mean) ** 2 for usd in known) / max(1, len(known) - 1)
