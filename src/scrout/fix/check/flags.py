@@ -10,6 +10,7 @@ import configparser
 import json
 import posixpath
 import re
+import sys
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -52,6 +53,7 @@ _TEST_SETTINGS = re.compile(
     r"|^\.(github/(workflows|actions)|circleci|buildkite)/"
 )
 _NOT_PROSE = re.compile(r"(^|/)(requirements|constraints)[^/]*\.txt$|(^|/)CMakeLists\.txt$", re.IGNORECASE)
+_IMPORTED_BY_RUNNERS = frozenset({*sys.stdlib_module_names, "pytest", "_pytest", "pluggy", "iniconfig", "packaging"})
 _BESIDE_CODE = ("test", "docs", "changelog", "example")
 
 
@@ -135,6 +137,17 @@ def _test_settings(changes: Sequence[FileChange]) -> Iterator[str]:
             yield change.path
 
 
+def _shadows(changes: Sequence[FileChange]) -> Iterator[str]:
+    """New modules at the root, where tests find them before the ones that the runner itself means."""
+    for change in changes:
+        if change.old is None and change.new:
+            parts = PurePosixPath(change.new).parts
+            name = parts[0].removesuffix(".py")
+            is_module = (len(parts) == 1 and change.new.endswith(".py")) or parts[1:] == ("__init__.py",)
+            if is_module and name in _IMPORTED_BY_RUNNERS:
+                yield change.new
+
+
 def _differ_in_tests(change: FileChange) -> bool:
     """Whether a file of many settings differs in those of tests, or cannot be read."""
     read = _SETTINGS.get(PurePosixPath(change.path).name)
@@ -206,6 +219,7 @@ _OF_PATCHES: tuple[tuple[str, Rule], ...] = (
     ("changes nothing but whitespace or file modes", _nothing_but_whitespace),
     ("leaves Python that cannot be parsed", _unparsable),
     ("changes how tests are chosen or run", _test_settings),
+    ("adds a module that takes the place of one that test runners import", _shadows),
 )
 _OF_TESTS: tuple[tuple[str, TestRule], ...] = (
     ("deletes a test file", deleted_files),
