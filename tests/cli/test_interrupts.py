@@ -185,7 +185,9 @@ def test_what_an_interrupted_attempt_paid_is_in_the_ledger(
     else:
         assert run["cost_usd"] == float(expected)
     audited = cli("ledger", "audit", "--json")
-    assert (audited.code, audited.json()) == (0, {"runs": 1, "receipts": len(script), "problems": []})
+    report = audited.json()
+    assert (audited.code, report["runs"], report["receipts"], report["problems"]) == (0, 1, len(script), [])
+    assert (report["estimated"], len(report["flags"])) == ((1, 1) if in_flight else (0, 0))
 
 
 def test_a_job_that_ignores_ctrl_c_still_ends_on_sigterm(
@@ -272,7 +274,8 @@ def test_what_a_killed_run_paid_is_shown_without_going_on_with_it(
             end(process, signal.SIGKILL, group=False)
     (run,) = json.loads(cli("runs", "--json").out)
     assert (run["outcome"], run["cost_usd"]) == ("interrupted", float(PRICE.cost(USAGE)))
-    assert cli("ledger", "audit", "--json").json() == {"runs": 1, "receipts": 1, "problems": []}
+    report = cli("ledger", "audit", "--json").json()
+    assert (report["runs"], report["receipts"], report["problems"], report["estimated"]) == (1, 1, [], 0)
 
 
 def test_attempts_that_were_interrupted_and_the_next_share_one_purse(
