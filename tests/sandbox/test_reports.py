@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import shlex
 import subprocess
 import sys
 import textwrap
@@ -71,7 +72,7 @@ class TestGroup:
 def run(folder: Path, command: str) -> str:
     command = command.replace("python", sys.executable, 1).replace("-q", "-q -p no:asyncio -p no:hypothesispytest", 1)
     return subprocess.run(
-        command.split(), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        shlex.split(command), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     ).stdout
 
 
