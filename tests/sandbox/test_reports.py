@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-import shutil
 import shlex
+import shutil
 import subprocess
 import sys
 import textwrap
