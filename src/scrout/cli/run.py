@@ -125,7 +125,7 @@ async def _drive(session: Session, at_once: int) -> Progress:
 def _line(job: Job, ended: Ended) -> None:
     """One ended job: said where nobody watches a live display."""
     if not render.talk.is_terminal:
-        words = f" ({ended.detail})" if ended.is_infrastructure else ""
+        words = "" if ended.outcome in ("solved", "unverified") or not ended.detail else f" ({ended.detail})"
         render.say(f"{job.row.id}  {job.label}  {ended.outcome}  ${ended.paid_usd or 0:.4f}{words}")
 
 
