@@ -20,6 +20,7 @@ LAYERS = [
     {"scout", "gate", "route", "fix"},
     {"pipeline"},
     {"batch"},
+    {"study"},
     {"cli", "train", "__main__"},
 ]
 STAGES = {"scout", "gate", "route", "fix"}

@@ -29,6 +29,10 @@ class RouteError(ScroutError):
     """A résumé, head or pool that the router cannot use."""
 
 
+class StudyError(ScroutError):
+    """Outcomes, receipts or a ledger that a study cannot use as given."""
+
+
 class ModelError(ScroutError):
     """An endpoint that is unreachable, refuses, or answers outside its protocol."""
 

@@ -19,10 +19,14 @@ class Html(str):
     """Markup of our own making. Everything else is text."""
 
 
-def document(title: str, style: str, body: Html) -> Html:
-    """A whole page: `body` is a body element, `style` the only style sheet that it obeys."""
+def document(title: str, style: str, body: Html, *, images: bool = False) -> Html:
+    """A whole page: `body` is a body element, `style` the only style sheet that it obeys.
+
+    `images`: pictures that are written into the page itself are shown; none is ever loaded.
+    """
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    policy += "; img-src data:" if images else ""
     head = element(
         "head",
         Html('<meta charset="utf-8">'),

@@ -254,6 +254,7 @@ EVERY_COMMAND = (
     "fixers",
     "feedback",
     "calibrate",
+    "study",
     "runs",
     "show",
     "ledger",

@@ -25,6 +25,7 @@ COMMANDS = {
     "gate": "Replay a handoff's claim and strip what is false.",
     "route": "Choose the fixer for an issue, and say why not the others.",
     "calibrate": "Measure the router on tasks with known outcomes, beside every simpler way to spend.",
+    "study": "Recompute what outcomes say, from the paper's receipts or from your own runs.",
     "fixers": "Add, list, show and remove the résumés that fixers are chosen by.",
     "feedback": "Say what came of a run, so that the router learns from it.",
     "runs": "List past runs, and prune their traces.",

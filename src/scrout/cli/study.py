@@ -1,0 +1,131 @@
+"""`scrout study`: tables and figures of the paper's receipts, or of one's own runs."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from scrout.cli import options, render
+from scrout.errors import StudyError
+
+if TYPE_CHECKING:
+    from scrout.study.report import Report, Sheet
+    from scrout.study.source import Source
+
+STUDIES = {
+    "replicate": "The paper's tables from its receipts, ours beside the published ones.",
+    "audit": "Whether a pool of fixers leaves a router anything to win.",
+    "calibrate": "Feature sets by heads: how well chances are predicted, and what that saves.",
+    "frontier": "Solve rate against cost: every fixer, mixture and policy.",
+    "handoff": "What the handoff does to each fixer, paired by task.",
+    "localize": "How well the files that a scout names fit the true ones.",
+    "spend": "Where the money went, and over how many tasks it pays.",
+}
+NEEDED = ("scipy", "matplotlib", "sklearn")
+NOT_AS_PUBLISHED = 1
+
+
+@click.command(
+    name="study",
+    short_help="Recompute what outcomes say, from the paper's receipts or from your own runs.",
+    help="Recompute what outcomes say, from the paper's receipts or from your own runs.\n\n\b\n"
+    + "\n".join(f"{name:10} {what}" for name, what in STUDIES.items()),
+)
+@click.argument("name", type=click.Choice(tuple(STUDIES)))
+@click.option("--data", type=click.Path(path_type=Path), metavar="DIR", help="The paper's files, or a batch's folder.")
+@click.option("--ledger", "place", metavar="URL", help="Runs of this ledger: a path, or postgresql://...")
+@click.option("--batch", default="", metavar="ID", help="Of the ledger, this batch alone.")
+@click.option(
+    "--tasks", type=click.Path(path_type=Path), metavar="FILE", help="Task file of these runs: answers and texts."
+)
+@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Also write a page that opens offline.")
+@click.option(
+    "--figures", type=click.Path(path_type=Path), metavar="DIR", help="Also write each picture, as SVG and PNG."
+)
+@options.as_json
+def command(
+    name: str,
+    data: Path | None,
+    place: str | None,
+    batch: str,
+    tasks: Path | None,
+    html: Path | None,
+    figures: Path | None,
+    as_json: bool,
+) -> int:
+    _refuse_missing()
+    for path in (html, figures):
+        if path and not path.absolute().parent.is_dir():
+            raise StudyError(f"{path}: {path.absolute().parent} is no folder. Make it first.")
+    from scrout.study.opening import open_source
+
+    with render.working() as progress:
+        source = open_source(data, place, batch, tasks)
+        progress(f"{name} of {source}")
+        module = import_module(f"scrout.study.{name}")
+        result = module.study(source)
+        report: Report = module.report(result)
+        _write(report, source, html, figures)
+    if as_json:
+        render.print_json(result)
+    else:
+        render.print_view(_view(report, source))
+    for cell in report.failed:
+        render.say(f"differs: {cell}")
+    return NOT_AS_PUBLISHED if report.failed else 0
+
+
+def _refuse_missing() -> None:
+    from importlib.util import find_spec
+
+    if lacking := [name for name in NEEDED if find_spec(name) is None]:
+        raise StudyError(f"{', '.join(lacking)} is not installed. Studies need it: pip install 'scrout[study]'")
+
+
+def _write(report: Report, source: Source, html: Path | None, figures: Path | None) -> None:
+    from scrout.study.report import Picture
+
+    if html:
+        from scrout.study.page import page
+
+        command = shlex.join(["scrout", *sys.argv[1:]])
+        html.write_text(page(report, str(source), command), encoding="utf-8")
+    if figures:
+        from scrout.study.figures import save
+
+        for part in report.parts:
+            if isinstance(part, Picture):
+                save(part, figures)
+
+
+def _view(report: Report, source: Source) -> RenderableType:
+    from scrout.study.report import Sheet
+
+    shown: list[RenderableType] = [Text(report.title, "bold"), Text(render.inert(str(source)), "dim")]
+    shown += [Text(render.inert(f"- {line}")) for line in report.findings]
+    for part in report.parts:
+        if isinstance(part, Sheet):
+            shown += [Text(), Text(render.inert(part.title), "bold"), _table(part)]
+            shown += [Padding(Text(render.inert(part.note), "dim"), (0, 0, 0, 0))] if part.note else []
+    if report.notes:
+        shown += [Text(), *(Text(render.inert(line), "dim") for line in report.notes)]
+    return Group(*shown)
+
+
+def _table(sheet: Sheet) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for number, name in enumerate(sheet.columns):
+        table.add_column(render.inert(name), justify="right" if number else "left", overflow="fold")
+    for row in sheet.rows:
+        table.add_row(*(Text(render.inert(cell)) for cell in row))
+    return table
