@@ -173,6 +173,11 @@ class SearcherSettings(Record):
             )
         return self
 
+    @property
+    def costs(self) -> bool:
+        """Whether a call costs money."""
+        return self.price is not None and any((self.price.input, self.price.output))
+
     def key(self) -> str | None:
         """The endpoint's key; None: it wants none. One that is named and not set is a ConfigError."""
         return _must_be_set(

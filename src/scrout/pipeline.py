@@ -30,7 +30,7 @@ from scrout.task import Task, task_id
 async def solve(task: Task, kit: Kit) -> Run:
     """Scout, gate, route, fix and check one task. Every step is durable; every paid call is in the ledger."""
     run = kit.open(task)
-    scouting = await run.step("scout", partial(kit.scout, book=run.book), task)
+    scouting = await run.step("scout", partial(kit.scout, run=run), task)
     if kit.batch and scouting.stop == "endpoint":  # alone it goes on without; a batch tries again
         return run.close("infrastructure")
     gated = await run.step("gate", kit.gate, task, scouting)
@@ -100,7 +100,8 @@ class Kit:
         self.opened(run)
         return run
 
-    async def scout(self, task: Task, *, book: Callable[[Receipt], None] = lambda receipt: None) -> Scouting:
+    async def scout(self, task: Task, *, run: OpenRun | None = None) -> Scouting:
+        """`run` is what its calls are booked to; None: nothing keeps them."""
         if self.arm == "solo":
             return Scouting(handoff=Handoff(), text="", seconds=0, searcher="none", detail="the arm has no scout")
         if self.known and self.known.scouting:
@@ -111,7 +112,10 @@ class Kit:
         if settings.searcher == "model":
             from scrout.scout.episode import episode
 
-            return await episode(task, self.workshop, settings, self.progress, book)
+            if run is None:
+                return await episode(task, self.workshop, settings, self.progress)
+            folder = self.attempts / run.place
+            return await episode(task, self.workshop, settings, self.progress, run.book, folder)
         from scrout.scout.recon.recon import recon
 
         return await recon(task, self.workshop, settings, self.progress)

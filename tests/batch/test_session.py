@@ -194,9 +194,13 @@ def test_a_key_that_is_not_set_is_said_before_anything_runs(scene: Scene, tier: 
         pass
 
 
-def test_a_searcher_that_costs_money_and_a_total_are_refused_together(scene: Scene, tier: Tier) -> None:
+def test_calls_of_a_searcher_outside_of_the_meter_and_a_total_are_refused_together(scene: Scene, tier: Tier) -> None:
     model = {"model": "m", "base_url": "http://127.0.0.1:9/v1", "price": {"input": 1, "output": 2}}
-    scout = ScoutSettings.model_validate({"searcher": "model", "model": model})
+    scout = ScoutSettings.model_validate({"searcher": "model", "model": model | {"canary": True}})
     settings = scene.settings.model_copy(update={"scout": scout})
-    with pytest.raises(ConfigError, match="cannot hold with a searcher"):
+    with pytest.raises(ConfigError, match="cannot hold while a searcher"):
         open_session(read_tasks(scene.tasks), scene.folder / "out", settings, cap_usd=Decimal(1)).__enter__()
+    metered = ScoutSettings.model_validate({"searcher": "model", "model": model})
+    settings = scene.settings.model_copy(update={"scout": metered})
+    with open_session(read_tasks(scene.tasks), scene.folder / "out", settings, cap_usd=Decimal(1)) as session:
+        assert session.purse.cap_usd == Decimal(1)

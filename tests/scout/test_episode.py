@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import time
@@ -31,6 +32,7 @@ from scrout.models.scripted import (
     Status,
     Truncated,
 )
+from scrout.models.trajectory import receipts
 from scrout.money import Price, Receipt, Usage
 from scrout.records import Scouting
 from scrout.sandbox.workshop import Workshop
@@ -433,9 +435,35 @@ async def test_a_changed_file_of_the_repository_is_not_carried_but_told(opened: 
 
 
 async def test_a_dollar_cap_ends_it_without_a_forced_request(opened: Opened) -> None:
-    found, requests = await run(opened, [bash("ls")] * 9, cap_usd="0.006", turns=9)
-    assert (found.stop, len(requests)) == ("cap_usd", found.turns) and found.turns >= 1
-    assert found.cost_usd <= Decimal("0.006") and not found.handoff.files
+    found, requests = await run(opened, [bash("ls")] * 9, cap_usd="0.012", turns=9)
+    assert (found.stop, len(requests)) == ("cap_usd", found.turns) and 9 > found.turns >= 1
+    assert found.cost_usd <= Decimal("0.012") and not found.handoff.files
+
+
+async def test_a_call_that_is_cut_off_is_booked_at_its_reserve_and_found_again_by_the_trajectory(
+    opened: Opened, tmp_path: Path
+) -> None:
+    shop, task = opened
+    folder, booked = tmp_path / "attempt", list[Receipt]()
+    with endpoint(bash("ls"), ScriptedReply("never", fault=Stall(60))) as server:
+        working = asyncio.ensure_future(
+            episode(task, shop, settings(server.base_url), lambda words: None, booked.append, folder)
+        )
+        while len(server.requests) < 2:  # noqa: ASYNC110 (the server is a thread, and tells nobody)
+            await asyncio.sleep(0.01)
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+    assert [receipt.estimated for receipt in booked] == [False, True]
+    found = receipts(folder / "trajectory.jsonl")
+    assert [(one.component, one.fixer, one.cost_usd) for one in found] == [
+        ("scout", None, receipt.cost_usd) for receipt in booked
+    ]
+
+
+async def test_a_searcher_of_ones_own_does_without_the_meter(opened: Opened) -> None:
+    found, _ = await run(opened, [handed_over("native")], price=Price(input=Decimal(0), output=Decimal(0)))
+    assert found.stop == "finished" and found.cost_usd == 0
+    assert not (Path(found.trace).parent / "trajectory.jsonl").exists()
 
 
 async def test_time_up_in_a_command_ends_it(opened: Opened) -> None:

@@ -29,6 +29,8 @@ MIN_OUTPUT_TOKENS = 256
 ENDPOINT_STATUSES = frozenset({401, 402, 403, 404, 408, 429})
 """Refusals that no conversation brings about: the key, the account's credit, the address, the load. Any other 4xx in
 the midst of one is about what was sent."""
+UNCOUNTED = Price(input=Decimal(0), output=Decimal(0))
+"""What the loop holds and books at where its calls pass the meter, which counts them."""
 RUT = 3
 """How many turns running that are the same, and are answered the same, are a repeat."""
 

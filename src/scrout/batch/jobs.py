@@ -87,11 +87,12 @@ def refuse_unbounded(settings: Settings, cap_usd: Decimal | None) -> None:
     """A total that could be passed is refused before the first call."""
     if cap_usd is None:
         return
-    price = settings.scout.model.price
-    if settings.scout.searcher == "model" and price is not None and any((price.input, price.output)):
+    searcher = settings.scout.model
+    if settings.scout.searcher == "model" and searcher.costs and (searcher.canary or searcher.state != "none"):
         raise ConfigError(
-            "a total of --cap-usd cannot hold with a searcher that costs money: its calls do not pass the meter, and "
-            "its own cap goes by an estimate of tokens. Scout with recon, or leave out --cap-usd."
+            "a total of --cap-usd cannot hold while a searcher that costs money is asked for a canary or its hidden "
+            'state: those calls do not pass the meter. Set canary = false and state = "none" in [scout.model], or '
+            "leave out --cap-usd."
         )
     if settings.fix.caps == "paper":
         raise ConfigError(

@@ -6,16 +6,15 @@ It changes files through its tools and says how it ended. Caps, receipts and the
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import Decimal
 from pathlib import Path
 
-from scrout.agent.loop import Terms, converse
+from scrout.agent.loop import UNCOUNTED, Terms, converse
 from scrout.agent.tools import Bash, Toolset
 from scrout.config import Fixer
 from scrout.fix.brief import fill
 from scrout.models.chat import Chat, Message
 from scrout.models.socket import SocketTransport
-from scrout.money import Price, Purse
+from scrout.money import Purse
 from scrout.records import Stop
 from scrout.sandbox.tier import Completed
 from scrout.sandbox.workshop import Workshop
@@ -23,8 +22,6 @@ from scrout.sandbox.workspace import Workspace
 
 ENDPOINT = "http://meter/v1"
 """The host's name is of no account: the connection goes through the meter's socket."""
-UNCOUNTED = Price(input=Decimal(0), output=Decimal(0))
-"""The loop holds and books at this; it is the meter that counts."""
 
 
 async def work(

@@ -55,6 +55,7 @@ class Account(Record):
 
     component: Component = "fix"
     fixer: str
+    """Empty: it is no fixer's."""
     model: str
     """The one that may be asked for."""
     base_url: str

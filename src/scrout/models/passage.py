@@ -212,7 +212,7 @@ class Passage:
             self.door.fault, self.door.fault_status, self.door.fault_own = fault, self.status, False
         receipt = Receipt(
             component=self.door.account.component,
-            fixer=self.door.account.fixer,
+            fixer=self.door.account.fixer or None,
             model=self.door.account.model,
             usage=usage or self.hold.worst,
             cost_usd=cost_usd,

@@ -16,12 +16,14 @@ from scrout.models.upstream import Lost, Reached, Unreached, Upstream
 class SocketTransport(httpx.AsyncBaseTransport):
     """The way through one socket, whatever host a URL names."""
 
-    def __init__(self, socket: Path) -> None:
+    def __init__(self, socket: Path, base_url: str = "http://meter/v1") -> None:
         self._upstream = Upstream("http://socket", str(socket))
+        self._base = httpx.URL(base_url).path.rstrip("/")
+        """Of an endpoint that the meter stands for: its own begins with /v1."""
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         headers = {name: value for name, value in request.headers.items() if name != "content-length"}
-        path = request.url.raw_path.decode("ascii")
+        path = f"/v1{request.url.raw_path.decode('ascii').removeprefix(self._base)}"
         try:
             reached = await self._upstream.ask(request.method, path, headers, await request.aread())
         except Unreached as error:

@@ -224,7 +224,7 @@ def receipts(path: Path) -> tuple[Receipt, ...]:
         assert header is not None
         paid[call.call] = Receipt(
             component=header.component,
-            fixer=header.fixer,
+            fixer=header.fixer or None,
             model=header.model,
             usage=call.worst,
             cost_usd=header.price.cost(call.worst) if header.price else None,

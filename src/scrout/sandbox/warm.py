@@ -17,14 +17,19 @@ import asyncio
 import fcntl
 import os
 import re
+import secrets
+import shutil
 import signal
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 
+from scrout.config import cache_folder
 from scrout.errors import SandboxError
 from scrout.sandbox.output import Output
-from scrout.sandbox.process import READY, Process, attend, start
+from scrout.sandbox.process import READY, Process, attend, start, system_program
 from scrout.sandbox.tier import Command, Completed
+from scrout.sandbox.workspace import private_folder
 
 SHELL = "/opt/scrout/shell"
 """Where the sandbox has its unreadable bash."""
@@ -56,6 +61,20 @@ while IFS= read -r -d '' command; do
   echo "$code" >&3 || exit
 done
 """
+
+
+def unreadable_shell() -> Path:
+    """A bash that nobody may read, so that nobody may look into its process. All sandboxes share it, and its memory."""
+    bash = Path(system_program("bash"))
+    seen = bash.stat()
+    shell = private_folder(cache_folder() / "shells") / f"bash-{seen.st_size}-{seen.st_mtime_ns}"
+    if not shell.exists():
+        part = shell.with_name(f".{secrets.token_hex(6)}")
+        shutil.copyfile(bash, part)
+        part.chmod(0o111)
+        part.replace(shell)
+    return shell
+
 
 _STATUS = re.compile(rb"(\d{1,3})( used)?\n")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
@@ -15,9 +14,8 @@ from scrout.errors import SandboxError
 from scrout.sandbox.copies import CopiedWorkspace, at_inside_paths
 from scrout.sandbox.environment import SHIMS, Environment, find_environment
 from scrout.sandbox.output import Output
-from scrout.sandbox.process import system_program
 from scrout.sandbox.tier import Command, Completed, Copy, Limits, Mount, Standing, Tier
-from scrout.sandbox.warm import SHELL
+from scrout.sandbox.warm import SHELL, unreadable_shell
 from scrout.sandbox.workspace import Base, Workspace, Workspaces, make_base
 from scrout.task import Task
 
@@ -123,7 +121,7 @@ class Workshop:
                 argv=(),
                 cwd=str(self.base.repo),
                 view=workspace.view,
-                mounts=(*self.environment.mounts, *self._furniture(), Mount(self.workspaces.shared / "shell", SHELL)),
+                mounts=(*self.environment.mounts, *self._furniture(), Mount(unreadable_shell(), SHELL)),
                 env=self.environment.variables,
                 aliases=aliases,
                 limits=self.limits,
@@ -248,9 +246,6 @@ def _furnish(folder: Path, environment: Environment, user: int) -> None:
     (folder / "passwd").write_text(f"sandbox:x:{user}:{group}::/tmp/home:/bin/bash\n")
     (folder / "group").write_text(f"sandbox:x:{group}:\n")
     (folder / "hosts").write_text("127.0.0.1 localhost sandbox\n::1 localhost\n")
-    # A program that nobody may read is a process that nobody may look into.
-    shutil.copyfile(system_program("bash"), folder / "shell")
-    (folder / "shell").chmod(0o111)
     shims = folder / "bin"
     shims.mkdir()
     if Path(environment.python).is_absolute():

@@ -13,25 +13,30 @@ import re
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from pydantic import JsonValue
 
 from scrout.agent import dialects
 from scrout.agent.context import Window
 from scrout.agent.dialect import Call, Toolbox, Turn
-from scrout.agent.loop import Conversation, Terms, about_what_was_sent, ask, converse
+from scrout.agent.loop import UNCOUNTED, Conversation, Terms, about_what_was_sent, ask, converse
 from scrout.agent.tools import Toolset, Workbench, aliases
 from scrout.config import ScoutSettings, SearcherSettings, data_folder
 from scrout.errors import HandoffError, ModelError, ScroutError, TaskError
 from scrout.handoff import Handoff, Kind, normalize, parse, render
 from scrout.ledger.scrub import scrub_json
 from scrout.ledger.store import total_usd
-from scrout.models.chat import Chat, Message, Reply, Tool, secrets_of, shown
+from scrout.models.chat import TRIES, Chat, Message, Reply, Tool, secrets_of, shown
+from scrout.models.meter import Account
+from scrout.models.metering import Metered, metered
+from scrout.models.socket import SocketTransport
+from scrout.models.trajectory import FILE_NAME as TRAJECTORY
 from scrout.money import Purse, PurseEmpty, Receipt
 from scrout.records import Scouting, ScoutStop, State, Stop
 from scrout.sandbox.workshop import Session, Workshop
@@ -93,8 +98,13 @@ async def episode(
     settings: ScoutSettings,
     progress: Callable[[str], None] = lambda words: None,
     book: Callable[[Receipt], None] = lambda receipt: None,
+    folder: Path | None = None,
 ) -> Scouting:
-    """Let the model search. However it ends, what it handed over and what it paid is in the scouting."""
+    """Let the model search. However it ends, what it handed over and what it paid is in the scouting.
+
+    A searcher that costs money works through the meter, like any fixer; `folder` is where that keeps the trajectory.
+    None: beside the trace.
+    """
     started = time.monotonic()
     key = settings.model.key()
     searcher = _with_seed(settings.model)
@@ -111,20 +121,24 @@ async def episode(
                 meter.begin()
             with closing(Trace(data_folder() / "traces" / header.salt / FILE_NAME)) as trace:
                 trace.write(header)
-                chat = _Noting(
-                    searcher.base_url,
-                    searcher.model,
-                    key,
-                    # An endpoint that hangs is noticed before the episode's time is up, and blamed for it.
-                    min(MAX_TRY_S, searcher.episode_s / 4),
-                    sampling=searcher.sampling,
-                    cache_salt=header.salt if searcher.cache_salt else "",
-                    transport=trace.transport(searcher.base_url, key),
-                )
                 recorded = trace.toolbox(tools, searcher.observation_chars, meter.use)
-                async with chat:
-                    meter.tell("reading the issue")
-                    found = await _explore(header, chat, recorded, meter.take)
+                account = _account(searcher, key, (folder or trace.path.parent) / TRAJECTORY)
+                async with _door(account if header.metered else None, meter.take) as door:
+                    way = SocketTransport(door.socket, searcher.base_url) if door else None
+                    chat = _Noting(
+                        searcher.base_url,
+                        searcher.model,
+                        key,
+                        # An endpoint that hangs is noticed before the episode's time is up, and blamed for it.
+                        min(MAX_TRY_S, searcher.episode_s / 4),
+                        sampling=searcher.sampling,
+                        cache_salt=header.salt if searcher.cache_salt else "",
+                        transport=trace.transport(searcher.base_url, key, way),
+                    )
+                    async with chat:
+                        meter.tell("reading the issue")
+                        book_here = meter.take if door is None else lambda receipt: None
+                        found = await _until_a_cap(_explore(header, chat, recorded, book_here), door)
                 left = await asyncio.to_thread(left_behind, _command(found.handoff), workspace)
                 trace.write(left)
                 state, problem = await _state(searcher, chat.sent, chat.offered, trace.path, meter)
@@ -195,10 +209,10 @@ async def _explore(header: Header, chat: Chat, toolbox: Toolbox, book: Callable[
     """The protocol itself. It depends on nothing but the header, the endpoint's answers and the tools'."""
     settings = header.settings
     assert settings.price is not None  # the settings' own rule
+    price, purse = (UNCOUNTED, Purse(None, None)) if header.metered else (settings.price, Purse(settings.cap_usd, None))
     dialect, voice = Listening(dialects.dialect(settings.dialect), header.root), Voice(header)
-    purse = Purse(settings.cap_usd, None)
     terms = Terms(
-        settings.price,
+        price,
         settings.max_tokens,
         settings.episode_s,
         component="scout",
@@ -253,6 +267,49 @@ async def _explore(header: Header, chat: Chat, toolbox: Toolbox, book: Callable[
         said = f"the forced reply holds no handoff: {text.strip()[:80]!r}"
         return Found(Handoff(kind="forced"), "malformed", f"{said}; {_told(talk)}", talk.turns)
     return Found(forced, "forced", _told(talk), talk.turns)
+
+
+def _account(searcher: SearcherSettings, key: str | None, trajectory: Path) -> Account:
+    """The episode as the meter is to know it."""
+    return Account(
+        component="scout",
+        fixer="",
+        model=searcher.model,
+        base_url=searcher.base_url,
+        key=key,
+        price=searcher.price,
+        cap_usd=searcher.cap_usd,
+        # Turns are what bounds them; what goes wrong on the way may be asked again.
+        cap_calls=TRIES * (searcher.turns + 1),
+        trajectory=str(trajectory),
+        outputs=str(data_folder() / "outputs.json"),
+    )
+
+
+@asynccontextmanager
+async def _door(account: Account | None, book: Callable[[Receipt], None]) -> AsyncIterator[Metered | None]:
+    if account is None:
+        yield None
+        return
+    async with metered(account, book) as door:
+        yield door
+
+
+async def _until_a_cap(exploring: Coroutine[None, None, Found], door: Metered | None) -> Found:
+    """At a cap the meter leaves a call without an answer, and says so here."""
+    if door is None:
+        return await exploring
+    work = asyncio.ensure_future(exploring)
+    try:
+        both: set[asyncio.Future[Any]] = {work, door.ended}
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        if not door.ended.done():
+            return work.result()
+        stop, detail = door.ended.result()
+        return Found(Handoff(), "endpoint" if stop == "endpoint" else "cap_usd", clean(detail), len(door.receipts))
+    finally:
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
 
 
 class _Noting(Chat):
@@ -334,6 +391,7 @@ async def _header(task: Task, base: Base, settings: SearcherSettings, index: Ind
         prompts=prompts,
         prompts_digest=prompts.digest(),
         tools=tuple(ToolSpec(name=t.name, description=t.description, parameters=dict(t.parameters)) for t in tools),
+        metered=settings.costs,
         checkpoint=await asyncio.to_thread(digest, find(settings.checkpoint)) if settings.checkpoint else "",
     )
     # All of it enters the conversation or the trace, and nothing of it is worth a secret.

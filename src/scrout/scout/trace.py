@@ -73,6 +73,8 @@ class Header(Record):
     tools: tuple[ToolSpec, ...]
     checkpoint: str = ""
     """Digest of the weights, where the settings name them."""
+    metered: bool = False
+    """Whether its calls passed the meter, which then held the cap and wrote the receipts."""
 
     def offered(self) -> tuple[Tool, ...]:
         return tuple(Tool(tool.name, tool.description, tool.parameters) for tool in self.tools)
@@ -153,10 +155,12 @@ class Trace:
     def close(self) -> None:
         os.close(self._file)
 
-    def transport(self, base_url: str, key: str | None = None) -> Recording:
-        """The way to one endpoint."""
+    def transport(
+        self, base_url: str, key: str | None = None, way: httpx.AsyncBaseTransport | None = None
+    ) -> Recording:
+        """The way to one endpoint; None: the network's own."""
         self.secrets = secrets_of(base_url, key)
-        return Recording(self)
+        return Recording(self, way)
 
     def toolbox(
         self, inner: Toolbox, most_chars: int, told: Callable[[Call], None] = lambda call: None
@@ -165,12 +169,13 @@ class Trace:
 
 
 class Recording(httpx.AsyncBaseTransport):
-    """The network, each exchange written down."""
+    """The way to an endpoint, each exchange written down."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, way: httpx.AsyncBaseTransport | None = None) -> None:
         self._trace = trace
         # A client and not a bare transport, because only a client knows the proxies of the environment.
-        self._client = httpx.AsyncClient(verify=certificates(), limits=httpx.Limits(keepalive_expiry=KEEP_ALIVE_S))
+        limits = httpx.Limits(keepalive_expiry=KEEP_ALIVE_S)
+        self._client = httpx.AsyncClient(transport=way, verify=certificates(), limits=limits)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         body = (await request.aread()).decode("utf-8", "replace")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from scrout.study.report import Picture
 
@@ -15,7 +15,7 @@ SHADES = ("#1c4e80", "#7fb0d8", "#b5651d", "#6b6b6b", "#1a7f4b", "#a9a9a9", "#11
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", "--", ":", "-.")
 
-_STYLE = {
+_STYLE: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 9.5,
     "axes.edgecolor": SOFT,
