@@ -278,7 +278,7 @@ class Chat:
         if self._client is None:
             self._client = httpx.AsyncClient(
                 transport=self._transport,
-                verify=certificates(),
+                verify=certificates() if self._transport is None else False,
                 timeout=httpx.Timeout(None, connect=min(CONNECT_TIMEOUT_S, self.timeout_s)),
                 limits=httpx.Limits(keepalive_expiry=KEEP_ALIVE_S),
             )
