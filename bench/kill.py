@@ -3,10 +3,11 @@
     python bench/kill.py [--kills 100] [--seed 1] [--scenes here,postgres,ray,ray+postgres] [--kinds runner,proxy]
         [--out bench/results/kill.json]
 
-A batch is small: 6 tasks in 2 arms, 3 at once, each with a fix of two edits by the built-in agent. It runs until a
-kill -9 hits one of its parts: the runner, the metering proxy, a process in an attempt's sandbox, a process of a local
-Ray; or until the server ends one of its connections to the ledger in PostgreSQL. Then the same command is run again, if
-the kill has ended it, until the batch is complete; a complete one is followed by another until all kills are done.
+A batch is small: 6 tasks in 2 arms, 3 at once, each with a fix of two edits by the built-in agent, and in one arm with
+a scouting of two calls by a model that costs money. It runs until a kill -9 hits one of its parts: the runner, the
+metering proxy, a process in an attempt's sandbox, a process of a local Ray; or until the server ends one of its
+connections to the ledger in PostgreSQL. Then the same command is run again, if the kill has ended it, until the batch
+is complete; a complete one is followed by another until all kills are done.
 
 The model is a stand-in that counts: each answer uses a number of output tokens that no other one uses, and what was
 asked and answered is kept, whether or not the answer ever arrived. At the end of a batch:
@@ -58,6 +59,10 @@ INSIDE = "SCROUT_KILL_INSIDE"
 TASKS = 6
 ARMS = ("solo", "handoff")
 FIXER = "toy"
+SEARCHER = "seer-1"
+HANDOFF = (
+    "<files>\ncart.py\n</files>\n<notes>\nThe slice drops a price, and the mean divides by too much.\n</notes>\nSTOP"
+)
 AT_ONCE = 3
 FIRST_NUMBER = 100_000
 """Far above the most that is ever held for an answer."""
@@ -118,6 +123,9 @@ class Counting:
         usage = Usage(input_tokens=900, output_tokens=self._number)
         pause_s = self._random.uniform(0.02, 0.25)
         fault = Stall(pause_s) if self._random.random() < 0.5 else Hang(pause_s)
+        if request.content["model"] == SEARCHER:
+            look = ToolCall("look", "bash", json.dumps({"command": f"sleep 0.2 && echo looked # {self.mark}"}))
+            return ScriptedReply(HANDOFF if told else "", () if told else (look,), usage, fault=fault)
         if mended == len(EDITS):
             return ScriptedReply("Both are mended.", usage=usage, fault=fault)
         command = f"sed -i '{EDITS[mended]}' cart.py && sleep 0.2 && echo mended-{mended} # {self.mark}"
@@ -148,8 +156,8 @@ class Place:
         }
 
 
-def make_place(folder: Path, base_url: str, tasks: int = TASKS) -> Place:
-    """A broken repository, tasks on it, and settings with the stand-in as a fixer."""
+def make_place(folder: Path, base_url: str, tasks: int = TASKS, *, searcher: bool = False) -> Place:
+    """A broken repository, tasks on it, and settings with the stand-in as a fixer, and perhaps as the searcher."""
     for name in ("home", "run", "ray"):
         (folder / name).mkdir(mode=0o700)
     repo = folder / "repo"
@@ -171,10 +179,12 @@ def make_place(folder: Path, base_url: str, tasks: int = TASKS) -> Place:
     path = folder / "tasks.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     config = folder / "batch.toml"
+    # What is cut off is paid at its reserve, out of the same purse: it must last for all kills.
+    paid = f'base_url = "{base_url}"\ncap_usd = 10.0\nmax_tokens = {MOST_TOKENS}\n'
+    paid += "price = { input = 0.1, output = 0.2 }\n"
+    searching = f'[scout]\nsearcher = "model"\n[scout.model]\nmodel = "{SEARCHER}"\nturns = 4\n{paid}'
     config.write_text(
-        f'[[fixers]]\nname = "{FIXER}"\nkind = "agent"\nmodel = "toy-1"\nbase_url = "{base_url}"\n'
-        # What is cut off is paid at its reserve, out of the same purse: it must last for all kills.
-        f"cap_usd = 10.0\nmax_tokens = {MOST_TOKENS}\nprice = {{ input = 0.1, output = 0.2 }}\n"
+        f'[[fixers]]\nname = "{FIXER}"\nkind = "agent"\nmodel = "toy-1"\n{paid}{searching if searcher else ""}'
     )
     return Place(folder, path, config)
 
@@ -545,7 +555,7 @@ def run(
         endpoint = stack.enter_context(ScriptedEndpoint(model, keep=False))
         any_postgres = any("postgres" in scene for scene in scenes)
         address = stack.enter_context(postgres(folder / "pg")) if any_postgres else ""
-        place = make_place(folder, endpoint.base_url, tasks)
+        place = make_place(folder, endpoint.base_url, tasks, searcher=True)
         calm = Batch(place, folder / "calm")
         calm.finish()
         expected = calm.predictions()
