@@ -141,6 +141,13 @@ async def test_where_everything_fails_it_stops() -> None:
     assert "connection refused" in progress.stopped and MOST_IN_A_ROW <= len(worker.began) < MOST_IN_A_ROW + 10
 
 
+async def test_rows_that_no_second_try_can_mend_are_tried_once_and_stop_nothing() -> None:
+    worker = Worker(lambda job: Ended("failed", detail="no such commit", lasting=True))
+    progress = await runner(jobs_of(rows(3 * MOST_IN_A_ROW), ("solo",), ("a",)), worker).run()
+    assert len(worker.began) == len(progress.failures) == 3 * MOST_IN_A_ROW
+    assert not progress.retried and not progress.stopped
+
+
 async def test_failures_that_are_not_in_a_row_do_not_stop_it() -> None:
     turn = iter(range(10_000))
 
