@@ -255,6 +255,7 @@ EVERY_COMMAND = (
     "feedback",
     "calibrate",
     "study",
+    "train",
     "runs",
     "show",
     "ledger",

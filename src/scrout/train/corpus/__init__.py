@@ -1,0 +1,1 @@
+"""Demonstrations for a searcher, cut from trajectories of agents that fixed issues."""

@@ -1,0 +1,222 @@
+"""Builds a corpus: every trajectory is read, cut, rendered and judged; the two best of each issue are kept.
+
+Memory does not grow with what is read, but for a few numbers an issue. A line that is no longer wanted costs disk until
+the end: demonstrations are put aside as they come, and chosen when all are known. Nothing counts as made before the
+frozen file has been read again and found free of the repositories and issues that nothing is trained on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from scrout import __version__
+from scrout.config import DialectName
+from scrout.errors import TaskError
+from scrout.languages import language_of
+from scrout.money import Record
+from scrout.train.blocklist import blocked_by
+from scrout.train.corpus.demonstration import Demonstration, Dropped, Notes, by_template, demonstrate
+from scrout.train.corpus.layouts import read
+from scrout.train.corpus.search import edited_files, search
+from scrout.train.corpus.streams import Unreadable, documents, files
+from scrout.train.corpus.trajectory import Trajectory, changed_files, issue_of
+
+KEPT, SHELVED = 2, 1
+"""Demonstrations of one issue that are trained on, and further ones that are put on the shelf."""
+CORPUS, SHELF, CARD = "corpus.jsonl", "shelf.jsonl", "card.json"
+MIN_STEPS = 2
+
+
+class Card(Record):
+    """What a corpus was made of, and what was left out and why."""
+
+    scrout: str
+    dialect: str
+    files: int
+    read: int
+    """Documents, whether or not they could be read."""
+    demonstrations: int
+    shelf: int
+    issues: int
+    """With a demonstration."""
+    repositories: int
+    turns: float
+    """Of a demonstration, on average."""
+    reproduced: float | None
+    """Share of demonstrations with a reproduction that was seen to fail; None: there are none."""
+    layouts: dict[str, int]
+    """Demonstrations by layout of their source."""
+    languages: dict[str, int]
+    dropped: dict[str, int]
+    """Documents by reason; with demonstrations and shelf they add up to `read`."""
+    blocked_hits: int
+    """In the frozen file: always 0."""
+    sha256: str
+    """Of the frozen file."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What may become part of a corpus."""
+
+    dialect: DialectName = "xml"
+    held_out: Collection[str] = frozenset()
+    """Ids of issues that nothing is trained on."""
+    gold: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Files of the true patch by issue, where they are known; else the trajectory's own patch tells them."""
+    notes: Notes = by_template
+
+
+def build(
+    sources: Sequence[Path], out: Path, rules: Rules, progress: Callable[[str], None] = lambda words: None
+) -> Card:
+    """Make a corpus of all trajectories in files and folders."""
+    paths = files(list(sources))
+    with _folder(out) as spool:
+        ranked: defaultdict[str, list[tuple[tuple[float, ...], int]]] = defaultdict(list)
+        dropped: Counter[str] = Counter()
+        number = 0
+        for path in paths:
+            for where, document in documents(path):
+                number += 1
+                made = document if isinstance(document, Unreadable) else _demonstration(read(document, where), rules)
+                if isinstance(made, Unreadable | Dropped):
+                    dropped[made.why.split(": ")[0]] += 1
+                else:
+                    ranked[made.issue_id].append((made.quality, spool.tell()))
+                    spool.write(json.dumps(made.model_dump(mode="json"), ensure_ascii=False).encode() + b"\n")
+                if number % 100 == 0:
+                    progress(f"{path.name}: {number:,} trajectories, {len(ranked):,} issues")
+        chosen = {issue: [at for _, at in sorted(found, key=_best_first)] for issue, found in ranked.items()}
+        dropped["beyond the best of its issue"] += sum(max(0, len(a) - KEPT - SHELVED) for a in chosen.values())
+        _write(out / SHELF, spool, [at for all_ in chosen.values() for at in all_[KEPT : KEPT + SHELVED]])
+        corpus = _write(out / CORPUS, spool, [at for all_ in chosen.values() for at in all_[:KEPT]])
+    card = _card(corpus, out / SHELF, rules, len(paths), number, +dropped)
+    (out / CARD).write_text(card.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    return card
+
+
+def demonstrations(path: Path) -> Iterator[Demonstration]:
+    """The lines of a corpus."""
+    for where, document in documents(path):
+        if isinstance(document, Unreadable):
+            raise TaskError(f"{where}: {document.why}. Build the corpus again.")
+        yield Demonstration.model_validate(document)
+
+
+def _demonstration(trajectory: Trajectory | Unreadable, rules: Rules) -> Demonstration | Unreadable | Dropped:
+    if isinstance(trajectory, Unreadable):
+        return trajectory
+    if blocked := _blocked(trajectory.issue_id, trajectory.repository):
+        return Dropped(f"a repository that nothing is trained on: {blocked}")
+    if trajectory.issue_id in rules.held_out:
+        return Dropped("an issue that is held out")
+    if trajectory.resolved is False:
+        return Dropped("did not solve its issue")
+    gold = rules.gold.get(trajectory.issue_id) or changed_files(trajectory.patch) or edited_files(trajectory)
+    if not gold:
+        return Dropped("no file of its fix is known")
+    found = search(trajectory, gold)
+    if found.missed:
+        return Dropped("the search did not find every file of the fix")
+    if len(found.steps) < MIN_STEPS:
+        return Dropped("no search before the first edit")
+    return demonstrate(trajectory, found, language_of(gold), rules.dialect, rules.notes)
+
+
+def _blocked(*names: str) -> str | None:
+    return next((blocked for name in names if name and (blocked := blocked_by(name))), None)
+
+
+def _best_first(found: tuple[tuple[float, ...], int]) -> tuple[tuple[float, ...], int]:
+    quality, at = found
+    return tuple(-one for one in quality), at
+
+
+@contextmanager
+def _folder(out: Path) -> Iterator[IO[bytes]]:
+    """A file to put demonstrations aside in, in a folder that holds no corpus yet; it goes at the end."""
+    if (out / CORPUS).exists():
+        raise TaskError(f"{out} holds a corpus already. Name another folder.")
+    spool = out / ".spool"
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with spool.open("w+b") as file:
+            yield file
+    except OSError as error:
+        raise TaskError(f"{out}: {error.strerror or error}. Name a folder with room that you may write to.") from None
+    finally:
+        spool.unlink(missing_ok=True)
+
+
+def _write(path: Path, spool: IO[bytes], places: Sequence[int]) -> Path:
+    part = path.with_name(f".{path.name}.part")
+    with part.open("wb") as file:
+        for at in places:
+            spool.seek(at)
+            file.write(spool.readline())
+    return part.replace(path)
+
+
+def _card(corpus: Path, shelf: Path, rules: Rules, paths: int, number: int, dropped: Mapping[str, int]) -> Card:
+    """Read the frozen files again and count. A blocked row that slipped through is an error, and the corpus is gone."""
+    found = list(_outlines(corpus))
+    hits = [one.id for one in found if _blocked(one.issue_id, one.repository) or one.issue_id in rules.held_out]
+    if hits:
+        corpus.unlink()
+        raise TaskError(f"{len(hits)} demonstrations are of blocked repositories or held-out issues: {hits[:5]}.")
+    reproduced = [one.reproduced for one in found]
+    return Card(
+        scrout=__version__,
+        dialect=rules.dialect,
+        files=paths,
+        read=number,
+        demonstrations=len(found),
+        shelf=sum(1 for _ in _outlines(shelf)),
+        issues=len({one.issue_id for one in found}),
+        repositories=len({one.repository for one in found}),
+        turns=sum(one.turns for one in found) / len(found) if found else 0.0,
+        reproduced=sum(reproduced) / len(reproduced) if reproduced else None,
+        layouts=dict(Counter(one.layout for one in found).most_common()),
+        languages=dict(Counter(one.language or "unknown" for one in found).most_common()),
+        dropped=dict(Counter(dropped).most_common()),
+        blocked_hits=len(hits),
+        sha256=_sha256(corpus),
+    )
+
+
+@dataclass(frozen=True)
+class _Outline:
+    id: str
+    issue_id: str
+    repository: str
+    language: str
+    layout: str
+    reproduced: bool
+    turns: int
+
+
+def _outlines(path: Path) -> Iterator[_Outline]:
+    for one in demonstrations(path):
+        yield _Outline(one.id, one.issue_id, one.repository, one.language, one.layout, one.reproduced, one.turns)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_held_out(path: Path) -> frozenset[str]:
+    """Ids of issues, one a line."""
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TaskError(f"{path} cannot be read: {error}. Name a text file with one id a line.") from None
+    return frozenset(issue_of(line)[0] for line in lines if line.strip())

@@ -1,0 +1,240 @@
+"""Reads what agents leave behind: OpenHands (messages, or events), SWE-agent, SWE-smith, nebius, mini-SWE-agent.
+
+What a document is shows in its keys. A reader gives a trajectory, or says why there is none; it judges nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from scrout.agent.dialect import Call
+from scrout.agent.dialects.xml import Xml
+from scrout.train.corpus.commands import END, Said, called, commanded
+from scrout.train.corpus.streams import Unreadable
+from scrout.train.corpus.trajectory import Step, Trajectory, issue_of
+
+Document = Mapping[str, Any]
+
+_ISSUE = (
+    re.compile(r"<(pr_description|issue_description|issue)>\s*(?P<text>.*?)\s*</\1>", re.S),
+    re.compile(r"(?:^|\n)ISSUE:\s*\n(?P<text>.*?)\n+INSTRUCTIONS:", re.S),
+)
+_ROOT = re.compile(r"<uploaded_files>\s*(?P<path>/\S+)\s*</uploaded_files>|\(Current directory: (?P<at>/[^)\s]+)\)")
+_FENCED = re.compile(r"```(?:bash|sh|mswea_bash_command)?[ \t]*\n(?P<command>.*?)\n?```", re.S)
+_EVENTS = {"run": "bash", "edit": "str_replace_editor"}
+"""OpenHands' actions that go by other names than its tools."""
+_NAME = re.compile(r"(?:(?<=[/_])|\A)[A-Za-z0-9][A-Za-z0-9.-]*__[\w.-]+?(?=\.traj|\Z)")
+"""An id, also in the name of a file."""
+# What SWE-agent puts behind each answer.
+_PROMPT = re.compile(r"\s*\(Open file: [^\n]*\)\s*\n\(Current directory: [^\n]*\)\s*\n?bash-\$\s*\Z")
+
+
+def read(document: Document, where: str) -> Trajectory | Unreadable:
+    """The trajectory in a document of any known layout."""
+    for layout, (is_it, reader) in LAYOUTS.items():
+        if is_it(document):
+            try:
+                return reader(document, layout, where)
+            except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+                return Unreadable(f"broken {layout}: {type(error).__name__}")
+    return Unreadable("no known layout")
+
+
+def _openhands_events(document: Document, layout: str, where: str) -> Trajectory | Unreadable:
+    history = [event for one in document["history"] for event in (one if isinstance(one, list) else [one])]
+    answers = {event.get("cause"): str(event.get("content", "")) for event in history if "observation" in event}
+    steps: list[Step] = []
+    for event in history:
+        if event.get("source") != "agent" or "action" not in event:
+            continue
+        args = event.get("args") or {}
+        said = called(_EVENTS.get(event["action"], event["action"]), args)
+        if said is END:
+            break
+        if isinstance(said, Call):
+            steps.append(Step(str(args.get("thought") or "").strip(), said, answers.get(event["id"], "")))
+    opening = str(document.get("instruction") or "")
+    issue = str((document.get("instance") or {}).get("problem_statement") or "") or _issue([opening])
+    return _trajectory(document, layout, where, issue, _root([opening]), steps)
+
+
+def _sweagent(document: Document, layout: str, where: str) -> Trajectory | Unreadable:
+    history = [one for one in document.get("history") or () if not one.get("is_demo")]
+    if any(one.get("tool_calls") for one in history):
+        return _messages({**document, "messages": history}, layout, where)
+    told = ((one.get("thought") or "", one["action"], one["observation"]) for one in document["trajectory"])
+    steps = list(_pairs(told))
+    openings = [_text(one) for one in history[:4]]
+    root = next((str(_state(one).get("working_dir") or "") for one in document["trajectory"]), "")
+    return _trajectory(document, layout, where, _issue(openings), root or _root(openings), steps)
+
+
+def _nebius(document: Document, layout: str, where: str) -> Trajectory | Unreadable:
+    turns = document["trajectory"]
+    texts = [str(one.get("text") or "") for one in turns]
+    told = []
+    for number, one in enumerate(turns):
+        if one["role"] == "ai":
+            thought, command = _split(texts[number])
+            told.append((thought, command, texts[number + 1] if number + 1 < len(texts) else ""))
+    return _trajectory(document, layout, where, _issue(texts), _root(texts), list(_pairs(told)))
+
+
+def _messages(document: Document, layout: str, where: str) -> Trajectory | Unreadable:
+    messages = document["messages"]
+    texts = [_text(one) for one in messages]
+    steps: list[Step] = []
+    for number, one in enumerate(messages):
+        if one["role"] != "assistant":
+            continue
+        said = list(_said(one, texts[number]))
+        if END in said:
+            break
+        calls = [call for call in said if isinstance(call, Call)]
+        for call in calls[:1]:
+            thought = _thought(texts[number])
+            steps.append(Step(thought, call, _answer(messages[number + 1 :], texts[number + 1 :])))
+    openings = texts[:4]
+    return _trajectory(document, layout, where, _issue(openings), _root(openings), steps)
+
+
+def _said(message: Document, text: str) -> Iterator[Said]:
+    """What an assistant's message wants done: in calls, in tags, or in a fenced block."""
+    if message.get("tool_calls"):
+        for call in message["tool_calls"]:
+            given = call["function"]["arguments"]
+            arguments = json.loads(given) if isinstance(given, str) else given
+            yield called(call["function"]["name"], arguments)
+        return
+    turn = Xml().read(text)
+    if turn.calls:
+        yield from (called(call.name, dict(call.arguments)) for call in turn.calls)
+    elif "<function=submit>" in text or "<function=finish>" in text:
+        yield END
+    elif command := _split(text)[1]:
+        yield commanded(command)
+
+
+def _answer(messages: Sequence[Document], texts: Sequence[str]) -> str:
+    for message, text in zip(messages, texts, strict=True):
+        if message["role"] == "assistant":
+            return ""
+        return _PROMPT.sub("", text.removeprefix("OBSERVATION:\n"))
+    return ""
+
+
+def _pairs(told: Iterable[tuple[str, str, str]]) -> Iterator[Step]:
+    """Steps of an agent that types commands of its own, as far as it got."""
+    for thought, command, answer in told:
+        said = commanded(command)
+        if said is END:
+            return
+        if isinstance(said, Call):
+            yield Step(thought.strip(), said, _PROMPT.sub("", answer))
+
+
+def _trajectory(
+    document: Document, layout: str, where: str, issue: str, root: str, steps: Sequence[Step]
+) -> Trajectory | Unreadable:
+    names = (document.get("instance_id"), _replayed_name(document), document.get("environment"), where)
+    name = next((found[0] for one in names if isinstance(one, str) and (found := _NAME.search(one))), "")
+    if not name:
+        return Unreadable("no id of its issue")
+    if not issue.strip():
+        return Unreadable("no text of its issue")
+    if not steps:
+        return Unreadable("no step that can be read")
+    issue_id, repository = issue_of(name)
+    named = (document.get("instance") or {}).get("repo")
+    repository = named if isinstance(named, str) and named.count("/") == 1 else repository
+    return Trajectory(
+        issue_id=issue_id,
+        repository=repository,
+        issue=issue.strip(),
+        root=root.rstrip("/"),
+        steps=tuple(steps),
+        patch=_patch(document).replace("\r\n", "\n"),
+        resolved=_resolved(document),
+        layout=layout,
+        where=where,
+    )
+
+
+def _replayed_name(document: Document) -> str:
+    replayed = document.get("replay_config")
+    replayed = json.loads(replayed) if isinstance(replayed, str) else replayed or {}
+    return str((replayed.get("agent") or {}).get("name") or "")
+
+
+def _patch(document: Document) -> str:
+    for part in (document.get("test_result"), document, document.get("info")):
+        if isinstance(part, dict):
+            for key in ("git_patch", "generated_patch", "patch", "submission"):
+                if isinstance(part.get(key), str) and part[key].strip():
+                    return str(part[key])
+    return ""
+
+
+def _resolved(document: Document) -> bool | None:
+    report = (document.get("test_result") or {}).get("report") or document.get("report") or {}
+    for value in (document.get("resolved"), document.get("target"), report.get("resolved")):
+        if isinstance(value, bool):
+            return value
+    return None
+
+
+def _text(message: Document) -> str:
+    content = message.get("content")
+    if isinstance(content, list):
+        content = "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return str(content or "")
+
+
+def _thought(text: str) -> str:
+    """What is said besides the call."""
+    turn = Xml().read(text)
+    return turn.text.strip() if turn.calls else _split(text)[0]
+
+
+def _split(text: str) -> tuple[str, str]:
+    """What is said, and the command in the last fenced block; empty: there is none."""
+    blocks = list(_FENCED.finditer(text))
+    return (text[: blocks[-1].start()].strip(), blocks[-1]["command"]) if blocks else (text.strip(), "")
+
+
+def _issue(texts: Iterable[str]) -> str:
+    found = (form.search(text) for text in texts for form in _ISSUE)
+    return next((match["text"] for match in found if match), "")
+
+
+def _root(texts: Iterable[str]) -> str:
+    found = next((match for text in texts if (match := _ROOT.search(text))), None)
+    return (found["path"] or found["at"]) if found else ""
+
+
+def _state(step: Document) -> Document:
+    state = step.get("state") or {}
+    return json.loads(state) if isinstance(state, str) else state
+
+
+def _first(document: Document, key: str) -> Document:
+    rows = document.get(key)
+    return rows[0] if isinstance(rows, list) and rows and isinstance(rows[0], dict) else {}
+
+
+Reader = Callable[[Document, str, str], Trajectory | Unreadable]
+LAYOUTS: dict[str, tuple[Callable[[Document], bool], Reader]] = {
+    "openhands events": (lambda one: bool(_first(one, "history").keys() & {"action", "source"}), _openhands_events),
+    "swe-agent": (lambda one: "action" in _first(one, "trajectory"), _sweagent),
+    "nebius": (lambda one: {"role", "text"} <= _first(one, "trajectory").keys(), _nebius),
+    "mini-swe-agent": (
+        lambda one: "messages" in one and "mini" in str(one.get("trajectory_format", "")) + str(one.get("info", "")),
+        _messages,
+    ),
+    "swe-smith": (lambda one: "messages" in one and "traj_id" in one, _messages),
+    "openhands messages": (lambda one: "role" in _first(one, "messages"), _messages),
+}
+"""How a layout is told, the surest first, and its reader."""

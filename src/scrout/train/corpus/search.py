@@ -1,0 +1,202 @@
+"""The search in a trajectory: where it is complete, which files it found, and what it saw fail.
+
+It ends before the first edit of the fix, and sooner where the reproduction was seen to fail and every file of the fix
+was looked at. What comes before is kept as it was; rules alone read it, no model does.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from scrout.agent.dialect import Call
+from scrout.handoff import FileRef, Reproduction
+from scrout.train.corpus.trajectory import Step, Trajectory
+
+MAX_OBSERVED_CHARS = 1_500
+MAX_SCRIPT_CHARS = 8_000
+
+_RUNS = re.compile(
+    r"(?:^|[;&|]\s*|\s)(?:python[\d.]*|pytest|py\.test|tox|node|npm|npx|yarn|jest|go (?:test|run)|cargo (?:test|run)|"
+    r"make|mvn|gradle\w*|ruby|rspec|php|phpunit|java|ctest|\./\S+)(?:\s|$)"
+)
+_FAILS = re.compile(
+    r"Traceback \(most recent call last\)|^\w*(?:Error|Exception)\b.*|\bAssertionError\b|\bFAILED\b|\bFAIL:|--- FAIL|"
+    r"\bpanic(?:ked)?\b|Segmentation fault|exit code (?:[1-9]\d*)\b|\b[1-9]\d* failed\b|Tests?:.*\b[1-9]\d* failed",
+    re.M,
+)
+_NO_EVIDENCE = re.compile(
+    r"command not found|No such file or directory|can't open file|No module named|ModuleNotFoundError|SyntaxError|"
+    r"usage: |Permission denied|ERROR: file or directory not found|no tests ran"
+)
+_WRITES = re.compile(
+    r"\bsed\s+-i|\bgit\s+(?:apply|checkout|stash|reset)\b|\bpatch\s+-p|\bperl\s+-p?i|(?<![0-9&>])>>?\s*(\S+)"
+)
+_FIRST_TEXT = re.compile(r"edit 1:1\s*\n(.*?)(?:\nend_of_edit)?\s*\Z|insert\s+'?(.*?)'?\s*\Z", re.S)
+"""What SWE-agent writes into a file that it has just made."""
+_SHOWS = re.compile(r"\b(?:cat|head|tail|less|more|nl|sed\s+-n|awk)\b")
+_LINES = re.compile(r"sed\s+-n\s+['\"]?(\d+),(\d+)p")
+
+
+@dataclass(frozen=True)
+class Search:
+    """What a trajectory found before it began to mend."""
+
+    steps: tuple[Step, ...]
+    files: tuple[FileRef, ...]
+    """Of the fix, in the order in which they were looked at."""
+    reproduction: Reproduction | None
+    """None: nothing was seen to fail."""
+    missed: tuple[str, ...]
+    """Files of the fix that it never looked at."""
+    beside: tuple[str, ...]
+    """Other files that it looked at."""
+
+
+@dataclass
+class _Seen:
+    """What is known by a step."""
+
+    gold: Sequence[str]
+    root: str
+    looked: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    """Files with the lines that were shown; none: all."""
+    written: dict[str, str] = field(default_factory=dict)
+    """Files that the agent made, with their text as far as it is known."""
+    made: str = ""
+    """The file that the agent made last, as long as it is empty."""
+    reproduction: Reproduction | None = None
+
+    @property
+    def complete(self) -> bool:
+        return self.reproduction is not None and all(path in self.looked for path in self.gold)
+
+    def relative(self, path: str) -> str:
+        """Below the repository's root."""
+        path = posixpath.normpath(path.strip("'\""))
+        for root in filter(None, (self.root, "/testbed", "/app")):
+            if path.startswith(f"{root}/"):
+                return path.removeprefix(f"{root}/")
+        return path.removeprefix("./")
+
+
+def search(trajectory: Trajectory, gold: Sequence[str]) -> Search:
+    """Cut a trajectory. `gold` are the files of the fix."""
+    seen = _Seen(gold, trajectory.root)
+    kept: list[Step] = []
+    for step in trajectory.steps:
+        step = _as_ours(step, seen)
+        if _mends(step, seen):
+            break
+        kept.append(step)
+        _look(step, seen)
+        if seen.complete:
+            break
+    files = [FileRef(path=path, regions=_merged(lines)) for path, lines in seen.looked.items() if path in gold]
+    beside = [path for path in seen.looked if path not in gold and path not in seen.written]
+    missed = [path for path in gold if path not in seen.looked]
+    return Search(tuple(kept), tuple(files), seen.reproduction, tuple(missed), tuple(beside))
+
+
+def edited_files(trajectory: Trajectory) -> tuple[str, ...]:
+    """Files of the repository that a trajectory edits, where it left no patch."""
+    seen = _Seen((), trajectory.root)
+    found: dict[str, None] = {}
+    for step in trajectory.steps:
+        arguments = step.call.arguments
+        if step.call.name == "str_replace_editor" and arguments.get("command") in ("str_replace", "insert"):
+            path = seen.relative(str(arguments["path"]))
+            if path not in seen.written and not path.startswith("/"):
+                found[path] = None
+        _look(step, seen)
+    return tuple(found)
+
+
+def _as_ours(step: Step, seen: _Seen) -> Step:
+    """SWE-agent makes an empty file first and then writes into it; our editor does both at once."""
+    written = _FIRST_TEXT.fullmatch(str(step.call.arguments.get("command", ""))) if step.call.name == "edit" else None
+    if written is None or not seen.made:
+        return step
+    text = f"{written[1] or written[2]}\n"
+    create = {"command": "create", "path": seen.made, "file_text": text}
+    return replace(step, call=Call("str_replace_editor", create))
+
+
+def _mends(step: Step, seen: _Seen) -> bool:
+    """Whether a step edits what was there before the agent came."""
+    arguments = step.call.arguments
+    if step.call.name == "edit":
+        return True  # whatever is open: nearly always a file of the repository's
+    if step.call.name == "str_replace_editor":
+        if arguments.get("command") in ("str_replace", "insert"):
+            return seen.relative(str(arguments["path"])) not in seen.written
+        return arguments.get("command") == "create" and seen.relative(str(arguments["path"])) in seen.gold
+    for found in _WRITES.finditer(str(arguments.get("command", ""))):
+        target = found[1]
+        if target is None:
+            return True
+        if seen.relative(target) in seen.gold:
+            return True
+    return False
+
+
+def _look(step: Step, seen: _Seen) -> None:
+    arguments = step.call.arguments
+    command = str(arguments.get("command", ""))
+    if step.call.name == "str_replace_editor":
+        path = seen.relative(str(arguments["path"]))
+        if command == "create":
+            seen.written[path] = str(arguments.get("file_text", ""))
+            seen.made = "" if seen.written[path] else str(arguments["path"])
+        elif command == "view" and posixpath.splitext(path)[1]:
+            seen.looked.setdefault(path, []).extend(_range(arguments.get("view_range")))
+        return
+    if step.call.name != "bash":
+        return
+    for found in _WRITES.finditer(command):
+        if found[1] and not found[1].startswith("/dev/"):
+            seen.written.setdefault(seen.relative(found[1]), "")
+    if _SHOWS.search(command):
+        lines = [(int(a), int(b)) for a, b in _LINES.findall(command)]
+        for path in seen.gold:
+            if path in command:
+                seen.looked.setdefault(path, []).extend(lines)
+    if seen.reproduction is None and _RUNS.search(command) and _failed(step.observation):
+        used = {path: text for path, text in seen.written.items() if path in command and text}
+        fits = sum(map(len, used.values())) <= MAX_SCRIPT_CHARS
+        observed = step.observation.strip()[-MAX_OBSERVED_CHARS:]
+        seen.reproduction = Reproduction(
+            files=used if fits else {}, command=_at_home(command, seen.root), claim=True, observed=observed
+        )
+
+
+def _failed(observation: str) -> bool:
+    return bool(_FAILS.search(observation)) and not _NO_EVIDENCE.search(observation)
+
+
+def _at_home(command: str, root: str) -> str:
+    """A command as it is run from the repository's root."""
+    command = re.sub(rf"^\s*cd\s+{re.escape(root)}/?\s*(?:&&|;)\s*", "", command) if root else command
+    return (command.replace(f"{root}/", "") if root else command).strip()
+
+
+def _range(lines: object) -> Iterator[tuple[int, int]]:
+    if isinstance(lines, str):
+        lines = [int(number) for number in re.findall(r"-?\d+", lines)]
+    if isinstance(lines, list) and len(lines) == 2 and all(isinstance(line, int) for line in lines):
+        first, last = lines
+        if 0 < first <= last:
+            yield first, last
+
+
+def _merged(regions: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """In order, those that touch joined."""
+    found: list[tuple[int, int]] = []
+    for first, last in sorted(regions):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(last, found[-1][1]))
+        else:
+            found.append((first, last))
+    return tuple(found)

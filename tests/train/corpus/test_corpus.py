@@ -1,0 +1,352 @@
+"""Trajectories of every layout through to a frozen corpus, and what has to stay out of it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from scrout.agent import dialects
+from scrout.cli.train import command
+from scrout.errors import TaskError
+from scrout.handoff import parse
+from scrout.models.chat import Reply
+from scrout.train.corpus.corpus import Rules, build, demonstrations, read_held_out
+from scrout.train.corpus.layouts import read
+from scrout.train.corpus.search import search
+from scrout.train.corpus.streams import Unreadable, documents
+from scrout.train.corpus.trajectory import Trajectory, changed_files, issue_of
+
+SAMPLES = Path(__file__).parents[4] / "shared" / "data" / "trajectories"
+ISSUE = "total() leaves out the first price"
+SCRIPT = "from shop.cart import total\nassert total([1, 2]) == 3\n"
+FAILS = 'Traceback (most recent call last):\n  File "check.py", line 2\nAssertionError'
+PATCH = (
+    "diff --git a/shop/cart.py b/shop/cart.py\n--- a/shop/cart.py\n+++ b/shop/cart.py\n@@ -1 +1 @@\n-a\n+b\n"
+    "diff --git a/tests/test_cart.py b/tests/test_cart.py\n--- a/tests/test_cart.py\n+++ b/tests/test_cart.py\n"
+    "diff --git a/check.py b/check.py\nnew file mode 100644\n--- /dev/null\n+++ b/check.py\n"
+)
+VIEW = (
+    "str_replace_editor",
+    {"command": "view", "path": "/testbed/shop/cart.py", "view_range": [1, 20]},
+    "1\tdef total",
+)
+CREATE = ("str_replace_editor", {"command": "create", "path": "/testbed/check.py", "file_text": SCRIPT}, "made")
+RUN = ("bash", {"command": "cd /testbed && python check.py"}, FAILS)
+EDIT = (
+    "str_replace_editor",
+    {"command": "str_replace", "path": "/testbed/shop/cart.py", "old_str": "a", "new_str": "b"},
+    "edited",
+)
+LIST = ("bash", {"command": "ls"}, "shop tests")
+Told = tuple[str, dict[str, Any], str]
+STEPS: tuple[Told, ...] = (LIST, VIEW, CREATE, RUN, EDIT, RUN)
+
+
+def opening() -> str:
+    return f"<uploaded_files>\n/testbed\n</uploaded_files>\nFix it.\n<pr_description>\n{ISSUE}\n</pr_description>"
+
+
+def openhands(instance_id: str = "me__shop-1", steps: tuple[Told, ...] = STEPS, **more: Any) -> dict[str, Any]:
+    messages: list[dict[str, Any]] = [{"role": "system", "content": "You."}, {"role": "user", "content": opening()}]
+    for number, (name, arguments, answer) in enumerate(steps):
+        tool = {"bash": "execute_bash"}.get(name, name)
+        function = {"name": tool, "arguments": json.dumps(arguments)}
+        calls = [{"id": f"c{number}", "type": "function", "function": function}]
+        messages.append({"role": "assistant", "content": f"Step {number}.", "tool_calls": calls})
+        messages.append({"role": "tool", "content": f"OBSERVATION:\n{answer}", "tool_call_id": f"c{number}"})
+    result = {"git_patch": PATCH}
+    return {"instance_id": instance_id, "messages": messages, "resolved": True, "test_result": result, **more}
+
+
+def smith() -> dict[str, Any]:
+    messages: list[dict[str, Any]] = [{"role": "system", "content": "You."}, {"role": "user", "content": opening()}]
+    for name, arguments, answer in STEPS:
+        values = "".join(f"<parameter={key}>{value}</parameter>\n" for key, value in arguments.items())
+        messages.append({"role": "assistant", "content": f"I look.\n\n<function={name}>\n{values}</function>"})
+        messages.append({"role": "user", "content": f"OBSERVATION:\n{answer}"})
+    messages.append({"role": "assistant", "content": "<function=submit>\n</function>"})
+    return {
+        "instance_id": "me__shop.1a2b3c4d.x__y",
+        "traj_id": "t",
+        "messages": messages,
+        "resolved": True,
+        "patch": PATCH,
+    }
+
+
+def events() -> dict[str, Any]:
+    history: list[dict[str, Any]] = [{"id": 0, "source": "user", "action": "message", "args": {"content": opening()}}]
+    for number, (name, arguments, answer) in enumerate(STEPS, 1):
+        action = {"bash": "run", "str_replace_editor": "edit"}[name]
+        args = {**arguments, "thought": "I look."}
+        if arguments["command"] == "view":
+            action, args = "read", {"path": arguments["path"], "start": 1, "end": 20, "thought": "I look."}
+        history.append({"id": number, "source": "agent", "action": action, "args": args})
+        history.append({"id": 100 + number, "cause": number, "observation": action, "content": answer})
+    history.append({"id": 99, "source": "agent", "action": "finish", "args": {}})
+    return {
+        "instance_id": "me__shop-1",
+        "instruction": opening(),
+        "instance": {"repo": "me/shop", "problem_statement": ISSUE},
+        "history": history,
+        "test_result": {"git_patch": PATCH, "report": {"resolved": True}},
+    }
+
+
+TYPED = (
+    ("ls", "shop tests"),
+    ("open shop/cart.py 10", "[File: shop/cart.py]\n1:def total"),
+    ("create check.py", "[File: check.py (1 lines total)]"),
+    (f"edit 1:1\n{SCRIPT}end_of_edit", "written"),
+    ("python check.py", FAILS),
+    ("edit 3:3\n    return sum(prices)\nend_of_edit", "edited"),
+)
+PROMPT = "\n(Open file: n/a)\n(Current directory: /testbed)\nbash-$"
+
+
+def sweagent() -> dict[str, Any]:
+    steps = [{"thought": "I look.", "action": a, "observation": o + PROMPT, "state": "{}"} for a, o in TYPED]
+    history = [
+        {"role": "system", "content": "You."},
+        {"role": "user", "content": f"ISSUE:\n{ISSUE}\n\nINSTRUCTIONS:\nGo."},
+    ]
+    return {
+        "environment": "main",
+        "replay_config": json.dumps({"agent": {"name": "me__shop-1"}}),
+        "trajectory": steps,
+        "history": history,
+        "info": {"submission": PATCH},
+    }
+
+
+def nebius() -> dict[str, Any]:
+    turns = [
+        {"role": "system", "text": None},
+        {"role": "user", "text": f"ISSUE:\n{ISSUE}\n\nINSTRUCTIONS:\nGo.{PROMPT}"},
+    ]
+    for action, observation in TYPED:
+        turns.append({"role": "ai", "text": f"I look.\n```\n{action}\n```"})
+        turns.append({"role": "user", "text": observation + PROMPT})
+    return {"instance_id": "me__shop-1_7", "target": True, "trajectory": turns, "generated_patch": PATCH}
+
+
+def mini() -> dict[str, Any]:
+    messages: list[dict[str, Any]] = [{"role": "system", "content": "You."}, {"role": "user", "content": opening()}]
+    for typed, answer in (
+        ("ls /testbed", "shop"),
+        ("sed -n '1,20p' shop/cart.py", "def total"),
+        ("python -c 'from shop.cart import total; assert total([1, 2]) == 3'", FAILS),
+        ("sed -i 's/1://' shop/cart.py", ""),
+    ):
+        messages.append({"role": "assistant", "content": f"THOUGHT: I look.\n\n```bash\n{typed}\n```"})
+        messages.append({"role": "user", "content": f"<returncode>0</returncode>\n<output>\n{answer}</output>"})
+    info = {"submission": PATCH, "mini_version": "2.0.0"}
+    return {"trajectory_format": "mini-swe-agent-1", "instance_id": "me__shop-1", "messages": messages, "info": info}
+
+
+LAYOUTS: dict[str, Callable[[], dict[str, Any]]] = {
+    "openhands messages": openhands,
+    "openhands events": events,
+    "swe-smith": smith,
+    "swe-agent": sweagent,
+    "nebius": nebius,
+    "mini-swe-agent": mini,
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout_gives_the_same_search(layout: str) -> None:
+    trajectory = read(LAYOUTS[layout](), "here")
+    assert isinstance(trajectory, Trajectory), trajectory
+    assert (trajectory.layout, trajectory.issue, trajectory.repository) == (layout, ISSUE, "me/shop")
+    found = search(trajectory, changed_files(trajectory.patch))
+    assert [ref.path for ref in found.files] == ["shop/cart.py"] and not found.missed
+    assert found.reproduction is not None and found.reproduction.claim
+    assert "AssertionError" in found.reproduction.observed
+    if layout != "mini-swe-agent":
+        assert found.reproduction.command == "python check.py"
+        assert found.reproduction.files["check.py"].strip() == SCRIPT.strip()
+    # Nothing of the fix is in it.
+    assert not any("sed -i" in str(step.call.arguments) or step.call.name == "edit" for step in found.steps)
+
+
+def test_what_was_run_after_the_first_edit_is_no_reproduction() -> None:
+    trajectory = read(openhands(steps=(LIST, VIEW, EDIT, CREATE, RUN)), "here")
+    assert isinstance(trajectory, Trajectory)
+    found = search(trajectory, ["shop/cart.py"])
+    assert found.reproduction is None and len(found.steps) == 2
+
+
+@pytest.mark.parametrize(
+    "answer", ["bash: python: command not found", "ModuleNotFoundError: No module named 'shop'", "ok"]
+)
+def test_a_run_that_shows_nothing_is_no_reproduction(answer: str) -> None:
+    trajectory = read(openhands(steps=(LIST, VIEW, CREATE, (*RUN[:2], answer), EDIT)), "here")
+    assert isinstance(trajectory, Trajectory)
+    assert search(trajectory, ["shop/cart.py"]).reproduction is None
+
+
+def write(folder: Path, name: str, rows: list[Any]) -> Path:
+    path = folder / name
+    text = "".join(json.dumps(row) + "\n" for row in rows) if ".jsonl" in name else json.dumps(rows)
+    path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    return path
+
+
+@pytest.mark.parametrize("dialect", ["xml", "native", "fenced", "json"])
+def test_a_demonstration_reads_as_an_episode_does(tmp_path: Path, dialect: Any) -> None:
+    build([write(tmp_path, "a.json", [openhands()])], tmp_path / "out", Rules(dialect=dialect))
+    (made,) = demonstrations(tmp_path / "out" / "corpus.jsonl")
+    roles = [message["role"] for message in made.messages]
+    answers = "tool" if dialect == "native" else "user"
+    assert roles == ["system", "user", *["assistant", answers] * 4, "assistant"] and made.turns == 5
+    spoken = dialects.dialect(dialect)
+    for message in made.messages[2:-1:2]:
+        calls = message.get("tool_calls") or ()
+        assert isinstance(message["content"], str)
+        turn = spoken.parse(Reply(message["content"], (), None, "stop", "")) if not calls else None
+        assert calls or (turn is not None and len(turn.calls) == 1)
+    handoff = parse(str(made.messages[-1]["content"]))
+    assert handoff.files[0].path == "shop/cart.py" and handoff.files[0].regions == ((1, 20),)
+    assert handoff.reproduction is not None and handoff.reproduction.command == "python check.py"
+
+
+def test_of_an_issue_the_two_best_are_kept_and_the_third_is_shelved(tmp_path: Path) -> None:
+    without = (LIST, VIEW, EDIT)
+    longer = (LIST, LIST, LIST, VIEW, CREATE, RUN, EDIT)
+    rows = [
+        openhands(steps=without),
+        openhands("me__shop-1_2", longer),
+        openhands("me__shop-1_3"),
+        openhands("me__shop-1_4"),
+    ]
+    card = build([write(tmp_path, "a.jsonl", rows)], tmp_path / "out", Rules())
+    kept = list(demonstrations(tmp_path / "out" / "corpus.jsonl"))
+    (shelved,) = demonstrations(tmp_path / "out" / "shelf.jsonl")
+    assert [one.turns for one in kept] == [5, 5] and shelved.turns == 7
+    assert (card.demonstrations, card.shelf, card.issues) == (2, 1, 1)
+    assert card.dropped == {"beyond the best of its issue": 1} and card.reproduced == 1.0
+
+
+def test_every_document_is_counted_once(tmp_path: Path) -> None:
+    good = openhands()
+    rows = [good, {"some": "thing"}, openhands("me__a-1", resolved=False), openhands("me__b-1", steps=(EDIT,)), [1]]
+    path = write(tmp_path, "a.jsonl", rows)
+    path.write_text(path.read_text() + '{"instance_id": "cut off')
+    card = build([path], tmp_path / "out", Rules())
+    assert card.read == 6 == card.demonstrations + card.shelf + sum(card.dropped.values())
+    assert card.dropped["did not solve its issue"] == 1 and card.dropped["no known layout"] == 1
+    assert card.dropped["no JSON"] == 1 and card.demonstrations == 1
+
+
+@pytest.mark.parametrize(
+    "instance_id", ["django__django-123", "instance_NodeBB__NodeBB-1", "someone__Flask-9_3", "PSF__requests-77"]
+)
+def test_what_results_are_measured_on_stays_out(tmp_path: Path, instance_id: str) -> None:
+    rows = [openhands(instance_id), openhands("me__shop-1", instance={"repo": "fork/django"}), openhands("me__fine-2")]
+    card = build([write(tmp_path, "a.jsonl", rows)], tmp_path / "out", Rules())
+    assert card.dropped == {"a repository that nothing is trained on": 2} and card.blocked_hits == 0
+    assert [one.issue_id for one in demonstrations(tmp_path / "out" / "corpus.jsonl")] == ["me__fine-2"]
+
+
+def test_issues_that_are_held_out_stay_out(tmp_path: Path) -> None:
+    held = tmp_path / "held.txt"
+    held.write_text("me__shop-1_5\n\n")
+    card = build([write(tmp_path, "a.jsonl", [openhands()])], tmp_path / "out", Rules(held_out=read_held_out(held)))
+    assert card.dropped == {"an issue that is held out": 1} and not card.demonstrations
+
+
+def test_a_known_answer_counts_more_than_the_trajectorys_own_patch(tmp_path: Path) -> None:
+    rules = Rules(gold={"me__shop-1": ("shop/stock.py",)})
+    card = build([write(tmp_path, "a.jsonl", [openhands()])], tmp_path / "out", rules)
+    assert card.dropped == {"the search did not find every file of the fix": 1}
+
+
+def test_arrays_lines_and_gzip_read_alike(tmp_path: Path) -> None:
+    rows = [openhands(f"me__shop-{number}") for number in range(5)]
+    for name in ("a.json", "a.jsonl", "b.json.gz", "b.jsonl.gz"):
+        found = [document for _, document in documents(write(tmp_path, name, rows))]
+        assert found == rows, name
+
+
+def test_parquet_reads_like_the_others(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
+    from pyarrow.parquet import write_table
+
+    path = tmp_path / "a.parquet"
+    write_table(pyarrow.Table.from_pylist([openhands(), openhands("me__shop-2")]), path)
+    assert build([path], tmp_path / "out", Rules()).demonstrations == 2
+    path.write_bytes(path.read_bytes()[:200])
+    assert [type(document) for _, document in documents(path)] == [Unreadable]
+
+
+def test_a_file_that_breaks_off_gives_what_it_has(tmp_path: Path) -> None:
+    whole = write(tmp_path, "a.json", [openhands(f"me__shop-{number}") for number in range(3)]).read_text()
+    cut = tmp_path / "cut.json"
+    cut.write_text(whole[: int(len(whole) * 0.8)])
+    found = [document for _, document in documents(cut)]
+    assert len(found) == 3 and isinstance(found[-1], Unreadable)
+    zipped = tmp_path / "cut.json.gz"
+    zipped.write_bytes(gzip.compress(whole.encode())[:-40])
+    *read_, last = [document for _, document in documents(zipped)]
+    assert isinstance(last, Unreadable) and not any(isinstance(one, Unreadable) for one in read_)
+
+
+def test_a_folder_with_a_corpus_is_left_alone(tmp_path: Path) -> None:
+    source = write(tmp_path, "a.jsonl", [openhands()])
+    first = build([source], tmp_path / "out", Rules())
+    with pytest.raises(TaskError, match="holds a corpus already"):
+        build([source], tmp_path / "out", Rules())
+    again = build([source], tmp_path / "out2", Rules())
+    assert again == first and not (tmp_path / "out2" / ".spool").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("nothing", "is not there"), ("a.txt", "is none of"), ("empty", "holds no")]
+)
+def test_sources_that_cannot_be_are_named(tmp_path: Path, name: str, words: str) -> None:
+    (tmp_path / "a.txt").write_text("x")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(TaskError, match=words):
+        build([tmp_path / name], tmp_path / "out", Rules())
+
+
+@pytest.mark.parametrize(
+    ("name", "issue", "repository"),
+    [
+        ("python__mypy-15976_0", "python__mypy-15976", "python/mypy"),
+        (
+            "brightway-lca__brightway2-analyzer-19_23",
+            "brightway-lca__brightway2-analyzer-19",
+            "brightway-lca/brightway2-analyzer",
+        ),
+        ("getmoto__moto.694ce1f4.pr_6055", "getmoto__moto.694ce1f4.pr_6055", "getmoto/moto"),
+        ("a__b.c-3", "a__b.c-3", "a/b.c"),
+        ("whatever", "whatever", ""),
+    ],
+)
+def test_attempts_at_one_issue_share_its_id(name: str, issue: str, repository: str) -> None:
+    assert issue_of(name) == (issue, repository)
+
+
+def test_the_command_tells_what_it_made(tmp_path: Path) -> None:
+    source = write(tmp_path, "a.jsonl", [openhands(), {}])
+    done = CliRunner().invoke(command, ["corpus", str(source), "--out", str(tmp_path / "out"), "--json"])
+    assert json.loads(done.stdout)["dropped"] == {"no known layout": 1}
+
+
+@pytest.mark.skipif(not SAMPLES.is_dir(), reason="no sample trajectories beside the project")
+def test_real_trajectories_of_every_layout_become_demonstrations(tmp_path: Path) -> None:
+    card = build([SAMPLES], tmp_path / "out", Rules())
+    assert (
+        card.read == 21
+        and card.demonstrations == 17
+        and set(card.dropped) == {"the search did not find every file of the fix"}
+    )
+    assert len(card.layouts) == 5 and card.blocked_hits == 0
