@@ -12,12 +12,11 @@ import json
 import re
 import secrets
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from pydantic import JsonValue
@@ -30,6 +29,7 @@ from scrout.agent.tools import Toolset, Workbench, aliases
 from scrout.config import ScoutSettings, SearcherSettings, data_folder
 from scrout.errors import HandoffError, ModelError, ScroutError, TaskError
 from scrout.handoff import Handoff, Kind, normalize, parse, render
+from scrout.languages import language_of
 from scrout.ledger.scrub import scrub_json
 from scrout.ledger.store import total_usd
 from scrout.models.chat import TRIES, Chat, Message, Reply, Tool, secrets_of, shown
@@ -73,22 +73,6 @@ _STOPS: dict[Stop, ScoutStop] = {
     "timeout": "timeout",
     "crashed": "crashed",
     "endpoint": "endpoint",
-}
-_LANGUAGES = {
-    ".py": "Python",
-    ".go": "Go",
-    ".ts": "TypeScript",
-    ".tsx": "TypeScript",
-    ".js": "JavaScript",
-    ".jsx": "JavaScript",
-    ".java": "Java",
-    ".rs": "Rust",
-    ".rb": "Ruby",
-    ".php": "PHP",
-    ".c": "C",
-    ".cc": "C++",
-    ".cpp": "C++",
-    ".cs": "C#",
 }
 
 
@@ -469,6 +453,6 @@ def _with_seed(settings: SearcherSettings) -> SearcherSettings:
 
 def _language(base: Base) -> str:
     """Which most of the repository's files are in; empty: none that is known."""
-    names = base.git("ls-tree", "-r", "-z", "--name-only", base.commit).decode("utf-8", "replace").split("\0")
-    counted = Counter(language for name in names if (language := _LANGUAGES.get(PurePosixPath(name).suffix)))
-    return counted.most_common(1)[0][0] if counted else ""
+    return language_of(
+        base.git("ls-tree", "-r", "-z", "--name-only", base.commit).decode("utf-8", "replace").split("\0")
+    )
