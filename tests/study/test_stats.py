@@ -72,7 +72,7 @@ def test_permutation_is_exact_where_there_are_few() -> None:
     sums = signs @ np.array(values)
     expected = min(1.0, 2 * float(np.mean(sums >= sum(values) - 1e-12)))
     assert stats.permutation(values) == pytest.approx(expected)
-    assert stats.permutation([0.0, 0.0]) == 1.0
+    assert stats.permutation([0.0, 0.0]) == stats.permutation([0.0, 3.0]) == 1.0
 
 
 def test_permutation_of_signs_is_close_to_mcnemar() -> None:

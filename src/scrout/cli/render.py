@@ -76,9 +76,10 @@ def print_text(text: str) -> None:
         sys.stdout.flush()
 
 
-def print_view(view: RenderableType) -> None:
-    """Something to look at on standard output."""
-    console = Console(highlight=False, markup=False)
+def print_view(view: RenderableType, pipe_width: int | None = None) -> None:
+    """Something to look at on standard output. `pipe_width`: its width in a pipe; None: the usual 80."""
+    piped = not (sys.stdout and sys.stdout.isatty())
+    console = Console(highlight=False, markup=False, width=pipe_width if piped else None)
     with console.capture() as captured:
         console.print(view, soft_wrap=isinstance(view, Text))
     print_text(captured.get())

@@ -33,6 +33,8 @@ STUDIES = {
 }
 NEEDED = ("scipy", "matplotlib", "sklearn")
 NOT_AS_PUBLISHED = 1
+PIPE_WIDTH = 160
+"""Columns with their intervals."""
 
 
 @click.command(
@@ -63,7 +65,7 @@ def command(
     figures: Path | None,
     as_json: bool,
 ) -> int:
-    _refuse_missing()
+    refuse_missing()
     for path in (html, figures):
         if path and not path.absolute().parent.is_dir():
             raise StudyError(f"{path}: {path.absolute().parent} is no folder. Make it first.")
@@ -79,13 +81,14 @@ def command(
     if as_json:
         render.print_json(result)
     else:
-        render.print_view(_view(report, source))
+        render.print_view(_view(report, source), pipe_width=PIPE_WIDTH)
     for cell in report.failed:
         render.say(f"differs: {cell}")
     return NOT_AS_PUBLISHED if report.failed else 0
 
 
-def _refuse_missing() -> None:
+def refuse_missing() -> None:
+    """Name what a study needs and this installation has not."""
     from importlib.util import find_spec
 
     if lacking := [name for name in NEEDED if find_spec(name) is None]:

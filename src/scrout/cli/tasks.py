@@ -135,6 +135,63 @@ def _make(
     return 0 if all(one.tasks for one in report.packages) else 1
 
 
+@command.command(name="draw")
+@click.argument("source", metavar="TASKS", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="For tasks and the batch.")
+@click.option("--fixers", required=True, metavar="NAMES", help="Whose arms are compared, with commas between.")
+@click.option(
+    "--points",
+    type=click.FloatRange(min=0, max=100, min_open=True),
+    default=4.0,
+    show_default=True,
+    help="Change of the solve rate that is to be found.",
+)
+@click.option(
+    "--differ",
+    type=click.FloatRange(min=0, max=100, min_open=True),
+    default=20.0,
+    show_default=True,
+    help="Percent of tasks on which two arms of a fixer differ.",
+)
+@click.option(
+    "--power",
+    type=click.FloatRange(min=0, max=1, min_open=True, max_open=True),
+    default=0.8,
+    show_default=True,
+    help="How often it is to be found.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Which tasks are drawn.")
+@options.as_json
+def _draw(
+    source: Path, out: Path, fixers: str, points: float, differ: float, power: float, seed: int, as_json: bool
+) -> int:
+    """Draw as many tasks as it takes to see what handoff and gate do, and say how to run, grade and study them.
+
+    The arms are solo, handoff and passthrough, paired by task. The result is DIR/tasks.jsonl. Exit code 1 if there are
+    too few tasks.
+    """
+    from scrout.cli.study import refuse_missing
+
+    refuse_missing()
+    from scrout.study.handoff.setup import draw_batch
+
+    names = [name.strip() for name in fixers.split(",") if name.strip()]
+    drawn = draw_batch(source, out, names, effect=points / 100, differ=differ / 100, wanted=power, seed=seed)
+    if as_json:
+        render.print_json(drawn)
+        return 0 if drawn.enough else 1
+    for line in drawn.commands:
+        click.echo(render.inert(line))
+    needed = f"{drawn.needed:,}" if drawn.needed else "more than can be counted"
+    render.say(
+        f"{drawn.drawn:,} tasks in {drawn.file}; {points:g} points take {needed}. They are found {drawn.power:.0%} of the "
+        "time with these."
+    )
+    if drawn.ungraded:
+        render.say(f"{drawn.ungraded:,} of them have no answer, so that nothing but the check can judge them")
+    return 0 if drawn.enough else 1
+
+
 def _report(source: Path, found: TaskFile) -> TaskFileReport:
     counts = Counter(row.repo for row in found.rows)
     commits = {repo: {row.base_commit for row in found.rows if row.repo == repo} for repo in counts}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import numpy.typing as npt
 
@@ -29,10 +31,13 @@ class Estimate(Record):
         return self.low > 0 or self.high < 0
 
 
+@lru_cache(maxsize=4)
 def resamples(n: int, draws: int = DRAWS, seed: int = SEED) -> Floats:
-    """A row a draw: the share of each of n tasks among n that were drawn with replacement."""
+    """A row a draw: the share of each of n tasks among n that were drawn with replacement. Not to be written to."""
     counts = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=draws)
-    return counts.astype(np.float64) / n
+    shares = counts.astype(np.float64) / n
+    shares.flags.writeable = False
+    return shares
 
 
 def estimate(value: float, drawn: Floats) -> Estimate:

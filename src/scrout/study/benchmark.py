@@ -120,7 +120,7 @@ class Benchmark:
     def pool(self, fixers: Sequence[str], arm: Arm = "solo") -> Played:
         """These fixers on the tasks that all of them tried."""
         played = self.arm(arm).only(fixers)
-        common = played.measured.all(axis=1)
+        common: Bools = np.all(played.measured, axis=1)
         if not common.any():
             raise StudyError(f"{self.name}: no task was tried by all of {', '.join(fixers)}. Leave one of them out.")
         return self.rows(common).arm(arm).only(fixers)

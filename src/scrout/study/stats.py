@@ -83,8 +83,9 @@ def ratio_of(above: npt.ArrayLike, below: npt.ArrayLike) -> Statistic:
     top, bottom = np.asarray(above, dtype=np.float64), np.asarray(below, dtype=np.float64)
 
     def ratio(shares: Floats) -> Floats:
-        under = shares @ bottom
-        return np.divide(shares @ top, under, out=np.full(under.shape, np.nan), where=under != 0)
+        under: Floats = shares @ bottom
+        found: Floats = np.divide(shares @ top, under, out=np.full(under.shape, np.nan), where=under != 0)
+        return found
 
     return ratio
 
@@ -143,7 +144,7 @@ def permutation(differences: npt.ArrayLike, draws: int = DRAWS, seed: int = SEED
     """Two-sided p of paired differences, each as likely to have the other sign; exact where there are few."""
     values = np.asarray(differences, dtype=np.float64)
     values = values[values != 0]
-    if not values.size:
+    if values.size < 2:  # with either sign as likely, one alone says nothing
         return 1.0
     found = stats.permutation_test(
         (values,),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from scrout.ledger.scrub import MARK, scrub
 from scrout.ledger.store import Ledger
 from scrout.records import Run
 
-__all__ = ["Summary", "read_grades", "summarize"]
+__all__ = ["Grades", "Known", "Summary", "known_of", "read_grades", "summarize", "tally_runs"]
 
 MAX_GRADE_CHARS = 1_000_000
 """A longer line of grades is not read."""
@@ -41,24 +41,8 @@ def summarize(
     command: str = "",
 ) -> Summary:
     """Sum up what the ledger holds by now, and write it. `rows` name repositories and hold what answers are known."""
-    known = {row.id: _Known(_repository(row.repo), frozenset(row.gold.files if row.gold else ())) for row in rows}
     grades = read_grades(folder.grades)
-    tallies = {arm: Tally(arm) for arm in batch.arms}
-    heads = [_Head.of(run, known) for run in ledger.runs_of(batch.id)]
-    last = {(head.task, head.arm): head.run for head in heads if head.closed}
-    scouted: dict[str, Paid] = {}
-    for head in heads:
-        tally = tallies.setdefault(head.arm, Tally(head.arm))
-        counts = last.get((head.task, head.arm)) == head.run
-        again = head.closed and not counts
-        scouted[head.run] = tally.pay(head.task, head.repository, ledger.steps(head.run), again=again)
-        if counts:
-            run = ledger.run(head.run)
-            gold = known[head.task].files if head.task in known else frozenset[str]()
-            tally.add(run, grades.verdict(run), gold)
-    arms = {head.run: head.arm for head in heads}
-    for tally in tallies.values():
-        tally.share(scouted, arms)
+    tallies = tally_runs(ledger, ledger.runs_of(batch.id), grades, known_of(rows), batch.arms)
     summary = Summary(
         batch=batch,
         command=scrub(_WITH_PASSWORD.sub(rf"\1{MARK}@", command)),
@@ -71,6 +55,49 @@ def summarize(
     with disk_explained(folder):
         write_whole(folder.summary, json.dumps(summary.model_dump(mode="json"), indent=2) + "\n")
     return summary
+
+
+def tally_runs(
+    ledger: Ledger,
+    runs: Iterable[Run],
+    grades: Grades,
+    known: Mapping[str, Known],
+    arms: Iterable[str] = (),
+    see: Callable[[Run], None] = lambda run: None,
+) -> dict[str, Tally]:
+    """Count runs, given oldest first and without their steps, by arm. `see` gets each that counts, whole."""
+    tallies = {arm: Tally(arm) for arm in arms}
+    heads = [_Head.of(run, known) for run in runs]
+    last = {(head.task, head.arm): head.run for head in heads if head.closed}
+    scouted: dict[str, Paid] = {}
+    for head in heads:
+        tally = tallies.setdefault(head.arm, Tally(head.arm))
+        counts = last.get((head.task, head.arm)) == head.run
+        again = head.closed and not counts
+        scouted[head.run] = tally.pay(head.task, head.repository, ledger.steps(head.run), again=again)
+        if counts:
+            run = ledger.run(head.run)
+            gold = known[head.task].files if head.task in known else frozenset[str]()
+            tally.add(run, grades.verdict(run), gold)
+            see(run)
+    by_run = {head.run: head.arm for head in heads}
+    for tally in tallies.values():
+        tally.share(scouted, by_run)
+    return tallies
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a task file says of a task beside its issue."""
+
+    repository: str
+    files: frozenset[str]
+    """Of the answer; empty: it is not known."""
+
+
+def known_of(rows: Iterable[Row]) -> dict[str, Known]:
+    """By task."""
+    return {row.id: Known(_repository(row.repo), frozenset(row.gold.files if row.gold else ())) for row in rows}
 
 
 @dataclass
@@ -120,13 +147,6 @@ def _repository(repo: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Known:
-    repository: str
-    files: frozenset[str]
-    """Empty: the answer is not known."""
-
-
-@dataclass(frozen=True)
 class _Head:
     """What is kept of every run."""
 
@@ -137,7 +157,7 @@ class _Head:
     closed: bool
 
     @staticmethod
-    def of(run: Run, known: Mapping[str, _Known]) -> _Head:
+    def of(run: Run, known: Mapping[str, Known]) -> _Head:
         task = run.task
         repository = known[task.id].repository if task.id in known else task.repo.name
         return _Head(run.id, task.id, run.arm, repository, run.finished is not None)

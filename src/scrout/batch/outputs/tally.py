@@ -167,19 +167,16 @@ class Tally:
             self._add_end(run.attempts[-1], task)
 
     def _add_scouting(self, scouting: Scouting, run: Run, gold: frozenset[str]) -> None:
-        if scouting.stop == "endpoint":
-            return  # infrastructure: it says nothing of the scout
-        kind: Kind = "forced" if scouting.stop == "forced" else "spontaneous"
-        if scouting.stop not in ("finished", "forced"):
-            kind = "none"
+        kind = kind_of(scouting)
+        if kind is None:
+            return
         self.scout_stops[scouting.stop] += 1
         if run.gated is not None:
             self.verdicts.setdefault(kind, Counter())[run.gated.verdict] += 1
             self.kept[kind] += run.gated.kept
         if gold:
-            named = {ref.path for ref in scouting.handoff.files}
-            hits = len(named & gold)
-            measured = (hits / len(gold), hits / max(1, len(named)), hits == len(gold), len(named))
+            hits = hits_of(scouting, gold)
+            measured = (sum(hits) / len(gold), sum(hits) / max(1, len(hits)), sum(hits) == len(gold), len(hits))
             self.found.setdefault(kind, []).append(measured)
 
     def _add_end(self, attempt: Attempt, task: OnTask) -> None:
@@ -290,6 +287,20 @@ class Tally:
                 resolved=sum(task.won("grade") for task in graded) if graded else None,
                 cost_usd=total_usd(task.paid.usd for task in tasks),
             )
+
+
+def kind_of(scouting: Scouting) -> Kind | None:
+    """How it came to its handoff; None: infrastructure failed, which says nothing of the scout."""
+    if scouting.stop == "endpoint":
+        return None
+    if scouting.stop == "forced":
+        return "forced"
+    return "spontaneous" if scouting.stop == "finished" else "none"
+
+
+def hits_of(scouting: Scouting, gold: frozenset[str]) -> tuple[bool, ...]:
+    """For each file it named, the likeliest first, whether the answer changes it."""
+    return tuple(path in gold for path in dict.fromkeys(ref.path for ref in scouting.handoff.files))
 
 
 def costs_of(parts: Iterable[Paid]) -> Costs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
@@ -102,7 +102,11 @@ def _edit(words: list[str], command: str) -> Said:
     return Call("edit", {"command": command})
 
 
-_OWN = {
+def _silent(words: list[str], command: str) -> Said:
+    return SILENT
+
+
+_OWN: dict[str, Callable[[list[str], str], Said]] = {
     "open": _open,
     "create": _create,
     "find_file": _find,
@@ -110,7 +114,7 @@ _OWN = {
     "search_file": _search,
     "edit": _edit,
     "insert": _edit,
-    "goto": lambda words, command: SILENT,
-    "scroll_down": lambda words, command: SILENT,
-    "scroll_up": lambda words, command: SILENT,
+    "goto": _silent,
+    "scroll_down": _silent,
+    "scroll_up": _silent,
 }

@@ -59,7 +59,7 @@ def documents(path: Path) -> Iterator[Found]:
         return
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            text = io.TextIOWrapper(file, encoding="utf-8", errors="replace")  # type: ignore[type-var]
+            text = io.TextIOWrapper(file, encoding="utf-8", errors="replace")
             yield from _lines(path, text) if _ending(path) == ".jsonl" else _values(path, text)
     except (OSError, EOFError, zlib.error) as error:
         yield str(path), Unreadable(f"the file breaks off: {error}")
@@ -114,8 +114,8 @@ def _values(path: Path, file: IO[str]) -> Iterator[Found]:
 
 def _parquet(path: Path) -> Iterator[Found]:
     try:
-        from pyarrow import ArrowException
-        from pyarrow.parquet import ParquetFile
+        from pyarrow import ArrowException  # type: ignore[import-untyped]
+        from pyarrow.parquet import ParquetFile  # type: ignore[import-untyped]
     except ImportError:
         raise TaskError(f"{path}: Parquet needs pyarrow. Install it: pip install 'scrout[parquet]'") from None
     number = 0

@@ -1,0 +1,29 @@
+"""The language of a task, by the endings of the files that its true patch changes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
+_ENDINGS = {
+    "Python": (".py", ".pyi", ".pyx"),
+    "JavaScript": (".js", ".jsx", ".mjs", ".cjs"),
+    "TypeScript": (".ts", ".tsx", ".mts", ".cts"),
+    "Java": (".java",),
+    "Go": (".go",),
+    "Rust": (".rs",),
+    "Ruby": (".rb", ".rake", ".gemspec"),
+    "PHP": (".php",),
+    "C": (".c",),
+    "C++": (".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".hxx"),
+    "C#": (".cs",),
+}
+_LANGUAGES = {ending: language for language, endings in _ENDINGS.items() for ending in endings}
+
+
+def language_of(paths: Iterable[str]) -> str:
+    """The one that most of these files are written in; empty: none that is known."""
+    found = Counter(_LANGUAGES.get(PurePosixPath(path).suffix.lower(), "") for path in paths)
+    found.pop("", None)
+    return found.most_common(1)[0][0] if found else ""
