@@ -14,14 +14,14 @@ import pytest
 
 from scrout.errors import StudyError
 from scrout.records import Arm
-from scrout.study import audit
-from scrout.study.benchmark import Benchmark, Played
+from scrout.study.audit import audit
+from scrout.study.audit.overlap import overlap, spread
+from scrout.study.audit.routers import FAMILIES, Routed, routed
 from scrout.study.figures import drawn
-from scrout.study.overlap import overlap, spread
-from scrout.study.paper import Paper
 from scrout.study.report import Picture
-from scrout.study.routers import FAMILIES, Routed, routed
-from scrout.study.source import Own
+from scrout.study.sources.benchmark import Benchmark, Played
+from scrout.study.sources.paper import Paper
+from scrout.study.sources.source import Own
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"the paper's files are not at {DATA}")

@@ -15,14 +15,14 @@ from scrout.errors import StudyError
 from scrout.records import Arm
 from scrout.route.table import Bools
 from scrout.study import stats
-from scrout.study.benchmark import Benchmark, Played
-from scrout.study.calibrate import Calibrations, report, study
-from scrout.study.chances import auc_of, auc_within, reliability, squared_error
+from scrout.study.calibrate.calibrate import Calibrations, report, study
+from scrout.study.calibrate.chances import auc_of, auc_within, reliability, squared_error
+from scrout.study.calibrate.shrinkage import shrinkage
 from scrout.study.figures import drawn
-from scrout.study.paper import KIMI, Paper
 from scrout.study.report import Picture, Sheet
-from scrout.study.shrinkage import shrinkage
-from scrout.study.source import Own
+from scrout.study.sources.benchmark import Benchmark, Played
+from scrout.study.sources.paper import KIMI, Paper
+from scrout.study.sources.source import Own
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 with_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"the paper's files are not in {DATA}")

@@ -14,16 +14,16 @@ from scrout.errors import StudyError
 from scrout.records import Arm
 from scrout.route.stats import Floats
 from scrout.route.table import Bools, Table
-from scrout.study.benchmark import Benchmark, Played
-from scrout.study.escalation import escalation, tried_again
-from scrout.study.fields import evaluation_field, seen_by_arm
 from scrout.study.figures import drawn
-from scrout.study.frontier import report, study
-from scrout.study.paper import Paper
+from scrout.study.frontier.escalation import escalation, tried_again
+from scrout.study.frontier.fields import evaluation_field, seen_by_arm
+from scrout.study.frontier.frontier import report, study
+from scrout.study.frontier.pools import every_pool
 from scrout.study.policies import Way, alone, drawn_evenly, oracle, over_mix, spots
-from scrout.study.pools import every_pool
 from scrout.study.report import Picture
-from scrout.study.source import Own
+from scrout.study.sources.benchmark import Benchmark, Played
+from scrout.study.sources.paper import Paper
+from scrout.study.sources.source import Own
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 with_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"the paper's files are not in {DATA}")

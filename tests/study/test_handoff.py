@@ -14,14 +14,14 @@ import pytest
 
 from scrout.errors import StudyError
 from scrout.records import Arm
-from scrout.study import handoff
-from scrout.study.benchmark import Benchmark, Played, Scouted
 from scrout.study.groups import apart
-from scrout.study.looks import Look
-from scrout.study.paper import Paper
+from scrout.study.handoff import handoff
+from scrout.study.handoff.looks import Look
+from scrout.study.handoff.setup import draw_batch
 from scrout.study.report import Picture, Sheet
-from scrout.study.setup import draw_batch
-from scrout.study.source import Own
+from scrout.study.sources.benchmark import Benchmark, Played, Scouted
+from scrout.study.sources.paper import Paper
+from scrout.study.sources.source import Own
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"the paper's files are not at {DATA}")

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from scrout.errors import StudyError
-from scrout.study import localize
-from scrout.study.benchmark import Benchmark, Played, Scouted
-from scrout.study.localize import Group, LocalizeStudy
-from scrout.study.paper import Paper
+from scrout.study.localize import localize
+from scrout.study.localize.localize import Group, LocalizeStudy
 from scrout.study.report import Sheet
-from scrout.study.source import Own
+from scrout.study.sources.benchmark import Benchmark, Played, Scouted
+from scrout.study.sources.paper import Paper
+from scrout.study.sources.source import Own
 from scrout.study.stats import wilson
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"

@@ -29,10 +29,11 @@ from scrout.models.scripted import Request, ScriptedEndpoint, ScriptedReply
 from scrout.money import Receipt, Usage
 from scrout.records import Attempt, Check, CheckOutcome, Scouting, ScoutStop, Stop
 from scrout.sandbox.tier import Tier
-from scrout.study import handoff, localize
-from scrout.study.opening import open_source
-from scrout.study.own import read_batch, read_ledger
-from scrout.study.source import Own
+from scrout.study.handoff import handoff
+from scrout.study.localize import localize
+from scrout.study.sources.opening import open_source
+from scrout.study.sources.own import read_batch, read_ledger
+from scrout.study.sources.source import Own
 from scrout.task import Task
 
 AT = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from scrout.errors import ScroutError, StudyError
-from scrout.study.paper import GPT, KIMI, Paper
+from scrout.study.sources.paper import GPT, KIMI, Paper
 
 OUTCOMES = "receipts/outcomes_per_task.json"
 ROUTING = "receipts/routing_scenarios.json"

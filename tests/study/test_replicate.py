@@ -15,16 +15,16 @@ import pytest
 
 from scrout.errors import StudyError
 from scrout.records import Arm
-from scrout.study import replicate
-from scrout.study.benchmark import Benchmark, Played, Scouted
-from scrout.study.cells import Cell, Said, cells
 from scrout.study.figures import drawn
-from scrout.study.paper import KIMI, OPUS, Paper
-from scrout.study.regated import judge
-from scrout.study.replicate import Replication
+from scrout.study.replicate import replicate
+from scrout.study.replicate.cells import Cell, Said, cells
+from scrout.study.replicate.regated import judge
+from scrout.study.replicate.replicate import Replication
+from scrout.study.replicate.tables import by_name
 from scrout.study.report import Picture, Sheet
-from scrout.study.source import Own
-from scrout.study.tables import by_name
+from scrout.study.sources.benchmark import Benchmark, Played, Scouted
+from scrout.study.sources.paper import KIMI, OPUS, Paper
+from scrout.study.sources.source import Own
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"the paper's files are not at {DATA}")

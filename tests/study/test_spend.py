@@ -14,11 +14,11 @@ import pytest
 from scrout.batch.outputs.results import Costs
 from scrout.errors import StudyError
 from scrout.records import Arm
-from scrout.study import spend
-from scrout.study.benchmark import Benchmark, Played
-from scrout.study.paper import Paper
-from scrout.study.source import Own
-from scrout.study.spend import Payback, SpendStudy
+from scrout.study.sources.benchmark import Benchmark, Played
+from scrout.study.sources.paper import Paper
+from scrout.study.sources.source import Own
+from scrout.study.spend import spend
+from scrout.study.spend.spend import Payback, SpendStudy
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"the paper's files are not at {DATA}")

@@ -20,7 +20,7 @@ from scrout.errors import StudyError
 
 if TYPE_CHECKING:
     from scrout.study.report import Report, Sheet
-    from scrout.study.source import Source
+    from scrout.study.sources.source import Source
 
 STUDIES = {
     "replicate": "The paper's tables from its receipts, ours beside the published ones.",
@@ -69,12 +69,12 @@ def command(
     for path in (html, figures):
         if path and not path.absolute().parent.is_dir():
             raise StudyError(f"{path}: {path.absolute().parent} is no folder. Make it first.")
-    from scrout.study.opening import open_source
+    from scrout.study.sources.opening import open_source
 
     with render.working() as progress:
         source = open_source(data, place, batch, tasks)
         progress(f"{name} of {source}")
-        module = import_module(f"scrout.study.{name}")
+        module = import_module(f"scrout.study.{name}.{name}")
         result = module.study(source)
         report: Report = module.report(result)
         _write(report, source, html, figures)

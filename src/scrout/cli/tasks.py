@@ -184,8 +184,8 @@ def _draw(
         click.echo(render.inert(line))
     needed = f"{drawn.needed:,}" if drawn.needed else "more than can be counted"
     render.say(
-        f"{drawn.drawn:,} tasks in {drawn.file}; {points:g} points take {needed}. They are found {drawn.power:.0%} of the "
-        "time with these."
+        f"{drawn.drawn:,} tasks in {drawn.file}; {points:g} points take {needed}, and with these are found "
+        f"{drawn.power:.0%} of the time"
     )
     if drawn.ungraded:
         render.say(f"{drawn.ungraded:,} of them have no answer, so that nothing but the check can judge them")

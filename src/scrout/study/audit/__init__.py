@@ -1,0 +1,1 @@
+"""Whether a pool of fixers leaves a router anything to win."""

@@ -1,0 +1,1 @@
+"""Feature sets by heads: how well chances are predicted, and what that saves."""

@@ -1,0 +1,1 @@
+"""Solve rate against cost: every fixer, mixture and policy."""

@@ -1,0 +1,1 @@
+"""What the handoff does to each fixer, paired by task."""

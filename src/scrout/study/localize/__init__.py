@@ -1,0 +1,1 @@
+"""How well the files that a scout names fit the true ones."""

@@ -1,0 +1,1 @@
+"""The paper's tables from its receipts, ours beside the published ones."""

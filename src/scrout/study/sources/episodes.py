@@ -1,0 +1,62 @@
+"""Outcomes as files bring them, one at a time, and as the arrays that studies work on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from scrout.errors import StudyError
+from scrout.study.sources.benchmark import Played
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One fixer on one task."""
+
+    resolved: bool
+    cost: float
+    """Dollars; nan: unknown."""
+    steps: float
+    """Calls of the model; nan: unknown."""
+
+
+def played(ids: Sequence[str], fixers: Sequence[str], found: Mapping[tuple[str, str], Episode]) -> Played:
+    """Outcomes by task and fixer, as arrays."""
+    shape = len(ids), len(fixers)
+    measured, resolved = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
+    cost, steps = np.full(shape, np.nan), np.full(shape, np.nan)
+    row, column = ({name: at for at, name in enumerate(names)} for names in (ids, fixers))
+    for (task, fixer), one in found.items():
+        if fixer not in column:
+            raise StudyError(f"an outcome of {fixer!r}, which is none of {', '.join(fixers)}. Leave its rows out.")
+        at = row[task], column[fixer]
+        measured[at], resolved[at], cost[at], steps[at] = True, one.resolved, one.cost, one.steps
+    return Played(tuple(fixers), measured, resolved, cost, steps)
+
+
+def add(found: dict[tuple[str, str], Episode], key: tuple[str, str], episode: Episode, where: str) -> None:
+    if key in found:
+        raise StudyError(f"{where}: a second outcome of {key[1]} on {key[0]}. Keep one.")
+    found[key] = episode
+
+
+def amount_of(value: object, where: str) -> float:
+    """A number that is not negative; nan: none is told."""
+    if value is None or value == "":
+        return math.nan
+    try:
+        amount = float(str(value))
+    except ValueError:
+        amount = math.nan
+    if not math.isfinite(amount) or amount < 0:
+        raise StudyError(f"{where}: {value!r} is no cost or count. Write a number from 0, or leave it empty.")
+    return amount
+
+
+def flag_of(value: object, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise StudyError(f"{where}: {value!r} is no outcome. Write true or false.")
+    return value

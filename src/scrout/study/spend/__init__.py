@@ -1,0 +1,1 @@
+"""Where the money went, and over how many tasks it pays."""

@@ -1,0 +1,218 @@
+"""The study of spending for people: tables, pictures and findings of its record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from scrout.route.stats import Estimate
+from scrout.study.figures import DASHES, SHADES
+from scrout.study.report import Picture, Report, Sheet, interval, points, usd
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from scrout.study.spend.spend import ArmSpend, Booked, Item, Payback, SpendStudy
+
+CENT = 0.01
+
+
+def report(result: SpendStudy) -> Report:
+    """The study for people."""
+    parts: list[Sheet | Picture] = [_arms(result.arms), _bars(result.arms)]
+    if result.components:
+        parts.append(_items("By part of the system", result.components))
+    if result.booked:
+        parts.append(_booked(result.booked))
+    if result.once:
+        parts.append(_items("Paid once", result.once))
+    if result.paybacks:
+        parts.append(_paybacks(result.paybacks))
+    if drawn := [one for one in result.paybacks if one.once_usd]:
+        parts.append(_lines(drawn))
+    return Report("Where the money went", tuple(_findings(result)), parts, result.notes)
+
+
+def _findings(result: SpendStudy) -> Iterator[str]:
+    for benchmark in dict.fromkeys(arm.benchmark for arm in result.arms):
+        arms = [arm for arm in result.arms if arm.benchmark == benchmark]
+        yield f"{benchmark}: attempts cost {_total(arm.usd for arm in arms)} in all, by {len(arms)} arms and fixers."
+    for item in result.components:
+        if item.published is not None and abs(float(item.usd) - item.published) >= CENT:
+            yield f"{item.name}: the receipts come to {usd(float(item.usd), 2)}, printed is {usd(item.published, 2)}."
+    for arm in result.arms:
+        if arm.other_usd is not None:
+            yield (
+                f"{arm.fixer} {arm.arm}: {usd(float(arm.usd), 2)} at the prices used, {usd(float(arm.other_usd), 2)} "
+                "at the other list of the receipts."
+            )
+    if result.booked:
+        lost = sum((one.lost_usd for one in result.booked), Decimal(0))
+        yield (
+            f"{_total(one.usd for one in result.booked)} were paid in {sum(one.calls for one in result.booked)} calls, "
+            f"{usd(float(lost), 4)} of it for steps that came to nothing."
+        )
+        if unpriced := sum(one.unpriced_calls for one in result.booked):
+            yield f"{unpriced} calls have no known price, so the true total is higher."
+    for one in result.paybacks:
+        solves = "" if one.solves is None else f"; solve rate {points(one.solves)} points"
+        yield f"{one.system} against {one.anchor}: {_said(one)}{solves}."
+
+
+def _said(one: Payback) -> str:
+    saves = f"saves {interval(one.saving, _signed)} a task"
+    if one.saving.value < 0:
+        more = Estimate(value=-one.saving.value, low=-one.saving.high, high=-one.saving.low)
+        saves = f"costs {interval(more, _signed)} a task more"
+    if one.once_usd is None:
+        return saves
+    if not one.once_usd:
+        return f"{saves}, and nothing is paid once"
+    paid = f"{usd(float(one.once_usd), 0)} paid once"
+    if one.pays_after is None:
+        return f"{saves}, so {paid} never come back"
+    high = "no end" if one.pays_after_high is None else f"{one.pays_after_high:,}"
+    return f"{saves}, so {paid} come back after {one.pays_after:,} tasks [{one.pays_after_low or 0:,}, {high}]"
+
+
+def _arms(arms: Sequence[ArmSpend]) -> Sheet:
+    rows = [
+        (
+            arm.benchmark,
+            f"{arm.fixer}, {arm.arm}",
+            str(arm.tasks) + (f" (+{arm.unknown} unknown)" if arm.unknown else ""),
+            usd(float(arm.usd), 2),
+            "-" if arm.published is None else usd(arm.published, 2),
+            "-" if arm.other_usd is None else usd(float(arm.other_usd), 2),
+            interval(arm.a_task, usd),
+            "-" if arm.a_solve is None else interval(arm.a_solve, usd),
+        )
+        for arm in arms
+    ]
+    columns = ("", "fixer, arm", "attempts", "total", "printed", "other prices", "a task [95%]", "a solve [95%]")
+    return Sheet("What attempts cost", columns, rows)
+
+
+def _items(title: str, items: Sequence[Item]) -> Sheet:
+    rows = [
+        (item.name, usd(float(item.usd), 4), "-" if item.published is None else usd(item.published, 2))
+        for item in items
+    ]
+    return Sheet(title, ("", "dollars", "printed"), rows)
+
+
+def _booked(booked: Sequence[Booked]) -> Sheet:
+    rows = [
+        (
+            one.arm,
+            usd(float(one.usd), 4),
+            str(one.calls),
+            str(one.unpriced_calls),
+            usd(float(one.lost_usd), 4),
+            usd(float(one.estimated_usd), 4),
+        )
+        for one in booked
+    ]
+    columns = ("", "paid", "calls", "without a price", "of it lost", "of it estimated")
+    return Sheet("By arm, as the ledger has it", columns, rows, "Runs that were made again are in it.")
+
+
+def _paybacks(found: Sequence[Payback]) -> Sheet:
+    rows = [
+        (
+            one.system,
+            one.anchor,
+            str(one.tasks),
+            usd(one.usd),
+            interval(one.saving, _signed),
+            "-" if one.solves is None else points(one.solves),
+            "-" if one.once_usd is None else usd(float(one.once_usd), 0),
+            _after(one),
+        )
+        for one in found
+    ]
+    columns = (
+        "",
+        "against",
+        "tasks",
+        "a task",
+        "saved a task [95%]",
+        "solves, points [95%]",
+        "once",
+        "pays after tasks",
+    )
+    return Sheet("Over how many tasks it pays", columns, rows)
+
+
+def _after(one: Payback) -> str:
+    if one.once_usd is None:
+        return "-"
+    if one.pays_after is None:
+        return "never"
+    if not one.once_usd:
+        return "at once"
+    high = "no end" if one.pays_after_high is None else f"{one.pays_after_high:,}"
+    return f"{one.pays_after:,} [{one.pays_after_low or 0:,}, {high}]"
+
+
+def _bars(arms: Sequence[ArmSpend]) -> Picture:
+    shown = list(arms)[::-1]
+
+    def draw(axes: Axes) -> None:
+        for at, arm in enumerate(shown):
+            axes.barh(at, float(arm.usd), color=SHADES[0 if arm.arm == "solo" else 1], height=0.7)
+            axes.annotate(
+                usd(float(arm.usd), 2),
+                (float(arm.usd), at),
+                (3, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=8,
+            )
+        names = [f"{arm.fixer}, {arm.arm} ({arm.tasks})\n{arm.benchmark}" for arm in shown]
+        axes.set_yticks(range(len(shown)), names, fontsize=7.5)
+        axes.set_xlim(0, 1.15 * max(max(float(arm.usd) for arm in shown), 1e-9))
+        axes.grid(visible=False, axis="y")
+        axes.set_xlabel("dollars (attempts in brackets; dark: alone)")
+
+    told = "; ".join(f"{arm.fixer} {arm.arm} on {arm.benchmark} {usd(float(arm.usd), 2)}" for arm in arms)
+    return Picture("spend_arms", "What attempts cost", draw, told, 1.2 + 0.4 * len(shown))
+
+
+def _lines(found: Sequence[Payback]) -> Picture:
+    systems = {one.system: (float(one.once_usd or 0), one.usd) for one in found}
+    anchors = {one.anchor: one.usd + one.saving.value for one in found}
+    most = 1.4 * max([one.pays_after for one in found if one.pays_after is not None] or [1000])
+
+    def draw(axes: Axes) -> None:
+        for at, (name, (once, each)) in enumerate(systems.items()):
+            style = DASHES[at % len(DASHES)]
+            axes.plot([0, most], [once, once + most * each], color=SHADES[0], linestyle=style, label=name)
+        for at, (name, each) in enumerate(anchors.items()):
+            style = DASHES[at % len(DASHES)]
+            axes.plot([0, most], [0, most * each], color=SHADES[2], linestyle=style, label=name)
+        for one in found:
+            if one.pays_after is not None:
+                axes.plot(
+                    *(one.pays_after, float(one.once_usd or 0) + one.pays_after * one.usd),
+                    marker="o",
+                    color=SHADES[6],
+                    markersize=5,
+                )
+        axes.set_xlim(0, most)
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("tasks")
+        axes.set_ylabel("dollars in all")
+        axes.legend(loc="upper left")
+
+    told = "; ".join(f"{one.system} against {one.anchor} pays after {_after(one)} tasks" for one in found)
+    return Picture("spend_payback", "What is paid once, and when it has come back (dots)", draw, told, 4.0)
+
+
+def _total(amounts: Iterator[Decimal]) -> str:
+    return usd(float(sum(amounts, Decimal(0))), 2)
+
+
+def _signed(amount: float) -> str:
+    return f"{'-' if amount < 0 else ''}${abs(amount):.3f}"
