@@ -145,7 +145,7 @@ def test_the_report_says_what_was_left_out(small_paper: Path) -> None:
     assert any("pass-through" in note for note in told.notes)
     assert any("3 gained" in line or "b/c 3/1" in line for line in told.findings)
     assert {part.name for part in told.parts if isinstance(part, Picture)} == {
-        *("handoff_effects", "handoff_looks", "handoff_power"),
+        *("handoff-effects", "handoff-looks", "handoff-power"),
     }
 
 

@@ -289,7 +289,7 @@ def _forest(effects: Sequence[Effect]) -> Picture:
         axes.set_xlabel("percentage points, solo to handoff (95%)")
 
     told = "; ".join(f"{_name(effect)} on {effect.benchmark} {points(effect.paired.change)}" for effect in effects)
-    return Picture("handoff_effects", "The handoff's effect, by fixer", draw, told, 1.2 + 0.48 * len(shown))
+    return Picture("handoff-effects", "The handoff's effect, by fixer", draw, told, 1.2 + 0.48 * len(shown))
 
 
 def _lengths(looks: Sequence[Look]) -> Picture:
@@ -321,7 +321,7 @@ def _lengths(looks: Sequence[Look]) -> Picture:
         f"elsewhere {points(look.outside.paired.change)}"
         for look in looks
     )
-    return Picture("handoff_looks", "Where it helps: exploratory looks", draw, told, 1.5 + 0.42 * len(shown))
+    return Picture("handoff-looks", "Where it helps: exploratory looks", draw, told, 1.5 + 0.42 * len(shown))
 
 
 def _curves(powers: Sequence[Power]) -> Picture:
@@ -348,7 +348,7 @@ def _curves(powers: Sequence[Power]) -> Picture:
 
     effect = f"{100 * powers[0].effect:.0f} points"
     told = "; ".join(f"{one.measured_on}: {one.power:.0%} with {one.tasks} tasks" for one in powers)
-    return Picture("handoff_power", f"How often an effect of {effect} would be found", draw, told, 4.0)
+    return Picture("handoff-power", f"How often an effect of {effect} would be found", draw, told, 4.0)
 
 
 def _number(amount: float) -> str:

@@ -177,7 +177,7 @@ def _bars(arms: Sequence[ArmSpend]) -> Picture:
         axes.set_xlabel("dollars (attempts in brackets; dark: alone)")
 
     told = "; ".join(f"{arm.fixer} {arm.arm} on {arm.benchmark} {usd(float(arm.usd), 2)}" for arm in arms)
-    return Picture("spend_arms", "What attempts cost", draw, told, 1.2 + 0.4 * len(shown))
+    return Picture("spend-arms", "What attempts cost", draw, told, 1.2 + 0.4 * len(shown))
 
 
 def _lines(found: Sequence[Payback]) -> Picture:
@@ -207,7 +207,7 @@ def _lines(found: Sequence[Payback]) -> Picture:
         axes.legend(loc="upper left")
 
     told = "; ".join(f"{one.system} against {one.anchor} pays after {_after(one)} tasks" for one in found)
-    return Picture("spend_payback", "What is paid once, and when it has come back (dots)", draw, told, 4.0)
+    return Picture("spend-payback", "What is paid once, and when it has come back (dots)", draw, told, 4.0)
 
 
 def _total(amounts: Iterator[Decimal]) -> str:
