@@ -32,9 +32,9 @@ from record import record
 from scrout.config import load
 from scrout.handoff import FileRef, Handoff
 from scrout.ledger.audit import audit
+from scrout.ledger.opening import open_ledger
 from scrout.ledger.store import Ledger, OpenRun
 from scrout.money import Receipt, Usage
-from scrout.pipeline import ledger as open_ledger
 from scrout.records import Attempt, Check, Evidence, GatedHandoff, Scouting
 from scrout.task import Task
 

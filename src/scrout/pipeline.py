@@ -10,12 +10,11 @@ from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
-from scrout.config import Settings, data_folder
+from scrout.config import Settings
 from scrout.fix.pool import completed, refuse_unpriced
 from scrout.handoff import Handoff
+from scrout.ledger.opening import attempts_folder, open_ledger
 from scrout.ledger.store import Ledger, OpenRun
-from scrout.models.trajectory import FILE_NAME, receipts
-from scrout.money import Receipt
 from scrout.records import Arm, Attempt, Check, Decision, GatedHandoff, Run, Scouting
 from scrout.route.feedback import own_folder
 from scrout.route.policy import order, proven_wrong
@@ -46,11 +45,6 @@ async def solve(task: Task, kit: Kit) -> Run:
         if not proven_wrong(check):
             break
     return run.close()
-
-
-def attempts_folder() -> Path:
-    """Where the trajectories of attempts are, by the place of their step in the ledger."""
-    return data_folder() / "attempts"
 
 
 @dataclass(frozen=True)
@@ -185,22 +179,6 @@ def router(settings: Settings) -> Router:
     return Router(settings, own_folder(settings.route))
 
 
-def ledger(settings: Settings, attempts: Path | None = None) -> Ledger:
-    """The ledger that these settings name, with what killed runs had paid for by their trajectories."""
-    named = settings.ledger
-    opened = Ledger(named.address or (Path(named.path) if named.path else data_folder() / "ledger.db"))
-    folder = attempts or attempts_folder()
-    if folder.is_dir():
-        opened.recover(partial(paid, folder))
-    return opened
-
-
-def paid(attempts: Path, place: str) -> Sequence[Receipt]:
-    """What a step paid, by the trajectory at its place; empty: there is none."""
-    trajectory = attempts / place / FILE_NAME
-    return receipts(trajectory) if trajectory.exists() else ()
-
-
 def open_task(repo: Path, text: str, *, dirty: bool = False) -> Task:
     """An issue of a local repository as a task: from HEAD, or from the work tree as it is."""
     source = find_source(repo)
@@ -223,7 +201,7 @@ async def build_missing(task: Task, settings: Settings, progress: Callable[[str]
 def open_kit(task: Task, settings: Settings, progress: Callable[[str], None] = lambda words: None) -> Iterator[Kit]:
     """Everything a task needs; workspaces are gone and the ledger is closed when the block ends."""
     tier = require_tier(settings.sandbox)
-    with ledger(settings) as book, open_workshop(task, tier, settings) as workshop:
+    with open_ledger(settings) as book, open_workshop(task, tier, settings) as workshop:
         yield Kit(settings, book, workshop, progress)
 
 

@@ -14,8 +14,9 @@ from scrout.batch.repositories import FetchError
 from scrout.batch.tasks import Repositories
 from scrout.config import Settings
 from scrout.errors import LedgerError, ScroutError, TaskError
+from scrout.ledger.opening import paid
 from scrout.ledger.store import Ledger, OpenRun
-from scrout.pipeline import Kit, build_missing, paid, router, solve
+from scrout.pipeline import Kit, build_missing, router, solve
 from scrout.records import Run
 from scrout.route.router import Router
 from scrout.sandbox.tier import Tier

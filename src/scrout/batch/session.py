@@ -19,9 +19,9 @@ from scrout.batch.tasks import Repositories, TaskFile
 from scrout.config import Settings, read_key
 from scrout.errors import ConfigError, TaskError
 from scrout.fix.pool import refuse_unpriced
+from scrout.ledger.opening import open_ledger
 from scrout.ledger.store import Ledger
 from scrout.money import Purse
-from scrout.pipeline import ledger
 from scrout.records import Arm
 from scrout.sandbox.probe import require_tier
 
@@ -113,7 +113,7 @@ def open_session(
         labels = tuple(dict.fromkeys(job.label for job in jobs))
         batch = folder.begin(settings.digest(), tasks.digest, len(tasks.rows), labels, __version__)
         settings = kept_in(settings, folder)
-        with ledger(settings, folder.attempts) as book:
+        with open_ledger(settings, folder.attempts) as book:
             purse = Purse(cap_usd, None)
             purse.spent_usd = book.spent_usd(batch.id)
             where = repositories or Repositories(())

@@ -47,11 +47,11 @@ def command(
     RUN is its id or the beginning of it, as `scrout runs` lists them. VERDICT is merged, reverted or wrong. The last
     word on a run counts.
     """
-    from scrout.pipeline import ledger
+    from scrout.ledger.opening import open_ledger
     from scrout.route.embed import open_embedder
 
     settings = options.read_settings(repo, config, overrides)
-    with ledger(settings) as book:
+    with open_ledger(settings) as book:
         run = book.run(run_id)
     lesson, former = record(run, verdict, settings, open_embedder(settings.route.embedder))
     resume = lesson.resume

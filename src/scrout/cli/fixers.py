@@ -350,9 +350,9 @@ def _embedder(settings: Settings) -> Embedder:
 
 def _past(settings: Settings) -> list[str]:
     """The texts of the user's newest tasks."""
-    from scrout.pipeline import ledger
+    from scrout.ledger.opening import open_ledger
 
-    with ledger(settings) as book:
+    with open_ledger(settings) as book:
         return [run.task.text for run in book.runs(MAX_RUNS)]
 
 

@@ -25,8 +25,8 @@ from scrout.cli import options, render
 from scrout.cli.waiting import wait
 from scrout.config import Settings
 from scrout.errors import TaskError
+from scrout.ledger.opening import open_ledger
 from scrout.ledger.store import Ledger
-from scrout.pipeline import ledger
 from scrout.sandbox.probe import require_tier
 
 MOST_TOLD = 10
@@ -145,7 +145,7 @@ def _arms(predictions: Path, settings: Settings) -> Arms:
 
 
 def _ledger(folder: Folder, settings: Settings) -> Ledger:
-    book, batch = ledger(kept_in(settings, folder), folder.attempts), folder.read()
+    book, batch = open_ledger(kept_in(settings, folder), folder.attempts), folder.read()
     if batch is not None and not book.runs(1, batch=batch.id):
         book.close()
         raise TaskError(

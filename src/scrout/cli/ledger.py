@@ -8,7 +8,7 @@ import click
 
 from scrout.cli import options, render
 from scrout.ledger.audit import audit
-from scrout.pipeline import ledger
+from scrout.ledger.opening import open_ledger
 
 MANY = 500
 """Runs, from which on progress is shown: fewer take a second."""
@@ -25,7 +25,7 @@ def command() -> None:
 @options.as_json
 def _audit(repo: Path, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
     """Re-derive the total of every run and batch from its receipts. Exit code 1 if any figure differs."""
-    with ledger(options.read_settings(repo, config, overrides)) as book, render.working() as progress:
+    with open_ledger(options.read_settings(repo, config, overrides)) as book, render.working() as progress:
 
         def tell(done: int, of: int) -> None:
             if of >= MANY and done % MANY == 0:

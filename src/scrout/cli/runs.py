@@ -9,8 +9,8 @@ import click
 
 from scrout.cli import options, render
 from scrout.config import RetentionSettings, Settings, data_folder
+from scrout.ledger.opening import attempts_folder, open_ledger
 from scrout.ledger.retention import Pruning, prune
-from scrout.pipeline import attempts_folder, ledger
 from scrout.records import RunOutcome
 
 
@@ -38,7 +38,7 @@ def command(
     if context.invoked_subcommand:
         _refuse_options(context)
         return 0
-    with ledger(options.read_settings(repo, config, overrides)) as book:
+    with open_ledger(options.read_settings(repo, config, overrides)) as book:
         past = book.runs(limit, batch=batch, arm=arm, outcome=outcome)
     if as_json:
         render.print_json(past)
@@ -64,8 +64,8 @@ def _prune(repo: Path, dry_run: bool, config: Path | None, overrides: tuple[str,
     settings = options.read_settings(repo, config, overrides)
     folders = _attempts(settings)
     for folder in folders:  # what killed runs had paid is booked before their trajectories go
-        ledger(settings, folder).close()
-    with ledger(settings) as book:
+        open_ledger(settings, folder).close()
+    with open_ledger(settings) as book:
         done = prune(book, folders, data_folder() / "traces", settings.retention, dry_run=dry_run)
     if as_json:
         render.print_json(done)

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from scrout.cli import options, render
+from scrout.ledger.opening import open_ledger
 from scrout.ledger.scrub import MARK
-from scrout.pipeline import ledger
 
 
 @click.command(name="show")
@@ -24,7 +24,7 @@ def command(
 
     Exit code 1 with --patch if secrets were cut from the patch when it was stored: it is not the one that was made.
     """
-    with ledger(options.read_settings(repo, config, overrides)) as book:
+    with open_ledger(options.read_settings(repo, config, overrides)) as book:
         run = book.run(run_id)
     if as_json:
         render.print_json(run)

@@ -1,0 +1,33 @@
+"""Opens the ledger that settings name, and books what killed runs had paid for by their trajectories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from scrout.config import Settings, data_folder
+from scrout.ledger.store import Ledger
+from scrout.models.trajectory import FILE_NAME, receipts
+from scrout.money import Receipt
+
+
+def open_ledger(settings: Settings, attempts: Path | None = None) -> Ledger:
+    """The ledger that these settings name. `attempts` is where trajectories are; None: in the user's data folder."""
+    named = settings.ledger
+    opened = Ledger(named.address or (Path(named.path) if named.path else data_folder() / "ledger.db"))
+    folder = attempts or attempts_folder()
+    if folder.is_dir():
+        opened.recover(partial(paid, folder))
+    return opened
+
+
+def attempts_folder() -> Path:
+    """Where the trajectories of attempts are, by the place of their step in the ledger."""
+    return data_folder() / "attempts"
+
+
+def paid(attempts: Path, place: str) -> Sequence[Receipt]:
+    """What a step paid, by the trajectory at its place; empty: there is none."""
+    trajectory = attempts / place / FILE_NAME
+    return receipts(trajectory) if trajectory.exists() else ()
