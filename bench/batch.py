@@ -1,6 +1,6 @@
 """A batch against a stand-in model, beside mini-SWE-agent's batch runner: tasks a minute, memory, processor time.
 
-    python bench/batch.py [--mini PYTHON] [--tasks 300] [--rounds 3] [--out bench/results/batch.json]
+    python bench/batch.py [--mini PYTHON] [--tasks 300] [--rounds 3] [--cases 3] [--out bench/results/batch.json]
 
 Each side is a command of its own, started for each round, with --jobs tasks in flight; what it takes to start and to
 end counts. Both run the same commands in the same number of turns, and their last reply ends the task with the same
@@ -363,11 +363,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--think-s", type=float, default=0.05)
     parser.add_argument("--sample-s", type=float, default=1.0)
+    parser.add_argument("--cases", type=int, default=3, help="only the first so many")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     # What a side leaves behind becomes ours, so that it can be counted and ended.
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    cases = ((False, asked.think_s), (True, asked.think_s), (False, 0.0))
+    cases = ((False, asked.think_s), (True, asked.think_s), (False, 0.0))[: asked.cases]
     result: dict[str, object] = {
         "tasks": asked.tasks,
         "in_flight": asked.jobs,
