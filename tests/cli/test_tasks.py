@@ -65,3 +65,22 @@ def test_a_package_that_does_not_exist_is_told_and_the_rest_goes_on(cli: Cli) ->
     packages = ended.json()["packages"]
     assert isinstance(packages, list)
     assert packages[0]["tasks"] == 0 and "cannot be downloaded" in packages[0]["words"]
+
+
+def test_draw_takes_each_repository_by_its_share_and_says_how_to_go_on(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "tasks.jsonl"
+    rows = [{**GOOD, "id": f"t{number}", "repo": f"owner/{'ab'[number % 4 == 0]}"} for number in range(200)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ended = cli("tasks", "draw", path, "--fixers", "one, two", "--points", "10", "--out", tmp_path / "study", "--json")
+    assert ended.code == 0, ended.err
+    told = ended.json()
+    drawn = [json.loads(line) for line in (tmp_path / "study" / "tasks.jsonl").read_text().splitlines()]
+    assert told["drawn"] == told["needed"] == len(drawn) < 200 and float(str(told["power"])) >= 0.8
+    share = sum(row["repo"] == "owner/b" for row in drawn) / len(drawn)
+    assert share == pytest.approx(0.25, abs=0.02)
+    commands = told["commands"]
+    assert isinstance(commands, list) and "--arms solo,handoff,passthrough --fixers one,two" in commands[0]
+    again = cli("tasks", "draw", path, "--fixers", "one", "--points", "2", "--out", tmp_path / "more")
+    assert again.code == 1 and "take" in again.err and again.out.startswith(b"scrout run ")
+    wrong = cli("tasks", "draw", path, "--fixers", " , ", "--out", tmp_path / "none")
+    assert wrong.code == 2 and "Name the fixers" in wrong.err
