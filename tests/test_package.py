@@ -13,7 +13,7 @@ SOURCE = Path(scrout.__file__).parent
 
 # Lower layers never import higher ones; stages never import each other.
 LAYERS = [
-    {"money", "errors", "html", "languages"},
+    {"money", "errors", "html", "languages", "syntax"},
     {"task", "handoff", "records", "config", "git"},
     {"index", "sandbox", "models", "ledger"},
     {"agent"},

@@ -6,6 +6,8 @@ import ast
 import re
 from collections.abc import Iterable
 
+from scrout.syntax import parse_python
+
 CHANCE_RUNS = 16
 """What fails two times in three fails this often in a row once in 440 times."""
 
@@ -25,6 +27,6 @@ def runs_needed(texts: Iterable[str], command: str, runs: int) -> int:
 def _has_sets(text: str) -> bool:
     """The order of a set of strings is another in every process."""
     try:
-        return any(isinstance(node, ast.Set | ast.SetComp) for node in ast.walk(ast.parse(text)))
+        return any(isinstance(node, ast.Set | ast.SetComp) for node in ast.walk(parse_python(text)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False

@@ -14,6 +14,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
+from scrout.syntax import parse_python
+
 MAX_CHARS = 30_000
 """A longer script is not followed: it would take seconds, and no reproduction needs it."""
 
@@ -126,7 +128,7 @@ def _parse(source: str) -> ast.Module | None:
     if len(source) > MAX_CHARS:
         return None
     try:
-        return ast.parse(source)
+        return parse_python(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

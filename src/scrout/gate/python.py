@@ -13,6 +13,7 @@ from scrout.gate.sources import deciding_word
 from scrout.sandbox.replay import Raised, Replay, Witness
 from scrout.sandbox.reports import Frame, Traceback, read_tracebacks
 from scrout.sandbox.suite import is_test_file
+from scrout.syntax import parse_python
 
 _SUCCESS = ("", "0", "None")
 _ASSERTIONS = ("AssertionError", "Failed")
@@ -186,7 +187,7 @@ def _exercised(witness: Witness, scene: Scene) -> bool:
 
 def _function_lines(content: bytes) -> frozenset[int]:
     try:
-        tree = ast.parse(content)
+        tree = parse_python(content)
     except (SyntaxError, ValueError):
         return frozenset()
     lines: set[int] = set()

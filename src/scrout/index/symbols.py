@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from scrout import syntax
 from scrout.index.definition import Definition
 from scrout.index.files import Role
 from scrout.index.go import read_go
@@ -97,7 +98,7 @@ def parse_python(text: str) -> ast.Module | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return ast.parse(text)
+            return syntax.parse_python(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
 

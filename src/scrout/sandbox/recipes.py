@@ -20,6 +20,7 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from scrout.sandbox.workspace import Base
+from scrout.syntax import parse_python
 
 Kind = Literal["setup", "python", "uv", "npm", "go", "cargo", "devcontainer"]
 
@@ -457,7 +458,7 @@ def _ini(base: Base, path: str) -> dict[str, dict[str, str]]:
 
 def _walk(base: Base, path: str) -> Iterator[ast.AST]:
     try:
-        tree = ast.parse(_text(base, path))
+        tree = parse_python(_text(base, path))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
     yield from ast.walk(tree)

@@ -62,6 +62,9 @@ _BY_NAME = {blocked.partition("/")[2]: blocked for blocked in BLOCKED}
 
 _ADDRESS = re.compile(r"(?:[\w.+-]+://(?:[^/@]*@)?[^/]+/|[^/\s]+@[^/:\s]+:|(?:www\.)?(?:github|gitlab)\.com[/:])(.+)")
 _SERIAL = re.compile(r"(-\d+|-[0-9a-f]{40}.*|@[0-9a-f]{6,})$")
+_ROW_TAIL = re.compile(
+    r"[-._@:#](?=\d|[0-9a-f]{7,40}\b|(?:pr|pull|run|attempt|issue|trial|task|sample|traj|v\d)(?![a-z]))"
+)
 _PAIR = re.compile(r"(?:instance_)?([\w.-]+?)(?:__|\+|/)([\w.-]+)")
 _REMOTE = re.compile(r"^\s*(?:push)?url\s*=\s*(\S+)", re.MULTILINE | re.IGNORECASE)
 
@@ -83,6 +86,17 @@ def refuse_blocked(repos: Iterable[str]) -> None:
 def blocked_by(repo: str) -> str | None:
     """The blocked repository that a row stands for; None: it may be trained on."""
     return next(filter(None, map(_by_name, _names(repo.strip()))), None)
+
+
+def blocked_in(name: str) -> str | None:
+    """The same for whatever a data set calls one of its rows: attempts, runs and mutations are named behind the issue.
+
+    It blocks rather too much: a name that a repository shares with a blocked one is enough, under any owner.
+    """
+    parts = [part for part in re.split(r"__|[/+\s]", name.strip().lower()) if part]
+    # The first of several is an owner, or the data set's own.
+    bases = (_ROW_TAIL.split(part, maxsplit=1)[0] for part in parts[1:] or parts)
+    return blocked_by(name) or next((found for base in bases if (found := _by_name(base))), None)
 
 
 def _names(repo: str) -> Iterator[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Sequence
 
+from scrout.syntax import parse_python
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Block = ast.Module | ast.ClassDef
 
@@ -23,7 +25,7 @@ def find_test(tree: ast.Module, name: str) -> Function | None:
 def without_tests(text: str, names: Collection[str]) -> str | None:
     """The file without the functions of these tests; None: not all of them are spelled out in it."""
     try:
-        tree = ast.parse(text)
+        tree = parse_python(text)
     except (SyntaxError, ValueError):
         return None
     gone = {function_of(name) for name in names}

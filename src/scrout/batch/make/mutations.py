@@ -12,6 +12,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from scrout.syntax import parse_python
+
 
 @dataclass(frozen=True)
 class Mutation:
@@ -56,7 +58,7 @@ Made = Iterator[tuple[int, int, str]]
 
 def mutations(source: str, lines: Collection[int], rng: random.Random) -> list[Mutation]:
     """Every mutation at these lines in random order, the operators taking turns; not all of them compile."""
-    tree, text = ast.parse(source), _Source(source)
+    tree, text = parse_python(source), _Source(source)
     by_operator: dict[str, list[Mutation]] = {name: [] for name in OPERATORS}
     for function in (node for node in ast.walk(tree) if isinstance(node, _Function)):
         nodes = list(_own(function))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from scrout.batch.make.hidden import find_test
+from scrout.syntax import parse_python
 
 PLUGIN = "scrout_failures"
 PLUGIN_SOURCE = '''"""Notes where and how tests fail, for pytest -p."""
@@ -109,7 +110,7 @@ def read_failures(notes: str, root: str) -> dict[str, Failure]:
 def make_script(test_file: str, failure: Failure) -> Script | None:
     """The test as a script; None: it needs more than itself."""
     try:
-        tree = ast.parse(test_file)
+        tree = parse_python(test_file)
     except (SyntaxError, ValueError):
         return None
     function = find_test(tree, failure.test)
@@ -151,7 +152,7 @@ def make_script(test_file: str, failure: Failure) -> Script | None:
 def sketch(test_file: str, failure: Failure) -> tuple[str, str]:
     """What a test does up to where it fails, as it stands there, and what it calls last; both may be empty."""
     try:
-        tree = ast.parse(test_file)
+        tree = parse_python(test_file)
     except (SyntaxError, ValueError):
         return "", ""
     function = find_test(tree, failure.test)
@@ -191,7 +192,7 @@ class _Given(ast.NodeTransformer):
 
     def assignments(self) -> list[ast.stmt]:
         left = [name for name in self.params if name not in self.inlined]
-        return [ast.parse(f"{name} = {self.params[name]}").body[0] for name in left]
+        return [parse_python(f"{name} = {self.params[name]}").body[0] for name in left]
 
 
 class _Plain(ast.NodeTransformer):

@@ -18,6 +18,7 @@ from typing import Literal
 from scrout.fix.check.patch import FileChange
 from scrout.index.files import role
 from scrout.sandbox.suite import is_test_file
+from scrout.syntax import parse_python
 
 _SETTINGS = "conftest.py"
 _WHOLE = ""
@@ -261,7 +262,7 @@ def _parsed(text: str) -> ast.Module | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return ast.parse(text)
+            return parse_python(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from scrout.sandbox.replay import Raised
+from scrout.syntax import parse_python
 
 MOST_WORDS = 200
 _UNBOUND = re.compile(r"(?:local variable|free variable|name) '(\w+)'")
@@ -36,7 +37,7 @@ def hints(sources: Iterable[str], frames: tuple[Raised, ...]) -> Hints:
     exceptions: dict[str, None] = {}
     for source in sources:
         try:
-            tree = ast.parse(source)
+            tree = parse_python(source)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
         for node in ast.walk(tree):
@@ -58,7 +59,7 @@ def hints(sources: Iterable[str], frames: tuple[Raised, ...]) -> Hints:
 def functions_named(source: str, name: str) -> Iterator[str]:
     """The sources of the functions of that name; none for what is not Python."""
     try:
-        tree = ast.parse(source)
+        tree = parse_python(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
     for node in ast.walk(tree):

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
+from scrout.syntax import parse_python
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _PLAIN = (ast.Import, ast.ImportFrom, ast.ClassDef, ast.Pass, ast.Global, ast.Nonlocal)
@@ -129,7 +131,7 @@ def _tree(source: str) -> ast.Module | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return ast.parse(source)
+            return parse_python(source)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
 

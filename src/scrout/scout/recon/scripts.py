@@ -20,6 +20,7 @@ from typing import Literal
 
 from scrout.scout.recon.blocks import MAX_BLOCKS, MAX_TEXT_CHARS, Block, find_blocks, is_session, read_session
 from scrout.scout.recon.commands import inline_python
+from scrout.syntax import parse_python
 
 MAX_SCRIPTS = 5
 MAX_SCRIPT_CHARS = 65_536
@@ -179,7 +180,7 @@ def _parse(source: str) -> ast.Module | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return ast.parse(source)
+            return parse_python(source)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
 
@@ -313,7 +314,7 @@ def _assertion(seen: ast.expr, value: str, *, printed: bool = False) -> ast.Asse
         test = f"(_seen := 0) {'is' if literal is None else '=='} {literal!r}"
     if printed:
         test += f" or str(_seen) in {(value, str(literal))!r}"
-    parsed = ast.parse(f"assert {test}, {f'expected {value}, got '!r} + repr(_seen)").body[0]
+    parsed = parse_python(f"assert {test}, {f'expected {value}, got '!r} + repr(_seen)").body[0]
     assert isinstance(parsed, ast.Assert)
     for node in ast.walk(parsed.test):
         if isinstance(node, ast.NamedExpr):

@@ -14,6 +14,8 @@ _SHELLS = frozenset({"bash", "execute_bash", "run", "terminal", "execute"})
 _EDITORS = frozenset({"str_replace_editor", "file_editor"})
 _EDITOR_KEYS = ("command", "path", "file_text", "old_str", "new_str", "insert_line", "view_range")
 _ENDS = frozenset({"finish", "submit", "exit_forfeit", "exit"})
+_SUBMITS = ("COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "MINI_SWE_AGENT_FINAL_OUTPUT")
+"""What mini-SWE-agent echoes when it is done."""
 _WINDOW = 100
 """Lines that SWE-agent shows of an open file."""
 
@@ -57,7 +59,7 @@ def commanded(command: str) -> Said:
     word = head[0] if head else ""
     if not command:
         return SILENT
-    if word in _ENDS:
+    if word in _ENDS or any(mark in command for mark in _SUBMITS):
         return END
     if word in _OWN:
         try:

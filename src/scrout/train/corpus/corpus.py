@@ -21,7 +21,7 @@ from scrout.config import DialectName
 from scrout.errors import TaskError
 from scrout.languages import language_of
 from scrout.money import Record
-from scrout.train.blocklist import blocked_by
+from scrout.train.blocklist import blocked_in
 from scrout.train.corpus.demonstration import Demonstration, Dropped, Notes, by_template, demonstrate
 from scrout.train.corpus.layouts import read
 from scrout.train.corpus.search import edited_files, search
@@ -114,7 +114,7 @@ def demonstrations(path: Path) -> Iterator[Demonstration]:
 def _demonstration(trajectory: Trajectory | Unreadable, rules: Rules) -> Demonstration | Unreadable | Dropped:
     if isinstance(trajectory, Unreadable):
         return trajectory
-    if blocked := _blocked(trajectory.issue_id, trajectory.repository):
+    if blocked := _blocked(trajectory.issue_id, trajectory.repository, *trajectory.names):
         return Dropped(f"a repository that nothing is trained on: {blocked}")
     if trajectory.issue_id in rules.held_out:
         return Dropped("an issue that is held out")
@@ -128,11 +128,13 @@ def _demonstration(trajectory: Trajectory | Unreadable, rules: Rules) -> Demonst
         return Dropped("the search did not find every file of the fix")
     if len(found.steps) < MIN_STEPS:
         return Dropped("no search before the first edit")
+    if found.told:
+        return Dropped("an answer shows the fix")
     return demonstrate(trajectory, found, language_of(gold), rules.dialect, rules.notes)
 
 
 def _blocked(*names: str) -> str | None:
-    return next((blocked for name in names if name and (blocked := blocked_by(name))), None)
+    return next((blocked for name in names if name and (blocked := blocked_in(name))), None)
 
 
 def _best_first(found: tuple[tuple[float, ...], int]) -> tuple[tuple[float, ...], int]:
@@ -168,7 +170,7 @@ def _write(path: Path, spool: IO[bytes], places: Sequence[int]) -> Path:
 def _card(corpus: Path, shelf: Path, rules: Rules, paths: int, number: int, dropped: Mapping[str, int]) -> Card:
     """Read the frozen files again and count. A blocked row that slipped through is an error, and the corpus is gone."""
     found = list(_outlines(corpus))
-    hits = [one.id for one in found if _blocked(one.issue_id, one.repository) or one.issue_id in rules.held_out]
+    hits = [one.id for one in found if _blocked(*one.names) or one.issue_id in rules.held_out]
     if hits:
         corpus.unlink()
         raise TaskError(f"{len(hits)} demonstrations are of blocked repositories or held-out issues: {hits[:5]}.")
@@ -197,6 +199,7 @@ class _Outline:
     id: str
     issue_id: str
     repository: str
+    names: tuple[str, ...]
     language: str
     layout: str
     reproduced: bool
@@ -205,7 +208,8 @@ class _Outline:
 
 def _outlines(path: Path) -> Iterator[_Outline]:
     for one in demonstrations(path):
-        yield _Outline(one.id, one.issue_id, one.repository, one.language, one.layout, one.reproduced, one.turns)
+        names = (one.issue_id, one.repository, *one.names)
+        yield _Outline(one.id, one.issue_id, one.repository, names, one.language, one.layout, one.reproduced, one.turns)
 
 
 def _sha256(path: Path) -> str:

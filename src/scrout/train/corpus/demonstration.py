@@ -39,6 +39,8 @@ class Demonstration(Record):
     id: str
     issue_id: str
     repository: str
+    names: tuple[str, ...]
+    """Whatever its source calls it."""
     language: str
     layout: str
     where: str
@@ -117,6 +119,7 @@ def demonstrate(
         id=hashlib.sha256(f"{trajectory.issue_id}\0{trajectory.where}".encode()).hexdigest()[:16],
         issue_id=trajectory.issue_id,
         repository=trajectory.repository,
+        names=trajectory.names,
         language=language,
         layout=trajectory.layout,
         where=trajectory.where.rsplit("/", 1)[-1],

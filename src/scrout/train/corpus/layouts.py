@@ -24,6 +24,7 @@ _ISSUE = (
 )
 _ROOT = re.compile(r"<uploaded_files>\s*(?P<path>/\S+)\s*</uploaded_files>|\(Current directory: (?P<at>/[^)\s]+)\)")
 _FENCED = re.compile(r"```(?:bash|sh|mswea_bash_command)?[ \t]*\n(?P<command>.*?)\n?```", re.S)
+_NAMES = ("instance_id", "id", "traj_id", "repo", "repository", "repo_name", "environment", "image_name")
 _EVENTS = {"run": "bash", "edit": "str_replace_editor"}
 """OpenHands' actions that go by other names than its tools."""
 _NAME = re.compile(r"(?:(?<=[/_])|\A)[A-Za-z0-9][A-Za-z0-9.-]*__[\w.-]+?(?=\.traj|\Z)")
@@ -148,11 +149,15 @@ def _trajectory(
     if not steps:
         return Unreadable("no step that can be read")
     issue_id, repository = issue_of(name)
-    named = (document.get("instance") or {}).get("repo")
+    told = document.get("instance")
+    instance: Document = told if isinstance(told, Mapping) else {}
+    called = (part.get(key) for part in (document, instance) for key in _NAMES)
+    named = instance.get("repo")
     repository = named if isinstance(named, str) and named.count("/") == 1 else repository
     return Trajectory(
         issue_id=issue_id,
         repository=repository,
+        names=tuple(dict.fromkeys(one for one in (*called, name) if isinstance(one, str) and one)),
         issue=issue.strip(),
         root=root.rstrip("/"),
         steps=tuple(steps),

@@ -31,9 +31,17 @@ _NO_EVIDENCE = re.compile(
     r"command not found|No such file or directory|can't open file|No module named|ModuleNotFoundError|SyntaxError|"
     r"usage: |Permission denied|ERROR: file or directory not found|no tests ran"
 )
-_WRITES = re.compile(
-    r"\bsed\s+-i|\bgit\s+(?:apply|checkout|stash|reset)\b|\bpatch\s+-p|\bperl\s+-p?i|(?<![0-9&>])>>?\s*(\S+)"
+_CHANGES = re.compile(r"\bgit\s+(?:apply|am|checkout|restore|stash|reset|revert|commit)\b|\bpatch\s+(?:-|<)")
+_WRITES = re.compile(r"(?<![0-9&>])>>?\s*([^\s&|;>]+)|\btee\s+(?:-a\s+)?([^\s&|;>-][^\s&|;>]*)")
+_PARTS = re.compile(r"&&|\|\||[;|\n]")
+_VIEWERS = frozenset(
+    (
+        *("cat", "head", "tail", "less", "more", "nl", "grep", "egrep", "fgrep", "rg", "ag", "ls", "find", "wc", "awk"),
+        *("cd", "echo", "pwd", "stat", "file", "cut", "sort", "uniq", "tree", "diff"),
+    )
 )
+_GIT_VIEWS = frozenset(("log", "show", "diff", "blame", "grep", "status", "ls-files", "branch"))
+_PATH = re.compile(r"[\w./@+-]+")
 _FIRST_TEXT = re.compile(r"edit 1:1\s*\n(.*?)(?:\nend_of_edit)?\s*\Z|insert\s+'?(.*?)'?\s*\Z", re.S)
 """What SWE-agent writes into a file that it has just made."""
 _SHOWS = re.compile(r"\b(?:cat|head|tail|less|more|nl|sed\s+-n|awk)\b")
@@ -53,6 +61,8 @@ class Search:
     """Files of the fix that it never looked at."""
     beside: tuple[str, ...]
     """Other files that it looked at."""
+    told: bool
+    """Whether an answer shows the fix itself, as a diff of it does."""
 
 
 @dataclass
@@ -97,7 +107,8 @@ def search(trajectory: Trajectory, gold: Sequence[str]) -> Search:
     files = [FileRef(path=path, regions=_merged(lines)) for path, lines in seen.looked.items() if path in gold]
     beside = [path for path in seen.looked if path not in gold and path not in seen.written]
     missed = [path for path in gold if path not in seen.looked]
-    return Search(tuple(kept), tuple(files), seen.reproduction, tuple(missed), tuple(beside))
+    told = any(f"+++ b/{path}" in step.observation for step in kept for path in gold)
+    return Search(tuple(kept), tuple(files), seen.reproduction, tuple(missed), tuple(beside), told)
 
 
 def edited_files(trajectory: Trajectory) -> tuple[str, ...]:
@@ -133,13 +144,47 @@ def _mends(step: Step, seen: _Seen) -> bool:
         if arguments.get("command") in ("str_replace", "insert"):
             return seen.relative(str(arguments["path"])) not in seen.written
         return arguments.get("command") == "create" and seen.relative(str(arguments["path"])) in seen.gold
-    for found in _WRITES.finditer(str(arguments.get("command", ""))):
-        target = found[1]
-        if target is None:
-            return True
-        if seen.relative(target) in seen.gold:
-            return True
-    return False
+    return _mends_by_shell(str(arguments.get("command", "")), seen)
+
+
+def _mends_by_shell(command: str, seen: _Seen) -> bool:
+    """Whether a command changes a file of the fix, as far as its words tell: whatever names one must only show it."""
+    if _CHANGES.search(command):
+        return True
+    endings = {posixpath.basename(path) for path in seen.gold}
+    words = {posixpath.basename(word) for word in _PATH.findall(command)}
+    if words & endings and not _only_shows(command):
+        return True
+    # A script of the agent's own may do it instead.
+    scripts = [text for path, text in seen.written.items() if posixpath.basename(path) in words]
+    return any(ending in text and "write" in text for text in scripts for ending in endings)
+
+
+def _only_shows(command: str) -> bool:
+    if "<<" in command or any(not _is_nowhere(found[1] or found[2]) for found in _WRITES.finditer(command)):
+        return False
+    return all(_is_view(part.split()) for part in _PARTS.split(command) if part.strip())
+
+
+def _is_nowhere(target: str) -> bool:
+    return target.startswith(("/dev/", "&"))
+
+
+def _is_view(words: list[str]) -> bool:
+    while words and "=" in words[0] and not words[0].startswith("-"):
+        words = words[1:]
+    match words:
+        case ["sed", *rest]:
+            return "-n" in rest and not any(word.startswith("--in-place") or _edits_in_place(word) for word in rest)
+        case ["git", verb, *_]:
+            return verb in _GIT_VIEWS
+        case [str(python), *rest] if python.startswith(("python", "pytest")):
+            return "-c" not in rest and "-" not in rest
+    return not words or words[0] in _VIEWERS
+
+
+def _edits_in_place(word: str) -> bool:
+    return word.startswith("-") and not word.startswith("--") and "i" in word
 
 
 def _look(step: Step, seen: _Seen) -> None:
@@ -156,12 +201,13 @@ def _look(step: Step, seen: _Seen) -> None:
     if step.call.name != "bash":
         return
     for found in _WRITES.finditer(command):
-        if found[1] and not found[1].startswith("/dev/"):
-            seen.written.setdefault(seen.relative(found[1]), "")
+        if not _is_nowhere(target := found[1] or found[2]):
+            seen.written.setdefault(seen.relative(target), _heredoc(command))
     if _SHOWS.search(command):
         lines = [(int(a), int(b)) for a, b in _LINES.findall(command)]
+        named = {seen.relative(word) for word in _PATH.findall(command)}
         for path in seen.gold:
-            if path in command:
+            if path in named:
                 seen.looked.setdefault(path, []).extend(lines)
     if seen.reproduction is None and _RUNS.search(command) and _failed(step.observation):
         used = {path: text for path, text in seen.written.items() if path in command and text}
@@ -170,6 +216,12 @@ def _look(step: Step, seen: _Seen) -> None:
         seen.reproduction = Reproduction(
             files=used if fits else {}, command=_at_home(command, seen.root), claim=True, observed=observed
         )
+
+
+def _heredoc(command: str) -> str:
+    """What a command writes from its own text; empty: nothing that shows."""
+    found = re.search(r"<<-?\s*['\"]?(\w+)['\"]?[^\n]*\n(.*?)\n\1\s*(?:\n|\Z)", command, re.S)
+    return f"{found[2]}\n" if found else ""
 
 
 def _failed(observation: str) -> bool:

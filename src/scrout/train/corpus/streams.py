@@ -91,22 +91,22 @@ def _values(path: Path, file: IO[str]) -> Iterator[Found]:
     decoder, buffer, number = json.JSONDecoder(), "", 0
     while True:
         buffer = buffer.lstrip("[], \t\r\n")
-        value: JsonValue = None
+        value, end, problem = None, 0, ""
         if buffer:
             try:
                 value, end = decoder.raw_decode(buffer)
-                buffer = buffer[end:]
             except (ValueError, RecursionError) as error:
                 problem = str(error)
-        if value is None:
+        if not end:
             # At least as much again, so that what is read anew each time adds up to no more than twice the whole.
             more = file.read(max(CHUNK, len(buffer))) if len(buffer) < MAX_CHARS else ""
             if not more:
                 if buffer:
-                    yield f"{path}:{number + 1}", Unreadable(f"no JSON: {problem}")
+                    yield f"{path}:{number + 1}", Unreadable(f"no JSON, and what follows it is lost: {problem}")
                 return
             buffer += more
             continue
+        buffer = buffer[end:]
         number += 1
         known = value if isinstance(value, dict) else Unreadable(f"no JSON object but {type(value).__name__}")
         yield f"{path}:{number}", known

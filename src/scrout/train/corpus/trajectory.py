@@ -33,6 +33,8 @@ class Trajectory:
     """Attempts at the same issue share it."""
     repository: str
     """owner/name, as far as the id tells."""
+    names: tuple[str, ...]
+    """Whatever its document calls it and its repository."""
     issue: str
     root: str
     """Where the agent saw the repository; empty: unknown."""

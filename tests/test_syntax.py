@@ -1,0 +1,36 @@
+"""Many threads parse at once, as the checks of a batch do."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from scrout.syntax import parse_python
+
+DEEP = f"x = {'(' * 60}1{' + 1)' * 60}\n" * 10
+
+
+@pytest.fixture
+def switching() -> Iterator[None]:
+    """Another thread goes on in the midst of a parse, whenever garbage is collected."""
+
+    def yield_to_others(phase: str, info: dict[str, int]) -> None:
+        time.sleep(0)
+
+    before = gc.get_threshold()
+    gc.callbacks.append(yield_to_others)
+    gc.set_threshold(50)
+    yield
+    gc.set_threshold(*before)
+    gc.callbacks.remove(yield_to_others)
+
+
+def test_threads_do_not_disturb_each_other(switching: None) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        trees = list(threads.map(parse_python, [DEEP] * 24))
+    assert all(isinstance(tree, ast.Module) and len(tree.body) == 10 for tree in trees)
