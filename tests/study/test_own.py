@@ -31,6 +31,7 @@ from scrout.records import Attempt, Check, CheckOutcome, Scouting, ScoutStop, St
 from scrout.sandbox.tier import Tier
 from scrout.study.handoff import handoff
 from scrout.study.localize import localize
+from scrout.study.sources.benchmark import Benchmark, Played
 from scrout.study.sources.opening import open_source
 from scrout.study.sources.own import read_batch, read_ledger
 from scrout.study.sources.source import Own
@@ -342,3 +343,29 @@ def test_a_real_batch_is_counted_as_its_summary_counts_it(make_repo: MakeRepo, t
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert len(json.loads(done.stdout, parse_constant=pytest.fail)["booked"]) == 3
     assert "toy" in page.read_text()
+
+
+def test_by_the_check_only_handoffs_are_compared_and_what_was_routed_is_no_fixer() -> None:
+    played = Played(
+        ("toy", "routed"), np.ones((2, 2), bool), np.ones((2, 2), bool), np.ones((2, 2)), np.full((2, 2), np.nan)
+    )
+    benchmark = Benchmark("mine", "here", ("a", "b"), ("r", "r"), {"solo": played, "handoff": played})
+    graded, checked = Own(benchmark, "grade"), Own(benchmark, "check")
+    assert {arm: one.fixers for arm, one in graded.comparable.played.items()} == {"solo": ("toy",), "handoff": ("toy",)}
+    assert list(checked.comparable.played) == ["handoff"] and list(checked.fixers.played) == ["solo", "handoff"]
+    assert checked.alike(benchmark).arm("handoff").fixers == ("toy", "routed")
+
+
+def test_a_table_of_outcomes_is_a_source_and_a_pool_narrows_it(tmp_path: Path) -> None:
+    table = tmp_path / "mine.csv"
+    rows = [f"{model},o__n-{task},{(task + at) % 2}" for at, model in enumerate("ABC") for task in range(4)]
+    table.write_text("model,instance_id,resolved\n" + "\n".join(rows) + "\n")
+    whole = open_source(table, None, "", None)
+    assert isinstance(whole, Own) and len(whole.benchmark.ids) == 4
+    assert whole.benchmark.arm("solo").fixers == ("A", "B", "C")
+    some = open_source(table, None, "", None, ["C", "A"])
+    assert isinstance(some, Own) and some.benchmark.arm("solo").fixers == ("C", "A")
+    with pytest.raises(StudyError, match="no arm has all of D"):
+        open_source(table, None, "", None, ["D"])
+    with pytest.raises(StudyError, match="--pool"):
+        open_source(tmp_path, None, "", None, ["A"])

@@ -44,9 +44,15 @@ PIPE_WIDTH = 160
     + "\n".join(f"{name:10} {what}" for name, what in STUDIES.items()),
 )
 @click.argument("name", type=click.Choice(tuple(STUDIES)))
-@click.option("--data", type=click.Path(path_type=Path), metavar="DIR", help="The paper's files, or a batch's folder.")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="The paper's files, a batch's folder, or a table of outcomes.",
+)
 @click.option("--ledger", "place", metavar="URL", help="Runs of this ledger: a path, or postgresql://...")
 @click.option("--batch", default="", metavar="ID", help="Of the ledger, this batch alone.")
+@click.option("--pool", default="", metavar="NAMES", help="Only these fixers, with commas between.")
 @click.option(
     "--tasks", type=click.Path(path_type=Path), metavar="FILE", help="Task file of these runs: answers and texts."
 )
@@ -60,6 +66,7 @@ def command(
     data: Path | None,
     place: str | None,
     batch: str,
+    pool: str,
     tasks: Path | None,
     html: Path | None,
     figures: Path | None,
@@ -72,7 +79,7 @@ def command(
     from scrout.study.sources.opening import open_source
 
     with render.working() as progress:
-        source = open_source(data, place, batch, tasks)
+        source = open_source(data, place, batch, tasks, [name.strip() for name in pool.split(",") if name.strip()])
         progress(f"{name} of {source}")
         module = import_module(f"scrout.study.{name}.{name}")
         result = module.study(source)

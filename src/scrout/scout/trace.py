@@ -160,7 +160,7 @@ class Trace:
     ) -> Recording:
         """The way to one endpoint; None: the network's own."""
         self.secrets = secrets_of(base_url, key)
-        return Recording(self, way)
+        return Recording(self, way, httpx.URL(base_url).path)
 
     def toolbox(
         self, inner: Toolbox, most_chars: int, told: Callable[[Call], None] = lambda call: None
@@ -171,11 +171,14 @@ class Trace:
 class Recording(httpx.AsyncBaseTransport):
     """The way to an endpoint, each exchange written down."""
 
-    def __init__(self, trace: Trace, way: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(self, trace: Trace, way: httpx.AsyncBaseTransport | None = None, base: str = "/") -> None:
         self._trace = trace
         # A client and not a bare transport, because only a client knows the proxies of the environment.
         limits = httpx.Limits(keepalive_expiry=KEEP_ALIVE_S)
-        self._client = httpx.AsyncClient(transport=way, verify=certificates(), limits=limits)
+        self._client = httpx.AsyncClient(verify=certificates(), limits=limits)
+        self._way = self._client if way is None else httpx.AsyncClient(transport=way)
+        """Of what costs: what is asked outside of the common protocol, such as a count of tokens, is free."""
+        self._base = base
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         body = (await request.aread()).decode("utf-8", "replace")
@@ -197,7 +200,8 @@ class Recording(httpx.AsyncBaseTransport):
             )
 
         try:
-            response = await self._client.send(request, stream=True)
+            client = self._way if request.url.path.startswith(self._base) else self._client
+            response = await client.send(request, stream=True)
             raw = bytearray()
             try:
                 async for chunk in response.aiter_bytes():
@@ -215,6 +219,7 @@ class Recording(httpx.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         await self._client.aclose()
+        await self._way.aclose()
 
 
 class RecordedTools:

@@ -41,6 +41,8 @@ _STYLE: Any = {
     # Ids of an SVG's parts are random without it.
     "svg.hashsalt": "scrout",
     "figure.constrained_layout.use": True,
+    # Names of fixers and repositories are others', and a formula between dollars that is none ends in an error.
+    "text.parse_math": False,
 }
 
 Form = Literal["svg", "png"]

@@ -17,6 +17,9 @@ from scrout.route.table import Bools
 DRAWS = 10_000
 SEED = 0
 LEVEL = 0.95
+"""Of intervals."""
+ALPHA = 0.05
+"""A p below it, after correction, is a finding."""
 
 Statistic = Callable[[Floats], Floats]
 """From shares of the tasks, a row a draw, to one figure a draw; nan: that draw has none."""
@@ -181,7 +184,7 @@ def brier(chances: npt.ArrayLike, solved: npt.ArrayLike) -> float:
     return float(np.mean((np.asarray(chances, dtype=np.float64) - np.asarray(solved, dtype=np.float64)) ** 2))
 
 
-def power(tasks: int, gain: float, loss: float, level: float = 0.05) -> float:
+def power(tasks: int, gain: float, loss: float, level: float = ALPHA) -> float:
     """How often exact McNemar finds a change, where a task is gained and lost with these chances."""
     if not (loss >= 0 and gain >= 0 and 0 < gain + loss <= 1):
         raise StudyError(f"chances to gain {gain} and to lose {loss} do not fit together.")
@@ -195,7 +198,9 @@ def power(tasks: int, gain: float, loss: float, level: float = 0.05) -> float:
     return float(np.sum(weights * np.where(most >= 0, found, 0.0)))
 
 
-def tasks_needed(gain: float, loss: float, wanted: float = 0.8, level: float = 0.05, most: int = 100_000) -> int | None:
+def tasks_needed(
+    gain: float, loss: float, wanted: float = 0.8, level: float = ALPHA, most: int = 100_000
+) -> int | None:
     """The fewest tasks with which a change is found as often as wanted; None: more than `most`."""
     low, high = 1, 64
     while power(high, gain, loss, level) < wanted:

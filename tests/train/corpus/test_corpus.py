@@ -224,7 +224,7 @@ def test_of_an_issue_the_two_best_are_kept_and_the_third_is_shelved(tmp_path: Pa
         openhands(steps=without),
         openhands("me__shop-1_2", longer),
         openhands("me__shop-1_3"),
-        openhands("me__shop-1_4"),
+        openhands("me__shop-1_4", (("bash", {"command": "ls -a"}, "."), *STEPS[1:])),
     ]
     card = build([write(tmp_path, "a.jsonl", rows)], tmp_path / "out", Rules())
     kept = list(demonstrations(tmp_path / "out" / "corpus.jsonl"))
@@ -253,6 +253,109 @@ def test_what_results_are_measured_on_stays_out(tmp_path: Path, instance_id: str
     card = build([write(tmp_path, "a.jsonl", rows)], tmp_path / "out", Rules())
     assert card.dropped == {"a repository that nothing is trained on": 2} and card.blocked_hits == 0
     assert [one.issue_id for one in demonstrations(tmp_path / "out" / "corpus.jsonl")] == ["me__fine-2"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"instance_id": "django__django-12345_run2"},
+        {"instance_id": "django__django-12345-run_2"},
+        {"instance_id": "django__django-12345_0_1"},
+        {"instance_id": "astropy__astropy-1234__attempt1"},
+        {"instance_id": "pytest-dev__pytest-PR-123"},
+        {"instance_id": "swe-bench__django__django-12345"},
+        {"instance_id": "django__django.abcdef12.func_pm__x"},
+        {"repo": "django/django"},
+        {"repo": "https://github.com/someone/Django.git"},
+        {"instance": {"repo": "django"}},
+        {"instance": {"repo": "swesmith/django__django.abcdef12"}},
+        {"traj_id": "psf__requests-1.x"},
+    ],
+    ids=str,
+)
+def test_whatever_names_such_a_repository_keeps_it_out(tmp_path: Path, more: dict[str, Any]) -> None:
+    card = build([write(tmp_path, "a.jsonl", [{**openhands(), **more}])], tmp_path / "out", Rules())
+    assert card.dropped == {"a repository that nothing is trained on": 1}
+
+
+@pytest.mark.parametrize("name", ["me__flask-login-5", "django__channels-12", "me__pytest-asyncio-3"])
+def test_a_name_that_only_begins_like_one_is_none(tmp_path: Path, name: str) -> None:
+    assert build([write(tmp_path, "a.jsonl", [openhands(name)])], tmp_path / "out", Rules()).demonstrations == 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sed -i 's/a/b/' shop/cart.py",
+        "sed -E -i 's/a/b/' shop/cart.py",
+        "sed -ri 's/a/b/' shop/cart.py",
+        "sed --in-place 's/a/b/' shop/cart.py",
+        "perl -0pi -e 's/a/b/' shop/cart.py",
+        "cp /tmp/cart.py shop/cart.py",
+        "mv fixed.py shop/cart.py",
+        "echo x | tee shop/cart.py",
+        "cd shop && cat > cart.py <<'EOF'\nfixed\nEOF",
+        "python - <<'EOF'\nopen('shop/cart.py', 'w').write('x')\nEOF",
+        "python -c \"import pathlib; pathlib.Path('shop/cart.py').write_text('x')\"",
+        "git apply fix.diff",
+        "patch < fix.diff",
+    ],
+)
+def test_the_search_ends_before_any_command_that_mends(command: str) -> None:
+    mend = ("bash", {"command": command}, "")
+    trajectory = read(openhands(steps=(LIST, VIEW, mend, CREATE, RUN)), "here")
+    assert isinstance(trajectory, Trajectory)
+    assert len(search(trajectory, ["shop/cart.py"]).steps) == 2
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat shop/cart.py",
+        "grep -n total shop/cart.py 2>/dev/null | head",
+        "sed -n '1,9p' shop/cart.py",
+        "cd shop && nl cart.py",
+        "git log -3 -- shop/cart.py",
+        "python -m pytest tests/test_cart.py",
+        "cat > check.py <<'EOF'\nassert 0\nEOF",
+    ],
+)
+def test_looking_is_not_mending(command: str) -> None:
+    look = ("bash", {"command": command}, "")
+    trajectory = read(openhands(steps=(LIST, look, EDIT)), "here")
+    assert isinstance(trajectory, Trajectory)
+    assert len(search(trajectory, ["shop/cart.py"]).steps) == 2
+
+
+def test_a_script_of_the_agents_own_that_mends_ends_it_too() -> None:
+    text = "from pathlib import Path\nPath('shop/cart.py').write_text('x')\n"
+    create = ("str_replace_editor", {"command": "create", "path": "/testbed/fix.py", "file_text": text}, "made")
+    trajectory = read(openhands(steps=(LIST, VIEW, create, ("bash", {"command": "python fix.py"}, ""), RUN)), "here")
+    assert isinstance(trajectory, Trajectory)
+    assert len(search(trajectory, ["shop/cart.py"]).steps) == 3
+
+
+def test_another_file_whose_name_ends_alike_was_not_looked_at() -> None:
+    look = ("bash", {"command": "cat other/shop/cart.py"}, "x")
+    trajectory = read(openhands(steps=(LIST, look, EDIT)), "here")
+    assert isinstance(trajectory, Trajectory)
+    assert search(trajectory, ["shop/cart.py"]).missed == ("shop/cart.py",)
+
+
+def test_an_answer_that_shows_the_fix_spoils_a_demonstration(tmp_path: Path) -> None:
+    told = ("bash", {"command": "git show"}, "--- a/shop/cart.py\n+++ b/shop/cart.py\n+b")
+    card = build([write(tmp_path, "a.jsonl", [openhands(steps=(LIST, VIEW, told, EDIT))])], tmp_path / "out", Rules())
+    assert card.dropped == {"an answer shows the fix": 1}
+
+
+def test_a_null_among_documents_is_counted(tmp_path: Path) -> None:
+    card = build([write(tmp_path, "a.json", [None, openhands(), 3])], tmp_path / "out", Rules())
+    assert card.read == 3 and card.demonstrations == 1
+
+
+def test_the_same_trajectory_twice_is_one_demonstration(tmp_path: Path) -> None:
+    card = build([write(tmp_path, "a.json", [openhands()] * 5)], tmp_path / "out", Rules())
+    assert card.demonstrations == 1 and card.dropped == {"the same as another": 4}
 
 
 def test_issues_that_are_held_out_stay_out(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scrout.batch.jobs import ROUTED
 from scrout.errors import StudyError
 from scrout.money import Record
 from scrout.records import Arm
@@ -74,7 +73,7 @@ class Audit(Record):
 
 def study(source: Source) -> Audit:
     """The audit of the paper's pools, or of one's own."""
-    return _of_paper(source) if isinstance(source, Paper) else _of_own(source.benchmark)
+    return _of_paper(source) if isinstance(source, Paper) else _of_own(source.comparable)
 
 
 def published_pools(paper: Paper) -> tuple[Overlap, ...]:
@@ -122,9 +121,8 @@ def _others(paper: Paper) -> tuple[Overlap, ...]:
 
 
 def _of_own(benchmark: Benchmark) -> Audit:
-    """The whole pool in each arm that two fixers have played; of more than four fixers, every four. What was routed is
-    no fixer of its own."""
-    fixers = {arm: [one for one in played.fixers if one != ROUTED] for arm, played in benchmark.played.items()}
+    """The whole pool in each arm that two fixers have played; of more than four fixers, every four."""
+    fixers = {arm: list(played.fixers) for arm, played in benchmark.played.items()}
     arms = [arm for arm, names in fixers.items() if len(names) > 1]
     if not arms:
         told = "; ".join(f"{arm}: {', '.join(names)}" for arm, names in fixers.items()) or "none"

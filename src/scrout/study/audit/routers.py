@@ -1,7 +1,8 @@
 """Five families of routers that know a task's text alone, each held out by repository, beside the best single fixer.
 
-They are the families that the paper audits. Its settings are not told, so these are small and plain, and no search went
-into them. Other seeds and settings move a family by a point or two, so which of them leads says little.
+They are the families that the paper audits. Its settings are not told, so these are small and plain. They were set with
+results in view, which all came out alike. Other seeds and settings move a family by a point or two, so which of them
+leads says little.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class Calibrations(Record):
 def study(source: Source) -> Calibrations:
     """The design space of every arm; on the paper's files the control, and its published rows."""
     left_out: list[str] = []
-    benchmark = source.label_run if isinstance(source, Paper) else source.benchmark
+    benchmark = source.label_run if isinstance(source, Paper) else source.comparable
     spaces = []
     for arm in benchmark.played:
         try:

@@ -123,7 +123,7 @@ def _table(benchmark: Benchmark, arm: Arm) -> Table:
     table = benchmark.table(arm)
     if len(table.fixers) < 2:
         raise StudyError(f"{', '.join(table.fixers)} is the only fixer. Run a batch with another one as well.")
-    told = np.array([bool(benchmark.texts.get(task)) for task in table.ids])
+    told = np.array([bool(benchmark.texts.get(task)) for task in table.ids], dtype=bool)
     whole = table.measured.all(axis=1)
     if (told & whole).sum() < MIN_TASKS:
         raise StudyError(

@@ -24,7 +24,8 @@ FIRST_USD = 3.0
 DRAWS = 2000
 
 GATE_RECALL = 228 / 231
-"""True claims that the gate keeps (docs/how-it-works.md, bench/results/gate.json)."""
+"""True claims that the gate keeps (docs/how-it-works.md, bench/results/gate.json): the most that a reproduction can
+catch, reached if every wrong patch fails it."""
 GATE_FALSE = 0.0035
 """False claims that it keeps, at most (95%)."""
 COVERAGES = (0.5, 1.0)

@@ -31,7 +31,7 @@ from scrout.study.frontier.sheets import (
 from scrout.study.policies import Spot, alone
 from scrout.study.report import Picture, Report, Sheet, interval, points, rate, usd
 from scrout.study.sources.benchmark import Benchmark
-from scrout.study.sources.paper import Paper, PublicName
+from scrout.study.sources.paper import Absent, Paper, PublicName
 from scrout.study.sources.source import Own, Source
 
 
@@ -61,7 +61,7 @@ def study(source: Source) -> Frontier:
     for name, make in _parts(source).items():
         try:
             parts.append(make())
-        except (StudyError, RouteError) as error:
+        except (Absent, RouteError) as error:
             left_out.append(f"{name}: {error}")
     if not parts:
         raise StudyError("nothing to compare. " + " ".join(left_out))
@@ -76,7 +76,7 @@ def study(source: Source) -> Frontier:
 
 def _parts(source: Source) -> dict[str, Callable[[], _Part]]:
     if isinstance(source, Own):
-        return {source.benchmark.name: lambda: _own(source.benchmark)}
+        return {source.benchmark.name: lambda: _own(source.comparable)}
     return {
         "evaluation": lambda: _Part(evaluation_field(source)),
         "label run": lambda: _label_run(source),

@@ -5,6 +5,8 @@ The effects are questions asked beforehand. The looks are exploratory, and adjus
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from scrout.errors import StudyError
@@ -80,7 +82,7 @@ def study(source: Source) -> HandoffStudy:
         benchmarks, most_steps = {source.label_run.name: source.label_run}, {source.evaluation.name: MAX_STEPS}
         benchmarks[source.evaluation.name] = source.evaluation
     else:
-        benchmarks, most_steps = {source.benchmark.name: source.benchmark}, {}
+        benchmarks, most_steps = {source.benchmark.name: source.fixers}, {}
     found = {name: pairs_of(benchmark) for name, benchmark in benchmarks.items()}
     gates = [pairs_of(benchmark, "passthrough", "handoff") for benchmark in benchmarks.values()]
     if not any(found.values()) and not any(gates):
@@ -97,7 +99,7 @@ def study(source: Source) -> HandoffStudy:
     return HandoffStudy(
         comparable=comparable,
         effects=tuple(effect for pairs in found.values() for effect in effects_of(pairs)) + _routed(source),
-        pooled=tuple(one for pairs in found.values() if (one := pooled(pairs)) is not None),
+        pooled=tuple(one for pairs in found.values() if (one := pooled(_whole(pairs))) is not None),
         gates=tuple(effect for pairs in gates for effect in effects_of(pairs)),
         efforts=efforts,
         looks=tuple(look for name, pairs in found.items() for look in looks_at(pairs, most_steps.get(name))),
@@ -111,6 +113,11 @@ def study(source: Source) -> HandoffStudy:
 def report(result: HandoffStudy) -> Report:
     """The study for people."""
     return handoff_report.report(result)
+
+
+def _whole(found: Sequence[Pairs]) -> list[Pairs]:
+    """Those that no router chose the tasks of."""
+    return [pairs for pairs in found if not pairs.selected]
 
 
 def _routed(source: Source) -> tuple[Effect, ...]:
@@ -167,7 +174,7 @@ def _notes(source: Source, benchmarks: dict[str, Benchmark]) -> tuple[str, ...]:
         if "passthrough" not in benchmark.played:
             notes.append(
                 f"{name}: no pass-through arm (claims left in) was run, so nothing is said of the gate. "
-                "`scrout.study.setup.draw_batch` draws the tasks and gives the command of a batch that has one."
+                "`scrout tasks draw` draws the tasks and gives the command of a batch that has one."
             )
     if isinstance(source, Paper):
         notes.append(

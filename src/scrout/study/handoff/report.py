@@ -170,7 +170,8 @@ def _effects(title: str, effects: Sequence[Effect], pooled: Sequence[Pooled]) ->
         ("", "fixer", "tasks", "before", "after", "points [95%]", "b/c", "p", "Holm", "$ a task more [95%]"),
         rows,
         "Exact McNemar; pooled: tasks are resampled and permuted whole. Spontaneous and forced handoffs are pooled. "
-        "Selected: a router chose the tasks, so nothing is tested. Scouting is not in the dollars.",
+        "Selected: a router chose the tasks, so nothing is tested, and the pool is without them. In dollars the "
+        "paper's receipts have attempts alone, one's own runs scouting too.",
     )
 
 

@@ -14,7 +14,7 @@ from scrout.batch.tasks import Row, read_tasks
 from scrout.errors import StudyError
 from scrout.money import Record
 from scrout.records import Arm
-from scrout.study.stats import power, tasks_needed
+from scrout.study.stats import ALPHA, power, tasks_needed
 
 ARMS: tuple[Arm, ...] = ("solo", "handoff", "passthrough")
 DIFFER = 0.2
@@ -65,7 +65,8 @@ def draw_batch(
     if not rows:
         raise StudyError(f"{tasks} has no task that can be used. Name a file of tasks.")
     gain, loss = (differ + effect) / 2, (differ - effect) / 2
-    needed = tasks_needed(gain, loss, wanted)
+    level = ALPHA / len(fixers)  # as the study corrects for their number
+    needed = tasks_needed(gain, loss, wanted, level)
     chosen = _drawn(rows, min(len(rows), needed or len(rows)), seed)
     folder.mkdir(parents=True, exist_ok=True)
     file, out = folder / "tasks.jsonl", folder / "batch"
@@ -78,7 +79,7 @@ def draw_batch(
     return Drawn(
         needed=needed,
         drawn=len(chosen),
-        power=power(len(chosen), gain, loss),
+        power=power(len(chosen), gain, loss, level),
         ungraded=sum(row.gold is None for row in chosen),
         file=file,
         commands=tuple(map(shlex.join, commands)),

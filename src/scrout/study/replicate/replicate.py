@@ -14,7 +14,7 @@ from scrout.study.replicate.tables import Tables, by_name, tables
 from scrout.study.report import Picture, Report, Sheet, interval, p_value, points, rate, usd
 from scrout.study.sources.paper import FIXERS, Paper
 from scrout.study.sources.source import Source
-from scrout.study.stats import holm
+from scrout.study.stats import ALPHA, holm
 
 
 class Replication(Record):
@@ -33,7 +33,7 @@ class Replication(Record):
 def study(source: Source) -> Replication:
     """The tables of a source."""
     if not isinstance(source, Paper):
-        return Replication(tables=tables(source.benchmark), receipts=None, regated=(), cells=())
+        return Replication(tables=tables(source.alike(source.benchmark)), receipts=None, regated=(), cells=())
     found = recompute(source)
     return Replication(
         tables=found.evaluation,
@@ -119,14 +119,14 @@ def _of_receipts(found: Receipts) -> list[str]:
     ways = by_name(found.evaluation.ways)
     router = ways.get(ROUTER)
     lines = []
-    for name, one in beside.items():
+    for (name, one), adjusted in zip(beside.items(), holm([one.p for one in beside.values()]), strict=True):
         other = ways.get(name)
         if router and router.usd_task and other and other.usd_task:
             better = "it solves more" if one.change.value > 0 else "it solves less"
             lines.append(
-                f"The router beside {name}: {points(one.change)} points, p {p_value(one.p)}, at "
-                f"{rate(router.usd_task.value / other.usd_task.value, 0)} of its cost: "
-                + (f"{better}." if one.change.clear else "the two cannot be told apart.")
+                f"The router beside {name}: {points(one.change)} points, p {p_value(one.p)}, adjusted "
+                f"{p_value(adjusted)}, at {rate(router.usd_task.value / other.usd_task.value, 0)} of its cost: "
+                + (f"{better}." if adjusted < ALPHA else "the two cannot be told apart.")
             )
     hidden = [row for row in found.sweep if row.usd_task_priced > row.usd_task.value + 0.0005]
     if hidden:

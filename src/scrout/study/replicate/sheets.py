@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
@@ -255,13 +256,14 @@ def cell_sheets(found: Sequence[Cell]) -> list[Sheet]:
 
 def _verdict(cell: Cell) -> str:
     """A tick, or the difference."""
-    off = f"{cell.ours - cell.published:+.{cell.digits}f}" if cell.ours is not None and cell.status != "agrees" else ""
+    told = cell.ours is not None and math.isfinite(cell.ours) and cell.status != "agrees"
+    off = f"{(cell.ours or 0.0) - cell.published:+.{cell.digits}f}" if told else ""
     return f"{_MARKS[cell.status]} {off}".strip()
 
 
 def ours(cell: Cell) -> str:
-    """With one decimal more than is published, unless it is a count."""
-    if cell.ours is None:
+    """With one decimal more than is published, unless it is a count; a sum of costs that are not all known is none."""
+    if cell.ours is None or not math.isfinite(cell.ours):
         return "-"
     return f"{cell.ours:.0f}" if cell.ours == int(cell.ours) and not cell.digits else f"{cell.ours:.{cell.digits + 1}f}"
 

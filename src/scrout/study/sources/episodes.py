@@ -11,6 +11,9 @@ import numpy as np
 from scrout.errors import StudyError
 from scrout.study.sources.benchmark import Played
 
+MAX_AMOUNT = 1_000_000
+"""Dollars, steps or files of one attempt: what is more is no count of them."""
+
 
 @dataclass(frozen=True)
 class Episode:
@@ -51,9 +54,16 @@ def amount_of(value: object, where: str) -> float:
         amount = float(str(value))
     except ValueError:
         amount = math.nan
-    if not math.isfinite(amount) or amount < 0:
+    if isinstance(value, bool) or not 0 <= amount <= MAX_AMOUNT:
         raise StudyError(f"{where}: {value!r} is no cost or count. Write a number from 0, or leave it empty.")
     return amount
+
+
+def word_of(value: object, name: str, where: str) -> str:
+    """A name, as a file has it."""
+    if not isinstance(value, str) or not value.strip():
+        raise StudyError(f"{where}: {name} is {value!r:.80}. Write a name.")
+    return value
 
 
 def flag_of(value: object, where: str) -> bool:

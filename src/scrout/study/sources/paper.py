@@ -22,24 +22,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
-from scrout.errors import StudyError
+from scrout.errors import RouteError, StudyError
+from scrout.gate.paper import PaperClass
 from scrout.records import Arm
 from scrout.route.outcomes import read_rows, read_texts, repository_of
 from scrout.route.stats import Floats
 from scrout.study.sources.benchmark import Benchmark, Kind, Played, Scouted
-from scrout.study.sources.episodes import Episode, add, amount_of, flag_of, played
+from scrout.study.sources.episodes import MAX_AMOUNT, Episode, add, amount_of, flag_of, played, word_of
 from scrout.study.sources.public import Public, read_public, with_tasks
 
 OPUS, GPT, KIMI, FLASH = "Claude Opus 4.6", "GPT-5.2", "Kimi K2.5", "Gemini 3 Flash"
 FIXERS = (KIMI, FLASH, GPT, OPUS)
 """From cheap to dear, as the paper's router walks."""
 _RELEASED = {"kimi-k2-5": KIMI, "gemini-3-flash": FLASH, "gpt-5-2-high": GPT, "claude-4-6-opus": OPUS}
-# The column of cost that the paper's tables use: what the provider charged where prices were pinned.
-_SOLO = {"kimi": (KIMI, "cost_usd_pinned"), "gpt": (GPT, "cost_usd_litellm"), "opus": (OPUS, "cost_usd_litellm")}
+Prices = Literal["pinned", "litellm"]
+"""The price lists of the receipts: what providers charged, and litellm's."""
+_SOLO = {"kimi": KIMI, "gpt": GPT, "opus": OPUS}
+# Those that the paper's tables use.
+_PRICES: Mapping[str, Prices] = {KIMI: "pinned", GPT: "litellm", OPUS: "litellm"}
 _OUTCOMES = "receipts/outcomes_per_task.json"
 SHARED_USD = 5.13
 """Searcher and sandbox of the whole evaluation, which the paper adds once to what its system's fixers cost."""
@@ -75,6 +80,80 @@ _PARTS: Mapping[Part, str] = {
     "records": "receipts/verify_records.jsonl",
 }
 PARTS = tuple(_PARTS)
+_KINDS: tuple[Kind, ...] = ("spontaneous", "forced")
+_CLASSES = get_args(PaperClass)
+_CLAIMS = ("true", "false", "null")
+_DEEPEST = 12
+"""Objects and lists within each other, which no printed table comes near."""
+_LARGEST = 10**15
+
+
+class Absent(StudyError):
+    """A file of the paper's that is not there, as opposed to one that cannot be used."""
+
+
+_Usd = Annotated[float, Field(ge=0, le=MAX_AMOUNT)]
+_Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class _Shape(BaseModel):
+    """What studies read of a printed table; anything else in it is as it may be."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+
+class _Evaluated(_Shape):
+    gpt: _Usd = Field(0, alias="GPT-5.2 solo")
+    opus: _Usd = Field(0, alias="Opus 4.6 solo")
+    kimi: _Usd = Field(0, alias="Kimi K2.5 solo")
+    system: _Usd = Field(0, alias="system arm")
+
+
+class _Labelled(_Shape):
+    fixers: _Usd = Field(0, alias="fixer API")
+    total: _Usd = 0
+
+
+class _Spend(_Shape):
+    evaluation: _Evaluated = _Evaluated()
+    label_run: _Labelled = _Labelled()
+    training: dict[str, _Usd] = {}
+
+
+class _Router(_Shape):
+    router_minus_best: FiniteFloat
+    p: _Share
+
+
+class _Audit(_Shape):
+    rows: dict[str, _Router] = {}
+
+
+class _Sweep(_Shape):
+    rows: dict[Annotated[str, Field(pattern=r"^(0(\.\d{1,9})?|1(\.0{1,9})?)$")], dict[str, Any]] = {}
+
+
+class _Design(_Shape):
+    # Each column is shown, so none may be unknown.
+    model_config = ConfigDict(extra="forbid")
+
+    saving_lr_pct: FiniteFloat
+    saving_mlp_pct: FiniteFloat
+    folds: str
+    brier: FiniteFloat
+    usd_per_task: _Usd
+
+
+class _Designs(_Shape):
+    rows: dict[str, _Design] = {}
+    auc: dict[str, _Share] = {}
+
+
+class _Published(_Shape):
+    spend_usd: _Spend = _Spend()
+    audit: _Audit = _Audit()
+    theta_sweep: _Sweep = _Sweep()
+    design_space: _Designs = _Designs()
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,50 +188,74 @@ class Paper:
     @cached_property
     def published(self) -> Mapping[str, Any]:
         """The figures that are printed, as the file has them: by table, with `backed`."""
-        return self._object({"published.json": self._json("published.json")}, "published.json", "")
+        path, stored = self.folder / "published.json", self._json("published.json")
+        if not isinstance(stored, Mapping):
+            raise StudyError(f"{path}: 'published.json' is no object, and has to be one of tables by name. {_AS_IT_IS}")
+        try:
+            _Published.model_validate(stored)
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]
+            place, found = ", ".join(map(str, problem["loc"])), f"{problem['input']!r:.80}"
+            raise StudyError(f"{path}: {place}: {problem['msg']}, and it is {found}. {_AS_IT_IS}") from None
+        if odd := _odd(stored, ()):
+            raise StudyError(f"{path}: {odd}. {_AS_IT_IS}")
+        return stored
 
     @cached_property
     def evaluation(self) -> Benchmark:
         """The 266 Python tasks of SWE-bench Pro: three fixers alone, and four with handoff on some."""
-        path = _OUTCOMES
-        tasks, pairs = (self._object(self._outcomes, name, path) for name in ("solo", "system_union_pairs"))
+        tasks = self._object(self._outcomes, "solo", _OUTCOMES)
+        if not tasks:
+            raise StudyError(f"{self.folder / _OUTCOMES}: 'solo' has no task. {_AS_IT_IS}")
         ids = tuple(tasks)
-        handed = {
-            (task, self._fixer(name, f"{path}, {task}")): self._episode(
-                f"{path}, {task}, {name}", row, "cost_usd_pinned"
-            )
-            for task in ids
-            for name, row in self._object(pairs, task, f"{path}, system_union_pairs").items()
-        }
+        families = [self._get(tasks[task], "family", f"{_OUTCOMES}, {task}") for task in ids]
         return Benchmark(
             name=f"Pro, {len(ids)} Python tasks",
             source="receipts of arXiv 2608.04804",
             ids=ids,
-            repositories=tuple(self._get(tasks[task], "family", f"{path}, {task}") for task in ids),
-            played={"solo": self._alone(_SOLO), "handoff": played(ids, FIXERS, handed)},
+            repositories=tuple(
+                word_of(family, "family", str(self.folder / f"{_OUTCOMES}, {task}"))
+                for task, family in zip(ids, families, strict=True)
+            ),
+            played={"solo": self._alone(_PRICES), "handoff": self._handed("pinned")},
             scouted=self._scouted(ids),
             languages=dict.fromkeys(ids, "Python"),
         )
 
+    def evaluation_at(self, prices: Prices) -> Mapping[Arm, Played]:
+        """What the evaluation's fixers did, all of it at one price list of the receipts."""
+        return {"solo": self._alone(dict.fromkeys(_PRICES, prices)), "handoff": self._handed(prices)}
+
     @cached_property
     def solo_pinned(self) -> Played:
         """The evaluation's fixers alone, all at pinned prices: with these the paper's sweep fills its gaps."""
-        return self._alone({short: (fixer, "cost_usd_pinned") for short, (fixer, _) in _SOLO.items()})
+        return self._alone(dict.fromkeys(_PRICES, "pinned"))
 
     @cached_property
     def _outcomes(self) -> Any:
         return self._json(_OUTCOMES)
 
-    def _alone(self, columns: Mapping[str, tuple[str, str]]) -> Played:
+    def _alone(self, prices: Mapping[str, Prices]) -> Played:
         tasks = self._object(self._outcomes, "solo", _OUTCOMES)
         found = {
             (task, fixer): self._episode(
-                f"{_OUTCOMES}, {task}, {short}", self._get(row, short, f"{_OUTCOMES}, {task}"), column
+                f"{_OUTCOMES}, {task}, {short}", self._get(row, short, f"{_OUTCOMES}, {task}"), prices[fixer]
             )
             for task, row in tasks.items()
-            for short, (fixer, column) in columns.items()
+            for short, fixer in _SOLO.items()
         }
-        return played(tuple(tasks), [fixer for fixer, _ in columns.values()], found)
+        return played(tuple(tasks), tuple(_SOLO.values()), found)
+
+    def _handed(self, prices: Prices) -> Played:
+        tasks, pairs = (self._object(self._outcomes, name, _OUTCOMES) for name in ("solo", "system_union_pairs"))
+        found = {
+            (task, self._fixer(name, f"{_OUTCOMES}, {task}")): self._episode(
+                f"{_OUTCOMES}, {task}, {name}", row, prices
+            )
+            for task in tasks
+            for name, row in self._object(pairs, task, f"{_OUTCOMES}, system_union_pairs").items()
+        }
+        return played(tuple(tasks), FIXERS, found)
 
     @cached_property
     def routing(self) -> Routing:
@@ -183,7 +286,7 @@ class Paper:
             chances["p_state"],
             chances["p_blend"],
             decisions,
-            float(theta),
+            self._share(theta, "theta", path),
             self._fixer(anchor, path),
         )
 
@@ -194,15 +297,18 @@ class Paper:
         found: dict[Arm, dict[tuple[str, str], Episode]] = {"solo": {}, "handoff": {}}
         for number, row in self._rows(path, ("task_id", "fixer", "arm", "solved", "cost_usd_pinned")):
             where = f"{path}, row {number}"
-            if row["fixer"] not in FIXERS:
-                raise StudyError(f"{where}: {row['fixer']!r} is none of {', '.join(FIXERS)}. Leave its rows out.")
-            if row["arm"] not in found:
-                raise StudyError(f"{where}: the arm {row['arm']!r} is none of {', '.join(found)}. Leave its rows out.")
+            task, fixer, arm = (word_of(row[name], name, where) for name in ("task_id", "fixer", "arm"))
+            if fixer not in FIXERS:
+                raise StudyError(f"{where}: {fixer!r} is none of {', '.join(FIXERS)}. Leave its rows out.")
+            if arm != "solo" and arm != "handoff":
+                raise StudyError(f"{where}: the arm {arm!r} is none of {', '.join(found)}. Leave its rows out.")
             # A cost of 0 is a receipt that was lost.
             cost = amount_of(row["cost_usd_pinned"], where) or math.nan
             episode = Episode(flag_of(row["solved"], where), cost, math.nan)
-            add(found[row["arm"]], (row["task_id"], row["fixer"]), episode, where)
+            add(found[arm], (task, fixer), episode, where)
         ids = tuple(dict.fromkeys(task for one in found.values() for task, _ in one))
+        if not ids:
+            raise StudyError(f"{path} has no outcome. {_AS_IT_IS}")
         return Benchmark(
             name="label run",
             source="label run of arXiv 2608.04804",
@@ -210,7 +316,7 @@ class Paper:
             repositories=tuple(repository_of(task) for task in ids),
             played={arm: played(ids, FIXERS, one) for arm, one in found.items()},
             languages=dict.fromkeys(ids, "Python"),
-            texts=read_texts(self._there("labelrun/task_inputs.jsonl.gz")),
+            texts=self._texts("labelrun/task_inputs.jsonl.gz"),
         )
 
     def public(self, name: PublicName) -> Benchmark:
@@ -230,15 +336,23 @@ class Paper:
 
     def _read(self, name: PublicName) -> Public:
         if name not in self._public:
-            read = read_public(self._there(f"outcomes/{_PUBLIC[name]}"), name)
-            tasks = self.folder / "tasks" / _TASKS.get(name, "")
-            self._public[name] = replace(read, benchmark=with_tasks(read.benchmark, tasks)) if tasks.is_file() else read
+            path, tasks = self._there(f"outcomes/{_PUBLIC[name]}"), self.folder / "tasks" / _TASKS.get(name, "")
+            try:
+                read = read_public(path, name)
+                there = tasks.is_file()
+                self._public[name] = replace(read, benchmark=with_tasks(read.benchmark, tasks)) if there else read
+            except RouteError as error:
+                raise StudyError(str(error)) from None
         return self._public[name]
 
     @cached_property
     def verify_records(self) -> list[Mapping[str, Any]]:
         """Whole records of claims that were replayed, of every class."""
-        return [row for _, row in self._rows(self.folder / "receipts" / "verify_records.jsonl", ("task_id",))]
+        path = self.folder / "receipts" / "verify_records.jsonl"
+        rows = list(self._rows(path, ("task_id",)))
+        for number, row in rows:
+            word_of(row["task_id"], "task_id", f"{path}, row {number}")
+        return [row for _, row in rows]
 
     def _scouted(self, ids: Sequence[str]) -> dict[str, Scouted]:
         path = "receipts/localization.json"
@@ -247,7 +361,8 @@ class Paper:
         if not isinstance(rows, list):
             raise StudyError(f"{self.folder / path}: 'rows' is no list. {_AS_IT_IS}")
         for number, row in enumerate(rows, 1):
-            task = self._get(row, "task_id", f"{path}, row {number}")
+            place = f"{path}, row {number}"
+            task = word_of(self._get(row, "task_id", place), "task_id", str(self.folder / place))
             if task in places:
                 raise StudyError(f"{self.folder / path}, row {number}: a second one of {task}. Keep one.")
             places[task] = row
@@ -259,43 +374,51 @@ class Paper:
             if task in found or task not in ids:
                 wrong = "a second row of" if task in found else "no outcome of"
                 raise StudyError(f"{census}, row {number}: {wrong} {task}. {_AS_IT_IS}")
-            place = self._get(places, task, path)
-            named, gold, recall, precision, f1 = (
-                self._figure(place, name, where) for name in ("n_pred", "n_gold", "recall", "precision", "f1")
+            at = f"{census}, row {number}"
+            kind, verdict, claim, kept = (
+                _one_of(words, row[name], name, at)
+                for name, words in zip(columns[1:], (_KINDS, _CLASSES, _CLAIMS, _CLAIMS), strict=True)
             )
-            kind: Kind = "forced" if row["handoff_type"] == "forced" else "spontaneous"
+            located = self._get(places, task, path)
+            named, gold = (self._count(located, name, where) for name in ("n_pred", "n_gold"))
+            recall, precision, f1 = (
+                self._share(self._get(located, name, where), name, where) for name in ("recall", "precision", "f1")
+            )
             found[task] = Scouted(
-                kind=kind,
-                verdict=row["failure_class"],
-                claimed=row["claim"] == "true",
-                kept=row["verified"] == "true",
-                named=int(named),
-                gold=int(gold),
+                kind="forced" if kind == "forced" else "spontaneous",
+                verdict=verdict,
+                claimed=claim == "true",
+                kept=kept == "true",
+                named=named,
+                gold=gold,
                 recall=recall,
                 precision=precision,
                 f1=f1,
             )
         return found
 
-    def _episode(self, where: str, row: Mapping[str, Any], column: str) -> Episode:
-        resolved, cost, steps = (self._get(row, name, where) for name in ("resolved", column, "steps"))
+    def _episode(self, where: str, row: Any, prices: Prices) -> Episode:
+        resolved, cost, steps = (self._get(row, name, where) for name in ("resolved", f"cost_usd_{prices}", "steps"))
         place = str(self.folder / where)
         return Episode(flag_of(resolved, place), amount_of(cost, place), amount_of(steps, place))
 
-    def _figure(self, stored: Any, name: str, where: str) -> float:
-        figure = amount_of(self._get(stored, name, where), str(self.folder / where))
-        if math.isnan(figure):
-            raise StudyError(f"{self.folder / where}: {name!r} is empty. {_AS_IT_IS}")
-        return figure
+    def _count(self, stored: Any, name: str, where: str) -> int:
+        count = self._get(stored, name, where)
+        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MAX_AMOUNT:
+            raise StudyError(f"{self.folder / where}: {name!r} is {count!r}. Write a whole number from 0.")
+        return count
 
     def _chance(self, said: Any, fixer: str, space: str, where: str) -> float:
         chance = self._get(self._get(said, fixer, where), space, f"{where}, {fixer}")
-        if not isinstance(chance, int | float) or not 0 <= chance <= 1:
-            raise StudyError(f"{self.folder / where}, {fixer}: {space} is {chance!r}. Write a chance from 0 to 1.")
-        return float(chance)
+        return self._share(chance, space, f"{where}, {fixer}")
 
-    def _fixer(self, name: str, where: str) -> str:
-        if name not in _RELEASED:
+    def _share(self, share: Any, name: str, where: str) -> float:
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
+            raise StudyError(f"{self.folder / where}: {name} is {share!r}. Write a number from 0 to 1.")
+        return float(share)
+
+    def _fixer(self, name: Any, where: str) -> str:
+        if not isinstance(name, str) or name not in _RELEASED:
             raise StudyError(
                 f"{self.folder / where}: the fixer {name!r} is not known; the receipts have {', '.join(_RELEASED)}."
             )
@@ -321,15 +444,26 @@ class Paper:
 
     def _rows(self, path: Path, columns: Sequence[str]) -> Iterable[tuple[int, Mapping[str, Any]]]:
         self._there(str(path.relative_to(self.folder)))
-        for number, row in read_rows(path):
+        try:
+            rows = list(read_rows(path))
+        except RouteError as error:
+            raise StudyError(str(error)) from None
+        for number, row in rows:
             if lacking := [name for name in columns if row.get(name) is None]:
                 raise StudyError(f"{path}, row {number}: no {', '.join(lacking)}. Each row needs {', '.join(columns)}.")
             yield number, row
 
+    def _texts(self, name: str) -> dict[str, str]:
+        path = self._there(name)
+        try:
+            return read_texts(path)
+        except RouteError as error:
+            raise StudyError(str(error)) from None
+
     def _there(self, name: str) -> Path:
         path = self.folder / name
         if not path.is_file():
-            raise StudyError(f"{path} is not there. Name the folder that holds it with --data DIR. {_ADVICE}")
+            raise Absent(f"{path} is not there. Name the folder that holds it with --data DIR. {_ADVICE}")
         return path
 
 
@@ -340,3 +474,26 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
         raise ValueError(f"{twice!r} stands twice in one object")
     return found
+
+
+def _one_of(words: Sequence[str], word: str, name: str, where: str) -> str:
+    if word not in words:
+        raise StudyError(f"{where}: {name} is {word!r}, which is none of {', '.join(words)}. {_AS_IT_IS}")
+    return word
+
+
+def _odd(stored: object, place: tuple[str, ...]) -> str:
+    """What no figure can be read from: an endless number, or columns without names; empty: nothing is."""
+    where = ", ".join(place)
+    if len(place) > _DEEPEST:
+        return f"{where}: more than {_DEEPEST} objects and lists within each other"
+    if isinstance(stored, float) and not math.isfinite(stored):
+        return f"{where} is {stored!r}, which is no number"
+    if isinstance(stored, int) and abs(stored) > _LARGEST:
+        return f"{where} is larger than {_LARGEST}"
+    if isinstance(stored, Mapping):
+        columns = stored.get("columns", [])
+        if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
+            return f"{where}: 'columns' is {columns!r:.80}, and has to be a list of names"
+    parts = stored.items() if isinstance(stored, Mapping) else enumerate(stored) if isinstance(stored, list) else ()
+    return next((odd for name, part in parts if (odd := _odd(part, (*place, str(name))))), "")

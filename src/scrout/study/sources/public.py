@@ -39,6 +39,8 @@ def read_public(path: Path, name: str) -> Public:
         )
         add(found, (row["instance_id"], row["model"]), episode, where)
         versions[row["model"]] = row.get("mini_swe_agent_version") or ""
+    if not found:
+        raise StudyError(f"{path} has no outcome. Take the table as it was published.")
     ids = tuple(dict.fromkeys(task for task, _ in found))
     benchmark = Benchmark(
         name=name,
@@ -53,8 +55,11 @@ def read_public(path: Path, name: str) -> Public:
 def with_tasks(benchmark: Benchmark, path: Path) -> Benchmark:
     """With the texts of a task file, and each task's language: that of most true files of its repository."""
     files: dict[str, list[str]] = {}
-    for _, row in read_rows(path):
-        files.setdefault(str(row.get("repo")), []).extend(row.get("gold_files") or ())
+    for number, row in read_rows(path):
+        gold = row.get("gold_files") or []
+        if not isinstance(gold, list) or not all(isinstance(name, str) for name in gold):
+            raise StudyError(f"{path}, row {number}: gold_files is {gold!r:.80}. Write a list of paths.")
+        files.setdefault(str(row.get("repo")), []).extend(gold)
     languages = {repository: language_of(paths) for repository, paths in files.items()}
     return replace(
         benchmark,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from scrout.route.stats import Estimate, Floats
 from scrout.route.table import Bools, Ints
 from scrout.study.report import Report
 from scrout.study.sources.benchmark import Benchmark, Played
-from scrout.study.sources.paper import FLASH, GPT, KIMI, OPUS, SHARED_USD, Paper
+from scrout.study.sources.paper import GPT, KIMI, OPUS, SHARED_USD, Paper, Prices
 from scrout.study.sources.source import Own, Source
 from scrout.study.spend import report as spend_report
 from scrout.study.stats import bootstraps, mean_of, ratio_of
@@ -41,7 +40,7 @@ class ArmSpend(Record):
     """Attempts whose cost is not known: they are in no figure."""
     usd: Usd
     other_usd: Usd | None
-    """At the other price list of the receipts; None: there is none, or it comes to the same."""
+    """At the other price list of the receipts; None: there is none, it lacks a cost, or it comes to the same."""
     a_task: Estimate
     a_solve: Estimate | None
     """None: nothing was solved."""
@@ -123,8 +122,8 @@ def report(result: SpendStudy) -> Report:
 def _paper(paper: Paper) -> SpendStudy:
     published = paper.published.get("spend_usd", {})
     printed, labelling = published.get("evaluation", {}), published.get("label_run", {})
-    evaluation = _arms(paper.evaluation, _price_lists(paper), printed)
-    label_run = _arms(paper.label_run, {}, {})
+    evaluation = _arms(paper.evaluation, [paper.evaluation_at(prices) for prices in get_args(Prices)], printed)
+    label_run = _arms(paper.label_run, [], {})
     handed = [arm for arm in evaluation if arm.arm == "handoff"]
     once = [Item(name=name, usd=_usd(float(amount))) for name, amount in published.get("training", {}).items()]
     once += [Item(name=_LABELS, usd=_usd(float(labelling["total"])))] if "total" in labelling else []
@@ -151,7 +150,7 @@ def _paper(paper: Paper) -> SpendStudy:
 def _own(own: Own) -> SpendStudy:
     benchmark = own.benchmark
     return SpendStudy(
-        arms=tuple(_arms(benchmark, {}, {})),
+        arms=tuple(_arms(benchmark, [], {})),
         components=tuple(Item(name=name, usd=usd) for name, usd in benchmark.paid.items()),
         once=(),
         booked=tuple(
@@ -180,32 +179,9 @@ _BY_CHECK = (
     "Solves are those of the check, which passes no patch without a verified reproduction; runs alone have none, so "
     "solve rates are not compared. Grade the batch: scrout grade DIR --tasks FILE"
 )
-_NAMES = {
-    **{"kimi": KIMI, "gpt": GPT, "opus": OPUS},
-    **{"kimi-k2-5": KIMI, "gpt-5-2-high": GPT, "claude-4-6-opus": OPUS, "gemini-3-flash": FLASH},
-}
-"""Of fixers, in the receipts."""
 
 
-def _price_lists(paper: Paper) -> dict[tuple[str, str], tuple[float, float]]:
-    """Sums of the receipts by arm and fixer, at each of their two price lists."""
-    stored: Mapping[str, Any] = json.loads((paper.folder / "receipts/outcomes_per_task.json").read_text("utf-8"))
-    sums: dict[tuple[str, str], tuple[float, float]] = {}
-    for arm, part in (("solo", "solo"), ("handoff", "system_union_pairs")):
-        for row in stored[part].values():
-            for name, paid in row.items():
-                if name in _NAMES:
-                    one, other = sums.get((arm, _NAMES[name]), (0.0, 0.0))
-                    pinned, litellm = (
-                        float(paid.get(f"cost_usd_{which}", math.nan)) for which in ("pinned", "litellm")
-                    )
-                    sums[arm, _NAMES[name]] = one + pinned, other + litellm
-    return sums
-
-
-def _arms(
-    benchmark: Benchmark, lists: Mapping[tuple[str, str], tuple[float, float]], printed: Mapping[str, Any]
-) -> list[ArmSpend]:
+def _arms(benchmark: Benchmark, lists: Sequence[Mapping[Arm, Played]], printed: Mapping[str, Any]) -> list[ArmSpend]:
     found = []
     for arm, played in benchmark.played.items():
         for at, fixer in enumerate(played.fixers):
@@ -214,6 +190,7 @@ def _arms(
             if known.any():
                 cost, solved = played.cost[known, at], played.resolved[known, at]
                 total = math.fsum(cost)
+                listed = [math.fsum(one[arm].only([fixer]).cost[known, 0]) for one in lists]
                 each = bootstraps(len(cost), {"task": mean_of(cost), "solve": ratio_of(cost, solved)})
                 found.append(
                     ArmSpend(
@@ -223,7 +200,7 @@ def _arms(
                         tasks=len(cost),
                         unknown=int((measured & ~known).sum()),
                         usd=_usd(total),
-                        other_usd=_other(total, lists.get((arm, fixer), ())),
+                        other_usd=_other(total, listed),
                         a_task=each["task"],
                         a_solve=each["solve"] if solved.any() else None,
                         published=printed.get(_PRINTED.get((arm, fixer), "")),
@@ -235,7 +212,7 @@ def _arms(
 
 
 def _other(used: float, lists: Sequence[float]) -> Decimal | None:
-    """The sum that was not used, where it differs by a cent."""
+    """The sum that was not used, where it differs by a cent; one of costs that are not all known is nan, and does not."""
     return next((_usd(total) for total in lists if abs(total - used) >= 0.01), None)
 
 

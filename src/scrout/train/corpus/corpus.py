@@ -82,6 +82,7 @@ def build(
     with _folder(out) as spool:
         ranked: defaultdict[str, list[tuple[tuple[float, ...], int]]] = defaultdict(list)
         dropped: Counter[str] = Counter()
+        seen: set[bytes] = set()
         number = 0
         for path in paths:
             for where, document in documents(path):
@@ -89,7 +90,10 @@ def build(
                 made = document if isinstance(document, Unreadable) else _demonstration(read(document, where), rules)
                 if isinstance(made, Unreadable | Dropped):
                     dropped[made.why.split(": ")[0]] += 1
+                elif _same(made) in seen:
+                    dropped["the same as another"] += 1
                 else:
+                    seen.add(_same(made))
                     ranked[made.issue_id].append((made.quality, spool.tell()))
                     spool.write(json.dumps(made.model_dump(mode="json"), ensure_ascii=False).encode() + b"\n")
                 if number % 100 == 0:
@@ -131,6 +135,11 @@ def _demonstration(trajectory: Trajectory | Unreadable, rules: Rules) -> Demonst
     if found.told:
         return Dropped("an answer shows the fix")
     return demonstrate(trajectory, found, language_of(gold), rules.dialect, rules.notes)
+
+
+def _same(made: Demonstration) -> bytes:
+    """Alike for demonstrations of one issue that say the same."""
+    return hashlib.blake2b(json.dumps([made.issue_id, made.messages]).encode(), digest_size=16).digest()
 
 
 def _blocked(*names: str) -> str | None:
