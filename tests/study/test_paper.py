@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -130,8 +131,8 @@ def test_a_census_without_a_column_is_named(small_paper: Path) -> None:
     [
         (lambda stored: stored.update(rows={}), "'rows' is no list"),
         (lambda stored: stored["rows"][0].pop("recall"), f"{FIRST}: no 'recall'"),
-        (lambda stored: stored["rows"][0].update(precision="high"), f"{FIRST}: 'high' is no cost or count"),
-        (lambda stored: stored["rows"][0].update(n_gold=None), f"{FIRST}: 'n_gold' is empty"),
+        (lambda stored: stored["rows"][0].update(precision="high"), "precision is 'high'. Write a number from 0 to 1"),
+        (lambda stored: stored["rows"][0].update(n_gold=None), f"{FIRST}: 'n_gold' is None. Write a whole number"),
         (lambda stored: stored["rows"].pop(0), f"no '{FIRST}'"),
     ],
 )
@@ -255,3 +256,47 @@ def test_parts_that_are_there(small_paper: Path) -> None:
     assert not paper.has("Verified") and not paper.has("records")
     with pytest.raises(StudyError, match=r"verified_mini_swe_agent\.csv\.gz is not there"):
         paper.public("Verified")
+
+
+def test_words_and_numbers_outside_of_what_is_known_are_refused(small_paper: Path) -> None:
+    path = small_paper / CENSUS
+    good = path.read_text()
+    for old, new in ((",forced,", ",Forced,"), (",true,", ",True,")):
+        if old in good:
+            path.write_text(good.replace(old, new, 1))
+            with pytest.raises(StudyError, match=r"verify_census\.csv, row \d"):
+                _ = Paper(small_paper).evaluation
+    path.write_text(good)
+    change(small_paper / "receipts/localization.json", lambda stored: stored["rows"][0].update(recall=5))
+    with pytest.raises(StudyError, match=r"localization\.json.*recall"):
+        _ = Paper(small_paper).evaluation
+
+
+@pytest.mark.parametrize("name", ["$\\frac{a}", "a$b$c"])
+def test_a_name_is_no_formula_in_a_picture(name: str) -> None:
+    from scrout.study.figures import drawn
+    from scrout.study.report import Picture
+
+    assert drawn(Picture("p", name, lambda axes: axes.set_xlabel(name) and None, name), "png").startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("study", ["spend", "replicate", "audit", "calibrate", "frontier", "handoff", "localize"])
+@pytest.mark.parametrize("fault", ["unknown cost", "negative cost", "odd published", "empty label run"])
+def test_no_fault_of_a_file_ends_in_a_traceback(small_paper: Path, study: str, fault: str) -> None:
+    outcomes, published = small_paper / "receipts/outcomes_per_task.json", small_paper / "published.json"
+    if fault == "unknown cost":
+        change(outcomes, lambda stored: next(iter(stored["solo"].values()))["gpt"].update(cost_usd_pinned=None))
+    elif fault == "negative cost":
+        change(outcomes, lambda stored: next(iter(stored["solo"].values()))["gpt"].update(cost_usd_pinned=-1.0))
+    elif fault == "odd published":
+        published.write_text("[1, 2]")
+    else:
+        (small_paper / "labelrun/outcomes.jsonl").write_text("")
+    module = import_module(f"scrout.study.{study}.{study}")
+    try:
+        module.report(module.study(Paper(small_paper)))
+    except StudyError as error:
+        assert len(str(error)) > 20
+    if fault == "negative cost" and study == "spend":
+        with pytest.raises(StudyError, match="outcomes_per_task"):
+            module.study(Paper(small_paper))

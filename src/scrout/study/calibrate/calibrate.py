@@ -20,7 +20,7 @@ from scrout.study.calibrate.shrinkage import Shrinkage, shrinkage
 from scrout.study.calibrate.spaces import BASE, Matched, Space, design_space, named
 from scrout.study.figures import DASHES, INK, MARKERS, SHADES
 from scrout.study.report import Picture, Report, Sheet, interval, p_value, points, rate, usd
-from scrout.study.sources.paper import Paper
+from scrout.study.sources.paper import Absent, Paper
 from scrout.study.sources.source import Source
 
 if TYPE_CHECKING:
@@ -68,11 +68,11 @@ def study(source: Source) -> Calibrations:
     if isinstance(source, Paper):
         try:
             control = shrinkage(source)
-        except StudyError as error:
+        except Absent as error:
             left_out.append(f"shrinkage control: {error}")
         try:
             printed, printed_auc = _published(source.published)
-        except StudyError as error:
+        except Absent as error:
             left_out.append(f"published rows: {error}")
     if not spaces and control is None:
         raise StudyError("nothing to calibrate. " + " ".join(left_out))

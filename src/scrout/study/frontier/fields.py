@@ -17,7 +17,7 @@ from scrout.study.calibrate.design import base_rates, by_difficulty_head, by_res
 from scrout.study.frontier import released
 from scrout.study.policies import Spot, Way, alone, decided, drawn_evenly, oracle, spots
 from scrout.study.sources.benchmark import Benchmark
-from scrout.study.sources.paper import Paper
+from scrout.study.sources.paper import Absent, Paper
 
 MIN_TASKS = 10
 """Below it no figure would mean anything."""
@@ -77,7 +77,7 @@ def evaluation_field(paper: Paper) -> Field:
     ]
     try:
         policies = released.policies(paper)
-    except StudyError as error:
+    except Absent as error:
         policies = []
         notes.append(f"No policy: {error}")
     ways = [*without, *handed, *released.bounds(paper), *policies]

@@ -124,7 +124,7 @@ def _coverage(paper: Paper) -> float | None:
     """Share of the evaluation's tasks whose reproduction genuinely fails; None: nothing says so."""
     try:
         scouted = paper.evaluation.scouted.values()
-    except StudyError:
+    except Absent:
         return None
     return float(np.mean([one.verdict == "real_failure" for one in scouted])) if scouted else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -54,6 +55,8 @@ def cells(published: Mapping[str, Any], said: Mapping[Place, Said]) -> tuple[Cel
 def _cell(place: Place, published: float, said: Said | None) -> Cell:
     digits = _digits(published)
     labels = [part for part in place[1:] if part != "rows"]
+    if said is not None and math.isnan(said.value):
+        said = None  # a cost behind it is unknown
     if said is None:
         status: Status = "not backed"
     else:

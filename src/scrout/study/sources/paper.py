@@ -103,14 +103,14 @@ class _Shape(BaseModel):
 
 
 class _Evaluated(_Shape):
-    gpt: _Usd = Field(0, alias="GPT-5.2 solo")
-    opus: _Usd = Field(0, alias="Opus 4.6 solo")
-    kimi: _Usd = Field(0, alias="Kimi K2.5 solo")
-    system: _Usd = Field(0, alias="system arm")
+    gpt: _Usd = Field(default=0, alias="GPT-5.2 solo")
+    opus: _Usd = Field(default=0, alias="Opus 4.6 solo")
+    kimi: _Usd = Field(default=0, alias="Kimi K2.5 solo")
+    system: _Usd = Field(default=0, alias="system arm")
 
 
 class _Labelled(_Shape):
-    fixers: _Usd = Field(0, alias="fixer API")
+    fixers: _Usd = Field(default=0, alias="fixer API")
     total: _Usd = 0
 
 
@@ -294,13 +294,13 @@ class Paper:
     def label_run(self) -> Benchmark:
         """The calibration run: fresh Python tasks, each fixer alone and with handoff."""
         path = self.folder / "labelrun" / "outcomes.jsonl"
-        found: dict[Arm, dict[tuple[str, str], Episode]] = {"solo": {}, "handoff": {}}
+        found: dict[str, dict[tuple[str, str], Episode]] = {"solo": {}, "handoff": {}}
         for number, row in self._rows(path, ("task_id", "fixer", "arm", "solved", "cost_usd_pinned")):
             where = f"{path}, row {number}"
             task, fixer, arm = (word_of(row[name], name, where) for name in ("task_id", "fixer", "arm"))
             if fixer not in FIXERS:
                 raise StudyError(f"{where}: {fixer!r} is none of {', '.join(FIXERS)}. Leave its rows out.")
-            if arm != "solo" and arm != "handoff":
+            if arm not in found:
                 raise StudyError(f"{where}: the arm {arm!r} is none of {', '.join(found)}. Leave its rows out.")
             # A cost of 0 is a receipt that was lost.
             cost = amount_of(row["cost_usd_pinned"], where) or math.nan
@@ -314,7 +314,7 @@ class Paper:
             source="label run of arXiv 2608.04804",
             ids=ids,
             repositories=tuple(repository_of(task) for task in ids),
-            played={arm: played(ids, FIXERS, one) for arm, one in found.items()},
+            played={"solo": played(ids, FIXERS, found["solo"]), "handoff": played(ids, FIXERS, found["handoff"])},
             languages=dict.fromkeys(ids, "Python"),
             texts=self._texts("labelrun/task_inputs.jsonl.gz"),
         )

@@ -212,7 +212,7 @@ def _arms(benchmark: Benchmark, lists: Sequence[Mapping[Arm, Played]], printed: 
 
 
 def _other(used: float, lists: Sequence[float]) -> Decimal | None:
-    """The sum that was not used, where it differs by a cent; one of costs that are not all known is nan, and does not."""
+    """The sum that was not used, where it differs by a cent, as one that is not known of each task never does."""
     return next((_usd(total) for total in lists if abs(total - used) >= 0.01), None)
 
 
