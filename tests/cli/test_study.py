@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,3 +26,16 @@ if TYPE_CHECKING:
 def test_what_cannot_be_studied_is_said(cli: Cli, arguments: tuple[str, ...], words: str) -> None:
     ended = cli("study", "spend", *arguments)
     assert ended.code == 2 and words in ended.err and "Traceback" not in ended.err
+
+
+def test_no_password_of_a_ledger_gets_into_a_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from scrout.cli.study import _write
+    from scrout.study.report import Report
+    from scrout.study.sources.benchmark import Benchmark
+    from scrout.study.sources.source import Own
+
+    monkeypatch.setattr("sys.argv", ["scrout", "study", "spend", "--ledger", "postgresql://me:hunter2hunter2@host/x"])
+    source = Own(Benchmark("own runs", "a ledger", (), (), {}), "grade")
+    _write(Report("Spend", ["$1"], []), source, tmp_path / "page.html", None)
+    page = (tmp_path / "page.html").read_text()
+    assert "hunter2" not in page and "postgresql://[secret]@host/x" in page

@@ -106,9 +106,10 @@ def _write(report: Report, source: Source, html: Path | None, figures: Path | No
     from scrout.study.report import Picture
 
     if html:
+        from scrout.ledger.scrub import scrub_command
         from scrout.study.page import page
 
-        command = shlex.join(["scrout", *sys.argv[1:]])
+        command = scrub_command(shlex.join(["scrout", *sys.argv[1:]]))
         html.write_text(page(report, str(source), command), encoding="utf-8")
     if figures:
         from scrout.study.figures import save

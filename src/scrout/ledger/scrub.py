@@ -20,6 +20,8 @@ MARK = "[secret]"
 MIN_LENGTH = 8
 """Shorter values are words like `true`, and cutting those out would ruin the text."""
 
+_WITH_PASSWORD = re.compile(r"(\w{1,40}://)[^\s/@]{1,500}@")
+"""An address with a name or password in it."""
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|APIKEY)S?([_0-9]|$)", re.IGNORECASE)
 
 # Every repetition is bounded or ends at a character that starts no other match: text is hostile, and must not make the
@@ -63,6 +65,11 @@ Json = dict[str, "Json"] | list["Json"] | str | int | float | None
 def scrub(text: str, known: Iterable[str] = ()) -> str:
     """The text with each secret replaced by `[secret]`; `known` are some that no rule here would find."""
     return _cut(text, _literal_secrets(known))
+
+
+def scrub_command(command: str) -> str:
+    """A command line without secrets, names and passwords in addresses included."""
+    return scrub(_WITH_PASSWORD.sub(rf"\1{MARK}@", command))
 
 
 def scrub_json(text: str, known: Iterable[str] = ()) -> str:

@@ -7,7 +7,6 @@ was closed counts for what was solved; every run counts for what was paid.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +18,7 @@ from scrout.batch.outputs.predictions import disk_explained
 from scrout.batch.outputs.results import Summary
 from scrout.batch.outputs.tally import Paid, Tally, costs_of
 from scrout.batch.tasks import Problem, Row
-from scrout.ledger.scrub import MARK, scrub
+from scrout.ledger.scrub import scrub_command
 from scrout.ledger.store import Ledger
 from scrout.records import Run
 
@@ -27,9 +26,6 @@ __all__ = ["Grades", "Known", "Summary", "known_of", "read_grades", "summarize",
 
 MAX_GRADE_CHARS = 1_000_000
 """A longer line of grades is not read."""
-
-_WITH_PASSWORD = re.compile(r"(\w{1,40}://)[^\s/@]{1,500}@")
-"""An address with a name or password in it."""
 
 
 def summarize(
@@ -45,7 +41,7 @@ def summarize(
     tallies = tally_runs(ledger, ledger.runs_of(batch.id), grades, known_of(rows), batch.arms)
     summary = Summary(
         batch=batch,
-        command=scrub(_WITH_PASSWORD.sub(rf"\1{MARK}@", command)),
+        command=scrub_command(command),
         problems=tuple(problems),
         costs=costs_of(tally.paid for tally in tallies.values()),
         arms=tuple(tally.result(batch.tasks) for tally in tallies.values()),
