@@ -15,8 +15,8 @@ import pytest
 from scrout.sandbox.tier import Tier
 
 BENCH = Path(__file__).parents[2] / "bench"
-CALLS = 2 * 2 * 3
-"""Of two tasks in two arms that nobody disturbs."""
+CALLS = 2 * 2 * 3 + 2 * 2
+"""Of two tasks in two arms that nobody disturbs, each scouted once by two calls."""
 
 
 def on_ray(tmp_path: Path, *args: str) -> dict[str, Any]:
