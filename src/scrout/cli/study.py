@@ -99,7 +99,10 @@ def refuse_missing() -> None:
     from importlib.util import find_spec
 
     if lacking := [name for name in NEEDED if find_spec(name) is None]:
-        raise StudyError(f"{', '.join(lacking)} is not installed. Studies need it: pip install 'scrout[study]'")
+        raise StudyError(
+            f"studies need what is not installed: {', '.join(lacking)}. Run pip install 'scrout[study]', or in a clone "
+            "pip install --editable '.[study]'"
+        )
 
 
 def _write(report: Report, source: Source, html: Path | None, figures: Path | None) -> None:

@@ -72,7 +72,7 @@ def save(picture: Picture, folder: Path) -> list[Path]:
     forms: tuple[Form, ...] = ("svg", "png")
     paths = []
     for form in forms:
-        path = folder / f"{picture.name.replace('_', '-')}.{form}"
+        path = folder / f"{picture.name}.{form}"
         path.write_bytes(drawn(picture, form))
         paths.append(path)
     return paths

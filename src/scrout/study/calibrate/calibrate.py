@@ -208,7 +208,7 @@ def _ordered(control: Shrinkage) -> Sheet:
 def _reliability_of(space: Space) -> Picture:
     told = "; ".join(f"{name}: {_in_words(groups)}" for name, groups in space.reliability.items())
     return Picture(
-        f"calibrate_reliability_{space.arm}",
+        f"calibrate-reliability-{space.arm}",
         f"Predicted and solved: {space.benchmark}, {_arm(space.arm)}",
         partial(_draw, lines=space.reliability),
         told,
@@ -219,7 +219,7 @@ def _reliability_of(space: Space) -> Picture:
 def _control_picture(control: Shrinkage) -> Picture:
     told = "; ".join(f"{name}: {_in_words(groups)}" for name, groups in control.reliability.items())
     return Picture(
-        "calibrate_reliability_released",
+        "calibrate-reliability-released",
         "Predicted and solved: the released router, cheapest fixer",
         partial(
             _draw, lines={f"{name} head" if name != "blend" else name: g for name, g in control.reliability.items()}

@@ -26,7 +26,7 @@ def field_picture(field: Field) -> Picture:
     best = max(field.spots, key=lambda spot: spot.solve.value)
     told = "; ".join(f"{spot.name}: {rate(spot.solve.value)} at {usd(spot.usd.value)}" for spot in field.spots)
     return Picture(
-        f"frontier_{_slug(field.benchmark)}",
+        f"frontier-{_slug(field.benchmark)}",
         f"{field.benchmark}: solve rate against cost",
         partial(_draw_field, field=field),
         f"{best.name} solves most. {told}",
@@ -127,7 +127,7 @@ def pools_picture(found: Sequence[Pools]) -> Picture:
         for one in found
     )
     return Picture(
-        "frontier_pools",
+        "frontier-pools",
         f"Every pool of {SIZE}: what perfect routing adds to mixing",
         partial(_draw_pools, found=found),
         told,
@@ -155,7 +155,7 @@ def _draw_pools(axes: Axes, found: Sequence[Pools]) -> None:
 def second_picture(found: Escalation) -> Picture:
     last = next(one for one in found.grid if one.recall == 1 and one.false_alarms == 0)
     return Picture(
-        f"frontier_second_{_slug(found.benchmark)}",
+        f"frontier-second-{_slug(found.benchmark)}",
         f"A second try, simulated: {found.benchmark}",
         partial(_draw_second, found=found),
         f"{found.first}, then {found.second}. A perfect verifier gains {points(last.over_mix)} points over the mix. "
@@ -197,4 +197,4 @@ def or_never(recall: float | None) -> str:
 
 
 def _slug(name: str) -> str:
-    return "_".join(re.findall(r"[a-z0-9]+", name.lower()))
+    return "-".join(re.findall(r"[a-z0-9]+", name.lower()))
