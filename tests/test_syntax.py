@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from scrout.syntax import parse_python
+from scrout.index.tables import dumps, loads, tabulate
+from scrout.syntax import is_literal, parse_python
 
 DEEP = f"x = {'(' * 60}1{' + 1)' * 60}\n" * 10
 
@@ -34,3 +35,20 @@ def test_threads_do_not_disturb_each_other(switching: None) -> None:
     with ThreadPoolExecutor(8) as threads:
         trees = list(threads.map(parse_python, [DEEP] * 24))
     assert all(isinstance(tree, ast.Module) and len(tree.body) == 10 for tree in trees)
+
+
+def test_tables_that_are_read_meanwhile_do_not_disturb_them(switching: None) -> None:
+    """numpy parses the head of each array that it reads."""
+    stored = dumps(tabulate([]))
+
+    def one(number: int) -> bool:
+        return loads(stored) is not None if number % 2 else len(parse_python(DEEP).body) == 10
+
+    with ThreadPoolExecutor(8) as threads:
+        assert all(threads.map(one, range(48)))
+
+
+def test_literals() -> None:
+    assert is_literal("[1, 'a', {2: None}]")
+    assert not is_literal("print(1)")
+    assert not is_literal("[1,")

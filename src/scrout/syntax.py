@@ -9,10 +9,21 @@ from __future__ import annotations
 import ast
 from threading import Lock
 
-_ALONE = Lock()
+ALONE = Lock()
+"""Held by whoever parses: also by readers of numpy's files, whose headers are Python literals."""
 
 
 def parse_python(source: str | bytes) -> ast.Module:
     """As ast.parse; safe in threads."""
-    with _ALONE:
+    with ALONE:
         return ast.parse(source)
+
+
+def is_literal(text: str) -> bool:
+    """Whether a text is a value by itself: a number, a string, a list of such."""
+    try:
+        with ALONE:
+            ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return False
+    return True

@@ -28,7 +28,7 @@ COMMANDS = {
     "study": "Recompute what outcomes say, from the paper's receipts or from your own runs.",
     "fixers": "Add, list, show and remove the résumés that fixers are chosen by.",
     "feedback": "Say what came of a run, so that the router learns from it.",
-    "train": "Train a searcher of your own: build its corpus.",
+    "train": "Train a searcher of your own, from trajectories to the exam.",
     "runs": "List past runs, and prune their traces.",
     "show": "Tell the story of one run.",
     "ledger": "Check that every total follows from its receipts.",

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from scrout.index.definition import Definition, Kind
 from scrout.index.symbols import Symbols
 from scrout.index.words import split_identifier
+from scrout.syntax import ALONE
 
 Integers = npt.NDArray[np.int32]
 
@@ -190,7 +191,7 @@ def dumps(tables: Tables) -> bytes:
 def loads(data: bytes) -> Tables | None:
     """None: not what `dumps` wrote."""
     try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+        with ALONE, np.load(io.BytesIO(data), allow_pickle=False) as arrays:
             tables = Tables(
                 keys=_strings(arrays["keys"]),
                 lines=arrays["lines"],
@@ -211,7 +212,7 @@ def keys_in(path: Path) -> tuple[str, ...]:
     """The keys of stored tables, without reading the rest."""
     try:
         # Opened here, because numpy leaves a damaged one open.
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+        with path.open("rb") as file, ALONE, np.load(file, allow_pickle=False) as arrays:
             return _strings(arrays["keys"])
     except Exception:
         return ()

@@ -192,6 +192,13 @@ def test_a_run_that_shows_nothing_is_no_reproduction(answer: str) -> None:
     assert search(trajectory, ["shop/cart.py"]).reproduction is None
 
 
+def test_a_search_for_a_word_is_no_reproduction() -> None:
+    look = ("bash", {"command": "grep -rn -e python -e Error . | head"}, "Error: at last\n[exit code 1]")
+    trajectory = read(openhands(steps=(look, VIEW, EDIT)), "here")
+    assert isinstance(trajectory, Trajectory)
+    assert search(trajectory, ["shop/cart.py"]).reproduction is None
+
+
 def write(folder: Path, name: str, rows: list[Any]) -> Path:
     path = folder / name
     text = "".join(json.dumps(row) + "\n" for row in rows) if ".jsonl" in name else json.dumps(rows)
@@ -215,6 +222,20 @@ def test_a_demonstration_reads_as_an_episode_does(tmp_path: Path, dialect: Any) 
     handoff = parse(str(made.messages[-1]["content"]))
     assert handoff.files[0].path == "shop/cart.py" and handoff.files[0].regions == ((1, 20),)
     assert handoff.reproduction is not None and handoff.reproduction.command == "python check.py"
+
+
+def test_answers_are_as_long_as_the_rules_say(tmp_path: Path) -> None:
+    steps = (("bash", {"command": "ls"}, "x" * 9_000), *STEPS[1:])
+    source = write(tmp_path, "a.json", [openhands(steps=steps)])
+    for chars in (8_000, 500):
+        card = build([source], tmp_path / str(chars), Rules(observation_chars=chars))
+        (made,) = demonstrations(tmp_path / str(chars) / "corpus.jsonl")
+        assert str(made.messages[3]["content"]).count("x") == chars and card.observation_chars == chars
+
+
+def test_an_episode_of_recons_that_is_broken_is_counted(tmp_path: Path) -> None:
+    source = write(tmp_path, "a.jsonl", [{"layout": "scrout", "issue_id": "me__shop-1", "steps": 3}])
+    assert build([source], tmp_path / "out", Rules()).dropped == {"broken scrout": 1}
 
 
 def test_of_an_issue_the_two_best_are_kept_and_the_third_is_shelved(tmp_path: Path) -> None:

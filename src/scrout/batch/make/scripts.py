@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from scrout.batch.make.hidden import find_test
-from scrout.syntax import parse_python
+from scrout.syntax import is_literal, parse_python
 
 PLUGIN = "scrout_failures"
 PLUGIN_SOURCE = '''"""Notes where and how tests fail, for pytest -p."""
@@ -117,7 +117,7 @@ def make_script(test_file: str, failure: Failure) -> Script | None:
     if function is None or not failure.lines or isinstance(function, ast.AsyncFunctionDef):
         return None
     arguments = [one.arg for one in function.args.args if one.arg != "self"]
-    if not all(_is_literal(failure.params.get(name, "")) for name in arguments):
+    if not all(is_literal(failure.params.get(name, "")) for name in arguments):
         return None
     body = _until(function.body, failure.lines[0])
     if not body:
@@ -334,15 +334,7 @@ def _is_self(node: ast.expr) -> bool:
 
 
 def _is_value(node: ast.expr) -> bool:
-    return _is_literal(ast.unparse(node))
-
-
-def _is_literal(text: str) -> bool:
-    try:
-        ast.literal_eval(text)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return False
-    return True
+    return is_literal(ast.unparse(node))
 
 
 def _unparse(statements: list[ast.stmt]) -> str:

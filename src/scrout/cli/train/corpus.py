@@ -1,7 +1,9 @@
-"""`scrout train`: a corpus of searches, and what is made of it."""
+"""`scrout train corpus`."""
 
 from __future__ import annotations
 
+import os
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -13,17 +15,22 @@ from rich.text import Text
 
 from scrout.cli import options, render
 from scrout.config import DialectName
+from scrout.errors import ConfigError
+from scrout.money import Price
 
 if TYPE_CHECKING:
     from scrout.train.corpus.corpus import Card
+    from scrout.train.corpus.notes import NotesModel
 
 
-@click.group(name="train")
-def command() -> None:
-    """Train a searcher of your own: build its corpus."""
+def _price(value: str) -> Price:
+    parts = value.split(",")
+    if len(parts) != 2:
+        raise click.BadParameter(f"{value!r} is no price. Write dollars per million tokens in and out, as in 0.25,2.")
+    return Price(input=options.dollars(parts[0].strip()), output=options.dollars(parts[1].strip()))
 
 
-@command.command(name="corpus")
+@click.command(name="corpus")
 @click.argument("sources", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SOURCES...")
 @click.option("--out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="A new folder for it.")
 @click.option(
@@ -35,13 +42,33 @@ def command() -> None:
 )
 @click.option("--tasks", type=click.Path(path_type=Path), metavar="FILE", help="Task file with the true patches.")
 @click.option("--hold-out", type=click.Path(path_type=Path), metavar="FILE", help="Ids that are left out, one a line.")
+@click.option(
+    "--observation-chars",
+    type=click.IntRange(200),
+    default=8_000,
+    show_default=True,
+    help="Most of a tool's answer; less is for short contexts.",
+)
+@click.option("--prompts", default="", metavar="DIR", help="What the searcher is told, as scout.model.prompts has it.")
+@click.option("--notes-model", default="", metavar="NAME", help="Let this model write the notes of handoffs.")
+@click.option("--notes-url", default="", metavar="URL", help="Its endpoint, such as http://127.0.0.1:8000/v1.")
+@click.option("--notes-key-env", default="", metavar="VAR", help="Variable of the environment that holds its key.")
+@click.option("--notes-price", type=_price, metavar="IN,OUT", help="What it costs: dollars per million tokens.")
+@click.option("--notes-cap-usd", type=options.dollars, metavar="USD", help="No note is asked for beyond it.")
 @options.as_json
-def _corpus(
+def command(
     sources: tuple[Path, ...],
     out: Path,
     dialect: DialectName,
     tasks: Path | None,
     hold_out: Path | None,
+    observation_chars: int,
+    prompts: str,
+    notes_model: str,
+    notes_url: str,
+    notes_key_env: str,
+    notes_price: Price | None,
+    notes_cap_usd: Decimal | None,
     as_json: bool,
 ) -> int:
     """Cut demonstrations of searching out of trajectories of agents: files and folders of JSON, JSONL, .traj, Parquet.
@@ -49,10 +76,18 @@ def _corpus(
     Nothing of the repositories that results are measured on becomes part of it.
     """
     from scrout.batch.tasks import read_tasks
+    from scrout.scout.prompts import read_prompts
     from scrout.train.corpus.corpus import Rules, build, read_held_out
 
     gold = {row.id: row.gold.files for row in read_tasks(tasks).rows if row.gold} if tasks else {}
-    rules = Rules(dialect=dialect, held_out=read_held_out(hold_out) if hold_out else frozenset(), gold=gold)
+    rules = Rules(
+        dialect=dialect,
+        held_out=read_held_out(hold_out) if hold_out else frozenset(),
+        gold=gold,
+        notes_model=_notes_model(notes_model, notes_url, notes_key_env, notes_price, notes_cap_usd),
+        observation_chars=observation_chars,
+        prompts=read_prompts(prompts),
+    )
     with render.working() as progress:
         card = build(sources, out, rules, progress)
     if as_json:
@@ -60,6 +95,23 @@ def _corpus(
     else:
         render.print_view(_view(card))
     return 0 if card.demonstrations else 1
+
+
+def _notes_model(model: str, url: str, key_env: str, price: Price | None, cap_usd: Decimal | None) -> NotesModel | None:
+    from scrout.train.corpus.notes import NotesModel
+
+    if not model and not url:
+        if key_env or price or cap_usd is not None:
+            raise click.UsageError("options of the notes' model are given, and no model. Add --notes-model.")
+        return None
+    if not (model and url):
+        raise click.UsageError("--notes-model and --notes-url belong together. Give both.")
+    if cap_usd is not None and price is None:
+        raise click.UsageError("--notes-cap-usd cannot be kept without a price. Add --notes-price IN,OUT.")
+    key = os.environ.get(key_env) if key_env else None
+    if key_env and not key:
+        raise ConfigError(f"the variable {key_env} is not set. Export the key of {model} in it.")
+    return NotesModel(model, url, key, price, cap_usd)
 
 
 def _view(card: Card) -> RenderableType:
@@ -76,6 +128,8 @@ def _view(card: Card) -> RenderableType:
         *((f"from {name}", f"{count:,}") for name, count in card.layouts.items()),
         *((f"in {name}", f"{count:,}") for name, count in card.languages.items()),
         *((f"left out: {why}", f"{count:,}") for why, count in card.dropped.items()),
+        ("notes by the model", f"{card.notes['model']:,}"),
+        *([("what they cost", f"${card.notes_usd:.4f}")] if card.notes_usd is not None else []),
         ("hits of the blocklist", str(card.blocked_hits)),
     ]
     for row in rows:

@@ -20,7 +20,7 @@ from typing import Literal
 
 from scrout.scout.recon.blocks import MAX_BLOCKS, MAX_TEXT_CHARS, Block, find_blocks, is_session, read_session
 from scrout.scout.recon.commands import inline_python
-from scrout.syntax import parse_python
+from scrout.syntax import is_literal, parse_python
 
 MAX_SCRIPTS = 5
 MAX_SCRIPT_CHARS = 65_536
@@ -166,13 +166,9 @@ def _value(text: str) -> str:
     # A repr in several lines was laid out by somebody's hand.
     if "\n" in text or len(text) > _MOST_VALUE_CHARS or not _is_expression(text):
         return ""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.literal_eval(text)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return ""
-    return text
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return text if is_literal(text) else ""
 
 
 def _parse(source: str) -> ast.Module | None:

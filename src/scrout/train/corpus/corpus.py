@@ -10,20 +10,23 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
 from scrout import __version__
+from scrout.agent.tools import OBSERVATION_CHARS
 from scrout.config import DialectName
 from scrout.errors import TaskError
 from scrout.languages import language_of
-from scrout.money import Record
+from scrout.money import Record, Usd
+from scrout.scout.prompts import Prompts, read_prompts
 from scrout.train.blocklist import blocked_in
 from scrout.train.corpus.demonstration import Demonstration, Dropped, Notes, by_template, demonstrate
 from scrout.train.corpus.layouts import read
+from scrout.train.corpus.notes import AT_ONCE, NotesModel, Scribe
 from scrout.train.corpus.search import edited_files, search
 from scrout.train.corpus.streams import Unreadable, documents, files
 from scrout.train.corpus.trajectory import Trajectory, changed_files, issue_of
@@ -39,6 +42,10 @@ class Card(Record):
 
     scrout: str
     dialect: str
+    observation_chars: int
+    """Of a tool's answer, at most."""
+    prompts: str
+    """Digest of the texts that the searcher is told; its settings have to name the same ones."""
     files: int
     read: int
     """Documents, whether or not they could be read."""
@@ -56,6 +63,10 @@ class Card(Record):
     languages: dict[str, int]
     dropped: dict[str, int]
     """Documents by reason; with demonstrations and shelf they add up to `read`."""
+    notes: dict[str, int]
+    """Demonstrations, with the shelf's, by whose notes they have: the model's, the template's."""
+    notes_usd: Usd | None
+    """What the model's cost, former runs of the same corpus included; None: unknown, or none was asked."""
     blocked_hits: int
     """In the frozen file: always 0."""
     sha256: str
@@ -72,6 +83,12 @@ class Rules:
     gold: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Files of the true patch by issue, where they are known; else the trajectory's own patch tells them."""
     notes: Notes = by_template
+    notes_model: NotesModel | None = None
+    """Asked for the notes of what is kept or shelved; None: they stay as they are."""
+    observation_chars: int = OBSERVATION_CHARS
+    """Of a tool's answer; what is beyond is left out of its middle, as an episode with this setting does."""
+    prompts: Prompts = field(default_factory=read_prompts)
+    """What the searcher will be told."""
 
 
 def build(
@@ -95,14 +112,17 @@ def build(
                 else:
                     seen.add(_same(made))
                     ranked[made.issue_id].append((made.quality, spool.tell()))
-                    spool.write(json.dumps(made.model_dump(mode="json"), ensure_ascii=False).encode() + b"\n")
+                    spool.write(_line(made))
                 if number % 100 == 0:
                     progress(f"{path.name}: {number:,} trajectories, {len(ranked):,} issues")
         chosen = {issue: [at for _, at in sorted(found, key=_best_first)] for issue, found in ranked.items()}
         dropped["beyond the best of its issue"] += sum(max(0, len(a) - KEPT - SHELVED) for a in chosen.values())
-        _write(out / SHELF, spool, [at for all_ in chosen.values() for at in all_[KEPT : KEPT + SHELVED]])
-        corpus = _write(out / CORPUS, spool, [at for all_ in chosen.values() for at in all_[:KEPT]])
-    card = _card(corpus, out / SHELF, rules, len(paths), number, +dropped)
+        kept = [at for all_ in chosen.values() for at in all_[:KEPT]]
+        shelved = [at for all_ in chosen.values() for at in all_[KEPT : KEPT + SHELVED]]
+        with Scribe(rules.notes_model, out, rules.dialect) if rules.notes_model else nullcontext() as scribe:
+            _write(out / SHELF, _lines(spool, shelved, scribe, progress))
+            corpus = _write(out / CORPUS, _lines(spool, kept, scribe, progress))
+    card = _card(corpus, out / SHELF, rules, len(paths), number, +dropped, scribe)
     (out / CARD).write_text(card.model_dump_json(indent=2) + "\n", encoding="utf-8")
     return card
 
@@ -124,7 +144,8 @@ def _demonstration(trajectory: Trajectory | Unreadable, rules: Rules) -> Demonst
         return Dropped("an issue that is held out")
     if trajectory.resolved is False:
         return Dropped("did not solve its issue")
-    gold = rules.gold.get(trajectory.issue_id) or changed_files(trajectory.patch) or edited_files(trajectory)
+    known = rules.gold.get(trajectory.issue_id) or trajectory.gold
+    gold = known or changed_files(trajectory.patch) or edited_files(trajectory)
     if not gold:
         return Dropped("no file of its fix is known")
     found = search(trajectory, gold)
@@ -134,7 +155,9 @@ def _demonstration(trajectory: Trajectory | Unreadable, rules: Rules) -> Demonst
         return Dropped("no search before the first edit")
     if found.told:
         return Dropped("an answer shows the fix")
-    return demonstrate(trajectory, found, language_of(gold), rules.dialect, rules.notes)
+    return demonstrate(
+        trajectory, found, language_of(gold), rules.dialect, rules.notes, rules.observation_chars, rules.prompts
+    )
 
 
 def _same(made: Demonstration) -> bytes:
@@ -167,16 +190,45 @@ def _folder(out: Path) -> Iterator[IO[bytes]]:
         spool.unlink(missing_ok=True)
 
 
-def _write(path: Path, spool: IO[bytes], places: Sequence[int]) -> Path:
-    part = path.with_name(f".{path.name}.part")
-    with part.open("wb") as file:
-        for at in places:
+def _lines(
+    spool: IO[bytes], places: Sequence[int], scribe: Scribe | None, progress: Callable[[str], None]
+) -> Iterator[bytes]:
+    """What was put aside, in order, with the scribe's notes."""
+    for start in range(0, len(places), AT_ONCE):
+        lines = []
+        for at in places[start : start + AT_ONCE]:
             spool.seek(at)
-            file.write(spool.readline())
-    return part.replace(path)
+            lines.append(spool.readline())
+        if scribe is None:
+            yield from lines
+            continue
+        yield from map(_line, scribe.improve([Demonstration.model_validate_json(line) for line in lines]))
+        progress(f"notes of {start + len(lines):,} of {len(places):,}, {scribe.by_model:,} by the model")
 
 
-def _card(corpus: Path, shelf: Path, rules: Rules, paths: int, number: int, dropped: Mapping[str, int]) -> Card:
+def _line(made: Demonstration) -> bytes:
+    return json.dumps(made.model_dump(mode="json"), ensure_ascii=False).encode() + b"\n"
+
+
+def _write(path: Path, lines: Iterable[bytes]) -> Path:
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            file.writelines(lines)
+        return part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _card(
+    corpus: Path,
+    shelf: Path,
+    rules: Rules,
+    paths: int,
+    number: int,
+    dropped: Mapping[str, int],
+    scribe: Scribe | None,
+) -> Card:
     """Read the frozen files again and count. A blocked row that slipped through is an error, and the corpus is gone."""
     found = list(_outlines(corpus))
     hits = [one.id for one in found if _blocked(*one.names) or one.issue_id in rules.held_out]
@@ -184,13 +236,16 @@ def _card(corpus: Path, shelf: Path, rules: Rules, paths: int, number: int, drop
         corpus.unlink()
         raise TaskError(f"{len(hits)} demonstrations are of blocked repositories or held-out issues: {hits[:5]}.")
     reproduced = [one.reproduced for one in found]
+    shelved, by_model = sum(1 for _ in _outlines(shelf)), scribe.by_model if scribe else 0
     return Card(
         scrout=__version__,
         dialect=rules.dialect,
+        observation_chars=rules.observation_chars,
+        prompts=rules.prompts.digest(),
         files=paths,
         read=number,
         demonstrations=len(found),
-        shelf=sum(1 for _ in _outlines(shelf)),
+        shelf=shelved,
         issues=len({one.issue_id for one in found}),
         repositories=len({one.repository for one in found}),
         turns=sum(one.turns for one in found) / len(found) if found else 0.0,
@@ -198,6 +253,8 @@ def _card(corpus: Path, shelf: Path, rules: Rules, paths: int, number: int, drop
         layouts=dict(Counter(one.layout for one in found).most_common()),
         languages=dict(Counter(one.language or "unknown" for one in found).most_common()),
         dropped=dict(Counter(dropped).most_common()),
+        notes={"model": by_model, "template": len(found) + shelved - by_model},
+        notes_usd=scribe.cost_usd if scribe else None,
         blocked_hits=len(hits),
         sha256=_sha256(corpus),
     )

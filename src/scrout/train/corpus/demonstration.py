@@ -17,12 +17,12 @@ from pydantic import JsonValue
 
 from scrout.agent import dialects
 from scrout.agent.dialect import Call, Dialect, Turn
-from scrout.agent.tools import Bash, StrReplaceEditor, clip
+from scrout.agent.tools import OBSERVATION_CHARS, Bash, StrReplaceEditor, clip
 from scrout.config import DialectName, SearcherSettings
 from scrout.handoff import Handoff, normalize, parse, render
 from scrout.models.chat import Message, Reply, Tool, message_json, tool_json
 from scrout.money import Record
-from scrout.scout.prompts import read_prompts
+from scrout.scout.prompts import Prompts, read_prompts
 from scrout.scout.trace import Header, ToolSpec
 from scrout.scout.voice import Listening, Voice
 from scrout.train.corpus.search import Search
@@ -72,7 +72,13 @@ def by_template(trajectory: Trajectory, search: Search) -> str:
 
 
 def demonstrate(
-    trajectory: Trajectory, search: Search, language: str, dialect_name: DialectName, notes: Notes = by_template
+    trajectory: Trajectory,
+    search: Search,
+    language: str,
+    dialect_name: DialectName,
+    notes: Notes = by_template,
+    observation_chars: int = OBSERVATION_CHARS,
+    prompts: Prompts | None = None,
 ) -> Demonstration | Dropped:
     """The demonstration that a search makes."""
     handoff = normalize(
@@ -95,7 +101,7 @@ def demonstrate(
         issue=trajectory.issue,
         settings=settings,
         salt="",
-        prompts=read_prompts(""),
+        prompts=prompts or read_prompts(),
         prompts_digest="",
         tools=tuple(ToolSpec(name=t.name, description=t.description, parameters=dict(t.parameters)) for t in tools),
     )
@@ -110,7 +116,7 @@ def demonstrate(
             return Dropped("a turn that the dialect cannot carry")
         if not _comes_back(said, turn, dialect):
             return Dropped("a turn does not come back as it was")
-        messages += [said, dialect.answer(turn.calls[0], clip(step.observation, settings.observation_chars))]
+        messages += [said, dialect.answer(turn.calls[0], clip(step.observation, observation_chars))]
     messages.append(Message("assistant", text))
     if dialect.parse(Reply(text, (), None, "stop", "")).calls:
         return Dropped("its handoff is read as a call")

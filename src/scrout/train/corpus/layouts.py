@@ -1,4 +1,5 @@
-"""Reads what agents leave behind: OpenHands (messages, or events), SWE-agent, SWE-smith, nebius, mini-SWE-agent.
+"""Reads what agents leave behind: OpenHands (messages, or events), SWE-agent, SWE-smith, nebius, mini-SWE-agent, and
+recon as a teacher.
 
 What a document is shows in its keys. A reader gives a trajectory, or says why there is none; it judges nothing.
 """
@@ -14,6 +15,7 @@ from scrout.agent.dialect import Call
 from scrout.agent.dialects.xml import Xml
 from scrout.train.corpus.commands import END, Said, called, commanded
 from scrout.train.corpus.streams import Unreadable
+from scrout.train.corpus.taught import LAYOUT, Taught
 from scrout.train.corpus.trajectory import Step, Trajectory, issue_of
 
 Document = Mapping[str, Any]
@@ -42,6 +44,24 @@ def read(document: Document, where: str) -> Trajectory | Unreadable:
             except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
                 return Unreadable(f"broken {layout}: {type(error).__name__}")
     return Unreadable("no known layout")
+
+
+def _scrout(document: Document, layout: str, where: str) -> Trajectory | Unreadable:
+    """What `scrout train teach` wrote, in our own words already."""
+    taught = Taught.model_validate(document)
+    return Trajectory(
+        issue_id=taught.issue_id,
+        repository=taught.repository,
+        names=(taught.issue_id, taught.repository),
+        issue=taught.issue,
+        root=taught.root,
+        steps=tuple(Step(act.thought, Call(act.tool, act.arguments), act.observation) for act in taught.steps),
+        patch=taught.gold.patch,
+        resolved=None,
+        layout=layout,
+        where=where,
+        gold=taught.gold.files,
+    )
 
 
 def _openhands_events(document: Document, layout: str, where: str) -> Trajectory | Unreadable:
@@ -232,6 +252,7 @@ def _first(document: Document, key: str) -> Document:
 
 Reader = Callable[[Document, str, str], Trajectory | Unreadable]
 LAYOUTS: dict[str, tuple[Callable[[Document], bool], Reader]] = {
+    LAYOUT: (lambda one: one.get("layout") == LAYOUT, _scrout),
     "openhands events": (lambda one: bool(_first(one, "history").keys() & {"action", "source"}), _openhands_events),
     "swe-agent": (lambda one: "action" in _first(one, "trajectory"), _sweagent),
     "nebius": (lambda one: {"role", "text"} <= _first(one, "trajectory").keys(), _nebius),

@@ -163,7 +163,11 @@ def _mends_by_shell(command: str, seen: _Seen) -> bool:
 def _only_shows(command: str) -> bool:
     if "<<" in command or any(not _is_nowhere(found[1] or found[2]) for found in _WRITES.finditer(command)):
         return False
-    return all(_is_view(part.split()) for part in _PARTS.split(command) if part.strip())
+    return all(_is_view(part.split()) for part in _parts(command))
+
+
+def _parts(command: str) -> list[str]:
+    return [part for part in _PARTS.split(command) if part.strip()]
 
 
 def _is_nowhere(target: str) -> bool:
@@ -209,7 +213,9 @@ def _look(step: Step, seen: _Seen) -> None:
         for path in seen.gold:
             if path in named:
                 seen.looked.setdefault(path, []).extend(lines)
-    if seen.reproduction is None and _RUNS.search(command) and _failed(step.observation):
+    # `grep -rn python .` runs nothing.
+    runs = _RUNS.search(command) and not all(part.split()[0] in _VIEWERS for part in _parts(command))
+    if seen.reproduction is None and runs and _failed(step.observation):
         used = {path: text for path, text in seen.written.items() if path in command and text}
         fits = sum(map(len, used.values())) <= MAX_SCRIPT_CHARS
         observed = step.observation.strip()[-MAX_OBSERVED_CHARS:]

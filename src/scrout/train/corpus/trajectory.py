@@ -45,6 +45,8 @@ class Trajectory:
     layout: str
     where: str
     """File and row."""
+    gold: tuple[str, ...] = ()
+    """Files of the true fix, where the document tells them."""
 
 
 def issue_of(instance_id: str) -> tuple[str, str]:

@@ -1,0 +1,48 @@
+"""`scrout train export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from scrout.cli import options, render
+
+if TYPE_CHECKING:
+    from scrout.train.export import Form
+    from scrout.train.weights import Precision
+
+
+@click.command(name="export")
+@click.argument("run", type=click.Path(path_type=Path), metavar="RUN")
+@click.option("--out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="A new folder for it.")
+@click.option(
+    "--form",
+    type=click.Choice(["merged", "adapter"]),
+    default="merged",
+    show_default=True,
+    help="Whole weights, or what is added to the base model's.",
+)
+@click.option("--base", type=click.Path(path_type=Path), metavar="DIR", help="The base model, where it was moved.")
+@click.option(
+    "--precision",
+    type=click.Choice(["bfloat16", "float32"]),
+    default="bfloat16",
+    show_default=True,
+    help="Of merged weights.",
+)
+@options.as_json
+def command(run: Path, out: Path, form: Form, base: Path | None, precision: Precision, as_json: bool) -> int:
+    """Write what a run of `sft` or `grpo` made, as vLLM and SGLang serve it. RUN is its folder."""
+    from scrout.train.export import export
+    from scrout.train.sft import ADAPTER, read_run
+
+    with render.working() as progress:
+        progress("writing the weights")
+        done = export(base or Path(read_run(run).base), run / ADAPTER, out, form, precision)
+    if as_json:
+        render.print_json(done)
+    else:
+        render.print_text(f"{done.folder}: weights {done.digest}\nServe it: {done.serve}")
+    return 0

@@ -1,0 +1,88 @@
+"""What was trained, as servers take it: merged into the base model's weights, or the adapter alone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any, Literal
+
+from scrout.errors import TaskError
+from scrout.money import Record
+from scrout.scout.checkpoint import digest
+from scrout.train.tokens import Template, needs_extra
+from scrout.train.weights import Precision, load_model, told
+
+Form = Literal["merged", "adapter"]
+
+
+class Exported(Record):
+    """What was written, and how it is served."""
+
+    form: Form
+    folder: str
+    digest: str
+    """Of its weights."""
+    serve: str
+    """A command of vLLM's."""
+
+
+def export(base: Path, adapter: Path, out: Path, form: Form, precision: Precision = "bfloat16") -> Exported:
+    """Write a folder that vLLM, SGLang and transformers load. It is there as a whole, or not at all."""
+    if out.exists():
+        raise TaskError(f"{out} is there already. Name another folder.")
+    if not (adapter / "adapter_config.json").is_file():
+        raise TaskError(f"{adapter} holds no adapter. Name the folder `adapter` of a finished run.")
+    part = out.with_name(f".{out.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    try:
+        with told(f"{out} cannot be written"):
+            part.mkdir(parents=True)
+            rank = _merge(base, adapter, part, precision) if form == "merged" else _copy(base, adapter, part)
+            part.replace(out)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    name = out.resolve().name
+    serve = (
+        f"vllm serve {out} --generation-config=vllm --dtype={precision}"
+        if form == "merged"
+        else f"vllm serve {base} --generation-config=vllm --dtype={precision} --enable-lora "
+        f"--max-lora-rank={_served_rank(rank)} --lora-modules {name}={out}"
+    )
+    return Exported(form=form, folder=str(out), digest=digest(out), serve=serve)
+
+
+def _merge(base: Path, adapter: Path, out: Path, precision: Precision) -> int:
+    try:
+        from peft import PeftModel
+    except ImportError as error:
+        raise needs_extra(error) from None
+    # In full precision: a sum of two bfloat16 matrices would round the adapter away where it is small.
+    model: Any = load_model(base, "float32", "cpu")
+    merged = PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
+    merged.to(dtype=_dtype(precision)).save_pretrained(str(out))
+    Template.load(base).tokenizer.save_pretrained(str(out))
+    return 0
+
+
+def _copy(base: Path, adapter: Path, out: Path) -> int:
+    if base.is_file():
+        raise TaskError(f"{base} is a GGUF file, which no server puts an adapter on. Export it merged: --form merged.")
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        shutil.copyfile(adapter / name, out / name)
+    path = out / "adapter_config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(config | {"base_model_name_or_path": str(base)}, indent=2) + "\n", encoding="utf-8")
+    Template.load(base).tokenizer.save_pretrained(str(out))
+    return int(config["r"])
+
+
+def _served_rank(rank: int) -> int:
+    """The least of those that vLLM has kernels for."""
+    return next((known for known in (8, 16, 32, 64, 128, 256, 320, 512) if known >= rank), rank)
+
+
+def _dtype(precision: Precision) -> Any:
+    import torch
+
+    return getattr(torch, precision)

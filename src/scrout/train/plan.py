@@ -1,0 +1,333 @@
+"""What a fine-tuning run will take, before it starts: memory, hours, dollars.
+
+For a device that is here, a part of the model is tried: one layer and three, with random weights, on blocks of the
+pack, each in a process of its own. Memory and time grow with the layers in a straight line, which says what all of
+them take.
+
+For a GPU that is not here it is arithmetic. Memory: weights, adapter with its optimizer, what is kept of every layer,
+and what one layer keeps for its backward pass, counted on a layer of that shape. Time: operations over what the GPU
+does in a second, times the share of it that training reaches. That share comes from the one run with published hours.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scrout.errors import ConfigError
+from scrout.money import Record, Usd
+from scrout.train.pack import Pack
+from scrout.train.sft import Tuning, collate
+from scrout.train.tokens import needs_extra
+from scrout.train.weights import told, with_adapter
+
+GB = 1e9
+TRIED = (1, 3)
+"""Layers."""
+TIMED = 3
+"""Micro-batches, of which the median counts."""
+COUNTED_TOKENS = 256
+ADAPTER_BYTES = 16
+"""Of a trained number: itself, its gradient and the optimizer's two, in float32."""
+RUNTIME_GB = 1.0
+"""What a GPU's runtime and its allocator's gaps hold."""
+PUBLISHED_USD_PER_HOUR = Decimal("2.70")
+"""arXiv 2608.04804: $86 for 31.8 hours."""
+UTILIZATION = 0.39
+"""Share of an H100's speed at which that run's operations take its 31.8 hours (bench/plan.py recomputes it)."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """As its maker's data sheet has it."""
+
+    memory_gb: float
+    flops: float
+    """Of bfloat16 a second, dense."""
+
+
+GPUS = {
+    "rtx4090": Gpu(24, 165e12),
+    "l40s": Gpu(48, 362e12),
+    "a100": Gpu(80, 312e12),
+    "h100": Gpu(80, 989e12),
+    "h200": Gpu(141, 989e12),
+}
+
+
+class Plan(Record):
+    """What a run will take."""
+
+    device: str
+    parameters: int
+    trained: int
+    steps: int
+    tokens_per_step: float
+    memory_gb: dict[str, float]
+    peak_gb: float
+    has_gb: float | None
+    """What the device has; None: unknown."""
+    hours: float
+    usd: Usd | None
+    notes: tuple[str, ...]
+
+
+def plan_run(
+    checkpoint: Path,
+    pack: Path,
+    tuning: Tuning,
+    gpu: str = "",
+    usd_per_hour: Decimal | None = None,
+    device: str = "",
+    attention: str = "",
+    progress: Callable[[str], None] = lambda words: None,
+) -> Plan:
+    """What fine-tuning this checkpoint on this pack takes, here or on a GPU of that name."""
+    if gpu and gpu not in GPUS:
+        raise ConfigError(f"--gpu {gpu} is not known. Use one of {', '.join(GPUS)}.")
+    try:
+        import torch
+        from transformers import AutoConfig
+    except ImportError as error:
+        raise needs_extra(error) from None
+    with told(f"{checkpoint} cannot be read"):
+        where = {"gguf_file": checkpoint.name} if checkpoint.is_file() else {}
+        folder = str(checkpoint.parent if checkpoint.is_file() else checkpoint)
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, **where)
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config
+    blocks = Pack(pack)
+    work = Work.of(config, blocks, tuning)
+    on_gpu = torch.cuda.is_available() and not device.startswith("cpu")
+    has_gb: float | None
+    if gpu:
+        memory, seconds, notes = _by_arithmetic(config, work, tuning, GPUS[gpu], progress)
+        name, has_gb = gpu, GPUS[gpu].memory_gb
+    else:
+        device = device or ("cuda" if on_gpu else "cpu")
+        memory, seconds, notes = _by_trial(config, work, tuning, pack, device, attention, progress)
+        name, has_gb = device, _has_gb(device)
+    peak, hours = sum(memory.values()), seconds / 3600
+    rate = usd_per_hour if usd_per_hour is not None else (PUBLISHED_USD_PER_HOUR if gpu else None)
+    if rate is not None and usd_per_hour is None:
+        notes = (*notes, f"Dollars at ${rate} an hour, as in the published run; --usd-per-hour says yours.")
+    if has_gb is not None and peak > has_gb:
+        notes = (*notes, f"It needs {peak:.1f} GB and {name} has {has_gb:.0f}: use shorter blocks or another device.")
+    return Plan(
+        device=name,
+        parameters=work.parameters,
+        trained=work.trained,
+        steps=work.steps,
+        tokens_per_step=work.tokens_per_step,
+        memory_gb={part: round(gb, 3) for part, gb in memory.items()},
+        peak_gb=round(peak, 3),
+        has_gb=has_gb,
+        hours=round(hours, 4),
+        usd=None if rate is None else round(rate * Decimal(str(round(hours, 6))), 2),
+        notes=notes,
+    )
+
+
+@dataclass(frozen=True)
+class Work:
+    """How much there is to do, in the units that both ways count with."""
+
+    layers: int
+    hidden: int
+    vocabulary: int
+    parameters: int
+    linear: int
+    """Parameters of the layers' projections."""
+    trained: int
+    steps: int
+    micro_batches: int
+    block_tokens: int
+    """Of the longest micro-batch."""
+    tokens_per_step: float
+    document_tokens: float
+    """Of the document that a token is in, on average."""
+    learned: float
+    """Share of the tokens."""
+
+    @classmethod
+    def of(cls, config: Any, blocks: Pack, tuning: Tuning) -> Work:
+        import torch
+        from transformers import AutoModelForCausalLM
+
+        with torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(config)
+            parameters = sum(one.numel() for one in model.parameters())
+            head = model.get_output_embeddings()
+            linear = sum(
+                one.weight.numel() for one in model.modules() if isinstance(one, torch.nn.Linear) and one is not head
+            )
+            tuned = with_adapter(model, tuning.rank, tuning.alpha, 0.0)
+            trained = sum(one.numel() for one in tuned.parameters() if one.requires_grad)
+        text = config.get_text_config()
+        lengths, documents = blocks.lengths(), blocks.documents()
+        steps = tuning.step_count(len(blocks))
+        return cls(
+            layers=text.num_hidden_layers,
+            hidden=text.hidden_size,
+            vocabulary=text.vocab_size,
+            parameters=parameters,
+            linear=linear,
+            trained=trained,
+            steps=steps,
+            micro_batches=steps * min(tuning.accumulation, -(-len(blocks) // tuning.micro_batch)),
+            block_tokens=int(np.sort(lengths)[-tuning.micro_batch :].sum()),
+            tokens_per_step=float(lengths.mean()) * min(tuning.micro_batch * tuning.accumulation, len(blocks)),
+            document_tokens=float((documents.astype(float) ** 2).sum() / documents.sum()),
+            learned=blocks.card.learned_tokens / blocks.card.tokens,
+        )
+
+    def flops_per_token(self, *, checkpointing: bool) -> float:
+        """Forward, and once more where activations are not kept; backward through frozen weights costs as much again,
+        for the adapter's twice. Attention's backward pass is two and a half times its forward pass."""
+        passes = 2 + checkpointing
+        body = 2 * self.linear * passes + 2 * self.trained * (passes + 1)
+        attention = 2 * self.layers * self.hidden * self.document_tokens * (passes + 1.5)
+        return body + attention + 2 * self.hidden * self.vocabulary * 3 * self.learned
+
+
+def _by_arithmetic(
+    config: Any, work: Work, tuning: Tuning, gpu: Gpu, progress: Callable[[str], None]
+) -> tuple[dict[str, float], float, tuple[str, ...]]:
+    width = 2 if tuning.precision == "bfloat16" else 4
+    progress("counting what a layer keeps")
+    kept = _kept_per_token(config, tuning) * work.block_tokens
+    between = work.layers * work.block_tokens * work.hidden * width
+    memory = {
+        "weights": work.parameters * width / GB,
+        "adapter and optimizer": work.trained * ADAPTER_BYTES / GB,
+        "activations": (between + kept if tuning.checkpointing else work.layers * kept) / GB,
+        "runtime": RUNTIME_GB,
+    }
+    tokens = work.steps * work.tokens_per_step
+    flops = tokens * work.flops_per_token(checkpointing=tuning.checkpointing)
+    speed = gpu.flops * (1 if tuning.precision == "bfloat16" else 0.5)
+    note = (
+        f"By arithmetic, for a GPU that is not here: {flops:.2e} operations at {UTILIZATION:.0%} of "
+        f"{speed / 1e12:,.0f} TFLOP/s, which is what the published run reached if it ran on an H100. Needs flash "
+        "attention."
+    )
+    return memory, flops / (speed * UTILIZATION), (note,)
+
+
+def _kept_per_token(config: Any, tuning: Tuning) -> float:
+    """Bytes that one layer keeps for its backward pass, of each token."""
+    import torch
+
+    model = _part(config, 1, tuning, "", vocabulary=16)
+    own = {one.untyped_storage().data_ptr() for one in model.parameters()}
+    sizes: dict[int, int] = {}
+
+    def count(tensor: Any) -> Any:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            sizes[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    ids = torch.zeros((1, COUNTED_TOKENS), dtype=torch.long)
+    with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
+        output = model.get_base_model().base_model(input_ids=ids, use_cache=False)
+    del output
+    return sum(sizes.values()) / COUNTED_TOKENS
+
+
+def _by_trial(
+    config: Any,
+    work: Work,
+    tuning: Tuning,
+    pack: Path,
+    device: str,
+    attention: str,
+    progress: Callable[[str], None],
+) -> tuple[dict[str, float], float, tuple[str, ...]]:
+    found = []
+    for layers in TRIED:
+        progress(f"trying {layers} of {work.layers} layers")
+        # Processes of their own: memory that was had once is not given back.
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool, told("the trial failed"):
+            found.append(pool.submit(_try, config.to_dict(), layers, tuning, pack, device, attention).result())
+    (few_gb, few_s), (more_gb, more_s) = found
+    layer_gb, layer_s = ((more - few) / (TRIED[1] - TRIED[0]) for few, more in ((few_gb, more_gb), (few_s, more_s)))
+    memory = {"layers": layer_gb * work.layers, "all else": few_gb - TRIED[0] * layer_gb}
+    seconds = (layer_s * work.layers + few_s - TRIED[0] * layer_s) * work.micro_batches
+    note = f"From a trial of {TRIED[0]} and {TRIED[1]} layers on {device}: {layer_s:.3f} s a layer and micro-batch."
+    return memory, seconds, (note,)
+
+
+def _try(
+    config: dict[str, Any], layers: int, tuning: Tuning, pack: Path, device: str, attention: str
+) -> tuple[float, float]:
+    """The peak of memory in GB and the seconds of a micro-batch, as the trainer does it."""
+    import torch
+    from transformers import AutoConfig
+    from trl.trainer.utils import add_fused_lm_head
+
+    own = AutoConfig.for_model(config["model_type"], **{k: v for k, v in config.items() if k != "model_type"})
+    model = _part(own, layers, tuning, attention).to(device).train()
+    add_fused_lm_head(model.get_base_model(), outputs=("log_probs", "entropy", "is_top1"))
+    if tuning.checkpointing:
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    optimizer = torch.optim.AdamW([one for one in model.parameters() if one.requires_grad], lr=0.0)
+    blocks = Pack(pack)
+    lengths = blocks.lengths()
+    usual = np.argsort(np.abs(lengths - lengths.mean()))[: tuning.micro_batch]
+    longest = np.argsort(-lengths)[: tuning.micro_batch]
+    times = []
+    for number in range(TIMED + 1):
+        chosen = usual if number else longest
+        inputs = {name: value.to(device) for name, value in collate([blocks[int(one)] for one in chosen]).items()}
+        started = time.perf_counter()
+        with torch.autocast(device.partition(":")[0], torch.bfloat16, enabled=tuning.precision == "bfloat16"):
+            output = model(**inputs, use_cache=False, fused_lm_head=True)
+        (-output.log_probs.sum()).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if device.startswith("cuda"):
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - started)
+    if device.startswith("cuda"):
+        return torch.cuda.max_memory_reserved() / GB + RUNTIME_GB, float(np.median(times[1:]))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / GB, float(np.median(times[1:]))
+
+
+def _part(config: Any, layers: int, tuning: Tuning, attention: str, vocabulary: int | None = None) -> Any:
+    """A model of that shape with fewer layers, random weights, and the adapter."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    part = type(config).from_dict(config.to_dict())
+    text = part.get_text_config()
+    text.num_hidden_layers = layers
+    if getattr(text, "layer_types", None):
+        text.layer_types = (text.layer_types * layers)[:layers]
+    if vocabulary is not None:
+        text.vocab_size = vocabulary
+        text.pad_token_id = text.bos_token_id = text.eos_token_id = None
+    how = {"attn_implementation": attention} if attention else {}
+    model = AutoModelForCausalLM.from_config(part, dtype=getattr(torch, tuning.precision), **how)
+    return with_adapter(model, tuning.rank, tuning.alpha, 0.0)
+
+
+def _has_gb(device: str) -> float | None:
+    if device.startswith("cuda"):
+        import torch
+
+        return float(torch.cuda.get_device_properties(device).total_memory / GB)
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 / GB for line in lines if line.startswith("MemAvailable:")), None)

@@ -1,0 +1,252 @@
+"""A conversation as a model's tokens, and which of them the model wrote itself.
+
+The text is the chat template's, and is made into tokens as a whole, as a server does with a prompt. What the model
+wrote is found in it by what the template puts before and behind a reply. That is only sound where texts hold no token
+of the template's own and where a template leaves earlier turns as they were, so both are checked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import JsonValue
+
+from scrout.errors import ConfigError
+
+Json = Mapping[str, JsonValue]
+Ids = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
+
+MAX_EXCERPT = 300
+BATCH_CHARS = 4_000_000
+"""Of texts that are made into tokens together, by all cores."""
+_PROBE = "Probe0"
+
+
+@dataclass(frozen=True)
+class View:
+    """A conversation as the model saw it."""
+
+    messages: tuple[Json, ...]
+    learned: frozenset[int]
+    """Indexes of the replies that the model wrote with exactly this before them."""
+    tools: tuple[Json, ...] = ()
+
+
+@dataclass(frozen=True)
+class Document:
+    """The tokens of a view."""
+
+    ids: Ids
+    learned: Bools
+    """What the model wrote itself, with the token that ends its turn."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class Unfit(Exception):
+    """Why a view has no tokens that could be learned from: a few words that many share."""
+
+
+def views(said: Iterable[tuple[Sequence[Json], Json]], tools: Sequence[Json] = ()) -> list[View]:
+    """An episode's prompts and replies, in order. A prompt that goes on where the one before it ended is of the same
+    view; one from which earlier turns are gone begins another."""
+    found: list[View] = []
+    for prompt, reply in said:
+        messages, learned = (*prompt, reply), frozenset({len(prompt)})
+        if found and messages[: len(found[-1].messages)] == found[-1].messages:
+            learned |= found.pop().learned
+        found.append(View(messages, learned, tuple(tools)))
+    return found
+
+
+class Template:
+    """A tokenizer with its chat template."""
+
+    def __init__(self, tokenizer: Any, where: str = "the checkpoint") -> None:
+        self.tokenizer = tokenizer
+        self.where = where
+        if not tokenizer.chat_template:
+            raise ConfigError(
+                f"the tokenizer of {where} has no chat template, so nobody knows how it writes a conversation. Use the "
+                "instruct version of the model, or put its chat_template.jinja into the folder."
+            )
+        if not tokenizer.is_fast:
+            raise ConfigError(f"the tokenizer of {where} has no tokenizer.json. Save it as a fast tokenizer.")
+
+    @classmethod
+    def load(cls, checkpoint: Path) -> Template:
+        """Of a folder as transformers saves it, or a GGUF file."""
+        try:
+            from transformers import AutoTokenizer
+        except ImportError as error:
+            raise needs_extra(error) from None
+        file = {"gguf_file": checkpoint.name} if checkpoint.is_file() else {}
+        folder = checkpoint.parent if checkpoint.is_file() else checkpoint
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, **file)
+        except Exception as error:  # the library promises no types, and reads what the folder holds
+            said = f"{type(error).__name__}: {error}"[:MAX_EXCERPT]
+            raise ConfigError(f"{checkpoint} holds no tokenizer that loads ({said}). Is the download whole?") from None
+        return cls(tokenizer, str(checkpoint))
+
+    def text(self, messages: Sequence[Json], tools: Sequence[Json] = (), *, ask: bool = False) -> str:
+        """As the template writes it; `ask`: up to where the next reply begins."""
+        try:
+            text = self.tokenizer.apply_chat_template(
+                [_parsed(message) for message in messages],
+                tools=list(tools) or None,
+                add_generation_prompt=ask,
+                tokenize=False,
+            )
+        except Exception as error:  # a template is a program of the checkpoint's
+            raise Unfit(f"the chat template does not take it ({str(error)[:MAX_EXCERPT]})") from None
+        return str(text)
+
+    def count(self, messages: Sequence[Json], tools: Sequence[Json] = ()) -> int:
+        """Tokens of a prompt."""
+        text = self.text(messages, tools, ask=True)
+        return len(self._encoder.encode(text, add_special_tokens=False).ids)
+
+    def document(self, view: View) -> Document:
+        """The tokens of one view; Unfit where it has none to learn from."""
+        document = next(self.documents([view]))
+        if isinstance(document, Unfit):
+            raise document
+        return document
+
+    def documents(self, of: Iterable[View]) -> Iterator[Document | Unfit]:
+        """The tokens of many views, in their order."""
+        texts: list[str | Unfit] = []
+        spans: list[list[tuple[int, int]]] = []
+        size = 0
+        for view in of:
+            try:
+                text = self.text(view.messages, view.tools)
+                spans.append(self._replies(text, view))
+                texts.append(text)
+                size += len(text)
+            except Unfit as unfit:
+                spans.append([])
+                texts.append(unfit)
+            if size > BATCH_CHARS:
+                yield from self._encoded(texts, spans)
+                texts, spans, size = [], [], 0
+        yield from self._encoded(texts, spans)
+
+    def _encoded(
+        self, texts: Sequence[str | Unfit], spans: Sequence[Sequence[tuple[int, int]]]
+    ) -> Iterator[Document | Unfit]:
+        whole = iter(self._encoder.encode_batch([t for t in texts if isinstance(t, str)], add_special_tokens=False))
+        for text, parts in zip(texts, spans, strict=True):
+            if isinstance(text, Unfit):
+                yield text
+                continue
+            encoding = next(whole)
+            learned = np.zeros(len(encoding.ids), dtype=np.bool_)
+            for start, end in parts:
+                first, last = _token(encoding, range(start, end)), _token(encoding, range(end - 1, start - 1, -1))
+                if first is not None and last is not None:
+                    # One that reaches over from the prompt was not the model's choice.
+                    learned[first + (encoding.token_to_chars(first)[0] < start) : last + 1] = True
+            yield Document(np.array(encoding.ids, dtype=np.int32), learned)
+
+    def _replies(self, text: str, view: View) -> list[tuple[int, int]]:
+        """From where to where the replies that are learned go."""
+        opening, ending = self._frame
+        if any(token in part for message in view.messages for part in _texts(message) for token in self._own):
+            raise Unfit("its text holds a token of the chat template")
+        found, at = [], 0
+        for index, message in enumerate(view.messages):
+            if message["role"] != "assistant":
+                continue
+            start = text.find(opening, at)
+            end = text.find(ending, start + len(opening)) if ending else -1
+            end = len(text) if end < 0 else end + len(ending)
+            if start < 0:
+                raise Unfit("a reply cannot be found in the template's text")
+            if index in view.learned:
+                found.append((start + len(opening), end))
+            at = end
+        if text.find(opening, at) >= 0 and opening:
+            raise Unfit("a reply cannot be found in the template's text")
+        return found
+
+    @cached_property
+    def _encoder(self) -> Any:
+        return self.tokenizer.backend_tokenizer
+
+    @cached_property
+    def _own(self) -> tuple[str, ...]:
+        """Texts of tokens that mean something to the template and not to a reader."""
+        added = self.tokenizer.added_tokens_decoder.values()
+        return tuple(token.content for token in added if token.special and len(token.content) > 1)
+
+    @cached_property
+    def _frame(self) -> tuple[str, str]:
+        """What stands before a reply, and what ends it."""
+        asked: list[Json] = [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]
+        reply: Json = {"role": "assistant", "content": _PROBE}
+        before, opened = self.text(asked), self.text(asked, ask=True)
+        once = self.text([*asked, reply])
+        twice = self.text([*asked, reply, {"role": "user", "content": "u"}, reply])
+        opening = opened.removeprefix(before)
+        if not opened.startswith(before) or not opening or not once.startswith(opened + _PROBE):
+            raise ConfigError(
+                f"the chat template of {self.where} does not begin a reply in its history as it asks for one, so what "
+                "a model learns would not be what it is asked. Use a template that does."
+            )
+        if not twice.startswith(once):
+            raise ConfigError(
+                f"the chat template of {self.where} rewrites earlier replies, as some do with thoughts. A model would "
+                "learn to write after a history that it never sees. Use a template that leaves them as they are."
+            )
+        tail = once.removeprefix(opened + _PROBE)
+        own = [token for token in self._own if token in tail]
+        first = min(own, key=tail.index, default=None)
+        return opening, tail[: tail.index(first) + len(first)] if first else tail
+
+
+def needs_extra(error: ImportError) -> ConfigError:
+    """What to say where a package of the extra is missing."""
+    return ConfigError(
+        f"training needs {error.name}, which is not installed. Install the packages of the extra: "
+        "pip install 'scrout[train]', after the torch build for this machine (docs/training.md)."
+    )
+
+
+def _parsed(message: Json) -> dict[str, Any]:
+    """With a call's arguments as an object, as templates want them."""
+    calls = message.get("tool_calls")
+    if not calls:
+        return dict(message)
+    assert isinstance(calls, list)
+    parsed = []
+    for call in calls:
+        assert isinstance(call, dict)
+        function = call["function"]
+        assert isinstance(function, dict)
+        arguments = function["arguments"]
+        given = json.loads(arguments) if isinstance(arguments, str) else arguments
+        parsed.append({**call, "function": {**function, "arguments": given}})
+    return {**message, "tool_calls": parsed}
+
+
+def _texts(message: Json) -> Iterator[str]:
+    yield str(message.get("content") or "")
+    if calls := message.get("tool_calls"):
+        yield json.dumps(calls)
+
+
+def _token(encoding: Any, places: range) -> int | None:
+    """The token at the first of these characters that has one; some tokenizers leave white space out."""
+    tokens: Callable[[int], int | None] = encoding.char_to_token
+    return next((token for place in places if (token := tokens(place)) is not None), None)

@@ -1,0 +1,88 @@
+"""What a run will take. How well the plan holds is measured in bench/plan.py; here, that it says what it should."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+pytest.importorskip("trl")
+
+from scrout.cli.train.sft import command
+from scrout.config import SearcherSettings
+from scrout.errors import ConfigError
+from scrout.train.pack import Pack, pack
+from scrout.train.plan import Work, plan_run
+from scrout.train.sft import Tuning
+from scrout.train.tokens import Template
+from scrout.train.weights import load_model, with_adapter
+
+TUNING = Tuning(precision="float32", steps=10, accumulation=2)
+
+
+@pytest.fixture(scope="module")
+def blocks(
+    tiny: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    demonstration: Callable[..., dict[str, Any]],
+    corpus: Callable[..., Path],
+) -> Path:
+    folder = tmp_path_factory.mktemp("blocks")
+    rows = [demonstration(number, turns=number % 3) for number in range(9)]
+    settings = SearcherSettings(context_tokens=1024, max_tokens=128, margin_tokens=16)
+    pack(corpus(folder / "corpus", *rows), folder / "pack", Template.load(tiny), settings)
+    return folder / "pack"
+
+
+def test_parameters_are_counted_on_the_model_itself(tiny: Path, blocks: Path) -> None:
+    model = load_model(tiny, "float32", "cpu")
+    work = Work.of(model.config, Pack(blocks), TUNING)
+    assert work.parameters == sum(one.numel() for one in model.parameters())
+    tuned = with_adapter(model, TUNING.rank, TUNING.alpha, 0.0)
+    assert work.trained == sum(one.numel() for one in tuned.parameters() if one.requires_grad)
+    assert work.linear < work.parameters
+
+
+@pytest.mark.slow
+def test_a_plan_for_this_machine(tiny: Path, blocks: Path) -> None:
+    arguments = [str(tiny), str(blocks), "--plan", "--steps", "10", "--precision", "float32", "--device", "cpu"]
+    told = CliRunner().invoke(command, [*arguments, "--usd-per-hour", "3.60", "--json"])
+    assert told.exit_code == 0, told.output
+    plan = json.loads(told.stdout)
+    assert (plan["device"], plan["steps"]) == ("cpu", 10)
+    assert plan["peak_gb"] == pytest.approx(sum(plan["memory_gb"].values()), abs=0.01)
+    assert plan["hours"] > 0
+    assert plan["usd"] == pytest.approx(plan["hours"] * 3.6, abs=0.01)
+
+
+def test_twice_the_steps_take_twice_the_hours(tiny: Path, blocks: Path) -> None:
+    one = plan_run(tiny, blocks, TUNING, "h100")
+    two = plan_run(tiny, blocks, TUNING.model_copy(update={"steps": 2_000_000}), "h100")
+    assert two.peak_gb == one.peak_gb
+    assert two.hours > 0
+    assert two.usd is not None
+    assert any("2.70 an hour" in note for note in two.notes)
+    half = TUNING.model_copy(update={"steps": 1_000_000})
+    assert plan_run(tiny, blocks, half, "h100").hours == pytest.approx(two.hours / 2, rel=0.01)
+
+
+def test_keeping_activations_takes_more_memory_and_less_time(tiny: Path, blocks: Path) -> None:
+    many = TUNING.model_copy(update={"steps": 2_000_000})
+    again = plan_run(tiny, blocks, many, "a100")
+    kept = plan_run(tiny, blocks, many.model_copy(update={"checkpointing": False}), "a100")
+    assert kept.memory_gb["activations"] >= again.memory_gb["activations"] * 0.9
+    assert kept.hours < again.hours
+
+
+def test_what_does_not_fit_is_said(tiny: Path, blocks: Path) -> None:
+    huge = plan_run(tiny, blocks, TUNING.model_copy(update={"rank": 10_000_000}), "rtx4090")
+    assert any("rtx4090 has 24" in note for note in huge.notes)
+
+
+def test_an_unknown_gpu_is_named(tiny: Path, blocks: Path) -> None:
+    with pytest.raises(ConfigError, match="Use one of rtx4090"):
+        plan_run(tiny, blocks, TUNING, "abacus")
