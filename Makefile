@@ -42,7 +42,8 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml scripts/add-postgres | $(BIN)/python
+$(VENV)/.installed-dev: pyproject.toml scripts/add-postgres scripts/add-torch | $(BIN)/python
+	@sh scripts/add-torch $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@sh scripts/add-postgres $(VENV)
 	@touch $@ $(VENV)/.installed

@@ -67,6 +67,8 @@ class Sampling(Record):
     stop: tuple[str, ...] = ()
     seed: int | None = None
     """None: one is drawn for each episode, sent and recorded."""
+    return_token_ids: bool = False
+    """Ask for the ids of the tokens too, which vLLM tells: a trace with them can be trained on exactly."""
 
 
 SearcherName = Literal["recon", "model"]

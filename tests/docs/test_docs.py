@@ -99,7 +99,8 @@ def commands() -> dict[str, click.Command]:
 
 
 def options(command: click.Command) -> set[str]:
-    return {name for parameter in command.params if isinstance(parameter, click.Option) for name in parameter.opts}
+    given = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
+    return {name for option in given for name in (*option.opts, *option.secondary_opts)}
 
 
 COMMANDS = commands()

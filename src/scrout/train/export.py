@@ -13,6 +13,7 @@ from scrout.scout.checkpoint import digest
 from scrout.train.tokens import Template, needs_extra
 from scrout.train.weights import Precision, load_model, told
 
+CONFIG = "adapter_config.json"
 Form = Literal["merged", "adapter"]
 
 
@@ -27,12 +28,32 @@ class Exported(Record):
     """A command of vLLM's."""
 
 
+def adapter_of(run: Path) -> Path:
+    """The newest adapter of a run, or the folder itself where it is one."""
+    steps = sorted(run.glob("adapters/step-*"), key=lambda path: path.stat().st_mtime)
+    found = next((path for path in (run, run / "adapter", *reversed(steps)) if (path / CONFIG).is_file()), None)
+    if found is None:
+        raise TaskError(f"{run} holds no adapter. Name the folder of a finished run, or of an adapter.")
+    return found
+
+
+def base_of(adapter: Path) -> Path:
+    """The base model that an adapter was trained on."""
+    try:
+        named = json.loads((adapter / CONFIG).read_text(encoding="utf-8")).get("base_model_name_or_path")
+    except (OSError, ValueError, AttributeError) as error:
+        raise TaskError(f"{adapter / CONFIG} cannot be read ({error}). Name a whole adapter.") from None
+    if not named or not Path(named).exists():
+        raise TaskError(f"the adapter's base model {named!r} is not here. Say where it is: --base.")
+    return Path(named)
+
+
 def export(base: Path, adapter: Path, out: Path, form: Form, precision: Precision = "bfloat16") -> Exported:
     """Write a folder that vLLM, SGLang and transformers load. It is there as a whole, or not at all."""
     if out.exists():
         raise TaskError(f"{out} is there already. Name another folder.")
-    if not (adapter / "adapter_config.json").is_file():
-        raise TaskError(f"{adapter} holds no adapter. Name the folder `adapter` of a finished run.")
+    if not (adapter / CONFIG).is_file():
+        raise TaskError(f"{adapter} holds no adapter. Name the folder of a finished run, or of an adapter.")
     part = out.with_name(f".{out.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     try:
@@ -68,9 +89,9 @@ def _merge(base: Path, adapter: Path, out: Path, precision: Precision) -> int:
 def _copy(base: Path, adapter: Path, out: Path) -> int:
     if base.is_file():
         raise TaskError(f"{base} is a GGUF file, which no server puts an adapter on. Export it merged: --form merged.")
-    for name in ("adapter_config.json", "adapter_model.safetensors"):
+    for name in (CONFIG, "adapter_model.safetensors"):
         shutil.copyfile(adapter / name, out / name)
-    path = out / "adapter_config.json"
+    path = out / CONFIG
     config = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps(config | {"base_model_name_or_path": str(base)}, indent=2) + "\n", encoding="utf-8")
     Template.load(base).tokenizer.save_pretrained(str(out))

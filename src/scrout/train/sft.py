@@ -19,6 +19,7 @@ from scrout import __version__
 from scrout.errors import TaskError
 from scrout.money import Record
 from scrout.scout.checkpoint import digest
+from scrout.train.journal import Journal
 from scrout.train.pack import Block, Pack, tokenizer_digest
 from scrout.train.tokens import Template, needs_extra
 from scrout.train.weights import Precision, load_model, told, with_adapter
@@ -168,11 +169,7 @@ def read_run(folder: Path) -> Run:
 
 def read_losses(folder: Path) -> list[Step]:
     """Every step that is done. The last line may have been cut off by a kill."""
-    path = folder / LOSSES
-    if not path.exists():
-        return []
-    *whole, _ = path.read_bytes().split(b"\n")
-    return [Step.model_validate_json(line) for line in whole]
+    return Journal(folder / LOSSES, Step).read()
 
 
 def collate(blocks: Sequence[Block]) -> dict[str, Any]:
@@ -271,16 +268,16 @@ def _trainer(model: Any, template: Template, pack: Pack, out: Path, run: Run, pr
         train_dataset=rows,
         processing_class=template.tokenizer,
         data_collator=lambda given: collate([pack[row["block"]] for row in given]),
-        callbacks=[_journal(out, run, progress)],
+        callbacks=[_noting(out, run, progress)],
     )
     trainer.remove_callback(PrinterCallback)
     return trainer
 
 
-def _journal(out: Path, run: Run, progress: Callable[[str], None]) -> TrainerCallback:
+def _noting(out: Path, run: Run, progress: Callable[[str], None]) -> TrainerCallback:
     from transformers import TrainerCallback
 
-    class Journal(TrainerCallback):  # type: ignore[misc]
+    class Noting(TrainerCallback):  # type: ignore[misc]
         """Writes every step down, and marks the checkpoints that are whole."""
 
         def on_train_begin(self, args: TrainingArguments, state: Any, control: Any, **more: Any) -> None:
@@ -299,14 +296,13 @@ def _journal(out: Path, run: Run, progress: Callable[[str], None]) -> TrainerCal
                 grad_norm=logs["grad_norm"],
                 learning_rate=logs["learning_rate"],
             )
-            with (out / LOSSES).open("a", encoding="utf-8") as file:
-                file.write(step.model_dump_json() + "\n")
+            Journal(out / LOSSES, Step).append(step)
             progress(f"step {step.step} of {run.steps}, loss {step.loss:.4f}")
 
         def on_save(self, args: TrainingArguments, state: Any, control: Any, **more: Any) -> None:
             (out / CHECKPOINTS / f"checkpoint-{state.global_step}" / WHOLE).touch()
 
-    return Journal()
+    return Noting()
 
 
 def _last_whole(folder: Path) -> str | None:

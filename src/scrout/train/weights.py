@@ -38,6 +38,7 @@ def load_model(checkpoint: Path, precision: Precision, device: str = "", attenti
             del config.quantization_config
             model = AutoModelForCausalLM.from_config(config, dtype=dtype, **how)
             model.load_state_dict(loaded.state_dict())
+        model.name_or_path = str(checkpoint)  # which adapters remember
         return model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
 

@@ -34,13 +34,16 @@ if TYPE_CHECKING:
 )
 @options.as_json
 def command(run: Path, out: Path, form: Form, base: Path | None, precision: Precision, as_json: bool) -> int:
-    """Write what a run of `sft` or `grpo` made, as vLLM and SGLang serve it. RUN is its folder."""
-    from scrout.train.export import export
-    from scrout.train.sft import ADAPTER, read_run
+    """Write what a run of `sft` or `grpo` made, as vLLM and SGLang serve it.
 
+    RUN is the run's folder, or an adapter's.
+    """
+    from scrout.train.export import adapter_of, base_of, export
+
+    adapter = adapter_of(run)
     with render.working() as progress:
         progress("writing the weights")
-        done = export(base or Path(read_run(run).base), run / ADAPTER, out, form, precision)
+        done = export(base or base_of(adapter), adapter, out, form, precision)
     if as_json:
         render.print_json(done)
     else:

@@ -36,7 +36,7 @@ from scrout.scout.episode import episode
 from scrout.scout.prompts import read_prompts
 from scrout.train.exam.episode import Arm, Episode, infrastructure, read, scored
 from scrout.train.exam.score import Score, compare, score
-from scrout.train.grpo.journal import Journal
+from scrout.train.journal import Journal
 
 CARD = "exam.json"
 EPISODES = "episodes.jsonl"

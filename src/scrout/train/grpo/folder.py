@@ -25,8 +25,8 @@ from pydantic import Field, JsonValue, ValidationError
 from scrout.errors import ConfigError, TaskError
 from scrout.ledger.locks import Lock
 from scrout.money import Record
-from scrout.train.grpo.journal import Journal, sync
 from scrout.train.grpo.reward import Weights
+from scrout.train.journal import Journal, sync
 
 if TYPE_CHECKING:
     from scrout.train.grpo.learner import Learner

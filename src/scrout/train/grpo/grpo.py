@@ -182,7 +182,12 @@ def _for_drawing(settings: Settings, server: Sync) -> Settings:
     if settings.scout.searcher != "model":
         raise ConfigError("scout.searcher is recon, which has no weights. Name the server under scout.model.")
     sampling = settings.scout.model.sampling
-    given = {"top_p": (1.0, sampling.top_p), "repetition_penalty": (1.0, sampling.repetition_penalty)}
+    given = {
+        "top_p": (1.0, sampling.top_p),
+        "repetition_penalty": (1.0, sampling.repetition_penalty),
+        "presence_penalty": (0.0, sampling.presence_penalty),
+        "frequency_penalty": (0.0, sampling.frequency_penalty),
+    }
     for key, (neutral, value) in given.items():
         if value not in (None, neutral):
             raise ConfigError(
@@ -198,7 +203,11 @@ def _for_drawing(settings: Settings, server: Sync) -> Settings:
         raise ConfigError(
             "scout.model.sampling.temperature is 0: a group would be one episode many times. Set it to 1."
         )
-    filled = {"temperature": 1.0 if sampling.temperature is None else sampling.temperature, "top_p": 1.0}
+    filled = {
+        "temperature": 1.0 if sampling.temperature is None else sampling.temperature,
+        "top_p": 1.0,
+        "return_token_ids": server == "vllm",
+    }
     drawn: dict[str, object] = {"sampling": sampling.model_copy(update=filled), "state": "none"}
     if server == "vllm":
         # A server that shares prefixes between requests may know them by the adapter's name, which stays the same.

@@ -30,8 +30,8 @@ from scrout.sandbox.workshop import Workshop, open_workshop
 from scrout.scout.episode import episode
 from scrout.task import Task
 from scrout.train.exam.episode import read
-from scrout.train.grpo.journal import Journal, sync
 from scrout.train.grpo.reward import Reward, Weights, reward
+from scrout.train.journal import Journal, sync
 
 EPISODES = "episodes.jsonl"
 TRACES = "traces"
