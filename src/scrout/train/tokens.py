@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,7 +26,7 @@ Ids = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
 
 MAX_EXCERPT = 300
-BATCH_CHARS = 4_000_000
+BATCH_CHARS = 1_000_000
 """Of texts that are made into tokens together, by all cores."""
 _PROBE = "Probe0"
 
@@ -124,45 +125,39 @@ class Template:
         return document
 
     def documents(self, of: Iterable[View]) -> Iterator[Document | Unfit]:
-        """The tokens of many views, in their order."""
-        texts: list[str | Unfit] = []
-        spans: list[list[tuple[int, int]]] = []
-        size = 0
+        """The tokens of many views, in their order. While a batch is made into tokens, the next is written out."""
+        with ThreadPoolExecutor(1) as encoding:
+            under_way: tuple[list[_Written | Unfit], Future[list[Any]]] | None = None
+            for batch in self._batches(of):
+                texts = [one.text for one in batch if isinstance(one, _Written)]
+                coming = encoding.submit(self._encoder.encode_batch, texts, add_special_tokens=False)
+                if under_way is not None:
+                    yield from _marked(under_way[0], under_way[1].result())
+                under_way = batch, coming
+            if under_way is not None:
+                yield from _marked(under_way[0], under_way[1].result())
+
+    def _batches(self, of: Iterable[View]) -> Iterator[list[_Written | Unfit]]:
+        batch: list[_Written | Unfit] = []
+        chars = 0
         for view in of:
             try:
                 text = self.text(view.messages, view.tools)
-                spans.append(self._replies(text, view))
-                texts.append(text)
-                size += len(text)
+                batch.append(_Written(text, self._replies(text, view)))
+                chars += len(text)
             except Unfit as unfit:
-                spans.append([])
-                texts.append(unfit)
-            if size > BATCH_CHARS:
-                yield from self._encoded(texts, spans)
-                texts, spans, size = [], [], 0
-        yield from self._encoded(texts, spans)
-
-    def _encoded(
-        self, texts: Sequence[str | Unfit], spans: Sequence[Sequence[tuple[int, int]]]
-    ) -> Iterator[Document | Unfit]:
-        whole = iter(self._encoder.encode_batch([t for t in texts if isinstance(t, str)], add_special_tokens=False))
-        for text, parts in zip(texts, spans, strict=True):
-            if isinstance(text, Unfit):
-                yield text
-                continue
-            encoding = next(whole)
-            learned = np.zeros(len(encoding.ids), dtype=np.bool_)
-            for start, end in parts:
-                first, last = _token(encoding, range(start, end)), _token(encoding, range(end - 1, start - 1, -1))
-                if first is not None and last is not None:
-                    # One that reaches over from the prompt was not the model's choice.
-                    learned[first + (encoding.token_to_chars(first)[0] < start) : last + 1] = True
-            yield Document(np.array(encoding.ids, dtype=np.int32), learned)
+                batch.append(unfit)
+            if chars > BATCH_CHARS:
+                yield batch
+                batch, chars = [], 0
+        if batch:
+            yield batch
 
     def _replies(self, text: str, view: View) -> list[tuple[int, int]]:
         """From where to where the replies that are learned go."""
         opening, ending = self._frame
-        if any(token in part for message in view.messages for part in _texts(message) for token in self._own):
+        said = "\0".join(text for message in view.messages for text in _texts(message))
+        if any(token in said for token in self._own):
             raise Unfit("its text holds a token of the chat template")
         found, at = [], 0
         for index, message in enumerate(view.messages):
@@ -213,6 +208,31 @@ class Template:
         own = [token for token in self._own if token in tail]
         first = min(own, key=tail.index, default=None)
         return opening, tail[: tail.index(first) + len(first)] if first else tail
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A view as the template writes it."""
+
+    text: str
+    replies: list[tuple[int, int]]
+    """From where to where those go that are learned."""
+
+
+def _marked(batch: Sequence[_Written | Unfit], encodings: Iterable[Any]) -> Iterator[Document | Unfit]:
+    whole = iter(encodings)
+    for one in batch:
+        if isinstance(one, Unfit):
+            yield one
+            continue
+        encoding = next(whole)
+        learned = np.zeros(len(encoding.ids), dtype=np.bool_)
+        for start, end in one.replies:
+            first, last = _token(encoding, range(start, end)), _token(encoding, range(end - 1, start - 1, -1))
+            if first is not None and last is not None:
+                # One that reaches over from the prompt was not the model's choice.
+                learned[first + (encoding.token_to_chars(first)[0] < start) : last + 1] = True
+        yield Document(np.array(encoding.ids, dtype=np.int32), learned)
 
 
 def needs_extra(error: ImportError) -> ConfigError:

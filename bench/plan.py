@@ -1,0 +1,110 @@
+"""Holds `scrout train sft --plan` against the runs that it is about, on what a CPU can run.
+
+    python bench/plan.py --checkpoint DIR --pack DIR --json bench/results/plan.json
+
+Each case is planned and then run for a few steps, one after the other, each in a process of its own. Memory is the
+process's peak; time is that from the first finished step to the last. The published run is recomputed beside: with its
+shape and tokens, which share of an H100 its hours are, and what the plan gives for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from record import record
+
+from scrout.train.plan import GB, GPUS, UTILIZATION, Work
+from scrout.train.sft import PAPER
+
+STEPS = 7
+CASES = {
+    "bfloat16, activations kept": ("--precision", "bfloat16", "--no-checkpointing"),
+    "bfloat16, computed again": ("--precision", "bfloat16", "--checkpointing"),
+    "float32, activations kept": ("--precision", "float32", "--no-checkpointing"),
+}
+SFT = [sys.executable, "-m", "scrout", "train", "sft"]
+
+
+def case(checkpoint: Path, pack: Path, flags: tuple[str, ...]) -> dict[str, object]:
+    command = [*SFT, str(checkpoint), str(pack), "--steps", str(STEPS), "--accumulation", "1", *flags]
+    told = subprocess.run([*command, "--plan", "--json"], stdout=subprocess.PIPE, check=True).stdout
+    plan = json.loads(told)
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / "run"
+        process = subprocess.Popen([*command, "--out", str(run), "--json"], stdout=subprocess.DEVNULL)
+        ends: list[float] = []
+        while len(ends) < STEPS:
+            time.sleep(0.05)
+            losses = run / "losses.jsonl"
+            done = losses.read_bytes().count(b"\n") if losses.exists() else 0
+            ends += [time.perf_counter()] * (done - len(ends))
+        _, status, usage = os.wait4(process.pid, 0)
+        assert status == 0
+    step_s = (ends[-1] - ends[0]) / (STEPS - 1)
+    planned_s, peak_gb = plan["hours"] * 3600 / STEPS, usage.ru_maxrss * 1024 / GB
+    return {
+        "planned_gb": plan["peak_gb"],
+        "peak_gb": round(peak_gb, 3),
+        "memory_ratio": round(plan["peak_gb"] / peak_gb, 3),
+        "planned_step_s": round(planned_s, 2),
+        "step_s": round(step_s, 2),
+        "time_ratio": round(planned_s / step_s, 3),
+    }
+
+
+def published() -> dict[str, object]:
+    """arXiv 2608.04804: Qwen2.5-Coder-7B, 12,723 blocks with 382.4 million tokens, 3,182 steps, 31.8 hours."""
+    from transformers import Qwen2Config
+
+    config = Qwen2Config(
+        hidden_size=3584,
+        intermediate_size=18944,
+        num_hidden_layers=28,
+        num_attention_heads=28,
+        num_key_value_heads=4,
+        vocab_size=152064,
+        tie_word_embeddings=False,
+    )
+    tokens, blocks, documents = 382_400_000, 12_723, 19_905
+    # Learned tokens are not published; 15% is what demonstrations here have.
+    packed: Any = SimpleNamespace(
+        lengths=lambda: np.full(blocks, tokens / blocks),
+        documents=lambda: np.full(documents, tokens / documents),
+        card=SimpleNamespace(learned_tokens=15, tokens=100),
+    )
+    packed = type("Packed", (SimpleNamespace,), {"__len__": lambda self: blocks})(**vars(packed))
+    work = Work.of(config, packed, PAPER)
+    flops = work.flops_per_token(checkpointing=True) * 2 * tokens
+    hours = flops / (GPUS["h100"].flops * UTILIZATION) / 3600
+    return {
+        "steps": work.steps,
+        "parameters": work.parameters,
+        "trained": work.trained,
+        "operations": f"{flops:.3e}",
+        "share_of_an_h100_at_31.8_hours": round(flops / (31.8 * 3600 * GPUS["h100"].flops), 3),
+        "planned_hours_h100": round(hours, 1),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--checkpoint", type=Path, required=True)
+    parser.add_argument("--pack", type=Path, required=True)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    cases = {name: case(given.checkpoint, given.pack, flags) for name, flags in CASES.items()}
+    record({"steps": STEPS, "cases": cases, "published": published()}, given.json)
+
+
+if __name__ == "__main__":
+    main()
