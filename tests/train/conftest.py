@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +26,7 @@ TEXTS = (
 )
 
 
-def checkpoint(folder: Path, *, width: int = 32, layers: int = 2, context: int = 4096, seed: int = 3) -> Path:
+def _checkpoint(folder: Path, *, width: int = 32, layers: int = 2, context: int = 4096, seed: int = 3) -> Path:
     """The folder, as transformers saves one. The same arguments give the same bytes."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -75,7 +76,13 @@ def _one_thread() -> None:
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The checkpoint's folder, for reading only."""
-    return checkpoint(tmp_path_factory.mktemp("tiny"))
+    return _checkpoint(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="session")
+def checkpoint() -> Callable[..., Path]:
+    """checkpoint(folder, width=32, layers=2, context=4096, seed=3): others like it."""
+    return _checkpoint
 
 
 @pytest.fixture(scope="session")
@@ -118,5 +125,7 @@ def _demonstration(number: int, turns: int, chars: int = 200) -> dict[str, Any]:
 
 def _corpus(folder: Path, *rows: dict[str, Any]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "corpus.jsonl").write_text(lines)
+    (folder / "card.json").write_text(json.dumps({"sha256": hashlib.sha256(lines.encode()).hexdigest()}))
     return folder

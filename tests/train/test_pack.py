@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable
 from itertools import pairwise
@@ -180,3 +181,52 @@ def test_the_command(tmp_path: Path, tiny: Path, demonstration: MakeDemonstratio
     again = CliRunner().invoke(command, [*arguments, "--max-tokens", "128"])
     assert isinstance(again.exception, TaskError)
     assert "holds a pack already" in str(again.exception)
+
+
+def test_only_what_the_card_is_about_is_packed(
+    tmp_path: Path, template: Template, demonstration: MakeDemonstration, corpus: MakeCorpus
+) -> None:
+    folder = corpus(tmp_path / "corpus", demonstration(1, 1))
+    with (folder / "corpus.jsonl").open("a") as file:
+        file.write(json.dumps(demonstration(2, 1)) + "\n")
+    with pytest.raises(TaskError, match="it was changed"):
+        pack(folder, tmp_path / "pack", template, SETTINGS)
+    (folder / "card.json").unlink()
+    with pytest.raises(TaskError, match="no card beside it"):
+        pack(folder, tmp_path / "pack", template, SETTINGS)
+
+
+def test_rows_of_another_kind_are_named(tmp_path: Path, template: Template, corpus: MakeCorpus) -> None:
+    with pytest.raises(TaskError, match="no demonstration"):
+        pack(corpus(tmp_path / "corpus", {"messages": []}), tmp_path / "pack", template, SETTINGS)
+
+
+@pytest.mark.parametrize("name", ["documents.npy", "blocks.npy", "tokens.npy"])
+def test_a_damaged_pack_is_no_pack(
+    tmp_path: Path, template: Template, demonstration: MakeDemonstration, corpus: MakeCorpus, name: str
+) -> None:
+    pack(corpus(tmp_path / "corpus", demonstration(1, 1)), tmp_path / "pack", template, SETTINGS)
+    path = tmp_path / "pack" / name
+    kept = path.read_bytes()
+    for broken in (b"", kept[:-4], np.lib.format.MAGIC_PREFIX):
+        path.write_bytes(broken)
+        with pytest.raises(TaskError, match="no whole pack"):
+            Pack(tmp_path / "pack")
+    path.write_bytes(kept)
+    assert len(Pack(tmp_path / "pack")) == 1
+
+
+def test_a_full_disk_leaves_no_pack(
+    tmp_path: Path,
+    template: Template,
+    demonstration: MakeDemonstration,
+    corpus: MakeCorpus,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(*given: object, **more: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(np.lib.format, "write_array_header_1_0", full)
+    with pytest.raises(TaskError, match="Name a folder with room"):
+        pack(corpus(tmp_path / "corpus", demonstration(1, 1)), tmp_path / "pack", template, SETTINGS)
+    assert not list((tmp_path / "pack").iterdir())

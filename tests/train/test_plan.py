@@ -16,7 +16,7 @@ from scrout.cli.train.sft import command
 from scrout.config import SearcherSettings
 from scrout.errors import ConfigError
 from scrout.train.pack import Pack, pack
-from scrout.train.plan import Work, plan_run
+from scrout.train.plan import GPUS, Gpu, Work, plan_run
 from scrout.train.sft import Tuning
 from scrout.train.tokens import Template
 from scrout.train.weights import load_model, with_adapter
@@ -74,13 +74,14 @@ def test_keeping_activations_takes_more_memory_and_less_time(tiny: Path, blocks:
     many = TUNING.model_copy(update={"steps": 2_000_000})
     again = plan_run(tiny, blocks, many, "a100")
     kept = plan_run(tiny, blocks, many.model_copy(update={"checkpointing": False}), "a100")
-    assert kept.memory_gb["activations"] >= again.memory_gb["activations"] * 0.9
+    # Of two layers, all is kept of both, against what is between them and one that is being computed.
+    assert kept.memory_gb["activations"] > again.memory_gb["activations"]
     assert kept.hours < again.hours
 
 
-def test_what_does_not_fit_is_said(tiny: Path, blocks: Path) -> None:
-    huge = plan_run(tiny, blocks, TUNING.model_copy(update={"rank": 10_000_000}), "rtx4090")
-    assert any("rtx4090 has 24" in note for note in huge.notes)
+def test_what_does_not_fit_is_said(tiny: Path, blocks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(GPUS, "rtx4090", Gpu(memory_gb=1, flops=1e12))
+    assert any("rtx4090 has 1" in note for note in plan_run(tiny, blocks, TUNING, "rtx4090").notes)
 
 
 def test_an_unknown_gpu_is_named(tiny: Path, blocks: Path) -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,6 @@ from scrout.config import Sampling
 from scrout.errors import ConfigError
 from scrout.models.chat import Chat, Message, Overflow
 from scrout.train.serving import Server
-
-from .conftest import checkpoint
 
 USER = [{"role": "user", "content": "The report is about this repository."}]
 
@@ -150,7 +148,9 @@ def test_a_stop_ends_the_text_before_it(server: Server) -> None:
     assert said(server, stop=["nowhere", stop]) == whole[: whole.index(stop)]
 
 
-def test_special_tokens_end_a_reply_and_turns_of_one_seed_are_drawn_apart(tmp_path: Path) -> None:
+def test_special_tokens_end_a_reply_and_turns_of_one_seed_are_drawn_apart(
+    tmp_path: Path, checkpoint: Callable[..., Path]
+) -> None:
     """A model to which all tokens are alike: greedy it says its token 0, which is special and never in the text."""
     import torch
     from transformers import AutoModelForCausalLM
@@ -216,7 +216,7 @@ def test_requests_wait_for_their_turn(server: Server) -> None:
     assert [together[seed] for seed in range(4)] == alone
 
 
-def test_who_leaves_does_not_hold_up_the_others(tmp_path: Path) -> None:
+def test_who_leaves_does_not_hold_up_the_others(tmp_path: Path, checkpoint: Callable[..., Path]) -> None:
     """A reply of the whole context takes minutes here; the next one does not wait for it."""
     with Server(checkpoint(tmp_path / "long", context=200_000)) as server:
         with pytest.raises(httpx.ReadTimeout):
@@ -338,7 +338,9 @@ def test_commands_load_no_torch_before_they_work() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
 
 
-def test_what_cannot_be_served_is_said_with_the_next_step(tiny: Path, tmp_path: Path, server: Server) -> None:
+def test_what_cannot_be_served_is_said_with_the_next_step(
+    tiny: Path, tmp_path: Path, server: Server, checkpoint: Callable[..., Path]
+) -> None:
     with pytest.raises(ConfigError, match="is no folder and no file"), Server(tmp_path / "none"):
         pass
     (tmp_path / "hollow").mkdir()

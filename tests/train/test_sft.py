@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -45,6 +46,12 @@ def blocks(
     rows = [demonstration(number, turns=number % 3) for number in range(9)]
     pack(corpus(folder / "corpus", *rows), folder / "pack", Template.load(tiny), SETTINGS)
     return folder / "pack"
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory, checkpoint: Callable[..., Path]) -> Path:
+    """A checkpoint of another shape."""
+    return checkpoint(tmp_path_factory.mktemp("other"), layers=1)
 
 
 @pytest.fixture(scope="module")
@@ -178,9 +185,60 @@ def test_an_adapter_is_exported_with_its_base_and_rank(tiny: Path, tuned: Path, 
 
 
 def test_no_adapter_nothing_is_written(tiny: Path, tmp_path: Path) -> None:
-    with pytest.raises(TaskError, match="holds no adapter"):
+    with pytest.raises(ConfigError, match=r"no adapter_config.json"):
         export(tiny, tmp_path, tmp_path / "out", "merged")
     assert not (tmp_path / "out").exists()
+
+
+def test_an_adapter_of_another_model_is_not_merged(tiny: Path, tuned: Path, tmp_path: Path, other: Path) -> None:
+    with pytest.raises(TaskError, match="another model"):
+        export(other, tuned / "adapter", tmp_path / "out", "merged", trained_on=read_run(tuned).base_digest)
+    with pytest.raises(ConfigError, match="does not fit this model"):
+        export(other, tuned / "adapter", tmp_path / "out", "merged")
+    assert not (tmp_path / "out").exists()
+
+
+def test_held_out_figures_are_of_the_pack_that_is_named(
+    tiny: Path, blocks: Path, tmp_path: Path, demonstration: MakeDemonstration, corpus: MakeCorpus
+) -> None:
+    one_step = QUICK.model_copy(update={"steps": 1, "accumulation": 1})
+    tune(tiny, blocks, tmp_path / "run", one_step, held_out=blocks)
+    pack(corpus(tmp_path / "corpus", demonstration(77, 2)), tmp_path / "pack", Template.load(tiny), SETTINGS)
+    with pytest.raises(TaskError, match="other held_out_sha256"):
+        tune(tiny, blocks, tmp_path / "run", one_step, held_out=tmp_path / "pack")
+
+
+def test_a_loss_that_is_no_number_ends_the_run(tiny: Path, blocks: Path, tmp_path: Path) -> None:
+    wild = QUICK.model_copy(update={"learning_rate": 1e30, "steps": 4, "accumulation": 1, "warmup": 0.0})
+    with pytest.raises(TaskError, match="lower --learning-rate"):
+        tune(tiny, blocks, tmp_path / "run", wild)
+    assert all(np.isfinite(step.loss) for step in read_losses(tmp_path / "run"))
+
+
+def test_a_checkpoint_brings_no_code_and_no_pickles(tiny: Path, tmp_path: Path) -> None:
+    hostile = tmp_path / "hostile"
+    shutil.copytree(tiny, hostile)
+    config = json.loads((hostile / "config.json").read_text())
+    mapped = {"AutoConfig": "mine.Config", "AutoModelForCausalLM": "mine.Model"}
+    (hostile / "config.json").write_text(json.dumps(config | {"model_type": "mine", "auto_map": mapped}))
+    (hostile / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    with pytest.raises(ConfigError, match="cannot be loaded"):
+        load_model(hostile, "float32", "cpu")
+    assert not (tmp_path / "ran").exists()
+    (hostile / "config.json").write_text(json.dumps(config))
+    (hostile / "model.safetensors").unlink()
+    torch.save({}, hostile / "pytorch_model.bin")
+    with pytest.raises((ConfigError, TaskError), match="cannot be loaded"):
+        load_model(hostile, "float32", "cpu")
+
+
+def test_a_truncated_checkpoint_is_named(tiny: Path, tmp_path: Path) -> None:
+    cut = tmp_path / "cut"
+    shutil.copytree(tiny, cut)
+    weights = (cut / "model.safetensors").read_bytes()
+    (cut / "model.safetensors").write_bytes(weights[: len(weights) // 2])
+    with pytest.raises((ConfigError, TaskError), match="cannot be loaded"):
+        load_model(cut, "float32", "cpu")
 
 
 def test_the_command_goes_through(tiny: Path, blocks: Path, tmp_path: Path) -> None:

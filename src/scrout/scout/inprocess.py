@@ -79,8 +79,8 @@ def _load(path: Path, digest: str) -> tuple[Any, Any]:
     disable_progress_bar()
     file = {"gguf_file": path.name} if path.is_file() else {}
     folder = str(path.parent if path.is_file() else path)
-    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, **file)
-    model = AutoModel.from_pretrained(folder, local_files_only=True, dtype="auto", **file)
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **file)
+    model = AutoModel.from_pretrained(folder, local_files_only=True, trust_remote_code=False, dtype="auto", **file)
     return tokenizer, model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
 
 

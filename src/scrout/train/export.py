@@ -10,8 +10,8 @@ from typing import Any, Literal
 from scrout.errors import TaskError
 from scrout.money import Record
 from scrout.scout.checkpoint import digest
-from scrout.train.tokens import Template, needs_extra
-from scrout.train.weights import Precision, load_model, told
+from scrout.train.tokens import Template
+from scrout.train.weights import Precision, load_adapter, load_model, require_lora, told
 
 CONFIG = "adapter_config.json"
 Form = Literal["merged", "adapter"]
@@ -37,6 +37,15 @@ def adapter_of(run: Path) -> Path:
     return found
 
 
+def trained_on(run: Path) -> str:
+    """Digest of a run's base model; empty: the folder does not say."""
+    try:
+        told_ = json.loads((run / "run.json").read_text(encoding="utf-8"))
+        return str(told_.get("base_digest") or told_.get("checkpoint") or "")
+    except (OSError, ValueError, AttributeError):
+        return ""
+
+
 def base_of(adapter: Path) -> Path:
     """The base model that an adapter was trained on."""
     try:
@@ -48,12 +57,18 @@ def base_of(adapter: Path) -> Path:
     return Path(named)
 
 
-def export(base: Path, adapter: Path, out: Path, form: Form, precision: Precision = "bfloat16") -> Exported:
-    """Write a folder that vLLM, SGLang and transformers load. It is there as a whole, or not at all."""
+def export(
+    base: Path, adapter: Path, out: Path, form: Form, precision: Precision = "bfloat16", trained_on: str = ""
+) -> Exported:
+    """Write a folder that vLLM, SGLang and transformers load. It is there as a whole, or not at all.
+
+    `trained_on`: digest of the base model that the adapter belongs to; empty: unknown.
+    """
     if out.exists():
         raise TaskError(f"{out} is there already. Name another folder.")
-    if not (adapter / CONFIG).is_file():
-        raise TaskError(f"{adapter} holds no adapter. Name the folder of a finished run, or of an adapter.")
+    require_lora(adapter)
+    if trained_on and digest(base) != trained_on:
+        raise TaskError(f"{base} is another model ({digest(base)}) than the run began with ({trained_on}). Name that.")
     part = out.with_name(f".{out.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     try:
@@ -74,13 +89,9 @@ def export(base: Path, adapter: Path, out: Path, form: Form, precision: Precisio
 
 
 def _merge(base: Path, adapter: Path, out: Path, precision: Precision) -> int:
-    try:
-        from peft import PeftModel
-    except ImportError as error:
-        raise needs_extra(error) from None
     # In full precision: a sum of two bfloat16 matrices would round the adapter away where it is small.
     model: Any = load_model(base, "float32", "cpu")
-    merged = PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
+    merged = load_adapter(model, adapter).merge_and_unload()
     merged.to(dtype=_dtype(precision)).save_pretrained(str(out))
     Template.load(base).tokenizer.save_pretrained(str(out))
     return 0

@@ -4,12 +4,15 @@ last line alone, which then counts as never written."""
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from pydantic import ValidationError
 
 from scrout.errors import TaskError
+from scrout.ledger.locks import Lock
 from scrout.money import Record
 
 R = TypeVar("R", bound=Record)
@@ -65,6 +68,23 @@ def _whole_bytes(descriptor: int) -> int:
             return start + at + 1
         end = start
     return 0
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """One process at a time works in a folder, which is made where it is missing."""
+    lock = Lock(folder / ".lock")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        taken = lock.take()
+    except OSError as error:
+        raise TaskError(f"{folder}: {error.strerror}. Name a folder that you may write to.") from None
+    if not taken:
+        raise TaskError(f"another process works in {folder}. Wait for it, or name another folder.")
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def sync(path: Path) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,6 +32,7 @@ from scrout.config import SearcherSettings
 from scrout.errors import TaskError
 from scrout.models.chat import Message, Tool, ToolCall, message_json, tool_json
 from scrout.money import Record
+from scrout.train.corpus.corpus import CARD as CORPUS_CARD
 from scrout.train.corpus.corpus import CORPUS, demonstrations
 from scrout.train.corpus.demonstration import Demonstration
 from scrout.train.tokens import Bools, Document, Ids, Json, Template, Unfit, View, views
@@ -40,6 +42,7 @@ Ints = npt.NDArray[np.int64]
 CARD = "pack.json"
 ARRAYS = TOKENS, LEARNED, DOCUMENTS, BLOCKS = "tokens.npy", "learned.npy", "documents.npy", "blocks.npy"
 TOLD_EVERY = 200
+MAX_BLOCK = 2**24
 
 
 class PackCard(Record):
@@ -87,8 +90,21 @@ class Pack:
             self.card = PackCard.model_validate_json((folder / CARD).read_bytes())
             self._tokens, self._learned = _map(folder / TOKENS), _map(folder / LEARNED)
             self._documents, self._blocks = np.load(folder / DOCUMENTS), np.load(folder / BLOCKS)
-        except (OSError, ValueError) as error:
+            if not self._fits():
+                raise ValueError("its arrays do not fit together")
+        except (OSError, ValueError, EOFError) as error:
             raise TaskError(f"{folder} holds no whole pack ({error}). Make one: scrout train pack.") from None
+
+    def _fits(self) -> bool:
+        card, documents, blocks = self.card, self._documents, self._blocks
+        return (
+            len(self._tokens) == len(self._learned) == card.tokens
+            and len(documents) == card.documents + 1
+            and len(blocks) == card.blocks + 1
+            and (int(documents[0]), int(documents[-1])) == (0, card.tokens)
+            and (int(blocks[0]), int(blocks[-1])) == (0, card.documents)
+            and bool((np.diff(documents) > 0).all() and (np.diff(blocks) > 0).all())
+        )
 
     @cached_property
     def digest(self) -> str:
@@ -172,11 +188,14 @@ def pack(
     """Make a pack of a corpus. `settings` are those that the model will search with: they say what it sees."""
     started = time.monotonic()
     room = block_tokens or settings.context_tokens
+    if room > MAX_BLOCK:
+        raise TaskError(f"a block of {room:,} tokens is more than {MAX_BLOCK:,}. Use fewer.")
     if room < settings.context_tokens:
         raise TaskError(f"a block of {room} tokens does not hold a context of {settings.context_tokens}. Use as many.")
     source = corpus / CORPUS if corpus.is_dir() else corpus
     if (out / CARD).exists():
         raise TaskError(f"{out} holds a pack already. Name another folder.")
+    _require_frozen(source)
     dropped: Counter[str] = Counter()
     spool, marks = out / ".tokens", out / ".learned"
     try:
@@ -213,6 +232,16 @@ def pack(
         for path in (spool, marks):
             path.unlink(missing_ok=True)
     return card
+
+
+def _require_frozen(corpus: Path) -> None:
+    """A corpus as `scrout train corpus` left it: read again, and free of what nothing is trained on."""
+    try:
+        said = json.loads(corpus.with_name(CORPUS_CARD).read_bytes())["sha256"]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise TaskError(f"{corpus} has no card beside it ({error}). Make a corpus: scrout train corpus.") from None
+    if said != _sha256(corpus):
+        raise TaskError(f"{corpus} is not what its card is about: it was changed. Build the corpus again.")
 
 
 def fitted(demonstration: Demonstration, template: Template, settings: SearcherSettings) -> list[View]:
@@ -304,7 +333,7 @@ def _documents(
 
 def _whole_view(demonstration: Demonstration) -> View:
     messages = demonstration.messages
-    replies = frozenset(index for index, message in enumerate(messages) if message["role"] == "assistant")
+    replies = frozenset(index for index, message in enumerate(messages) if message.get("role") == "assistant")
     return View(messages, replies, demonstration.tools)
 
 
@@ -330,16 +359,16 @@ def _write(
     order = [index for share in shares for index in share]
     total = int(starts[-1])
     for name, file, kind in ((TOKENS, ids, np.int32), (LEARNED, learned, np.bool_)):
-        from_ = np.memmap(file, dtype=kind, mode="r", shape=(total,))
-        part = out / f".{name}.part"
-        to = np.lib.format.open_memmap(part, mode="w+", dtype=kind, shape=(total,))
-        at = 0
-        for index in order:
-            to[at : at + lengths[index]] = from_[starts[index] : starts[index + 1]]
-            at += lengths[index]
-        to.flush()
-        del to, from_
-        part.replace(out / name)
+        spooled = np.memmap(file, dtype=kind, mode="r", shape=(total,))
+
+        def write(to: IO[bytes], spooled: Any = spooled) -> None:
+            # Written and not mapped: a full disk ends a process that writes to a map, without a word.
+            about = {"descr": spooled.dtype.str, "fortran_order": False, "shape": spooled.shape}
+            np.lib.format.write_array_header_1_0(to, about)
+            for index in order:
+                to.write(spooled[starts[index] : starts[index + 1]].tobytes())
+
+        _whole(out / name, write)
     documents = np.concatenate(([0], np.cumsum([lengths[index] for index in order])))
     blocks = np.concatenate(([0], np.cumsum([len(share) for share in shares])))
     _whole(out / DOCUMENTS, lambda file: np.save(file, documents.astype(np.int64)))
@@ -348,9 +377,12 @@ def _write(
 
 def _whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     part = path.with_name(f".{path.name}.part")
-    with part.open("wb") as file:
-        write(file)
-    part.replace(path)
+    try:
+        with part.open("wb") as file:
+            write(file)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _map(path: Path) -> Any:

@@ -102,11 +102,12 @@ def plan_run(
     with told(f"{checkpoint} cannot be read"):
         where = {"gguf_file": checkpoint.name} if checkpoint.is_file() else {}
         folder = str(checkpoint.parent if checkpoint.is_file() else checkpoint)
-        config = AutoConfig.from_pretrained(folder, local_files_only=True, **where)
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **where)
     if hasattr(config, "quantization_config"):
         del config.quantization_config
     blocks = Pack(pack)
-    work = Work.of(config, blocks, tuning)
+    with told("the model's shape cannot be worked out"):
+        work = Work.of(config, blocks, tuning)
     on_gpu = torch.cuda.is_available() and not device.startswith("cpu")
     has_gb: float | None
     if gpu:
@@ -174,7 +175,10 @@ class Work:
             trained = sum(one.numel() for one in tuned.parameters() if one.requires_grad)
         text = config.get_text_config()
         lengths, documents = blocks.lengths(), blocks.documents()
-        steps = tuning.step_count(len(blocks))
+        steps, an_epoch = tuning.step_count(len(blocks)), -(-len(blocks) // tuning.micro_batch)
+        # The last step of an epoch takes what is left.
+        epochs, more = divmod(steps, -(-an_epoch // tuning.accumulation))
+        micro_batches = epochs * an_epoch + more * tuning.accumulation
         return cls(
             layers=text.num_hidden_layers,
             hidden=text.hidden_size,
@@ -183,9 +187,9 @@ class Work:
             linear=linear,
             trained=trained,
             steps=steps,
-            micro_batches=steps * min(tuning.accumulation, -(-len(blocks) // tuning.micro_batch)),
+            micro_batches=micro_batches,
             block_tokens=int(np.sort(lengths)[-tuning.micro_batch :].sum()),
-            tokens_per_step=float(lengths.mean()) * min(tuning.micro_batch * tuning.accumulation, len(blocks)),
+            tokens_per_step=float(lengths.mean()) * tuning.micro_batch * micro_batches / steps,
             document_tokens=float((documents.astype(float) ** 2).sum() / documents.sum()),
             learned=blocks.card.learned_tokens / blocks.card.tokens,
         )

@@ -31,6 +31,8 @@ from pydantic import BaseModel, Field, JsonValue, ValidationError
 
 from scrout.errors import ConfigError
 from scrout.models import http
+from scrout.train.tokens import Template, Unfit
+from scrout.train.weights import load_model, require_lora
 
 HOST = "127.0.0.1"
 BACKLOG = 512
@@ -38,7 +40,6 @@ PREFILL_TOKENS = 1024
 """Of a prompt at once: a long one's attention would fill the memory."""
 MAX_EXCERPT = 300
 GREEDY_BELOW = 1e-5
-NEEDS = "needs the packages of the extra `train`: pip install 'scrout[train]'"
 
 # What would change the reply, and the values with which it does not.
 _NEUTRAL: dict[str, tuple[JsonValue, ...]] = {
@@ -107,7 +108,7 @@ class Server:
             if self.adapter:
                 if self.model == self.name:
                     raise ConfigError(f"checkpoint and adapter are both called {self.name!r}. Pass another name.")
-                _require_lora(self.adapter)
+                require_lora(self.adapter)
                 generator.load_adapter(self.model, self.adapter)
         except BaseException:
             listener.close()
@@ -293,7 +294,7 @@ class _Generator:
     """A model and its tokenizer. Not for two threads at once, but for `prompt` and `logprobs`."""
 
     model: Any
-    tokenizer: Any
+    template: Template
     context: int
     ends: frozenset[int]
     adapters: dict[str, str] = field(default_factory=dict)
@@ -303,41 +304,26 @@ class _Generator:
     _pasts: list[_Past] = field(default_factory=list)
     """Newest first, together no longer than the context."""
 
+    @property
+    def tokenizer(self) -> Any:
+        return self.template.tokenizer
+
     @classmethod
     def load(cls, path: Path, threads: int | None) -> _Generator:
-        try:
-            torch, transformers, _ = map(import_module, ("torch", "transformers", "peft"))
-        except ImportError as error:
-            raise ConfigError(f"serving a checkpoint with transformers {NEEDS} ({error.name} is missing)") from None
         if not path.exists():
             raise ConfigError(f"{path} is no folder and no file. Name a checkpoint's folder, or a GGUF file.")
-        transformers.utils.logging.disable_progress_bar()
+        template = Template.load(path)
+        import torch
+
         if threads:
             torch.set_num_threads(threads)
-        cuda = torch.cuda.is_available()
-        file = {"gguf_file": path.name} if path.is_file() else {}
-        folder = str(path.parent if path.is_file() else path)
-        try:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True, **file)
-            # Half precision is slow on most CPUs, and its draws differ more from those of the trainer.
-            model = transformers.AutoModelForCausalLM.from_pretrained(
-                folder, local_files_only=True, dtype="auto" if cuda else torch.float32, **file
-            )
-        except Exception as error:  # the libraries promise no types
-            said = f"{type(error).__name__}: {error}"[:MAX_EXCERPT]
-            raise ConfigError(
-                f"transformers does not load {path} ({said}). Check that it is whole and fits into memory."
-            ) from None
-        if not tokenizer.chat_template:
-            raise ConfigError(
-                f"the tokenizer of {path} has no chat template, so it cannot tell how messages are written. Put the "
-                "chat_template.jinja of its instruction-tuned sibling into the folder."
-            )
+        # Half precision is slow on most CPUs, and its draws differ more from those of the trainer.
+        model = load_model(path, "bfloat16" if torch.cuda.is_available() else "float32")
         config = model.config.get_text_config()
-        given = [model.generation_config.eos_token_id, config.eos_token_id, tokenizer.eos_token_id]
+        given = [model.generation_config.eos_token_id, config.eos_token_id, template.tokenizer.eos_token_id]
         ends = {one for some in given for one in (some if isinstance(some, list) else [some]) if one is not None}
-        context = getattr(config, "max_position_embeddings", None) or tokenizer.model_max_length
-        return cls(model.to("cuda" if cuda else "cpu").eval(), tokenizer, int(context), frozenset(ends))
+        context = getattr(config, "max_position_embeddings", None) or template.tokenizer.model_max_length
+        return cls(model.eval(), template, int(context), frozenset(ends))
 
     def load_adapter(self, name: str, folder: Path) -> None:
         """Serve these LoRA weights under a name, in place of those that had it; a ConfigError leaves all as it was."""
@@ -374,15 +360,9 @@ class _Generator:
     def prompt(self, messages: Sequence[Json], tools: Sequence[Json] | None, begin: bool = True) -> tuple[int, ...]:
         """The tokens of a conversation; `begin`: up to where the reply starts."""
         try:
-            text = self.tokenizer.apply_chat_template(
-                [_with_objects(message) for message in messages],
-                tools=list(tools) if tools else None,
-                add_generation_prompt=begin,
-                tokenize=False,
-            )
-        except Exception as error:  # a template is a program of the checkpoint's
-            said = str(error)[:MAX_EXCERPT]
-            raise _Refusal(400, f"the chat template does not take this conversation: {said}") from None
+            text = self.template.text(messages, tools or (), ask=begin)
+        except Unfit as unfit:
+            raise _Refusal(400, str(unfit)) from None
         # The template has written the special tokens already.
         return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
@@ -578,41 +558,13 @@ def _read_completion(body: bytes) -> _Completion:
     return ask
 
 
-def _with_objects(message: Json) -> Json:
-    """A message with its calls' arguments as objects, which is what templates want."""
-    calls = message.get("tool_calls")
-    if not isinstance(calls, list):
-        return message
-    message = copy.deepcopy(message)
-    for call in message["tool_calls"]:  # type: ignore[union-attr]
-        function = call.get("function") if isinstance(call, dict) else None
-        if isinstance(function, dict) and isinstance(function.get("arguments"), str):
-            try:
-                function["arguments"] = json.loads(str(function["arguments"]))
-            except (ValueError, RecursionError):
-                continue
-    return message
-
-
-def _require_lora(folder: Path) -> None:
-    """A ConfigError where a folder does not hold LoRA weights in a form that runs no code."""
-    try:
-        config = json.loads((folder / "adapter_config.json").read_bytes())
-    except (OSError, ValueError):
-        raise ConfigError(f"{folder} has no adapter_config.json. Name a folder that `peft` saved.") from None
-    if not isinstance(config, dict) or config.get("peft_type") != "LORA":
-        raise ConfigError(f"{folder} is no LoRA adapter. Others cannot be swapped.")
-    if not (folder / "adapter_model.safetensors").is_file():
-        raise ConfigError(f"{folder} has no adapter_model.safetensors. Is it complete?")
-
-
 def _below(adapters: Path, asked: str) -> Path:
     """The folder with LoRA weights that was asked for, if it is one that may be loaded."""
     folder = Path(asked).resolve()
     if not folder.is_relative_to(adapters.resolve()):
         raise _Refusal(400, f"{asked!r} is not below the folder of --adapters")
     try:
-        _require_lora(folder)
+        require_lora(folder)
     except ConfigError as error:
         raise _Refusal(404, str(error)) from None
     return folder

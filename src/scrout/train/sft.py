@@ -8,6 +8,7 @@ on where the last one stopped, and on a CPU takes the same steps to the bit.
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ from scrout import __version__
 from scrout.errors import TaskError
 from scrout.money import Record
 from scrout.scout.checkpoint import digest
-from scrout.train.journal import Journal
+from scrout.train.journal import Journal, claimed
 from scrout.train.pack import Block, Pack, tokenizer_digest
 from scrout.train.tokens import Template, needs_extra
 from scrout.train.weights import Precision, load_model, told, with_adapter
@@ -37,8 +38,8 @@ UNLEARNED = -100
 class Tuning(Record):
     """How a model is fine-tuned."""
 
-    rank: int = Field(default=16, ge=1)
-    alpha: int = Field(default=32, ge=1)
+    rank: int = Field(default=16, ge=1, le=4096)
+    alpha: int = Field(default=32, ge=1, le=65_536)
     dropout: float = Field(default=0.0, ge=0, lt=1)
     precision: Precision = "bfloat16"
     learning_rate: float = Field(default=2e-4, gt=0)
@@ -46,7 +47,7 @@ class Tuning(Record):
     """Share of the learning rate that the cosine ends at."""
     warmup: float = Field(default=0.03, ge=0, lt=1)
     """Share of the steps in which it rises."""
-    epochs: float = Field(default=2, gt=0)
+    epochs: float = Field(default=2, gt=0, le=10_000)
     steps: int | None = Field(default=None, ge=1)
     """Optimizer steps, whatever the epochs say; None: as many as they take."""
     micro_batch: int = Field(default=1, ge=1)
@@ -57,7 +58,7 @@ class Tuning(Record):
     """Compute activations again rather than keep them."""
     save_every: int = Field(default=50, ge=1)
     """Steps between checkpoints."""
-    seed: int = 3407
+    seed: int = Field(default=3407, ge=0, lt=2**32)
 
     def step_count(self, blocks: int) -> int:
         """Optimizer steps that a run takes."""
@@ -94,6 +95,8 @@ class Run(Record):
     pack_sha256: str
     tuning: Tuning
     steps: int
+    held_out_sha256: str = ""
+    """Of the pack that the loss is measured on; empty: none."""
 
 
 class Step(Record):
@@ -130,18 +133,19 @@ def tune(
 ) -> Tuned:
     """Fine-tune, or go on with what was begun in `out`."""
     blocks, template = _pack_for(pack, checkpoint)
+    judged = _pack_for(held_out, checkpoint)[0] if held_out else None
     run = Run(
         base=str(checkpoint),
         base_digest=digest(checkpoint),
         pack_sha256=blocks.digest,
         tuning=tuning,
         steps=tuning.step_count(len(blocks)),
+        held_out_sha256=judged.digest if judged else "",
     )
-    _begin(out, run)
-    judged = _pack_for(held_out, checkpoint)[0] if held_out else None
     progress("loading the model")
     model = load_model(checkpoint, tuning.precision, device, attention)
-    with told("the run stopped"):
+    with claimed(out), told("the run stopped"):
+        _begin(out, run)
         trainer = _trainer(model, template, blocks, out, run, progress)
         before = _kept_loss(out / "held_out_before.json", lambda: _held_out(trainer, judged, progress))
         trainer.train(resume_from_checkpoint=_last_whole(out / CHECKPOINTS))
@@ -199,8 +203,9 @@ def _pack_for(folder: Path, checkpoint: Path) -> tuple[Pack, Template]:
 
 
 def _begin(out: Path, run: Run) -> None:
+    """Write what the run is, or hold it against what lies there. A run without a step may still become another."""
     path = out / RUN
-    if path.exists():
+    if path.exists() and read_losses(out):
         begun = read_run(out)
         if begun.model_copy(update={"base": run.base, "scrout": run.scrout}) != run:
             differing = [name for name in Run.model_fields if getattr(begun, name) != getattr(run, name)]
@@ -208,11 +213,11 @@ def _begin(out: Path, run: Run) -> None:
                 f"{out} holds a run with other {' and '.join(differing)}. Name another folder, or the same settings."
             )
         return
-    with told(f"{out} cannot be written"):
-        out.mkdir(parents=True, exist_ok=True)
-        part = out / f".{RUN}.part"
-        part.write_text(run.model_dump_json(indent=2) + "\n", encoding="utf-8")
-        part.replace(path)
+    for name in ("held_out_before.json", "held_out_after.json"):
+        (out / name).unlink(missing_ok=True)
+    part = out / f".{RUN}.part"
+    part.write_text(run.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    part.replace(path)
 
 
 def _trainer(model: Any, template: Template, pack: Pack, out: Path, run: Run, progress: Callable[[str], None]) -> Any:
@@ -290,6 +295,11 @@ def _noting(out: Path, run: Run, progress: Callable[[str], None]) -> TrainerCall
         def on_log(self, args: TrainingArguments, state: Any, control: Any, logs: dict[str, Any], **more: Any) -> None:
             if "loss" not in logs:
                 return
+            if not math.isfinite(logs["loss"]):
+                raise TaskError(
+                    f"the loss of step {state.global_step} is {logs['loss']}: the steps were too large. Begin a new "
+                    "run with a lower --learning-rate."
+                )
             step = Step(
                 step=state.global_step,
                 loss=logs["loss"],

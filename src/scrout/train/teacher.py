@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -121,7 +122,7 @@ def _read(path: Path) -> frozenset[str]:
         if not (cut.startswith(_START) or _START.startswith(cut)):
             raise ValueError(cut[:80])
         if cut:
-            path.write_bytes(whole)
+            os.truncate(path, len(whole))
     except OSError as error:
         raise TaskError(f"{path}: {error.strerror or error}. Name a file that you may read and write.") from None
     except ValueError:

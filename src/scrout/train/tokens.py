@@ -7,6 +7,7 @@ of the template's own and where a template leaves earlier turns as they were, so
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -93,7 +94,9 @@ class Template:
         file = {"gguf_file": checkpoint.name} if checkpoint.is_file() else {}
         folder = checkpoint.parent if checkpoint.is_file() else checkpoint
         try:
-            tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, **file)
+            tokenizer = AutoTokenizer.from_pretrained(
+                str(folder), local_files_only=True, trust_remote_code=False, **file
+            )
         except Exception as error:  # the library promises no types, and reads what the folder holds
             said = f"{type(error).__name__}: {error}"[:MAX_EXCERPT]
             raise ConfigError(f"{checkpoint} holds no tokenizer that loads ({said}). Is the download whole?") from None
@@ -108,7 +111,7 @@ class Template:
                 add_generation_prompt=ask,
                 tokenize=False,
             )
-        except Exception as error:  # a template is a program of the checkpoint's
+        except Exception as error:  # a template is a program of the checkpoint's, and a text may be no text
             raise Unfit(f"the chat template does not take it ({str(error)[:MAX_EXCERPT]})") from None
         return str(text)
 
@@ -157,21 +160,20 @@ class Template:
         """From where to where the replies that are learned go."""
         opening, ending = self._frame
         said = "\0".join(text for message in view.messages for text in _texts(message))
-        if any(token in said for token in self._own):
+        if any(token in said for token in self._own) or opening.strip() in said:
             raise Unfit("its text holds a token of the chat template")
         found, at = [], 0
         for index, message in enumerate(view.messages):
-            if message["role"] != "assistant":
+            if message.get("role") != "assistant":
                 continue
             start = text.find(opening, at)
-            end = text.find(ending, start + len(opening)) if ending else -1
-            end = len(text) if end < 0 else end + len(ending)
-            if start < 0:
+            end = text.find(ending, start + len(opening)) + len(ending)
+            if start < 0 or end < start:
                 raise Unfit("a reply cannot be found in the template's text")
             if index in view.learned:
                 found.append((start + len(opening), end))
             at = end
-        if text.find(opening, at) >= 0 and opening:
+        if text.find(opening, at) >= 0:
             raise Unfit("a reply cannot be found in the template's text")
         return found
 
@@ -205,9 +207,13 @@ class Template:
                 "learn to write after a history that it never sees. Use a template that leaves them as they are."
             )
         tail = once.removeprefix(opened + _PROBE)
-        own = [token for token in self._own if token in tail]
-        first = min(own, key=tail.index, default=None)
-        return opening, tail[: tail.index(first) + len(first)] if first else tail
+        first = min((token for token in self._own if token in tail), key=tail.index, default=None)
+        if first is None:
+            raise ConfigError(
+                f"the chat template of {self.where} ends a reply without a token of its own, so nobody could tell "
+                "where it ends. Use a template that does, such as ChatML."
+            )
+        return opening, tail[: tail.index(first) + len(first)]
 
 
 @dataclass(frozen=True)
@@ -254,16 +260,24 @@ def _parsed(message: Json) -> dict[str, Any]:
         assert isinstance(call, dict)
         function = call["function"]
         assert isinstance(function, dict)
-        arguments = function["arguments"]
-        given = json.loads(arguments) if isinstance(arguments, str) else arguments
+        given = function.get("arguments")
+        with contextlib.suppress(ValueError, RecursionError):
+            given = json.loads(given) if isinstance(given, str) else given
         parsed.append({**call, "function": {**function, "arguments": given}})
     return {**message, "tool_calls": parsed}
 
 
-def _texts(message: Json) -> Iterator[str]:
-    yield str(message.get("content") or "")
-    if calls := message.get("tool_calls"):
-        yield json.dumps(calls)
+def _texts(part: object) -> Iterator[str]:
+    """Every text of a message as the template gets to see it: calls' arguments are objects there."""
+    if isinstance(part, str):
+        yield part
+    elif isinstance(part, Mapping):
+        for key, value in (_parsed(part) if "tool_calls" in part else part).items():
+            yield str(key)
+            yield from _texts(value)
+    elif isinstance(part, list | tuple):
+        for one in part:
+            yield from _texts(one)
 
 
 def _token(encoding: Any, places: range) -> int | None:

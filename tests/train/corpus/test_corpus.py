@@ -386,6 +386,19 @@ def test_issues_that_are_held_out_stay_out(tmp_path: Path) -> None:
     assert card.dropped == {"an issue that is held out": 1} and not card.demonstrations
 
 
+def test_held_out_ids_are_the_same_in_any_case(tmp_path: Path) -> None:
+    held = tmp_path / "held.txt"
+    held.write_text("Me__SHOP-1\n")
+    card = build([write(tmp_path, "a.jsonl", [openhands()])], tmp_path / "out", Rules(held_out=read_held_out(held)))
+    assert card.dropped == {"an issue that is held out": 1}
+
+
+def test_a_text_that_is_no_unicode_costs_its_trajectory_alone(tmp_path: Path) -> None:
+    broken = openhands("me__shop-2", (LIST, VIEW, (*RUN[:2], "\ud800 Traceback"), EDIT))
+    card = build([write(tmp_path, "a.jsonl", [openhands(), broken])], tmp_path / "out", Rules())
+    assert (card.demonstrations, card.dropped) == (1, {"its text is no Unicode": 1})
+
+
 def test_a_known_answer_counts_more_than_the_trajectorys_own_patch(tmp_path: Path) -> None:
     rules = Rules(gold={"me__shop-1": ("shop/stock.py",)})
     card = build([write(tmp_path, "a.jsonl", [openhands()])], tmp_path / "out", rules)

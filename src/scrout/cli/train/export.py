@@ -38,12 +38,12 @@ def command(run: Path, out: Path, form: Form, base: Path | None, precision: Prec
 
     RUN is the run's folder, or an adapter's.
     """
-    from scrout.train.export import adapter_of, base_of, export
+    from scrout.train.export import adapter_of, base_of, export, trained_on
 
     adapter = adapter_of(run)
     with render.working() as progress:
         progress("writing the weights")
-        done = export(base or base_of(adapter), adapter, out, form, precision)
+        done = export(base or base_of(adapter), adapter, out, form, precision, trained_on(run))
     if as_json:
         render.print_json(done)
     else:

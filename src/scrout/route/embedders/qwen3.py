@@ -131,7 +131,9 @@ class Qwen3Embedder:
 
         disable_progress_bar()
         try:
-            model = AutoModel.from_pretrained(str(self.folder), local_files_only=True, dtype=torch.float32)
+            model = AutoModel.from_pretrained(
+                str(self.folder), local_files_only=True, trust_remote_code=False, dtype=torch.float32
+            )
         except Exception as error:  # the library promises no types
             raise RouteError(f"transformers cannot load {self.folder}: {error!s:.300}. {DOWNLOAD}") from None
         return model.to("cuda" if torch.cuda.is_available() else "cpu").eval()

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from pydantic import ValidationError
+
 from scrout import __version__
 from scrout.agent.tools import OBSERVATION_CHARS
 from scrout.config import DialectName
@@ -34,6 +36,7 @@ from scrout.train.corpus.trajectory import Trajectory, changed_files, issue_of
 KEPT, SHELVED = 2, 1
 """Demonstrations of one issue that are trained on, and further ones that are put on the shelf."""
 CORPUS, SHELF, CARD = "corpus.jsonl", "shelf.jsonl", "card.json"
+FROZEN = ".frozen.jsonl"
 MIN_STEPS = 2
 
 
@@ -79,7 +82,7 @@ class Rules:
 
     dialect: DialectName = "xml"
     held_out: Collection[str] = frozenset()
-    """Ids of issues that nothing is trained on."""
+    """Ids of issues that nothing is trained on, in lower case."""
     gold: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Files of the true patch by issue, where they are known; else the trajectory's own patch tells them."""
     notes: Notes = by_template
@@ -121,9 +124,14 @@ def build(
         shelved = [at for all_ in chosen.values() for at in all_[KEPT : KEPT + SHELVED]]
         with Scribe(rules.notes_model, out, rules.dialect) if rules.notes_model else nullcontext() as scribe:
             _write(out / SHELF, _lines(spool, shelved, scribe, progress))
-            corpus = _write(out / CORPUS, _lines(spool, kept, scribe, progress))
-    card = _card(corpus, out / SHELF, rules, len(paths), number, +dropped, scribe)
-    (out / CARD).write_text(card.model_dump_json(indent=2) + "\n", encoding="utf-8")
+            frozen = _write(out / FROZEN, _lines(spool, kept, scribe, progress))
+            try:
+                card = _card(frozen, out / SHELF, rules, len(paths), number, +dropped, scribe)
+                _write(out / CARD, [card.model_dump_json(indent=2).encode() + b"\n"])
+                # Its name comes last: what has it was read again and found free of what nothing is trained on.
+                frozen.replace(out / CORPUS)
+            finally:
+                frozen.unlink(missing_ok=True)
     return card
 
 
@@ -132,7 +140,11 @@ def demonstrations(path: Path) -> Iterator[Demonstration]:
     for where, document in documents(path):
         if isinstance(document, Unreadable):
             raise TaskError(f"{where}: {document.why}. Build the corpus again.")
-        yield Demonstration.model_validate(document)
+        try:
+            yield Demonstration.model_validate(document)
+        except ValidationError as error:
+            problem = error.errors(include_url=False, include_input=False)[0]
+            raise TaskError(f"{where}: no demonstration ({problem['loc']}: {problem['msg']}). Name a corpus.") from None
 
 
 def _demonstration(trajectory: Trajectory | Unreadable, rules: Rules) -> Demonstration | Unreadable | Dropped:
@@ -140,7 +152,7 @@ def _demonstration(trajectory: Trajectory | Unreadable, rules: Rules) -> Demonst
         return trajectory
     if blocked := _blocked(trajectory.issue_id, trajectory.repository, *trajectory.names):
         return Dropped(f"a repository that nothing is trained on: {blocked}")
-    if trajectory.issue_id in rules.held_out:
+    if trajectory.issue_id.casefold() in rules.held_out:
         return Dropped("an issue that is held out")
     if trajectory.resolved is False:
         return Dropped("did not solve its issue")
@@ -148,6 +160,8 @@ def _demonstration(trajectory: Trajectory | Unreadable, rules: Rules) -> Demonst
     gold = known or changed_files(trajectory.patch) or edited_files(trajectory)
     if not gold:
         return Dropped("no file of its fix is known")
+    if not _is_unicode(trajectory):
+        return Dropped("its text is no Unicode")
     found = search(trajectory, gold)
     if found.missed:
         return Dropped("the search did not find every file of the fix")
@@ -158,6 +172,16 @@ def _demonstration(trajectory: Trajectory | Unreadable, rules: Rules) -> Demonst
     return demonstrate(
         trajectory, found, language_of(gold), rules.dialect, rules.notes, rules.observation_chars, rules.prompts
     )
+
+
+def _is_unicode(trajectory: Trajectory) -> bool:
+    """False: lone surrogates, which no file and no tokenizer takes."""
+    told = [(step.thought, step.observation, dict(step.call.arguments)) for step in trajectory.steps]
+    try:
+        json.dumps([trajectory.issue_id, trajectory.issue, trajectory.root, told], ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _same(made: Demonstration) -> bytes:
@@ -231,9 +255,8 @@ def _card(
 ) -> Card:
     """Read the frozen files again and count. A blocked row that slipped through is an error, and the corpus is gone."""
     found = list(_outlines(corpus))
-    hits = [one.id for one in found if _blocked(*one.names) or one.issue_id in rules.held_out]
+    hits = [one.id for one in found if _blocked(*one.names) or one.issue_id.casefold() in rules.held_out]
     if hits:
-        corpus.unlink()
         raise TaskError(f"{len(hits)} demonstrations are of blocked repositories or held-out issues: {hits[:5]}.")
     reproduced = [one.reproduced for one in found]
     shelved, by_model = sum(1 for _ in _outlines(shelf)), scribe.by_model if scribe else 0
@@ -289,4 +312,4 @@ def read_held_out(path: Path) -> frozenset[str]:
         lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise TaskError(f"{path} cannot be read: {error}. Name a text file with one id a line.") from None
-    return frozenset(issue_of(line)[0] for line in lines if line.strip())
+    return frozenset(issue_of(line)[0].casefold() for line in lines if line.strip())

@@ -18,19 +18,18 @@ from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
 
-from pydantic import ValidationError
-
 from scrout.agent import dialects
 from scrout.agent.dialect import Offer
 from scrout.agent.loop import UNCOUNTED, Terms, ask
 from scrout.agent.tools import clip
 from scrout.config import DialectName, Sampling
-from scrout.errors import HandoffError, ModelError, TaskError
+from scrout.errors import HandoffError, ModelError
 from scrout.handoff import normalize, parse, render
 from scrout.models.chat import Chat, Message, Overflow, Reply
 from scrout.money import Price, Purse, PurseEmpty, Receipt, Record, Usd
 from scrout.scout.voice import aloud
 from scrout.train.corpus.demonstration import Demonstration
+from scrout.train.journal import Journal
 
 FILE_NAME = "notes.jsonl"
 AT_ONCE = 8
@@ -88,8 +87,11 @@ class Scribe:
         """Demonstrations that got the model's notes."""
         self._model = model
         self._path = folder / FILE_NAME
+        self._answers = Journal(self._path, _Asked)
         self._dialect = dialect
-        self._known, self._spent_usd = _read(self._path)
+        former = self._answers.read()
+        self._known = {asked.key: asked.said for asked in former if asked.said is not None}
+        self._spent_usd = sum((asked.cost_usd for asked in former), Decimal(0))
         left = None if model.cap_usd is None else max(Decimal(0), model.cap_usd - self._spent_usd)
         self._purse = Purse(left, None)
         self._chat = Chat(model.url, model.model, model.key, TRY_S, sampling=Sampling(temperature=0))
@@ -157,8 +159,7 @@ class Scribe:
         self._spent_usd += asked.cost_usd
         if asked.said is not None:
             self._known[asked.key] = asked.said
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asked.model_dump(mode="json")) + "\n")
+        self._answers.append(asked)
 
 
 def question(demonstration: Demonstration) -> tuple[Message, Message]:
@@ -212,22 +213,3 @@ def clean(said: str) -> str:
 
 def _content(message: object) -> str:
     return str(message.get("content") or "") if isinstance(message, dict) else ""
-
-
-def _read(path: Path) -> tuple[dict[str, str], Decimal]:
-    """What a former run was told, and what that cost. A line that a kill cut off is nothing."""
-    known: dict[str, str] = {}
-    spent_usd = Decimal(0)
-    try:
-        lines = path.read_bytes().split(b"\n") if path.exists() else []
-    except OSError as error:
-        raise TaskError(f"{path}: {error.strerror or error}. Name another folder.") from None
-    for line in lines:
-        try:
-            asked = _Asked.model_validate_json(line)
-        except ValidationError:
-            continue
-        spent_usd += asked.cost_usd
-        if asked.said is not None:
-            known[asked.key] = asked.said
-    return known, spent_usd

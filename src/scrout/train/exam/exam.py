@@ -11,7 +11,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +25,6 @@ from scrout.batch.forms import Row
 from scrout.batch.repositories import Repositories
 from scrout.config import Sampling, ScoutSettings, Settings
 from scrout.errors import ModelError, ScroutError, TaskError
-from scrout.ledger.locks import Lock
 from scrout.models.chat import shown
 from scrout.money import Record
 from scrout.sandbox.probe import require_tier
@@ -36,7 +35,7 @@ from scrout.scout.episode import episode
 from scrout.scout.prompts import read_prompts
 from scrout.train.exam.episode import Arm, Episode, infrastructure, read, scored
 from scrout.train.exam.score import Score, compare, score
-from scrout.train.journal import Journal
+from scrout.train.journal import Journal, claimed
 
 CARD = "exam.json"
 EPISODES = "episodes.jsonl"
@@ -142,7 +141,7 @@ def examine(
         raise TaskError(f"of none of the {len(rows)} tasks the gold files are known. Name a task file with `gold`.")
     card = _card(held, settings.scout, plan)
     tier = require_tier(settings.sandbox)
-    with _claimed(out):
+    with claimed(out):
         _begin(out, card)
         journal = Journal(out / EPISODES, Episode)
         jobs = list(plan.jobs(held))
@@ -217,7 +216,12 @@ class _Hall:
         except (ScroutError, OSError) as error:
             kept = str(error) if isinstance(error, ScroutError) else f"{type(error).__name__}: {error}"
         if isinstance(kept, Episode):
-            self.journal.append(kept)
+            try:
+                self.journal.append(kept)
+            except OSError as error:
+                raise TaskError(
+                    f"{self.journal.path}: {error.strerror}. Make room; the same command goes on."
+                ) from None
             self.done, self.in_a_row = self.done + 1, 0
         else:
             self.failed[job.name] = kept
@@ -307,20 +311,3 @@ def _read_card(folder: Path) -> Card | None:
         return None
     except (OSError, ValidationError) as error:
         raise TaskError(f"{folder / CARD} cannot be read: {str(error)[:300]}. Name another folder.") from None
-
-
-@contextmanager
-def _claimed(out: Path) -> Iterator[None]:
-    """One process at a time works in the folder."""
-    lock = Lock(out / ".lock")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        taken = lock.take()
-    except OSError as error:
-        raise TaskError(f"--out {out}: {error.strerror}. Name a folder that you may write to.") from None
-    if not taken:
-        raise TaskError(f"another process runs the exam in {out}. Wait for it, or name another folder.")
-    try:
-        yield
-    finally:
-        lock.release()
