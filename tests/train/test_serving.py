@@ -344,7 +344,7 @@ def test_what_cannot_be_served_is_said_with_the_next_step(
     with pytest.raises(ConfigError, match="is no folder and no file"), Server(tmp_path / "none"):
         pass
     (tmp_path / "hollow").mkdir()
-    with pytest.raises(ConfigError, match="does not load"), Server(tmp_path / "hollow"):
+    with pytest.raises(ConfigError, match="holds no tokenizer that loads"), Server(tmp_path / "hollow"):
         pass
     mute = checkpoint(tmp_path / "mute")
     for file in ("chat_template.jinja", "tokenizer_config.json"):
