@@ -145,7 +145,7 @@ def large(path: Path, runs: int, repo: Path, commit: str) -> None:
             )
         numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :runs)"
         new_id = "printf('20261116-%06d-%06x', i / 10, i)"
-        batch = "printf('b-%02d', i % 20)"
+        batch = "printf('b-%02d', i / 10 % 20)"
         changed = {
             "run": {"id": new_id, "task_id": "'larder-' || i", "batch": batch},
             "step": {"id": "1000 + i * 100 + t.id - first_step", "run_id": new_id},

@@ -26,7 +26,7 @@ from record import record
 from scrout.train.plan import GB, GPUS, UTILIZATION, Work
 from scrout.train.sft import PAPER
 
-STEPS = 7
+STEPS = 5
 CASES = {
     "bfloat16, activations kept": ("--precision", "bfloat16", "--no-checkpointing"),
     "bfloat16, computed again": ("--precision", "bfloat16", "--checkpointing"),

@@ -19,6 +19,7 @@ import argparse
 import contextlib
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -32,7 +33,13 @@ from typing import Any
 
 from record import record
 
+from scrout.batch.tasks import read_tasks
+from scrout.config import ScoutSettings
+from scrout.index.repository import read_repository
+from scrout.scout.recon.model import load_model
+from scrout.scout.recon.search import examine, judge
 from scrout.train.exam.score import Score
+from scrout.train.history import mirror
 from scrout.train.pack import PackCard
 from scrout.train.sft import Tuned, read_losses
 
@@ -121,6 +128,25 @@ def exam(name: str, out: Path, repos: Path) -> Score:
         return Score.model_validate_json(call("exam", *tasks, "--out", out / f"exam_{name}", *overrides))
 
 
+def teacher(out: Path, mirrors: Path) -> dict[str, float]:
+    """What recon, which taught it, finds on the same tasks with its ranking alone: nothing is run."""
+    model, recalls, precisions, sizes = load_model(), [], [], []
+    for row in read_tasks(out / "exam_tasks.jsonl").rows[:EXAM_TASKS]:
+        assert row.gold is not None
+        repository = read_repository(mirror(mirrors, row.repo), row.base_commit)
+        examined = examine(row.text, repository, model.shortlist)
+        named = {file.path for file in judge(examined, repository, ScoutSettings().max_files, model).named}
+        hits = len(named & set(row.gold.files))
+        recalls.append(hits / len(set(row.gold.files)))
+        precisions.append(hits / len(named) if named else 0.0)
+        sizes.append(len(repository.files))
+    return {
+        "find_rate": statistics.mean(recalls),
+        "precision": statistics.mean(precisions),
+        "files_in_a_repository": statistics.median(sizes),
+    }
+
+
 def figures(score: Score) -> dict[str, object]:
     """Each arm's, with intervals."""
     return {
@@ -165,7 +191,7 @@ def main() -> None:
             "loss": {"first_tenth": run.first_loss, "last_tenth": run.last_loss},
             "losses": [round(step.loss, 4) for step in losses[:: max(len(losses) // 24, 1)]],
             "held_out_loss": {"before": run.held_out_before, "after": run.held_out_after},
-            "exam": {"before": figures(before), "after": figures(after)},
+            "exam": {"before": figures(before), "after": figures(after), "recon": teacher(out, given.mirrors)},
             "exam_settings": {"tasks": EXAM_TASKS, "turns": EXAM_TURNS, "max_tokens": EXAM_TOKENS, "draws": 1},
         },
         given.json,

@@ -68,6 +68,7 @@ TEMPLATE = """\
 # Not sent unless given: temperature, top_p, top_k, repetition_penalty, presence_penalty, frequency_penalty, seed.
 [scout.model.sampling]
 # stop = []
+# return_token_ids = false   # ask for the ids of the tokens too, which vLLM tells
 
 [gate]
 # runs = 2               # how often a claim is replayed; outcomes that differ are flaky
