@@ -1,15 +1,17 @@
 """Holds `scrout train sft --plan` against the runs that it is about, on what a CPU can run.
 
-    python bench/plan.py --checkpoint DIR --pack DIR --json bench/results/plan.json
+    python bench/plan.py --checkpoint DIR --corpus DIR --json bench/results/plan.json
 
-Each case is planned and then run for a few steps, one after the other, each in a process of its own. Memory is the
-process's peak; time is that from the first finished step to the last. The published run is recomputed beside: with its
-shape and tokens, which share of an H100 its hours are, and what the plan gives for it.
+Of the corpus, demonstrations of about the same length are packed, so that a few steps see blocks as long as a whole
+run would. Each case is planned and then run for a few steps, one after the other, each in a process of its own. Memory
+is the process's peak; time is that from the first finished step to the last. The published run is recomputed beside:
+with its shape and tokens, which share of an H100 its hours are, and what the plan gives for it.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import subprocess
@@ -23,8 +25,12 @@ from typing import Any
 import numpy as np
 from record import record
 
+from scrout.config import SearcherSettings
+from scrout.train.corpus.corpus import CORPUS
+from scrout.train.pack import pack
 from scrout.train.plan import GB, GPUS, UTILIZATION, Work
 from scrout.train.sft import PAPER
+from scrout.train.tokens import Template
 
 STEPS = 5
 CASES = {
@@ -33,6 +39,21 @@ CASES = {
     "float32, activations kept": ("--precision", "float32", "--no-checkpointing"),
 }
 SFT = [sys.executable, "-m", "scrout", "train", "sft"]
+
+
+def alike(corpus: Path, checkpoint: Path, folder: Path) -> Path:
+    """A pack of the demonstrations within 5% of the corpus's median length."""
+    template = Template.load(checkpoint)
+    lines = (corpus / CORPUS).read_bytes().splitlines(keepends=True)
+    rows = [json.loads(line) for line in lines]
+    sizes = np.array([template.count(row["messages"], row["tools"]) for row in rows])
+    chosen = b"".join(lines[at] for at in np.flatnonzero(np.abs(sizes / np.median(sizes) - 1) < 0.05))
+    few = folder / "corpus"
+    few.mkdir()
+    (few / CORPUS).write_bytes(chosen)
+    (few / "card.json").write_text(json.dumps({"sha256": hashlib.sha256(chosen).hexdigest()}), encoding="utf-8")
+    pack(few, folder / "pack", template, SearcherSettings(context_tokens=2560, max_tokens=384, margin_tokens=64))
+    return folder / "pack"
 
 
 def case(checkpoint: Path, pack: Path, flags: tuple[str, ...]) -> dict[str, object]:
@@ -99,10 +120,12 @@ def published() -> dict[str, object]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--checkpoint", type=Path, required=True)
-    parser.add_argument("--pack", type=Path, required=True)
+    parser.add_argument("--corpus", type=Path, required=True)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    cases = {name: case(given.checkpoint, given.pack, flags) for name, flags in CASES.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        packed = alike(given.corpus, given.checkpoint, Path(folder))
+        cases = {name: case(given.checkpoint, packed, flags) for name, flags in CASES.items()}
     record({"steps": STEPS, "cases": cases, "published": published()}, given.json)
 
 

@@ -21,7 +21,8 @@ LAYERS = [
     {"pipeline"},
     {"batch"},
     {"study"},
-    {"cli", "train", "__main__"},
+    {"train", "web", "mcp"},
+    {"cli", "__main__"},
 ]
 STAGES = {"scout", "gate", "route", "fix"}
 

@@ -256,6 +256,8 @@ EVERY_COMMAND = (
     "calibrate",
     "study",
     "train",
+    "serve",
+    "mcp",
     "runs",
     "show",
     "ledger",

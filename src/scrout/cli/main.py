@@ -29,6 +29,8 @@ COMMANDS = {
     "fixers": "Add, list, show and remove the résumés that fixers are chosen by.",
     "feedback": "Say what came of a run, so that the router learns from it.",
     "train": "Train a searcher of your own, from trajectories to the exam.",
+    "serve": "Show runs, their stories, batches and costs in a browser.",
+    "mcp": "Offer scout, gate, route and fix as tools of an agent.",
     "runs": "List past runs, and prune their traces.",
     "show": "Tell the story of one run.",
     "ledger": "Check that every total follows from its receipts.",

@@ -75,6 +75,44 @@ class Story:
     """How many are booked on it; its steps have all of them, unless somebody has changed the tables."""
 
 
+@dataclass(frozen=True)
+class Brief:
+    """A run in one line, for lists of many."""
+
+    number: int
+    """Rises in the order in which runs were begun."""
+    id: str
+    task_id: str
+    repository: str
+    """The name of its folder."""
+    text: str
+    """Of the issue."""
+    batch: str
+    arm: str
+    started: datetime
+    finished: datetime | None
+    """None: nobody has closed it."""
+    outcome: RunOutcome
+    fixer: str
+    """Of the last attempt, else the one that was chosen; empty: neither is known before it is closed."""
+    cost_usd: Decimal | None
+    """None: a call had no known price, or the run is not closed."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run is that nobody has closed: it goes on, or was interrupted."""
+
+    run_id: str
+    step: str
+    """The last one that something is known of; empty: none has begun."""
+    status: str
+    """started, done or failed; empty: none has begun."""
+    at: datetime | None
+    spent_usd: Decimal
+    """So far. A call without a known price counts nothing."""
+
+
 class Ledger:
     """The books, at a path or a postgresql:// address. They are opened when they are first needed."""
 
@@ -145,6 +183,52 @@ class Ledger:
             )
         )
         return Decimal(spent or 0)
+
+    @property
+    def name(self) -> str:
+        """The file, or the address without what is secret in it."""
+        return self._database.name
+
+    def numbers(self, after: int = 0) -> list[tuple[int, str]]:
+        """Number and id of each run that was begun after that number, in order."""
+        rows = self._database.read(
+            lambda db: db.execute("SELECT rowid, id FROM run WHERE rowid > ? ORDER BY rowid", (after,))
+        )
+        return [(number, run_id) for number, run_id in rows]
+
+    def briefs(self, ids: Sequence[str]) -> list[Brief]:
+        """These runs in one line each, in the order in which they were begun."""
+        marks = ", ".join("?" for _ in ids)
+        rows = self._database.read(
+            lambda db: db.execute(
+                "SELECT run.rowid, id, task, batch, arm, started, outcome, finished, run FROM run"
+                f" LEFT JOIN close ON run_id = id WHERE id IN ({marks}) ORDER BY run.rowid",
+                tuple(ids),
+            )
+        )
+        return [_brief(*row) for row in rows]
+
+    def in_progress(self) -> list[Progress]:
+        """Every run that nobody has closed, and where it is."""
+
+        def read(db: Session) -> list[Progress]:
+            # By subqueries: a join may be planned from the side of a million steps.
+            last = "SELECT (SELECT max(id) FROM step WHERE step.run_id = unclosed.run_id) FROM unclosed"
+            steps: dict[str, tuple[str, str, datetime | None]] = {
+                run_id: (name, status, datetime.fromisoformat(at))
+                for run_id, name, status, at in db.execute(
+                    f"SELECT run_id, name, status, at FROM step WHERE id IN ({last})"
+                )
+            }
+            of_run = "FROM receipt WHERE receipt.run_id = unclosed.run_id"
+            return [
+                Progress(run_id, *(steps.get(run_id) or ("", "", None)), spent_usd=Decimal(spent or 0))
+                for run_id, spent in db.execute(
+                    f"SELECT run_id, (SELECT {self._database.sum_usd} {of_run}) FROM unclosed ORDER BY run_id"
+                )
+            ]
+
+        return self._database.read(read)
 
     def run(self, id_or_prefix: str) -> Run:
         """One run, by its id or the beginning of it."""
@@ -605,6 +689,38 @@ def _heads(db: Session, which: str, value: Value) -> list[Run]:
             )
         heads.append(head)
     return heads
+
+
+def _brief(
+    number: int,
+    run_id: str,
+    task: str,
+    batch: str,
+    arm: str,
+    started: str,
+    outcome: RunOutcome | None,
+    finished: str | None,
+    closed: str | None,
+) -> Brief:
+    """From the stored JSON itself: to make records of a hundred thousand runs takes minutes."""
+    with _readable(run_id):
+        told, run = json.loads(task), json.loads(closed or "{}")
+        chosen = (run.get("decision") or {}).get("fixer", "")
+        cost_usd = run.get("cost_usd")
+        return Brief(
+            number=number,
+            id=run_id,
+            task_id=told["id"],
+            repository=Path(told["repo"]).name,
+            text=told["text"],
+            batch=batch,
+            arm=arm,
+            started=datetime.fromisoformat(started),
+            finished=None if finished is None else datetime.fromisoformat(finished),
+            outcome=outcome or "interrupted",
+            fixer=run["attempts"][-1]["fixer"] if run.get("attempts") else chosen,
+            cost_usd=None if cost_usd is None else Decimal(str(cost_usd)),
+        )
 
 
 def _readable_steps(db: Session, run_id: str) -> tuple[Step, ...]:

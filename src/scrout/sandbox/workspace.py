@@ -98,7 +98,7 @@ def make_base(repo: Path, commit: str, *, dirty: bool = False) -> Base:
     """The base for a commit, from the cache or made now. `dirty` puts a snapshot of the work tree on top of it."""
     folder = private_folder(cache_folder() / "bases")
     if not dirty:
-        tree = folder / _key(repo, commit) / "tree"
+        tree = folder / base_key(repo, commit) / "tree"
         if tree.is_dir():
             return Base(repo, commit, tree)
     making, lock = _claim(folder, ".making-")
@@ -110,7 +110,7 @@ def make_base(repo: Path, commit: str, *, dirty: bool = False) -> Base:
         _check_out(tree, commit)
         _forget_past_positions(tree)
         _hand_over(Base(repo, commit, tree))
-        final = folder / _key(repo, commit)
+        final = folder / base_key(repo, commit)
         try:
             making.rename(final)
         except OSError:
@@ -144,7 +144,8 @@ def _hand_over(base: Base) -> None:
         os.chown(base.tree / ".git" / "index", SANDBOX_UID, SANDBOX_UID)
 
 
-def _key(repo: Path, commit: str) -> str:
+def base_key(repo: Path, commit: str) -> str:
+    """The name of a base's folder in the cache."""
     return hashlib.sha256(f"{repo}\0{commit}".encode(errors="surrogateescape")).hexdigest()[:20]
 
 

@@ -68,11 +68,11 @@ def page(task: Task, found: Scouting, sources: Mapping[str, str], where: str = "
         element("p", "scrout · where this issue lives", class_="kicker"),
         element("h1", title),
         _facts(task, found),
-        _ranking(refs, len(handoff.files) - len(refs)),
-        _issue(task.text),
+        ranking_table(refs, len(handoff.files) - len(refs)),
+        issue_section(task.text),
     ]
     if handoff.reproduction:
-        before.append(_reproduction(handoff.reproduction))
+        before.append(reproduction_section(handoff.reproduction))
     after = []
     if handoff.dead_ends:
         ends = (element("li", _cut(end, 1000)) for end in handoff.dead_ends[:50])
@@ -81,7 +81,7 @@ def page(task: Task, found: Scouting, sources: Mapping[str, str], where: str = "
         after.append(_section("Notes", element("div", _inline(_cut(handoff.notes)), class_="prose pad")))
     after.append(_section("How this page came about", _origin(task, found, where)))
     room = MAX_PAGE_BYTES - sum(len(part.encode()) for part in (*before, *after)) - 20_000  # style and frame
-    code = _code_sections(refs, sources, _names(task.text), room)
+    code = _code_sections(refs, sources, names_in(task.text), room)
     body = element("main", *before, *code, *after, id="top")
     return f"<!doctype html>\n{_document(title, body)}\n"
 
@@ -118,7 +118,7 @@ def _facts(task: Task, found: Scouting) -> Html:
     return element("ul", *cells, class_="facts")
 
 
-def _issue(text: str) -> Html:
+def issue_section(text: str) -> Html:
     """Fenced code as code, the rest as it was written."""
     _, _, rest = text.strip().partition("\n")
     parts: list[Html] = []
@@ -136,7 +136,7 @@ def _issue(text: str) -> Html:
     return _section("The issue", element("div", *parts, class_="prose pad"))
 
 
-def _ranking(refs: tuple[FileRef, ...], more: int) -> Html:
+def ranking_table(refs: tuple[FileRef, ...], more: int) -> Html:
     rows = []
     for rank, ref in enumerate(refs, 1):
         link = element("a", ref.path, class_="path", href=f"#file-{rank}")
@@ -163,7 +163,7 @@ def _confidence(ref: FileRef) -> Html:
     return element("span", bar, f"{ref.confidence:.2f}", class_="sure", title="confidence, 0 to 1")
 
 
-def _reproduction(claim: Reproduction) -> Html:
+def reproduction_section(claim: Reproduction) -> Html:
     seen = ("failed when run", "badge good") if claim.claim else ("not seen failing", "badge warn")
     parts = [element("span", seen[0], class_=seen[1])]
     if claim.command:
@@ -202,22 +202,22 @@ def _code_sections(
     for rank, ref in enumerate(refs, 1):
         if ref.path not in sources:
             why = "Not a text file of this commit: new, binary, a link, or larger than 1 MB."
-            section = _file(rank, ref, element("p", why, class_="pad soft"))
+            section = file_section(rank, ref, element("p", why, class_="pad soft"))
         else:
-            lines, spans = _lines(sources[ref.path]), _spans(ref)
-            coloured = _coloured(ref.path, lines, names)
+            lines, spans = lines_of(sources[ref.path]), spans_of(ref)
+            painted = coloured(ref.path, lines, names)
             for folds in (True, False):
-                candidate = _file(rank, ref, _code(rank, lines, coloured, spans, folds=folds))
+                candidate = file_section(rank, ref, code_table(rank, lines, painted, spans, folds=folds))
                 if len(candidate.encode()) <= room:
                     section = candidate
                     break
             else:
-                section = _file(rank, ref, element("p", "Left out: the page is full.", class_="pad soft"))
+                section = file_section(rank, ref, element("p", "Left out: the page is full.", class_="pad soft"))
         room -= len(section.encode())
         yield section
 
 
-def _file(rank: int, ref: FileRef, code: Html) -> Html:
+def file_section(rank: int, ref: FileRef, code: Html) -> Html:
     header = element(
         "header",
         element("h3", f"{rank}  {ref.path}"),
@@ -227,17 +227,17 @@ def _file(rank: int, ref: FileRef, code: Html) -> Html:
     return element("section", header, code, class_="file card", id=f"file-{rank}")
 
 
-def _spans(ref: FileRef) -> list[tuple[int, int]]:
+def spans_of(ref: FileRef) -> list[tuple[int, int]]:
     return [(max(1, first), min(last, first + MAX_REGION_LINES - 1)) for first, last in ref.regions]
 
 
-def _lines(source: str) -> list[str]:
+def lines_of(source: str) -> list[str]:
     """As an editor counts them: by line feed alone. Overlong ones are cut."""
     lines = visible(source.replace("\r\n", "\n")).removesuffix("\n").split("\n")
     return [line if len(line) <= MAX_LINE_CHARS else f"{line[:MAX_LINE_CHARS]} …" for line in lines]
 
 
-def _code(rank: int, lines: list[str], coloured: list[Html], spans: list[tuple[int, int]], *, folds: bool) -> Html:
+def code_table(rank: int, lines: list[str], coloured: list[Html], spans: list[tuple[int, int]], *, folds: bool) -> Html:
     """Regions marked, with some context; what lies between is folded."""
     hit = {number for first, last in spans for number in range(first, min(last, len(lines)) + 1)}
     near = {n + by for n in hit for by in range(-CONTEXT_LINES, CONTEXT_LINES + 1)} or set(range(1, OPENING_LINES + 1))
@@ -271,7 +271,7 @@ def _row(number: int, line: Html, *, hit: bool = False, id_: str = "") -> Html:
     return Html(f'<span{attributes} data-line="{number}">{line or " "}</span>')
 
 
-def _coloured(path: str, lines: list[str], names: frozenset[str]) -> list[Html]:
+def coloured(path: str, lines: list[str], names: frozenset[str]) -> list[Html]:
     """Each line as markup; plain where nobody knows the language, or where the colouring disagrees with the text."""
     plain = [_marked(line, names) for line in lines]
     lexer = _lexer(path)
@@ -306,7 +306,7 @@ def _lexer(path: str) -> Lexer | None:
         return None
 
 
-def _names(text: str) -> frozenset[str]:
+def names_in(text: str) -> frozenset[str]:
     """Words of the issue that look like names in code: quoted, called, in snake_case or CamelCase, or from a block."""
     code = (match[1] for pattern in (_FENCE, _QUOTED) for match in pattern.finditer(text[:MAX_TEXT_CHARS]))
     called = set(_CODE_LIKE.findall(text[:MAX_TEXT_CHARS]))

@@ -1,0 +1,84 @@
+"""`scrout mcp`: scrout as tools of the agent that somebody already uses."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import click
+
+from scrout.cli import options, render
+from scrout.errors import ConfigError
+from scrout.fix.pool import completed
+
+PORT = 8787
+MIN_TOKEN_CHARS = 16
+
+
+@click.command(name="mcp")
+@options.repository
+@click.option("--http", is_flag=True, help="Serve streamable HTTP on loopback, in place of standard input and output.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="With --http; 0 for any free one."
+)
+@click.option("--token-env", metavar="VAR", help="With --http: variable with the token that every request must carry.")
+@click.option("--allow-fix", is_flag=True, help="Offer the tool fix, which may spend up to the caps of scrout.toml.")
+@options.sandbox
+@options.configuration
+def command(
+    repo: Path,
+    http: bool,
+    port: int,
+    token_env: str | None,
+    allow_fix: bool,
+    config: Path | None,
+    overrides: tuple[str, ...],
+) -> int:
+    """Offer scout, gate and route, and with --allow-fix fix, as tools of the Model Context Protocol.
+
+    Clients may name repositories below --repo and no others. With --http, --allow-fix needs a token: every user of this
+    machine can reach loopback.
+    """
+    if token_env is not None and not http:
+        raise click.UsageError("--token-env is for --http. Leave it out.")
+    token = _token(token_env) if token_env is not None else None
+    if http and allow_fix and token is None:
+        raise ConfigError(
+            "--http with --allow-fix lets every user of this machine spend your money. Put a token into a variable and "
+            "name it with --token-env."
+        )
+    settings = completed(options.read_settings(repo, config, overrides), render.say)
+    _must_have_sdk()
+    from scrout.mcp.service import Service, root_of
+
+    service = Service(root_of(repo), settings)
+    if not http:
+        from scrout.mcp.server import serve_stdio
+
+        asyncio.run(serve_stdio(service, allow_fix=allow_fix))
+        return 0
+    from scrout.mcp.http import serve_http
+
+    def ready(address: str) -> None:
+        render.say(f"serving {service.root} at {address}; Ctrl-C ends it")
+
+    asyncio.run(serve_http(service, allow_fix=allow_fix, port=port, token=token, ready=ready))
+    return 0
+
+
+def _must_have_sdk() -> None:
+    try:
+        import mcp.server.mcpserver  # noqa: F401
+    except ImportError as error:
+        raise ConfigError(f"scrout mcp needs {error.name!r}. Install it with: pip install 'scrout[mcp]'") from None
+
+
+def _token(variable: str) -> str:
+    token = os.environ.get(variable, "").strip()
+    if len(token) < MIN_TOKEN_CHARS:
+        raise ConfigError(
+            f"--token-env {variable}: the variable holds {len(token)} characters; at least {MIN_TOKEN_CHARS} are "
+            f"needed. For example: export {variable}=$(openssl rand -hex 24)"
+        )
+    return token

@@ -1,0 +1,200 @@
+"""What the tools do, by the code of the commands: one folder, one configuration, any number of calls.
+
+A scouting is a step of a run that stays open, so that `fix` on the same issue and commit goes on from it and pays for
+it once; so is the gate's word on it. A handoff of the client's own is replayed in a run by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from scrout import handoff
+from scrout.config import Settings
+from scrout.errors import HandoffError, LedgerError, ModelError, TaskError
+from scrout.git import GitError, text
+from scrout.handoff import Handoff
+from scrout.ledger.opening import open_ledger
+from scrout.mcp.attending import Say, in_thread
+from scrout.pipeline import Kit, build_missing, open_kit, open_task, router, solve
+from scrout.records import Decision, GatedHandoff, Run, Scouting
+from scrout.sandbox.workspace import Source, find_source
+from scrout.task import Task, issue_text
+
+MOST_AT_ONCE = 4
+"""Calls that work in a sandbox at the same time; others wait their turn."""
+MAX_HANDOFF_CHARS = 100_000
+"""Far more than any handoff, which has 4,096 bytes in wire form."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a call came to, and the run that has it."""
+
+    run: str
+    notes: tuple[str, ...]
+    """What the client should know of how it was made."""
+
+
+@dataclass(frozen=True)
+class Scouted(Found):
+    scouting: Scouting
+
+
+@dataclass(frozen=True)
+class Gated(Found):
+    gated: GatedHandoff
+
+
+@dataclass(frozen=True)
+class Fixed(Found):
+    result: Run
+
+
+@dataclass(frozen=True)
+class Service:
+    """Answers about repositories in one folder."""
+
+    root: Path
+    """Nothing outside of it is looked at, links followed."""
+    settings: Settings
+    """Of every call, whatever a repository below the folder brings along."""
+    _turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_AT_ONCE))
+
+    async def scout(self, issue: str, repo: str, *, dirty: bool, say: Say) -> Scouted:
+        async with self._opened(issue, repo, dirty, say) as (task, kit, notes):
+            run = kit.open(task)
+            found = await run.step("scout", partial(kit.scout, run=run), task)
+            if found.stop not in ("finished", "forced"):
+                # Left open, the next call would only hear of the same failure.
+                run.close("infrastructure" if found.stop == "endpoint" else "not_solved")
+                raise ModelError(
+                    f"the searcher gave no handoff ({found.stop}): {found.detail or 'nothing more is known'}. Call "
+                    "scout again, or have the user set scout.searcher to recon, which needs no model."
+                )
+            return Scouted(run.id, notes, found)
+
+    async def gate(self, issue: str, claim: str, repo: str, *, dirty: bool, say: Say) -> Gated:
+        """`claim` is a handoff; empty: the scout's own."""
+        claimed = read_handoff(claim) if claim.strip() else None
+        async with self._opened(issue, repo, dirty, say) as (task, kit, notes):
+            if claimed is None:
+                run = kit.open(task)
+                scouting = await run.step("scout", partial(kit.scout, run=run), task)
+                return Gated(run.id, notes, await run.step("gate", kit.gate, task, scouting))
+            run = replace(kit, fresh=True, label="gate").open(task)
+            brought = Scouting(handoff=claimed, text=handoff.render(claimed), seconds=0, searcher="client")
+            gated = await run.step("gate", kit.gate, task, brought)
+            run.close("interrupted")
+            return Gated(run.id, notes, gated)
+
+    async def route(self, issue: str, run_id: str) -> Decision:
+        """By the issue's text alone, or, where a run has scouted it, by that too. Nothing runs, and nobody is paid."""
+        if run_id:
+            run = await in_thread(partial(self.run, run_id))
+            if run.scouting is None:
+                raise LedgerError(f"run {run_id} has no scouting. Call scout first, and pass the run that it names.")
+            words, state = run.task.text, run.scouting.state
+        else:
+            words, state = read_issue(issue), None
+        return await in_thread(lambda: router(self.settings).route(words, state))
+
+    async def fix(self, issue: str, repo: str, *, dirty: bool, say: Say) -> Fixed:
+        async with self._opened(issue, repo, dirty, say) as (task, kit, notes):
+            run = await solve(task, kit)
+            return Fixed(run.id, notes, run)
+
+    def run(self, run_id: str) -> Run:
+        """One run of a repository in the folder, by its whole id."""
+        with open_ledger(self.settings) as book:
+            try:
+                run = book.run(run_id)
+            except LedgerError:
+                run = None
+        # Those of other folders are as good as not there.
+        if run is None or run.id != run_id or not run.task.repo.is_relative_to(self.root):
+            raise LedgerError(f"there is no run {run_id[:100]!r} of this folder. Use an id that a tool has named.")
+        return run
+
+    def source(self, repo: str) -> Source:
+        """The repository that a client names, if it is in the folder; empty: the folder's own."""
+        refused = TaskError(
+            f"repo {repo[:200]!r} is no repository inside of the folder that this server is for. Leave it out, or name "
+            "one relative to that folder."
+        )
+        try:
+            folder = (self.root / repo).resolve()
+            allowed = folder.is_relative_to(self.root) and folder.is_dir()
+        except (OSError, RuntimeError, ValueError):  # a loop of links, a NUL, a name that is too long
+            allowed = False
+        if not allowed:
+            raise refused
+        found = find_source(folder)
+        if not found.repo.is_relative_to(self.root):
+            raise refused
+        if found.repo != self.root:
+            try:
+                store = Path(text("rev-parse", "--path-format=absolute", "--git-common-dir", cwd=found.repo)).resolve()
+            except GitError:
+                raise refused from None
+            if not store.is_relative_to(self.root):  # a .git that points elsewhere
+                raise refused
+        return found
+
+    @asynccontextmanager
+    async def _opened(
+        self, issue: str, repo: str, dirty: bool, say: Say
+    ) -> AsyncIterator[tuple[Task, Kit, tuple[str, ...]]]:
+        words = read_issue(issue)
+        if self._turn.locked():
+            say("waiting for other calls to end")
+        async with self._turn, AsyncExitStack() as stack:
+            say("copying the repository")
+            source = await in_thread(partial(self.source, repo))
+            task = await in_thread(partial(open_task, source.repo, words, dirty=dirty))
+            await build_missing(task, self.settings, say)
+            kit = await in_thread(partial(stack.enter_context, open_kit(task, self.settings, say)))
+            yield task, kit, _notes(source, kit, dirty)
+
+
+def root_of(folder: Path) -> Path:
+    """What a server for this folder may look at: the repository that it is in, or the folder, which may hold some."""
+    try:
+        return find_source(folder).repo
+    except TaskError:
+        if not folder.is_dir():
+            raise
+        return folder.resolve()
+
+
+def read_issue(issue: str) -> str:
+    """The issue of a call, or a TaskError that says what is wrong with it."""
+    if not issue.strip():
+        raise TaskError("the issue is empty. Pass its text: what is wrong, and how it shows.")
+    return issue_text(issue.encode(errors="surrogatepass"), "this call")
+
+
+def read_handoff(claim: str) -> Handoff:
+    """The handoff of a call, in wire form or as JSON."""
+    if len(claim) > MAX_HANDOFF_CHARS:
+        raise HandoffError(
+            f"the handoff has {len(claim):,} characters; at most {MAX_HANDOFF_CHARS:,} are read. Pass what scout gave."
+        )
+    return handoff.read(claim.encode(errors="surrogatepass"))
+
+
+def _notes(source: Source, kit: Kit, dirty: bool) -> tuple[str, ...]:
+    notes = []
+    if source.changed and not dirty:
+        notes.append(f"{source.changed} uncommitted changes were left out; dirty=true includes them.")
+    if source.submodules:
+        notes.append("Submodules were left empty.")
+    if kit.workshop.tier.name == "unsafe":
+        notes.append("There is no isolation: commands of the repository run as the user.")
+    if kit.workshop.environment.missing:
+        notes.append(kit.workshop.environment.missing)
+    return tuple(notes)

@@ -1,0 +1,131 @@
+"""The dashboard as an ASGI application: addresses, each page's twin in JSON, and words for what goes wrong.
+
+A page is made in two steps: a record that holds its data, and the page from it. Secrets are cut out in between, so
+neither the page nor its twin can show one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from importlib.resources import files as package_files
+from typing import TypeVar
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from scrout.config import Settings
+from scrout.errors import ScroutError
+from scrout.html import Html
+from scrout.ledger.scrub import scrub, scrub_dumped
+from scrout.money import Record
+from scrout.web import batches, fixers, frontier, runs, story, studies, turns
+from scrout.web.desk import Asked, BadQuestion, Desk, NotThere, open_desk
+from scrout.web.frame import html_response, words_page
+from scrout.web.safety import Guard
+
+ICON = (
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle cx="7" cy="7" r="5" fill="none" '
+    'stroke="#0b6bcb" stroke-width="2"/><path d="M11 11l4 4" stroke="#0b6bcb" stroke-width="2"/></svg>'
+)
+
+View = TypeVar("View", bound=Record)
+
+
+def create_app(settings: Settings, token: str = "") -> Starlette:
+    """The dashboard over the ledger that these settings name. With a token, nobody without it sees anything."""
+    desk = open_desk(settings)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        yield
+        desk.shelf.close()
+        desk.ledger.close()
+
+    known = (token,) if token else ()
+    pages = _Pages(desk, known)
+    app = Starlette(
+        routes=[
+            Route("/", lambda request: RedirectResponse("/runs")),
+            Route("/style.css", _asset(style(), "text/css")),
+            Route("/icon.svg", _asset(ICON, "image/svg+xml")),
+            *pages.both("/runs", runs.look, runs.show),
+            *pages.both("/runs/{run}/steps/{step}", turns.look, turns.show),
+            *pages.both("/runs/{run}", story.look, story.show),
+            *pages.both("/batches", batches.look_at_all, batches.show_all),
+            *pages.both("/batch", batches.look, batches.show),
+            *pages.both("/frontier", frontier.look, frontier.show),
+            *pages.both("/fixers", fixers.look, fixers.show),
+            *pages.both("/studies", studies.look, studies.show),
+        ],
+        middleware=[Middleware(Guard, token=token)],
+        exception_handlers={HTTPException: _told, ScroutError: _told, Exception: _failed},
+        lifespan=lifespan,
+    )
+    app.state.desk = desk
+    return app
+
+
+class _Pages:
+    """Pages and their twins over one desk."""
+
+    def __init__(self, desk: Desk, known: tuple[str, ...]) -> None:
+        self._desk = desk
+        self._known = known
+        """Secrets that no rule would find."""
+
+    def both(self, path: str, look: Callable[[Desk, Asked], View], show: Callable[[View], Html]) -> list[Route]:
+        """A page, and its data at the same address with `.json`."""
+
+        def page(request: Request) -> Response:
+            return html_response(show(self._cleaned(look(self._desk, _asked(request)))[0]))
+
+        def twin(request: Request) -> Response:
+            text = self._cleaned(look(self._desk, _asked(request)))[1]
+            return Response(text, media_type="application/json")
+
+        return [Route(f"{path}.json", twin), Route(path, page)]
+
+    def _cleaned(self, view: View) -> tuple[View, str]:
+        text = json.dumps(view.model_dump(mode="json"))
+        clean = scrub_dumped(text, self._known)
+        return (view if clean == text else type(view).model_validate(json.loads(clean))), clean
+
+
+def style() -> str:
+    """The style sheet: a scouting's page has the first half of it."""
+    first = package_files("scrout.scout").joinpath("report.css").read_text(encoding="utf-8")
+    return first + package_files("scrout.web").joinpath("style.css").read_text(encoding="utf-8")
+
+
+def _asked(request: Request) -> Asked:
+    return {**dict(request.query_params), **request.path_params}
+
+
+def _asset(text: str, kind: str) -> Callable[[Request], Response]:
+    return lambda request: Response(text, media_type=kind)
+
+
+def _told(request: Request, error: Exception) -> Response:
+    """What the asker or the world got wrong, in words."""
+    if isinstance(error, HTTPException):
+        if error.status_code == 404:
+            return words_page(404, "Not there", "No page has this address. The links above lead to all there are.")
+        return words_page(error.status_code, "Not possible", str(error.detail))
+    titles: dict[type[Exception], tuple[int, str]] = {
+        NotThere: (404, "Not there"),
+        BadQuestion: (400, "Not understood"),
+    }
+    status, title = titles.get(type(error), (500, "It cannot be read"))
+    return words_page(status, title, scrub(str(error)))
+
+
+def _failed(request: Request, error: Exception) -> Response:
+    return words_page(
+        500, "A fault of scrout's", "This page failed. The terminal that serves it says how; please report it."
+    )

@@ -1,0 +1,215 @@
+"""Batches, and one of them while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from scrout.batch.folder import Batch, Folder
+from scrout.errors import TaskError
+from scrout.html import Html, element
+from scrout.money import Record
+from scrout.web import frame
+from scrout.web.desk import Asked, Desk, NotThere, words
+from scrout.web.runs import lines, totals_facts
+from scrout.web.shelf import Filter, Group, Line, Totals
+
+REFRESH_S = 5
+MAX_OPEN = 50
+QUIET_S = 3600
+"""After so long without news a batch that is not done counts as left alone."""
+
+
+class BatchLine(Record):
+    """One batch."""
+
+    name: str
+    totals: Totals
+    open: int
+    """Runs that nobody has closed."""
+    expected: int | None
+    """Runs that it is to have; None: its folder is not the ledger's."""
+    started: datetime
+    last: datetime
+    """When something was last heard of it."""
+    live: bool
+    """Whether it still goes on, as far as the ledger shows."""
+
+
+class ArmLine(Record):
+    """One arm of a batch."""
+
+    arm: str
+    totals: Totals
+    open: int
+    fixers: tuple[str, ...]
+
+
+class BatchesView(Record):
+    """Every batch, newest first."""
+
+    batches: tuple[BatchLine, ...]
+
+
+class BatchView(Record):
+    """One batch by its arms, and what is going on in it."""
+
+    batch: BatchLine
+    arms: tuple[ArmLine, ...]
+    open: tuple[Line, ...]
+    """The newest runs that nobody has closed."""
+    still: bool
+    """True: the page is not to be asked for again and again."""
+
+
+def look_at_all(desk: Desk, asked: Asked) -> BatchesView:
+    by_name: dict[str, list[Group]] = {}
+    for group in desk.shelf.groups():
+        if group.batch:
+            by_name.setdefault(group.batch, []).append(group)
+    there = _there(desk)
+    return BatchesView(batches=tuple(_line(name, groups, there) for name, groups in by_name.items()))
+
+
+def look(desk: Desk, asked: Asked) -> BatchView:
+    name = words(asked, "name")
+    groups = desk.shelf.groups(name) if name else []
+    if not groups:
+        raise NotThere(f"no run belongs to a batch {name!r}. The list of batches links to each.")
+    arms: dict[str, list[Group]] = {}
+    for group in groups:
+        arms.setdefault(group.arm, []).append(group)
+    which = Filter(batch=name, outcome="interrupted")
+    return BatchView(
+        batch=_line(name, groups, _there(desk)),
+        arms=tuple(
+            ArmLine(
+                arm=arm,
+                totals=added(group.totals for group in parts),
+                open=sum(group.open for group in parts),
+                fixers=tuple(sorted({group.fixer for group in parts if group.fixer})),
+            )
+            for arm, parts in sorted(arms.items())
+        ),
+        open=tuple(line for line in desk.shelf.lines(which, MAX_OPEN) if line.finished is None),
+        still=bool(asked.get("still")),
+    )
+
+
+def added(parts: Iterable[Totals]) -> Totals:
+    """Totals of disjoint sets of runs as one."""
+    every = list(parts)
+    outcomes: dict[str, int] = {}
+    for one in every:
+        for outcome, count in one.outcomes.items():
+            outcomes[outcome] = outcomes.get(outcome, 0) + count
+    return Totals(
+        runs=sum(one.runs for one in every),
+        outcomes=outcomes,
+        cost_usd=sum((one.cost_usd for one in every), Decimal(0)),
+        unpriced=sum(one.unpriced for one in every),
+    )
+
+
+def show_all(view: BatchesView) -> Html:
+    rows = []
+    for one in view.batches:
+        state = _state(one)
+        name = frame.link(one.name, "/batch", name=one.name)
+        rows.append([name, state, _progress(one), *_figures(one.totals), frame.moment(one.last)])
+    columns = ["Batch", "State", "Done", "Solved", "Paid", "Last heard of (UTC)"]
+    table = frame.table(columns, rows, caption="Batches, newest first", numbers=("Done", "Solved", "Paid"))
+    none = (
+        "No batch is in this ledger. `scrout run TASKS --out DIR` keeps its own in DIR; serve that with "
+        "`-c ledger.path=DIR/ledger.db`."
+    )
+    body = table if rows else frame.card(frame.soft(none))
+    again = REFRESH_S if any(one.live for one in view.batches) else 0
+    return frame.page("Batches", element("h1", "Batches"), body, here="/batches", twin="/batches.json", refresh_s=again)
+
+
+def show(view: BatchView) -> Html:
+    one = view.batch
+    state = _state(one)
+    crumbs = element("p", frame.link("Batches", "/batches"), " / ", one.name, class_="kicker")
+    parts = [crumbs, element("h1", f"Batch {one.name}"), element("p", state), _bar(one)]
+    facts = [("done", _progress(one)), *totals_facts(one.totals), ("begun", f"{one.started:%Y-%m-%d %H:%M} UTC")]
+    parts.append(frame.facts(facts))
+    if one.live:
+        words_, query = ("Go on refreshing", {}) if view.still else ("Stop refreshing", {"still": "1"})
+        told = "This page is not refreshed. " if view.still else f"This page is refreshed every {REFRESH_S} s. "
+        parts.append(element("p", told, frame.link(words_, "/batch", name=one.name, **query), class_="soft"))
+    rows = [
+        [
+            frame.link(arm.arm or "none", "/runs", batch=one.name, arm=arm.arm),
+            f"{arm.totals.runs - arm.open:,} of {arm.totals.runs:,}",
+            *_figures(arm.totals),
+            frame.usd(arm.totals.cost_usd / arm.totals.runs),
+            ", ".join(arm.fixers),
+        ]
+        for arm in view.arms
+    ]
+    columns = ["Arm", "Closed", "Solved", "Paid", "A run", "Fixers"]
+    parts.append(frame.section("Arms", frame.table(columns, rows, caption="Arms", numbers=columns[1:5])))
+    if view.open:
+        title = "Going on" if one.live else "Not finished"
+        parts.append(
+            frame.section(title, lines(view.open, f"Runs that are not closed, newest first, at most {MAX_OPEN}"))
+        )
+    more = [
+        frame.link("All of its runs", "/runs", batch=one.name),
+        frame.link("Its frontier", "/frontier", batch=one.name),
+    ]
+    parts.append(element("nav", *more, class_="pages", **{"aria-label": "More of this batch"}))
+    again = REFRESH_S if one.live and not view.still else 0
+    return frame.page(
+        f"Batch {one.name}", *parts, here="/batches", twin=frame.address("/batch.json", name=one.name), refresh_s=again
+    )
+
+
+def _there(desk: Desk) -> Batch | None:
+    """The batch whose output folder the ledger lies in; None: it lies elsewhere."""
+    try:
+        return Folder(desk.folder).read() if desk.folder else None
+    except TaskError:
+        return None
+
+
+def _line(name: str, groups: Sequence[Group], there: Batch | None) -> BatchLine:
+    totals = added(group.totals for group in groups)
+    still_open = sum(group.open for group in groups)
+    expected = there.tasks * len(there.arms) if there and there.id == name else None
+    last = max(group.last for group in groups)
+    undone = still_open > 0 or (expected is not None and totals.runs < expected)
+    return BatchLine(
+        name=name,
+        totals=totals,
+        open=still_open,
+        expected=expected,
+        started=min(group.started for group in groups),
+        last=last,
+        live=undone and (datetime.now(UTC) - last).total_seconds() < QUIET_S,
+    )
+
+
+def _state(one: BatchLine) -> Html:
+    if one.live:
+        return frame.badge("live", "good")
+    done = not one.open and one.totals.runs >= (one.expected or 0)
+    return frame.badge("done", "soft") if done else frame.badge("left unfinished", "warn")
+
+
+def _progress(one: BatchLine) -> str:
+    return f"{one.totals.runs - one.open:,} of {max(one.expected or 0, one.totals.runs):,}"
+
+
+def _figures(totals: Totals) -> list[str]:
+    share = frame.percent(totals.solved / totals.judged) if totals.judged else ""
+    return [f"{totals.solved:,} {f'({share})' if share else ''}".strip(), frame.usd(totals.cost_usd)]
+
+
+def _bar(one: BatchLine) -> Html:
+    done, whole = one.totals.runs - one.open, max(one.expected or 0, one.totals.runs, 1)
+    words_ = f"{done} of {whole} runs are done"
+    return element("progress", words_, value=str(done), max=str(whole), **{"aria-label": words_})

@@ -1,0 +1,177 @@
+"""The pool, and the résumés that it is judged by."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+from scrout.config import FixerKey, Settings
+from scrout.errors import ScroutError
+from scrout.fix.pool import completed
+from scrout.html import Html, element
+from scrout.money import Record, Usd
+from scrout.route import resume as resumes
+from scrout.route.feedback import own_folder
+from scrout.route.resume import SHIPPED, Resume
+from scrout.web import frame
+from scrout.web.desk import Asked, Desk
+
+
+class Known(Record):
+    """A résumé in one line."""
+
+    key: str
+    """agent/model@effort, the last two where there are some."""
+    public: bool
+    """True: it comes with scrout."""
+    growing: bool
+    """True: fewer outcomes than anybody is judged by."""
+    n: int
+    solved: int
+    low: float
+    high: float
+    """With `low` where the share lies with 95%."""
+    handoff_usd: Usd | None
+    solo_usd: Usd | None
+    """Mean of an attempt without a handoff; None: unknown."""
+    source: str
+    made: date
+
+
+class Entry(Record):
+    """A fixer of the pool."""
+
+    name: str
+    kind: str
+    model: str
+    effort: str
+    key: str
+    resume: str
+    """The key of the résumé that it goes by; empty: it has none."""
+    input_usd: Usd | None
+    """Dollars for a million tokens; None: no price is known, or none is paid."""
+    output_usd: Usd | None
+    price_date: str
+    subscription: bool
+    cap_usd: Usd
+    cap_calls: int
+
+
+class FixersView(Record):
+    """Who may fix, and what is known of them."""
+
+    pool: tuple[Entry, ...]
+    resumes: tuple[Known, ...]
+    notes: tuple[str, ...]
+    """What could not be read, in words."""
+
+
+def look(desk: Desk, asked: Asked) -> FixersView:
+    notes: list[str] = []
+    settings = desk.settings
+    try:
+        settings = completed(settings, notes.append)
+    except ScroutError as error:
+        notes.append(str(error))
+    folder = own_folder(settings.route)
+    try:
+        own = resumes.load(folder)
+    except ScroutError as error:
+        own = {}
+        notes.append(str(error))
+    public = _shipped()
+    every = [(one, False) for one in own.values()] + [(one, True) for one in public.values() if one.key not in own]
+    counting = {**public, **own}
+    return FixersView(
+        pool=_pool(settings, counting),
+        resumes=tuple(
+            sorted((_known(one, is_public) for one, is_public in every), key=lambda one: (one.public, one.key))
+        ),
+        notes=tuple(notes),
+    )
+
+
+def show(view: FixersView) -> Html:
+    pool = []
+    for one in view.pool:
+        price = "by subscription" if one.subscription else "free" if one.kind == "repair" else "unknown"
+        if one.input_usd is not None and one.output_usd is not None:
+            price = f"${one.input_usd:f} in, ${one.output_usd:f} out"
+        name = element("span", one.name, element("span", one.kind, class_="under"))
+        caps = "none" if one.kind == "repair" else f"{frame.usd(one.cap_usd)}, {one.cap_calls} calls"
+        priced = element("span", price, element("span", one.price_date, class_="under")) if one.price_date else price
+        runs = frame.link("its runs", "/runs", fixer=one.name)
+        pool.append([name, one.model, one.effort, priced, caps, one.resume or "none: taken as anchor only", runs])
+    columns = ["Fixer", "Model", "Effort", "Price, a million tokens", "Caps", "Résumé", "Runs"]
+    parts = [element("h1", "Fixers"), *(element("p", note, class_="warn") for note in view.notes)]
+    parts.append(frame.section("The pool", frame.table(columns, pool, caption="Entries of scrout.toml")))
+    rows = []
+    for resume in view.resumes:
+        share = (
+            f"{frame.percent(resume.solved / resume.n)} ({frame.percent(resume.low)} to {frame.percent(resume.high)})"
+        )
+        told = "comes with scrout" if resume.public else "yours"
+        about = element(
+            "span", told + (", still growing" if resume.growing else ""), element("span", resume.source, class_="under")
+        )
+        costs = [frame.usd(resume.handoff_usd), frame.usd(resume.solo_usd)]
+        rows.append(
+            [resume.key, f"{resume.solved} of {resume.n}", share, *costs, about, element("time", f"{resume.made}")]
+        )
+    columns = ["Résumé", "Solved", "Rate (95%)", "With handoff", "Alone", "From", "Made"]
+    numbers = ("Solved", "Rate (95%)", "With handoff", "Alone")
+    about = frame.soft("What is known of each fixer: outcomes of tasks, and the mean cost of an attempt.")
+    parts.append(frame.section("Résumés", about, frame.table(columns, rows, caption="Résumés", numbers=numbers)))
+    return frame.page("Fixers", *parts, here="/fixers", twin="/fixers.json")
+
+
+_SHIPPED: dict[Path, dict[FixerKey, Resume]] = {}
+
+
+def _shipped() -> dict[FixerKey, Resume]:
+    """They do not change while scrout runs."""
+    if SHIPPED not in _SHIPPED:
+        _SHIPPED[SHIPPED] = resumes.load(SHIPPED)
+    return _SHIPPED[SHIPPED]
+
+
+def _pool(settings: Settings, counting: dict[FixerKey, Resume]) -> tuple[Entry, ...]:
+    entries = []
+    for fixer in settings.fixers:
+        named = next((one for key, one in counting.items() if str(key) == fixer.resume), None)
+        found = named if fixer.resume else resumes.find(fixer.key, counting)
+        price = fixer.price
+        entries.append(
+            Entry(
+                name=fixer.name,
+                kind=fixer.kind,
+                model=fixer.model,
+                effort=fixer.effort,
+                key=str(fixer.key),
+                resume=str(found.key) if found and not found.growing else "",
+                input_usd=price.input if price else None,
+                output_usd=price.output if price else None,
+                price_date=fixer.price_date,
+                subscription=fixer.subscription,
+                cap_usd=fixer.cap_usd,
+                cap_calls=fixer.cap_calls,
+            )
+        )
+    return tuple(entries)
+
+
+def _known(resume: Resume, public: bool) -> Known:
+    low, high = resume.interval
+    return Known(
+        key=str(resume.key),
+        public=public,
+        growing=resume.growing,
+        n=resume.n,
+        solved=resume.solved,
+        low=low,
+        high=high,
+        handoff_usd=resume.cost_usd("handoff"),
+        solo_usd=resume.cost_usd("solo"),
+        source=resume.source,
+        made=resume.made,
+    )

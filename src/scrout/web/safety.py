@@ -1,0 +1,174 @@
+"""What stands between the dashboard and everybody else: who may ask, by which name, and what a browser may do.
+
+It holds for every answer, errors included. Without a token only names of this machine are answered to, so that a page
+from elsewhere cannot reach the dashboard by pointing its own name here (DNS rebinding); other users of the machine can
+still ask. With a token, nobody without it learns anything, by whatever name. Nothing here encrypts: put a proxy with
+TLS before an address that others reach.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import os
+import re
+import time
+from urllib.parse import parse_qs, quote
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from scrout.errors import ConfigError
+from scrout.html import visible
+from scrout.web.frame import sign_in_page, words_page
+
+MIN_TOKEN_CHARS = 24
+SESSION_S = 12 * 3600
+COOKIE = "scrout_session"
+MAX_FORM_BYTES = 4096
+PUBLIC = frozenset({"/login", "/style.css", "/icon.svg"})
+POLICY = (
+    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "x-frame-options": "DENY",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?", re.IGNORECASE)
+_LOCAL_PATH = re.compile(r"/(?![/\\])[^\\\x00-\x20\x7f]*")
+
+
+class Guard:
+    """Lets in those who may, and puts the same rules on every answer."""
+
+    def __init__(self, app: ASGIApp, token: str = "") -> None:
+        self._app = app
+        self._token = token
+        """Empty: nobody is asked for one."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return
+
+        async def ruled(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+            await send(message)
+
+        answer = await self._answer(Request(scope, receive))
+        await (answer or self._app)(scope, receive, ruled)
+
+    async def _answer(self, request: Request) -> Response | None:
+        """None: the request may pass."""
+        if not self._is_ours(request.headers):
+            words = "This dashboard answers to localhost alone. To reach it by another name, start it with a token."
+            return words_page(421, "Another host", words)
+        path = request.url.path
+        if path == "/login" and request.method == "POST" and self._token:
+            return await self._sign_in(request)
+        if request.method not in ("GET", "HEAD"):
+            answer = words_page(405, "Reading only", "The dashboard reads. Use GET or HEAD.")
+            answer.headers["allow"] = "GET, HEAD"
+            return answer
+        if path == "/login":
+            return sign_in_page(_next(request.query_params.get("next", ""))) if self._token else RedirectResponse("/")
+        if not self._token or path in PUBLIC or self._is_known(request):
+            return None
+        if path.endswith(".json") or "text/html" not in request.headers.get("accept", ""):
+            answer = words_page(401, "A token is needed", "Send it as `Authorization: Bearer TOKEN`.")
+            answer.headers["www-authenticate"] = "Bearer"
+            return answer
+        wanted = path + (f"?{request.url.query}" if request.url.query else "")
+        return RedirectResponse(f"/login?next={quote(wanted)}", 303)
+
+    def _is_ours(self, headers: Headers) -> bool:
+        names = headers.getlist("host")
+        match = _HOST.fullmatch(names[0]) if len(names) == 1 else None
+        return match is not None and (bool(self._token) or is_loopback(match[1].strip("[]")))
+
+    def _is_known(self, request: Request) -> bool:
+        kind, _, token = request.headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer":
+            return _same(token.strip(), self._token)
+        until, _, proof = request.cookies.get(COOKIE, "").partition(".")
+        return until.isascii() and until.isdigit() and int(until) > time.time() and _same(proof, self._proof(until))
+
+    async def _sign_in(self, request: Request) -> Response:
+        if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            return words_page(403, "Another site", "Another site sent this form. Open the dashboard itself.")
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > MAX_FORM_BYTES:
+                return words_page(413, "Too long", "That is no token: it is longer than a form of this page can be.")
+        given = parse_qs(body.decode("utf-8", "replace"), max_num_fields=10)
+        after = _next(given.get("next", [""])[0])
+        if not _same(given.get("token", [""])[0].strip(), self._token):
+            return sign_in_page(after, failed=True)
+        until = str(int(time.time()) + SESSION_S)
+        answer = RedirectResponse(after, 303)
+        answer.set_cookie(
+            COOKIE,
+            f"{until}.{self._proof(until)}",
+            max_age=SESSION_S,
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
+        )
+        return answer
+
+    def _proof(self, until: str) -> str:
+        """That who has it once knew the token; the token itself never lies in a browser."""
+        return hmac.new(self._token.encode(), f"session until {until}".encode(), hashlib.sha256).hexdigest()
+
+
+def token_for(host: str, variable: str) -> str:
+    """The token that a dashboard at this address asks for; empty: none. A ConfigError where it must have one."""
+    if not variable:
+        if is_loopback(host):
+            return ""
+        raise ConfigError(
+            f"--host {host} can be reached by others, who would read every run. Put a token of {MIN_TOKEN_CHARS} "
+            "characters or more into an environment variable and name that: --token-env VAR"
+        )
+    token = os.environ.get(variable, "").strip()
+    if len(token) < MIN_TOKEN_CHARS:
+        how = f"has {len(token)} characters" if token else "is not set"
+        raise ConfigError(
+            f"--token-env {variable}: that variable {how}; a token has {MIN_TOKEN_CHARS} or more. Make one with "
+            "`openssl rand -hex 24`."
+        )
+    if not token.isascii() or visible(token) != token or " " in token:
+        raise ConfigError(f"--token-env {variable}: a token is of letters, digits and signs of ASCII, without spaces.")
+    return token
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can mean itself by it."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _same(given: str, known: str) -> bool:
+    return hmac.compare_digest(given.encode("utf-8", "replace"), known.encode())
+
+
+def _next(path: str) -> str:
+    """Where to go after signing in: a page of ours, whatever was asked for."""
+    return path if _LOCAL_PATH.fullmatch(path) else "/"

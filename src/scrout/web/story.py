@@ -1,0 +1,379 @@
+"""One run as a story: issue, where to look, gate, decision, each attempt with its patch and check, and the bill."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+
+from scrout.config import cache_folder
+from scrout.errors import LedgerError, ScroutError
+from scrout.handoff import FileRef
+from scrout.html import Html, element
+from scrout.ledger.scrub import MARK
+from scrout.ledger.store import Step, total_usd
+from scrout.money import Component, Record, Usage, Usd
+from scrout.records import Attempt, Candidate, Check, Decision, Evidence, GatedHandoff, Run, Scouting
+from scrout.sandbox import workspace
+from scrout.sandbox.workspace import Base
+from scrout.scout import report
+from scrout.task import Task
+from scrout.web import code, diff, frame
+from scrout.web.desk import Asked, Desk, NotThere
+from scrout.web.shelf import title_of
+from scrout.web.turns import trajectory
+
+CODE_FILES = 5
+"""Whose code is shown."""
+LINES_BEYOND = 60
+"""Kept behind the last region."""
+OPENING_LINES = 120
+"""Kept of a file without regions."""
+_RUN_ID = re.compile(r"[0-9A-Za-z-]{1,64}")
+
+
+class Bill(Record):
+    """What one model was paid in one part of the run."""
+
+    component: Component
+    fixer: str
+    model: str
+    calls: int
+    usage: Usage
+    cost_usd: Usd | None
+    """None: some call had no known price."""
+    estimated: int
+    """Calls whose usage was not reported."""
+
+
+class Moment(Record):
+    """One row of the run's history."""
+
+    step: int
+    name: str
+    status: str
+    at: datetime
+    seconds: float | None
+    error: str
+    calls: int
+    cost_usd: Usd | None
+    turns: bool
+    """Whether its conversation is kept."""
+
+
+class StoryView(Record):
+    """All that is known of a run."""
+
+    run: Run
+    bills: tuple[Bill, ...]
+    history: tuple[Moment, ...]
+    sources: dict[str, str]
+    """Code of the first files that the scout names, at the base commit, up to a little behind the last region."""
+    sources_note: str
+    """Why there is none; empty: there is some, or nobody named a file."""
+
+
+def look(desk: Desk, asked: Asked) -> StoryView:
+    name = asked["run"]
+    if not _RUN_ID.fullmatch(name):
+        raise NotThere(f"{name[:80]!r} is no run's id. The list of runs links to each.")
+    try:
+        story = desk.ledger.story(name)
+    except LedgerError as error:
+        raise NotThere(str(error)) from None
+    run = story.stored
+    sources, note = _sources(run.task, run.scouting.handoff.files[:CODE_FILES] if run.scouting else ())
+    return StoryView(
+        run=run,
+        bills=_bills(story.steps),
+        history=tuple(_moment(desk, run.id, step) for step in story.steps),
+        sources=sources,
+        sources_note=note,
+    )
+
+
+def show(view: StoryView) -> Html:
+    run = view.run
+    going = run.finished is None
+    parts = [
+        element("p", frame.link("Runs", "/runs"), " / ", run.id, class_="kicker"),
+        element("h1", title_of(run.task.text) or run.task.id),
+        _facts(run),
+        _contents(run),
+        _issue(run.task.text),
+    ]
+    if run.scouting:
+        parts += _scouting(run.scouting, view)
+    if run.gated:
+        parts.append(_gate(run.gated))
+    if run.decision:
+        parts.append(_decision(run.decision))
+    for number, attempt in enumerate(run.attempts):
+        check = run.checks[number] if number < len(run.checks) else None
+        parts.append(_attempt(attempt, check, number, len(run.attempts)))
+    parts += [_bill(view.bills, run), _history(view.history, run.id)]
+    twin = f"/runs/{run.id}.json"
+    return frame.page(title_of(run.task.text) or run.id, *parts, here="/runs", twin=twin, refresh_s=10 if going else 0)
+
+
+# Reading
+
+
+def _sources(task: Task, refs: Sequence[FileRef]) -> tuple[dict[str, str], str]:
+    if not refs:
+        return {}, ""
+    whole = _read(task.repo, task.base_commit, tuple(ref.path for ref in refs))
+    if whole is None:
+        where = f"commit {task.base_commit[:10]} is no longer in {task.repo} or in scrout's cache"
+        return {}, f"The code is not shown: {where}."
+    return {ref.path: _needed(ref, whole[ref.path]) for ref in refs if ref.path in whole}, ""
+
+
+@lru_cache(maxsize=256)
+def _read(repo: Path, commit: str, paths: tuple[str, ...]) -> dict[str, str] | None:
+    """None: the commit is not on this machine. What a commit holds never changes, so it is read once."""
+    cached = cache_folder() / "bases" / workspace.base_key(repo, commit) / "tree"
+    for tree in (cached, repo):
+        try:
+            if re.fullmatch(r"[0-9a-f]{40,64}", commit) and (tree / ".git").is_dir():
+                return report.read_sources(Base(repo, commit, tree), paths)
+        except (ScroutError, OSError):
+            continue
+    return None
+
+
+def _needed(ref: FileRef, source: str) -> str:
+    last = max((last for _, last in ref.regions), default=0)
+    lines = source.split("\n")
+    most = last + LINES_BEYOND if last else OPENING_LINES
+    return "\n".join([*lines[:most], f"… {len(lines) - most} more lines"]) if len(lines) > most + 1 else source
+
+
+def _bills(steps: Sequence[Step]) -> tuple[Bill, ...]:
+    found: dict[tuple[Component, str, str], list[int]] = {}
+    paid = [receipt for step in steps for receipt in step.receipts]
+    for at, receipt in enumerate(paid):
+        found.setdefault((receipt.component, receipt.fixer or "", receipt.model), []).append(at)
+    return tuple(
+        Bill(
+            component=component,
+            fixer=fixer,
+            model=model,
+            calls=len(places),
+            usage=Usage(**{name: sum(getattr(paid[at].usage, name) for at in places) for name in Usage.model_fields}),
+            cost_usd=total_usd(paid[at].cost_usd for at in places),
+            estimated=sum(paid[at].estimated for at in places),
+        )
+        for (component, fixer, model), places in found.items()
+    )
+
+
+def _moment(desk: Desk, run_id: str, step: Step) -> Moment:
+    return Moment(
+        step=step.id,
+        name=step.name,
+        status=step.status,
+        at=step.at,
+        seconds=step.seconds,
+        error=step.error,
+        calls=len(step.receipts),
+        cost_usd=total_usd(receipt.cost_usd for receipt in step.receipts),
+        turns=step.status == "started" and trajectory(desk, run_id, step.id) is not None,
+    )
+
+
+# Showing
+
+
+def _facts(run: Run) -> Html:
+    took = (run.finished - run.started).total_seconds() if run.finished else None
+    pairs = [
+        ("repository", run.task.repo.name),
+        ("commit", run.task.base_commit[:10] + (" with uncommitted work" if run.task.dirty else "")),
+        ("cost", frame.usd(run.cost_usd)),
+        ("begun", f"{run.started:%Y-%m-%d %H:%M} UTC"),
+        ("took", frame.seconds(took) if took is not None else ""),
+        ("sandbox", run.sandbox),
+        ("environment", run.environment),
+        ("arm", run.arm),
+    ]
+    batch = element("p", "batch ", frame.link(run.batch, "/batch", name=run.batch), class_="soft") if run.batch else ""
+    badge = frame.outcome(run.outcome, going=run.finished is None)
+    return element("div", element("p", badge), frame.facts(pairs), batch)
+
+
+def _contents(run: Run) -> Html:
+    there = [
+        ("issue", "Issue", True),
+        ("files", "Where to look", run.scouting is not None),
+        ("gate", "Gate", run.gated is not None),
+        ("decision", "Decision", run.decision is not None),
+        ("attempt-1", "Patch and check", bool(run.attempts)),
+        ("bill", "Bill", True),
+        ("history", "Conversations", True),
+    ]
+    links = [element("a", words, href=f"#{place}") for place, words, is_there in there if is_there]
+    return element("nav", *links, class_="pages", **{"aria-label": "On this page"})
+
+
+def _issue(text: str) -> Html:
+    return element("div", report.issue_section(text), id="issue")
+
+
+def _scouting(scouting: Scouting, view: StoryView) -> list[Html]:
+    handoff = scouting.handoff
+    told = [f"{scouting.searcher}, {frame.seconds(scouting.seconds)}, {frame.usd(scouting.cost_usd)}"]
+    told += [f"{scouting.turns} turns"] if scouting.turns else []
+    told += [f"stopped: {scouting.stop}"] if scouting.stop != "finished" else []
+    told += [f"paid by run {scouting.paid_by}"] if scouting.paid_by else []
+    told += [scouting.detail] if scouting.detail else []
+    shown = handoff.files[: report.MAX_FILES]
+    parts = [report.ranking_table(shown, len(handoff.files) - len(shown)), frame.soft("Scouted by " + "; ".join(told))]
+    if view.sources_note:
+        parts.append(frame.card(frame.soft(view.sources_note)))
+    elif handoff.files:
+        parts += code.sections(handoff.files[:CODE_FILES], view.sources, view.run.task.text)
+    if handoff.reproduction:
+        parts.append(report.reproduction_section(handoff.reproduction))
+    if handoff.dead_ends:
+        ends = (element("li", frame.cut(end, 1000)) for end in handoff.dead_ends[:50])
+        parts.append(frame.section("Dead ends", frame.card(element("ul", *ends))))
+    if handoff.notes:
+        parts.append(
+            frame.section("Notes", frame.card(element("div", frame.inline(frame.cut(handoff.notes)), class_="prose")))
+        )
+    return parts
+
+
+def _gate(gated: GatedHandoff) -> Html:
+    verdict = frame.badge(gated.verdict.replace("_", " "), "good" if gated.kept else "warn")
+    kept = "The claim was kept." if gated.kept else "Nothing of a claim was kept."
+    parts = [
+        element("p", verdict, " ", kept),
+        element("p", frame.inline(gated.reason), class_="prose"),
+        *_evidence(gated.evidence),
+    ]
+    if gated.flags:
+        parts.append(element("ul", *(element("li", flag) for flag in gated.flags), class_="warn"))
+    if gated.text:
+        parts.append(_folded("The handoff as the fixer got it", frame.block(frame.cut(gated.text))))
+    return frame.section("Gate: the claim, replayed", frame.card(*parts), id="gate")
+
+
+def _evidence(seen: Evidence) -> list[Html]:
+    if seen.command is None:
+        return []
+    times = f"{seen.runs} times" if seen.runs != 1 else "once"
+    ended = "no exit code" if seen.exit_code is None else f"exit code {seen.exit_code}"
+    parts = [frame.block(f"$ {seen.command}"), frame.soft(f"Run {times}, {frame.seconds(seen.seconds)}, {ended}.")]
+    if seen.output_tail.strip():
+        parts.append(_folded("The end of its output", frame.block(frame.cut(seen.output_tail))))
+    return parts
+
+
+def _decision(decision: Decision) -> Html:
+    notes = [f"policy {decision.policy}"]
+    notes += [f"theta {decision.theta:g}"] if decision.policy == "paper" else []
+    notes += ["degraded: a feature space was missing"] if decision.degraded else []
+    notes += ["fallback: nobody did what the policy asks for"] if decision.fallback else []
+    notes += ["abstained: the task is unlike everything known"] if decision.abstained else []
+    notes += [f"spaces: {', '.join(decision.spaces)}"] if decision.spaces else []
+    rows = [_candidate(one, one.fixer == decision.fixer) for one in decision.candidates]
+    columns = ["Fixer", "Chance", "95%", "Expected cost", "Why"]
+    table = frame.table(
+        columns, rows, caption="Candidates, with chance and price", numbers=("Chance", "95%", "Expected cost")
+    )
+    words = element("p", element("b", decision.fixer), f": {decision.reason}", class_="prose")
+    return frame.section("Decision", words, frame.soft("; ".join(notes)), table, id="decision")
+
+
+def _candidate(one: Candidate, chosen: bool) -> list[str]:
+    name = element("span", one.fixer, " ", frame.badge("chosen", "good")) if chosen else one.fixer
+    between = f"{frame.percent(one.p_low)} to {frame.percent(one.p_high)}" if one.p_low is not None else ""
+    reason = one.reason.removeprefix(f"{one.fixer}: ")
+    why = element("span", reason, element("span", one.evidence, class_="under")) if one.evidence else reason
+    return [name, frame.percent(one.p_solve), between, frame.usd(one.expected_cost_usd), why]
+
+
+def _attempt(attempt: Attempt, check: Check | None, number: int, of: int) -> Html:
+    title = f"Attempt {number + 1} of {of}: {attempt.fixer}" if of > 1 else f"Attempt: {attempt.fixer}"
+    facts = [
+        ("stopped", attempt.stop.replace("_", " ")),
+        ("took", frame.seconds(attempt.seconds)),
+        ("model calls", f"{attempt.calls:,}"),
+        ("cost", frame.usd(attempt.cost_usd)),
+        ("handoff", attempt.handoff),
+    ]
+    parts = [frame.facts(facts)]
+    if attempt.detail:
+        parts.append(element("p", frame.inline(frame.cut(attempt.detail, 4000)), class_="prose"))
+    if MARK in attempt.patch:
+        parts.append(frame.soft(f"Secrets were cut from the stored patch; {MARK} stands in their place."))
+    parts += [element("h3", "Patch"), diff.show(attempt.patch)]
+    if check:
+        parts += [element("h3", "Check"), _check(check)]
+    return frame.section(title, *parts, id=f"attempt-{number + 1}")
+
+
+def _check(check: Check) -> Html:
+    tone = {"passed": "good", "failed": "bad"}.get(check.outcome, "warn")
+    facts = [
+        ("patch", "applies" if check.applies else "does not apply"),
+        ("reproduction", check.reproduction),
+        ("tests", f"{check.tests.replace('_', ' ')} ({check.tests_run} run)"),
+        ("took", frame.seconds(check.seconds)),
+    ]
+    parts = [element("p", frame.badge(check.outcome.replace("_", " "), tone), " ", check.detail), frame.facts(facts)]
+    if check.flags:
+        parts.append(element("ul", *(element("li", flag) for flag in check.flags), class_="warn"))
+    for seen in check.evidence[:10]:
+        parts += _evidence(seen)
+    return frame.card(*parts)
+
+
+def _bill(bills: Sequence[Bill], run: Run) -> Html:
+    rows = []
+    for one in bills:
+        used = one.usage
+        written = used.cache_write_tokens + used.cache_write_1h_tokens
+        buckets = (used.input_tokens, used.cache_read_tokens, written, used.output_tokens + used.reasoning_tokens)
+        name = f"{one.component} ({one.fixer})" if one.fixer else one.component
+        estimated = f" ({one.estimated} estimated)" if one.estimated else ""
+        tokens = [f"{count:,}" for count in buckets]
+        rows.append([name, one.model, f"{one.calls:,}{estimated}", *tokens, frame.usd(one.cost_usd)])
+    columns = ["Component", "Model", "Calls", "Input", "Cache read", "Cache write", "Output", "Cost"]
+    total = element("p", "Total ", element("b", frame.usd(run.cost_usd)))
+    if not rows:
+        return frame.section("Bill", frame.card(total, frame.soft("No call was billed.")), id="bill")
+    table = frame.table(columns, rows, caption="Receipts by component; tokens in disjoint buckets", numbers=columns[2:])
+    return frame.section("Bill", table, total, id="bill")
+
+
+def _history(history: Sequence[Moment], run_id: str) -> Html:
+    rows = []
+    for one in history:
+        turns = frame.link("turn by turn", f"/runs/{run_id}/steps/{one.step}") if one.turns else ""
+        took = frame.seconds(one.seconds) if one.seconds is not None else ""
+        cost = frame.usd(one.cost_usd) if one.calls else ""
+        rows.append([one.name, one.status, frame.moment(one.at), took, cost, turns, frame.cut(one.error, 500)])
+    columns = ["Step", "Status", "At (UTC)", "Took", "Cost", "Conversation", "Error"]
+    table = frame.table(columns, rows, caption="Every step, failed and interrupted ones too", numbers=("Took", "Cost"))
+    talks = [
+        element("li", frame.link(f"{one.name}, turn by turn", f"/runs/{run_id}/steps/{one.step}"))
+        for one in history
+        if one.turns
+    ]
+    told = (
+        element("ul", *talks)
+        if talks
+        else frame.soft("No conversation is kept of this run: no model was asked, or it was pruned.")
+    )
+    return frame.section(
+        "Conversations and history", told, _folded(f"{len(rows)} rows of history", table), id="history"
+    )
+
+
+def _folded(words: str, inner: Html) -> Html:
+    return element("details", element("summary", words), inner)

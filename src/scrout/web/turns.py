@@ -1,0 +1,252 @@
+"""A step's conversation, turn by turn, from the file that the meter or the searcher wrote while it ran.
+
+Where that file lies follows from the numbers of run and step, never from a path that somebody stored.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from scrout.errors import LedgerError
+from scrout.html import Html, element
+from scrout.models import trajectory as metered
+from scrout.money import Record, Usage, Usd
+from scrout.scout import trace as searched
+from scrout.web import frame
+from scrout.web.desk import Asked, Desk, NotThere, number
+
+PAGE = 20
+MAX_TEXT_CHARS = 12_000
+"""Of one message."""
+MAX_MESSAGES = 30
+_TRACE: TypeAdapter[searched.Line] = TypeAdapter(searched.Line)
+
+
+class Said(Record):
+    """A message, or the answer of a tool."""
+
+    who: str
+    text: str
+
+
+class Turn(Record):
+    """A request and what came of it."""
+
+    number: int
+    asked: tuple[Said, ...]
+    """What is new in it."""
+    reasoning: str = ""
+    text: str = ""
+    calls: tuple[Said, ...] = ()
+    """Tools that are called, each with its arguments."""
+    error: str = ""
+    finish: str = ""
+    usage: Usage | None = None
+    """None: nothing was billed, or nobody counted."""
+    cost_usd: Usd | None = None
+    seconds: float
+    at: datetime | None = None
+
+
+class TurnsView(Record):
+    """Some turns of one step."""
+
+    run: str
+    step: int
+    model: str
+    turns: tuple[Turn, ...]
+    first: int
+    """How many come before them."""
+    more: bool
+
+
+def trajectory(desk: Desk, run_id: str, step: int) -> Path | None:
+    """The file with a step's conversation; None: none is kept."""
+    for root in desk.attempts:
+        for name in (metered.FILE_NAME, searched.FILE_NAME):
+            path = root / run_id / str(step) / name
+            # A link is followed nowhere: who may write there must not choose what is read.
+            if path.is_file() and path.resolve() == root.resolve() / run_id / str(step) / name:
+                return path
+    return None
+
+
+def look(desk: Desk, asked: Asked) -> TurnsView:
+    step = number(asked, "step")
+    first = number(asked, "first") or 0
+    try:
+        run = desk.ledger.run(asked["run"])
+    except LedgerError as error:
+        raise NotThere(str(error)) from None
+    path = trajectory(desk, run.id, step or 0)
+    if path is None:
+        raise NotThere(f"no conversation of step {step} of run {run.id} is kept. It had none, or it was pruned.")
+    read = _metered if path.name == metered.FILE_NAME else _searched
+    turns = list(islice(read(path, first), PAGE + 1))
+    model = _model(path)
+    return TurnsView(
+        run=run.id, step=step or 0, model=model, turns=tuple(turns[:PAGE]), first=first, more=len(turns) > PAGE
+    )
+
+
+def show(view: TurnsView) -> Html:
+    place = f"/runs/{view.run}/steps/{view.step}"
+    back = element("p", frame.link("Runs", "/runs"), " / ", frame.link(view.run, f"/runs/{view.run}"), class_="kicker")
+    parts = [back, element("h1", "Turn by turn"), frame.facts([("model", view.model), ("step", str(view.step))])]
+    parts += [_turn(turn) for turn in view.turns]
+    if not view.turns:
+        parts.append(frame.card(frame.soft("No call is told of here.")))
+    pages = []
+    if view.first:
+        pages.append(frame.link("Earlier turns", place, first=str(max(0, view.first - PAGE))))
+    if view.more:
+        pages.append(frame.link("Later turns", place, first=str(view.first + PAGE)))
+    if pages:
+        parts.append(element("nav", *pages, class_="pages", **{"aria-label": "Pages"}))
+    twin = frame.address(f"{place}.json", first=str(view.first or ""))
+    return frame.page("Turn by turn", *parts, here="/runs", twin=twin)
+
+
+def _turn(turn: Turn) -> Html:
+    words = [f"Turn {turn.number}"]
+    words += [f"{turn.calls[0].who}: {_first_line(turn.calls[0].text)}"] if turn.calls else [_first_line(turn.text)]
+    paid = frame.usd(turn.cost_usd) if turn.cost_usd is not None else ""
+    head = element(
+        "summary", element("b", words[0]), " ", " ".join(words[1:]), " ", element("span", paid, class_="soft")
+    )
+    parts = [element("h3", "New in the request"), *(_said(one) for one in turn.asked)] if turn.asked else []
+    parts += [element("h3", "Answer")]
+    parts += (
+        [element("details", element("summary", "Reasoning"), frame.block(turn.reasoning))] if turn.reasoning else []
+    )
+    parts += [element("div", turn.text, class_="prose")] if turn.text else []
+    parts += [_said(one) for one in turn.calls]
+    parts += [element("p", turn.error, class_="bad")] if turn.error else []
+    used = turn.usage
+    facts = [
+        ("took", frame.seconds(turn.seconds)),
+        ("prompt tokens", f"{used.prompt_tokens:,}" if used else ""),
+        ("cached", f"{used.cache_read_tokens:,}" if used else ""),
+        ("output", f"{used.output_tokens + used.reasoning_tokens:,}" if used else ""),
+        ("ended", turn.finish),
+    ]
+    return element("details", head, element("div", *parts, frame.facts(facts), class_="pad"), class_="card turn")
+
+
+def _said(one: Said) -> Html:
+    return element("div", element("p", one.who, class_="who"), frame.block(one.text))
+
+
+def _first_line(text: str) -> str:
+    return " ".join(text.split())[:120]
+
+
+def _metered(path: Path, first: int) -> Iterator[Turn]:
+    at = 0
+    with path.open("rb") as file:
+        for raw in file:
+            # The writer puts the kind first; lines of earlier pages need not be read for more.
+            if not raw.startswith((b'{"kind": "call"', b'{"kind": "refused"')):
+                continue
+            at += 1
+            if at <= first:
+                continue
+            try:
+                line = _METERED.validate_json(raw)
+            except ValidationError:
+                continue
+            asked = tuple(_message(one) for one in line.asked.new[:MAX_MESSAGES])
+            if isinstance(line, metered.Refusal):
+                yield Turn(number=at, asked=asked, error=_cut(line.error), seconds=line.seconds, at=line.at)
+                continue
+            said = line.said
+            yield Turn(
+                number=at,
+                asked=asked,
+                reasoning=_cut(said.reasoning),
+                text=_cut(said.text),
+                calls=tuple(_call(call) for call in said.calls[:MAX_MESSAGES]),
+                error=_cut(said.error),
+                finish=said.finish[:100],
+                usage=line.receipt.usage,
+                cost_usd=line.receipt.cost_usd,
+                seconds=line.seconds,
+                at=line.at,
+            )
+
+
+_METERED: TypeAdapter[metered.Call | metered.Refusal] = TypeAdapter(metered.Call | metered.Refusal)
+
+
+def _searched(path: Path, first: int) -> Iterator[Turn]:
+    """Of a searcher whose calls no meter wrote down: its tools, and what they answered."""
+    at = 0
+    with path.open("rb") as file:
+        for raw in file:
+            if not raw.startswith(b'{"kind": "tool"'):
+                continue
+            at += 1
+            if at <= first:
+                continue
+            try:
+                line = _TRACE.validate_json(raw)
+            except ValidationError:
+                continue
+            if isinstance(line, searched.Use):
+                called = Said(who=line.name, text=_cut(line.arguments))
+                answered = Said(who=f"{line.name} answered", text=_cut(line.answer))
+                yield Turn(number=at, asked=(), calls=(called, answered), seconds=line.seconds)
+
+
+def _model(path: Path) -> str:
+    with path.open("rb") as file:
+        try:
+            header = json.loads(file.readline())
+            return str(header.get("model") or header.get("settings", {}).get("model", {}).get("model", ""))[:200]
+        except (ValueError, AttributeError):
+            return ""
+
+
+def _message(entry: JsonValue) -> Said:
+    """One entry of a conversation, whichever API it is of."""
+    if not isinstance(entry, dict):
+        return Said(who="", text=_cut(_plain(entry)))
+    who = entry.get("role") or entry.get("type") or ""
+    rest = {key: value for key, value in entry.items() if key != "role"}
+    content = rest.pop("content", None)
+    texts = [_plain(content)] if content else []
+    left = {key: value for key, value in rest.items() if value and key not in ("type", "tool_call_id", "id")}
+    texts += [json.dumps(left, indent=1, ensure_ascii=False)] if left else []
+    return Said(who=str(who)[:60], text=_cut("\n".join(texts)))
+
+
+def _plain(content: JsonValue) -> str:
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "\n".join(_part(part) for part in content)
+    return json.dumps(content, indent=1, ensure_ascii=False)
+
+
+def _part(part: JsonValue) -> str:
+    if isinstance(part, dict):
+        inner = part.get("text") or part.get("content")
+        if isinstance(inner, str | list):
+            return _plain(inner)
+    return _plain(part) if not isinstance(part, list) else json.dumps(part, ensure_ascii=False)
+
+
+def _call(call: dict[str, JsonValue]) -> Said:
+    arguments = call.get("arguments", "")
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, indent=1, ensure_ascii=False)
+    return Said(who=str(call.get("name") or "tool")[:100], text=_cut(text))
+
+
+def _cut(text: str) -> str:
+    return frame.cut(text, MAX_TEXT_CHARS)
