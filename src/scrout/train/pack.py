@@ -15,6 +15,7 @@ import asyncio
 import hashlib
 import json
 import time
+from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,6 +44,8 @@ CARD = "pack.json"
 ARRAYS = TOKENS, LEARNED, DOCUMENTS, BLOCKS = "tokens.npy", "learned.npy", "documents.npy", "blocks.npy"
 TOLD_EVERY = 200
 MAX_BLOCK = 2**24
+LARGE_TRIED, SMALL_TRIED, COPIES_TRIED = 40, 12, 8
+"""Sizes that a block is filled with, and how often each."""
 
 
 class PackCard(Record):
@@ -132,19 +135,25 @@ class Pack:
 
 
 def bins(lengths: Sequence[int] | Ints, room: int) -> list[list[int]]:
-    """Best fit, the longest first: which of them share a block, each within `room`."""
+    """Which of them share a block, each within `room`: the better of two ways that fail in different cases."""
+    sizes = np.asarray(lengths, dtype=np.int64).tolist()
+    if (longest := max(sizes, default=0)) > room:
+        raise ValueError(f"{longest} does not fit into {room}")
+    order = sorted(range(len(sizes)), key=lambda index: -sizes[index])
+    return min(_best_fit(sizes, order, room), _fullest(sizes, order, room), key=len)
+
+
+def _best_fit(sizes: Sequence[int], order: Sequence[int], room: int) -> list[list[int]]:
+    """The longest first, each into the block that it leaves least room in."""
     rests: dict[int, list[int]] = {}
     """Blocks by the room that is left in them."""
     known = 0
     """A bit for each such room, so that the tightest that is enough is found by arithmetic."""
     found: list[list[int]] = []
-    order = np.argsort(-np.asarray(lengths), kind="stable")
-    for index in map(int, order):
-        length = int(lengths[index])
-        if length > room:
-            raise ValueError(f"{length} does not fit into {room}")
-        if enough := known >> length:
-            rest = length + (enough & -enough).bit_length() - 1
+    for index in order:
+        size = sizes[index]
+        if enough := known >> size:
+            rest = size + (enough & -enough).bit_length() - 1
             number = rests[rest].pop()
             if not rests[rest]:
                 known ^= 1 << rest
@@ -152,9 +161,54 @@ def bins(lengths: Sequence[int] | Ints, room: int) -> list[list[int]]:
             number, rest = len(found), room
             found.append([])
         found[number].append(index)
-        rests.setdefault(rest - length, []).append(number)
-        known |= 1 << (rest - length)
+        rests.setdefault(rest - size, []).append(number)
+        known |= 1 << (rest - size)
     return found
+
+
+def _fullest(sizes: Sequence[int], order: Sequence[int], room: int) -> list[list[int]]:
+    """Block by block: the longest that is left, and of the others those that fill its block best."""
+    left: dict[int, list[int]] = {}
+    for index in order:
+        left.setdefault(sizes[index], []).append(index)
+    known = sorted(left)
+    found: list[list[int]] = []
+    while known:
+        free = room - known[-1]
+        chosen = [known[-1], *_filling(_some(known, left, free), free)]
+        block = [left[size].pop() for size in chosen]
+        for size in set(chosen):
+            if not left[size]:
+                del left[size], known[bisect_left(known, size)]
+        found.append(block)
+    return found
+
+
+def _some(known: Sequence[int], left: Mapping[int, Sequence[int]], free: int) -> list[int]:
+    """Sizes to fill a block with, of which there are too many to try all: the largest that fit, and the smallest."""
+    fitting = known[: bisect_right(known, free)]
+    chosen = [*fitting[-LARGE_TRIED:], *fitting[: max(min(SMALL_TRIED, len(fitting) - LARGE_TRIED), 0)]]
+    longest = known[-1]
+    return [
+        size
+        for size in sorted(chosen, reverse=True)
+        for _ in range(min(len(left[size]) - (size == longest), free // size, COPIES_TRIED))
+    ]
+
+
+def _filling(sizes: Sequence[int], free: int) -> list[int]:
+    """Those of the sizes whose sum is the largest within `free`. A bit stands for each sum that can be had."""
+    sums, all_bits = [1], (1 << (free + 1)) - 1
+    for size in sizes:
+        if sums[-1] >> free:
+            break
+        sums.append((sums[-1] | sums[-1] << size) & all_bits)
+    total, chosen = sums[-1].bit_length() - 1, []
+    for size, before in zip(sizes[len(sums) - 2 :: -1] if len(sums) > 1 else (), sums[-2::-1], strict=True):
+        if not before >> total & 1:
+            chosen.append(size)
+            total -= size
+    return chosen
 
 
 def least_bins(lengths: Sequence[int] | Ints, room: int) -> int:
