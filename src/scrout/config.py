@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, JsonValue, SecretStr, ValidationError, field_validator, model_validator
 
@@ -480,6 +481,74 @@ class RetentionSettings(Record):
     """All of them together; the oldest are removed. None: no limit."""
 
 
+Action = Literal["scout", "gate", "route", "fix", "auto"]
+"""What the API does for a caller; `auto` is the model `scrout/auto`."""
+
+
+class Caller(Record):
+    """Who may use the API: for what, how often and for how much."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
+    token_env: str = Field(min_length=1)
+    """Environment variable with the token that every request of this caller carries."""
+    may: tuple[Action, ...] = ("scout", "gate", "route")
+    purse_usd: Usd = Field(default=Decimal(0), ge=0)
+    """What it may spend in a day of UTC; zero: nothing that costs."""
+    requests_a_minute: int = Field(default=1200, ge=1)
+    jobs: int = Field(default=4, ge=1)
+    """At the same time."""
+
+
+class ApiSettings(Record):
+    """Who may use `scrout api`."""
+
+    callers: tuple[Caller, ...] = ()
+    """None: only this machine may ask, without a token, and for nothing that costs."""
+    idle_s: float = Field(default=300, gt=0)
+    """A conversation of `scrout/auto` that has been quiet for so long gives back what was held for it."""
+    keep_days: float = Field(default=7, gt=0)
+    """How long finished jobs are kept, and their idempotency keys."""
+
+    @field_validator("callers")
+    @classmethod
+    def _each_has_a_name(cls, callers: tuple[Caller, ...]) -> tuple[Caller, ...]:
+        for field in ("name", "token_env"):
+            given = [getattr(caller, field) for caller in callers]
+            for value in given:
+                if given.count(value) > 1:
+                    raise ValueError(f"two callers have the {field} {value!r}")
+        return callers
+
+
+class TelemetrySettings(Record):
+    """Spans and metrics for an OpenTelemetry collector. They tell of runs and shape none."""
+
+    enabled: bool = False
+    """Needs the extra `otel`."""
+    endpoint: str = ""
+    """A collector's OTLP/HTTP address, without /v1/traces; empty: OTEL_EXPORTER_OTLP_ENDPOINT, else port 4318 here."""
+    content: bool = False
+    """Send the issue, prompts, answers and patches too, without secrets and cut to a length."""
+    service_name: str = ""
+    """Empty: OTEL_SERVICE_NAME, else scrout."""
+
+    @field_validator("endpoint")
+    @classmethod
+    def _endpoint_is_an_address(cls, endpoint: str) -> str:
+        if not endpoint:
+            return ""
+        try:
+            parts = urlsplit(endpoint)
+            wrong = parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0
+        except ValueError:
+            wrong = True
+        if wrong or parts.query or parts.fragment:
+            raise ValueError("it is no address of a collector; write http://127.0.0.1:4318")
+        if parts.username or parts.password:
+            raise ValueError("it holds a name or password; put such into OTEL_EXPORTER_OTLP_HEADERS")
+        return endpoint.rstrip("/")
+
+
 REPAIR = Fixer(name="repair", kind="repair")
 
 
@@ -495,6 +564,8 @@ class Settings(Record):
     repair: RepairSettings = RepairSettings()
     ledger: LedgerSettings = LedgerSettings()
     retention: RetentionSettings = RetentionSettings()
+    api: ApiSettings = ApiSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
     fixers: tuple[Fixer, ...] = (REPAIR,)
     """The pool. An empty one is an error."""
 
@@ -529,9 +600,9 @@ class Settings(Record):
         return self.model_copy(update={"fixers": (self.fixer(name),), "route": route})
 
     def digest(self) -> str:
-        """Equal for equal settings. Where the ledger lies and how long traces are kept changes no result, so neither
-        counts."""
-        text = self.model_dump_json(exclude={"ledger", "retention"})
+        """Equal for equal settings. Where the ledger lies, how long traces are kept, who may ask over the network and
+        who is told of runs changes no result, so none of it counts."""
+        text = self.model_dump_json(exclude={"ledger", "retention", "api", "telemetry"})
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -615,6 +686,8 @@ def _refuse_reach(settings: Settings, source: Path) -> None:
         "ledger.path": settings.ledger.path,
         "ledger.url": settings.ledger.url,
         "retention": settings.retention != RetentionSettings(),
+        "api": settings.api != ApiSettings(),
+        "telemetry": settings.telemetry != TelemetrySettings(),
         "route.resumes": settings.route.resumes,
         "route.embedder": settings.route.embedder != EmbedderSettings(),
         "environment.build": settings.environment.build,
@@ -657,6 +730,8 @@ def _known_beside(place: tuple[int | str, ...]) -> list[str]:
     """The keys that the table of an unknown one does know."""
     if place[0] == "fixers" and len(place) > 1:
         return list(Price.model_fields if "price" in place else Fixer.model_fields)
+    if place[:2] == ("api", "callers") and len(place) > 2:
+        return list(Caller.model_fields)
     table: type[BaseModel] = Settings
     for part in place[:-1]:
         field = table.model_fields.get(str(part))

@@ -10,6 +10,7 @@ from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
+from scrout import telemetry
 from scrout.config import Settings
 from scrout.fix.pool import completed, refuse_unpriced
 from scrout.handoff import Handoff
@@ -81,6 +82,7 @@ class Kit:
         if self.settings.scout.searcher == "model":
             self.settings.scout.model.key()  # one that is missing is said before a run begins
         refuse_unpriced(self.settings)
+        telemetry.require(self.settings)
         sandbox = self.workshop.tier.name
         run = self.ledger.open(
             task,
@@ -90,6 +92,9 @@ class Kit:
             batch=self.batch,
             arm=self.label,
             resume=not self.fresh,
+        )
+        run.watch = telemetry.watch(
+            self.settings, run, task, batch=self.batch, arm=self.label, sandbox=sandbox, attempts=self.attempts
         )
         self.opened(run)
         return run

@@ -186,7 +186,8 @@ class Check(Record):
     seconds: float = 0.0
 
 
-RunOutcome = Literal["solved", "unverified", "not_solved", "infrastructure", "interrupted"]
+RunOutcome = Literal["solved", "unverified", "not_solved", "infrastructure", "interrupted", "unjudged"]
+"""`unjudged`: there was nothing to solve, such as in a conversation of `scrout/auto`. It says nothing of a fixer."""
 
 
 class Run(Record):

@@ -9,6 +9,7 @@ tokenizers) can cost more than was held, is booked at what it cost, and may pass
 from __future__ import annotations
 
 import asyncio
+import time
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -22,6 +23,7 @@ from scrout.errors import ModelError, SandboxError
 from scrout.models.chat import Chat, Message, Overflow, Refused, Reply
 from scrout.money import Component, Price, Purse, PurseEmpty, Receipt, Usage
 from scrout.records import Stop
+from scrout.telemetry.seam import note_call, noted
 
 BYTES_PER_TOKEN = 3
 MIN_OUTPUT_TOKENS = 256
@@ -170,7 +172,11 @@ async def _turns(
 
 
 async def _do(call: Call, toolbox: Toolbox, terms: Terms) -> str:
-    return terms.complain(call.problem) if call.problem else await toolbox.use(call)
+    if call.problem:
+        return terms.complain(call.problem)
+    # A model may call what there is none of, and such a name is its own words.
+    known = any(tool.name == call.name for tool in toolbox.tools)
+    return await noted(call.name if known else "unknown", call.arguments, toolbox.use(call))
 
 
 def about_what_was_sent(error: ModelError, turns: int) -> bool:
@@ -214,21 +220,24 @@ async def _paid(
     size = len(chat.encode(messages, offer.tools, terms.max_tokens, offer.schema))
     worst = _worst(-(-size // BYTES_PER_TOKEN), purse, terms)
     held = purse.reserve(terms.price.cost(worst))
+    began_ns = time.time_ns()
 
     def settle(usage: Usage, *, estimated: bool) -> None:
+        nonlocal began_ns
         cost_usd = terms.price.cost(usage)
         purse.settle(held, cost_usd)
-        book(
-            Receipt(
-                component=terms.component,
-                fixer=terms.fixer,
-                model=chat.model,
-                usage=usage,
-                cost_usd=cost_usd,
-                estimated=estimated,
-                at=datetime.now(UTC),
-            )
+        receipt = Receipt(
+            component=terms.component,
+            fixer=terms.fixer,
+            model=chat.model,
+            usage=usage,
+            cost_usd=cost_usd,
+            estimated=estimated,
+            at=datetime.now(UTC),
         )
+        note_call(receipt, began_ns)
+        began_ns = time.time_ns()
+        book(receipt)
 
     def again() -> bool:
         try:

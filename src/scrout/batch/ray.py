@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from scrout import telemetry
 from scrout.batch.folder import Batch, Folder
 from scrout.batch.jobs import Ended, Job
 from scrout.batch.tasks import Repositories
@@ -62,6 +63,10 @@ class Process:
             self._worker = Here(place.batch, folder, place.settings, book, place.repositories, tier)
         return await self._worker.run(job, known, lambda words: None)
 
+    def leave(self) -> bool:
+        """Send what is still to be told of its runs: the process is about to be ended, and no exit handler runs."""
+        return telemetry.flush()
+
     def pid(self) -> int:
         """Of its process."""
         return os.getpid()
@@ -108,6 +113,9 @@ class OnRay:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if telemetry.is_on(self.place.settings) and error is None:
+            leaving = [actor.leave.remote() for actor in self._actors]
+            self._ray.wait(leaving, num_returns=len(leaving), timeout=2 * telemetry.FLUSH_S)
         self._ray.shutdown()
 
     async def run(self, job: Job, known: str, say: Callable[[str], None]) -> Ended:

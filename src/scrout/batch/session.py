@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
-from scrout import __version__
+from scrout import __version__, telemetry
 from scrout.batch.folder import Batch, Folder
 from scrout.batch.jobs import Ended, Job, jobs_of, refuse_unbounded
 from scrout.batch.runner import Runner, Worker
@@ -105,6 +105,7 @@ def open_session(
             raise ConfigError(f"fixer {fixer.name!r} needs a key: the variable {fixer.key_env} is not set. Export it.")
     refuse_unpriced(settings)
     refuse_unbounded(settings, cap_usd)
+    telemetry.require(settings)
     tier = require_tier(settings.sandbox)
     folder = Folder(out)
     folder.claim()

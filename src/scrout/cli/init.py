@@ -113,6 +113,17 @@ TEMPLATE = """\
 # text = true            # false: prompts and answers are cut out of trajectories
 # max_gb: unset         # of all traces together; unset: no limit
 
+[api]
+# idle_s = 300           # a conversation of scrout/auto that is quiet for so long gives back what was held for it
+# keep_days = 7          # how long finished jobs are kept, and their idempotency keys
+# callers = []           # who may use `scrout api`, by tokens; none: only this machine, and for nothing that costs
+
+[telemetry]
+# enabled = false        # spans and metrics for an OpenTelemetry collector; needs pip install 'scrout[otel]'
+# endpoint = ""          # its OTLP/HTTP address, such as http://127.0.0.1:4318; empty: as OTEL_* variables say
+# content = false        # send the issue, prompts, answers and patches too
+# service_name = ""      # empty: OTEL_SERVICE_NAME, else scrout
+
 # The pool. `repair` is embedded and costs nothing.
 [[fixers]]
 name = "repair"

@@ -29,6 +29,7 @@ from scrout.ledger.scrub import scrub, scrub_json
 from scrout.money import Receipt, Usage
 from scrout.records import SCHEMA, Attempt, Check, Decision, GatedHandoff, Run, RunOutcome, Scouting
 from scrout.task import Task
+from scrout.telemetry.seam import SILENT, Watch
 
 MAX_MESSAGE = 4000
 """Characters kept of a failed step's message."""
@@ -97,6 +98,8 @@ class Brief:
     """Of the last attempt, else the one that was chosen; empty: neither is known before it is closed."""
     cost_usd: Decimal | None
     """None: a call had no known price, or the run is not closed."""
+    routed: bool
+    """Whether its fixer was chosen out of several; False: there was no choice, or none is known of."""
 
 
 @dataclass(frozen=True)
@@ -363,6 +366,8 @@ class OpenRun:
         self.id = run_id
         self.resumed = resumed
         """Whether it goes on with a run that was interrupted."""
+        self.watch: Watch = SILENT
+        """Is told of its steps."""
         self._ledger = ledger
         self._task = task
         self._settings_digest = settings_digest
@@ -382,7 +387,10 @@ class OpenRun:
         """What `function(*args)` gives: stored if this run has finished that already, else awaited and stored."""
         digest = _digest(name, self._settings_digest, args)
         result = self._begin(name, digest)
-        if result is None:
+        if result is not None:
+            self.watch.reused(name)
+            return cast(R, result)
+        with self.watch.step(name, args, self.place, self._receipts) as watched:
             began = time.monotonic()
             try:
                 result = _known(await function(*args))
@@ -393,6 +401,7 @@ class OpenRun:
                     self._fail(name, digest, error, time.monotonic() - began)
                 raise
             self._finish(name, digest, result, stored, time.monotonic() - began)
+            watched.gave(result)
         return cast(R, result)
 
     def book(self, receipt: Receipt) -> None:
@@ -441,7 +450,9 @@ class OpenRun:
         stored, steps = self._ledger._database.write(write)
         self._claim.retire()
         whole = [replace(step, result=self._made.get(step.id, step.result)) for step in steps]
-        return assemble(stored.model_copy(update={"task": self._task}), whole)
+        run = assemble(stored.model_copy(update={"task": self._task}), whole)
+        self.watch.closed(run)
+        return run
 
     def _hold(self) -> None:
         if not self._claim.take():
@@ -705,7 +716,8 @@ def _brief(
     """From the stored JSON itself: to make records of a hundred thousand runs takes minutes."""
     with _readable(run_id):
         told, run = json.loads(task), json.loads(closed or "{}")
-        chosen = (run.get("decision") or {}).get("fixer", "")
+        decision = run.get("decision") or {}
+        chosen = decision.get("fixer", "")
         cost_usd = run.get("cost_usd")
         return Brief(
             number=number,
@@ -720,6 +732,7 @@ def _brief(
             outcome=outcome or "interrupted",
             fixer=run["attempts"][-1]["fixer"] if run.get("attempts") else chosen,
             cost_usd=None if cost_usd is None else Decimal(str(cost_usd)),
+            routed=len(decision.get("candidates") or ()) > 1,
         )
 
 

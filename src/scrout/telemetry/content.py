@@ -1,0 +1,138 @@
+"""What may leave: every text without secrets, as Unicode, and cut to a length. Foreign words never pass as labels."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from urllib.parse import unquote, urlsplit
+
+from pydantic import JsonValue
+
+from scrout.config import Settings, read_key
+from scrout.ledger.scrub import scrub
+from scrout.models.trajectory import Answer, Request
+from scrout.telemetry import names
+
+MAX_CHARS = 8_000
+"""Of one text of content."""
+MAX_LABEL = 200
+"""Of a name."""
+MAX_MESSAGES = 50
+"""Of one request; the last ones."""
+OTHER = "_OTHER"
+FINISHES = frozenset(
+    (
+        *("stop", "length", "tool_calls", "content_filter", "function_call"),
+        *("end_turn", "max_tokens", "stop_sequence", "tool_use", "pause_turn", "refusal"),
+        *("completed", "incomplete", "max_output_tokens", "model_context_window_exceeded"),
+    )
+)
+"""Words for the end of an answer. An endpoint may say anything there, so that others are not passed on."""
+
+
+class Censor:
+    """Knows the secrets of one run."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._known = frozenset(_secrets(settings))
+
+    def label(self, text: str) -> str:
+        """A name, short."""
+        return self._clean(text)[:MAX_LABEL]
+
+    def content(self, text: str, most: int = MAX_CHARS) -> str:
+        """A text from outside. It is cut after secrets are, which leaves no half of one."""
+        clean = self._clean(text)
+        return clean if len(clean) <= most else f"{clean[:most]}[{len(clean) - most} more characters]"
+
+    def asked(self, asked: Request) -> str:
+        """What is new in a request, as the conventions write messages."""
+        new = asked.new[-MAX_MESSAGES:]
+        share = MAX_CHARS // max(1, len(new))
+        return json.dumps([self._message(entry, share) for entry in new])
+
+    def said(self, said: Answer, finish: str) -> str:
+        """The answer, as the conventions write messages."""
+        share = MAX_CHARS // (2 + len(said.calls))
+        parts: list[JsonValue] = []
+        if said.reasoning:
+            parts.append({"type": "reasoning", "content": self.content(said.reasoning, share)})
+        if said.text:
+            parts.append({"type": "text", "content": self.content(said.text, share)})
+        for call in said.calls:
+            name, arguments = str(call.get("name") or ""), str(call.get("arguments") or "")
+            parts.append(
+                {
+                    "type": "tool_call",
+                    "id": self.label(str(call.get("id") or "")),
+                    "name": self.label(name),
+                    "arguments": self.content(arguments, share),
+                }
+            )
+        return json.dumps([{"role": "assistant", "parts": parts, "finish_reason": finish}])
+
+    def arguments(self, arguments: Mapping[str, JsonValue]) -> str:
+        """Of a tool."""
+        share = MAX_CHARS // max(1, len(arguments))
+        return json.dumps({self.label(key): self.content(_text(value), share) for key, value in arguments.items()})
+
+    def _message(self, entry: JsonValue, most: int) -> JsonValue:
+        given = entry if isinstance(entry, dict) else {"content": entry}
+        role = given.get("role")
+        text = given["content"] if "content" in given else {key: given[key] for key in given if key != "role"}
+        return {
+            "role": role if role in ("system", "user", "assistant", "tool", "developer") else "user",
+            "parts": [{"type": "text", "content": self.content(_text(text), most)}],
+        }
+
+    def _clean(self, text: str) -> str:
+        # Half a character, which a patch of a Latin-1 file has, cannot be sent, and would take its whole batch along.
+        return scrub(text, self._known).encode("utf-8", "replace").decode()
+
+
+def finish_of(word: str) -> str:
+    """Why an answer ended, in a word that is known."""
+    return word if word in FINISHES else OTHER
+
+
+def server_of(base_url: str) -> dict[str, str | int]:
+    """An endpoint's host and port; what else is in its address stays here."""
+    try:
+        parts = urlsplit(base_url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:
+        return {}
+    return {names.SERVER_ADDRESS: parts.hostname, names.SERVER_PORT: port} if parts.hostname else {}
+
+
+def provider_of(base_url: str, api: str) -> str:
+    """Who is asked, by the endpoint's host; of a host that nobody knows, whose API it speaks."""
+    host = str(server_of(base_url).get(names.SERVER_ADDRESS, ""))
+    for end, provider in names.PROVIDERS.items():
+        if host == end or host.endswith((f".{end}", f"-{end}")):
+            return provider
+    return "anthropic" if api == "messages" else "openai"
+
+
+def _text(value: JsonValue) -> str:
+    """The words of a message, whatever form they come in."""
+    if isinstance(value, list) and all(isinstance(part, dict) and isinstance(part.get("text"), str) for part in value):
+        return "\n".join(str(part["text"]) for part in value if isinstance(part, dict))
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _secrets(settings: Settings) -> Iterable[str]:
+    """What no rule finds by its shape or its variable's name."""
+    for key_env in (
+        settings.scout.model.key_env,
+        settings.route.embedder.key_env,
+        *(fixer.key_env for fixer in settings.fixers),
+    ):
+        if key := read_key(key_env):
+            yield key
+    for name, value in os.environ.items():
+        if name.startswith("OTEL_EXPORTER_OTLP_") and name.endswith("HEADERS"):
+            for pair in value.split(","):
+                secret = unquote(pair.partition("=")[2]).strip()
+                yield from (secret, secret.rpartition(" ")[2])
