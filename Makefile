@@ -42,10 +42,12 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml scripts/add-postgres scripts/add-torch | $(BIN)/python
+$(VENV)/.installed-dev: pyproject.toml scripts/add-actionlint scripts/add-browser scripts/add-postgres scripts/add-torch | $(BIN)/python
 	@sh scripts/add-torch $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@sh scripts/add-postgres $(VENV)
+	@sh scripts/add-browser
+	@sh scripts/add-actionlint $(VENV)
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-model: scripts/add-local-model $(VENV)/.installed-dev

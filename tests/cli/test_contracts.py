@@ -243,6 +243,7 @@ def test_demo(cli: Cli) -> None:
 
 
 EVERY_COMMAND = (
+    "api",
     "run",
     "plan",
     "grade",
@@ -258,6 +259,7 @@ EVERY_COMMAND = (
     "train",
     "serve",
     "mcp",
+    "forge",
     "runs",
     "show",
     "ledger",

@@ -1,0 +1,205 @@
+"""`scrout forge`: a label on GitHub or GitLab becomes a comment or a pull request, in three steps."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from scrout.cli import options, render
+
+if TYPE_CHECKING:
+    from scrout.forge.admission import OpenBudget
+    from scrout.forge.budget import Budget
+    from scrout.forge.event import Event
+    from scrout.forge.place import Place
+    from scrout.forge.publish import OpenRemote
+
+F = TypeVar("F", bound=Callable[..., object])
+
+_event = click.option(
+    "--event", "payload", type=click.Path(path_type=Path), help="File with the forge's payload; else the runner's own."
+)
+_admission = click.option("--admission", "admission_word", required=True, help="What `scrout forge admit` gave.")
+
+
+@click.group(name="forge")
+def command() -> None:
+    """Act on labels of issues on GitHub and GitLab, in three jobs: admit, work, publish."""
+
+
+@command.command()
+@_event
+@click.option("--scout-label", default="scrout", show_default=True, help="Asks for the handoff; empty: none does.")
+@click.option("--fix-label", default="scrout-fix", show_default=True, help="Asks for a pull request; empty: none does.")
+@click.option("--people", default="", metavar="LOGINS", help="Of those who may push, only these, with commas between.")
+@click.option("--quiet-s", type=click.FloatRange(0), default=60, help="Seconds without an edit before a label.")
+@click.option("--run-usd", type=options.dollars, default="0", metavar="USD", help="What one run may cost.")
+@click.option("--day-usd", type=options.dollars, default="0", metavar="USD", help="What all runs of a day may cost.")
+def admit(
+    payload: Path | None,
+    scout_label: str,
+    fix_label: str,
+    people: str,
+    quiet_s: float,
+    run_usd: Decimal,
+    day_usd: Decimal,
+) -> int:
+    """Decide whether a label counts, and hold what its run may cost.
+
+    Standard output gets the admission as JSON, the runner's outputs `go` (work, say or nothing) and `admission`. Exit
+    code 0, whatever is decided.
+    """
+    from scrout.forge.admission import admit as admitted
+    from scrout.forge.place import connect, find_place, find_token
+    from scrout.forge.trust import Rules, Verb
+
+    place = find_place(os.environ)
+    token = find_token(os.environ)
+    labels: dict[str, Verb] = {}
+    if scout_label.strip():
+        labels[scout_label.strip()] = "scout"
+    if fix_label.strip():
+        labels[fix_label.strip()] = "fix"
+    named = frozenset(name.strip().removeprefix("@").lower() for name in people.split(",") if name.strip())
+    admission = admitted(
+        _read_event(place, payload),
+        connect(place, token),
+        Rules(labels=labels, people=named, quiet_s=quiet_s),
+        _budget(place, token),
+        key=place.key,
+        run_usd=run_usd,
+        day_usd=day_usd,
+    )
+    render.say(f"{admission.go}: {admission.reason or f'{admission.verb} issue {admission.issue}'}")
+    render.print_json(admission)
+    _output("go", admission.go)
+    _output("admission", admission.encode())
+    return 0
+
+
+@command.command()
+@_event
+@_admission
+@options.repository
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Write the result to this file.")
+@options.sandbox
+@options.configuration
+def work(
+    payload: Path | None,
+    admission_word: str,
+    repo: Path,
+    out: Path,
+    config: Path | None,
+    overrides: tuple[str, ...],
+) -> int:
+    """Scout the issue, or fix it, and write a result for `publish`.
+
+    Refuses to run where a token that may write is set. Exit code 0: there is a result, whatever it says.
+    """
+    from scrout.cli.waiting import wait
+    from scrout.errors import ScroutError, TaskError
+    from scrout.fix.pool import completed
+    from scrout.forge.admission import decode
+    from scrout.forge.place import find_place
+    from scrout.forge.result import failure_of
+    from scrout.forge.work import must_work, refuse_tokens
+    from scrout.forge.work import work as worked
+
+    refuse_tokens(os.environ)
+    place = find_place(os.environ)
+    event = _read_event(place, payload)
+    admission = decode(admission_word)
+    verb = must_work(event, admission)
+    if not out.parent.is_dir():
+        raise TaskError(f"--out {out}: there is no folder {out.parent}. Make it first.")
+    try:
+        settings = completed(options.read_settings(repo, config, overrides), render.say)
+    except ScroutError as error:  # the issue is told, as of any other failure
+        render.say(f"failed: {error}")
+        result = failure_of(error, admission, verb, place.commit)
+    else:
+        with render.working() as progress:
+            result = wait(worked(event, admission, repo, place.commit, settings, progress))
+    out.write_text(result.model_dump_json(indent=2), encoding="utf-8")
+    render.say(f"{result.outcome}; result written to {out}")
+    return 0
+
+
+@command.command()
+@_event
+@_admission
+@click.option("--result", "result_file", type=click.Path(path_type=Path), required=True, help="What `work` has left.")
+def publish(payload: Path | None, admission_word: str, result_file: Path) -> int:
+    """Say on the issue what came of it, and open a pull request where there is a patch.
+
+    Runs nothing of the repository and believes nothing of the result. Exit code 1: there was no result that can be
+    used, which the issue was told.
+    """
+    from scrout.forge.admission import decode
+    from scrout.forge.place import connect, find_place, find_token
+    from scrout.forge.publish import Desk
+
+    place = find_place(os.environ)
+    token = find_token(os.environ)
+    desk = Desk(
+        event=_read_event(place, payload),
+        admission=decode(admission_word),
+        place=place,
+        forge=connect(place, token),
+        remote=_remote(place, token),
+        budget=_budget(place, token),
+    )
+    done = desk.publish(result_file)
+    if done.problem:
+        render.say(f"no usable result: {done.problem}")
+    for what, address in (("comment", done.comment), ("pull", done.pull)):
+        if address:
+            render.print_text(f"{what} {render.inert(address)}\n")
+            _output(what, address)
+    return 1 if done.problem else 0
+
+
+def _read_event(place: Place, payload: Path | None) -> Event:
+    from scrout.forge.api import ForgeError
+    from scrout.forge.event import read_event, read_payload
+
+    path = payload or place.payload
+    if path is None:
+        raise ForgeError("nobody says where the event is. Pass the payload's file with --event.")
+    event = read_event(place.kind, read_payload(path))
+    if event.repository != place.repository:
+        raise ForgeError(f"the event is of {event.repository!r}, and this job of {place.repository!r}.")
+    return event
+
+
+def _remote(place: Place, token: str) -> OpenRemote:
+    from scrout.forge.remote import open_remote
+
+    return lambda: open_remote(place.remote, place.kind, token)
+
+
+def _budget(place: Place, token: str) -> OpenBudget:
+    @contextmanager
+    def opened() -> Iterator[Budget]:
+        from scrout.forge.budget import Budget
+        from scrout.forge.remote import open_remote
+
+        with open_remote(place.remote, place.kind, token) as remote:
+            yield Budget(remote)
+
+    return opened
+
+
+def _output(name: str, value: str) -> None:
+    """For the jobs that follow: into GitHub's own file, or into one that GitLab takes as a report."""
+    told = os.environ.get("GITHUB_OUTPUT") or os.environ.get("SCROUT_FORGE_OUTPUT")
+    if told and "\n" not in value:
+        key = name if os.environ.get("GITHUB_OUTPUT") else f"SCROUT_{name.upper()}"
+        with Path(told).open("a", encoding="utf-8") as file:
+            file.write(f"{key}={value}\n")
