@@ -3,11 +3,15 @@
     python bench/dashboard.py [--runs 100000] [--repeats 40] [--out bench/results/dashboard.json]
 
 The ledger has ten real runs (two fixers and the router, solved and not, with scouting, gate, decision, patch, check and
-6 receipts each) and copies of them, put in place by SQL with all triggers on, in 20 batches; one in a thousand is left
-open. Each address is asked over HTTP on loopback, through a `scrout serve` of its own, one request at a time; each
-repeat of a run's page is of another run. The index of the dashboard is made at the first start, and taken from the
-cache at the second. `first_ms` is of an answer that nobody had asked for before; a list that is asked for again while
-nothing has changed comes from memory, and the code of a commit is coloured once, so p50 is of those.
+6 receipts each), each at a commit of its own of a repository of 3,000 files, and copies of them, put in place by SQL
+with all triggers on, in 20 batches; one in a thousand is left open. Each address is asked over HTTP on loopback,
+through a `scrout serve` of its own, one request at a time; each repeat of a run's page is of another run. The index of
+the dashboard is made at the first start, and taken from the cache at the second.
+
+A list that is asked for again while nothing has changed comes from memory, and the code of a commit is read and
+coloured once. So `pages` has `first_ms`, of an answer that nobody had asked for before, beside the rest; and
+`first_looks` has addresses of which none was asked for before: words that all runs have, and stories whose commit
+nobody has looked at.
 
 Target: 100 ms a page.
 """
@@ -18,7 +22,6 @@ import argparse
 import asyncio
 import os
 import re
-import signal
 import sqlite3
 import statistics
 import subprocess
@@ -41,22 +44,38 @@ from scrout.records import Attempt, Candidate, Check, Decision, Evidence, GatedH
 from scrout.task import Task
 
 FILES, LINES = 5, 400
+OTHER_FILES = 3000
 RECEIPTS = 6
 WORDS = ("larder", "shelf", "expired", "timezone", "rounding", "import", "unicode", "cache", "retry", "parser")
 
 
-def make_repository(folder: Path) -> str:
-    """A small project; the id of its commit."""
-    code = "".join(
-        f"def find_{n}(items, limit={n}):\n    return [i for i in items if i > limit]\n\n" for n in range(LINES // 3)
-    )
-    for number in range(FILES):
-        (folder / f"shelf_{number}.py").write_text(code)
-    who = ("-c", "user.name=Bench", "-c", "user.email=bench@localhost")
-    for command in (("init", "-q"), ("add", "--all"), (*who, "commit", "-q", "-m", "base")):
-        subprocess.run(["git", *command], cwd=folder, check=True)
-    done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=folder, check=True, capture_output=True, text=True)
-    return done.stdout.strip()
+def make_repository(folder: Path) -> list[str]:
+    """A project; the ids of ten commits."""
+
+    def code(commit: int) -> str:
+        one = "def find_{n}(items, limit={limit}):\n    return [i for i in items if i > limit]\n\n"
+        return "".join(one.format(n=n, limit=n + commit) for n in range(LINES // 3))
+
+    for number in range(OTHER_FILES):
+        other = folder / f"room_{number % 60}" / f"box_{number}.py"
+        other.parent.mkdir(exist_ok=True)
+        other.write_text(f"# {number}\n{code(0)[:2000]}")
+
+    def git(*command: str) -> str:
+        who = ("-c", "user.name=Bench", "-c", "user.email=bench@localhost", "-c", "gc.auto=0")
+        argv = ["git", *who, *command]
+        return subprocess.run(argv, cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
+
+    git("init", "-q")
+    commits = []
+    for commit in range(10):
+        for number in range(FILES):
+            (folder / f"shelf_{number}.py").write_text(code(commit))
+        git("add", "--all")
+        git("commit", "-q", "-m", f"base {commit}")
+        commits.append(git("rev-parse", "HEAD"))
+    git("repack", "-a", "-d", "-q")
+    return commits
 
 
 async def one(ledger: Ledger, repo: Path, commit: str, number: int) -> str:
@@ -126,11 +145,11 @@ async def one(ledger: Ledger, repo: Path, commit: str, number: int) -> str:
     return run.close().id
 
 
-def large(path: Path, runs: int, repo: Path, commit: str) -> None:
+def large(path: Path, runs: int, repo: Path, commits: list[str]) -> None:
     """Ten real runs, and copies of them."""
 
     async def originals(ledger: Ledger) -> list[str]:
-        return [await one(ledger, repo, commit, number) for number in range(10)]
+        return [await one(ledger, repo, commit, number) for number, commit in enumerate(commits)]
 
     with Ledger(path) as ledger:
         ids = asyncio.run(originals(ledger))
@@ -190,13 +209,19 @@ def dashboard(ledger: Path, home: Path) -> Iterator[tuple[str, float]]:
             assert match
             yield match[0].rstrip("/"), took
         finally:
-            process.send_signal(signal.SIGINT)
+            process.terminate()
             process.wait()
 
 
-def measure(url: str, runs: int, repeats: int) -> dict[str, dict[str, float]]:
+def measure(url: str, runs: int, repeats: int) -> dict[str, dict[str, dict[str, float]]]:
     """Milliseconds of each address, from the request to the last byte."""
-    ids = [f"20261116-{i // 10:06d}-{i:06x}" for i in range(101, runs - 10, max(1, runs // (repeats + 1)))]
+    every = [f"20261116-{i // 10:06d}-{i:06x}" for i in range(101, runs - 10)]
+    unseen = every[runs // 2 : runs // 2 + 10]  # one of each commit
+    ids = every[:: max(1, runs // repeats)]
+    fresh = {
+        "runs by a word of all": [f"/runs?words={word}" for word in ("returns", "goes", "wrong", "late", "too", "of")],
+        "a run's story": [f"/runs/{run}" for run in unseen],
+    }
     asked = {
         "runs": ["/runs"],
         "runs, second page": [f"/runs?before={runs - 50}"],
@@ -205,6 +230,7 @@ def measure(url: str, runs: int, repeats: int) -> dict[str, dict[str, float]]:
         "runs of a fixer": ["/runs?fixer=agent-b"],
         "runs of an arm": ["/runs?arm=handoff/routed"],
         "runs of a batch": ["/runs?batch=b-07"],
+        "runs since a day": ["/runs?since=2026-01-01"],
         "runs by a rare word": ["/runs?words=timezone"],
         "runs by a word of all": ["/runs?words=larder"],
         "runs by word, outcome and day": ["/runs?words=cache&outcome=solved&since=2026-01-01"],
@@ -218,23 +244,34 @@ def measure(url: str, runs: int, repeats: int) -> dict[str, dict[str, float]]:
         "fixers": ["/fixers"],
         "studies": ["/studies"],
     }
-    found = {}
+    looks, pages = {}, {}
     with httpx.Client(base_url=url, timeout=60) as client:
+
+        def ask(path: str) -> tuple[float, int]:
+            began = time.perf_counter()
+            answer = client.get(path)
+            took = 1000 * (time.perf_counter() - began)
+            assert answer.status_code == 200, (path, answer.status_code, answer.text[:500])
+            return took, len(answer.content)
+
+        ask("/fixers.json")  # the connection
+        for name, paths in fresh.items():
+            took = [ask(path)[0] for path in paths]
+            looks[name] = {
+                "asked": len(took),
+                "p50_ms": round(statistics.median(took), 1),
+                "most_ms": round(max(took), 1),
+            }
         for name, paths in asked.items():
-            took = []
-            for repeat in range(repeats):
-                began = time.perf_counter()
-                answer = client.get(paths[repeat % len(paths)])
-                took.append(1000 * (time.perf_counter() - began))
-                assert answer.status_code == 200, (name, answer.status_code, answer.text[:500])
-            ranked = statistics.quantiles(took, n=20)
-            found[name] = {
+            answers = [ask(paths[repeat % len(paths)]) for repeat in range(repeats)]
+            took = [took for took, _ in answers]
+            pages[name] = {
                 "first_ms": round(took[0], 1),
                 "p50_ms": round(statistics.median(took), 1),
-                "p95_ms": round(ranked[18], 1),
-                "kb": round(len(answer.content) / 1000),
+                "p95_ms": round(statistics.quantiles(took, n=20, method="inclusive")[18], 1),
+                "kb": round(answers[-1][1] / 1000),
             }
-    return found
+    return {"first_looks": looks, "pages": pages}
 
 
 def main() -> None:
@@ -245,7 +282,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        home = asked.keep or Path(name)
+        home = (asked.keep or Path(name)).absolute()
         path = home / "ledger.db"
         if not path.exists():
             repo = home / "larder"
@@ -260,7 +297,7 @@ def main() -> None:
             result["first_start_s"] = round(took, 1)
         with dashboard(path, home) as (url, took):
             result["second_start_s"] = round(took, 1)
-            result["pages"] = measure(url, asked.runs, asked.repeats)
+            result |= measure(url, asked.runs, asked.repeats)
         index = list((home / "cache" / "scrout" / "dashboard").glob("*.db"))
         result["index_mb"] = round(sum(one.stat().st_size for one in index) / 1e6)
     record(result, asked.out)

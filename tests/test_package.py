@@ -15,13 +15,14 @@ SOURCE = Path(scrout.__file__).parent
 LAYERS = [
     {"money", "errors", "html", "languages", "syntax"},
     {"task", "handoff", "records", "config", "git"},
-    {"index", "sandbox", "models", "ledger"},
+    {"index", "sandbox", "models", "ledger", "telemetry"},
     {"agent"},
     {"scout", "gate", "route", "fix"},
     {"pipeline"},
+    {"service"},
     {"batch"},
     {"study"},
-    {"train", "web", "mcp"},
+    {"train", "web", "mcp", "api", "forge"},
     {"cli", "__main__"},
 ]
 STAGES = {"scout", "gate", "route", "fix"}

@@ -53,4 +53,6 @@ def escape(text: str) -> Html:
 
 def visible(text: str) -> str:
     """Text with a mark in place of each character that a browser would obey or hide."""
+    if text.isascii() and text.isprintable():
+        return text
     return text.translate(_HIDDEN).encode(errors="replace").decode()

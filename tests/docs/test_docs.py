@@ -18,7 +18,7 @@ from pydantic_core import PydanticUndefined
 
 from scrout.cli.doctor import Report
 from scrout.cli.main import scrout as cli
-from scrout.config import Fixer, Settings
+from scrout.config import Caller, Fixer, Settings
 from scrout.ledger.audit import AuditReport
 from scrout.money import Price
 from scrout.records import (
@@ -217,7 +217,7 @@ def tables() -> dict[str, type[BaseModel]]:
                 yield f"[{prefix}{name}]", field.annotation
                 yield from walk(f"{prefix}{name}.", field.annotation)
 
-    return {"[[fixers]]": Fixer, "price": Price, **dict(walk("", Settings))}
+    return {"[[fixers]]": Fixer, "price": Price, "[[api.callers]]": Caller, **dict(walk("", Settings))}
 
 
 def test_every_table_has_a_section_and_no_other_does() -> None:

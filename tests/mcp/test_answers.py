@@ -11,8 +11,8 @@ import pytest
 
 from scrout.handoff import FileRef, Handoff, Reproduction, render
 from scrout.mcp.answers import MAX_CHARS, Answer, fixed, gated, routed, scouted
-from scrout.mcp.service import Fixed, Gated, Scouted
 from scrout.records import Attempt, Candidate, Check, Decision, Evidence, GatedHandoff, Run, Scouting
+from scrout.service.service import Fixed, Gated, Scouted
 from scrout.task import Task
 
 LONG = 'quotes " and \\ backslashes\n\t' * 500

@@ -110,6 +110,7 @@ REFUSED: list[Json] = [
     {"models": ["dearer"]},
     {"plugins": [{"id": "web"}]},
     {"web_search_options": {"search_context_size": "low"}},
+    {"web_search_options": {}},  # which asks for one as well
     {"mcp_servers": [{"url": "https://example.org"}]},
     {"conversation": "conv_1"},
     {"service_tier": "priority"},

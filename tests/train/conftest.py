@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ import pytest
 
 MakeDemonstration = Callable[..., dict[str, Any]]
 MakeCorpus = Callable[..., Path]
+SmallDisk = Callable[[int, str], subprocess.CompletedProcess[str]]
 
 TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}"
@@ -71,6 +75,36 @@ def _one_thread() -> None:
     except ImportError:
         return
     torch.set_num_threads(1)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> SmallDisk:
+    """small_disk(kilobytes, script): run lines of a shell with a disk of that size at DISK, which is gone afterwards.
+
+    `train` stands for `python -m scrout train`, and `room N` makes the disk that large.
+    """
+    disk = tmp_path / "disk"
+    disk.mkdir()
+
+    def run(kilobytes: int, script: str) -> subprocess.CompletedProcess[str]:
+        lines = (
+            f"mount -t tmpfs -o size={kilobytes}k none {disk} || exit 77",
+            f'train() {{ {sys.executable} -m scrout train "$@"; }}',
+            f"room() {{ mount -o remount,size=$1k {disk}; }}",
+            script.replace("DISK", str(disk)),
+        )
+        alone = ["unshare", "--map-root-user", "--mount", "sh", "-c", "\n".join(lines)]
+        # One thread, as everywhere here: another number adds in another order.
+        environment = os.environ | {"OMP_NUM_THREADS": "1"}
+        try:
+            done = subprocess.run(alone, capture_output=True, text=True, check=False, env=environment)
+        except FileNotFoundError:
+            pytest.skip("no unshare here, with which a test has a disk of its own")
+        if done.returncode == 77 or "unshare: " in done.stderr:
+            pytest.skip(f"no disk of one's own here: {done.stderr.strip()}")
+        return done
+
+    return run
 
 
 @pytest.fixture(scope="session")

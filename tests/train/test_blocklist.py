@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scrout.errors import TaskError
-from scrout.train.blocklist import BLOCKED, blocked_by, refuse_blocked
+from scrout.train.blocklist import BLOCKED, blocked_by, blocked_in, refuse_blocked
 
 TASKS = Path(__file__).parents[3] / "shared" / "data" / "tasks"
 
@@ -45,6 +45,11 @@ TASKS = Path(__file__).parents[3] / "shared" / "data" / "tasks"
         "ProtonMail/WebClients",
         "/data/mirrors/django+django/repo",
         "/data/src/sympy",
+        "someone/django-fork",
+        "someone/my-Django-fork",
+        "forked_requests",
+        "https://github.com/someone/flask-mirror.git",
+        "someone/scikit_learn",
     ],
 )
 def test_planted_row_is_caught_and_named(planted: str) -> None:
@@ -66,10 +71,31 @@ def test_planted_row_is_caught_and_named(planted: str) -> None:
         "pylint-dev__astroid-1196",
         "https://github.com/django/channels.git",
         "/data/mirrors/pallets+click/repo",
+        "someone/flask-login-fork",
+        "someone/my-fork",
     ],
 )
 def test_innocent_row_passes(innocent: str) -> None:
     refuse_blocked([innocent])
+
+
+@pytest.mark.parametrize(
+    ("name", "blocked"),
+    [
+        ("swebench/sweb.eval.x86_64.django_1776_django-11099:latest", "django/django"),
+        ("docker.io/someone/sweb.eval.x86_64.sympy_s_sympy-24102", "sympy/sympy"),
+        ("someone/swesmith.x86_64.pylint-dev_1776_pylint.abcdef12", "pylint-dev/pylint"),
+        (f"someone/sweap-images:nodebb.nodebb-NodeBB__NodeBB-{'a' * 40}", "nodebb/nodebb"),
+        ("someone/sympy_final:0123456789abcdef", "sympy/sympy"),
+        ("swebench/sweb.eval.x86_64.pallets_1776_click-2.1:latest", None),
+        ("~nobody/of-that-name", None),
+        (f"me__shop-{'x' * 5_000}", None),
+        (f"me__{'x/' * 3_000}shop", None),
+        ("me__shop\0", None),
+    ],
+)
+def test_what_a_data_set_calls_a_row_is_a_name_and_never_a_folder(name: str, blocked: str | None) -> None:
+    assert blocked_in(name) == blocked
 
 
 def test_every_blocked_repository_is_caught() -> None:

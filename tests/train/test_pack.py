@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import json
+import subprocess
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +25,7 @@ from scrout.train.tokens import Template, views
 
 MakeDemonstration = Callable[..., dict[str, Any]]
 MakeCorpus = Callable[..., Path]
+SmallDisk = Callable[[int, str], subprocess.CompletedProcess[str]]
 SETTINGS = SearcherSettings(context_tokens=1024, max_tokens=128, margin_tokens=16)
 
 
@@ -217,16 +218,11 @@ def test_a_damaged_pack_is_no_pack(
 
 
 def test_a_full_disk_leaves_no_pack(
-    tmp_path: Path,
-    template: Template,
-    demonstration: MakeDemonstration,
-    corpus: MakeCorpus,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, tiny: Path, demonstration: MakeDemonstration, corpus: MakeCorpus, small_disk: SmallDisk
 ) -> None:
-    def full(*given: object, **more: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(np.lib.format, "write_array_header_1_0", full)
-    with pytest.raises(TaskError, match="Name a folder with room"):
-        pack(corpus(tmp_path / "corpus", demonstration(1, 1)), tmp_path / "pack", template, SETTINGS)
-    assert not list((tmp_path / "pack").iterdir())
+    rows = [demonstration(number, turns=2) for number in range(60)]
+    sizes = "--context 1024 --max-tokens 128"
+    made = corpus(tmp_path / "corpus", *rows)
+    done = small_disk(40, f"train pack {made} --checkpoint {tiny} --out DISK/pack {sizes}; ls -A DISK/pack")
+    assert "No space left on device. Name a folder with room" in done.stderr
+    assert not done.stdout.strip(), "nothing is left of it"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -55,8 +56,25 @@ def test_a_plan_for_this_machine(tiny: Path, blocks: Path) -> None:
     plan = json.loads(told.stdout)
     assert (plan["device"], plan["steps"]) == ("cpu", 10)
     assert plan["peak_gb"] == pytest.approx(sum(plan["memory_gb"].values()), abs=0.01)
+    assert plan["notes"][0].startswith("Tried on cpu, with 2 of 2 layers"), "so small a model is tried as a whole"
     assert plan["hours"] > 0
     assert plan["usd"] == pytest.approx(plan["hours"] * 3.6, abs=0.01)
+
+
+@pytest.mark.slow
+def test_a_model_that_fits_is_tried_as_a_whole_and_another_is_extended(
+    blocks: Path, tmp_path: Path, checkpoint: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # several wait for each other wherever something else runs too
+    monkeypatch.setattr("scrout.train.plan.WHOLE_S", math.inf)
+    deep = checkpoint(tmp_path / "deep", layers=20)
+    whole = plan_run(deep, blocks, TUNING, device="cpu")
+    assert whole.notes[0].startswith("Tried on cpu, with 2, 8, 20 of 20 layers")
+    monkeypatch.setattr("scrout.train.plan.WHOLE_S", 0.0)
+    extended = plan_run(deep, blocks, TUNING, device="cpu")
+    assert extended.notes[0].startswith("Tried on cpu, with 2, 8 of 20 layers")
+    assert whole.memory_gb.keys() == extended.memory_gb.keys() == {"layers", "all else"}
+    assert extended.peak_gb == pytest.approx(whole.peak_gb, rel=0.2)
 
 
 def test_twice_the_steps_take_twice_the_hours(tiny: Path, blocks: Path) -> None:

@@ -34,6 +34,7 @@ from scrout.train.weights import load_model, told
 
 MakeDemonstration = Callable[..., dict[str, Any]]
 MakeCorpus = Callable[..., Path]
+SmallDisk = Callable[[int, str], subprocess.CompletedProcess[str]]
 SETTINGS = SearcherSettings(context_tokens=1024, max_tokens=128, margin_tokens=16)
 QUICK = Tuning(precision="float32", steps=6, accumulation=2, save_every=2, learning_rate=1e-2)
 
@@ -105,32 +106,113 @@ def test_the_loss_is_that_of_the_learned_tokens(tiny: Path, blocks: Path, tmp_pa
     assert step.loss == pytest.approx(total / tokens, rel=1e-5)
 
 
-def test_a_killed_run_goes_on_to_the_same_bits(tiny: Path, blocks: Path, tuned: Path, tmp_path: Path) -> None:
-    script = (
-        "import sys, os, signal\nfrom pathlib import Path\nfrom scrout.train.sft import tune, Tuning\n"
-        "def end(words):\n    if words.startswith('step 5'): os.kill(os.getpid(), signal.SIGKILL)\n"
-        "tune(*map(Path, sys.argv[1:4]), Tuning.model_validate_json(sys.argv[4]), held_out=Path(sys.argv[2]), "
-        "progress=end)\n"
-    )
-    run = tmp_path / "run"
-    arguments = [str(tiny), str(blocks), str(run), QUICK.model_dump_json()]
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from scrout.train.sft import Tuning, tune
+
+def end(words):
+    if words.startswith(sys.argv[5]):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+tune(*map(Path, sys.argv[1:4]), Tuning.model_validate_json(sys.argv[4]), held_out=Path(sys.argv[2]), progress=end)
+"""
+
+
+def kill(tiny: Path, blocks: Path, run: Path, tuning: Tuning, at: str) -> None:
+    """A run in a process of its own that is killed when it says these words."""
     killed = subprocess.run(
-        [sys.executable, "-c", script, *arguments],
+        [sys.executable, "-c", KILLED, str(tiny), str(blocks), str(run), tuning.model_dump_json(), at],
         capture_output=True,
         check=False,
         env=os.environ | {"OMP_NUM_THREADS": "1"},  # as here: another number adds in another order
     )
-    assert killed.returncode == -signal.SIGKILL
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+
+
+def same(run: Path, other: Path) -> bool:
+    weights = "adapter/adapter_model.safetensors"
+    return read_losses(run) == read_losses(other) and (run / weights).read_bytes() == (other / weights).read_bytes()
+
+
+def test_a_killed_run_goes_on_to_the_same_bits(tiny: Path, blocks: Path, tuned: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    kill(tiny, blocks, run, QUICK, "step 5")
     assert len(read_losses(run)) == 5
     # What a kill in the midst of writing a checkpoint leaves.
     half = run / "checkpoints" / "checkpoint-5"
     half.mkdir()
     (half / "trainer_state.json").write_text("{")
     tune(tiny, blocks, run, QUICK, held_out=blocks)
-    assert read_losses(run) == read_losses(tuned)
+    assert same(run, tuned)
     assert not half.exists()
-    weights = "adapter/adapter_model.safetensors"
-    assert (run / weights).read_bytes() == (tuned / weights).read_bytes()
+
+
+@pytest.mark.slow
+def test_killed_at_every_step_and_more_than_once_it_ends_alike(tiny: Path, blocks: Path, tmp_path: Path) -> None:
+    """With dropout, whose chance has to go on too."""
+    tuning = QUICK.model_copy(update={"dropout": 0.1, "precision": "bfloat16"})
+    tune(tiny, blocks, tmp_path / "whole", tuning, held_out=blocks)
+    places = ["loading", "held-out block 1", *(f"step {step}" for step in range(1, 7))]
+    for at in places:
+        run = tmp_path / at
+        kill(tiny, blocks, run, tuning, at)
+        tune(tiny, blocks, run, tuning, held_out=blocks)
+        assert same(run, tmp_path / "whole"), at
+    often = tmp_path / "often"
+    for at in places[3:]:
+        kill(tiny, blocks, often, tuning, at)
+    tune(tiny, blocks, often, tuning, held_out=blocks)
+    assert same(often, tmp_path / "whole")
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+import datasets, peft, torch, trl
+from scrout.train.sft import Tuning, tune
+
+used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 150_000_000, -1))
+tune(*map(Path, sys.argv[1:4]), Tuning.model_validate_json(sys.argv[4]))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="Linux alone says there how much is in use")
+def test_full_memory_is_named_and_leaves_nothing_half_written(tiny: Path, blocks: Path, tmp_path: Path) -> None:
+    large = QUICK.model_copy(update={"rank": 4096, "steps": 1})
+    run = tmp_path / "run"
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(tiny), str(blocks), str(run), large.model_dump_json()],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    assert "ConfigError: the run stopped: out of memory" in done.stderr and "`--plan` says" in done.stderr
+    assert not read_losses(run) and not (run / "adapter").exists()
+    # Where there is room it goes on in the same folder.
+    assert len(read_losses(Path(tune(tiny, blocks, run, large).adapter).parent)) == 1
+
+
+def test_a_full_disk_is_named_and_the_run_goes_on_once_there_is_room(
+    tiny: Path, blocks: Path, tuned: Path, tmp_path: Path, small_disk: SmallDisk
+) -> None:
+    flags = "--precision float32 --steps 6 --accumulation 2 --save-every 2 --learning-rate 0.01"
+    run = f"train sft {tiny} {blocks} --out DISK/run {flags}"
+    # The first checkpoint fits, and the second does not.
+    size = sum(path.stat().st_size for path in (tuned / "checkpoints" / "checkpoint-4").iterdir()) * 3 // 2 // 1024
+    done = small_disk(size, f"{run}; ls -A DISK/run; room 9999; {run} --json >/dev/null && cp -r DISK/run {tmp_path}")
+    assert "the disk is full. Make room and run the same command again" in done.stderr
+    assert "adapter" not in done.stdout.split()
+    assert same(tmp_path / "run", tuned)
+
+
+def test_a_full_disk_leaves_no_export(tiny: Path, tuned: Path, small_disk: SmallDisk) -> None:
+    lines = (f"train export {tuned} --base {tiny} --out DISK/{form} --form {form}" for form in ("merged", "adapter"))
+    done = small_disk(30, "; ".join([*lines, "ls -A DISK"]))
+    assert done.stderr.count("the disk is full") == 2, done.stderr
+    assert not done.stdout.strip()
 
 
 def test_a_finished_run_is_not_run_again(tiny: Path, blocks: Path, tuned: Path) -> None:

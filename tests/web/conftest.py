@@ -35,6 +35,7 @@ index 111..222 100644
 """
 
 AddRun = Callable[..., str]
+Writer = Callable[[Path, Path], AddRun]
 
 
 @pytest.fixture
@@ -44,7 +45,20 @@ def ledger_path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def add_run(ledger_path: Path, tmp_path: Path) -> AddRun:
-    """add_run(text=..., ...): a whole run in the ledger; its id. `close=False` leaves it after its attempt."""
+    """add_run(text=..., ...): a whole run in the ledger; its id.
+
+    `close=False` leaves it after its attempt; `choice=False`: there was one candidate alone.
+    """
+    return _writer(ledger_path, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def writer() -> Writer:
+    """writer(ledger_path, folder): an add_run for another ledger."""
+    return _writer
+
+
+def _writer(ledger_path: Path, folder: Path) -> AddRun:
 
     def add(
         text: str = "The larder is empty",
@@ -63,8 +77,9 @@ def add_run(ledger_path: Path, tmp_path: Path) -> AddRun:
         check: CheckOutcome = "passed",
         output: str = "1 failed",
         close: bool = True,
+        choice: bool = True,
     ) -> str:
-        task = Task(id=task_id, text=text, repo=repo or tmp_path / "larder", base_commit=commit)
+        task = Task(id=task_id, text=text, repo=repo or folder / "larder", base_commit=commit)
         usage = Usage(input_tokens=1000, cache_read_tokens=200, output_tokens=30)
         cost_usd = None if cost is None else Decimal(cost)
         paid = Receipt(
@@ -77,7 +92,7 @@ def add_run(ledger_path: Path, tmp_path: Path) -> AddRun:
         candidates = (
             Candidate(fixer=fixer, p_solve=0.42, p_low=0.3, p_high=0.6, expected_cost_usd=Decimal("0.2"), reason=notes),
             Candidate(fixer="agent-z", p_solve=None, expected_cost_usd=None, reason="no résumé"),
-        )
+        )[: 2 if choice else 1]
         steps: dict[str, Scouting | GatedHandoff | Decision | Attempt | Check] = {
             "scout": Scouting(handoff=handoff, text="x", seconds=0.25),
             "gate": GatedHandoff(

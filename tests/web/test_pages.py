@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import json
+import re
+import socket
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -12,9 +16,14 @@ import pytest
 from click.testing import CliRunner
 
 from scrout.cli.serve import command
+from scrout.config import Settings
 from scrout.errors import ConfigError
 from scrout.git import text
-from scrout.web import diff, shelf
+from scrout.handoff import FileRef
+from scrout.study.kept import keep
+from scrout.study.report import Picture, Report, Sheet
+from scrout.web import code, diff, shelf
+from scrout.web.serving import serve
 
 AddRun = Callable[..., str]
 
@@ -105,6 +114,27 @@ async def test_what_is_begun_and_closed_meanwhile_shows_up(
         assert not (await web.get("/batch.json?name=b")).json()["batch"]["live"]
 
 
+async def test_a_run_that_was_left_alone_is_not_in_progress(
+    add_run: AddRun, web: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = add_run(close=False, batch="b")
+    again = 'http-equiv="refresh"'
+    for path in (f"/runs/{run}", "/batches", "/batch?name=b"):
+        page = (await web.get(path)).text
+        assert again in page, path
+        assert "Stop refreshing" in page
+        quiet = (await web.get(path, params={"still": "1", "name": "b"})).text
+        assert again not in quiet, path
+        assert "Go on refreshing" in quiet
+    assert "in progress" in (await web.get("/runs")).text
+    monkeypatch.setattr(shelf, "BETWEEN_STEPS_S", 0)
+    for path in ("/runs", f"/runs/{run}"):
+        page = (await web.get(path)).text
+        assert again not in page
+        assert "in progress" not in page
+        assert "not finished" in page
+
+
 async def test_another_ledger_at_the_same_place_is_read_anew(
     add_run: AddRun, web: httpx.AsyncClient, ledger_path: Path, web_settings: object
 ) -> None:
@@ -123,7 +153,8 @@ async def test_another_ledger_at_the_same_place_is_read_anew(
 
 
 async def test_a_story_has_every_part(add_run: AddRun, web: httpx.AsyncClient, make_repo: Callable[..., Path]) -> None:
-    repo = make_repo({"larder/shelf.py": "one = 1\ntwo = 2\nthree = 3\nfour = 4\n"})
+    source = "one = 1\ntwo = 2\nthree = 3\n" + "four = 4\n" * 4
+    repo = make_repo({"larder/shelf.py": source})
     run = add_run(
         "Shelves fall\n\nAll of them.", repo=repo, commit=text("rev-parse", "HEAD", cwd=repo), notes="mind the gap"
     )
@@ -143,9 +174,11 @@ async def test_a_story_has_every_part(add_run: AddRun, web: httpx.AsyncClient, m
     assert '<tr class="removed"><td class="at">8</td><td class="at"></td><td><pre>-removed line</pre></td></tr>' in page
     assert '<tr class="added"><td class="at"></td><td class="at">8</td><td><pre>+added line</pre></td></tr>' in page
     assert "some-model" in page
+    assert "line 7 left out" in page
     twin = (await web.get(f"/runs/{run}.json")).json()
     assert twin["run"]["id"] == run
-    assert twin["sources"] == {"larder/shelf.py": "one = 1\ntwo = 2\nthree = 3\nfour = 4\n"}
+    shown = {"first": 1, "text": "\n".join(source.split("\n")[:6])}
+    assert twin["sources"] == {"larder/shelf.py": {"lines": 7, "parts": [shown]}}
     bill = twin["bills"][0]
     assert (bill["component"], bill["fixer"], bill["calls"], bill["cost_usd"]) == ("fix", "agent-a", 1, 0.25)
     assert [one["name"] for one in twin["history"] if one["status"] == "done"] == [
@@ -157,9 +190,44 @@ async def test_a_story_has_every_part(add_run: AddRun, web: httpx.AsyncClient, m
     ]
 
 
+def test_of_a_long_file_only_what_is_shown_is_kept() -> None:
+    whole = "def f():\n    pass\n\n" + "x = 1\n" * 5000 + "class Shelf:\n" + "    y = 2\r\n" * 30 + "\n\n"
+    twice = [FileRef(path="a.py", regions=((5020, 5021),)), FileRef(path="a.py", regions=((2, 3), (9999, 9999)))]
+    source = code.cut(twice, whole)
+    assert source.lines == 5036
+    assert [(part.first, len(part.text.split("\n"))) for part in source.parts] == [(5004, 21), (1, 6)]
+    last, first = ("".join(code.sections([ref], {"a.py": source}, "")[1:]) for ref in twice)
+    assert 'class="hit" id="file-1-line-5020" data-line="5020">    y = <' in last
+    assert "lines 1-5016 left out" in last
+    assert "lines 5025-5036 left out" in last
+    assert '<span class="hit" data-line="3"> </span>' in first
+    assert "lines 7-5036 left out" in first
+
+
 async def test_a_story_says_where_its_code_is_gone(add_run: AddRun, web: httpx.AsyncClient) -> None:
     run = add_run()
     assert "The code is not shown: commit cccccccccc is no longer in" in (await web.get(f"/runs/{run}")).text
+
+
+@pytest.mark.parametrize(
+    "path", ["../x", "/etc/passwd", "--help", ":/a.py", "*.py", "larder", "a\0b", "\ud800", "x" * 200_000]
+)
+async def test_a_path_that_no_commit_has_shows_no_code(
+    path: str, add_run: AddRun, web: httpx.AsyncClient, make_repo: Callable[..., Path]
+) -> None:
+    repo = make_repo({"larder/shelf.py": "one = 1\n", "a.py": "two = 2\n"})
+    run = add_run(repo=repo, commit=text("rev-parse", "HEAD", cwd=repo), path=path)
+    answer = await web.get(f"/runs/{run}.json")
+    assert answer.status_code == 200
+    assert (answer.json()["sources"], answer.json()["sources_note"]) == ({}, "")
+    assert "Not a text file of this commit" in (await web.get(f"/runs/{run}")).text
+
+
+async def test_a_column_without_anything_is_left_out(add_run: AddRun, web: httpx.AsyncClient) -> None:
+    add_run()
+    assert ">Arm</th>" not in (await web.get("/runs")).text
+    add_run(arm="solo/a", batch="b")
+    assert ">Arm</th>" in (await web.get("/runs")).text
 
 
 async def test_a_run_is_found_by_the_beginning_of_its_id(add_run: AddRun, web: httpx.AsyncClient) -> None:
@@ -184,7 +252,7 @@ async def test_a_conversation_is_told_turn_by_turn(
             "at": "2026-11-16T10:00:00Z",
         }
         said = {"text": f"thought {number}", "calls": [{"name": "bash", "arguments": {"command": f"ls {number}"}}]}
-        new = [{"role": "tool", "content": f"seen {number}"}]
+        new = [{"role": "assistant", "content": "echo"}, {"role": "tool", "content": f"seen {number}"}]
         lines.append(
             {"kind": "call", "call": number, "api": "chat", "status": 200, "asked": {"new": new}, "said": said}
             | {"receipt": receipt, "seconds": 1.0}
@@ -195,12 +263,17 @@ async def test_a_conversation_is_told_turn_by_turn(
     first = (await web.get(f"/runs/{run}/steps/{step}.json")).json()
     assert first["model"] == "gpt-large"
     assert [turn["text"] for turn in first["turns"]] == ["thought 1", "thought 2"]
-    assert first["turns"][0]["asked"] == [{"who": "tool", "text": "seen 1"}]
-    assert "ls 1" in first["turns"][0]["calls"][0]["text"]
+    assert first["turns"][0]["asked"][1] == {"who": "tool", "text": "seen 1"}
+    assert first["turns"][0]["calls"] == [{"who": "bash", "text": "ls 1"}]
     assert first["more"]
     page = (await web.get(f"/runs/{run}/steps/{step}?first=2")).text
     assert "thought 3" in page
     assert "thought 1" not in page
+    assert "<h1>Fix, turn by turn</h1>" in page
+    assert page.count("its answer, sent back") == 1
+    assert (
+        f'<a href="/runs/{run}/steps/{step}">Its conversation, turn by turn</a>' in (await web.get(f"/runs/{run}")).text
+    )
 
 
 async def test_the_frontier_sets_routing_beside_the_mixing_line(add_run: AddRun, web: httpx.AsyncClient) -> None:
@@ -241,6 +314,69 @@ async def test_the_frontier_sets_routing_beside_the_mixing_line(add_run: AddRun,
     assert "25.0 points above" in page
 
 
+async def test_a_patch_that_nothing_could_judge_counts_neither_way(add_run: AddRun, web: httpx.AsyncClient) -> None:
+    for number in range(3):
+        given = {"task_id": f"t{number}", "batch": "b"}
+        add_run(**given, arm="solo/cheap", fixer="cheap", cost="0.10", check="unverified")
+        add_run(**given, arm="solo/dear", fixer="dear", cost="1", check="unverified")
+        add_run(**given, arm="handoff/routed", fixer="dear", cost="0.60", check="passed")
+    view = (await web.get("/frontier.json?batch=b")).json()
+    points = {point["label"]: point for point in view["points"]}
+    alone = points["solo/dear"]
+    assert (alone["solved"], alone["done"], alone["unverified"], alone["low"]) == (0, 3, 3, 0)
+    assert alone["high"] > 0.99
+    assert not any("strongest" in point["baseline"] for point in view["points"])
+    assert any("3 of 3 of solo/cheap" in words and "grade the batch" in words for words in view["findings"])
+
+
+async def test_a_graded_batch_is_judged_by_its_grades(
+    add_run: AddRun, web: httpx.AsyncClient, ledger_path: Path
+) -> None:
+    from scrout.batch.folder import Batch, Folder
+    from scrout.batch.outputs.summary import summarize
+    from scrout.ledger.store import Ledger
+
+    arms, folder = ("handoff/a", "solo/a"), Folder(ledger_path.parent)
+    for arm in arms:
+        for number in range(2):
+            add_run(task_id=f"t{number}", batch="b", arm=arm, fixer="a", check="unverified")
+    about = {"id": "b", "settings_digest": "s", "tasks_digest": "t", "tasks": 2, "arms": arms}
+    batch = Batch.model_validate(about | {"started": "2026-11-16T10:00:00Z", "scrout": "0"})
+    grades = [
+        {"id": f"t{number}", "arm": arm, "verdict": "resolved" if arm == "solo/a" else "unresolved"}
+        for arm in arms
+        for number in range(2)
+    ]
+    folder.grades.write_text("".join(json.dumps(grade) + "\n" for grade in grades))
+    with Ledger(ledger_path) as ledger:
+        summarize(folder, batch, ledger)
+    view = (await web.get("/frontier.json?batch=b")).json()
+    assert view["judged_by"] == "grade"
+    assert [(one["label"], one["solved"], one["unverified"], one["usd"]) for one in view["points"]] == [
+        ("handoff/a", 0, 0, 0.25),
+        ("solo/a", 2, 0, 0.25),
+    ]
+    add_run(task_id="t9", batch="b", arm="solo/a", fixer="a")
+    assert (await web.get("/frontier.json?batch=b")).json()["judged_by"] == "check"
+
+
+async def test_a_fixer_that_was_named_by_hand_was_not_routed(add_run: AddRun, web: httpx.AsyncClient) -> None:
+    add_run(fixer="a", choice=False)
+    assert [point["label"] for point in (await web.get("/frontier.json")).json()["points"]] == ["handoff/a"]
+    add_run(fixer="a")
+    points = {point["label"]: point["done"] for point in (await web.get("/frontier.json")).json()["points"]}
+    assert points == {"handoff/a": 2, "handoff/routed": 1}
+
+
+async def test_points_at_one_place_have_numbers_at_two(add_run: AddRun, web: httpx.AsyncClient) -> None:
+    for arm in ("solo/a", "solo/b", "solo/c"):
+        add_run(batch="b", arm=arm, fixer=arm[-1])
+    page = (await web.get("/frontier?batch=b")).text
+    numbers = re.findall(r'<text class="name middle" x="([\d.]+)" y="([\d.]+)">', page)
+    assert len(set(numbers)) == 3
+    assert re.findall(r'<text class="tick middle[^>]*>([^<]+)', page)[:3] == ["$0.00", "$0.05", "$0.10"]
+
+
 async def test_batches_tell_arms_and_progress(add_run: AddRun, web: httpx.AsyncClient, ledger_path: Path) -> None:
     add_run(batch="b-7", arm="solo/a", cost="0.5")
     add_run(batch="b-7", arm="handoff/a", cost="1", check="failed")
@@ -250,8 +386,11 @@ async def test_batches_tell_arms_and_progress(add_run: AddRun, web: httpx.AsyncC
     view = (await web.get("/batch.json?name=b-7")).json()
     assert view["batch"]["expected"] == 6
     assert view["batch"]["totals"]["cost_usd"] == 1.5
-    assert [arm["arm"] for arm in view["arms"]] == ["handoff/a", "solo/a"]
+    assert [(arm["arm"], arm["expected"]) for arm in view["arms"]] == [("handoff/a", 3), ("solo/a", 3)]
     assert "2 of 6" in (await web.get("/batches")).text
+    about["arms"].append("solo/b")
+    (ledger_path.parent / "batch.json").write_text(json.dumps(about))
+    assert "0 of 3" in (await web.get("/batch?name=b-7")).text
 
 
 async def test_fixers_are_shown_with_price_and_resume(web: httpx.AsyncClient) -> None:
@@ -269,7 +408,34 @@ async def test_studies_name_their_command_and_what_they_lack(
     frontier = next(study for study in view["studies"] if study["name"] == "frontier")
     assert frontier["command"] == f"scrout study frontier --ledger {ledger_path} --html frontier.html"
     assert not frontier["ready"]
-    assert "1 runs were judged" in frontier["lacks"]
+    assert "1 runs are done" in frontier["lacks"]
+
+
+async def test_a_study_that_was_made_is_shown_with_its_tables_and_pictures(web: httpx.AsyncClient) -> None:
+    pytest.importorskip("matplotlib")
+    hostile = "<script>alert(1)</script>"
+    parts = [
+        Sheet(f"By fixer {hostile}", ["fixer", "$"], [[hostile, "1.00"]]),
+        Picture("p", "A plot", lambda axes: axes.set_title("plot"), f"rises {hostile}"),
+    ]
+    made = keep(
+        "spend", Report("Spend", [f"Half went to `small` {hostile}"], parts), f"ledger {hostile}", "scrout study"
+    )
+    listed = (await web.get("/studies")).text
+    assert f"/study?id={made.id}" in listed and "<script" not in listed
+    page = (await web.get("/study", params={"id": made.id})).text
+    assert "<code>small</code>" in page and "1.00" in page and "<script" not in page
+    (source,) = re.findall(r'<img class="plot" alt="[^"]*" src="([^"]+)">', page)
+    picture = await web.get(html.unescape(source))
+    assert picture.headers["content-type"].startswith("image/svg+xml") and "<svg" in picture.text
+    assert "default-src 'none'" in picture.headers["content-security-policy"]
+    twin = (await web.get("/study.json", params={"id": made.id})).json()
+    assert twin["title"] == "Spend" and twin["parts"][0]["rows"] == [[hostile, "1.00"]]
+    for wrong in ("", "../ledger", "spend-000000000000", f"{made.id}.json"):
+        assert (await web.get("/study", params={"id": wrong})).status_code == 404
+    for number in ("1", "", "999999", "-1"):
+        answer = await web.get("/study/picture.svg", params={"id": made.id, "number": number})
+        assert answer.status_code in (400, 404)
 
 
 @pytest.mark.parametrize(
@@ -279,6 +445,10 @@ async def test_studies_name_their_command_and_what_they_lack(
         ("/runs?before=x", 400, "is no number"),
         ("/runs?before=9999999999999999999999", 400, "is no number"),
         ("/runs?since=yesterday", 400, "Write a day such as"),
+        ("/runs?since=9999-12-31&until=9999-12-31", 200, "No run is like that"),
+        ("/runs.json?before=x", 400, '{"error":"Not understood","detail":"`before`'),
+        ("/nowhere.json", 404, '{"error":"Not there"'),
+        ("/runs/", 404, "No page has this address"),
         ("/runs?words=" + "x" * 600, 400, "at most 500"),
         ("/runs/20200101-000000-ffffff", 404, "no run in"),
         ("/runs/20200101-000000-ffffff/steps/1", 404, "no run in"),
@@ -319,6 +489,12 @@ def test_a_diff_is_read_whatever_it_is() -> None:
         ("+", None, 5, "y"),
         ("i", None, None, "\\ No newline at end of file"),
     ]
+
+
+def test_who_reads_the_address_may_ask_at_once(web_settings: Settings) -> None:
+    server = serve(web_settings, "127.0.0.1", 0, "")
+    with closing(server._socket), socket.create_connection(("127.0.0.1", int(server.url.split(":")[2][:-1])), 5):
+        pass
 
 
 def test_serving_to_others_is_refused_without_a_token(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+import socket
 from collections.abc import Callable
+from contextlib import suppress
 from html.parser import HTMLParser
 from pathlib import Path
+from threading import Thread
 
 import httpx
 import pytest
@@ -13,8 +17,10 @@ from starlette.applications import Starlette
 
 from scrout.config import Settings, data_folder
 from scrout.errors import ConfigError
+from scrout.service.listening import MIN_TOKEN_CHARS, is_loopback
 from scrout.web.app import create_app
-from scrout.web.safety import MIN_TOKEN_CHARS, is_loopback, token_for
+from scrout.web.safety import token_for
+from scrout.web.serving import serve
 
 AddRun = Callable[..., str]
 SCRIPT = "<script>alert(1)</script>"
@@ -87,6 +93,41 @@ async def test_planted_script_is_text_on_every_page(where: str, add_run: AddRun,
     assert "&lt;script&gt;alert(1)" in seen
 
 
+@pytest.mark.parametrize(
+    "name", ["words", "fixer", "arm", "batch", "outcome", "since", "until", "before", "after", "x"]
+)
+async def test_script_in_what_is_asked_is_text(name: str, add_run: AddRun, web: httpx.AsyncClient) -> None:
+    add_run()
+    for path in ("/runs", "/batch", "/frontier", "/fixers", f"/runs/{HOSTILE.replace('/', '')}", "/login", "/nothing"):
+        for ending in ("", ".json"):
+            answer = await web.get(path + ending, params={name: HOSTILE, "name": HOSTILE})
+            assert answer.status_code in (200, 307, 400, 404)
+            if answer.headers.get("content-type", "").startswith("text/html"):
+                assert is_harmless(answer.text), path
+
+
+@pytest.mark.parametrize(
+    "planted", ["%zz", "%ff%fe", "%00", "%ed%a0%80", "%c0%af", "a%0d%0aSet-Cookie:%20x=1", "%u0041", "%"]
+)
+async def test_odd_bytes_are_answered_in_words(planted: str, add_run: AddRun, web: httpx.AsyncClient) -> None:
+    run = add_run()
+    for path in (
+        f"/runs?words={planted}&fixer={planted}&arm={planted}&batch={planted}",
+        f"/runs?before={planted}",
+        f"/batch?name={planted}",
+        f"/frontier?batch={planted}",
+        f"/runs/{planted}",
+        f"/runs/{run}/steps/{planted}",
+        f"/runs/{planted}/steps/1",
+        f"/login?next={planted}",
+        f"/{planted}",
+    ):
+        answer = await web.get(httpx.URL("http://127.0.0.1:8765").copy_with(raw_path=path.encode()))
+        assert answer.status_code in (200, 307, 400, 404), path
+        assert "set-cookie" not in answer.headers
+        assert "content-security-policy" in answer.headers
+
+
 async def test_planted_script_in_a_conversation_is_text(
     add_run: AddRun, web: httpx.AsyncClient, ledger_path: Path
 ) -> None:
@@ -139,6 +180,21 @@ async def test_every_answer_has_the_rules(add_run: AddRun, web: httpx.AsyncClien
         assert answer.headers["cache-control"] == "no-store"
 
 
+async def test_even_an_answer_to_a_fault_has_the_rules(
+    web: httpx.AsyncClient, app: Starlette, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError(f"{SCRIPT} at {TOKEN}")
+
+    monkeypatch.setattr(app.state.desk.shelf, "totals", fails)
+    for path in ("/runs", "/runs.json"):
+        answer = await web.get(path)
+        assert answer.status_code == 500
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert "please report it" in answer.text
+        assert TOKEN not in answer.text
+
+
 @pytest.mark.parametrize(
     "host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:8765", "10.0.0.7", ""]
 )
@@ -164,6 +220,56 @@ async def test_nothing_but_reading_is_possible(method: str, add_run: AddRun, web
     assert (await web.head("/runs")).status_code == 200
 
 
+def exchange(port: int, sent: bytes) -> bytes:
+    """What a server answers to these bytes, until it hangs up."""
+    with socket.create_connection(("127.0.0.1", port), 10) as wire, suppress(ConnectionError):
+        wire.sendall(sent)
+        heard = b""
+        while part := wire.recv(65536):
+            heard += part
+        return heard
+    return b""
+
+
+def test_what_no_browser_sends_is_refused_and_harms_nobody(add_run: AddRun, web_settings: Settings) -> None:
+    add_run("a tale of the larder")
+    server = serve(web_settings, "127.0.0.1", 0, "")
+    port = int(server.url.split(":")[2].rstrip("/"))
+    end = b"Host: 127.0.0.1\r\nConnection: close\r\n\r\n"
+    refused = {
+        "no host": b"GET /runs HTTP/1.1\r\nConnection: close\r\n\r\n",
+        "an old protocol": b"GET /runs HTTP/1.0\r\n\r\n",
+        "two hosts": b"GET /runs HTTP/1.1\r\nHost: evil.example\r\n" + end,
+        "a host with a path": b"GET /runs HTTP/1.1\r\nHost: 127.0.0.1/evil\r\nConnection: close\r\n\r\n",
+        "a null byte": b"GET /runs\0 HTTP/1.1\r\n" + end,
+        "a byte that is no letter": b"GET /runs\xff HTTP/1.1\r\n" + end,
+        "40 kB of query": b"GET /runs?words=" + b"a" * 40_000 + b" HTTP/1.1\r\n" + end,
+        "4 MB of query": b"GET /runs?words=" + b"a" * 4_000_000 + b" HTTP/1.1\r\n" + end,
+        "a proxy's method": b"CONNECT evil.example:80 HTTP/1.1\r\n" + end,
+        "a body": b"POST /runs HTTP/1.1\r\nContent-Length: 3\r\n" + end + b"abc",
+        "no address": b"OPTIONS * HTTP/1.1\r\n" + end,
+        "out of the folder": b"GET /../../etc/passwd HTTP/1.1\r\n" + end,
+        "another's host before": b"GET //evil.example/ HTTP/1.1\r\n" + end,
+        "another protocol": b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n",
+    }
+    thread = Thread(target=server.run)
+    thread.start()
+    try:
+        for name, sent in refused.items():
+            answer = exchange(port, sent)
+            # A server that hangs up in the middle of what is far too long has refused it, too.
+            assert re.match(rb"HTTP/1\.1 4\d\d |$", answer), (name, answer[:200])
+            assert b"tale" not in answer
+        whole, head = (exchange(port, method + b" /runs HTTP/1.1\r\n" + end) for method in (b"GET", b"HEAD"))
+    finally:
+        server._server.should_exit = True
+        thread.join(20)
+    assert b"tale" in whole
+    (start, body), (same_start, nothing) = whole.split(b"\r\n\r\n", 1), head.split(b"\r\n\r\n", 1)
+    assert (sorted(same_start.lower().split(b"\r\n")), nothing) == (sorted(start.lower().split(b"\r\n")), b"")
+    assert f"content-length: {len(body)}".encode() in start.lower()
+
+
 async def test_without_the_token_nothing_is_told(add_run: AddRun, asking: Callable[..., httpx.AsyncClient]) -> None:
     run = add_run("a tale of the larder")
     wrong = [{}, {"authorization": f"Bearer {TOKEN}x"}, {"authorization": f"Basic {TOKEN}"}, {"authorization": TOKEN}]
@@ -171,6 +277,7 @@ async def test_without_the_token_nothing_is_told(add_run: AddRun, asking: Callab
         {"cookie": f"scrout_session={TOKEN}"},
         {"cookie": "scrout_session=99999999999."},
         {"cookie": "scrout_session=²."},
+        {"cookie": f"scrout_session={'9' * 5000}."},
     ]
     async with asking() as web:
         for headers in wrong:
@@ -228,6 +335,8 @@ async def test_another_site_cannot_sign_a_browser_in(asking: Callable[..., httpx
         assert answer.status_code == 403
         long = await web.post("/login", content=b"token=" + b"x" * 100_000)
         assert long.status_code == 413
+        many = await web.post("/login", content=b"token=x&" * 400)
+        assert many.status_code == 403
 
 
 @pytest.mark.parametrize(

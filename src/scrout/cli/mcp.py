@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 
 import click
@@ -11,9 +10,9 @@ import click
 from scrout.cli import options, render
 from scrout.errors import ConfigError
 from scrout.fix.pool import completed
+from scrout.service.listening import read_token
 
 PORT = 8787
-MIN_TOKEN_CHARS = 16
 
 
 @click.command(name="mcp")
@@ -42,7 +41,7 @@ def command(
     """
     if token_env is not None and not http:
         raise click.UsageError("--token-env is for --http. Leave it out.")
-    token = _token(token_env) if token_env is not None else None
+    token = read_token(token_env, "--token-env") if token_env is not None else None
     if http and allow_fix and token is None:
         raise ConfigError(
             "--http with --allow-fix lets every user of this machine spend your money. Put a token into a variable and "
@@ -50,7 +49,7 @@ def command(
         )
     settings = completed(options.read_settings(repo, config, overrides), render.say)
     _must_have_sdk()
-    from scrout.mcp.service import Service, root_of
+    from scrout.service.service import Service, root_of
 
     service = Service(root_of(repo), settings)
     if not http:
@@ -72,13 +71,3 @@ def _must_have_sdk() -> None:
         import mcp.server.mcpserver  # noqa: F401
     except ImportError as error:
         raise ConfigError(f"scrout mcp needs {error.name!r}. Install it with: pip install 'scrout[mcp]'") from None
-
-
-def _token(variable: str) -> str:
-    token = os.environ.get(variable, "").strip()
-    if len(token) < MIN_TOKEN_CHARS:
-        raise ConfigError(
-            f"--token-env {variable}: the variable holds {len(token)} characters; at least {MIN_TOKEN_CHARS} are "
-            f"needed. For example: export {variable}=$(openssl rand -hex 24)"
-        )
-    return token

@@ -84,7 +84,7 @@ def command(
         module = import_module(f"scrout.study.{name}.{name}")
         result = module.study(source)
         report: Report = module.report(result)
-        _write(report, source, html, figures)
+        _write(name, report, source, html, figures)
     if as_json:
         render.print_json(result)
     else:
@@ -105,14 +105,19 @@ def refuse_missing() -> None:
         )
 
 
-def _write(report: Report, source: Source, html: Path | None, figures: Path | None) -> None:
+def _write(name: str, report: Report, source: Source, html: Path | None, figures: Path | None) -> None:
+    from scrout.ledger.scrub import scrub_command
+    from scrout.study.kept import keep
     from scrout.study.report import Picture
 
+    command = scrub_command(shlex.join(["scrout", *sys.argv[1:]]))
+    try:
+        keep(name, report, str(source), command)
+    except OSError as error:  # what was asked for is the result, not that it is kept
+        render.say(f"note: it is not kept for the dashboard: {error.strerror or error}")
     if html:
-        from scrout.ledger.scrub import scrub_command
         from scrout.study.page import page
 
-        command = scrub_command(shlex.join(["scrout", *sys.argv[1:]]))
         html.write_text(page(report, str(source), command), encoding="utf-8")
     if figures:
         from scrout.study.figures import save

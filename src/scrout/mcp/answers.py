@@ -17,8 +17,8 @@ from scrout.errors import HandoffError
 from scrout.gate.neutralize import as_data, neutralize
 from scrout.handoff import parse, render
 from scrout.ledger.scrub import MARK, scrub
-from scrout.mcp.service import Fixed, Found, Gated, Scouted
 from scrout.records import Decision, Run
+from scrout.service.service import Fixed, Found, Gated, Scouted
 
 MAX_CHARS = 12_000
 """Of either form of an answer."""

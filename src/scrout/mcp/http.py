@@ -6,18 +6,17 @@ every request carries it.
 
 from __future__ import annotations
 
-import hmac
-import socket
 from collections.abc import Callable
 
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
+from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from scrout.errors import ConfigError
 from scrout.mcp.server import make_server
-from scrout.mcp.service import Service
+from scrout.service.listening import bearer, listen, same
+from scrout.service.service import Service
 
 HOST = "127.0.0.1"
 PATH = "/mcp"
@@ -30,16 +29,13 @@ class WithToken:
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
-        self._wanted = f"Bearer {token}".encode()
+        self._token = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            given = dict(scope["headers"]).get(b"authorization", b"")
-            if not hmac.compare_digest(given, self._wanted):
-                words = "Send the header Authorization: Bearer TOKEN, with the token that this server was started with."
-                refusal = PlainTextResponse(words, 401, {"WWW-Authenticate": "Bearer"})
-                await refusal(scope, receive, send)
-                return
+        if scope["type"] == "http" and not same(bearer(Headers(scope=scope)), self._token):
+            words = "Send the header Authorization: Bearer TOKEN, with the token that this server was started with."
+            await PlainTextResponse(words, 401, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
+            return
         await self._app(scope, receive, send)
 
 
@@ -47,7 +43,7 @@ async def serve_http(
     service: Service, *, allow_fix: bool, port: int, token: str | None, ready: Callable[[str], None]
 ) -> None:
     """Serve until told to end. Port 0 takes a free one; `ready` hears the address."""
-    with _bound(port) as listener:
+    with listen(HOST, port) as listener:
         taken = listener.getsockname()[1]
         names = [f"{host}:{taken}" for host in (HOST, "localhost")]
         security = TransportSecuritySettings(allowed_hosts=names, allowed_origins=[f"http://{name}" for name in names])
@@ -60,14 +56,3 @@ async def serve_http(
         )
         ready(f"http://{HOST}:{taken}{PATH}")
         await uvicorn.Server(config).serve(sockets=[listener])
-
-
-def _bound(port: int) -> socket.socket:
-    listener = socket.socket()
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((HOST, port))
-    except OSError as error:
-        listener.close()
-        raise ConfigError(f"--port {port}: {error.strerror}. Choose another, or 0 for any that is free.") from None
-    return listener

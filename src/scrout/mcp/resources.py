@@ -7,7 +7,7 @@ import json
 from scrout.errors import LedgerError
 from scrout.ledger.scrub import scrub_json
 from scrout.mcp.answers import DATA, clean_patch, marked, shown
-from scrout.mcp.service import Service
+from scrout.service.service import Service
 
 MAX_CHARS = 1_000_000
 """Of one resource."""

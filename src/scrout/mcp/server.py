@@ -19,8 +19,8 @@ from scrout import __version__
 from scrout.errors import ScroutError
 from scrout.mcp import answers, resources
 from scrout.mcp.answers import Answer
-from scrout.mcp.attending import Say, attended
-from scrout.mcp.service import Service
+from scrout.service.attending import Say, attended
+from scrout.service.service import Service
 
 ABOUT = (
     "Before you search a repository for the cause of an issue, call scout: it ranks files and tries to reproduce the "

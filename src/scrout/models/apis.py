@@ -224,7 +224,8 @@ def refusal(api: Api, request: Json) -> str:
         # Some servers take keys in whatever case.
         if key not in read and key.lower() in read:
             return f"unknown parameter: {key!r}"
-        if key in _UNCOUNTED and value:
+        # An empty object is a value: `web_search_options` turns a search on by being there.
+        if key in _UNCOUNTED and (value or isinstance(value, dict)):
             return f"unsupported parameter: {key!r}"
     if request.get("service_tier") not in (None, *_TIERS) or request.get("speed") not in (None, "standard"):
         return "unsupported service tier"

@@ -8,14 +8,14 @@ and remote loads besides.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from importlib.resources import files as package_files
 from itertools import groupby
 
 from pygments.lexer import Lexer  # type: ignore[import-untyped]
-from pygments.lexers import get_lexer_for_filename  # type: ignore[import-untyped]
+from pygments.lexers import find_lexer_class_for_filename  # type: ignore[import-untyped]
 from pygments.token import Comment, Keyword, Name, Number, String, Text, _TokenType  # type: ignore[import-untyped]
-from pygments.util import ClassNotFound  # type: ignore[import-untyped]
 
 from scrout import __version__
 from scrout.handoff import FileRef, Reproduction
@@ -31,6 +31,7 @@ MAX_PAGE_BYTES = 2_000_000
 MAX_TEXT_CHARS = 20_000
 """Of the issue, of an observed output, and of each file of the reproduction."""
 MAX_LINE_CHARS = 500
+MAX_PATH_BYTES = 4096
 CONTEXT_LINES = 3
 FOLD_LINES = 100
 """Shown on each side of a fold that is longer than twice this."""
@@ -88,22 +89,34 @@ def page(task: Task, found: Scouting, sources: Mapping[str, str], where: str = "
 
 def read_sources(base: Base, paths: Iterable[str]) -> dict[str, str]:
     """Text files of the base commit, from git objects: no link is followed, no work tree is looked at."""
-    wanted = set(paths)
+    wanted = sorted({path for path in paths if _is_plain(path)})
+    if not wanted:
+        return {}
+    # To list all of a large repository takes long. Behind `--` and taken by the letter, a path from a handoff is
+    # neither an option nor a pattern.
+    listed = base.git("--literal-pathspecs", "ls-tree", "-z", "-l", "--full-tree", base.commit, "--", *wanted)
     blobs: dict[str, str] = {}
-    # All are listed, so that no path from a handoff ever becomes an argument.
-    for line in base.git("ls-tree", "-r", "-z", "-l", "--full-tree", base.commit).split(b"\0")[:-1]:
+    for line in listed.split(b"\0")[:-1]:
         about, _, raw_path = line.partition(b"\t")
-        path = raw_path.decode("utf-8", errors="surrogateescape")
-        if path in wanted:
-            mode, _, blob, size = about.decode("ascii").split()
-            if mode.startswith("100") and int(size) <= MAX_FILE_BYTES:
-                blobs[path] = blob
+        mode, _, blob, size = about.decode("ascii").split()
+        if mode.startswith("100") and int(size) <= MAX_FILE_BYTES:
+            blobs[raw_path.decode("utf-8", errors="surrogateescape")] = blob
     contents = dict(read_blobs(base.tree / ".git", set(blobs.values())))
     return {
         path: contents[blob].decode("utf-8", errors="replace")
         for path, blob in blobs.items()
-        if blob in contents and b"\0" not in contents[blob]
+        if path in wanted and blob in contents and b"\0" not in contents[blob]
     }
+
+
+def _is_plain(path: str) -> bool:
+    """Whether a commit can hold a file of this path, and a command can be given it."""
+    try:
+        raw = path.encode("utf-8", errors="surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    parts = raw.split(b"/")
+    return len(raw) <= MAX_PATH_BYTES and b"\0" not in raw and not {b"", b".", b".."} & set(parts)
 
 
 def _document(title: str, body: Html) -> Html:
@@ -231,9 +244,14 @@ def spans_of(ref: FileRef) -> list[tuple[int, int]]:
     return [(max(1, first), min(last, first + MAX_REGION_LINES - 1)) for first, last in ref.regions]
 
 
+def split_lines(source: str) -> list[str]:
+    """As an editor counts them: by line feed alone."""
+    return source.replace("\r\n", "\n").removesuffix("\n").split("\n")
+
+
 def lines_of(source: str) -> list[str]:
-    """As an editor counts them: by line feed alone. Overlong ones are cut."""
-    lines = visible(source.replace("\r\n", "\n")).removesuffix("\n").split("\n")
+    """The same as they are shown: overlong ones are cut."""
+    lines = split_lines(visible(source.replace("\r\n", "\n")))
     return [line if len(line) <= MAX_LINE_CHARS else f"{line[:MAX_LINE_CHARS]} …" for line in lines]
 
 
@@ -244,19 +262,33 @@ def code_table(rank: int, lines: list[str], coloured: list[Html], spans: list[tu
     # A link's target: where each region starts.
     ids = {first: f"file-{rank}-line-{first}" for first, _ in spans}
     parts: list[Html] = []
-    for shown, group in groupby(range(1, len(lines) + 1), lambda number: number in near):
-        numbers = list(group)
+    for shown, numbers in _stretches(near, len(lines)):
         if shown:
             rows = (_row(n, coloured[n - 1], hit=n in hit, id_=ids.get(n, "")) for n in numbers)
             parts.append(element("pre", *rows, class_="code", tabindex="0"))
         elif folds:
             parts.append(_fold(numbers, coloured))
         else:
-            parts.append(element("p", f"lines {numbers[0]}-{numbers[-1]} left out", class_="pad soft"))
+            which = f"lines {numbers[0]}-{numbers[-1]}" if len(numbers) > 1 else f"line {numbers[0]}"
+            parts.append(element("p", f"{which} left out", class_="pad soft"))
     return Html("".join(parts))
 
 
-def _fold(numbers: list[int], coloured: list[Html]) -> Html:
+def _stretches(near: set[int], count: int) -> Iterator[tuple[bool, range]]:
+    """Lines that are shown and lines that are not, by turns."""
+    after = 1
+    numbers = sorted(number for number in near if 1 <= number <= count)
+    for _, group in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
+        run = [number for _, number in group]
+        if run[0] > after:
+            yield False, range(after, run[0])
+        after = run[-1] + 1
+        yield True, range(run[0], after)
+    if after <= count:
+        yield False, range(after, count + 1)
+
+
+def _fold(numbers: range, coloured: list[Html]) -> Html:
     rows = [_row(number, coloured[number - 1]) for number in numbers]
     if len(rows) > 2 * FOLD_LINES:
         note = element("span", f"{len(rows) - 2 * FOLD_LINES} lines left out", class_="left")
@@ -273,17 +305,14 @@ def _row(number: int, line: Html, *, hit: bool = False, id_: str = "") -> Html:
 
 def coloured(path: str, lines: list[str], names: frozenset[str]) -> list[Html]:
     """Each line as markup; plain where nobody knows the language, or where the colouring disagrees with the text."""
-    plain = [_marked(line, names) for line in lines]
-    lexer = _lexer(path)
+    kind_of = _lexer_class(path.rpartition("/")[2])
     text = "\n".join(lines)
-    if lexer is None or len(text) > MAX_COLOURED_CHARS:
-        return plain
+    if kind_of is None or len(text) > MAX_COLOURED_CHARS:
+        return [_marked(line, names) for line in lines]
     seen = [""]
     coloured: list[list[str]] = [[]]
-    for kind, value in lexer.get_tokens(text):
-        # A name of the language's own says nothing about the issue.
-        code = kind in Text or (kind in Name and kind not in Name.Builtin)
-        colour = next((colour for family, colour in _COLOURS if kind in family), "")
+    for kind, value in kind_of(stripnl=False, ensurenl=False).get_tokens(text):
+        colour, code = _colour(kind)
         for number, piece in enumerate(value.split("\n")):
             if number:
                 seen.append("")
@@ -294,16 +323,23 @@ def coloured(path: str, lines: list[str], names: frozenset[str]) -> list[Html]:
                 coloured[-1].append(f'<span class="{colour}">{inner}</span>' if colour else inner)
     # A lexer for odd formats may drop or add something, and then no line number could be trusted.
     return [
-        Html("".join(coloured[at])) if at < len(seen) and seen[at] == line else plain[at]
+        Html("".join(coloured[at])) if at < len(seen) and seen[at] == line else _marked(line, names)
         for at, line in enumerate(lines)
     ]
 
 
-def _lexer(path: str) -> Lexer | None:
-    try:
-        return get_lexer_for_filename(path.rpartition("/")[2], stripnl=False, ensurenl=False)
-    except ClassNotFound:
-        return None
+@lru_cache(maxsize=1024)
+def _colour(kind: _TokenType) -> tuple[str, bool]:
+    """The class of a kind of token, and whether the issue may name it; a name of the language's own says nothing."""
+    colour = next((colour for family, colour in _COLOURS if kind in family), "")
+    return colour, kind in Text or (kind in Name and kind not in Name.Builtin)
+
+
+@lru_cache(maxsize=1024)
+def _lexer_class(name: str) -> Callable[..., Lexer] | None:
+    """None: nobody knows the language."""
+    found: Callable[..., Lexer] | None = find_lexer_class_for_filename(name)
+    return found
 
 
 def names_in(text: str) -> frozenset[str]:
@@ -316,6 +352,8 @@ def names_in(text: str) -> frozenset[str]:
 
 def _marked(text: str, names: frozenset[str]) -> Html:
     """Escaped, with the issue's names marked."""
+    if names.isdisjoint(_WORD.findall(text)):
+        return escape(text)
     words = _WORD.split(text)
     return Html("".join(f"<mark>{escape(word)}</mark>" if word in names else escape(word) for word in words))
 

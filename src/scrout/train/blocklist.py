@@ -1,8 +1,8 @@
 """The repositories that nothing is ever trained on, since results are measured on them, and the gate that says so.
 
 The gate goes by names: it knows the ways in which a repository is written down, its former names, forks under any
-owner, and clones on disk by their folder and remotes. It does not read code, so a renamed copy without its remotes
-passes.
+owner and named as such, and clones on disk by their folder and remotes. It does not read code, so a copy under a name
+of its own and without its remotes passes.
 """
 
 from __future__ import annotations
@@ -58,6 +58,8 @@ _FORMER = {
     "pydata/xray": "pydata/xarray",
     "xray/xray": "pydata/xarray",
 }
+_COPY = frozenset(("backup", "clone", "copy", "final", "fork", "forked", "mirror", "mirrored", "my", "upstream"))
+"""Words that a name has besides the repository's own where it is one more of the same."""
 _BY_NAME = {blocked.partition("/")[2]: blocked for blocked in BLOCKED}
 
 _ADDRESS = re.compile(r"(?:[\w.+-]+://(?:[^/@]*@)?[^/]+/|[^/\s]+@[^/:\s]+:|(?:www\.)?(?:github|gitlab)\.com[/:])(.+)")
@@ -65,6 +67,10 @@ _SERIAL = re.compile(r"(-\d+|-[0-9a-f]{40}.*|@[0-9a-f]{6,})$")
 _ROW_TAIL = re.compile(
     r"[-._@:#](?=\d|[0-9a-f]{7,40}\b|(?:pr|pull|run|attempt|issue|trial|task|sample|traj|v\d)(?![a-z]))"
 )
+_IMAGE = re.compile(r"(?:.*/)?(?:sweb\.eval|swesmith|sweap-images|sweb)[.:](?:(?:x86_64|arm64|aarch64)\.)?(?P<row>.+)")
+"""A container's image that is named for the row of a data set."""
+_IMAGE_JOINS = re.compile(r"_(?:1776|s)_")
+"""What stands between owner and name there, where two underscores are not allowed."""
 _PAIR = re.compile(r"(?:instance_)?([\w.-]+?)(?:__|\+|/)([\w.-]+)")
 _REMOTE = re.compile(r"^\s*(?:push)?url\s*=\s*(\S+)", re.MULTILINE | re.IGNORECASE)
 
@@ -91,24 +97,34 @@ def blocked_by(repo: str) -> str | None:
 def blocked_in(name: str) -> str | None:
     """The same for whatever a data set calls one of its rows: attempts, runs and mutations are named behind the issue.
 
-    It blocks rather too much: a name that a repository shares with a blocked one is enough, under any owner.
+    It blocks rather too much: a name that a repository shares with a blocked one is enough, under any owner. No folder
+    is looked at: a row's name is data, whatever it looks like.
     """
-    parts = [part for part in re.split(r"__|[/+\s]", name.strip().lower()) if part]
+    name = name.strip().lower()
+    if image := _IMAGE.fullmatch(name):
+        name = _IMAGE_JOINS.sub("__", image["row"])
+    address = _ADDRESS.match(name)
+    names = [_in_address(address)] if address else [name]
+    parts = [part for part in re.split(r"__|[/+\s]", name) if part]
     # The first of several is an owner, or the data set's own.
-    bases = (_ROW_TAIL.split(part, maxsplit=1)[0] for part in parts[1:] or parts)
-    return blocked_by(name) or next((found for base in bases if (found := _by_name(base))), None)
+    names += (_ROW_TAIL.split(part, maxsplit=1)[0] for part in parts[1:] or parts)
+    return next(filter(None, map(_by_name, names)), None)
 
 
 def _names(repo: str) -> Iterator[str]:
     address = _ADDRESS.match(repo)
     if address:
-        yield "/".join(unquote(address[1]).strip("/").split("/")[:2])
+        yield _in_address(address)
         return
     folder = Path(repo).expanduser()
     if repo.startswith(("/", ".", "~")) or repo.count("/") > 1 or folder.is_dir():
         yield from _folder_names(folder)
     if repo.count("/") <= 1:
         yield repo
+
+
+def _in_address(address: re.Match[str]) -> str:
+    return "/".join(unquote(address[1]).strip("/").split("/")[:2])
 
 
 def _folder_names(folder: Path) -> Iterator[str]:
@@ -139,7 +155,8 @@ def _by_name(name: str) -> str | None:
         form = form.removesuffix(".git")
         pair = _PAIR.fullmatch(form)
         owner, bare = (pair[1], pair[2]) if pair else ("", form)
-        blocked = _BY_NAME.get(bare) or _FORMER.get(f"{owner}/{bare}")
+        plain = "-".join(word for word in re.split(r"[-_]", bare) if word not in _COPY)
+        blocked = _BY_NAME.get(bare) or _BY_NAME.get(plain) or _FORMER.get(f"{owner}/{bare}")
         if blocked:
             return blocked
     return None

@@ -2,7 +2,8 @@
 
 For a device that is here, a part of the model is tried: two layers and eight, with random weights, on blocks of the
 pack, each in a process of its own. Memory and time grow with the layers in a straight line, which says what all of
-them take.
+them take. Where that says that a few micro-batches of the whole model fit and do not take long, the whole is tried too,
+and nothing has to be extended.
 
 For a GPU that is not here it is arithmetic. Memory: weights, adapter with its optimizer, what is kept of every layer,
 and what one layer keeps for its backward pass, counted on a layer of that shape. Time: operations over what the GPU
@@ -14,7 +15,7 @@ from __future__ import annotations
 import multiprocessing
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from decimal import Decimal
@@ -33,8 +34,12 @@ from scrout.train.weights import told, with_adapter
 GB = 1e9
 TRIED = (2, 8)
 """Layers. The further apart, the less a disturbance of one counts in what all of them are said to take."""
-TIMED = 3
-"""Micro-batches, of which the median counts."""
+WARMED, TIMED = 2, 3
+"""Micro-batches: the first ones, with the longest block for the peak of memory, then those whose median counts."""
+WHOLE_S = 180.0
+"""What a trial of all layers may take."""
+WHOLE_SHARE = 0.8
+"""Of the memory that is there, which such a trial may need."""
 COUNTED_TOKENS = 256
 ADAPTER_BYTES = 16
 """Of a trained number: itself, its gradient and the optimizer's two, in float32."""
@@ -111,7 +116,7 @@ def plan_run(
     on_gpu = torch.cuda.is_available() and not device.startswith("cpu")
     has_gb: float | None
     if gpu:
-        memory, seconds, notes = _by_arithmetic(config, work, tuning, GPUS[gpu], progress)
+        memory, seconds, notes = by_arithmetic(config, work, tuning, GPUS[gpu], progress)
         name, has_gb = gpu, GPUS[gpu].memory_gb
     else:
         device = device or ("cuda" if on_gpu else "cpu")
@@ -132,7 +137,7 @@ def plan_run(
         memory_gb={part: round(gb, 3) for part, gb in memory.items()},
         peak_gb=round(peak, 3),
         has_gb=has_gb,
-        hours=round(hours, 4),
+        hours=round(hours, 6),
         usd=None if rate is None else round(rate * Decimal(str(round(hours, 6))), 2),
         notes=notes,
     )
@@ -203,9 +208,10 @@ class Work:
         return body + attention + 2 * self.hidden * self.vocabulary * 3 * self.learned
 
 
-def _by_arithmetic(
-    config: Any, work: Work, tuning: Tuning, gpu: Gpu, progress: Callable[[str], None]
+def by_arithmetic(
+    config: Any, work: Work, tuning: Tuning, gpu: Gpu, progress: Callable[[str], None] = lambda words: None
 ) -> tuple[dict[str, float], float, tuple[str, ...]]:
+    """Memory in GB by what it is for, seconds, and the assumptions, on a GPU that is not here."""
     width = 2 if tuning.precision == "bfloat16" else 4
     progress("counting what a layer keeps")
     kept = _kept_per_token(config, tuning) * work.block_tokens
@@ -257,18 +263,35 @@ def _by_trial(
     attention: str,
     progress: Callable[[str], None],
 ) -> tuple[dict[str, float], float, tuple[str, ...]]:
-    found = []
-    for layers in TRIED:
+    found: dict[int, tuple[float, float]] = {}
+    has_gb = _has_gb(device)
+
+    def trial(layers: int) -> None:
         progress(f"trying {layers} of {work.layers} layers")
         # Processes of their own: memory that was had once is not given back.
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool, told("the trial failed"):
-            found.append(pool.submit(_try, config.to_dict(), layers, tuning, pack, device, attention).result())
-    (few_gb, few_s), (more_gb, more_s) = found
-    layer_gb, layer_s = ((more - few) / (TRIED[1] - TRIED[0]) for few, more in ((few_gb, more_gb), (few_s, more_s)))
-    memory = {"layers": layer_gb * work.layers, "all else": few_gb - TRIED[0] * layer_gb}
-    seconds = (layer_s * work.layers + few_s - TRIED[0] * layer_s) * work.micro_batches
-    note = f"From a trial of {TRIED[0]} and {TRIED[1]} layers on {device}: {layer_s:.3f} s a layer and micro-batch."
-    return memory, seconds, (note,)
+            found[layers] = pool.submit(_try, config.to_dict(), layers, tuning, pack, device, attention).result()
+
+    for layers in TRIED if work.layers > TRIED[-1] else (work.layers,):
+        trial(layers)
+    memory, micro_batch_s = _extended(found, work.layers)
+    fits = has_gb is not None and sum(memory.values()) < WHOLE_SHARE * has_gb
+    if work.layers not in found and fits and micro_batch_s * (WARMED + TIMED) < WHOLE_S:
+        trial(work.layers)
+        memory, micro_batch_s = _extended({TRIED[0]: found[TRIED[0]], work.layers: found[work.layers]}, work.layers)
+    tried = ", ".join(map(str, found))
+    note = f"Tried on {device}, with {tried} of {work.layers} layers: {micro_batch_s:.2f} s a micro-batch."
+    return memory, micro_batch_s * work.micro_batches, (note,)
+
+
+def _extended(found: Mapping[int, tuple[float, float]], layers: int) -> tuple[dict[str, float], float]:
+    """Memory in GB and seconds of a micro-batch with so many layers, on the line through what was tried."""
+    (few, (few_gb, few_s)), (more, (more_gb, more_s)) = min(found.items()), max(found.items())
+    if few == more:
+        return {"the whole model": more_gb}, more_s
+    layer_gb, layer_s = (more_gb - few_gb) / (more - few), (more_s - few_s) / (more - few)
+    memory = {"layers": layer_gb * layers, "all else": more_gb - more * layer_gb}
+    return memory, more_s + layer_s * (layers - more)
 
 
 def _try(
@@ -290,7 +313,7 @@ def _try(
     usual = np.argsort(np.abs(lengths - lengths.mean()))[: tuning.micro_batch]
     longest = np.argsort(-lengths)[: tuning.micro_batch]
     times = []
-    for number in range(TIMED + 1):
+    for number in range(WARMED + TIMED):
         chosen = usual if number else longest
         inputs = {name: value.to(device) for name, value in collate([blocks[int(one)] for one in chosen]).items()}
         started = time.perf_counter()
@@ -303,8 +326,8 @@ def _try(
             torch.cuda.synchronize()
         times.append(time.perf_counter() - started)
     if device.startswith("cuda"):
-        return torch.cuda.max_memory_reserved() / GB + RUNTIME_GB, float(np.median(times[1:]))
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / GB, float(np.median(times[1:]))
+        return torch.cuda.max_memory_reserved() / GB + RUNTIME_GB, float(np.median(times[WARMED:]))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / GB, float(np.median(times[WARMED:]))
 
 
 def _part(config: Any, layers: int, tuning: Tuning, attention: str, vocabulary: int | None = None) -> Any:

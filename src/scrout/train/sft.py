@@ -193,7 +193,7 @@ def collate(blocks: Sequence[Block]) -> dict[str, Any]:
 
 
 def _pack_for(folder: Path, checkpoint: Path) -> tuple[Pack, Template]:
-    pack, template = Pack(folder), Template.load(checkpoint)
+    template, pack = Template.load(checkpoint), Pack(folder)
     if pack.card.tokenizer_sha256 != tokenizer_digest(template):
         raise TaskError(
             f"{folder} was packed with another tokenizer or chat template than {checkpoint} has. Pack the corpus "

@@ -14,7 +14,6 @@ from typing import TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -62,12 +61,16 @@ def create_app(settings: Settings, token: str = "") -> Starlette:
             *pages.both("/frontier", frontier.look, frontier.show),
             *pages.both("/fixers", fixers.look, fixers.show),
             *pages.both("/studies", studies.look, studies.show),
+            *pages.both("/study", studies.look_at_one, studies.show_one),
+            Route("/study/picture.svg", lambda request: _svg(studies.picture(_asked(request)))),
         ],
-        middleware=[Middleware(Guard, token=token)],
         exception_handlers={HTTPException: _told, ScroutError: _told, Exception: _failed},
         lifespan=lifespan,
     )
     app.state.desk = desk
+    app.router.redirect_slashes = False  # it would lead to whatever host the asker names
+    # Around everything, so that even an answer to a fault has the rules; what is added as middleware lies within that.
+    app.middleware_stack = Guard(app.build_middleware_stack(), token=token)
     return app
 
 
@@ -111,21 +114,26 @@ def _asset(text: str, kind: str) -> Callable[[Request], Response]:
     return lambda request: Response(text, media_type=kind)
 
 
+def _svg(text: str) -> Response:
+    return Response(text, media_type="image/svg+xml")
+
+
 def _told(request: Request, error: Exception) -> Response:
     """What the asker or the world got wrong, in words."""
+    path = request.url.path
     if isinstance(error, HTTPException):
         if error.status_code == 404:
-            return words_page(404, "Not there", "No page has this address. The links above lead to all there are.")
-        return words_page(error.status_code, "Not possible", str(error.detail))
+            words = "No page has this address. The links above lead to all there are."
+            return words_page(path, 404, "Not there", words)
+        return words_page(path, error.status_code, "Not possible", str(error.detail))
     titles: dict[type[Exception], tuple[int, str]] = {
         NotThere: (404, "Not there"),
         BadQuestion: (400, "Not understood"),
     }
     status, title = titles.get(type(error), (500, "It cannot be read"))
-    return words_page(status, title, scrub(str(error)))
+    return words_page(path, status, title, scrub(str(error)))
 
 
 def _failed(request: Request, error: Exception) -> Response:
-    return words_page(
-        500, "A fault of scrout's", "This page failed. The terminal that serves it says how; please report it."
-    )
+    words = "This page failed. The terminal that serves it says how; please report it."
+    return words_page(request.url.path, 500, "A fault of scrout's", words)

@@ -13,12 +13,10 @@ from scrout.money import Record
 from scrout.web import frame
 from scrout.web.desk import Asked, Desk, NotThere, words
 from scrout.web.runs import lines, totals_facts
-from scrout.web.shelf import Filter, Group, Line, Totals
+from scrout.web.shelf import QUIET_S, Filter, Group, Line, Totals
 
 REFRESH_S = 5
 MAX_OPEN = 50
-QUIET_S = 3600
-"""After so long without news a batch that is not done counts as left alone."""
 
 
 class BatchLine(Record):
@@ -43,6 +41,8 @@ class ArmLine(Record):
     arm: str
     totals: Totals
     open: int
+    expected: int | None
+    """Runs that it is to have; None: the batch's folder is not the ledger's."""
     fixers: tuple[str, ...]
 
 
@@ -50,6 +50,8 @@ class BatchesView(Record):
     """Every batch, newest first."""
 
     batches: tuple[BatchLine, ...]
+    still: bool
+    """True: the page is not to be asked for again and again."""
 
 
 class BatchView(Record):
@@ -59,6 +61,8 @@ class BatchView(Record):
     arms: tuple[ArmLine, ...]
     open: tuple[Line, ...]
     """The newest runs that nobody has closed."""
+    report: str
+    """The file that it wrote of itself; empty: there is none yet, or its folder is not the ledger's."""
     still: bool
     """True: the page is not to be asked for again and again."""
 
@@ -69,7 +73,8 @@ def look_at_all(desk: Desk, asked: Asked) -> BatchesView:
         if group.batch:
             by_name.setdefault(group.batch, []).append(group)
     there = _there(desk)
-    return BatchesView(batches=tuple(_line(name, groups, there) for name, groups in by_name.items()))
+    lines_ = tuple(_line(name, groups, there) for name, groups in by_name.items())
+    return BatchesView(batches=lines_, still=bool(asked.get("still")))
 
 
 def look(desk: Desk, asked: Asked) -> BatchView:
@@ -81,18 +86,24 @@ def look(desk: Desk, asked: Asked) -> BatchView:
     for group in groups:
         arms.setdefault(group.arm, []).append(group)
     which = Filter(batch=name, outcome="interrupted")
+    there = _there(desk)
+    mine = there if there and there.id == name else None
+    if mine:
+        arms |= {arm: [] for arm in mine.arms if arm not in arms}
     return BatchView(
-        batch=_line(name, groups, _there(desk)),
+        batch=_line(name, groups, there),
         arms=tuple(
             ArmLine(
                 arm=arm,
                 totals=added(group.totals for group in parts),
                 open=sum(group.open for group in parts),
+                expected=mine.tasks if mine else None,
                 fixers=tuple(sorted({group.fixer for group in parts if group.fixer})),
             )
             for arm, parts in sorted(arms.items())
         ),
         open=tuple(line for line in desk.shelf.lines(which, MAX_OPEN) if line.finished is None),
+        report=_report(desk) if mine else "",
         still=bool(asked.get("still")),
     )
 
@@ -118,15 +129,19 @@ def show_all(view: BatchesView) -> Html:
         state = _state(one)
         name = frame.link(one.name, "/batch", name=one.name)
         rows.append([name, state, _progress(one), *_figures(one.totals), frame.moment(one.last)])
-    columns = ["Batch", "State", "Done", "Solved", "Paid", "Last heard of (UTC)"]
-    table = frame.table(columns, rows, caption="Batches, newest first", numbers=("Done", "Solved", "Paid"))
+    columns = ["Batch", "State", "Closed", "Solved", "Unverified", "Paid", "Last heard of (UTC)"]
+    table = frame.table(columns, rows, caption="Batches, newest first", numbers=columns[2:6])
     none = (
         "No batch is in this ledger. `scrout run TASKS --out DIR` keeps its own in DIR; serve that with "
         "`-c ledger.path=DIR/ledger.db`."
     )
-    body = table if rows else frame.card(frame.soft(none))
-    again = REFRESH_S if any(one.live for one in view.batches) else 0
-    return frame.page("Batches", element("h1", "Batches"), body, here="/batches", twin="/batches.json", refresh_s=again)
+    parts = [element("h1", "Batches")]
+    live = any(one.live for one in view.batches)
+    if live:
+        parts.append(frame.refreshing(REFRESH_S, view.still, "/batches"))
+    parts.append(table if rows else frame.card(frame.soft(none)))
+    again = REFRESH_S if live and not view.still else 0
+    return frame.page("Batches", *parts, here="/batches", twin="/batches.json", refresh_s=again)
 
 
 def show(view: BatchView) -> Html:
@@ -134,24 +149,22 @@ def show(view: BatchView) -> Html:
     state = _state(one)
     crumbs = element("p", frame.link("Batches", "/batches"), " / ", one.name, class_="kicker")
     parts = [crumbs, element("h1", f"Batch {one.name}"), element("p", state), _bar(one)]
-    facts = [("done", _progress(one)), *totals_facts(one.totals), ("begun", f"{one.started:%Y-%m-%d %H:%M} UTC")]
+    facts = [("closed", _progress(one)), *totals_facts(one.totals), ("begun", f"{one.started:%Y-%m-%d %H:%M} UTC")]
     parts.append(frame.facts(facts))
     if one.live:
-        words_, query = ("Go on refreshing", {}) if view.still else ("Stop refreshing", {"still": "1"})
-        told = "This page is not refreshed. " if view.still else f"This page is refreshed every {REFRESH_S} s. "
-        parts.append(element("p", told, frame.link(words_, "/batch", name=one.name, **query), class_="soft"))
+        parts.append(frame.refreshing(REFRESH_S, view.still, "/batch", name=one.name))
     rows = [
         [
             frame.link(arm.arm or "none", "/runs", batch=one.name, arm=arm.arm),
-            f"{arm.totals.runs - arm.open:,} of {arm.totals.runs:,}",
+            _progress(arm),
             *_figures(arm.totals),
-            frame.usd(arm.totals.cost_usd / arm.totals.runs),
+            frame.usd(arm.totals.cost_usd / arm.totals.runs) if arm.totals.runs else "",
             ", ".join(arm.fixers),
         ]
         for arm in view.arms
     ]
-    columns = ["Arm", "Closed", "Solved", "Paid", "A run", "Fixers"]
-    parts.append(frame.section("Arms", frame.table(columns, rows, caption="Arms", numbers=columns[1:5])))
+    columns = ["Arm", "Closed", "Solved", "Unverified", "Paid", "A run", "Fixers"]
+    parts.append(frame.section("Arms", frame.table(columns, rows, caption="Arms", numbers=columns[1:6])))
     if view.open:
         title = "Going on" if one.live else "Not finished"
         parts.append(
@@ -162,6 +175,8 @@ def show(view: BatchView) -> Html:
         frame.link("Its frontier", "/frontier", batch=one.name),
     ]
     parts.append(element("nav", *more, class_="pages", **{"aria-label": "More of this batch"}))
+    if view.report:
+        parts.append(frame.soft(f"What it saved, by grade where patches were graded, is in the file `{view.report}`."))
     again = REFRESH_S if one.live and not view.still else 0
     return frame.page(
         f"Batch {one.name}", *parts, here="/batches", twin=frame.address("/batch.json", name=one.name), refresh_s=again
@@ -174,6 +189,11 @@ def _there(desk: Desk) -> Batch | None:
         return Folder(desk.folder).read() if desk.folder else None
     except TaskError:
         return None
+
+
+def _report(desk: Desk) -> str:
+    path = Folder(desk.folder).report if desk.folder else None
+    return str(path) if path and path.is_file() else ""
 
 
 def _line(name: str, groups: Sequence[Group], there: Batch | None) -> BatchLine:
@@ -200,16 +220,21 @@ def _state(one: BatchLine) -> Html:
     return frame.badge("done", "soft") if done else frame.badge("left unfinished", "warn")
 
 
-def _progress(one: BatchLine) -> str:
+def _progress(one: BatchLine | ArmLine) -> str:
     return f"{one.totals.runs - one.open:,} of {max(one.expected or 0, one.totals.runs):,}"
 
 
 def _figures(totals: Totals) -> list[str]:
-    share = frame.percent(totals.solved / totals.judged) if totals.judged else ""
-    return [f"{totals.solved:,} {f'({share})' if share else ''}".strip(), frame.usd(totals.cost_usd)]
+    share = frame.percent(totals.solved / totals.done) if totals.done else ""
+    unverified = totals.outcomes.get("unverified", 0)
+    return [
+        f"{totals.solved:,} {f'({share})' if share else ''}".strip(),
+        f"{unverified:,}" if unverified else "",
+        frame.usd(totals.cost_usd),
+    ]
 
 
 def _bar(one: BatchLine) -> Html:
     done, whole = one.totals.runs - one.open, max(one.expected or 0, one.totals.runs, 1)
-    words_ = f"{done} of {whole} runs are done"
+    words_ = f"{done} of {whole} runs are closed"
     return element("progress", words_, value=str(done), max=str(whole), **{"aria-label": words_})

@@ -12,12 +12,18 @@ from functools import lru_cache
 
 from scrout.handoff import FileRef
 from scrout.html import Html, element
+from scrout.money import Record
 from scrout.scout import report
 
 MAX_SHOWN_LINES = 400
 """Of all files together."""
 MAX_BACK_LINES = 120
 """How far up a definition is looked for."""
+USUAL = (
+    *("py", "js", "ts", "go", "rs", "java", "c", "cpp", "rb", "php", "cs", "kt", "swift", "scala"),
+    *("md", "toml", "yml"),
+)
+"""Endings of files that scouts are likely to name."""
 
 _DEFINITION = re.compile(
     r"(?:@|async def|def|class|func|fn|pub|public|private|protected|static|function|impl|struct|enum|trait|type"
@@ -25,18 +31,47 @@ _DEFINITION = re.compile(
 )
 
 
-def sections(refs: Sequence[FileRef], sources: Mapping[str, str], text: str) -> tuple[Html, ...]:
+class Excerpt(Record):
+    """Some lines of a file."""
+
+    first: int
+    """The number of the first one, from 1."""
+    text: str
+
+
+class Source(Record):
+    """What is needed of a file to show its regions."""
+
+    lines: int
+    """Of the whole file."""
+    parts: tuple[Excerpt, ...]
+
+
+def cut(refs: Sequence[FileRef], whole: str) -> Source:
+    """The regions that a handoff names in one file with some context, each from the definition that it is in."""
+    lines = report.split_lines(whole)
+    parts = []
+    for first, last in (window for ref in refs for window in _windows(report.spans_of(ref), len(lines))):
+        start = _start(lines, first)
+        parts.append(Excerpt(first=start + 1, text="\n".join(lines[start:last])))
+    return Source(lines=len(lines), parts=tuple(parts))
+
+
+def sections(refs: Sequence[FileRef], sources: Mapping[str, Source], text: str) -> tuple[Html, ...]:
     """One for each file. `text` is the issue's, whose names are marked."""
     return _sections(tuple(refs), tuple(sources.items()), report.names_in(text))
 
 
 def warm_up() -> None:
-    """What takes long the first time."""
-    report.coloured("first.py", ["x = 1"], frozenset())
+    """What takes long the first time: to read how a language is written."""
+    for ending in USUAL:
+        report.coloured(f"first.{ending}", ["x = 1"], frozenset())
 
 
 @lru_cache(maxsize=128)
-def _sections(refs: tuple[FileRef, ...], given: tuple[tuple[str, str], ...], names: frozenset[str]) -> tuple[Html, ...]:
+def _sections(
+    refs: tuple[FileRef, ...], given: tuple[tuple[str, Source], ...], names: frozenset[str]
+) -> tuple[Html, ...]:
     sources, room = dict(given), MAX_SHOWN_LINES
     mark = element("mark", "Names")
     legend = element("p", "Suspected lines are tinted. ", mark, " are those the issue mentions.", class_="soft")
@@ -46,16 +81,16 @@ def _sections(refs: tuple[FileRef, ...], given: tuple[tuple[str, str], ...], nam
             why = "Not a text file of this commit: new, binary, a link, or larger than 1 MB."
             made.append(report.file_section(rank, ref, element("p", why, class_="pad soft")))
             continue
-        lines, spans = report.lines_of(sources[ref.path]), report.spans_of(ref)
-        windows = _windows(spans, len(lines))
-        room -= sum(last - first for first, last in windows)
+        source, spans = sources[ref.path], report.spans_of(ref)
+        room -= sum(last - first for first, last in _windows(spans, source.lines))
         if room < 0:
             made.append(report.file_section(rank, ref, element("p", "Left out: the page is full.", class_="pad soft")))
             continue
-        coloured = [Html()] * len(lines)
-        for first, last in windows:
-            start = _start(lines, first)
-            coloured[start:last] = report.coloured(ref.path, lines[start:last], names)
+        lines, coloured = [""] * source.lines, [Html()] * source.lines
+        for part in source.parts:
+            shown = report.lines_of(part.text + "\n")
+            place = slice(part.first - 1, part.first - 1 + len(shown))
+            lines[place], coloured[place] = shown, report.coloured(ref.path, shown, names)
         made.append(report.file_section(rank, ref, report.code_table(rank, lines, coloured, spans, folds=False)))
     return tuple(made)
 

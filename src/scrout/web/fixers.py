@@ -96,8 +96,9 @@ def show(view: FixersView) -> Html:
     for one in view.pool:
         price = "by subscription" if one.subscription else "free" if one.kind == "repair" else "unknown"
         if one.input_usd is not None and one.output_usd is not None:
-            price = f"${one.input_usd:f} in, ${one.output_usd:f} out"
-        name = element("span", one.name, element("span", one.kind, class_="under"))
+            price = f"{frame.price(one.input_usd)} in, {frame.price(one.output_usd)} out"
+        kind = one.kind if one.kind != one.name else ""
+        name = element("span", one.name, element("span", kind, class_="under"))
         caps = "none" if one.kind == "repair" else f"{frame.usd(one.cap_usd)}, {one.cap_calls} calls"
         priced = element("span", price, element("span", one.price_date, class_="under")) if one.price_date else price
         runs = frame.link("its runs", "/runs", fixer=one.name)

@@ -8,9 +8,9 @@ from datetime import datetime
 from decimal import Decimal
 from urllib.parse import urlencode
 
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
-from scrout.html import Html, element, escape
+from scrout.html import Html, element, escape, visible
 
 SECTIONS = {"/runs": "Runs", "/batches": "Batches", "/frontier": "Frontier", "/fixers": "Fixers", "/studies": "Studies"}
 OUTCOME_WORDS = {
@@ -19,9 +19,17 @@ OUTCOME_WORDS = {
     "not_solved": "not solved",
     "infrastructure": "infrastructure",
     "interrupted": "not finished",
+    "unjudged": "not judged",
 }
 _QUOTED = re.compile(r"`([^`\n]{1,200})`")
-_TONES = {"solved": "good", "unverified": "warn", "not_solved": "bad", "infrastructure": "bad", "interrupted": "soft"}
+_TONES = {
+    "solved": "good",
+    "unverified": "warn",
+    "not_solved": "bad",
+    "infrastructure": "bad",
+    "interrupted": "soft",
+    "unjudged": "soft",
+}
 
 
 def page(title: str, *parts: Html, here: str = "", twin: str = "", refresh_s: int = 0) -> Html:
@@ -39,8 +47,10 @@ def page(title: str, *parts: Html, here: str = "", twin: str = "", refresh_s: in
     return _document(title, element("body", skip, nav, main, foot), refresh_s)
 
 
-def words_page(status: int, title: str, words: str) -> Response:
-    """An answer in words where there is nothing to show."""
+def words_page(path: str, status: int, title: str, words: str) -> Response:
+    """An answer in words where there is nothing to show, in the form that was asked for."""
+    if path.endswith(".json"):
+        return JSONResponse({"error": title, "detail": visible(words)}, status)
     back = element("p", element("a", "All runs", href="/runs"))
     body = page(title, element("h1", title), element("p", inline(words), class_="prose"), back)
     return html_response(body, status)
@@ -80,7 +90,12 @@ def table(
     numbers: Sequence[str] = (),
     stacked: bool = True,
 ) -> Html:
-    """Rows whose first cell names them. `numbers` are columns to the right; `stacked`: on a phone a row is a card."""
+    """Rows whose first cell names them. `numbers` are columns to the right; `stacked`: on a phone a row is a card.
+
+    A column in which no row has anything is left out.
+    """
+    kept = [at for at in range(len(columns)) if at == 0 or any(row[at] for row in rows)]
+    columns, rows = [columns[at] for at in kept], [[row[at] for at in kept] for row in rows]
     aligned = [{"class_": "number"} if name in numbers else {} for name in columns]
     head = element("tr", *(element("th", name, scope="col", **how) for name, how in zip(columns, aligned, strict=True)))
     body = []
@@ -99,6 +114,13 @@ def table(
         class_="stacked" if stacked else "plain",
     )
     return element("div", whole, class_="card scroll", tabindex="0", role="region", **{"aria-label": caption})
+
+
+def refreshing(every_s: int, still: bool, path: str, **query: str) -> Html:
+    """That a page is asked for again and again, and a way to stop it: what somebody reads must not move away."""
+    told = "This page is not refreshed. " if still else f"This page is refreshed every {every_s} s. "
+    words = "Go on refreshing" if still else "Stop refreshing"
+    return element("p", told, link(words, path, **query, still="" if still else "1"), class_="soft")
 
 
 def section(title: str, *children: Html, **attributes: str) -> Html:
@@ -155,6 +177,11 @@ def link(text: str, path: str, **query: str) -> Html:
 def address(path: str, **query: str) -> str:
     asked = {name: value for name, value in query.items() if value}
     return f"{path}?{urlencode(asked)}" if asked else path
+
+
+def price(amount: Decimal) -> str:
+    """As it is written, without zeros at its end."""
+    return f"${amount.normalize():f}"
 
 
 def usd(amount: Decimal | None) -> str:

@@ -1,15 +1,21 @@
 """Solve rate against cost of one's own runs: each fixer, the line of mixing them at random, and what routing did.
 
-A run counts as solved where its check passed. Outcomes of other kinds than solved, unverified and not solved say
-nothing of a fixer and are left out of its rate; what they cost is in its cost.
+A run counts as solved where its check passed, or, in a batch whose patches were graded, where its grade says so. Only
+runs that are done count: what infrastructure failed or nobody finished says nothing of a fixer. A patch that nothing
+could judge is not solved, but might be: an arm's interval reaches up to all of those.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
+from pydantic import ValidationError
 
+from scrout.batch.folder import Folder
+from scrout.batch.outputs.results import ArmResult, Summary
 from scrout.html import Html, element, escape
 from scrout.money import Record, Usd
 from scrout.route.resume import wilson
@@ -22,7 +28,12 @@ from scrout.web.shelf import Group
 ROUTED = "routed"
 FEW = 10
 """Below so many runs a rate says little."""
-WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 640, 360, 64, 52, 16, 40
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 640, 372, 64, 52, 30, 40
+MOST_TICKS = 6
+NEAR = 15.0
+"""Pixels between a point and its number, and between numbers."""
+
+JudgedBy = Literal["check", "grade"]
 
 
 class Point(Record):
@@ -30,14 +41,16 @@ class Point(Record):
 
     label: str
     """Such as solo/NAME, handoff/NAME or handoff/routed."""
-    judged: int
+    done: int
     solved: int
+    unverified: int
+    """Of those done, runs with a patch that nothing could judge."""
     rate: float
     low: float
     high: float
-    """With `low` where the rate lies with 95%."""
+    """With `low` where the rate lies with 95%, whatever the unverified patches are worth."""
     usd: Usd
-    """Mean of a run whose cost is known."""
+    """Mean of a run that is done and whose cost is known."""
     routed: bool
     baseline: str
     """Such as `always the cheapest`; empty: it is none."""
@@ -53,6 +66,7 @@ class FrontierView(Record):
 
     batch: str
     batches: tuple[str, ...]
+    judged_by: JudgedBy
     points: tuple[Point, ...]
     line: tuple[tuple[float, float], ...]
     """Corners of what mixing fixers at random can reach: dollars a run, and rate."""
@@ -65,25 +79,25 @@ def look(desk: Desk, asked: Asked) -> FrontierView:
     batches = tuple(reversed(desk.shelf.choices("batch")))
     if batch and batch not in batches:
         raise NotThere(f"no run belongs to a batch {batch!r}. The list of batches links to each.")
-    groups = desk.shelf.groups(batch or None)
-    by_label: dict[str, list[Group]] = {}
-    for group in groups:
-        for label in _labels(group):
-            by_label.setdefault(label, []).append(group)
-    notes = _notes(batch, groups)
+    groups = desk.shelf.groups(batch or None, done=True)
+    summary = _summary(desk, batch)
+    judged_by: JudgedBy = "grade" if summary and all(arm.graded for arm in summary.arms if arm.done) else "check"
+    notes = _notes(batch, groups, judged_by)
     bare = []
-    for label, parts in sorted(by_label.items()):
-        point = _point(label, parts)
+    for label, parts in sorted(_by_label(groups).items()):
+        told = next((arm for arm in summary.arms if arm.arm == label), None) if summary else None
+        point = _point(label, parts, told, judged_by)
         if point:
             bare.append(point)
         else:
-            notes.append(f"{label} is left out: none of its runs was judged and has a known cost.")
+            notes.append(f"{label} is left out: the cost of none of its runs is known.")
     alone = [point for point in bare if not point.routed]
     points = _placed(bare, alone)
     line = hull(np.array([[float(one.usd), one.rate] for one in alone])) if alone else np.zeros((0, 2))
     return FrontierView(
         batch=batch,
         batches=batches,
+        judged_by=judged_by,
         points=tuple(points),
         line=tuple((float(usd), float(rate)) for usd, rate in line),
         findings=tuple(_findings(points)),
@@ -103,38 +117,60 @@ def show(view: FrontierView) -> Html:
         parts.append(element("form", field, buttons, method="get", action="/frontier", class_="filter"))
     if view.points:
         parts.append(element("div", _plot(view), class_="card pad"))
-        parts.append(_legend())
+        parts.append(_legend(view))
         parts += [element("ul", *(element("li", words_) for words_ in view.findings))] if view.findings else []
         parts.append(_table(view.points))
     else:
-        parts.append(frame.card(frame.soft("No run was judged yet. Runs show up here once their patch was checked.")))
+        parts.append(frame.card(frame.soft("No run is done yet. Runs show up here once their patch was checked.")))
     parts += [frame.soft(note) for note in view.notes]
     twin = frame.address("/frontier.json", batch=view.batch)
     return frame.page("Frontier", *parts, here="/frontier", twin=twin)
 
 
-def _labels(group: Group) -> list[str]:
-    """A run of its own was routed, and is one of its fixer's as well."""
-    if group.arm:
-        return [group.arm]
-    return [f"handoff/{ROUTED}", f"handoff/{group.fixer}"] if group.fixer else []
+def _summary(desk: Desk, batch: str) -> Summary | None:
+    """What the batch wrote of itself when it ended, where the ledger lies in its folder and nothing came after."""
+    if desk.folder is None or not batch:
+        return None
+    path = Folder(desk.folder).summary
+    try:
+        summary = Summary.model_validate_json(path.read_bytes())
+        written = path.stat().st_mtime
+    except (OSError, ValidationError):
+        return None
+    last = max((group.last.timestamp() for group in desk.shelf.groups(batch)), default=math.inf)
+    return summary if summary.batch.id == batch and written >= last else None
 
 
-def _point(label: str, parts: Sequence[Group]) -> Point | None:
-    """None: nothing can be said."""
+def _by_label(groups: Sequence[Group]) -> dict[str, list[Group]]:
+    """A run of its own is one of its fixer's; where that was chosen out of several, it was routed as well."""
+    found: dict[str, list[Group]] = {}
+    for group in groups:
+        own = [f"handoff/{group.fixer}"] if group.fixer else []
+        chosen = [f"handoff/{ROUTED}"] if group.fixer and group.routed else []
+        for label in [group.arm] if group.arm else own + chosen:
+            found.setdefault(label, []).append(group)
+    return found
+
+
+def _point(label: str, parts: Sequence[Group], told: ArmResult | None, judged_by: JudgedBy) -> Point | None:
+    """None: what it costs is unknown. `told` is what the batch says of the arm, with what it shares with others."""
     totals = added(group.totals for group in parts)
     priced = totals.runs - totals.unpriced
-    if not totals.judged or not priced:
+    usd = told.usd_a_task if told else totals.cost_usd / priced if priced else None
+    if usd is None:
         return None
-    low, high = wilson(totals.solved, totals.judged)
+    done, solved, unverified = totals.done, totals.solved, totals.outcomes.get("unverified", 0)
+    if told and told.graded and judged_by == "grade":
+        done, solved, unverified = told.graded.resolved.of, told.graded.resolved.count, 0
     return Point(
         label=label,
-        judged=totals.judged,
-        solved=totals.solved,
-        rate=totals.solved / totals.judged,
-        low=low,
-        high=high,
-        usd=totals.cost_usd / priced,
+        done=done,
+        solved=solved,
+        unverified=unverified,
+        rate=solved / done if done else 0.0,
+        low=wilson(solved, done)[0],
+        high=wilson(solved + unverified, done)[1],
+        usd=usd,
         routed=label.endswith(f"/{ROUTED}"),
         baseline="",
         over_line=None,
@@ -151,7 +187,9 @@ def _placed(points: Sequence[Point], alone: Sequence[Point]) -> list[Point]:
     handed = [one for one in alone if one.label.startswith("handoff/")]
     named: dict[str, list[str]] = {}
     named.setdefault(min(solo, key=lambda one: one.usd).label, []).append("always the cheapest")
-    named.setdefault(max(solo, key=lambda one: (one.rate, -one.usd)).label, []).append("always the strongest")
+    # Who is the strongest cannot be told of patches that nothing could judge.
+    if known := [one for one in solo if one.unverified < one.done]:
+        named.setdefault(max(known, key=lambda one: (one.rate, -one.usd)).label, []).append("always the strongest")
     if handed:
         named.setdefault(min(handed, key=lambda one: one.usd).label, []).append("the cheapest with handoff")
     placed = []
@@ -171,23 +209,27 @@ def _findings(points: Sequence[Point]) -> list[str]:
             over = round(100 * one.over_line, 1)
             place = f"{abs(over)} points {'above' if over > 0 else 'below'}" if over else "as good as"
             told.append(
-                f"{one.label} solved {frame.percent(one.rate)} of {one.judged:,} at {frame.usd(one.usd)} a run, "
+                f"{one.label} solved {frame.percent(one.rate)} of {one.done:,} at {frame.usd(one.usd)} a run, "
                 f"{place} the best random mix of fixers at that cost."
             )
         else:
             told.append(f"{one.label} costs less than any fixer alone, so no mix of them compares with it.")
         if len(one.fixers) == 1:
             told.append(f"{one.label} always took {one.fixers[0]}: on these runs the router was a constant.")
-    few = [one.label for one in points if one.judged < FEW]
+    if open_ones := [f"{one.unverified:,} of {one.done:,} of {one.label}" for one in points if one.unverified]:
+        told.append(
+            f"Nothing could judge some patches ({', '.join(open_ones[:8])}). They do not count as solved, so a rate "
+            "may be too low, and so may the mixing line: grade the batch before you compare."
+        )
+    few = [one.label for one in points if one.done < FEW]
     if few:
-        told.append(f"Fewer than {FEW} runs were judged of {', '.join(few[:8])}: these rates say little.")
+        told.append(f"Fewer than {FEW} runs are done of {', '.join(few[:8])}: these rates say little.")
     return told
 
 
-def _notes(batch: str, groups: Sequence[Group]) -> list[str]:
-    notes = [
-        "Solved means that the check passed. Grades by hidden tests are in a batch's report and in `scrout study`."
-    ]
+def _notes(batch: str, groups: Sequence[Group], judged_by: JudgedBy) -> list[str]:
+    by_check = "Solved means that the check passed. `scrout grade` judges a batch's patches by hidden tests."
+    notes = [by_check if judged_by == "check" else "Solved means that the hidden tests passed, by `scrout grade`."]
     if not batch and len({group.batch for group in groups}) > 1:
         notes.append("All runs together: arms may have had different tasks. One batch alone compares like with like.")
     if any(not group.arm for group in groups):
@@ -203,16 +245,22 @@ def _table(points: Sequence[Point]) -> Html:
         name = element("span", f"{number}  {one.label}", element("span", one.baseline, class_="under"))
         over = "" if one.over_line is None else f"{round(100 * one.over_line, 1) + 0.0:+.1f} points"
         between = f"{frame.percent(one.low)} to {frame.percent(one.high)}"
-        rows.append(
-            [name, f"{one.solved:,} of {one.judged:,}", frame.percent(one.rate), between, frame.usd(one.usd), over]
-        )
-    columns = ["Arm", "Solved", "Rate", "95%", "A run", "Over the mixing line"]
+        unverified = f"{one.unverified:,}" if one.unverified else ""
+        solved = f"{one.solved:,} of {one.done:,}"
+        rows.append([name, solved, unverified, frame.percent(one.rate), between, frame.usd(one.usd), over])
+    columns = ["Arm", "Solved", "Unverified", "Rate", "95%", "A run", "Over the mixing line"]
     return frame.table(columns, rows, caption="The same in figures", numbers=columns[1:])
 
 
-def _legend() -> Html:
-    keys = [("alone", "a fixer"), ("routed", "routed"), ("mix", "mixing fixers at random")]
-    items = [element("li", element("span", "", class_=f"key {kind}"), f" {words_}") for kind, words_ in keys]
+def _legend(view: FrontierView) -> Html:
+    keys = [
+        ("alone", "a fixer", any(not one.routed for one in view.points)),
+        ("routed", "routed", any(one.routed for one in view.points)),
+        ("baseline", "a baseline, named in the table", any(one.baseline for one in view.points)),
+        ("mix", "mixing fixers at random", bool(view.line)),
+    ]
+    there = [(kind, words_) for kind, words_, is_there in keys if is_there]
+    items = [element("li", element("span", "", class_=f"key {kind}"), f" {words_}") for kind, words_ in there]
     return element("ul", *items, class_="facts legend")
 
 
@@ -228,27 +276,54 @@ def _plot(view: FrontierView) -> Html:
         return round(TOP + (1 - rate / top) * (HEIGHT - TOP - BOTTOM), 1)
 
     parts = []
-    for step in range(6):
-        rate, usd = top * step / 5, most * step / 5
-        dollars = f"${usd:.2f}" if most >= 0.5 else f"${usd:.3f}"
+    for rate in _ticks(top):
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(rate)}" y2="{y(rate)}"></line>')
         parts.append(f'<text class="tick end" x="{LEFT - 8}" y="{y(rate) + 4}">{100 * rate:.0f}%</text>')
-        parts.append(f'<text class="tick middle" x="{x(usd)}" y="{HEIGHT - BOTTOM + 24}">{dollars}</text>')
-    parts.append(f'<text class="tick middle" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 6}">dollars a run</text>')
+    steps = _ticks(most)
+    decimals = max(2, -math.floor(math.log10(steps[1]) + 1e-9))
+    for place, usd in enumerate(steps):
+        kind = "tick middle odd" if place % 2 else "tick middle"
+        parts.append(f'<text class="{kind}" x="{x(usd)}" y="{HEIGHT - BOTTOM + 24}">${usd:.{decimals}f}</text>')
+    parts.append('<text class="tick" x="8" y="14">solved</text>')
+    parts.append(f'<text class="tick middle" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 4}">dollars a run</text>')
     if view.line:
         corners = [*view.line, (most, view.line[-1][1])]
         path = " ".join(f"{x(usd)},{y(rate)}" for usd, rate in corners)
         parts.append(f'<polyline class="mix" points="{path}"></polyline>')
-    for number, one in enumerate(view.points, 1):
-        at, kind = x(float(one.usd)), "routed" if one.routed else "alone"
+    places = [(x(float(one.usd)), y(one.rate)) for one in view.points]
+    for one, (at, height) in zip(view.points, places, strict=True):
+        kind = "routed" if one.routed else "alone"
         told = f"{one.label}: {frame.percent(one.rate)} at {frame.usd(one.usd)}"
+        told += f" ({one.baseline})" if one.baseline else ""
         parts.append(
             f'<line class="whisker {kind}" x1="{at}" x2="{at}" y1="{y(min(one.high, top))}" y2="{y(one.low)}"></line>'
         )
-        parts.append(
-            f'<circle class="{kind}" cx="{at}" cy="{y(one.rate)}" r="9"><title>{escape(told)}</title></circle>'
-        )
-        parts.append(f'<text class="name middle" x="{at}" y="{y(one.rate) + 4}">{number}</text>')
+        shown = f"{kind} baseline" if one.baseline else kind
+        parts.append(f'<circle class="{shown}" cx="{at}" cy="{height}" r="6"><title>{escape(told)}</title></circle>')
+    for number, (at, height) in enumerate(_beside(places), 1):
+        parts.append(f'<text class="name middle" x="{at}" y="{height + 4}">{number}</text>')
     label = f"Solve rate against cost of {len(view.points)} arms; the table below has the figures."
     shape = f'class="plot" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(label)}"'
     return Html(f"<svg {shape}>{''.join(parts)}</svg>")
+
+
+def _ticks(most: float) -> list[float]:
+    """Round numbers from 0 up to it, at least two."""
+    power = 10.0 ** math.floor(math.log10(most / MOST_TICKS))
+    step = next(step for factor in (1, 2, 5, 10) if most / (step := factor * power) <= MOST_TICKS)
+    return [step * at for at in range(int(most / step * (1 + 1e-9)) + 1)]
+
+
+def _beside(places: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Where each point's number stands: near it, and as far as can be from other points and numbers."""
+    around = [(1, 0), (-1, 0), (0.7, -0.7), (0.7, 0.7), (-0.7, -0.7), (-0.7, 0.7), (0, -1), (0, 1)]
+    taken: list[tuple[float, float]] = []
+    for at, height in places:
+        free = [
+            (round(at + NEAR * right, 1), round(height + NEAR * down, 1))
+            for right, down in around
+            if LEFT - 20 < at + NEAR * right < WIDTH and 0 < height + NEAR * down < HEIGHT - BOTTOM + 10
+        ]
+        others = [*(place for place in places if place != (at, height)), *taken]
+        taken.append(max(free, key=lambda spot: min([NEAR, *(math.dist(spot, other) for other in others)])))
+    return taken

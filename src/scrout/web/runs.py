@@ -73,11 +73,10 @@ def lines(runs: tuple[Line, ...], caption: str) -> Html:
     """Runs as a table; each row's first cell leads to its story."""
     rows = []
     for run in runs:
-        going = run.finished is None
         story = element("a", run.title or run.task or run.id, href=f"/runs/{run.id}")
         name = element("span", story, element("span", f"{run.repository} · {run.id}", class_="under"))
-        came_to = [frame.outcome(run.outcome, going=going)]
-        if going and run.step:
+        came_to = [frame.outcome(run.outcome, going=run.going)]
+        if run.finished is None and run.step:
             came_to.append(element("span", run.step, class_="under"))
         where = element("span", run.arm, class_="quiet") if run.arm else ""
         cost = frame.usd(run.cost_usd)
@@ -87,8 +86,8 @@ def lines(runs: tuple[Line, ...], caption: str) -> Html:
 
 
 def totals_facts(totals: Totals) -> list[tuple[str, str]]:
-    solved = f"{totals.solved:,} of {totals.judged:,} judged"
-    share = f" ({frame.percent(totals.solved / totals.judged)})" if totals.judged else ""
+    solved = f"{totals.solved:,} of {totals.done:,} done"
+    share = f" ({frame.percent(totals.solved / totals.done)})" if totals.done else ""
     each = frame.usd(totals.cost_usd / (totals.runs - totals.unpriced)) if totals.runs > totals.unpriced else ""
     return [
         ("runs", f"{totals.runs:,}"),

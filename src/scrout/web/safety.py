@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import ipaddress
-import os
 import re
 import time
 from urllib.parse import parse_qs, quote
@@ -22,10 +20,18 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from scrout.errors import ConfigError
-from scrout.html import visible
+from scrout.service.listening import HEADERS as BASE_HEADERS
+from scrout.service.listening import (
+    MIN_TOKEN_CHARS,
+    bearer,
+    is_host,
+    is_loopback,
+    names_this_machine,
+    read_token,
+    same,
+)
 from scrout.web.frame import sign_in_page, words_page
 
-MIN_TOKEN_CHARS = 24
 SESSION_S = 12 * 3600
 COOKIE = "scrout_session"
 MAX_FORM_BYTES = 4096
@@ -33,17 +39,9 @@ PUBLIC = frozenset({"/login", "/style.css", "/icon.svg"})
 POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-HEADERS = {
-    "content-security-policy": POLICY,
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "x-frame-options": "DENY",
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-    "cache-control": "no-store",
-}
+HEADERS = {**BASE_HEADERS, "content-security-policy": POLICY}
 
-_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?", re.IGNORECASE)
+_UNTIL = re.compile(r"[0-9]{1,12}")
 _LOCAL_PATH = re.compile(r"/(?![/\\])[^\\\x00-\x20\x7f]*")
 
 
@@ -74,14 +72,14 @@ class Guard:
 
     async def _answer(self, request: Request) -> Response | None:
         """None: the request may pass."""
+        path = request.url.path
         if not self._is_ours(request.headers):
             words = "This dashboard answers to localhost alone. To reach it by another name, start it with a token."
-            return words_page(421, "Another host", words)
-        path = request.url.path
+            return words_page(path, 421, "Another host", words)
         if path == "/login" and request.method == "POST" and self._token:
             return await self._sign_in(request)
         if request.method not in ("GET", "HEAD"):
-            answer = words_page(405, "Reading only", "The dashboard reads. Use GET or HEAD.")
+            answer = words_page(path, 405, "Reading only", "The dashboard reads. Use GET or HEAD.")
             answer.headers["allow"] = "GET, HEAD"
             return answer
         if path == "/login":
@@ -89,7 +87,7 @@ class Guard:
         if not self._token or path in PUBLIC or self._is_known(request):
             return None
         if path.endswith(".json") or "text/html" not in request.headers.get("accept", ""):
-            answer = words_page(401, "A token is needed", "Send it as `Authorization: Bearer TOKEN`.")
+            answer = words_page(path, 401, "A token is needed", "Send it as `Authorization: Bearer TOKEN`.")
             answer.headers["www-authenticate"] = "Bearer"
             return answer
         wanted = path + (f"?{request.url.query}" if request.url.query else "")
@@ -97,27 +95,27 @@ class Guard:
 
     def _is_ours(self, headers: Headers) -> bool:
         names = headers.getlist("host")
-        match = _HOST.fullmatch(names[0]) if len(names) == 1 else None
-        return match is not None and (bool(self._token) or is_loopback(match[1].strip("[]")))
+        return is_host(names) if self._token else names_this_machine(names)
 
     def _is_known(self, request: Request) -> bool:
-        kind, _, token = request.headers.get("authorization", "").partition(" ")
-        if kind.lower() == "bearer":
-            return _same(token.strip(), self._token)
+        if given := bearer(request.headers):
+            return same(given, self._token)
         until, _, proof = request.cookies.get(COOKIE, "").partition(".")
-        return until.isascii() and until.isdigit() and int(until) > time.time() and _same(proof, self._proof(until))
+        return bool(_UNTIL.fullmatch(until)) and int(until) > time.time() and same(proof, self._proof(until))
 
     async def _sign_in(self, request: Request) -> Response:
         if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            return words_page(403, "Another site", "Another site sent this form. Open the dashboard itself.")
+            words = "Another site sent this form. Open the dashboard itself."
+            return words_page(request.url.path, 403, "Another site", words)
         body = b""
         async for part in request.stream():
             body += part
             if len(body) > MAX_FORM_BYTES:
-                return words_page(413, "Too long", "That is no token: it is longer than a form of this page can be.")
-        given = parse_qs(body.decode("utf-8", "replace"), max_num_fields=10)
+                words = "That is no token: it is longer than a form of this page can be."
+                return words_page(request.url.path, 413, "Too long", words)
+        given = parse_qs(body.decode("utf-8", "replace"))
         after = _next(given.get("next", [""])[0])
-        if not _same(given.get("token", [""])[0].strip(), self._token):
+        if not same(given.get("token", [""])[0].strip(), self._token):
             return sign_in_page(after, failed=True)
         until = str(int(time.time()) + SESSION_S)
         answer = RedirectResponse(after, 303)
@@ -138,35 +136,14 @@ class Guard:
 
 def token_for(host: str, variable: str) -> str:
     """The token that a dashboard at this address asks for; empty: none. A ConfigError where it must have one."""
-    if not variable:
-        if is_loopback(host):
-            return ""
-        raise ConfigError(
-            f"--host {host} can be reached by others, who would read every run. Put a token of {MIN_TOKEN_CHARS} "
-            "characters or more into an environment variable and name that: --token-env VAR"
-        )
-    token = os.environ.get(variable, "").strip()
-    if len(token) < MIN_TOKEN_CHARS:
-        how = f"has {len(token)} characters" if token else "is not set"
-        raise ConfigError(
-            f"--token-env {variable}: that variable {how}; a token has {MIN_TOKEN_CHARS} or more. Make one with "
-            "`openssl rand -hex 24`."
-        )
-    if not token.isascii() or visible(token) != token or " " in token:
-        raise ConfigError(f"--token-env {variable}: a token is of letters, digits and signs of ASCII, without spaces.")
-    return token
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can mean itself by it."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
-
-
-def _same(given: str, known: str) -> bool:
-    return hmac.compare_digest(given.encode("utf-8", "replace"), known.encode())
+    if variable:
+        return read_token(variable, "--token-env")
+    if is_loopback(host):
+        return ""
+    raise ConfigError(
+        f"--host {host} can be reached by others, who would read every run. Put a token of {MIN_TOKEN_CHARS} "
+        "characters or more into an environment variable and name that: --token-env VAR"
+    )
 
 
 def _next(path: str) -> str:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import uvicorn
 
 from scrout.config import Settings
-from scrout.errors import ConfigError
+from scrout.service.listening import listen, url_of
+from scrout.web import batches, fixers, frontier, runs, studies
 from scrout.web.app import create_app
 from scrout.web.code import warm_up
 from scrout.web.desk import Desk
@@ -31,12 +32,14 @@ class Server:
 
 
 def serve(settings: Settings, host: str, port: int, token: str) -> Server:
-    """Listen at an address. What the ledger holds is looked through before anybody asks."""
-    listening = _listen(host, port)
+    """Listen at an address. What the ledger holds is looked through, and each list made once, before anybody asks."""
+    listening = listen(host, port)
     app = create_app(settings, token)
     desk: Desk = app.state.desk
-    desk.shelf.refresh()
+    desk.shelf.warm_up()
     warm_up()
+    for look in (runs.look, batches.look_at_all, frontier.look, fixers.look, studies.look):
+        look(desk, {})
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -46,22 +49,4 @@ def serve(settings: Settings, host: str, port: int, token: str) -> Server:
         ws="none",
         timeout_graceful_shutdown=3,
     )
-    shown = f"[{host}]" if ":" in host else host
-    url = f"http://{shown}:{listening.getsockname()[1]}/"
-    return Server(url, desk.ledger.name, uvicorn.Server(config), listening)
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        (family, _, _, _, address), *_ = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        # With the protocol named, asyncio turns Nagle's waiting off for what is accepted.
-        listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-    except OSError as error:
-        raise ConfigError(
-            f"--host {host} --port {port}: {error.strerror or error}. Name another port, or 0 for a free one."
-        ) from None
-    return listening
+    return Server(f"{url_of(host, listening)}/", desk.ledger.name, uvicorn.Server(config), listening)

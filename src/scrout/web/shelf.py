@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -26,24 +26,33 @@ from scrout.ledger.store import Brief, Ledger, Progress
 from scrout.money import CENT_FRACTION, Record, Usd
 from scrout.records import RunOutcome
 
-FORM = 3
+FORM = 4
 """Of the tables; another one is made anew."""
 REFRESH_S = 1.0
 """How old an answer may be."""
 WINDOW = 200
 """Runs looked at again, newest first: with PostgreSQL one may show up after another that was begun later."""
 CHUNK = 200
+QUIET_S = 3600
+"""After so long without news a run or a batch that is not done counts as left alone."""
+BETWEEN_STEPS_S = 120
 MAX_INDEXED_CHARS = 20_000
 MAX_TITLE_CHARS = 160
 MAX_WORDS = 12
+CACHE_KB = 64_000
+"""Of memory, so that the index of some hundred thousand runs is not read again for each question."""
 MAX_ANSWERS = 500
 """Kept until something changes."""
+
+DONE: tuple[RunOutcome, ...] = ("solved", "unverified", "not_solved")
+"""Outcomes that say something of a fixer."""
 
 _TABLES = """
 CREATE TABLE run (
     number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, task TEXT NOT NULL, repository TEXT NOT NULL,
     title TEXT NOT NULL, batch TEXT NOT NULL, arm TEXT NOT NULL, started TEXT NOT NULL, finished TEXT,
-    outcome TEXT NOT NULL, fixer TEXT NOT NULL, cost INTEGER, step TEXT NOT NULL DEFAULT '', at TEXT
+    outcome TEXT NOT NULL, fixer TEXT NOT NULL, cost INTEGER, step TEXT NOT NULL DEFAULT '', at TEXT,
+    routed INTEGER NOT NULL
 );
 CREATE INDEX run_open ON run (number) WHERE finished IS NULL;
 CREATE INDEX run_in_order_of_outcome ON run (outcome);
@@ -54,7 +63,7 @@ CREATE INDEX run_sums_by_outcome ON run (outcome, cost);
 CREATE INDEX run_sums_by_fixer ON run (fixer, outcome, cost);
 CREATE INDEX run_sums_by_arm ON run (arm, outcome, cost);
 CREATE INDEX run_sums_by_day ON run (started, outcome, cost);
-CREATE INDEX run_sums_by_batch ON run (batch, arm, fixer, outcome, cost, finished, started);
+CREATE INDEX run_sums_by_batch ON run (batch, arm, fixer, routed, outcome, cost, finished, at, started);
 CREATE VIRTUAL TABLE word USING fts5 (text, content = '', detail = none);
 """
 _LINE = "id, number, task, repository, title, batch, arm, started, finished, outcome, fixer, cost, step, at"
@@ -96,6 +105,11 @@ class Line(Record):
     at: datetime | None = None
     """Since when."""
 
+    @property
+    def going(self) -> bool:
+        """Whether somebody works on it, as far as the ledger shows."""
+        return self.finished is None and is_going(self.step.endswith(" started"), self.at or self.started)
+
 
 class Totals(Record):
     """What some runs come to."""
@@ -107,9 +121,9 @@ class Totals(Record):
     """Runs whose cost is unknown; they are not in the sum."""
 
     @property
-    def judged(self) -> int:
+    def done(self) -> int:
         """Runs that say something of their fixer."""
-        return sum(self.outcomes.get(outcome, 0) for outcome in ("solved", "unverified", "not_solved"))
+        return sum(self.outcomes.get(outcome, 0) for outcome in DONE)
 
     @property
     def solved(self) -> int:
@@ -122,11 +136,13 @@ class Group(Record):
     batch: str
     arm: str
     fixer: str
+    routed: bool
+    """Whether there were others to choose."""
     totals: Totals
     open: int
     started: datetime
     last: datetime
-    """When the newest of them was begun or closed."""
+    """When something was last heard of them."""
 
 
 class Shelf:
@@ -152,6 +168,10 @@ class Shelf:
                 self._take_in(db)
             self._fresh_until = time.monotonic() + REFRESH_S
 
+    def warm_up(self) -> None:
+        """Read the index once, so that nobody waits for the disk."""
+        self._rows("SELECT sum(length(at)) FROM run", [])
+
     def lines(self, which: Filter, limit: int, *, before: int | None = None, after: int | None = None) -> list[Line]:
         """The newest first: those below a number, or the nearest above one."""
         tests, values = _tests(which)
@@ -176,28 +196,33 @@ class Shelf:
             )
         )
 
-    def groups(self, batch: str | None = None) -> list[Group]:
-        """Runs by batch, arm and fixer, the newest batch first; those outside of any have the batch ''."""
+    def groups(self, batch: str | None = None, *, done: bool = False) -> list[Group]:
+        """Runs by batch, arm and fixer, the newest batch first; those outside of any have the batch ''.
+
+        `done`: those alone that say something of their fixer.
+        """
         rows = self._rows(
-            "SELECT batch, arm, fixer, outcome, count(*), sum(cost), count(cost), sum(finished IS NULL),"
-            " min(started), max(coalesce(finished, started))"
-            f" FROM run{'' if batch is None else ' WHERE batch = ?'} GROUP BY batch, arm, fixer, outcome",
+            "SELECT batch, arm, fixer, routed, outcome, count(*), sum(cost), count(cost), sum(finished IS NULL),"
+            " min(started), max(coalesce(finished, at, started))"
+            f" FROM run{'' if batch is None else ' WHERE batch = ?'} GROUP BY batch, arm, fixer, routed, outcome",
             [] if batch is None else [batch],
         )
-        found: dict[tuple[str, str, str], list[tuple[Any, ...]]] = {}
+        found: dict[tuple[str, str, str, int], list[tuple[Any, ...]]] = {}
         for row in rows:
-            found.setdefault(row[:3], []).append(row[3:])
+            if not done or row[4] in DONE:
+                found.setdefault(row[:4], []).append(row[4:])
         groups = [
             Group(
                 batch=batch,
                 arm=arm,
                 fixer=fixer,
+                routed=bool(routed),
                 totals=_totals([part[:4] for part in parts]),
                 open=sum(part[4] for part in parts),
                 started=datetime.fromisoformat(min(part[5] for part in parts)),
                 last=datetime.fromisoformat(max(part[6] for part in parts)),
             )
-            for (batch, arm, fixer), parts in found.items()
+            for (batch, arm, fixer, routed), parts in found.items()
         ]
         return sorted(groups, key=lambda group: group.started, reverse=True)
 
@@ -259,6 +284,7 @@ class Shelf:
             db = sqlite3.connect(self._path, timeout=30, isolation_level=None, check_same_thread=False)
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = OFF")  # what a lost power supply spoils can be made again
+            db.execute(f"PRAGMA cache_size = -{CACHE_KB}")
             self._db = db
         return self._db
 
@@ -289,18 +315,25 @@ class Shelf:
                     (brief.number, text.encode(errors="replace").decode()),
                 )
                 db.execute(
-                    f"INSERT INTO run ({_LINE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', NULL)", _row(brief)
+                    f"INSERT INTO run ({_LINE}, routed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', NULL, ?)",
+                    (*_row(brief), brief.routed),
                 )
         for at in range(0, len(closed), CHUNK):
             for brief in self._ledger.briefs(closed[at : at + CHUNK]):
                 db.execute(
-                    "UPDATE run SET finished = ?, outcome = ?, fixer = ?, cost = ?, step = '', at = NULL"
+                    "UPDATE run SET finished = ?, outcome = ?, fixer = ?, cost = ?, routed = ?, step = '', at = NULL"
                     " WHERE number = ?",
-                    (*_row(brief)[8:], brief.number),
+                    (*_row(brief)[8:], brief.routed, brief.number),
                 )
         db.executemany(
             "UPDATE run SET cost = ?, step = ?, at = ? WHERE id = ? AND finished IS NULL", map(_where_it_is, progress)
         )
+
+
+def is_going(within_step: bool, last: datetime) -> bool:
+    """Whether a run goes on that was last heard of then: a step may take long, and the next one follows at once."""
+    quiet_s = QUIET_S if within_step else BETWEEN_STEPS_S
+    return (datetime.now(UTC) - last).total_seconds() < quiet_s
 
 
 def words_of(text: str) -> list[str]:
@@ -332,7 +365,8 @@ def _tests(which: Filter) -> tuple[list[str], list[str | int]]:
         ("arm = ?", which.arm),
         ("batch = ?", which.batch),
         ("started >= ?", which.since.isoformat() if which.since else ""),
-        ("started < ?", (which.until + timedelta(days=1)).isoformat() if which.until else ""),
+        # A moment of a day sorts behind the day itself, and before the day with a letter behind it.
+        ("started < ?", f"{which.until.isoformat()}U" if which.until else ""),
     ):
         if value:
             tests.append(test)

@@ -22,15 +22,12 @@ from scrout.scout import report
 from scrout.task import Task
 from scrout.web import code, diff, frame
 from scrout.web.desk import Asked, Desk, NotThere
-from scrout.web.shelf import title_of
+from scrout.web.shelf import is_going, title_of
 from scrout.web.turns import trajectory
 
+REFRESH_S = 10
 CODE_FILES = 5
 """Whose code is shown."""
-LINES_BEYOND = 60
-"""Kept behind the last region."""
-OPENING_LINES = 120
-"""Kept of a file without regions."""
 _RUN_ID = re.compile(r"[0-9A-Za-z-]{1,64}")
 
 
@@ -69,10 +66,16 @@ class StoryView(Record):
     run: Run
     bills: tuple[Bill, ...]
     history: tuple[Moment, ...]
-    sources: dict[str, str]
-    """Code of the first files that the scout names, at the base commit, up to a little behind the last region."""
+    talks: tuple[int | None, ...]
+    """Of each attempt, the step whose conversation is kept; None: none is."""
+    sources: dict[str, code.Source]
+    """Code of the first files that the scout names, at the base commit."""
     sources_note: str
     """Why there is none; empty: there is some, or nobody named a file."""
+    going: bool
+    """Whether somebody works on it, as far as the ledger shows."""
+    still: bool
+    """True: the page is not to be asked for again and again."""
 
 
 def look(desk: Desk, asked: Asked) -> StoryView:
@@ -85,22 +88,27 @@ def look(desk: Desk, asked: Asked) -> StoryView:
         raise NotThere(str(error)) from None
     run = story.stored
     sources, note = _sources(run.task, run.scouting.handoff.files[:CODE_FILES] if run.scouting else ())
+    history = tuple(_moment(desk, run.id, step) for step in story.steps)
     return StoryView(
         run=run,
         bills=_bills(story.steps),
-        history=tuple(_moment(desk, run.id, step) for step in story.steps),
+        history=history,
+        talks=_talks(run, story.steps, {one.step for one in history if one.turns}),
         sources=sources,
         sources_note=note,
+        going=run.finished is None and _is_going(run, story.steps),
+        still=bool(asked.get("still")),
     )
 
 
 def show(view: StoryView) -> Html:
     run = view.run
-    going = run.finished is None
+    again = [frame.refreshing(REFRESH_S, view.still, f"/runs/{run.id}")] if view.going else []
     parts = [
         element("p", frame.link("Runs", "/runs"), " / ", run.id, class_="kicker"),
         element("h1", title_of(run.task.text) or run.task.id),
-        _facts(run),
+        _facts(run, going=view.going),
+        *again,
         _contents(run),
         _issue(run.task.text),
     ]
@@ -109,46 +117,42 @@ def show(view: StoryView) -> Html:
     if run.gated:
         parts.append(_gate(run.gated))
     if run.decision:
-        parts.append(_decision(run.decision))
+        parts.append(_decision(run.decision, [attempt.fixer for attempt in run.attempts]))
     for number, attempt in enumerate(run.attempts):
         check = run.checks[number] if number < len(run.checks) else None
-        parts.append(_attempt(attempt, check, number, len(run.attempts)))
+        parts.append(_attempt(run, attempt, check, number, view.talks[number]))
     parts += [_bill(view.bills, run), _history(view.history, run.id)]
     twin = f"/runs/{run.id}.json"
-    return frame.page(title_of(run.task.text) or run.id, *parts, here="/runs", twin=twin, refresh_s=10 if going else 0)
+    refresh_s = REFRESH_S if view.going and not view.still else 0
+    return frame.page(title_of(run.task.text) or run.id, *parts, here="/runs", twin=twin, refresh_s=refresh_s)
 
 
 # Reading
 
 
-def _sources(task: Task, refs: Sequence[FileRef]) -> tuple[dict[str, str], str]:
+def _sources(task: Task, refs: Sequence[FileRef]) -> tuple[dict[str, code.Source], str]:
     if not refs:
         return {}, ""
-    whole = _read(task.repo, task.base_commit, tuple(ref.path for ref in refs))
-    if whole is None:
+    found = _read(task.repo, task.base_commit, tuple(refs))
+    if found is None:
         where = f"commit {task.base_commit[:10]} is no longer in {task.repo} or in scrout's cache"
         return {}, f"The code is not shown: {where}."
-    return {ref.path: _needed(ref, whole[ref.path]) for ref in refs if ref.path in whole}, ""
+    return found, ""
 
 
 @lru_cache(maxsize=256)
-def _read(repo: Path, commit: str, paths: tuple[str, ...]) -> dict[str, str] | None:
+def _read(repo: Path, commit: str, refs: tuple[FileRef, ...]) -> dict[str, code.Source] | None:
     """None: the commit is not on this machine. What a commit holds never changes, so it is read once."""
     cached = cache_folder() / "bases" / workspace.base_key(repo, commit) / "tree"
     for tree in (cached, repo):
         try:
             if re.fullmatch(r"[0-9a-f]{40,64}", commit) and (tree / ".git").is_dir():
-                return report.read_sources(Base(repo, commit, tree), paths)
+                whole = report.read_sources(Base(repo, commit, tree), [ref.path for ref in refs])
+                same = {path: [ref for ref in refs if ref.path == path] for path in whole}
+                return {path: code.cut(same[path], text) for path, text in whole.items()}
         except (ScroutError, OSError):
             continue
     return None
-
-
-def _needed(ref: FileRef, source: str) -> str:
-    last = max((last for _, last in ref.regions), default=0)
-    lines = source.split("\n")
-    most = last + LINES_BEYOND if last else OPENING_LINES
-    return "\n".join([*lines[:most], f"… {len(lines) - most} more lines"]) if len(lines) > most + 1 else source
 
 
 def _bills(steps: Sequence[Step]) -> tuple[Bill, ...]:
@@ -184,10 +188,22 @@ def _moment(desk: Desk, run_id: str, step: Step) -> Moment:
     )
 
 
+def _talks(run: Run, steps: Sequence[Step], kept: set[int]) -> tuple[int | None, ...]:
+    begun = {step.input_digest: step.id for step in steps if step.status == "started"}
+    made = [(step.result, begun.get(step.input_digest)) for step in steps if isinstance(step.result, Attempt)]
+    found = (next((step for result, step in reversed(made) if result == attempt), None) for attempt in run.attempts)
+    return tuple(step if step in kept else None for step in found)
+
+
+def _is_going(run: Run, steps: Sequence[Step]) -> bool:
+    last = steps[-1] if steps else None
+    return is_going(last is not None and last.status == "started", last.at if last else run.started)
+
+
 # Showing
 
 
-def _facts(run: Run) -> Html:
+def _facts(run: Run, *, going: bool) -> Html:
     took = (run.finished - run.started).total_seconds() if run.finished else None
     pairs = [
         ("repository", run.task.repo.name),
@@ -200,13 +216,13 @@ def _facts(run: Run) -> Html:
         ("arm", run.arm),
     ]
     batch = element("p", "batch ", frame.link(run.batch, "/batch", name=run.batch), class_="soft") if run.batch else ""
-    badge = frame.outcome(run.outcome, going=run.finished is None)
+    badge = frame.outcome(run.outcome, going=going)
     return element("div", element("p", badge), frame.facts(pairs), batch)
 
 
 def _contents(run: Run) -> Html:
     there = [
-        ("issue", "Issue", True),
+        ("issue", "Issue", "\n" in run.task.text.strip()),
         ("files", "Where to look", run.scouting is not None),
         ("gate", "Gate", run.gated is not None),
         ("decision", "Decision", run.decision is not None),
@@ -273,7 +289,7 @@ def _evidence(seen: Evidence) -> list[Html]:
     return parts
 
 
-def _decision(decision: Decision) -> Html:
+def _decision(decision: Decision, tried: Sequence[str]) -> Html:
     notes = [f"policy {decision.policy}"]
     notes += [f"theta {decision.theta:g}"] if decision.policy == "paper" else []
     notes += ["degraded: a feature space was missing"] if decision.degraded else []
@@ -285,8 +301,11 @@ def _decision(decision: Decision) -> Html:
     table = frame.table(
         columns, rows, caption="Candidates, with chance and price", numbers=("Chance", "95%", "Expected cost")
     )
-    words = element("p", element("b", decision.fixer), f": {decision.reason}", class_="prose")
-    return frame.section("Decision", words, frame.soft("; ".join(notes)), table, id="decision")
+    reason = decision.reason.removeprefix(f"{decision.fixer}: ")
+    parts = [element("p", element("b", decision.fixer), f": {reason}", class_="prose")]
+    if tried and list(tried) != [decision.fixer]:
+        parts.append(element("p", f"Who tried, in this order: {', '.join(tried)}.", class_="prose"))
+    return frame.section("Decision", *parts, frame.soft("; ".join(notes)), table, id="decision")
 
 
 def _candidate(one: Candidate, chosen: bool) -> list[str]:
@@ -297,7 +316,8 @@ def _candidate(one: Candidate, chosen: bool) -> list[str]:
     return [name, frame.percent(one.p_solve), between, frame.usd(one.expected_cost_usd), why]
 
 
-def _attempt(attempt: Attempt, check: Check | None, number: int, of: int) -> Html:
+def _attempt(run: Run, attempt: Attempt, check: Check | None, number: int, talk: int | None) -> Html:
+    of = len(run.attempts)
     title = f"Attempt {number + 1} of {of}: {attempt.fixer}" if of > 1 else f"Attempt: {attempt.fixer}"
     facts = [
         ("stopped", attempt.stop.replace("_", " ")),
@@ -309,6 +329,8 @@ def _attempt(attempt: Attempt, check: Check | None, number: int, of: int) -> Htm
     parts = [frame.facts(facts)]
     if attempt.detail:
         parts.append(element("p", frame.inline(frame.cut(attempt.detail, 4000)), class_="prose"))
+    if talk is not None:
+        parts.append(element("p", frame.link("Its conversation, turn by turn", f"/runs/{run.id}/steps/{talk}")))
     if MARK in attempt.patch:
         parts.append(frame.soft(f"Secrets were cut from the stored patch; {MARK} stands in their place."))
     parts += [element("h3", "Patch"), diff.show(attempt.patch)]

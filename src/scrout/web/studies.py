@@ -1,15 +1,19 @@
-"""Studies of one's own runs: what each asks, its command, and whether the ledger has what it needs."""
+"""Studies: what those that were made came to, and for each its command and whether the ledger has what it needs."""
 
 from __future__ import annotations
 
+import itertools
 import shlex
+from collections.abc import Sequence
+from datetime import datetime
 from importlib import import_module
 
-from scrout.html import Html, element
+from scrout.html import Html, element, escape
 from scrout.money import Record
+from scrout.study.kept import Kept, KeptPicture, all_kept
 from scrout.web import frame
 from scrout.web.batches import added
-from scrout.web.desk import Asked, Desk
+from scrout.web.desk import Asked, Desk, NotThere, number, words
 from scrout.web.shelf import Group
 
 STUDIES = ("audit", "calibrate", "frontier", "handoff", "localize", "spend")
@@ -28,19 +32,74 @@ class Study(Record):
     """What the ledger has too little of; empty: nothing."""
 
 
-class StudiesView(Record):
-    """What can be asked of the ledger beyond these pages."""
+class Made(Record):
+    """A study that was made, in one line."""
 
+    id: str
+    study: str
+    title: str
+    source: str
+    at: datetime
+    finding: str
+    """The first; empty: it found nothing that is a sentence."""
+
+
+class StudiesView(Record):
+    """What was asked of outcomes beyond these pages, and what can be."""
+
+    made: tuple[Made, ...]
+    """Newest first."""
     studies: tuple[Study, ...]
 
 
 def look(desk: Desk, asked: Asked) -> StudiesView:
     groups = desk.shelf.groups()
-    return StudiesView(studies=tuple(_study(desk, name, groups) for name in STUDIES))
+    return StudiesView(
+        made=tuple(
+            Made(
+                id=one.id,
+                study=one.study,
+                title=one.title,
+                source=one.source,
+                at=one.at,
+                finding=one.findings[0] if one.findings else "",
+            )
+            for one in all_kept()
+        ),
+        studies=tuple(_study(desk, name, groups) for name in STUDIES),
+    )
+
+
+def look_at_one(desk: Desk, asked: Asked) -> Kept:
+    return _kept(asked)
+
+
+def picture(asked: Asked) -> str:
+    """One of a study's pictures, as SVG."""
+    parts = [part for part in _kept(asked).parts if isinstance(part, KeptPicture)]
+    wanted = number(asked, "number")
+    if wanted is None or not 0 <= wanted < len(parts):
+        raise NotThere(f"This study has {len(parts)} pictures.")
+    return parts[wanted].svg
 
 
 def show(view: StudiesView) -> Html:
-    about = "A study reads every run, which takes a while, so it is a command. It writes a page that opens offline."
+    about = (
+        "A study reads every run, which takes a while, so it is a command. What it found is then here, and with --html "
+        "in a page that opens offline."
+    )
+    rows = [
+        [
+            element("a", one.title, href=frame.address("/study", id=one.id)),
+            one.finding,
+            one.source,
+            frame.moment(one.at),
+        ]
+        for one in view.made
+    ]
+    made = (
+        [frame.table(["Study", "First finding", "Of", "Made"], rows, caption="Studies that were made")] if rows else []
+    )
     cards = []
     for one in view.studies:
         state = frame.badge("ready", "good") if one.ready else frame.badge("too few runs", "soft")
@@ -51,8 +110,45 @@ def show(view: StudiesView) -> Html:
             )
         )
     return frame.page(
-        "Studies", element("h1", "Studies"), frame.soft(about), *cards, here="/studies", twin="/studies.json"
+        "Studies", element("h1", "Studies"), frame.soft(about), *made, *cards, here="/studies", twin="/studies.json"
     )
+
+
+def show_one(view: Kept) -> Html:
+    about = f"Of {view.source}, made {view.at:%Y-%m-%d %H:%M} UTC."
+    sections = [_lines("Findings", view.findings)] if view.findings else []
+    if view.failed:
+        sections.append(_lines("Cells that differ", view.failed))
+    pictures = itertools.count()
+    for part in view.parts:
+        if isinstance(part, KeptPicture):
+            source = frame.address("/study/picture.svg", id=view.id, number=str(next(pictures)))
+            image = Html(f'<img class="plot" alt="{escape(part.told)}" src="{escape(source)}">')
+            sections.append(frame.section(part.title, frame.card(image)))
+        else:
+            note = [frame.soft(part.note)] if part.note else []
+            rows = [list(row) for row in part.rows]
+            table = frame.table(part.columns, rows, caption=part.title, numbers=part.columns[1:], stacked=False)
+            sections.append(frame.section(part.title, *note, table))
+    if view.notes:
+        sections.append(_lines("Notes", view.notes))
+    again = frame.section("Again", frame.block(view.command))
+    twin = frame.address("/study.json", id=view.id)
+    return frame.page(
+        view.title, element("h1", view.title), frame.soft(about), *sections, again, here="/studies", twin=twin
+    )
+
+
+def _lines(title: str, lines: Sequence[str]) -> Html:
+    return frame.section(title, frame.card(element("ul", *(element("li", frame.inline(line)) for line in lines))))
+
+
+def _kept(asked: Asked) -> Kept:
+    wanted = words(asked, "id")
+    for one in all_kept():
+        if one.id == wanted:
+            return one
+    raise NotThere("There is no such study, or it was made again since. See Studies for those there are.")
 
 
 def _study(desk: Desk, name: str, groups: list[Group]) -> Study:
@@ -70,9 +166,9 @@ def _study(desk: Desk, name: str, groups: list[Group]) -> Study:
 
 
 def _lacks(name: str, groups: list[Group]) -> str:
-    judged = added(group.totals for group in groups).judged
-    if judged < MIN_RUNS:
-        return f"{judged} runs were judged; {MIN_RUNS} are the least that says something."
+    done = added(group.totals for group in groups).done
+    if done < MIN_RUNS:
+        return f"{done} runs are done; {MIN_RUNS} are the least that says something."
     fixers = {group.fixer for group in groups if group.fixer}
     if name in ("audit", "calibrate", "frontier") and len(fixers) < 2:
         return "All runs are of one fixer, and this compares several."

@@ -59,6 +59,8 @@ class TurnsView(Record):
 
     run: str
     step: int
+    name: str
+    """Of the step."""
     model: str
     turns: tuple[Turn, ...]
     first: int
@@ -82,6 +84,7 @@ def look(desk: Desk, asked: Asked) -> TurnsView:
     first = number(asked, "first") or 0
     try:
         run = desk.ledger.run(asked["run"])
+        name = next((one.name for one in desk.ledger.steps(run.id) if one.id == step), "")
     except LedgerError as error:
         raise NotThere(str(error)) from None
     path = trajectory(desk, run.id, step or 0)
@@ -91,14 +94,21 @@ def look(desk: Desk, asked: Asked) -> TurnsView:
     turns = list(islice(read(path, first), PAGE + 1))
     model = _model(path)
     return TurnsView(
-        run=run.id, step=step or 0, model=model, turns=tuple(turns[:PAGE]), first=first, more=len(turns) > PAGE
+        run=run.id,
+        step=step or 0,
+        name=name,
+        model=model,
+        turns=tuple(turns[:PAGE]),
+        first=first,
+        more=len(turns) > PAGE,
     )
 
 
 def show(view: TurnsView) -> Html:
     place = f"/runs/{view.run}/steps/{view.step}"
     back = element("p", frame.link("Runs", "/runs"), " / ", frame.link(view.run, f"/runs/{view.run}"), class_="kicker")
-    parts = [back, element("h1", "Turn by turn"), frame.facts([("model", view.model), ("step", str(view.step))])]
+    title = f"{view.name or 'A step'}, turn by turn".capitalize()
+    parts = [back, element("h1", title), frame.facts([("model", view.model)])]
     parts += [_turn(turn) for turn in view.turns]
     if not view.turns:
         parts.append(frame.card(frame.soft("No call is told of here.")))
@@ -110,7 +120,7 @@ def show(view: TurnsView) -> Html:
     if pages:
         parts.append(element("nav", *pages, class_="pages", **{"aria-label": "Pages"}))
     twin = frame.address(f"{place}.json", first=str(view.first or ""))
-    return frame.page("Turn by turn", *parts, here="/runs", twin=twin)
+    return frame.page(title, *parts, here="/runs", twin=twin)
 
 
 def _turn(turn: Turn) -> Html:
@@ -118,9 +128,10 @@ def _turn(turn: Turn) -> Html:
     words += [f"{turn.calls[0].who}: {_first_line(turn.calls[0].text)}"] if turn.calls else [_first_line(turn.text)]
     paid = frame.usd(turn.cost_usd) if turn.cost_usd is not None else ""
     head = element(
-        "summary", element("b", words[0]), " ", " ".join(words[1:]), " ", element("span", paid, class_="soft")
+        "summary", element("h2", words[0]), " ", " ".join(words[1:]), " ", element("span", paid, class_="soft")
     )
-    parts = [element("h3", "New in the request"), *(_said(one) for one in turn.asked)] if turn.asked else []
+    asked = [_echo(one) if one.who == "assistant" and turn.number > 1 else _said(one) for one in turn.asked]
+    parts = [element("h3", "New in the request"), *asked] if asked else []
     parts += [element("h3", "Answer")]
     parts += (
         [element("details", element("summary", "Reasoning"), frame.block(turn.reasoning))] if turn.reasoning else []
@@ -137,6 +148,11 @@ def _turn(turn: Turn) -> Html:
         ("ended", turn.finish),
     ]
     return element("details", head, element("div", *parts, frame.facts(facts), class_="pad"), class_="card turn")
+
+
+def _echo(one: Said) -> Html:
+    """An answer that goes back with the next request; the turn before it has it already."""
+    return element("details", element("summary", "assistant: its answer, sent back"), frame.block(one.text))
 
 
 def _said(one: Said) -> Html:
@@ -199,7 +215,7 @@ def _searched(path: Path, first: int) -> Iterator[Turn]:
             except ValidationError:
                 continue
             if isinstance(line, searched.Use):
-                called = Said(who=line.name, text=_cut(line.arguments))
+                called = Said(who=line.name, text=_cut(_arguments(line.arguments)))
                 answered = Said(who=f"{line.name} answered", text=_cut(line.answer))
                 yield Turn(number=at, asked=(), calls=(called, answered), seconds=line.seconds)
 
@@ -243,9 +259,24 @@ def _part(part: JsonValue) -> str:
 
 
 def _call(call: dict[str, JsonValue]) -> Said:
-    arguments = call.get("arguments", "")
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments, indent=1, ensure_ascii=False)
-    return Said(who=str(call.get("name") or "tool")[:100], text=_cut(text))
+    return Said(who=str(call.get("name") or "tool")[:100], text=_cut(_arguments(call.get("arguments", ""))))
+
+
+def _arguments(given: JsonValue) -> str:
+    """As a person would write them: a value alone as it is, several by name."""
+    try:
+        values = json.loads(given) if isinstance(given, str) else given
+    except (ValueError, RecursionError):
+        values = given
+    if not isinstance(values, dict) or not values:
+        return given if isinstance(given, str) else json.dumps(given, indent=1, ensure_ascii=False)
+    texts = {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in values.items()
+    }
+    if len(texts) == 1:
+        return next(iter(texts.values()))
+    return "\n".join(f"{name}:\n{text}" if "\n" in text else f"{name}: {text}" for name, text in texts.items())
 
 
 def _cut(text: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from scrout.train.corpus.search import search
 from scrout.train.corpus.streams import Unreadable, documents
 from scrout.train.corpus.trajectory import Trajectory, changed_files, issue_of
 
+SmallDisk = Callable[[int, str], subprocess.CompletedProcess[str]]
 SAMPLES = Path(__file__).parents[4] / "shared" / "data" / "trajectories"
 ISSUE = "total() leaves out the first price"
 SCRIPT = "from shop.cart import total\nassert total([1, 2]) == 3\n"
@@ -238,6 +241,35 @@ def test_an_episode_of_recons_that_is_broken_is_counted(tmp_path: Path) -> None:
     assert build([source], tmp_path / "out", Rules()).dropped == {"broken scrout": 1}
 
 
+def odd(arguments: object, layout: str = "scrout") -> dict[str, Any]:
+    """A document whose second call has these arguments."""
+    row: dict[str, Any]
+    if layout == "scrout":
+        row = {"layout": "scrout", "issue_id": "me__odd-1", "repository": "me/odd", "base_commit": "", "issue": ISSUE}
+        act = {"thought": "", "tool": "str_replace_editor", "arguments": arguments, "observation": "x"}
+        return {**row, "steps": [act, act], "gold": {"files": ["shop/cart.py"], "patch": ""}}
+    row = openhands("me__odd-1")
+    row["messages"][4]["tool_calls"][0]["function"]["arguments"] = arguments
+    return row
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        odd({"command": "view"}),
+        odd({"command": "view", "path": "a.py", "view_range": "9" * 5_000}),
+        odd("[" * 100_000, "openhands messages"),
+        odd(json.dumps({"command": "view", "path": "a.py", "view_range": "9" * 5_000}), "openhands messages"),
+        openhands("me__odd-1", steps=(LIST, ("bash", {"command": f"sed -n '1,{'9' * 5_000}p' shop/cart.py"}, "x"))),
+    ],
+    ids=range(5),
+)
+def test_values_that_are_none_cost_their_document_alone(tmp_path: Path, row: dict[str, Any]) -> None:
+    card = build([write(tmp_path, "a.jsonl", [openhands(), row])], tmp_path / "out", Rules())
+    (why,) = card.dropped
+    assert (card.demonstrations, card.dropped[why]) == (1, 1) and why.startswith("broken ")
+
+
 def test_of_an_issue_the_two_best_are_kept_and_the_third_is_shelved(tmp_path: Path) -> None:
     without = (LIST, VIEW, EDIT)
     longer = (LIST, LIST, LIST, VIEW, CREATE, RUN, EDIT)
@@ -291,12 +323,43 @@ def test_what_results_are_measured_on_stays_out(tmp_path: Path, instance_id: str
         {"instance": {"repo": "django"}},
         {"instance": {"repo": "swesmith/django__django.abcdef12"}},
         {"traj_id": "psf__requests-1.x"},
+        {"image_name": "swebench/sweb.eval.x86_64.django_1776_django-11099:latest"},
+        {"repo": "someone/django-fork"},
     ],
     ids=str,
 )
 def test_whatever_names_such_a_repository_keeps_it_out(tmp_path: Path, more: dict[str, Any]) -> None:
     card = build([write(tmp_path, "a.jsonl", [{**openhands(), **more}])], tmp_path / "out", Rules())
     assert card.dropped == {"a repository that nothing is trained on": 1}
+
+
+def test_the_folder_that_an_agent_worked_in_names_its_repository_too(tmp_path: Path) -> None:
+    row = json.loads(json.dumps(openhands()).replace("/testbed", "/workspace/django__django__3.0"))
+    card = build([write(tmp_path, "a.jsonl", [row])], tmp_path / "out", Rules())
+    assert card.dropped == {"a repository that nothing is trained on": 1}
+
+
+def test_names_that_are_no_names_cost_their_row_alone(tmp_path: Path) -> None:
+    rows = [openhands(), openhands("me__fine-2", repo="~nobody/x"), openhands(f"me__shop-{'9' * 5_000}")]
+    card = build([write(tmp_path, "a.jsonl", rows)], tmp_path / "out", Rules())
+    assert (card.demonstrations, card.dropped) == (2, {"a name longer than any repository has": 1})
+
+
+class Late(frozenset[str]):
+    """Held-out ids that are known only when the frozen file is read again."""
+
+    asked = 0
+
+    def __contains__(self, name: object) -> bool:
+        self.asked += 1
+        return self.asked > 1
+
+
+def test_the_frozen_file_itself_is_proven_free_of_what_is_held_out(tmp_path: Path) -> None:
+    source = write(tmp_path, "a.jsonl", [openhands()])
+    with pytest.raises(TaskError, match="1 demonstrations are of blocked repositories or held-out issues"):
+        build([source], tmp_path / "out", Rules(held_out=Late()))
+    assert not list((tmp_path / "out").iterdir())
 
 
 @pytest.mark.parametrize("name", ["me__flask-login-5", "django__channels-12", "me__pytest-asyncio-3"])
@@ -369,6 +432,114 @@ def test_an_answer_that_shows_the_fix_spoils_a_demonstration(tmp_path: Path) -> 
     assert card.dropped == {"an answer shows the fix": 1}
 
 
+def test_calls_of_one_turn_become_turns_with_results_of_their_own() -> None:
+    row = openhands(steps=(LIST, VIEW, CREATE, RUN, EDIT))
+    messages = row["messages"]
+    think = {"id": "t", "type": "function", "function": {"name": "think", "arguments": "{}"}}
+    # A thought, the list and the view in one turn, and their results in another order.
+    turn = {**messages[2], "tool_calls": [think, *messages[2]["tool_calls"], *messages[4]["tool_calls"]]}
+    thought = {"role": "tool", "tool_call_id": "t", "content": "Your thought was noted."}
+    row["messages"] = [*messages[:2], turn, messages[5], thought, messages[3], *messages[6:]]
+    trajectory, plain = read(row, "here"), read(openhands(steps=(LIST, VIEW, CREATE, RUN, EDIT)), "here")
+    assert isinstance(trajectory, Trajectory) and isinstance(plain, Trajectory)
+    told = [[(step.call, step.observation, step.answered) for step in one.steps] for one in (trajectory, plain)]
+    assert told[0] == told[1]
+    assert [step.thought for step in trajectory.steps[:3]] == ["Step 0.", "", "Step 2."]
+
+
+def without_result(layout: str) -> dict[str, Any]:
+    """The layout's document, in which what the agent's second step brought is missing."""
+    row: dict[str, Any] = LAYOUTS[layout]()
+    if layout == "openhands events":
+        row["history"] = [event for event in row["history"] if event.get("cause") != 2]
+    elif layout == "swe-agent":
+        del row["trajectory"][1]["observation"]
+    elif layout == "nebius":
+        del row["trajectory"][5]
+    else:
+        del row["messages"][5]
+    return row
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_call_without_its_result_is_counted(tmp_path: Path, layout: str) -> None:
+    card = build([write(tmp_path, "a.jsonl", [without_result(layout)])], tmp_path / "out", Rules())
+    assert card.dropped == {"a call without its result": 1} and not card.demonstrations
+
+
+def test_an_empty_result_is_one(tmp_path: Path) -> None:
+    steps = (("bash", {"command": "true"}, ""), *STEPS)
+    assert build([write(tmp_path, "a.jsonl", [openhands(steps=steps)])], tmp_path / "out", Rules()).demonstrations == 1
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        (*VIEW[:2], "ERROR:\nInvalid `view_range`: [0, 40]."),
+        (*VIEW[:2], "The path /testbed/shop/cart.py does not exist."),
+        ("bash", {"command": "cat shop/cart.py"}, "cat: shop/cart.py: No such file or directory"),
+    ],
+)
+def test_a_file_that_was_not_shown_was_not_found(tmp_path: Path, look: Told) -> None:
+    source = write(tmp_path, "a.jsonl", [openhands(steps=(LIST, look, EDIT))])
+    assert build([source], tmp_path / "out", Rules()).dropped == {"the search did not find every file of the fix": 1}
+
+
+def test_layouts_may_be_mixed_in_one_file(tmp_path: Path) -> None:
+    rows = [make() for make in LAYOUTS.values()]
+    for number, row in enumerate(rows):
+        row["instance_id"] = f"me__shop-{number}"
+    # One that looks like two layouts is read as the surer one, and what is neither is counted.
+    rows += [{**rows[0], "history": [], "trajectory": None, "instance_id": "me__both-1"}, {"trajectory": [3]}]
+    card = build([write(tmp_path, "a.jsonl", rows)], tmp_path / "out", Rules())
+    assert card.layouts == {name: 2 if name == "openhands messages" else 1 for name in LAYOUTS}
+    assert card.dropped == {"no known layout": 1}
+
+
+@pytest.mark.parametrize("known", [{}, {"me__shop-1": ()}])
+def test_a_fix_without_a_file_is_counted(tmp_path: Path, known: dict[str, tuple[str, ...]]) -> None:
+    row = openhands(steps=(LIST, VIEW, RUN), test_result={"git_patch": ""})
+    card = build([write(tmp_path, "a.jsonl", [row])], tmp_path / "out", Rules(gold=known))
+    assert card.dropped == {"no file of its fix is known": 1}
+
+
+def test_a_language_that_nobody_knows_is_counted_as_such(tmp_path: Path) -> None:
+    row = json.loads(json.dumps(openhands()).replace("cart.py", "cart.zz"))
+    card = build([write(tmp_path, "a.jsonl", [row])], tmp_path / "out", Rules())
+    assert (card.demonstrations, card.languages) == (1, {"unknown": 1})
+
+
+def test_a_full_disk_leaves_no_corpus(tmp_path: Path, small_disk: SmallDisk) -> None:
+    rows = [openhands(f"me__shop-{number}") for number in range(60)]
+    source = write(tmp_path, "a.jsonl", rows)
+    done = small_disk(200, f"train corpus {source} --out DISK/out; ls -A DISK/out")
+    assert "No space left on device. Name a folder with room" in done.stderr
+    assert not done.stdout.strip(), "nothing is left of it"
+
+
+PEAK = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+"""Run by a small process: what a child has of memory counts from that of the process which it was forked from."""
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_what_is_read(tmp_path: Path) -> None:
+    """Twenty times as much, in two forms. bench/corpus.py has it for hundreds of megabytes."""
+    padded = openhands(steps=(("bash", {"command": "ls"}, "x" * 50_000), *STEPS[1:]))
+    for name in ("a.jsonl", "a.json"):
+        peaks = []
+        for count in (50, 1_000):
+            path = write(tmp_path, name, [{**padded, "instance_id": f"me__shop-{number}"} for number in range(count)])
+            out = tmp_path / f"{name}-{count}"
+            command = [sys.executable, "-m", "scrout", "train", "corpus", str(path), "--out", str(out), "--json"]
+            done = subprocess.run([sys.executable, "-c", PEAK, *command], stdout=subprocess.PIPE, check=True)
+            peaks.append(int(done.stdout))
+        assert peaks[1] < 1.15 * peaks[0], (name, peaks)
+
+
 def test_a_null_among_documents_is_counted(tmp_path: Path) -> None:
     card = build([write(tmp_path, "a.json", [None, openhands(), 3])], tmp_path / "out", Rules())
     assert card.read == 3 and card.demonstrations == 1
@@ -423,6 +594,17 @@ def test_parquet_reads_like_the_others(tmp_path: Path) -> None:
     assert [type(document) for _, document in documents(path)] == [Unreadable]
 
 
+def test_a_row_of_parquet_that_is_no_unicode_costs_itself_alone(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
+    from pyarrow.parquet import write_table
+
+    raw = pyarrow.array([b"one", b"\xff\xfe", b"three"], pyarrow.binary())
+    text = pyarrow.Array.from_buffers(pyarrow.string(), 3, raw.buffers())
+    write_table(pyarrow.table({"instance_id": text}), tmp_path / "a.parquet")
+    found = [document for _, document in documents(tmp_path / "a.parquet")]
+    assert [isinstance(one, Unreadable) for one in found] == [False, True, False]
+
+
 def test_a_file_that_breaks_off_gives_what_it_has(tmp_path: Path) -> None:
     whole = write(tmp_path, "a.json", [openhands(f"me__shop-{number}") for number in range(3)]).read_text()
     cut = tmp_path / "cut.json"
@@ -441,6 +623,7 @@ def test_a_folder_with_a_corpus_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(TaskError, match="holds a corpus already"):
         build([source], tmp_path / "out", Rules())
     again = build([source], tmp_path / "out2", Rules())
+    assert (first.excluded_repositories, first.excluded_issues, first.notes_by) == (23, 0, "")
     assert again == first and not (tmp_path / "out2" / ".spool").exists()
 
 
@@ -483,7 +666,7 @@ def test_real_trajectories_of_every_layout_become_demonstrations(tmp_path: Path)
     card = build([SAMPLES], tmp_path / "out", Rules())
     assert (
         card.read == 21
-        and card.demonstrations == 17
+        and card.demonstrations == 18
         and set(card.dropped) == {"the search did not find every file of the fix"}
     )
     assert len(card.layouts) == 5 and card.blocked_hits == 0

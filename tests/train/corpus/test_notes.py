@@ -128,7 +128,7 @@ def test_nobody_is_asked_twice(tmp_path: Path) -> None:
         pytest.raises(ModelError, match=r"Check the key.*the same command goes on"),
     ):
         make(tmp_path, server.base_url, *rows, price=PRICE)
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"notes.jsonl", "shelf.jsonl"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"notes.jsonl"}
     with ScriptedEndpoint(always(GOOD)) as server:
         card = make(tmp_path, server.base_url, *rows, price=PRICE)
     assert server.served == 1 and "the last price" in server.requests[0].body

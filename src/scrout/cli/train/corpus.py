@@ -128,8 +128,9 @@ def _view(card: Card) -> RenderableType:
         *((f"from {name}", f"{count:,}") for name, count in card.layouts.items()),
         *((f"in {name}", f"{count:,}") for name, count in card.languages.items()),
         *((f"left out: {why}", f"{count:,}") for why, count in card.dropped.items()),
-        ("notes by the model", f"{card.notes['model']:,}"),
+        (f"notes by {card.notes_by or 'a model'}", f"{card.notes['model']:,}"),
         *([("what they cost", f"${card.notes_usd:.4f}")] if card.notes_usd is not None else []),
+        ("never trained on", f"{card.excluded_repositories} repositories, {card.excluded_issues:,} issues"),
         ("hits of the blocklist", str(card.blocked_hits)),
     ]
     for row in rows:

@@ -1,8 +1,8 @@
 """Builds a corpus: every trajectory is read, cut, rendered and judged; the two best of each issue are kept.
 
-Memory does not grow with what is read, but for a few numbers an issue. A line that is no longer wanted costs disk until
-the end: demonstrations are put aside as they come, and chosen when all are known. Nothing counts as made before the
-frozen file has been read again and found free of the repositories and issues that nothing is trained on.
+Memory does not grow with what is read, but for a few numbers an issue: where its best demonstrations are put aside on
+the disk. Nothing counts as made before the frozen files have been read again and found free of the repositories and
+issues that nothing is trained on.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from scrout.errors import TaskError
 from scrout.languages import language_of
 from scrout.money import Record, Usd
 from scrout.scout.prompts import Prompts, read_prompts
-from scrout.train.blocklist import blocked_in
+from scrout.train.blocklist import BLOCKED, blocked_in
 from scrout.train.corpus.demonstration import Demonstration, Dropped, Notes, by_template, demonstrate
-from scrout.train.corpus.layouts import read
+from scrout.train.corpus.layouts import BROKEN, read
 from scrout.train.corpus.notes import AT_ONCE, NotesModel, Scribe
 from scrout.train.corpus.search import edited_files, search
 from scrout.train.corpus.streams import Unreadable, documents, files
@@ -35,9 +35,12 @@ from scrout.train.corpus.trajectory import Trajectory, changed_files, issue_of
 
 KEPT, SHELVED = 2, 1
 """Demonstrations of one issue that are trained on, and further ones that are put on the shelf."""
+BEYOND = "beyond the best of its issue"
 CORPUS, SHELF, CARD = "corpus.jsonl", "shelf.jsonl", "card.json"
-FROZEN = ".frozen.jsonl"
+FROZEN, FROZEN_SHELF = ".frozen.jsonl", ".frozen_shelf.jsonl"
 MIN_STEPS = 2
+MAX_NAME = 500
+MAX_EXAMPLES = 5
 
 
 class Card(Record):
@@ -70,8 +73,13 @@ class Card(Record):
     """Demonstrations, with the shelf's, by whose notes they have: the model's, the template's."""
     notes_usd: Usd | None
     """What the model's cost, former runs of the same corpus included; None: unknown, or none was asked."""
+    notes_by: str
+    """The model that was asked for notes; empty: none."""
+    excluded_repositories: int
+    excluded_issues: int
+    """That nothing is trained on."""
     blocked_hits: int
-    """In the frozen file: always 0."""
+    """In the frozen files: always 0."""
     sha256: str
     """Of the frozen file."""
 
@@ -100,38 +108,33 @@ def build(
     """Make a corpus of all trajectories in files and folders."""
     paths = files(list(sources))
     with _folder(out) as spool:
-        ranked: defaultdict[str, list[tuple[tuple[float, ...], int]]] = defaultdict(list)
+        ranked: defaultdict[str, list[_Place]] = defaultdict(list)
         dropped: Counter[str] = Counter()
-        seen: set[bytes] = set()
         number = 0
         for path in paths:
             for where, document in documents(path):
                 number += 1
-                made = document if isinstance(document, Unreadable) else _demonstration(read(document, where), rules)
+                made = document if isinstance(document, Unreadable) else _made(read(document, where), rules)
                 if isinstance(made, Unreadable | Dropped):
                     dropped[made.why.split(": ")[0]] += 1
-                elif _same(made) in seen:
-                    dropped["the same as another"] += 1
-                else:
-                    seen.add(_same(made))
-                    ranked[made.issue_id].append((made.quality, spool.tell()))
-                    spool.write(_line(made))
+                elif why := _put_aside(made, ranked[made.issue_id], spool):
+                    dropped[why] += 1
                 if number % 100 == 0:
                     progress(f"{path.name}: {number:,} trajectories, {len(ranked):,} issues")
-        chosen = {issue: [at for _, at in sorted(found, key=_best_first)] for issue, found in ranked.items()}
-        dropped["beyond the best of its issue"] += sum(max(0, len(a) - KEPT - SHELVED) for a in chosen.values())
-        kept = [at for all_ in chosen.values() for at in all_[:KEPT]]
-        shelved = [at for all_ in chosen.values() for at in all_[KEPT : KEPT + SHELVED]]
+        kept = [place.at for best in ranked.values() for place in best[:KEPT]]
+        shelved = [place.at for best in ranked.values() for place in best[KEPT:]]
         with Scribe(rules.notes_model, out, rules.dialect) if rules.notes_model else nullcontext() as scribe:
-            _write(out / SHELF, _lines(spool, shelved, scribe, progress))
-            frozen = _write(out / FROZEN, _lines(spool, kept, scribe, progress))
             try:
-                card = _card(frozen, out / SHELF, rules, len(paths), number, +dropped, scribe)
+                shelf = _write(out / FROZEN_SHELF, _lines(spool, shelved, scribe, progress))
+                frozen = _write(out / FROZEN, _lines(spool, kept, scribe, progress))
+                card = _card(frozen, shelf, rules, len(paths), number, len(ranked), dropped, scribe)
                 _write(out / CARD, [card.model_dump_json(indent=2).encode() + b"\n"])
-                # Its name comes last: what has it was read again and found free of what nothing is trained on.
+                # Their names come last: what has them was read again and found free of what nothing is trained on.
+                shelf.replace(out / SHELF)
                 frozen.replace(out / CORPUS)
             finally:
-                frozen.unlink(missing_ok=True)
+                for name in (FROZEN, FROZEN_SHELF):
+                    (out / name).unlink(missing_ok=True)
     return card
 
 
@@ -147,10 +150,20 @@ def demonstrations(path: Path) -> Iterator[Demonstration]:
             raise TaskError(f"{where}: no demonstration ({problem['loc']}: {problem['msg']}). Name a corpus.") from None
 
 
-def _demonstration(trajectory: Trajectory | Unreadable, rules: Rules) -> Demonstration | Unreadable | Dropped:
+def _made(trajectory: Trajectory | Unreadable, rules: Rules) -> Demonstration | Unreadable | Dropped:
     if isinstance(trajectory, Unreadable):
         return trajectory
-    if blocked := _blocked(trajectory.issue_id, trajectory.repository, *trajectory.names):
+    try:
+        return _demonstration(trajectory, rules)
+    except BROKEN as error:  # one row of somebody's data never costs the others
+        return Unreadable(f"broken {trajectory.layout}: {type(error).__name__}")
+
+
+def _demonstration(trajectory: Trajectory, rules: Rules) -> Demonstration | Dropped:
+    names = (trajectory.issue_id, trajectory.repository, *trajectory.names)
+    if max(map(len, names)) > MAX_NAME:
+        return Dropped("a name longer than any repository has")
+    if blocked := _blocked(*names):
         return Dropped(f"a repository that nothing is trained on: {blocked}")
     if trajectory.issue_id.casefold() in rules.held_out:
         return Dropped("an issue that is held out")
@@ -167,6 +180,8 @@ def _demonstration(trajectory: Trajectory | Unreadable, rules: Rules) -> Demonst
         return Dropped("the search did not find every file of the fix")
     if len(found.steps) < MIN_STEPS:
         return Dropped("no search before the first edit")
+    if not all(step.answered for step in found.steps):
+        return Dropped("a call without its result")
     if found.told:
         return Dropped("an answer shows the fix")
     return demonstrate(
@@ -184,18 +199,35 @@ def _is_unicode(trajectory: Trajectory) -> bool:
     return True
 
 
-def _same(made: Demonstration) -> bytes:
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a demonstration was put aside; the better one comes first."""
+
+    worse: tuple[float, ...]
+    at: int
+    same: bytes
     """Alike for demonstrations of one issue that say the same."""
-    return hashlib.blake2b(json.dumps([made.issue_id, made.messages]).encode(), digest_size=16).digest()
+
+
+def _put_aside(made: Demonstration, best: list[_Place], spool: IO[bytes]) -> str:
+    """Keep it with the best of its issue, which are as many as are kept and shelved. What is left out has a reason."""
+    same = hashlib.blake2b(json.dumps(made.messages).encode(), digest_size=16).digest()
+    if any(place.same == same for place in best):
+        return "the same as another"
+    place = _Place(tuple(-one for one in made.quality), spool.tell(), same)
+    if len(best) == KEPT + SHELVED and place.worse >= best[-1].worse:
+        return BEYOND
+    spool.write(_line(made))
+    best.append(place)
+    best.sort(key=lambda one: (one.worse, one.at))
+    if len(best) <= KEPT + SHELVED:
+        return ""
+    best.pop()
+    return BEYOND
 
 
 def _blocked(*names: str) -> str | None:
     return next((blocked for name in names if name and (blocked := blocked_in(name))), None)
-
-
-def _best_first(found: tuple[tuple[float, ...], int]) -> tuple[tuple[float, ...], int]:
-    quality, at = found
-    return tuple(-one for one in quality), at
 
 
 @contextmanager
@@ -250,16 +282,19 @@ def _card(
     rules: Rules,
     paths: int,
     number: int,
+    issues: int,
     dropped: Mapping[str, int],
     scribe: Scribe | None,
 ) -> Card:
     """Read the frozen files again and count. A blocked row that slipped through is an error, and the corpus is gone."""
-    found = list(_outlines(corpus))
-    hits = [one.id for one in found if _blocked(*one.names) or one.issue_id.casefold() in rules.held_out]
-    if hits:
-        raise TaskError(f"{len(hits)} demonstrations are of blocked repositories or held-out issues: {hits[:5]}.")
-    reproduced = [one.reproduced for one in found]
-    shelved, by_model = sum(1 for _ in _outlines(shelf)), scribe.by_model if scribe else 0
+    tally, beside = _Tally(), _Tally()
+    for path, into in ((corpus, tally), (shelf, beside)):
+        for one in demonstrations(path):
+            into.add(one, rules)
+    if hits := tally.hits + beside.hits:
+        named = [*tally.examples, *beside.examples]
+        raise TaskError(f"{hits} demonstrations are of blocked repositories or held-out issues: {named}.")
+    shelved, by_model = beside.count, scribe.by_model if scribe else 0
     return Card(
         scrout=__version__,
         dialect=rules.dialect,
@@ -267,38 +302,48 @@ def _card(
         prompts=rules.prompts.digest(),
         files=paths,
         read=number,
-        demonstrations=len(found),
+        demonstrations=tally.count,
         shelf=shelved,
-        issues=len({one.issue_id for one in found}),
-        repositories=len({one.repository for one in found}),
-        turns=sum(one.turns for one in found) / len(found) if found else 0.0,
-        reproduced=sum(reproduced) / len(reproduced) if reproduced else None,
-        layouts=dict(Counter(one.layout for one in found).most_common()),
-        languages=dict(Counter(one.language or "unknown" for one in found).most_common()),
+        issues=issues,
+        repositories=len(tally.repositories),
+        turns=tally.turns / tally.count if tally.count else 0.0,
+        reproduced=tally.reproduced / tally.count if tally.count else None,
+        layouts=dict(tally.layouts.most_common()),
+        languages=dict(tally.languages.most_common()),
         dropped=dict(Counter(dropped).most_common()),
-        notes={"model": by_model, "template": len(found) + shelved - by_model},
+        notes={"model": by_model, "template": tally.count + shelved - by_model},
         notes_usd=scribe.cost_usd if scribe else None,
-        blocked_hits=len(hits),
+        notes_by=rules.notes_model.model if rules.notes_model else "",
+        excluded_repositories=len(BLOCKED),
+        excluded_issues=len(rules.held_out),
+        blocked_hits=tally.hits,
         sha256=_sha256(corpus),
     )
 
 
-@dataclass(frozen=True)
-class _Outline:
-    id: str
-    issue_id: str
-    repository: str
-    names: tuple[str, ...]
-    language: str
-    layout: str
-    reproduced: bool
-    turns: int
+@dataclass
+class _Tally:
+    """What a card says of a frozen file, counted line by line."""
 
+    count: int = 0
+    turns: int = 0
+    reproduced: int = 0
+    repositories: set[str] = field(default_factory=set)
+    layouts: Counter[str] = field(default_factory=Counter)
+    languages: Counter[str] = field(default_factory=Counter)
+    hits: int = 0
+    examples: list[str] = field(default_factory=list)
 
-def _outlines(path: Path) -> Iterator[_Outline]:
-    for one in demonstrations(path):
-        names = (one.issue_id, one.repository, *one.names)
-        yield _Outline(one.id, one.issue_id, one.repository, names, one.language, one.layout, one.reproduced, one.turns)
+    def add(self, one: Demonstration, rules: Rules) -> None:
+        self.count += 1
+        self.turns += one.turns
+        self.reproduced += one.reproduced
+        self.repositories.add(one.repository)
+        self.layouts[one.layout] += 1
+        self.languages[one.language or "unknown"] += 1
+        if _blocked(one.issue_id, one.repository, *one.names) or one.issue_id.casefold() in rules.held_out:
+            self.hits += 1
+            self.examples = [*self.examples, one.id][:MAX_EXAMPLES]
 
 
 def _sha256(path: Path) -> str:

@@ -7,9 +7,10 @@ What a document is shows in its keys. A reader gives a trajectory, or says why t
 from __future__ import annotations
 
 import json
+import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from scrout.agent.dialect import Call
 from scrout.agent.dialects.xml import Xml
@@ -19,6 +20,8 @@ from scrout.train.corpus.taught import LAYOUT, Taught
 from scrout.train.corpus.trajectory import Step, Trajectory, issue_of
 
 Document = Mapping[str, Any]
+BROKEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError)
+"""What comes of values that are not what a layout has in their place."""
 
 _ISSUE = (
     re.compile(r"<(pr_description|issue_description|issue)>\s*(?P<text>.*?)\s*</\1>", re.S),
@@ -41,7 +44,7 @@ def read(document: Document, where: str) -> Trajectory | Unreadable:
         if is_it(document):
             try:
                 return reader(document, layout, where)
-            except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            except BROKEN as error:
                 return Unreadable(f"broken {layout}: {type(error).__name__}")
     return Unreadable("no known layout")
 
@@ -76,7 +79,8 @@ def _openhands_events(document: Document, layout: str, where: str) -> Trajectory
         if said is END:
             break
         if isinstance(said, Call):
-            steps.append(Step(str(args.get("thought") or "").strip(), said, answers.get(event["id"], "")))
+            thought, answer = str(args.get("thought") or "").strip(), answers.get(event["id"])
+            steps.append(Step(thought, said, answer or "", answered=answer is not None))
     opening = str(document.get("instruction") or "")
     issue = str((document.get("instance") or {}).get("problem_statement") or "") or _issue([opening])
     return _trajectory(document, layout, where, issue, _root([opening]), steps)
@@ -86,7 +90,7 @@ def _sweagent(document: Document, layout: str, where: str) -> Trajectory | Unrea
     history = [one for one in document.get("history") or () if not one.get("is_demo")]
     if any(one.get("tool_calls") for one in history):
         return _messages({**document, "messages": history}, layout, where)
-    told = ((one.get("thought") or "", one["action"], one["observation"]) for one in document["trajectory"])
+    told = ((one.get("thought") or "", one["action"], one.get("observation")) for one in document["trajectory"])
     steps = list(_pairs(told))
     openings = [_text(one) for one in history[:4]]
     root = next((str(_state(one).get("working_dir") or "") for one in document["trajectory"]), "")
@@ -100,7 +104,7 @@ def _nebius(document: Document, layout: str, where: str) -> Trajectory | Unreada
     for number, one in enumerate(turns):
         if one["role"] == "ai":
             thought, command = _split(texts[number])
-            told.append((thought, command, texts[number + 1] if number + 1 < len(texts) else ""))
+            told.append((thought, command, texts[number + 1] if _follows(turns, number, "user") else None))
     return _trajectory(document, layout, where, _issue(texts), _root(texts), list(_pairs(told)))
 
 
@@ -114,10 +118,11 @@ def _messages(document: Document, layout: str, where: str) -> Trajectory | Unrea
         said = list(_said(one, texts[number]))
         if END in said:
             break
-        calls = [call for call in said if isinstance(call, Call)]
-        for call in calls[:1]:
-            thought = _thought(texts[number])
-            steps.append(Step(thought, call, _answer(messages[number + 1 :], texts[number + 1 :])))
+        thought = _thought(texts[number])
+        for call, answer in zip(said, _answers(one, messages, texts, number), strict=False):
+            if isinstance(call, Call):
+                steps.append(Step(thought, call, answer or "", answered=answer is not None))
+                thought = ""
     openings = texts[:4]
     return _trajectory(document, layout, where, _issue(openings), _root(openings), steps)
 
@@ -139,22 +144,40 @@ def _said(message: Document, text: str) -> Iterator[Said]:
         yield commanded(command)
 
 
-def _answer(messages: Sequence[Document], texts: Sequence[str]) -> str:
-    for message, text in zip(messages, texts, strict=True):
-        if message["role"] == "assistant":
-            return ""
-        return _PROMPT.sub("", text.removeprefix("OBSERVATION:\n"))
-    return ""
+def _answers(
+    message: Document, messages: Sequence[Document], texts: Sequence[str], number: int
+) -> Iterator[str | None]:
+    """The result of each call of a message, by its id where it has one, else in order; None: there is none.
+
+    Of calls in the text, the first alone was run.
+    """
+    until = next((at for at in range(number + 1, len(messages)) if messages[at]["role"] == "assistant"), len(messages))
+    found = [(messages[at].get("tool_call_id"), _plain(texts[at])) for at in range(number + 1, until)]
+    calls: Sequence[Document] = message.get("tool_calls") or ({},)
+    named = {name: text for name, text in found if name}
+    for at, call in enumerate(calls):
+        if named and call.get("id"):
+            yield named.get(call["id"])
+        else:
+            yield found[at][1] if at < len(found) else None
 
 
-def _pairs(told: Iterable[tuple[str, str, str]]) -> Iterator[Step]:
+def _plain(text: str) -> str:
+    return _PROMPT.sub("", text.removeprefix("OBSERVATION:\n"))
+
+
+def _follows(turns: Sequence[Document], number: int, role: str) -> bool:
+    return number + 1 < len(turns) and turns[number + 1].get("role") == role
+
+
+def _pairs(told: Iterable[tuple[str, str, str | None]]) -> Iterator[Step]:
     """Steps of an agent that types commands of its own, as far as it got."""
     for thought, command, answer in told:
         said = commanded(command)
         if said is END:
             return
         if isinstance(said, Call):
-            yield Step(thought.strip(), said, _PROMPT.sub("", answer))
+            yield Step(thought.strip(), said, _PROMPT.sub("", answer or ""), answered=answer is not None)
 
 
 def _trajectory(
@@ -177,7 +200,10 @@ def _trajectory(
     return Trajectory(
         issue_id=issue_id,
         repository=repository,
-        names=tuple(dict.fromkeys(one for one in (*called, name) if isinstance(one, str) and one)),
+        # Many agents work in a folder that is named for the repository.
+        names=tuple(
+            dict.fromkeys(one for one in (*called, name, posixpath.basename(root.rstrip("/"))) if _is_name(one))
+        ),
         issue=issue.strip(),
         root=root.rstrip("/"),
         steps=tuple(steps),
@@ -186,6 +212,10 @@ def _trajectory(
         layout=layout,
         where=where,
     )
+
+
+def _is_name(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and bool(value)
 
 
 def _replayed_name(document: Document) -> str:

@@ -45,6 +45,8 @@ _PATH = re.compile(r"[\w./@+-]+")
 _FIRST_TEXT = re.compile(r"edit 1:1\s*\n(.*?)(?:\nend_of_edit)?\s*\Z|insert\s+'?(.*?)'?\s*\Z", re.S)
 """What SWE-agent writes into a file that it has just made."""
 _SHOWS = re.compile(r"\b(?:cat|head|tail|less|more|nl|sed\s+-n|awk)\b")
+_NOT_SHOWN = re.compile(r"\s*(?:ERROR:|Invalid `|The path \S+ does not exist|File \S+ not found|\[File does not exist)")
+"""How editors begin to say that they show nothing."""
 _LINES = re.compile(r"sed\s+-n\s+['\"]?(\d+),(\d+)p")
 
 
@@ -199,7 +201,7 @@ def _look(step: Step, seen: _Seen) -> None:
         if command == "create":
             seen.written[path] = str(arguments.get("file_text", ""))
             seen.made = "" if seen.written[path] else str(arguments["path"])
-        elif command == "view" and posixpath.splitext(path)[1]:
+        elif command == "view" and posixpath.splitext(path)[1] and not _NOT_SHOWN.match(step.observation):
             seen.looked.setdefault(path, []).extend(_range(arguments.get("view_range")))
         return
     if step.call.name != "bash":
@@ -211,7 +213,7 @@ def _look(step: Step, seen: _Seen) -> None:
         lines = [(int(a), int(b)) for a, b in _LINES.findall(command)]
         named = {seen.relative(word) for word in _PATH.findall(command)}
         for path in seen.gold:
-            if path in named:
+            if path in named and f"{posixpath.basename(path)}: No such file" not in step.observation:
                 seen.looked.setdefault(path, []).extend(lines)
     # `grep -rn python .` runs nothing.
     runs = _RUNS.search(command) and not all(part.split()[0] in _VIEWERS for part in _parts(command))

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from pydantic import JsonValue
 
@@ -120,10 +120,19 @@ def _parquet(path: Path) -> Iterator[Found]:
         raise TaskError(f"{path}: Parquet needs pyarrow. Install it: pip install 'scrout[parquet]'") from None
     number = 0
     try:
-        with ParquetFile(path) as file:
+        # What is read ahead would be a row group twice. One is held as its writer made it: less cannot be read.
+        with ParquetFile(path, pre_buffer=False, buffer_size=CHUNK) as file:
             for batch in file.iter_batches(batch_size=PARQUET_ROWS):
-                for row in batch.to_pylist():
+                for at in range(len(batch)):
                     number += 1
-                    yield f"{path}:{number}", row
+                    yield f"{path}:{number}", _row(batch.slice(at, 1))
     except (ArrowException, OSError) as error:
         yield f"{path}:{number + 1}", Unreadable(f"no Parquet: {str(error).splitlines()[0]}")
+
+
+def _row(batch: Any) -> dict[str, JsonValue] | Unreadable:
+    try:
+        row: dict[str, JsonValue] = batch.to_pylist()[0]
+    except ValueError as error:
+        return Unreadable(f"its text is no Unicode: {error}")
+    return row

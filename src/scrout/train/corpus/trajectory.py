@@ -23,6 +23,8 @@ class Step:
     call: Call
     """By the names and arguments of our own tools."""
     observation: str
+    answered: bool = True
+    """False: the document has no result of the call, so that what the agent saw is unknown."""
 
 
 @dataclass(frozen=True)

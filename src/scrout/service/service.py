@@ -1,4 +1,4 @@
-"""What the tools do, by the code of the commands: one folder, one configuration, any number of calls.
+"""What programs may ask for, by the code of the commands: one folder, one configuration, any number of calls.
 
 A scouting is a step of a run that stays open, so that `fix` on the same issue and commit goes on from it and pays for
 it once; so is the gate's word on it. A handoff of the client's own is replayed in a run by itself.
@@ -7,10 +7,11 @@ it once; so is the gate's word on it. A handoff of the client's own is replayed 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from decimal import Decimal
+from functools import cached_property, partial
 from pathlib import Path
 
 from scrout import handoff
@@ -19,16 +20,22 @@ from scrout.errors import HandoffError, LedgerError, ModelError, TaskError
 from scrout.git import GitError, text
 from scrout.handoff import Handoff
 from scrout.ledger.opening import open_ledger
-from scrout.mcp.attending import Say, in_thread
-from scrout.pipeline import Kit, build_missing, open_kit, open_task, router, solve
+from scrout.ledger.store import Ledger, OpenRun
+from scrout.pipeline import Kit, build_missing, open_kit, open_task, solve
 from scrout.records import Decision, GatedHandoff, Run, Scouting
 from scrout.sandbox.workspace import Source, find_source
+from scrout.service.attending import Say, in_thread
+from scrout.service.routing import Routing
 from scrout.task import Task, issue_text
 
 MOST_AT_ONCE = 4
 """Calls that work in a sandbox at the same time; others wait their turn."""
 MAX_HANDOFF_CHARS = 100_000
 """Far more than any handoff, which has 4,096 bytes in wire form."""
+
+
+def _nobody(run_id: str, paid_usd: Decimal) -> None:
+    """Nobody wants to know."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,11 @@ class Fixed(Found):
     result: Run
 
 
+Opened = Callable[[str, Decimal], None]
+"""Told the run that a call works on, before its first step, and what that had cost by then: it may be an older one that
+goes on."""
+
+
 @dataclass(frozen=True)
 class Service:
     """Answers about repositories in one folder."""
@@ -65,31 +77,30 @@ class Service:
     """Of every call, whatever a repository below the folder brings along."""
     _turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_AT_ONCE))
 
-    async def scout(self, issue: str, repo: str, *, dirty: bool, say: Say) -> Scouted:
-        async with self._opened(issue, repo, dirty, say) as (task, kit, notes):
+    @cached_property
+    def routing(self) -> Routing:
+        return Routing(self.settings)
+
+    async def scout(self, issue: str, repo: str, *, dirty: bool, say: Say, opened: Opened = _nobody) -> Scouted:
+        async with self._opened(issue, repo, dirty, say, opened) as (task, kit, notes):
             run = kit.open(task)
-            found = await run.step("scout", partial(kit.scout, run=run), task)
-            if found.stop not in ("finished", "forced"):
-                # Left open, the next call would only hear of the same failure.
-                run.close("infrastructure" if found.stop == "endpoint" else "not_solved")
-                raise ModelError(
-                    f"the searcher gave no handoff ({found.stop}): {found.detail or 'nothing more is known'}. Call "
-                    "scout again, or have the user set scout.searcher to recon, which needs no model."
-                )
+            found = await _scouted(run, kit, task)
             return Scouted(run.id, notes, found)
 
-    async def gate(self, issue: str, claim: str, repo: str, *, dirty: bool, say: Say) -> Gated:
+    async def gate(
+        self, issue: str, claim: str, repo: str, *, dirty: bool, say: Say, opened: Opened = _nobody
+    ) -> Gated:
         """`claim` is a handoff; empty: the scout's own."""
         claimed = read_handoff(claim) if claim.strip() else None
-        async with self._opened(issue, repo, dirty, say) as (task, kit, notes):
+        async with self._opened(issue, repo, dirty, say, opened) as (task, kit, notes):
             if claimed is None:
                 run = kit.open(task)
-                scouting = await run.step("scout", partial(kit.scout, run=run), task)
+                scouting = await _scouted(run, kit, task)
                 return Gated(run.id, notes, await run.step("gate", kit.gate, task, scouting))
             run = replace(kit, fresh=True, label="gate").open(task)
             brought = Scouting(handoff=claimed, text=handoff.render(claimed), seconds=0, searcher="client")
             gated = await run.step("gate", kit.gate, task, brought)
-            run.close("interrupted")
+            run.close("unjudged")
             return Gated(run.id, notes, gated)
 
     async def route(self, issue: str, run_id: str) -> Decision:
@@ -101,10 +112,10 @@ class Service:
             words, state = run.task.text, run.scouting.state
         else:
             words, state = read_issue(issue), None
-        return await in_thread(lambda: router(self.settings).route(words, state))
+        return await in_thread(lambda: self.routing.route(words, state))
 
-    async def fix(self, issue: str, repo: str, *, dirty: bool, say: Say) -> Fixed:
-        async with self._opened(issue, repo, dirty, say) as (task, kit, notes):
+    async def fix(self, issue: str, repo: str, *, dirty: bool, say: Say, opened: Opened = _nobody) -> Fixed:
+        async with self._opened(issue, repo, dirty, say, opened) as (task, kit, notes):
             run = await solve(task, kit)
             return Fixed(run.id, notes, run)
 
@@ -147,7 +158,7 @@ class Service:
 
     @asynccontextmanager
     async def _opened(
-        self, issue: str, repo: str, dirty: bool, say: Say
+        self, issue: str, repo: str, dirty: bool, say: Say, opened: Opened
     ) -> AsyncIterator[tuple[Task, Kit, tuple[str, ...]]]:
         words = read_issue(issue)
         if self._turn.locked():
@@ -158,7 +169,32 @@ class Service:
             task = await in_thread(partial(open_task, source.repo, words, dirty=dirty))
             await build_missing(task, self.settings, say)
             kit = await in_thread(partial(stack.enter_context, open_kit(task, self.settings, say)))
-            yield task, kit, _notes(source, kit, dirty)
+
+            def tell(run: OpenRun, ledger: Ledger = kit.ledger) -> None:
+                opened(run.id, paid_usd(ledger, run.id) if run.resumed else Decimal(0))
+
+            yield task, replace(kit, opened=tell), _notes(source, kit, dirty)
+
+
+async def _scouted(run: OpenRun, kit: Kit, task: Task) -> Scouting:
+    """The first step of a run that stays open; without a handoff it is closed, and that is a ModelError."""
+    found = await run.step("scout", partial(kit.scout, run=run), task)
+    if found.stop not in ("finished", "forced"):
+        # Left open, the next call would only hear of the same failure.
+        run.close("infrastructure" if found.stop == "endpoint" else "not_solved")
+        raise ModelError(
+            f"the searcher gave no handoff ({found.stop}): {found.detail or 'nothing more is known'}. Call scout "
+            "again, or have the user set scout.searcher to recon, which needs no model."
+        )
+    return found
+
+
+def paid_usd(ledger: Ledger, run_id: str) -> Decimal:
+    """What a run has cost so far. A call without a known price counts nothing."""
+    steps = ledger.steps(run_id)
+    known = [receipt.cost_usd or Decimal(0) for step in steps for receipt in step.receipts]
+    without = [step.result.cost_usd for step in steps if isinstance(step.result, Scouting) and not step.receipts]
+    return sum([*known, *without], Decimal(0))
 
 
 def root_of(folder: Path) -> Path:

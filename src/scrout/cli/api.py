@@ -1,0 +1,38 @@
+"""`scrout api`: scrout over HTTP, for programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from scrout.cli import options, render
+from scrout.cli.serve import refuse_missing
+from scrout.fix.pool import completed
+
+PORT = 8766
+
+
+@click.command(name="api")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at; others need callers.")
+@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 takes a free one.")
+@options.repository
+@options.sandbox
+@options.configuration
+def command(host: str, port: int, repo: Path, config: Path | None, overrides: tuple[str, ...]) -> int:
+    """Offer the stages as jobs over HTTP, and the model scrout/auto, which stands for the pool.
+
+    Callers may name repositories below --repo and no others. Who may call, with which token, for what and for how much
+    is under [[api.callers]] in scrout.toml; without any, only this machine may, and for nothing that costs.
+    """
+    refuse_missing()
+    from scrout.api.serving import serve
+    from scrout.service.service import Service, root_of
+
+    settings = completed(options.read_settings(repo, config, overrides), render.say)
+    service = Service(root_of(repo), settings)
+    server = serve(service, host, port)
+    names = ", ".join(caller.name for caller in settings.api.callers) or "everybody on this machine, for free"
+    render.say(f"the API for {service.root} is at {server.url}, for {names}. Ctrl-C ends it")
+    server.run()
+    return 0

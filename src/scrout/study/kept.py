@@ -1,0 +1,117 @@
+"""The last result of each study of each source, kept so that the dashboard can show it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from scrout.config import data_folder
+from scrout.ledger.scrub import scrub
+from scrout.money import Record
+from scrout.study.report import Report, Sheet
+
+MAX_KEPT = 50
+"""Older ones go."""
+FORMAT = 1
+
+
+class KeptTable(Record):
+    """A table, as the study's page has it."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+
+class KeptPicture(Record):
+    """A picture, drawn."""
+
+    title: str
+    told: str
+    """The same in words."""
+    svg: str
+
+
+class Kept(Record):
+    """What a study said."""
+
+    format: int = Field(default=FORMAT, ge=FORMAT, le=FORMAT)
+    id: str = Field(pattern=r"^[a-z]+-[0-9a-f]{12}$")
+    study: str
+    title: str
+    source: str
+    """What was studied."""
+    command: str
+    """How to make it again."""
+    at: datetime
+    findings: tuple[str, ...]
+    failed: tuple[str, ...] = ()
+    parts: tuple[KeptTable | KeptPicture, ...]
+    notes: tuple[str, ...] = ()
+
+
+def keep(study: str, report: Report, source: str, command: str) -> Kept:
+    """Store a report in place of the last one of the same study and source."""
+    from scrout.study.figures import drawn
+
+    digest = hashlib.sha256(source.encode(errors="replace")).hexdigest()[:12]
+    made = Kept(
+        id=f"{study}-{digest}",
+        study=study,
+        title=report.title,
+        source=scrub(source),
+        command=command,
+        at=datetime.now(UTC),
+        findings=_clean(report.findings),
+        failed=_clean(report.failed),
+        parts=tuple(
+            KeptTable(
+                title=part.title,
+                columns=_clean(part.columns),
+                rows=tuple(_clean(row) for row in part.rows),
+                note=scrub(part.note),
+            )
+            if isinstance(part, Sheet)
+            else KeptPicture(title=part.title, told=scrub(part.told), svg=drawn(part, "svg").decode())
+            for part in report.parts
+        ),
+        notes=_clean(report.notes),
+    )
+    folder = kept_folder()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / f"{made.id}.json"
+    half = path.with_suffix(".part")
+    half.write_text(made.model_dump_json(), encoding="utf-8")
+    half.replace(path)
+    for old in sorted(folder.glob("*.json"), key=lambda one: one.stat().st_mtime, reverse=True)[MAX_KEPT:]:
+        old.unlink(missing_ok=True)
+    return made
+
+
+def all_kept() -> list[Kept]:
+    """Newest first. What cannot be read is left out: it is of another version, or damaged."""
+    found = []
+    for path in kept_folder().glob("*.json"):
+        with suppress(OSError, ValidationError, UnicodeDecodeError):
+            found.append(_read(path, path.stat().st_mtime_ns))
+    return sorted(found, key=lambda one: one.at, reverse=True)
+
+
+@lru_cache(maxsize=2 * MAX_KEPT)
+def _read(path: Path, changed_ns: int) -> Kept:
+    return Kept.model_validate_json(path.read_text(encoding="utf-8"))
+
+
+def kept_folder() -> Path:
+    return data_folder() / "studies"
+
+
+def _clean(words: Sequence[str]) -> tuple[str, ...]:
+    return tuple(scrub(one).encode(errors="replace").decode() for one in words)

@@ -1,0 +1,237 @@
+"""`scrout api` as a real process, over a small project with a bug and a pool behind a scripted endpoint."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import httpx
+import pytest
+
+pytest.importorskip("starlette", reason="the API needs scrout[web]")
+
+import scrout
+from scrout.models.scripted import ScriptedEndpoint, ScriptedReply
+from scrout.models.scripted.script import Request
+from scrout.money import Usage
+from scrout.sandbox.tier import Tier
+
+PROJECT = {
+    "shop/__init__.py": "",
+    "shop/cart.py": '''"""A cart."""
+
+
+def total(prices):
+    """The sum of all prices."""
+    result = 0
+    for price in prices[1:]:
+        result += price
+    return result
+''',
+}
+ISSUE = "total() in shop/cart.py leaves out the first price"
+TOKEN = "a-token-of-the-tests-0123456789"
+OTHER = "another-token-of-tests-987654321"
+KEY = "endpoint-key-5b1d2c"
+"""The endpoint's: of no shape that a rule would find."""
+SERVE = "from scrout.cli.main import main; main()"
+CALLER = """
+[[api.callers]]
+name = "ci"
+token_env = "CI_AUTH"
+may = ["scout", "gate", "route", "fix", "auto"]
+purse_usd = 100
+requests_a_minute = 100000
+jobs = 8
+"""
+AUTH = {"Authorization": f"Bearer {TOKEN}"}
+
+
+def answer(request: Request) -> ScriptedReply:
+    """A short one, of 1,000 tokens in and 50 out: $0.0011."""
+    return ScriptedReply(
+        text=f"hello from {request.content['model']}", usage=Usage(input_tokens=1000, output_tokens=50)
+    )
+
+
+@dataclass
+class Api:
+    """A server that runs."""
+
+    url: str
+    process: subprocess.Popen[str]
+    client: httpx.Client
+
+    def chat(self, text: str = "fix the total", **more: Any) -> httpx.Response:
+        headers = more.pop("headers", {})
+        body = {"model": "scrout/auto", "messages": [{"role": "user", "content": text}], **more}
+        return self.client.post("/v1/chat/completions", json=body, headers=headers)
+
+    def ended(self, job: str) -> dict[str, Any]:
+        """A job at its end."""
+        while True:
+            found: dict[str, Any] = self.client.get(f"/v1/jobs/{job}", params={"wait": 60}).raise_for_status().json()
+            if found["ended"]:
+                return found
+
+    def events(self, job: str, after: int | None = None) -> Iterator[tuple[int, str, Any]]:
+        """Number, kind and data of what is told of a job."""
+        headers = {} if after is None else {"Last-Event-ID": str(after)}
+        about: dict[str, str] = {}
+        with self.client.stream("GET", f"/v1/jobs/{job}/events", headers=headers) as stream:
+            assert stream.headers["content-type"].startswith("text/event-stream")
+            for line in stream.iter_lines():
+                if line:
+                    name, _, value = line.partition(": ")
+                    about[name] = value
+                elif about.get("event"):
+                    yield int(about["id"]), about["event"], json.loads(about["data"])
+                    about = {}
+
+    def at_work(self, job: str, words: str) -> None:
+        """Waits until that is said of a job."""
+        for _, kind, data in self.events(job):
+            assert kind == "progress", f"it ended before: {data}"
+            if words in data["said"]:
+                return
+
+    def purse(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.client.get("/v1/purse").raise_for_status().json()
+        return found
+
+    def settled(self) -> dict[str, Any]:
+        """The purse, once nothing is held."""
+        while (found := self.purse())["held_usd"]:
+            time.sleep(0.05)
+        return found
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@dataclass(frozen=True)
+class Server:
+    """How to run `scrout api` on one folder."""
+
+    repo: Path
+    env: Mapping[str, str] = field(default_factory=dict)
+    caller: ClassVar = CALLER
+    issue: ClassVar = ISSUE
+
+    @staticmethod
+    def agent(name: str, base_url: str, more: str = "") -> str:
+        """An entry of the pool. A call costs what its tokens say: a dollar a million in, two out."""
+        return (
+            f'[[fixers]]\nname = "{name}"\nkind = "agent"\nmodel = "{name}-model"\nbase_url = "{base_url}"\n'
+            f'key_env = "POOL_AUTH"\nprice = {{ input = 1, output = 2 }}\n{more}\n'
+        )
+
+    @staticmethod
+    def slow(seconds: float) -> str:
+        """A handoff whose claim takes so long to replay."""
+        return f"<repro>\ncommand: sleep {seconds}\nreproduced: true\nobserved: boom\n</repro>\nSTOP"
+
+    def command(self, *args: str) -> list[str]:
+        return [sys.executable, "-c", SERVE, "api", "--repo", str(self.repo), "--port", "0", *args]
+
+    def configure(self, *parts: str) -> None:
+        """Callers and pool. Not in the repository, where it would be an uncommitted change."""
+        self._config.write_text("\n".join(parts))
+
+    @property
+    def _config(self) -> Path:
+        return self.repo.parent / f"{self.repo.name}.toml"
+
+    @contextmanager
+    def running(self, *args: str, headers: Mapping[str, str] = AUTH, quiet: bool = True) -> Iterator[Api]:
+        """`quiet`: it must have nothing to say beside where it is, however it ends."""
+        if self._config.exists():
+            args = ("--config", str(self._config), *args)
+        with subprocess.Popen(self.command(*args), env=dict(self.env), stderr=subprocess.PIPE, text=True) as process:
+            assert process.stderr
+            try:
+                said = ""
+                while not (address := re.search(r"http://\S+?(?=,? for|, )", said)):
+                    line = process.stderr.readline()
+                    said += line
+                    assert line, said
+                with httpx.Client(base_url=address[0], headers=dict(headers), timeout=100) as client:
+                    yield Api(address[0], process, client)
+            finally:
+                process.terminate()
+                ended, rest = process.wait(30), process.stderr.read()
+            assert ended in (-signal.SIGTERM, -signal.SIGKILL, 0), rest
+            assert not rest or not quiet, rest
+
+    def fails(self, *args: str) -> str:
+        """What it says when it does not start."""
+        if self._config.exists():
+            args = ("--config", str(self._config), *args)
+        ended = subprocess.run(
+            self.command(*args), env=dict(self.env), capture_output=True, text=True, timeout=60, check=False
+        )
+        assert ended.returncode == 2 and not ended.stdout and "Traceback" not in ended.stderr, ended
+        return ended.stderr
+
+    def scrout(self, *args: str) -> str:
+        """What a command of the same user says."""
+        command = [sys.executable, "-c", SERVE, *args]
+        return subprocess.run(command, env=dict(self.env), capture_output=True, text=True, check=True).stdout
+
+
+def _env(folder: Path | None = None) -> dict[str, str]:
+    """Of a server; `folder` is where its user's folders are, if not where this test's are."""
+    # The interpreter itself rather than a version manager's script, which takes a tenth of a second to start it.
+    path = os.pathsep.join((str(Path(sys.base_prefix, "bin")), os.environ["PATH"]))
+    source = str(Path(scrout.__file__).parent.parent)
+    own = ("HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME")
+    homes = {name: str(folder / name.lower()) for name in own} if folder else {}
+    tokens = {"CI_AUTH": TOKEN, "OTHER_AUTH": OTHER, "POOL_AUTH": KEY}
+    return {**os.environ, "PATH": path, "PYTHONPATH": source, **homes, **tokens}
+
+
+@pytest.fixture
+def serve(tier: Tier) -> Callable[[Path], Server]:
+    return lambda repo: Server(repo, _env())
+
+
+@pytest.fixture
+def server(serve: Callable[[Path], Server], make_repo: Callable[..., Path]) -> Server:
+    """For a project whose `total` is wrong, with one caller that may do anything."""
+    server = serve(make_repo(PROJECT))
+    server.configure(CALLER)
+    return server
+
+
+@pytest.fixture
+def endpoint() -> Iterator[ScriptedEndpoint]:
+    with ScriptedEndpoint(answer, models=("small-model", "big-model")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def shared(tier: Tier, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    """One server for all tests of a file, with a pool that answers and one job at a time."""
+    folder = tmp_path_factory.mktemp("shared")
+    (folder / "repo" / "shop").mkdir(parents=True)
+    for path, content in PROJECT.items():
+        (folder / "repo" / path).write_text(content)
+    identity = ["-c", "user.name=Test", "-c", "user.email=test@localhost"]
+    for command in (["init", "-q"], ["add", "--all"], [*identity, "commit", "-q", "-m", "base"]):
+        subprocess.run(["git", *command], cwd=folder / "repo", check=True)
+    with ScriptedEndpoint(answer, models=("small-model",), keep=False) as running:
+        server = Server(folder / "repo", _env(folder))
+        server.configure(CALLER.replace("jobs = 8", "jobs = 1"), server.agent("small", running.base_url))
+        with server.running() as api:
+            yield api
