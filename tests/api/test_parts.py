@@ -7,9 +7,11 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
+import httpx
 import pytest
 
 from scrout.api import callers, jobs
+from scrout.api.app import create_app
 from scrout.api.callers import Callers, Quota
 from scrout.api.forms import FixForm, GateForm, Job, RouteForm, ScoutForm
 from scrout.api.jobs import Jobs, _Work, most_usd
@@ -97,3 +99,14 @@ async def test_a_job_whose_end_cannot_be_written_ends_all_the_same(
     held.recover()
     assert held.job(caller, job.id).status == "interrupted", "who asks the next server is told to send it again"
     store.close()
+
+
+async def test_an_answer_to_a_fault_has_the_rules_too(tmp_path: Path, make_repo: Callable[..., Path]) -> None:
+    store = Store(tmp_path / "api.db")
+    app = create_app(Service(make_repo({"a.py": ""}), Settings()), store, Callers(ApiSettings()))
+    store.close()  # what reads it now is a bug
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        answer = await client.get("/v1/purse")
+    assert answer.status_code == 500 and "please report it" in answer.json()["detail"]
+    assert "default-src 'none'" in answer.headers["content-security-policy"]

@@ -15,7 +15,6 @@ from typing import TypeVar, cast
 from pydantic import JsonValue, ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -118,11 +117,13 @@ def create_app(service: Service, store: Store, callers: Callers) -> Starlette:
 
     app = Starlette(
         routes=[Route(path, answering(methods), methods=list(methods)) for path, methods in by_path.items()],
-        middleware=[Middleware(Guard, callers=callers, public={one.path for one in OPERATIONS if one.public})],
         exception_handlers={Refused: _refused, HTTPException: _refused, ScroutError: _refused, Exception: _failed},
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
+    # Around everything, so that even an answer to a fault has the rules; what is added as middleware lies within that.
+    public = {one.path for one in OPERATIONS if one.public}
+    app.middleware_stack = Guard(app.build_middleware_stack(), callers, public)
     app.state.end = end
     return app
 

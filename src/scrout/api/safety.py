@@ -6,14 +6,13 @@ here. A browser's page is told by what browsers say of it, and refused: nothing 
 
 from __future__ import annotations
 
-from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from scrout.api.callers import LOCAL, Callers
 from scrout.api.problems import problem
-from scrout.service.listening import HEADERS, is_host, names_this_machine
+from scrout.service.listening import HEADERS, is_host, names_this_machine, ruled
 
 OWN_SITES = ("same-origin", "none")
 
@@ -32,16 +31,8 @@ class Guard:
             return
         if scope["type"] != "http":
             return
-
-        async def ruled(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers[name] = value
-            await send(message)
-
         answer = self._answer(Request(scope, receive))
-        await (answer or self._app)(scope, receive, ruled)
+        await (answer or self._app)(scope, receive, ruled(send, HEADERS))
 
     def _answer(self, request: Request) -> Response | None:
         """None: the request may pass."""

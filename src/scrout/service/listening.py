@@ -8,9 +8,13 @@ import os
 import re
 import socket
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from scrout.errors import ConfigError
 from scrout.html import visible
+
+if TYPE_CHECKING:
+    from starlette.types import Message, Send
 
 MIN_TOKEN_CHARS = 24
 BACKLOG = 512
@@ -70,6 +74,18 @@ def names_this_machine(hosts: list[str]) -> bool:
 def is_host(hosts: list[str]) -> bool:
     """Whether they are one well-formed name, whichever it is."""
     return len(hosts) == 1 and _HOST.fullmatch(hosts[0]) is not None
+
+
+def ruled(send: Send, headers: Mapping[str, str]) -> Send:
+    """`send`, with these headers on every answer."""
+    from starlette.datastructures import MutableHeaders
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            MutableHeaders(scope=message).update(headers)
+        await send(message)
+
+    return sending
 
 
 def same(given: str, known: str) -> bool:

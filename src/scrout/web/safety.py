@@ -14,10 +14,10 @@ import re
 import time
 from urllib.parse import parse_qs, quote
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from scrout.errors import ConfigError
 from scrout.service.listening import HEADERS as BASE_HEADERS
@@ -28,6 +28,7 @@ from scrout.service.listening import (
     is_loopback,
     names_this_machine,
     read_token,
+    ruled,
     same,
 )
 from scrout.web.frame import sign_in_page, words_page
@@ -59,16 +60,8 @@ class Guard:
             return
         if scope["type"] != "http":
             return
-
-        async def ruled(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers[name] = value
-            await send(message)
-
         answer = await self._answer(Request(scope, receive))
-        await (answer or self._app)(scope, receive, ruled)
+        await (answer or self._app)(scope, receive, ruled(send, HEADERS))
 
     async def _answer(self, request: Request) -> Response | None:
         """None: the request may pass."""
