@@ -19,7 +19,17 @@ from scrout.config import Settings, load
 from scrout.handoff import FileRef, Handoff, Reproduction
 from scrout.ledger.store import Ledger
 from scrout.money import Receipt, Usage
-from scrout.records import Attempt, Candidate, Check, CheckOutcome, Decision, Evidence, GatedHandoff, Scouting
+from scrout.records import (
+    Attempt,
+    Candidate,
+    Check,
+    CheckOutcome,
+    Decision,
+    Evidence,
+    GatedHandoff,
+    RunOutcome,
+    Scouting,
+)
 from scrout.task import Task
 from scrout.web.app import create_app
 
@@ -77,6 +87,7 @@ def _writer(ledger_path: Path, folder: Path) -> AddRun:
         check: CheckOutcome = "passed",
         output: str = "1 failed",
         close: bool = True,
+        outcome: RunOutcome | None = None,
         choice: bool = True,
     ) -> str:
         task = Task(id=task_id, text=text, repo=repo or folder / "larder", base_commit=commit)
@@ -140,7 +151,7 @@ def _writer(ledger_path: Path, folder: Path) -> AddRun:
 
                 if close or name != "check":
                     await run.step(name, stage, task)  # type: ignore[type-var, arg-type]
-            return run.close().id if close else run.id
+            return run.close(outcome).id if close else run.id
 
         def in_a_loop() -> str:
             with Ledger(ledger_path) as ledger:

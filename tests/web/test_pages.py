@@ -64,7 +64,13 @@ async def test_runs_are_filtered_and_totalled(add_run: AddRun, web: httpx.AsyncC
     assert await ids(web, since="2000-01-01", until="2999-01-01") == [still, three, two, one]
     assert await ids(web, until="2000-01-01") == []
     totals = (await web.get("/runs.json", params={"batch": "b-1"})).json()["totals"]
-    assert totals == {"runs": 2, "outcomes": {"not_solved": 1, "solved": 1}, "cost_usd": 1.25, "unpriced": 0}
+    assert totals == {
+        "runs": 2,
+        "outcomes": {"not_solved": 1, "solved": 1},
+        "cost_usd": 1.25,
+        "unpriced": 0,
+        "unjudged_usd": 0,
+    }
     whole = (await web.get("/runs.json")).json()["totals"]
     assert (whole["runs"], whole["cost_usd"], whole["unpriced"]) == (4, 1.5, 1)
     page = (await web.get("/runs?fixer=b")).text
@@ -409,6 +415,17 @@ async def test_studies_name_their_command_and_what_they_lack(
     assert frontier["command"] == f"scrout study frontier --ledger {ledger_path} --html frontier.html"
     assert not frontier["ready"]
     assert "1 runs are done" in frontier["lacks"]
+
+
+async def test_what_had_nothing_to_solve_counts_for_no_solve(add_run: AddRun, web: httpx.AsyncClient) -> None:
+    add_run("Import fails", cost="0.25")
+    talk = add_run("hello", cost="3", outcome="unjudged", arm="auto", repo=Path("/"))
+    page = (await web.get("/runs")).text
+    assert "not judged" in page and f'"under">{talk}<' in page
+    assert re.search(r"paid <b>\$3\.25</b>", page) and re.search(r"a solve <b>\$0\.25</b>", page)
+    assert "1 of 1 done (100%)" in page
+    frontier = (await web.get("/frontier.json")).text
+    assert "3.0" not in frontier and "auto" not in frontier
 
 
 async def test_a_study_that_was_made_is_shown_with_its_tables_and_pictures(web: httpx.AsyncClient) -> None:

@@ -120,6 +120,7 @@ def added(parts: Iterable[Totals]) -> Totals:
         outcomes=outcomes,
         cost_usd=sum((one.cost_usd for one in every), Decimal(0)),
         unpriced=sum(one.unpriced for one in every),
+        unjudged_usd=sum((one.unjudged_usd for one in every), Decimal(0)),
     )
 
 

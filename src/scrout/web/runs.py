@@ -74,7 +74,8 @@ def lines(runs: tuple[Line, ...], caption: str) -> Html:
     rows = []
     for run in runs:
         story = element("a", run.title or run.task or run.id, href=f"/runs/{run.id}")
-        name = element("span", story, element("span", f"{run.repository} · {run.id}", class_="under"))
+        whose = f"{run.repository} · {run.id}" if run.repository else run.id  # a conversation has none
+        name = element("span", story, element("span", whose, class_="under"))
         came_to = [frame.outcome(run.outcome, going=run.going)]
         if run.finished is None and run.step:
             came_to.append(element("span", run.step, class_="under"))
@@ -95,7 +96,7 @@ def totals_facts(totals: Totals) -> list[tuple[str, str]]:
         ("unverified", f"{totals.outcomes.get('unverified', 0):,}"),
         ("paid", frame.usd(totals.cost_usd)),
         ("a run", each),
-        ("a solve", frame.usd(totals.cost_usd / totals.solved) if totals.solved else ""),
+        ("a solve", frame.usd((totals.cost_usd - totals.unjudged_usd) / totals.solved) if totals.solved else ""),
         ("without a known price", f"{totals.unpriced:,}" if totals.unpriced else ""),
     ]
 

@@ -119,6 +119,8 @@ class Totals(Record):
     cost_usd: Usd = Decimal(0)
     unpriced: int = 0
     """Runs whose cost is unknown; they are not in the sum."""
+    unjudged_usd: Usd = Decimal(0)
+    """What of the sum went into runs that had nothing to solve, such as conversations."""
 
     @property
     def done(self) -> int:
@@ -418,4 +420,5 @@ def _totals(rows: Sequence[tuple[Any, ...]]) -> Totals:
         outcomes={row[0]: row[1] for row in rows},
         cost_usd=sum((_usd(row[2]) or Decimal(0) for row in rows), Decimal(0)),
         unpriced=sum(row[1] - row[3] for row in rows),
+        unjudged_usd=sum((_usd(row[2]) or Decimal(0) for row in rows if row[0] == "unjudged"), Decimal(0)),
     )
