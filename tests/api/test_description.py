@@ -49,17 +49,30 @@ def _send(name: str, api: Api, examples: int) -> None:
     def send(case: Case) -> None:
         if isinstance(wait := case.query.get("wait"), int | float) and 1 < wait <= 60:  # that would be waited for
             case.query["wait"] = 1
-        case.call_and_validate(base_url=api.url, headers=headers, checks=CHECKS)
+        left_out = [] if _arrives(case) else checks.CHECKS.get_by_names(["negative_data_rejection"])
+        case.call_and_validate(base_url=api.url, headers=headers, checks=CHECKS, excluded_checks=left_out)
 
     def send_of_known(case: Case) -> None:
         if len(case.path_parameters.get("job", "")) % 2:
             case.path_parameters["job"] = known
         send(case)
 
-    few = settings(max_examples=examples, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    few = settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        derandomize=True,  # what fails once fails again
+        suppress_health_check=list(HealthCheck),
+    )
     few(given(operation.as_strategy(generation_mode=GenerationMode.POSITIVE))(send_of_known))()
     with suppress(Unsatisfiable):  # some take whatever comes
         few(given(operation.as_strategy(generation_mode=GenerationMode.NEGATIVE))(send))()
+
+
+def _arrives(case: Case) -> bool:
+    """Whether what may be wrong with a request gets to the server: an empty list in a query leaves no trace in the
+    address, and the token is sent whatever the case has in its place."""
+    return "Authorization" in (case.headers or {}) and all(value not in ([], {}) for value in case.query.values())
 
 
 @pytest.mark.parametrize("name", NAMES)
