@@ -73,7 +73,8 @@ def test_without_callers_only_this_machine_is_answered_and_nothing_costs(server:
     with server.running(headers={}) as api:
         assert api.purse()["caller"] == "local" and api.purse()["purse_usd"] == 0
         assert api.client.post("/v1/route", json={"issue": "x"}).status_code == 200
-        assert api.client.post("/v1/fix", json={"issue": "x"}).status_code == 403
+        refused = api.client.post("/v1/fix", json={"issue": "x"})
+        assert refused.status_code == 403 and "under [[api.callers]]" in refused.json()["detail"]
         assert api.chat().status_code == 403
         port = api.url.rpartition(":")[2]
         for host in ("localhost", f"127.0.0.1:{port}", "[::1]:1"):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from scrout.config import ApiSettings, Caller
+from scrout.api.problems import Refused
+from scrout.config import Action, ApiSettings, Caller
 from scrout.errors import ConfigError
 from scrout.service.listening import bearer, is_loopback, read_token, same
 
@@ -42,6 +43,17 @@ class Callers:
     def wait_s(self, caller: Caller) -> float:
         """Counts a request; how long the caller has to wait before one more is answered. 0: it need not."""
         return self._quotas[caller.name].take()
+
+
+def must_be_allowed(caller: Caller, action: Action) -> None:
+    """A Refused that says how to allow it, unless the caller may."""
+    if action in caller.may:
+        return
+    if caller is LOCAL:
+        how = f"nobody is named who may {action}: add a caller with {action!r} in its `may` under [[api.callers]]"
+    else:
+        how = f"caller {caller.name!r} may not {action}: add {action!r} to its `may`"
+    raise Refused(403, "Not allowed", f"{how} in the server's scrout.toml.")
 
 
 class Quota:

@@ -23,6 +23,7 @@ from weakref import WeakValueDictionary
 from pydantic import JsonValue
 
 from scrout import telemetry
+from scrout.api.callers import must_be_allowed
 from scrout.api.jobs import ending, most_of, too_small
 from scrout.api.problems import Refused
 from scrout.api.store import Bill, Choice, PurseTooSmall, Store
@@ -132,8 +133,7 @@ class Conversations:
 
     async def ask(self, caller: Caller, request: Json, name: str) -> Spoken:
         """Pass one request of a conversation on. `name` is what the caller calls it; empty: its opening tells."""
-        if "auto" not in caller.may:
-            raise Refused(403, "Not allowed", f"caller {caller.name!r} may not use {MODEL}: add `auto` to its `may`.")
+        must_be_allowed(caller, "auto")
         if not self.usable:
             words = "no fixer of the pool can talk: it needs an entry of kind agent or mini under [[fixers]]."
             raise Refused(404, "No fixer", words)

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
 
+from scrout.api.callers import must_be_allowed
 from scrout.api.forms import Answer, FixForm, GateForm, Job, RouteForm, ScoutForm, Stage, Status
 from scrout.api.problems import Refused
 from scrout.api.store import Bill, PurseTooSmall, Store
@@ -92,10 +93,7 @@ class Jobs:
 
     async def start(self, caller: Caller, stage: Stage, form: Form, key: str) -> Job:
         """The job of a request. With a key, the same request gets the same job."""
-        if stage not in caller.may:
-            raise Refused(
-                403, "Not allowed", f"caller {caller.name!r} may not {stage}: add it to `may` in scrout.toml."
-            )
+        must_be_allowed(caller, stage)
         asked = hashlib.sha256(form.model_dump_json().encode()).hexdigest()
         known = self._known(caller, stage, key, asked)
         if isinstance(form, ScoutForm) and (known is None or known.status == "interrupted"):
