@@ -15,6 +15,7 @@ from scrout.api.app import create_app
 from scrout.api.callers import Callers, Quota
 from scrout.api.forms import FixForm, GateForm, Job, RouteForm, ScoutForm
 from scrout.api.jobs import Jobs, _Work, most_usd
+from scrout.api.serving import serve
 from scrout.api.store import Store
 from scrout.config import ApiSettings, Caller, Fixer, FixSettings, ScoutSettings, SearcherSettings, Settings
 from scrout.errors import LedgerError
@@ -110,3 +111,15 @@ async def test_an_answer_to_a_fault_has_the_rules_too(tmp_path: Path, make_repo:
         answer = await client.get("/v1/purse")
     assert answer.status_code == 500 and "please report it" in answer.json()["detail"]
     assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+async def test_no_call_passes_a_cap_whatever_the_file_says(make_repo: Callable[..., Path]) -> None:
+    """Under `paper` the last call of an attempt may, and a purse would be passed with it."""
+    paper = Settings(fixers=(_fixer("a"),), fix=FixSettings(caps="paper", cap_usd=Decimal(1)))
+    server = serve(Service(make_repo({"a.py": ""}), paper), "127.0.0.1", 0)
+    app = server._server.config.app
+    async with app.router.lifespan_context(app):  # which closes what was opened
+        service = app.state.service
+    server._socket.close()
+    assert service.settings.fix == FixSettings(caps="hard", cap_usd=Decimal(1))
+    assert service.settings.fixers == paper.fixers

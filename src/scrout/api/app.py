@@ -124,7 +124,7 @@ def create_app(service: Service, store: Store, callers: Callers) -> Starlette:
     # Around everything, so that even an answer to a fault has the rules; what is added as middleware lies within that.
     public = {one.path for one in OPERATIONS if one.public}
     app.middleware_stack = Guard(app.build_middleware_stack(), callers, public)
-    app.state.end = end
+    app.state.end, app.state.service = end, service
     return app
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import uvicorn
 
@@ -13,7 +13,7 @@ from scrout import telemetry
 from scrout.api.app import create_app
 from scrout.api.callers import Callers, refuse_open
 from scrout.api.store import Store
-from scrout.config import data_folder
+from scrout.config import Settings, data_folder
 from scrout.service.listening import listen, url_of
 from scrout.service.service import Service
 
@@ -47,11 +47,17 @@ class _Ending(uvicorn.Server):
         await super().shutdown(sockets)
 
 
+def capped(settings: Settings) -> Settings:
+    """The settings with caps that are never passed: under `paper` a last call may, and with it a caller's purse."""
+    return settings.model_copy(update={"fix": settings.fix.model_copy(update={"caps": "hard"})})
+
+
 def serve(service: Service, host: str, port: int) -> Server:
     """Listen at an address. Who may ask is in the service's settings."""
     refuse_open(host, service.settings.api)
     telemetry.require(service.settings)
     callers = Callers(service.settings.api)
+    service = replace(service, settings=capped(service.settings))
     listening = listen(host, port)
     app = create_app(service, Store(data_folder() / FILE), callers)
     config = uvicorn.Config(

@@ -25,7 +25,7 @@ def command(host: str, port: int, repo: Path, config: Path | None, overrides: tu
     Callers may name repositories below --repo and no others. Who may call, with which token, for what and for how much
     is under [[api.callers]] in scrout.toml; without any, only this machine may, and for nothing that costs.
     """
-    refuse_missing()
+    refuse_missing("the API")
     from scrout.api.serving import serve
     from scrout.service.service import Service, root_of
 

@@ -70,4 +70,7 @@ def _must_have_sdk() -> None:
     try:
         import mcp.server.mcpserver  # noqa: F401
     except ImportError as error:
-        raise ConfigError(f"scrout mcp needs {error.name!r}. Install it with: pip install 'scrout[mcp]'") from None
+        raise ConfigError(
+            f"scrout mcp needs {error.name!r}. Install it with: pip install 'scrout[mcp]', or in a clone pip install "
+            "--editable '.[mcp]'"
+        ) from None

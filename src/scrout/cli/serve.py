@@ -26,7 +26,7 @@ def command(host: str, port: int, variable: str, repo: Path, config: Path | None
 
     The repository only says which scrout.toml, and so which ledger and pool, applies.
     """
-    refuse_missing()
+    refuse_missing("the dashboard")
     from scrout.web.safety import token_for
     from scrout.web.serving import serve
 
@@ -41,10 +41,10 @@ def command(host: str, port: int, variable: str, repo: Path, config: Path | None
     return 0
 
 
-def refuse_missing() -> None:
-    """Name what the dashboard needs and this installation has not."""
+def refuse_missing(what: str) -> None:
+    """Name what a server needs and this installation has not."""
     if lacking := [name for name in NEEDED if find_spec(name) is None]:
         raise ConfigError(
-            f"the dashboard needs what is not installed: {', '.join(lacking)}. Run pip install 'scrout[web]', or in a "
+            f"{what} needs what is not installed: {', '.join(lacking)}. Run pip install 'scrout[web]', or in a "
             "clone pip install --editable '.[web]'"
         )

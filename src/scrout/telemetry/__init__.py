@@ -36,7 +36,8 @@ def require(settings: Settings) -> None:
         except ImportError as error:
             raise ConfigError(
                 f"telemetry.enabled is true and needs OpenTelemetry ({error.name or error} is missing). Install it: "
-                "pip install 'scrout[otel]', or turn it off: -c telemetry.enabled=false"
+                "pip install 'scrout[otel]' (in a clone --editable '.[otel]'), or turn it off: -c "
+                "telemetry.enabled=false"
             ) from None
         outlet(settings.telemetry)
 
