@@ -39,12 +39,12 @@ import numpy.typing as npt
 from localize import AT_FUNCTIONS, Answer, Prediction, gold_functions, interval, score
 from record import record
 
-from scrout.errors import ScroutError
+from scrout.base import ScroutError
 from scrout.index.bm25 import Scores
 from scrout.index.repository import read_repository
 from scrout.scout.recon.model import load_model
 from scrout.scout.recon.search import Ranked, cut, examine
-from scrout.train.history import mirror
+from scrout.train.history import mirror, open_mirror
 from scrout.train.ranker import STRENGTH, Lesson, Lessons, held_out, learn, read_tasks
 
 EMBEDDED = 120
@@ -97,7 +97,7 @@ def read_case(row: Mapping[str, object], mirrors: Path) -> Case | None:
     lessons = learn(row, mirrors)
     if lessons is None:
         return None
-    repository = read_repository(mirror(mirrors, str(row["repo"])), str(row["base_commit"]))
+    repository = read_repository(open_mirror(mirror(mirrors, str(row["repo"]))), str(row["base_commit"]))
     issue = str(row["problem_statement"])
     model = load_model()
     examined = examine(issue, repository, model.shortlist)

@@ -1,18 +1,23 @@
 """Measures the gate on labelled claims: how many false ones it keeps, how many true ones it loses.
 
-    python bench/gate.py --packages DIR --group measure2 --json bench/results/gate.json
+    python bench/gate.py --packages DIR --group measure3 --each 3 --json bench/results/gate.json
+    python bench/gate.py --packages DIR --group dev2 --forms seen
+    python bench/gate.py --packages DIR --group dev2 --labels
 
 DIR is a cache of wheels; what is missing is downloaded with pip by name and version, which needs a package index. Each
 package becomes a git repository with one seeded bug a commit (see gate_bugs.py) and a .venv with pytest. Every claim
 is first run on the tree with the bug and on the tree without it: a true one must fail on the first and pass on the
 second, a false one must end the same way on both. A claim for which that does not hold is dropped and counted. Then
-the gate sees the tree with the bug, as it would at work.
+the gate sees the tree with the bug, as it would at work. `--labels` stops before that.
 
 Beside the gate stands the rule of the paper's release: one run, a shell without pipefail, and a claim is kept if its
 command does not exit with 0. Its files are written for it here, which the release did not do.
 
-`dev` is for whoever works on the gate's rules. The others are for the figure, and each is fresh only once: a rule that
-was made after a look at one is measured on the next. `measure` has been looked at.
+`dev` and `dev2` are for whoever works on the gate's rules, with `--forms seen`: the held half of the harder forms is
+for the figure. So are the other groups, and each is fresh only once: a rule that was made after a look at one is
+measured on the next. `measure` and `measure2` have been looked at.
+
+All forms on all packages take long. With `--each 3` every form is used for three packages at most, which take turns.
 """
 
 from __future__ import annotations
@@ -32,18 +37,20 @@ import time
 import venv
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from gate_bugs import Bug, seed_bugs
 from gate_claims import Claim, make_claims
+from gate_targets import Target, find_targets, still_work
 
 import scrout
 from scrout.config import GateSettings, Settings
 from scrout.gate.gate import gate
-from scrout.git import text as git_text
+from scrout.git import GitDir, make_git_dir
+from scrout.intervals import wilson
 from scrout.records import GatedHandoff
 from scrout.sandbox.probe import require_tier
 from scrout.sandbox.tier import Completed, Tier
@@ -65,6 +72,18 @@ GROUPS = {
     "measure2": (
         *("python-stdnum==2.2", "jsonpointer==3.11", "ordered-set==4.1.0", "anytree==2.13.0"),
         *("w3lib==2.5.0", "dictdiffer==0.10.0", "braceexpand==0.1.7", "pygtrie==2.6.2"),
+    ),
+    "dev2": (
+        "case-conversion==3.0.2",
+        "uritools==6.1.3",
+        "smartypants==2.0.2",
+        "pyjarowinkler==3.0.0",
+        "simpleeval==1.0.8",
+    ),
+    "measure3": (
+        *("rfc3986==2.0.0", "idna==3.20", "funcy==2.1", "fuzzywuzzy==0.18.0"),
+        *("hjson==3.1.0", "uritemplate==4.2.0", "colour==0.1.5", "base58==2.1.1"),
+        *("bech32==1.2.0", "dpath==2.2.0", "sqlparse==0.6.1", "python-intervals==1.10.0.post1"),
     ),
 }
 """Published packages that are pure Python and need no others."""
@@ -96,6 +115,8 @@ class Project:
     """The commit without any bug."""
     bad: dict[Bug, str]
     """A commit for each bug. It has no parents: the history does not give the fix away."""
+    targets: dict[Bug, tuple[Target, ...]]
+    """Functions that work in spite of each bug."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +127,10 @@ class Result:
     verified: str
     """Empty: the label holds. Else why it does not, and nothing else was done with the claim."""
     gated: GatedHandoff | None = None
+    """None: the label does not hold, or only labels were asked for."""
+    exit_code: int | None = None
+    last_line: str = ""
+    """The end of the output on the tree with the bug."""
     release_kept: bool = False
     seconds: float = 0.0
 
@@ -115,6 +140,10 @@ def main() -> None:
     parser.add_argument("--packages", type=Path, required=True, metavar="DIR", help="folder for downloaded wheels")
     parser.add_argument("--group", choices=sorted(GROUPS), default="dev")
     parser.add_argument("--names", nargs="+", metavar="NAME==VERSION", help="these packages instead of a group's")
+    parser.add_argument("--forms", choices=("seen", "held", "all"), default="all", help="which half of the forms")
+    parser.add_argument("--each", type=int, metavar="N", help="use every form for at most N of the packages")
+    parser.add_argument("--labels", action="store_true", help="check the labels only, without asking the gate")
+    parser.add_argument("--at-once", type=int, default=2, metavar="N", help="claims that run at a time (default: 2)")
     parser.add_argument("--limit", type=int, help="at most this many claims, spread over the packages")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--timeout", type=float, default=10, help="seconds that a command may take (default: 10)")
@@ -128,10 +157,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix=FOLDER) as folder:
         os.environ["XDG_CACHE_HOME"] = f"{folder}/cache"
         tier = require_tier()
-        projects, claims = prepare(names, asked.packages, Path(folder).resolve(), asked.seed)
+        projects, claims = prepare(names, asked.packages, Path(folder).resolve(), asked.seed, asked.each)
+        claims = [claim for claim in claims if asked.forms in (claim.form.split, "all")]
         if asked.limit:
             claims = random.Random(asked.seed).sample(claims, min(asked.limit, len(claims)))
-        results = asyncio.run(run_all(claims, projects, tier, settings))
+        prepared = time.monotonic() - started
+        judge = None if asked.labels else settings
+        results = asyncio.run(run_all(claims, projects, tier, settings.timeout_s, judge, asked.at_once))
     report = {
         "command": "python bench/gate.py " + " ".join(_plain(sys.argv[1:])),
         "scrout": scrout.__version__,
@@ -141,7 +173,9 @@ def main() -> None:
         "packages": {project.name: project.version for project in projects},
         "bugs": dict(Counter(sort(bug) for project in projects for bug in project.bad)),
         "settings": settings.model_dump(),
-        **summary(results),
+        "forms": asked.forms,
+        **(label_summary(results) if asked.labels else summary(results)),
+        "seconds_to_prepare": round(prepared, 1),
         "seconds": round(time.monotonic() - started, 1),
     }
     text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
@@ -174,13 +208,16 @@ def find_wheel(requirement: str, folder: Path) -> Path | None:
     return next(iter(sorted(folder.glob(f"{name.replace('-', '_')}-{version}-*.whl"))), None)
 
 
-def prepare(names: Sequence[str], wheels: Path, folder: Path, seed: int) -> tuple[list[Project], list[Claim]]:
-    """Every package's repository with its bugs, and the claims about them."""
+def prepare(
+    names: Sequence[str], wheels: Path, folder: Path, seed: int, each: int | None = None
+) -> tuple[list[Project], list[Claim]]:
+    """Every package's repository with its bugs, and the claims about them; `each`: packages that a form is used for."""
     projects, claims = [], []
     for turn, name in enumerate(names):
         rng = random.Random(f"{seed} {name}")
         project, pytest = make_project(name, wheels, folder / name.partition("==")[0], rng, nested=turn % 2 == 1)
-        made = make_claims(list(project.bad), rng, pytest=pytest)
+        made = make_claims(list(project.bad), project.targets, rng, pytest=pytest)
+        made = [claim for claim in made if each is None or (claim.number + turn) % len(names) < each]
         say(f"{project.name} {project.version}: {len(project.bad)} bugs, {len(made)} claims")
         projects.append(project)
         claims += made
@@ -203,16 +240,18 @@ def make_project(
     (repo / "README.md").write_text(readme, encoding="utf-8")
     (repo / ".gitignore").write_text(".venv/\n__pycache__/\n", encoding="utf-8")
     pytest = make_venv(repo, root, wheels)
-    git_text("init", "-q", "--template=", "-b", "main", cwd=repo)
+    make_git_dir(repo / ".git")
     good = commit(repo)
-    bad = {}
+    known = find_targets(root, readme, random.Random(f"targets {name}"))
+    bad, targets = {}, {}
     for bug in bugs:
         path = repo / bug.path
         original = path.read_bytes()
         path.write_text(bug.mutation.apply(original.decode()), encoding="utf-8")
         bad[bug] = commit(repo)
+        targets[bug] = still_work(root, known)
         path.write_bytes(original)
-    return Project(name, version, repo, good, bad), pytest
+    return Project(name, version, repo, good, bad, targets), pytest
 
 
 def unpack(wheel: Path, folder: Path) -> str:
@@ -244,17 +283,23 @@ def make_venv(repo: Path, root: Path, wheels: Path) -> bool:
 
 
 def commit(repo: Path) -> str:
-    git_text("add", "--all", cwd=repo)
-    tree = git_text("write-tree", cwd=repo)
-    return git_text("commit-tree", tree, "-m", "base", cwd=repo, env=_AUTHOR)
+    git = GitDir.of(repo).with_variables(**_AUTHOR)
+    git("add", "--all")
+    return git.text("commit-tree", git.text("write-tree"), "-m", "base")
 
 
 # Running the claims
 
 
 async def run_all(
-    claims: Sequence[Claim], projects: Sequence[Project], tier: Tier, settings: GateSettings, at_once: int = 2
+    claims: Sequence[Claim],
+    projects: Sequence[Project],
+    tier: Tier,
+    timeout_s: float,
+    settings: GateSettings | None,
+    at_once: int = 2,
 ) -> list[Result]:
+    """Check every claim's label; with settings for the gate, ask it as well."""
     by_name = {project.name: project for project in projects}
     slots = asyncio.Semaphore(at_once)
     done = 0
@@ -262,41 +307,46 @@ async def run_all(
     async def one(claim: Claim) -> Result:
         nonlocal done
         async with slots:
-            result = await run_claim(claim, by_name[claim.bug.distribution], tier, settings)
+            result = await run_claim(claim, by_name[claim.bug.distribution], tier, timeout_s, settings)
         done += 1
-        verdict = result.gated.verdict if result.gated else f"dropped: {result.verified}"
-        say(f"{done}/{len(claims)} {claim.id} {claim.label} {claim.kind}: {verdict}")
+        verdict = f"dropped: {result.verified}" if result.verified else "the label holds"
+        verdict = result.gated.verdict if result.gated else verdict
+        say(f"{done}/{len(claims)} {claim.id} {claim.form.label} {claim.form.kind}: {verdict}")
         return result
 
     return await asyncio.gather(*(one(claim) for claim in claims))
 
 
-async def run_claim(claim: Claim, project: Project, tier: Tier, settings: GateSettings) -> Result:
+async def run_claim(
+    claim: Claim, project: Project, tier: Tier, timeout_s: float, settings: GateSettings | None
+) -> Result:
     """Check the label on both trees, then ask both rules."""
     commit = project.bad[claim.bug]
     task = Task(id=task_id(project.repo, commit, claim.issue), text=claim.issue, repo=project.repo, base_commit=commit)
     with ExitStack() as stack:
         bad = stack.enter_context(open_workshop(task, tier, Settings()))
-        timed = claim.kind == "timeout"
-        seen = None if timed else await replay(claim, bad, settings.timeout_s)
-        if seen is not None and not claim.certain:
+        timed = claim.form.kind == "timeout"
+        seen = None if timed else await replay(claim, bad, timeout_s)
+        last_line = (seen.text.strip().splitlines() or [""])[-1] if seen is not None else ""
+        exit_code = seen.exit_code if seen is not None else None
+        if seen is not None and not claim.form.certain:
             original = task.model_copy(update={"base_commit": project.good})
             good = stack.enter_context(open_workshop(original, tier, Settings()))
-            problem = disproof(claim, seen, await replay(claim, good, settings.timeout_s))
+            problem = disproof(claim, seen, await replay(claim, good, timeout_s))
             if problem:
-                return Result(claim, problem)
-        observed = claim.bug.wrong.symptom
-        if seen is not None and seen.exit_code != 0 and seen.text.strip():
-            observed = seen.text.strip().splitlines()[-1]
+                return Result(claim, problem, None, exit_code, last_line)
+        if settings is None:
+            return Result(claim, "", None, exit_code, last_line)
+        observed = last_line if seen is not None and seen.exit_code != 0 and last_line else claim.subject.wrong.symptom
         release_kept = True  # a run that was stopped has no exit code 0
         if seen is not None:
             # Without a pipe the two shells are the same.
             if "|" in (claim.reproduction.command or ""):
-                seen = await replay(claim, bad, settings.timeout_s, pipefail=False)
+                seen = await replay(claim, bad, timeout_s, pipefail=False)
             release_kept = seen.exit_code != 0
         started = time.monotonic()
         gated = await gate(task, claim.handoff(observed), bad, settings)
-        return Result(claim, "", gated, release_kept, time.monotonic() - started)
+        return Result(claim, "", gated, exit_code, last_line, release_kept, time.monotonic() - started)
 
 
 async def replay(claim: Claim, workshop: Workshop, timeout_s: float, *, pipefail: bool = True) -> Completed:
@@ -315,19 +365,69 @@ def disproof(claim: Claim, bad: Completed, good: Completed) -> str:
     """Why a claim is not what its label says; empty if it is. Says nothing of what the gate should answer."""
     if bad.timed_out or good.timed_out:
         return "timed out"
-    if claim.exit_zero:
-        shown = claim.bug.wrong.type in bad.text and claim.bug.wrong.type not in good.text
+    if claim.form.exit_zero:
+        wrong = claim.bug.wrong.type or claim.bug.wrong.text
+        shown = wrong in bad.text and wrong not in good.text
+        if not claim.bug.wrong.type:  # the right value may be a part of the wrong one
+            shown = wrong in bad.text and bad.text != good.text
         return "" if shown and bad.exit_code == good.exit_code == 0 else "the output does not tell the trees apart"
     tells_apart = bad.exit_code != 0 and good.exit_code == 0
-    if claim.label == "true":
+    if claim.form.label == "true":
         return "" if tells_apart else f"exit codes {bad.exit_code} with the bug and {good.exit_code} without"
-    if claim.label == "apart" and bad.exit_code == 0:
+    if bad.exit_code == 0 and (claim.form.label == "apart" or claim.form.must_fail):
         return "it passes"
     same = bad.exit_code == good.exit_code
     return "" if same else f"depends on the bug: exit codes {bad.exit_code} with it and {good.exit_code} without"
 
 
 # The report
+
+
+def label_summary(results: Sequence[Result]) -> dict[str, object]:
+    """How many labels hold, by family and kind, and what every claim ended with."""
+    return {
+        "claims": {
+            "made": len(results),
+            "labels_hold": dict(Counter(result.claim.form.label for result in results if not result.verified)),
+        },
+        "kinds": by_class(results, lambda held: {"hold": len(held)}),
+        "dropped": [
+            {"id": result.claim.id, "kind": result.claim.form.kind, "why": result.verified, "ended": result.last_line}
+            for result in results
+            if result.verified
+        ],
+        "ends": {
+            result.claim.id: f"{result.claim.form.kind}: {result.exit_code} {result.last_line}"[:160]
+            for result in results
+            if not result.verified
+        },
+    }
+
+
+def by_class(
+    results: Sequence[Result], count: Callable[[Sequence[Result]], dict[str, int]]
+) -> dict[str, dict[str, dict[str, int]]]:
+    """Counts over the claims whose label holds, for every family and kind of form, and how many were dropped."""
+    classes: dict[tuple[str, str], list[Result]] = {}
+    for result in results:
+        form = result.claim.form
+        label = f"{form.label}, {form.family}, {form.split}"
+        for kind in ("all", form.kind):
+            classes.setdefault((label, kind), []).append(result)
+    counts: dict[str, dict[str, dict[str, int]]] = {}
+    for (label, kind), members in sorted(classes.items()):
+        held = [result for result in members if not result.verified]
+        counts.setdefault(label, {})[kind] = {**count(held), "dropped": len(members) - len(held)}
+    return counts
+
+
+def kept_or_not(results: Sequence[Result]) -> dict[str, int]:
+    kept = sum(result.gated is not None and result.gated.kept for result in results)
+    return {
+        "claims": len(results),
+        "kept": kept,
+        "kept_by_release_rule": sum(result.release_kept for result in results),
+    }
 
 
 def summary(results: Sequence[Result]) -> dict[str, object]:
@@ -338,9 +438,10 @@ def summary(results: Sequence[Result]) -> dict[str, object]:
     return {
         "claims": {
             "made": len(results),
-            "dropped because the label did not hold": dict(Counter(result.claim.kind for result in dropped)),
-            "judged": dict(Counter(claim.label for claim, _ in ours)),
+            "dropped because the label did not hold": dict(Counter(result.claim.form.kind for result in dropped)),
+            "judged": dict(Counter(claim.form.label for claim, _ in ours)),
         },
+        "classes": by_class(results, kept_or_not),
         "gate": rates(ours),
         "release_rule": rates(release),
         "confusion": {
@@ -348,12 +449,16 @@ def summary(results: Sequence[Result]) -> dict[str, object]:
                 kind: {
                     "gate": dict(
                         Counter(
-                            gated.verdict for claim, gated, _ in judged if (claim.label, claim.kind) == (label, kind)
+                            gated.verdict
+                            for claim, gated, _ in judged
+                            if (claim.form.label, claim.form.kind) == (label, kind)
                         )
                     ),
-                    "release_kept": sum(kept for claim, kept in release if (claim.label, claim.kind) == (label, kind)),
+                    "release_kept": sum(
+                        kept for claim, kept in release if (claim.form.label, claim.form.kind) == (label, kind)
+                    ),
                 }
-                for kind in dict.fromkeys(claim.kind for claim, _ in ours if claim.label == label)
+                for kind in dict.fromkeys(claim.form.kind for claim, _ in ours if claim.form.label == label)
             }
             for label in ("true", "false", "apart")
         },
@@ -361,11 +466,13 @@ def summary(results: Sequence[Result]) -> dict[str, object]:
             "why": WHY_APART,
             "kept_by_gate": _kept(ours, "apart"),
             "kept_by_release_rule": _kept(release, "apart"),
-            "claims": sum(claim.label == "apart" for claim, _ in ours),
+            "claims": sum(claim.form.label == "apart" for claim, _ in ours),
         },
         "wrongly_kept": [told(result) for result in results if _is_wrong(result, "false")],
         "wrongly_lost": [told(result) for result in results if _is_wrong(result, "true")],
-        "dropped": [{"id": result.claim.id, "kind": result.claim.kind, "why": result.verified} for result in dropped],
+        "dropped": [
+            {"id": result.claim.id, "kind": result.claim.form.kind, "why": result.verified} for result in dropped
+        ],
         "gate_seconds_median": round(sorted(result.seconds for result in results)[len(results) // 2], 2)
         if results
         else None,
@@ -380,7 +487,7 @@ def sort(bug: Bug) -> str:
 
 def rates(judged: Sequence[tuple[Claim, bool]]) -> dict[str, object]:
     """Both kinds of error of a rule, with 95% bounds."""
-    true, false = (sum(claim.label == label for claim, _ in judged) for label in ("true", "false"))
+    true, false = (sum(claim.form.label == label for claim, _ in judged) for label in ("true", "false"))
     true_kept, false_kept = _kept(judged, "true"), _kept(judged, "false")
     return {
         "false_claims": false,
@@ -400,11 +507,11 @@ def _precision(true_kept: int, false_kept: int) -> float | None:
 
 
 def _kept(judged: Sequence[tuple[Claim, bool]], label: str) -> int:
-    return sum(kept for claim, kept in judged if claim.label == label)
+    return sum(kept for claim, kept in judged if claim.form.label == label)
 
 
 def _is_wrong(result: Result, label: str) -> bool:
-    return result.gated is not None and result.claim.label == label and result.gated.kept == (label == "false")
+    return result.gated is not None and result.claim.form.label == label and result.gated.kept == (label == "false")
 
 
 def told(result: Result) -> dict[str, object]:
@@ -413,7 +520,8 @@ def told(result: Result) -> dict[str, object]:
     assert gated is not None
     return {
         "id": claim.id,
-        "kind": claim.kind,
+        "kind": claim.form.kind,
+        "forms": claim.form.split,
         "issue": claim.issue,
         "bug": f"{claim.bug.path}:{claim.bug.mutation.line} {claim.bug.mutation.function}: {claim.bug.mutation.what}",
         "command": claim.reproduction.command,
@@ -438,14 +546,6 @@ def upper_bound(errors: int, trials: int, alpha: float = 0.05) -> float:
         tail = sum(math.comb(trials, k) * middle**k * (1 - middle) ** (trials - k) for k in range(errors + 1))
         low, high = (middle, high) if tail > alpha else (low, middle)
     return high
-
-
-def wilson(successes: int, trials: int, z: float = 1.959964) -> tuple[float, float]:
-    """The 95% score interval of a proportion."""
-    share = successes / trials
-    center = (share + z * z / (2 * trials)) / (1 + z * z / trials)
-    half = z / (1 + z * z / trials) * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
-    return max(0.0, center - half), min(1.0, center + half)
 
 
 def say(words: str) -> None:

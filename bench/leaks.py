@@ -18,8 +18,8 @@ from pathlib import Path
 from localize import Query, alone, read_tasks
 from record import record
 
-from scrout.errors import ScroutError
-from scrout.git import ISOLATED, git
+from scrout.base import ScroutError
+from scrout.git import GitDir, make_git_dir
 from scrout.index.repository import read_repository
 
 
@@ -32,12 +32,11 @@ def output(query: Query) -> str:
 
 def past_only(git_dir: Path, commit: str, into: Path) -> Path:
     """A bare repository that holds a commit and its ancestors, and neither a name nor an object of anything else."""
-    git("init", "-q", "--bare", str(into), cwd=into.parent, env=ISOLATED)
+    make_git_dir(into, "ref: refs/heads/base", bare=True)
     # Packed directly: cloning and fetching refuse a source that lacks a blob anywhere in its history.
     pack = str(into.resolve() / "objects" / "pack" / "pack")
-    git("pack-objects", "--revs", "--missing=allow-any", "-q", pack, cwd=git_dir, stdin=commit.encode(), env=ISOLATED)
-    git("update-ref", "refs/heads/base", commit, cwd=into, env=ISOLATED)
-    git("symbolic-ref", "HEAD", "refs/heads/base", cwd=into, env=ISOLATED)
+    GitDir(git_dir)("pack-objects", "--revs", "--missing=allow-any", "-q", pack, stdin=commit.encode())
+    GitDir(into)("update-ref", "refs/heads/base", commit)
     return into
 
 

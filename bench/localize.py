@@ -48,10 +48,10 @@ from typing import TypeVar
 import numpy as np
 from record import record
 
-from scrout.errors import ScroutError, TaskError
+from scrout.base import ScroutError, TaskError
 from scrout.index.repository import Repository, read_repository
 from scrout.index.words import count_words
-from scrout.train.history import mirror
+from scrout.train.history import mirror, open_mirror
 
 AT_FILES = (1, 3, 5, 10)
 AT_FUNCTIONS = (5, 10)
@@ -139,7 +139,7 @@ def read_tasks(path: Path, mirrors: Path, limit: int | None) -> list[tuple[Query
     for row in rows:
         repo = row["repo"]
         if repo not in clones:
-            clones[repo] = mirror(mirrors.absolute(), repo)  # git is started elsewhere
+            clones[repo] = open_mirror(mirror(mirrors.absolute(), repo))
         created_at = row.get("created_at") or ""
         query = Query(row["instance_id"], repo, text_of(row), row["base_commit"], clones[repo], created_at)
         tasks.append((query, Answer(tuple(row["gold_files"]), row.get("gold_regions") or {})))

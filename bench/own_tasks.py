@@ -32,9 +32,9 @@ from scrout.batch.folder import Folder
 from scrout.batch.make.make import Origin
 from scrout.batch.outputs.summary import Grades, read_grades
 from scrout.batch.tasks import Row, read_tasks
+from scrout.intervals import wilson
 from scrout.ledger.store import Ledger
 from scrout.records import Run
-from scrout.route.resume import wilson
 
 PACKAGES = (
     *("semver==3.1.1", "isodate==0.7.2", "hyperlink==21.0.0", "simpleeval==1.0.8", "voluptuous==0.16.0"),

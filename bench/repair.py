@@ -32,8 +32,8 @@ from scrout.config import RepairSettings
 from scrout.fix.repair.edits import edits
 from scrout.fix.repair.repair import repair
 from scrout.handoff import Handoff, Reproduction
+from scrout.intervals import wilson
 from scrout.records import Attempt, Evidence, GatedHandoff
-from scrout.route.resume import wilson
 from scrout.sandbox.probe import require_tier
 from scrout.sandbox.tier import Tier
 from scrout.sandbox.workshop import Workshop

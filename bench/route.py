@@ -50,14 +50,16 @@ import numpy.typing as npt
 from record import record
 
 from scrout.config import EmbedderSettings
+from scrout.intervals import Estimate
+from scrout.plot import Mark
 from scrout.route import counts, difficulty, heldout
 from scrout.route.calibrate import Table, Walk, Worth, group_folds
 from scrout.route.difficulty import Lessons
 from scrout.route.embed import open_embedder
 from scrout.route.outcomes import read_rows, read_texts
-from scrout.route.plot import Mark, picture
+from scrout.route.plot import beside
 from scrout.route.resume import SHIPPED
-from scrout.route.stats import Estimate, Floats, estimate, hull_at, mix, resamples
+from scrout.route.stats import Floats, estimate, hull_at, mix, resamples
 from scrout.train.public import read_label_run, read_multilingual, tabulate
 
 Ints = npt.NDArray[np.int64]
@@ -729,23 +731,23 @@ def figure(table: Table, folds: Sequence[Fold], gate: Mapping[str, float]) -> st
         name.removesuffix(" (high reasoning)"): (float(table.cost[:, at].mean()), float(table.resolved[:, at].mean()))
         for at, name in enumerate(table.fixers)
     }
-    marks = {
-        f"ours, a solve worth ${HEADLINE:g}": _mark(taken(table, pool, by_worth(table, folds, pool, HEADLINE)), draws),
-    }
+    spent = taken(table, pool, by_worth(table, folds, pool, HEADLINE))
+    marks = [Mark(f"ours, a solve worth ${HEADLINE:g}", *_means(spent, draws), "square", routed=True)]
     for coverage, recall, spent in escalated(table, folds, pool, gate):
         if recall != HALF:
-            marks[f"with a second try, {coverage:.0%} checked"] = _mark(spent, draws, "#2ca02c")
-    return picture(
+            name = f"with a second try, {coverage:.0%} checked"
+            marks.append(Mark(name, *_means(spent, draws), "triangle", routed=True))
+    return beside(
         f"SWE-bench Verified, {len(table.ids)} tasks, {len(solo)} models of mini-SWE-agent {VERSION}",
-        "blue: alone, and their hull; dashed: mixing line; red: ours; green: simulated escalation; 95% intervals",
+        "circles: alone; dashed: mixing all; dotted: mixing two; square: ours; triangles: simulated escalation; 95%",
         solo,
         marks,
     )
 
 
-def _mark(spent: Spent, draws: Floats, colour: str = "#d62728") -> Mark:
+def _means(spent: Spent, draws: Floats) -> tuple[Estimate, Estimate]:
     usd, solve = (estimate(float(values.mean()), draws @ values) for values in (spent.cost, spent.solved))
-    return Mark(usd, solve, colour)
+    return usd, solve
 
 
 def write_predictions(path: Path, data: Data, folds: Sequence[Fold], pools: Mapping[str, Sequence[int]]) -> None:

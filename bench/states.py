@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from localize import text_of
 
-from scrout.errors import ScroutError
+from scrout.base import ScroutError
 from scrout.index.repository import read_repository
 from scrout.scout.recon.recon import SPACE, STATE_FEATURES, survey
 from scrout.train.history import mirror

@@ -35,8 +35,8 @@ from scrout.config import Settings
 from scrout.models.chat import ToolCall
 from scrout.models.scripted import Request, ScriptedEndpoint, ScriptedReply
 from scrout.money import Usage
+from scrout.observe import SILENT, noted
 from scrout.pipeline import open_kit, open_task, solve
-from scrout.telemetry.seam import SILENT, noted
 
 FILES = {"cart.py": "def total(prices):\n    return sum(prices[1:])\n"}
 USAGE = Usage(input_tokens=3_000, cache_read_tokens=1_000, output_tokens=150)

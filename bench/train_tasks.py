@@ -16,7 +16,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from scrout.git import git
+from scrout.git import repository_at
 from scrout.train.blocklist import refuse_blocked
 from scrout.train.history import Row, mirror, rows
 
@@ -131,7 +131,8 @@ def patch(clone: Path, row: Row) -> str:
     """What the commit changed in the files of the answer."""
     paths = [f":(literal){path}" for path in row.gold_files]
     commit = row.instance_id.rpartition("@")[2]
-    diff = git("diff-tree", "-p", "--no-renames", "--no-ext-diff", row.base_commit, commit, "--", *paths, cwd=clone)
+    with repository_at(clone).borrowed() as git:
+        diff = git("diff-tree", "-p", "--no-renames", "--no-ext-diff", row.base_commit, commit, "--", *paths)
     return diff.decode("utf-8", errors="replace")
 
 
