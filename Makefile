@@ -1,29 +1,31 @@
-# make demo   sets everything up and runs the whole job on the bundled example
-# make test   sets everything up and runs lint, types and tests (make test-slow: the slow ones; make test-model: those
-#             with a real local model, which it installs)
-# make test-agents  runs the tests with the real Claude Code, Codex, opencode, aider and mini-SWE-agent, which it installs
+# make demo      sets everything up and runs the whole job on the bundled example
+# make test      sets up a small environment and runs lint, types and the default tests: minutes
+# make test-all  runs every other test by its marker and installs what each part needs (scripts/test-all)
+# make lint      lint, layers and types alone
 # make embedder  adds the embedder of meaning, MiniLM, which needs no network later (docs/embedders.md)
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# One more than there are cores: tests wait for sandboxes, endpoints and git for a part of their time.
+WORKERS ?= $(shell expr $$(nproc) + 1)
+# Modules that are never imported need no bytecode.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test test-slow test-model test-agents embedder lint install clean
+# Many containers tell Python to write no bytecode. Then every worker and every command that a test starts compiles all it
+# imports again: three seconds each.
+export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: demo test test-all embedder lint install clean
 
 demo: $(VENV)/.installed
 	$(BIN)/scrout demo
 
-test: $(VENV)/.installed-dev lint
-	$(BIN)/python -m pytest
+test: lint
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-test-slow: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -m slow
-
-test-model: $(VENV)/.installed-model
-	$(BIN)/python -m pytest -m model --durations 5
-
-test-agents: $(VENV)/.installed-agents
-	$(BIN)/python -m pytest -m agents --durations 5
+test-all: $(VENV)/.installed-dev
+	@sh scripts/test-all $(VENV)
 
 embedder: $(VENV)/.installed
 	@sh scripts/add-embedder $(VENV)
@@ -31,7 +33,9 @@ embedder: $(VENV)/.installed
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/lint-imports
+	# A loaded machine can be too slow for its workers to find each other.
+	$(BIN)/mypy --num-workers 2 || $(BIN)/mypy
 
 install: $(VENV)/.installed
 
@@ -39,24 +43,12 @@ $(BIN)/python:
 	@sh scripts/make-venv "$(PYTHON)" $(VENV)
 
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(PIP) --editable .
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml scripts/add-actionlint scripts/add-browser scripts/add-postgres scripts/add-torch | $(BIN)/python
-	@sh scripts/add-torch $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	@sh scripts/add-postgres $(VENV)
-	@sh scripts/add-browser
-	@sh scripts/add-actionlint $(VENV)
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
 
-$(VENV)/.installed-model: scripts/add-local-model $(VENV)/.installed-dev
-	@sh scripts/add-local-model $(VENV)
-	@touch $@
-
-$(VENV)/.installed-agents: scripts/add-agents $(VENV)/.installed-dev
-	@sh scripts/add-agents $(VENV)/agents
-	@touch $@
-
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist

@@ -7,9 +7,20 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, ValidationError
 
+from scrout.base import ConfigError
 from scrout.cli.init import TEMPLATE
-from scrout.config import Fixer, Sampling, SearcherSettings, Settings, cache_folder, discover, load, user_file
-from scrout.errors import ConfigError
+from scrout.config import (
+    Fixer,
+    Sampling,
+    SearcherSettings,
+    Settings,
+    cache_folder,
+    discover,
+    distrust,
+    load,
+    trust,
+    user_file,
+)
 
 AGENT = """
 [[fixers]]
@@ -87,47 +98,82 @@ def test_the_digest_follows_what_shapes_a_run(tmp_path: Path) -> None:
     [
         AGENT,
         AGENT.replace('key_env = "CHEAP_KEY"', ""),
+        "[[fixers]]\nname='repair'\nkind='repair'",
+        "[sandbox]\ntier='unsafe'",
+        "[sandbox]\ntier='auto'",
+        "[sandbox]\nimage='x'",
+        "[sandbox]\nprocesses=100000",
+        "[sandbox]\nrepo_paths=100000000",
         "[ledger]\npath='/x'",
+        "[ledger]\nurl='postgresql://127.0.0.1/x'",
+        "[retention]\ntext=false",
+        "[api]\nkeep_days=1",
+        "[telemetry]\nenabled=true",
         "[route]\nresumes='/x'",
+        "[route]\ndial=1",
+        "[route.embedder]\nkind='hashed'",
+        "[fix]\nprices='/x'",
+        "[repair]\nmax_seconds=1e9",
         '[scout]\nsearcher = "model"\n[scout.model]\nmodel="m"\nbase_url="u"\nprice={input=0,output=0}',
         "[scout.model]\nbase_url='http://127.0.0.1/v1'",
         "[scout.model]\nprompts='/x'",
         "[environment]\nvenv='/x'",
-        "[environment]\nvenv='envs/../../x'",
-        "[environment]\nvenv='link/x'",
-        "[environment]\nvenv='loop'",
-        '[environment]\nvenv="a\\u0000b"',
+        "[environment]\nvenv='envs/dev'",
+        "[environment]\nsetup='make install'",
+        "[environment]\nbuild=true",
     ],
 )
-def test_a_committed_file_may_not_reach_outside(tmp_path: Path, text: str) -> None:
+def test_a_file_that_nobody_trusts_may_only_tighten(tmp_path: Path, text: str) -> None:
     path = write(tmp_path, text)
-    (tmp_path / "link").symlink_to("/")
-    (tmp_path / "loop").symlink_to("loop")
-    with pytest.raises(ConfigError, match="--config"):
+    with pytest.raises(ConfigError, match=r"scrout trust --repo .*--config"):
         discover(tmp_path)
-    assert discover(tmp_path, trusted=True) == load(path) != Settings()
-
-
-def test_a_committed_file_may_not_choose_the_embedder(tmp_path: Path) -> None:
-    path = write(tmp_path, "[route.embedder]\nkind='endpoint'\nmodel='m'\nbase_url='http://127.0.0.1/v1'\n")
-    with pytest.raises(ConfigError, match=r"route\.embedder.*--config"):
+    assert trust(path)
+    assert discover(tmp_path) == load(path)
+    with path.open("a") as file:
+        file.write("# changed\n")
+    with pytest.raises(ConfigError, match="scrout trust"):
         discover(tmp_path)
-    assert discover(tmp_path, trusted=True).route.embedder == load(path).route.embedder != Settings().route.embedder
-    path.unlink()
-    assert discover(tmp_path, ["route.embedder.kind=hashed"]).route.embedder.kind == "hashed", "the user's own word"
 
 
-def test_a_committed_file_may_shape_the_run(tmp_path: Path) -> None:
-    write(tmp_path, "[repair]\nmax_seconds = 5\n[environment]\nvenv = 'envs/../envs/dev'\n")
-    assert discover(tmp_path).repair.max_seconds == 5
+def test_trust_is_in_one_path(tmp_path: Path) -> None:
+    for folder in ("mine", "theirs"):
+        (tmp_path / folder).mkdir()
+        write(tmp_path / folder, AGENT)
+    trust(tmp_path / "mine" / "scrout.toml")
+    assert discover(tmp_path / "mine").fixers != Settings().fixers
+    with pytest.raises(ConfigError, match="scrout trust"):
+        discover(tmp_path / "theirs")
+    assert distrust(tmp_path / "mine" / "scrout.toml")
+    assert not distrust(tmp_path / "mine" / "scrout.toml")
+    with pytest.raises(ConfigError, match="scrout trust"):
+        discover(tmp_path / "mine")
+
+
+@pytest.mark.parametrize("at_link", [True, False])
+def test_a_file_that_is_a_link_is_not_read(tmp_path: Path, at_link: bool) -> None:
+    """What it points to may be another file of the user's, whose content an error would show."""
+    elsewhere = write(tmp_path, AGENT)
+    repo = tmp_path / "repo"
+    repo.mkdir()
+    (repo / "scrout.toml").symlink_to(elsewhere if at_link else "nowhere")
+    for read in (discover, lambda repo: trust(repo / "scrout.toml")):
+        with pytest.raises(ConfigError, match="no regular file"):
+            read(repo)
+
+
+def test_the_users_own_word_counts_beside_a_file_that_nobody_trusts(tmp_path: Path) -> None:
+    write(tmp_path, "[repair]\nmax_seconds = 5\n[sandbox]\nprocesses = 64\n[scout]\nmax_files = 9\n")
+    settings = discover(tmp_path, ["route.embedder.kind=hashed"])
+    assert settings.repair.max_seconds == 5 and settings.sandbox.processes == 64 and settings.scout.max_files == 9
+    assert settings.route.embedder.kind == "hashed"
 
 
 def test_the_repositorys_file_comes_before_the_users(tmp_path: Path) -> None:
     user_file().parent.mkdir(parents=True, exist_ok=True)
-    user_file().write_text("[route]\ntheta = 0.9\n")
-    assert discover(tmp_path).route.theta == 0.9
-    write(tmp_path, "[route]\ntheta = 0.1\n")
-    assert discover(tmp_path).route.theta == 0.1
+    user_file().write_text("[scout]\nmax_files = 9\n")
+    assert discover(tmp_path).scout.max_files == 9
+    write(tmp_path, "[scout]\nmax_files = 1\n")
+    assert discover(tmp_path).scout.max_files == 1
 
 
 def test_an_unknown_fixer_lists_the_pool() -> None:

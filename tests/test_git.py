@@ -1,40 +1,229 @@
-"""git as a subprocess: what it prints, and what a user is told when it fails."""
+"""git as a subprocess: what it prints, what a user is told when it fails, and that nothing foreign has a say in it."""
 
 from __future__ import annotations
 
+import ast
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.conftest import MakeRepo, run_git
 
-from scrout.errors import TaskError
-from scrout.git import GitError, git, text
+import scrout
+from scrout.base import TaskError
+from scrout.git import GitDir, GitError, find_repository, make_git_dir, repository_at, version
 
-
-def test_output_is_bytes_or_stripped_text(make_repo) -> None:
-    repo = make_repo({"a": "x"})
-    assert git("cat-file", "blob", "HEAD:a", cwd=repo) == b"x"
-    assert text("rev-parse", "--abbrev-ref", "HEAD", cwd=repo) == "main"
-    assert git("hash-object", "--stdin", cwd=repo, stdin=b"x") == git("rev-parse", "HEAD:a", cwd=repo)
+Plant = Callable[[Path, Path], None]
+"""Makes a repository hostile, given also a private one of the same user."""
 
 
-def test_a_failure_says_what_git_said(make_repo) -> None:
-    with pytest.raises(GitError, match=r"git cat-file in .*nowhere"):
-        git("cat-file", "blob", "HEAD:nowhere", cwd=make_repo({"a": "x"}))
+def test_output_is_bytes_or_stripped_text(make_repo: MakeRepo) -> None:
+    with find_repository(make_repo({"a": "x"})).borrowed() as git:
+        assert git("cat-file", "blob", "HEAD:a") == b"x"
+        assert git.text("rev-parse", "--abbrev-ref", "HEAD") == "main"
+        assert git("hash-object", "--stdin", stdin=b"x") == git("rev-parse", "HEAD:a")
+
+
+def test_a_failure_says_what_git_said(make_repo: MakeRepo) -> None:
+    with (
+        find_repository(make_repo({"a": "x"})).borrowed() as git,
+        pytest.raises(GitError, match=r"git cat-file in .*nowhere"),
+    ):
+        git("cat-file", "blob", "HEAD:nowhere")
 
 
 def test_a_missing_folder_is_not_a_missing_git(tmp_path: Path) -> None:
     with pytest.raises(TaskError, match=r"git cannot run in .*missing"):
-        git("status", cwd=tmp_path / "missing")
+        GitDir(tmp_path / "missing")("status")
 
 
 def test_a_missing_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(TaskError, match="Install git"):
-        git("status", cwd=tmp_path)
+        version()
 
 
-def test_a_ctrl_c_of_the_terminal_does_not_reach_git_itself(make_repo) -> None:
+def test_a_ctrl_c_of_the_terminal_does_not_reach_git_itself(tmp_path: Path) -> None:
     """It would die of it before scrout has noticed, and be told as a failure of git's."""
-    group = git("-c", "alias.group=!ps -o pgid= -p $$", "group", cwd=make_repo({"a": "x"}))
+    make_git_dir(tmp_path / "git")
+    group = GitDir(tmp_path / "git")("-c", "alias.group=!ps -o pgid= -p $$", "group")
     assert int(group) != os.getpgrp()
+
+
+def test_a_signal_that_was_meant_for_scrout_is_not_an_error_of_git(tmp_path: Path) -> None:
+    """It can reach git before that has a group of its own."""
+    make_git_dir(tmp_path / "git")
+    once = f"!test -e {tmp_path}/tried || {{ touch {tmp_path}/tried; kill -HUP $PPID; sleep 5; }}; echo done"
+    assert GitDir(tmp_path / "git")("-c", f"alias.once={once}", "once") == b"done\n"
+
+
+def test_no_variable_of_the_caller_reaches_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    monkeypatch.setenv("GIT_EXEC_PATH", "/nowhere")
+    make_git_dir(tmp_path / "git")
+    seen = GitDir(tmp_path / "git")("-c", "alias.seen=!env", "seen").decode()
+    assert "secret" not in seen and "GIT_EXEC_PATH=/nowhere" not in seen and "GIT_ALLOW_PROTOCOL=\n" in seen
+
+
+def test_a_command_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    make_git_dir(tmp_path / "git")
+    with pytest.raises(GitError, match="took more than"):
+        GitDir(tmp_path / "git")("-c", "alias.wait=!sleep 60", "wait", timeout_s=0.2)
+
+
+def test_no_protocol_is_allowed_unless_it_is_named(make_repo: MakeRepo, tmp_path: Path) -> None:
+    repo = make_repo({"a": "x"})
+    make_git_dir(tmp_path / "git")
+    with pytest.raises(GitError, match="not allowed"):
+        GitDir(tmp_path / "git")("fetch", "-q", f"file://{repo}", "main")
+    GitDir(tmp_path / "git", protocols="file")("fetch", "-q", f"file://{repo}", "main")
+
+
+def test_a_new_directory_is_one_as_git_makes_it(tmp_path: Path) -> None:
+    make_git_dir(tmp_path / ".git", sha256=True)
+    (tmp_path / "a").write_text("x")
+    run_git(tmp_path, "add", "a")
+    run_git(tmp_path, "commit", "-q", "-m", "one")
+    assert len(find_repository(tmp_path).head()) == 64
+    run_git(tmp_path, "fsck", "--strict")
+
+
+def test_nothing_else_starts_git() -> None:
+    """Lists that begin with "git" in other modules are for the sandbox, so these start no process of the host's."""
+    root = Path(scrout.__file__).parent
+    guilty = []
+    for path in root.rglob("*.py"):
+        text = path.read_text()
+        if '"git"' not in text or "subprocess" not in text:  # most of them, and reading a tree takes its time
+            continue
+        tree = ast.parse(text)
+        starts = any(
+            isinstance(node, (ast.Import, ast.ImportFrom))
+            and any(name.name.partition(".")[0] == "subprocess" for name in node.names)
+            for node in ast.walk(tree)
+        )
+        named = any(
+            isinstance(node, (ast.List, ast.Tuple))
+            and node.elts
+            and isinstance(node.elts[0], ast.Constant)
+            and node.elts[0].value == "git"
+            for node in ast.walk(tree)
+        )
+        if starts and named and path != root / "git.py":
+            guilty.append(str(path.relative_to(root)))
+    assert guilty == []
+
+
+# Where a repository is
+
+
+def test_references_are_found_wherever_git_keeps_them(make_repo: MakeRepo, tmp_path: Path) -> None:
+    repo = make_repo({"a": "x"})
+    head = run_git(repo, "rev-parse", "HEAD").decode().strip()
+    assert find_repository(repo).head() == head
+    run_git(repo, "pack-refs", "--all")
+    assert find_repository(repo).head() == head
+    run_git(repo, "checkout", "-q", "--detach")
+    assert find_repository(repo).head() == head
+    run_git(repo, "worktree", "add", "-q", str(tmp_path / "side"), "-b", "side")
+    found = find_repository(tmp_path / "side")
+    assert found.head() == head and found.common == repo / ".git"
+    run_git(tmp_path, "clone", "-q", "--bare", str(repo), str(tmp_path / "bare"))
+    with repository_at(tmp_path / "bare").borrowed() as git:
+        assert git.text("rev-parse", "HEAD") == head
+
+
+def test_the_git_directory_of_a_submodule(make_repo: MakeRepo) -> None:
+    inner, outer = make_repo({"x": "x"}, "inner"), make_repo({"y": "y"}, "outer")
+    run_git(outer, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner), "libs/inner")
+    found = find_repository(outer / "libs" / "inner")
+    assert found.work_tree == outer / "libs" / "inner"
+    assert found.head() == run_git(inner, "rev-parse", "HEAD").decode().strip()
+
+
+def _gitfile(repo: Path, private: Path) -> None:
+    (repo / ".git").rename(repo / "old")
+    (repo / ".git").write_text(f"gitdir: {private}/.git\n")
+
+
+def _gitfile_through_a_link(repo: Path, private: Path) -> None:
+    (repo / ".git").rename(repo / "old")
+    (repo / "store").symlink_to(private / ".git")
+    (repo / ".git").write_text("gitdir: store\n")
+
+
+def _forged_work_tree(repo: Path, private: Path) -> None:
+    """All that a linked work tree has, but for the main one, which is somebody else's."""
+    (repo / ".git").rename(repo / "old")
+    linked = repo / "old" / "worktrees" / "x"
+    linked.mkdir(parents=True)
+    (linked / "HEAD").write_text("ref: refs/heads/main\n")
+    (linked / "gitdir").write_text(f"{repo}/.git\n")
+    (linked / "commondir").write_text(f"{private}/.git\n")
+    (repo / ".git").write_text(f"gitdir: {linked}\n")
+    for name in ("objects", "refs"):
+        (repo / "old" / name).rename(repo / "old" / f"{name}-away")
+
+
+def _link(repo: Path, private: Path) -> None:
+    (repo / ".git").rename(repo / "old")
+    (repo / ".git").symlink_to(private / ".git")
+
+
+def _linked(name: str) -> Plant:
+    def plant(repo: Path, private: Path) -> None:
+        path = repo / ".git" / name
+        if path.exists():
+            path.rename(repo / "old")
+        path.symlink_to(private / ".git" / name)
+
+    return plant
+
+
+def _alternates(repo: Path, private: Path) -> None:
+    (repo / ".git" / "objects" / "info").mkdir(exist_ok=True)
+    (repo / ".git" / "objects" / "info" / "alternates").write_text(f"{private}/.git/objects\n")
+
+
+def _common(repo: Path, private: Path) -> None:
+    (repo / ".git" / "commondir").write_text(f"{private}/.git\n")
+    (repo / ".git" / "refs" / "heads" / "main").unlink()
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        _gitfile,
+        _gitfile_through_a_link,
+        _forged_work_tree,
+        _link,
+        _alternates,
+        _common,
+        *map(_linked, ("HEAD", "refs", "refs/heads", "refs/heads/main", "objects", "objects/pack", "objects/info")),
+    ],
+)
+def test_no_other_repository_of_the_machine_is_read(make_repo: MakeRepo, plant: Plant) -> None:
+    repo, private = make_repo({"a": "x"}), make_repo({"secret": "private"}, "private")
+    run_git(private, "repack", "-a", "-d", "-q")
+    run_git(private, "update-server-info")
+    head = run_git(private, "rev-parse", "HEAD").decode().strip()
+    (private / ".git" / "refs" / "heads" / "main").write_text(f"{head}\n")
+    plant(repo, private)
+    try:
+        found = find_repository(repo)
+        with found.borrowed() as git:
+            assert found.head() != head
+            with pytest.raises(GitError):
+                git("cat-file", "-p", head)
+    except TaskError as error:
+        assert "private" not in str(error).replace(str(private), "")
+
+
+def test_a_folder_that_looks_like_a_repository_is_none(make_repo: MakeRepo) -> None:
+    repo = make_repo(
+        {"b/HEAD": "ref: refs/heads/x\n", "b/refs/x": "", "b/objects/x": "", "b/config": "[core]\nbare = true\n"}
+    )
+    for path in (repo / "b", repo / "b" / "refs", repo / ".git", repo / ".git" / "objects"):
+        with pytest.raises(TaskError, match=r"bare repository or looks like one.*Clone it"):
+            find_repository(path)

@@ -2,15 +2,16 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scrout.errors import HandoffError
+from scrout.base import HandoffError
 from scrout.handoff import MAX_BYTES, FileRef, Handoff, Reproduction, from_json, normalize, parse, read, render
+
+from .conftest import assert_linear
 
 RECORDS = Path(__file__).parents[2] / "shared/data/receipts/verify_records.jsonl"
 
@@ -267,13 +268,9 @@ def test_nothing_readable_is_an_error_that_says_what_to_pass(text: str) -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("start", ["<files>\n", "<repro>\ncommand: "])
-def test_a_megabyte_of_hostile_text_is_read_at_once(start: str, unit: str) -> None:
-    text = start + unit * (1_000_000 // len(unit))
-    began = time.process_time()
-    handoff = parse(text)
-    assert time.process_time() - began < 0.9
-    assert len(render(handoff).encode()) <= MAX_BYTES
-    assert time.process_time() - began < 2
+def test_hostile_text_is_read_in_linear_time(start: str, unit: str) -> None:
+    assert len(render(parse(start + unit * (20_000 // len(unit)))).encode()) <= MAX_BYTES
+    assert_linear(lambda text: render(parse(start + text)), unit, 5_000)
 
 
 # Safety
@@ -361,21 +358,18 @@ HANDOFFS = st.builds(
 
 @given(HANDOFFS)
 @example(Handoff(files=(FileRef(path="a.py", confidence=-0.0),)))
-@settings(max_examples=400, deadline=None)
 def test_what_is_written_is_read_back(handoff: Handoff) -> None:
     assert parse(render(handoff, max_bytes=1_000_000), handoff.kind) == normalize(handoff)
     assert normalize(normalize(handoff)) == normalize(handoff)
 
 
 @given(HANDOFFS)
-@settings(deadline=None)
 def test_json_gives_the_record_back(handoff: Handoff) -> None:
     handoff = normalize(handoff)
     assert from_json(handoff.model_dump_json()) == handoff
 
 
 @given(TEXTS)
-@settings(max_examples=300, deadline=None)
 def test_any_text_is_read_or_refused_and_writing_it_again_changes_nothing(text: str) -> None:
     for start in ("", "<files>\n", "<repro>\n", "<notes>\n"):
         try:
@@ -387,7 +381,6 @@ def test_any_text_is_read_or_refused_and_writing_it_again_changes_nothing(text: 
 
 
 @given(HANDOFFS, st.integers(21, 700), st.booleans())
-@settings(max_examples=200, deadline=None)
 def test_a_trimmed_page_fits_is_whole_and_keeps_the_best_files(handoff: Handoff, max_bytes: int, paper: bool) -> None:
     text = render(handoff, max_bytes=max_bytes, paper=paper)
     assert len(text.encode()) <= max_bytes

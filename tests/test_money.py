@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from scrout.money import CENT_FRACTION, Price, Purse, PurseEmpty, Receipt, Record, Usage, Usd
+from scrout.base import FrozenModel
+from scrout.money import CENT_FRACTION, Price, Purse, PurseEmpty, Receipt, Usage, Usd
 
 tokens = st.integers(min_value=0, max_value=10_000_000)
 usages = st.builds(
@@ -50,7 +51,7 @@ def test_negative_prices_and_tokens_are_refused() -> None:
         Usage(output_tokens=-1)
 
 
-class Amount(Record):
+class Amount(FrozenModel):
     usd: Usd
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import scrout
+from scrout.base import TaskError
 from scrout.config import Settings
-from scrout.errors import TaskError
 from scrout.pipeline import open_kit, open_task, solve
 from scrout.sandbox.tier import Tier
 

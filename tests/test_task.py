@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scrout.errors import TaskError
+from scrout.base import TaskError
 from scrout.task import MAX_ISSUE_BYTES, issue_text, task_id
 
 

@@ -7,7 +7,7 @@ import os
 import posixpath
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
@@ -15,16 +15,25 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, JsonValue, SecretStr, ValidationError, field_validator, model_validator
 
-from scrout.errors import ConfigError
-from scrout.money import Price, Record, Usd
+from scrout.base import ConfigError, FrozenModel
+from scrout.files import read_beneath
+from scrout.money import Price, Usd
 
 FILE_NAME = "scrout.toml"
+_MOST_BYTES = 1_000_000
+_MAY_SET = ("scout.max_files", "scout.reproduce", "scout.subtree", "gate.runs", "repair.seed")
+"""What a repository's own file may set though nobody trusts it."""
+_MAY_LOWER = (
+    *(f"sandbox.{name}" for name in ("timeout_s", "memory_mb", "total_memory_mb", "processes", "file_mb", "disk_mb")),
+    *("sandbox.repo_paths", "sandbox.repo_mb", "gate.timeout_s", "repair.max_candidates", "repair.max_seconds"),
+)
+"""What it may only make smaller than the default."""
 
 
 TierName = Literal["auto", "bubblewrap", "container", "sandlock", "seatbelt", "unsafe"]
 
 
-class SandboxSettings(Record):
+class SandboxSettings(FrozenModel):
     tier: TierName = "auto"
     """auto: the strongest tier this machine has. unsafe isolates nothing and is never taken unless named."""
     image: str = ""
@@ -40,9 +49,13 @@ class SandboxSettings(Record):
     """The largest file a command may write, and the size of its /tmp."""
     disk_mb: int = Field(default=2048, ge=1)
     """What a workspace may grow by."""
+    repo_paths: int = Field(default=200_000, ge=1)
+    """Files and folders that a repository may have at the commit that is worked on."""
+    repo_mb: int = Field(default=20_000, ge=1)
+    """Their size together."""
 
 
-class EnvironmentSettings(Record):
+class EnvironmentSettings(FrozenModel):
     venv: str = ""
     """A virtual environment, relative to the repository; empty: .venv or venv in it, a built one, else the caller's."""
     setup: str = ""
@@ -55,7 +68,7 @@ class EnvironmentSettings(Record):
     """Built environments kept; beyond it the least recently used ones go."""
 
 
-class Sampling(Record):
+class Sampling(FrozenModel):
     """How an endpoint draws tokens. None: not sent, and the endpoint's own default applies."""
 
     temperature: float | None = Field(default=None, ge=0)
@@ -108,7 +121,7 @@ def _must_be_set(key_env: str, who: str, instead: str) -> str | None:
     return key
 
 
-class SearcherSettings(Record):
+class SearcherSettings(FrozenModel):
     """The model searcher: one model that looks around for a number of turns."""
 
     preset: Literal["", "paper"] = ""
@@ -188,7 +201,7 @@ class SearcherSettings(Record):
         )
 
 
-class ScoutSettings(Record):
+class ScoutSettings(FrozenModel):
     searcher: SearcherName = "recon"
     """recon: embedded, needs no model. model: the one under [scout.model]."""
     model: SearcherSettings = SearcherSettings()
@@ -215,13 +228,13 @@ class ScoutSettings(Record):
         return self
 
 
-class GateSettings(Record):
+class GateSettings(FrozenModel):
     runs: int = Field(default=2, ge=2, le=10)
     """How often a claim is replayed; outcomes that differ are flaky."""
     timeout_s: float = Field(default=60, gt=0)
 
 
-class EmbedderSettings(Record):
+class EmbedderSettings(FrozenModel):
     """What turns an issue's text into the vector that the router compares."""
 
     preset: Literal["", "paper"] = ""
@@ -260,7 +273,7 @@ class EmbedderSettings(Record):
         )
 
 
-class RouteSettings(Record):
+class RouteSettings(FrozenModel):
     policy: Literal["paper", "value"] = "value"
     """`paper`: the cheapest fixer whose chance reaches theta, else the anchor. `value`: weighs what a solve costs."""
     theta: float = Field(default=0.30, ge=0, le=1)
@@ -289,7 +302,7 @@ class RouteSettings(Record):
         return self
 
 
-class RepairSettings(Record):
+class RepairSettings(FrozenModel):
     max_candidates: int = Field(default=5000, ge=1)
     max_seconds: float = Field(default=60, gt=0)
     jobs: int = Field(default=0, ge=0)
@@ -298,7 +311,7 @@ class RepairSettings(Record):
     """Decides the order among edits that are equally likely."""
 
 
-class FixerKey(Record):
+class FixerKey(FrozenModel):
     """What a fixer is, whatever its entry in a pool is called: outcomes of equal keys belong together."""
 
     agent: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")
@@ -333,7 +346,7 @@ HOMES = {
 """Where an agent's maker sells its models, for entries that name no other endpoint."""
 
 
-class Fixer(Record):
+class Fixer(FrozenModel):
     """One entry of the pool. All but name and kind are for fixers with a model."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,63}$")
@@ -425,13 +438,13 @@ class Fixer(Record):
         return self
 
 
-class FixSettings(Record):
+class FixSettings(FrozenModel):
     escalate: bool = False
     """When the check proves a patch wrong, let the next fixer try. The free ones go first then."""
     cap_usd: Usd | None = Field(default=None, gt=0)
     """For all attempts at one task together; None: as much as the chosen fixer's own cap."""
     caps: Literal["hard", "paper"] = "hard"
-    """hard: a cap is never passed. paper: looked at after each call, so the last one may pass it."""
+    """hard: the most a call is asked to use is held before it. paper: looked at after each, so the last may pass it."""
     handoff: HandoffMode = "full"
     """What of the handoff a fixer gets. auto: all of it unless the task looks easy for the fixer; then none."""
     prices: str = ""
@@ -444,7 +457,7 @@ LEDGER_URL = "SCROUT_LEDGER_URL"
 """Environment variable with the address of a ledger, for settings that name none."""
 
 
-class LedgerSettings(Record):
+class LedgerSettings(FrozenModel):
     path: str = ""
     """SQLite file; empty: scrout/ledger.db in the user's data folder."""
     url: SecretStr = SecretStr("")
@@ -470,7 +483,7 @@ class LedgerSettings(Record):
         return self.url.get_secret_value() or ("" if self.path else os.environ.get(LEDGER_URL, "").strip())
 
 
-class RetentionSettings(Record):
+class RetentionSettings(FrozenModel):
     """What `scrout runs prune` leaves of traces and trajectories. Runs and receipts are kept for ever."""
 
     days: float | None = Field(default=None, ge=0)
@@ -485,7 +498,7 @@ Action = Literal["scout", "gate", "route", "fix", "auto"]
 """What the API does for a caller; `auto` is the model `scrout/auto`."""
 
 
-class Caller(Record):
+class Caller(FrozenModel):
     """Who may use the API: for what, how often and for how much."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
@@ -499,7 +512,7 @@ class Caller(Record):
     """At the same time."""
 
 
-class ApiSettings(Record):
+class ApiSettings(FrozenModel):
     """Who may use `scrout api`."""
 
     callers: tuple[Caller, ...] = ()
@@ -520,7 +533,7 @@ class ApiSettings(Record):
         return callers
 
 
-class TelemetrySettings(Record):
+class TelemetrySettings(FrozenModel):
     """Spans and metrics for an OpenTelemetry collector. They tell of runs and shape none."""
 
     enabled: bool = False
@@ -552,7 +565,7 @@ class TelemetrySettings(Record):
 REPAIR = Fixer(name="repair", kind="repair")
 
 
-class Settings(Record):
+class Settings(FrozenModel):
     """Everything that shapes a run."""
 
     sandbox: SandboxSettings = SandboxSettings()
@@ -606,31 +619,31 @@ class Settings(Record):
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def load(path: Path | None, overrides: Iterable[str] = (), *, trusted: bool = True) -> Settings:
-    """Settings from a file (None: defaults alone) and `key=value` overrides, later ones winning.
+def load(path: Path | None, overrides: Iterable[str] = ()) -> Settings:
+    """Settings from a file (None: defaults alone) and `key=value` overrides, later ones winning."""
+    if path is None:
+        return _settings({}, overrides, "-c")
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}. Write one with `scrout init`.") from None
+    return _beside(_settings(_table(raw, path), overrides, str(path)), path.parent)
 
-    A file that may have come with a clone is not trusted: it could send the user's key to an endpoint of its choice.
-    """
-    table: dict[str, Any] = {}
-    source = "-c"
-    if path is not None:
-        source = str(path)
-        try:
-            table = tomllib.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise ConfigError(f"{path}: {error.strerror}. Write one with `scrout init`.") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{path} is not valid TOML: {error}") from None
+
+def _table(raw: bytes, path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(raw.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from None
+
+
+def _settings(table: dict[str, Any], overrides: Iterable[str], source: str) -> Settings:
     for override in overrides:
         _set(table, override)
     try:
-        settings = Settings.model_validate(table)
+        return Settings.model_validate(table)
     except ValidationError as error:
         raise ConfigError(f"{source}: {_explain(error)}") from None
-    if path is not None and not trusted:
-        # What the file says by itself: an override is the user's own word.
-        _refuse_reach(load(path), path)
-    return settings if path is None else _beside(settings, path.parent)
 
 
 def _beside(settings: Settings, folder: Path) -> Settings:
@@ -640,16 +653,79 @@ def _beside(settings: Settings, folder: Path) -> Settings:
     return settings.model_copy(update={"fix": settings.fix.model_copy(update=found)}) if found else settings
 
 
-def discover(repo: Path, overrides: Iterable[str] = (), *, trusted: bool = False) -> Settings:
+def discover(repo: Path, overrides: Iterable[str] = ()) -> Settings:
     """The settings that apply to a repository: its own scrout.toml, else the user's, else the defaults.
 
-    Say `trusted` only of a repository whose own file did not come with a clone.
+    The repository's own may have come with a clone. Until the user trusts it, it may only tighten: it could send the
+    user's key to an endpoint of its choice, or run a program.
     """
     own = repo / FILE_NAME
-    if own.is_file():
-        return load(own, overrides, trusted=trusted)
-    users = user_file()
-    return load(users if users.is_file() else None, overrides)
+    if not os.path.lexists(own):
+        users = user_file()
+        return load(users if users.is_file() else None, overrides)
+    raw = _read_own(own)
+    settings = _settings(_table(raw, own), overrides, str(own))
+    if not _mark(own, raw).exists():
+        for key, value in _flat(_table(raw, own)):
+            _must_be_harmless(key, value, own)
+    return _beside(settings, repo)
+
+
+def trust(path: Path) -> tuple[str, ...]:
+    """Let a repository's scrout.toml set everything, as long as it is at this path and as it is now.
+
+    The keys that it sets are returned.
+    """
+    raw = _read_own(path)
+    table = _table(raw, path)
+    _settings(_table(raw, path), (), str(path))
+    mark = _mark(path, raw)
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    mark.write_text(f"{path}\n")
+    return tuple(key for key, _ in _flat(table))
+
+
+def distrust(path: Path) -> bool:
+    """Take that back; False: it was not trusted."""
+    mark = _mark(path, _read_own(path))
+    trusted = mark.exists()
+    mark.unlink(missing_ok=True)
+    return trusted
+
+
+def _read_own(path: Path) -> bytes:
+    raw = read_beneath(path.parent, path.name, _MOST_BYTES)
+    if raw is None:
+        raise ConfigError(f"{path} is no regular file of at most {_MOST_BYTES:,} bytes. Pass a file with --config.")
+    return raw
+
+
+def _mark(path: Path, raw: bytes) -> Path:
+    """What is there while a file is trusted; another path or another byte has another one."""
+    told = os.fsencode(path.parent.resolve() / path.name) + b"\0" + raw
+    return data_folder() / "trusted" / hashlib.sha256(told).hexdigest()
+
+
+def _flat(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Every key with the names of its tables, and its value."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{above}{key}.")
+        else:
+            yield above + key, value
+
+
+def _must_be_harmless(key: str, value: object, source: Path) -> None:
+    """A file that nobody trusts names no program, place or key, and raises no limit."""
+    section, _, name = key.partition(".")
+    limit = getattr(getattr(Settings(), section, None), name, None) if key in _MAY_LOWER else None
+    lowers = isinstance(limit, (int, float)) and isinstance(value, (int, float)) and value <= limit
+    if key not in _MAY_SET and not lowers:
+        what = f"sets {key}" if limit is None else f"raises {key} above {limit:g}"
+        raise ConfigError(
+            f"{source} may have come with the repository, and it {what}. Look at the file; if you trust it as it is, "
+            f"run `scrout trust --repo {source.parent}`, or pass it with --config."
+        )
 
 
 def user_file() -> Path:
@@ -672,41 +748,6 @@ def user_folder(variable: str, below_home: str) -> Path:
     base = os.environ.get(variable, "")
     # The XDG specification has relative values ignored.
     return (Path(base) if base.startswith("/") else Path.home() / below_home) / "scrout"
-
-
-def _refuse_reach(settings: Settings, source: Path) -> None:
-    """A file that came with a clone shapes the run on its repository; it names no endpoint and no host path."""
-    reach = {
-        "a fixer with a model": any(fixer.kind != "repair" for fixer in settings.fixers),
-        "fix.model_list": settings.fix.model_list,
-        "fix.prices": settings.fix.prices,
-        'scout.searcher = "model"': settings.scout.searcher == "model" or settings.scout.model != SearcherSettings(),
-        'sandbox.tier = "unsafe"': settings.sandbox.tier == "unsafe",
-        "sandbox.image": settings.sandbox.image,
-        "ledger.path": settings.ledger.path,
-        "ledger.url": settings.ledger.url,
-        "retention": settings.retention != RetentionSettings(),
-        "api": settings.api != ApiSettings(),
-        "telemetry": settings.telemetry != TelemetrySettings(),
-        "route.resumes": settings.route.resumes,
-        "route.embedder": settings.route.embedder != EmbedderSettings(),
-        "environment.build": settings.environment.build,
-        f"environment.venv = {settings.environment.venv!r}": _leaves(source.parent, settings.environment.venv),
-    }
-    for what, named in reach.items():
-        if named:
-            raise ConfigError(
-                f"{source} may have come with the repository and names {what}, which could take your key or code "
-                f"elsewhere or read other files of yours. If you trust it, say so: --config {source}"
-            )
-
-
-def _leaves(repo: Path, name: str) -> bool:
-    """Whether a path is absolute or ends outside of the repository, links followed."""
-    try:
-        return name.startswith("/") or not (repo / name).resolve().is_relative_to(repo.resolve())
-    except (OSError, RuntimeError, ValueError):  # a loop of links, a NUL: no path that stays inside
-        return True
 
 
 def _set(table: dict[str, Any], override: str) -> None:

@@ -1,63 +1,411 @@
-"""git as a subprocess: never a hook, never a helper program from configuration, never a prompt."""
+"""Every git process on the host starts here, and none of them reads a configuration that scrout did not write.
+
+A repository's configuration can name programs: filters, monitors, helpers, transports. So git never runs on a foreign
+git directory. It runs on one of scrout's own, which borrows the objects of the foreign one and holds copies of its
+references. What is copied is read without following a link.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import shutil
+import signal
 import subprocess
-from collections.abc import Mapping
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
+from typing import IO
 
-from scrout.errors import TaskError
+from scrout.base import TaskError
+from scrout.files import read_beneath
 
-# A repository's own configuration can name programs to run; none of these commands has a use for one.
-_HARMLESS = (
+MOST_BYTES = 1_000_000_000
+"""Of one command's output, which is held in memory."""
+MOST_REFERENCES = 100_000
+_MOST_FILE_BYTES = 200_000_000
+"""Of an index or a list of references."""
+_NETWORK_VARIABLES = re.compile(r"(?i)(ssh_\w+|\w*_proxy|ssl_\w+|home|user|logname|xdg_runtime_dir)")
+_OPTIONS = (
     "--no-optional-locks",
     *("-c", "core.hooksPath=/dev/null"),
     *("-c", "core.fsmonitor=false"),
+    *("-c", "core.attributesFile=/dev/null"),
     *("-c", "core.quotePath=false"),
+    *("-c", "core.logAllRefUpdates=false"),
+    # What lies beside borrowed objects may lie about them.
+    *("-c", "core.commitGraph=false"),
+    *("-c", "core.multiPackIndex=false"),
+    *("-c", "pack.useBitmapIndexes=false"),
+    *("-c", "credential.helper="),
+    *("-c", "diff.ignoreSubmodules=all"),
     *("-c", "gc.auto=0"),
     *("-c", "maintenance.auto=false"),
-    *("-c", "protocol.ext.allow=never"),
+    *("-c", "safe.bareRepository=explicit"),
+    *("-c", "submodule.recurse=false"),
 )
-ISOLATED = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
-"""For repositories of scrout's own making: nothing of the user's configuration applies."""
+_VARIABLES = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "/bin/false",
+    "SSH_ASKPASS": "/bin/false",
+    "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
+    "LC_ALL": "C",
+}
+_OF_THE_TERMINAL = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+Process = subprocess.Popen[bytes]
+Stream = int | IO[bytes]
+NETWORK = "https:http:ssh:git"
+"""The protocols of a repository on another machine."""
+_OBJECT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_REFERENCE = re.compile(r"refs/(?!.*\.\.)[^\x00-\x20\x7f~^:?*\[\\]{1,1000}")
 
 
 class GitError(TaskError):
     """A git command that failed, with what it said."""
 
 
-def git(*args: str, cwd: Path, stdin: bytes | None = None, env: Mapping[str, str] | None = None) -> bytes:
-    """Standard output of one git command."""
+@dataclass(frozen=True)
+class GitDir:
+    """A git directory that scrout made, and commands on it. Never one that somebody else made."""
+
+    path: Path
+    work_tree: Path | None = None
+    protocols: str = ""
+    """What commands may reach, by the names of git's protocols with colons between; empty: nothing."""
+    variables: tuple[tuple[str, str], ...] = ()
+    """More of git's environment."""
+
+    def __call__(self, *args: str, stdin: bytes = b"", timeout_s: float | None = None) -> bytes:
+        """Standard output of one command."""
+        return _run(args, self._cwd, self._variables, stdin, timeout_s)
+
+    def text(self, *args: str) -> str:
+        """Standard output as stripped text."""
+        return self(*args).decode("utf-8", errors="surrogateescape").strip()
+
+    def start(self, *args: str, stdin: Stream = subprocess.PIPE, stderr: Stream = subprocess.DEVNULL) -> Process:
+        """A command whose output the caller reads."""
+        return _start(args, self._cwd, self._variables, stdin, stderr)
+
+    @property
+    def _cwd(self) -> Path:
+        return self.work_tree or self.path
+
+    @property
+    def _variables(self) -> dict[str, str]:
+        tree = {"GIT_WORK_TREE": str(self.work_tree)} if self.work_tree else {}
+        return {**_environment(self.protocols), "GIT_DIR": str(self.path), **tree, **dict(self.variables)}
+
+    def with_variables(self, **more: str) -> GitDir:
+        """The same, with these variables of git's set too."""
+        return replace(self, variables=(*self.variables, *more.items()))
+
+    @classmethod
+    def of(cls, repo: Path) -> GitDir:
+        """That of a work tree which scrout laid out."""
+        return cls(repo / ".git", repo)
+
+
+def make_git_dir(path: Path, head: str = "ref: refs/heads/main", *, bare: bool = False, sha256: bool = False) -> None:
+    """A new git directory, as `git init` makes it without a template."""
+    for folder in ("objects/info", "objects/pack", "refs/heads", "refs/tags"):
+        (path / folder).mkdir(parents=True)
+    (path / "HEAD").write_text(f"{head}\n")
+    lines = [f"repositoryformatversion = {int(sha256)}", "filemode = true", f"bare = {str(bare).lower()}"]
+    extensions = "[extensions]\n\tobjectFormat = sha256\n" if sha256 else ""
+    (path / "config").write_text("[core]\n" + "".join(f"\t{line}\n" for line in lines) + extensions)
+
+
+def version() -> str:
+    """What git says that it is."""
+    return _run(("--version",), Path("/"), _environment("")).decode(errors="replace").strip()
+
+
+def clone(address: str, folder: Path, timeout_s: float) -> None:
+    """Clone a repository over the network, without a checkout."""
+    arguments = ("clone", "-q", "--no-checkout", "--template=", "--", address, str(folder))
+    _run(arguments, folder.parent, _environment(NETWORK), timeout_s=timeout_s)
+
+
+# Foreign repositories
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """A repository that somebody else made: where it lies. Nothing here runs git on it."""
+
+    work_tree: Path | None
+    """None: it is bare."""
+    own: Path
+    """Its git directory, with HEAD and index."""
+    common: Path
+    """Where objects and references are: the same, or for a linked work tree that of the main one."""
+
+    @property
+    def name(self) -> Path:
+        """For people."""
+        return self.work_tree or self.own
+
+    def head(self) -> str:
+        """The commit that HEAD names; empty: there is none yet."""
+        said = self._read(self.own, "HEAD")
+        if _OBJECT.fullmatch(said):
+            return said
+        name = said.removeprefix("ref:").strip()
+        if name == "refs/heads/.invalid":
+            raise TaskError(f"{self.name} keeps references as a reftable. Run `git refs migrate --ref-format=files`.")
+        if not said.startswith("ref:") or not _REFERENCE.fullmatch(name):
+            raise TaskError(f"{self.name}: HEAD names nothing. Check out a branch or commit there.")
+        found = self._read(self.common, name)
+        if not found:
+            packed = re.search(rf"(?m)^([0-9a-f]+) {re.escape(name)}$", self._read(self.common, "packed-refs"))
+            found = packed[1] if packed else ""
+        if found and not _OBJECT.fullmatch(found):
+            raise TaskError(f"{self.name}: {name} names no commit. Look for damage with `git fsck`.")
+        return found
+
+    @contextmanager
+    def borrowed(self) -> Iterator[GitDir]:
+        """A git directory of scrout's own with this one's objects and references, gone when the block ends."""
+        with tempfile.TemporaryDirectory(prefix="scrout-git-") as folder:
+            path = Path(folder, "git")
+            self.copy_references(path)
+            (path / "objects" / "info" / "alternates").write_bytes(os.fsencode(self._objects()) + b"\n")
+            yield GitDir(path, self.work_tree)
+
+    def copy_references(self, path: Path) -> None:
+        """Make a git directory with this one's references."""
+        head = self.head()
+        make_git_dir(path, self._read(self.own, "HEAD"), bare=self.work_tree is None, sha256=len(head) == 64)
+        for name in ("packed-refs", "shallow"):
+            if (content := read_beneath(self.common, name, _MOST_FILE_BYTES)) is not None:
+                (path / name).write_bytes(content)
+        for number, name in enumerate(_files_below(self.common, "refs/heads", "refs/tags", "refs/remotes")):
+            if number > MOST_REFERENCES:
+                raise TaskError(
+                    f"{self.name} has over {MOST_REFERENCES:,} references. Run `git pack-refs --all` there."
+                )
+            if (content := read_beneath(self.common, name, 4096)) is not None:
+                (path / name).parent.mkdir(parents=True, exist_ok=True)
+                (path / name).write_bytes(content)
+
+    def copy_index(self, to: GitDir) -> None:
+        """What its index knows of the files' times spares git reading them all."""
+        content = read_beneath(self.own, "index", _MOST_FILE_BYTES)
+        if content is not None:
+            (to.path / "index").write_bytes(content)
+
+    def copy_ignored(self, to: Path) -> None:
+        """What the repository ignores beside its .gitignore files."""
+        content = read_beneath(self.common, "info/exclude", _MOST_FILE_BYTES)
+        if content is not None:
+            (to / "info").mkdir(exist_ok=True)
+            (to / "info" / "exclude").write_bytes(content)
+
+    def copy_objects(self, to: Path) -> None:
+        """Bring every object that `to`, a folder of objects, lacks."""
+        objects = self._objects()
+        for name in _files_below(objects, "."):
+            target = to / name
+            if name == "info/alternates" or name.endswith((".lock", ".keep")) or target.exists():
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                target.hardlink_to(objects / name)
+            except OSError:  # on another disk, or somebody else's
+                shutil.copyfile(objects / name, target)
+
+    def _objects(self) -> Path:
+        """The folder of its objects, if all of them are its own."""
+        objects = self.common / "objects"
+        if read_beneath(self.common, "objects/info/alternates", _MOST_FILE_BYTES) not in (None, b""):
+            raise TaskError(
+                f"{self.name} borrows objects of another repository (objects/info/alternates). Make it stand alone: "
+                "`git repack -a -d && rm .git/objects/info/alternates`."
+            )
+        link = next((path for path in (objects, *_all_below(objects)) if path.is_symlink()), None)
+        if link is not None:
+            raise TaskError(f"{link} is a symlink, and scrout follows none in a repository. Pass a clone instead.")
+        return objects
+
+    def _read(self, folder: Path, name: str) -> str:
+        return (read_beneath(folder, name, _MOST_FILE_BYTES) or b"").decode("utf-8", "surrogateescape").strip()
+
+
+def find_repository(path: Path) -> Foreign:
+    """The repository whose work tree holds a folder, or a TaskError that says what is missing."""
+    folder = path.resolve()
+    for top in (folder, *folder.parents):
+        entry = top / ".git"
+        if os.path.lexists(entry):
+            return _at(top)
+        if is_git_dir(top):
+            raise TaskError(f"{top} is a bare repository or looks like one. Clone it, and pass the clone with --repo.")
+    raise TaskError(f"{path} is not a git repository. Run `git init` and commit there, or pass --repo.")
+
+
+def repository_at(path: Path) -> Foreign:
+    """The same, or the bare repository at a path that the user named, such as a mirror."""
+    folder = path.resolve()
+    return Foreign(None, folder, folder) if is_git_dir(folder) else find_repository(path)
+
+
+def is_git_dir(folder: Path) -> bool:
+    """Whether git would take a folder for a git directory."""
+    return os.path.lexists(folder / "HEAD") and all(os.path.lexists(folder / name) for name in ("objects", "refs"))
+
+
+def _at(top: Path) -> Foreign:
+    entry = top / ".git"
+    if entry.is_symlink():
+        raise TaskError(f"{entry} is a symlink, and scrout follows none in a repository. Pass a clone instead.")
+    if entry.is_dir():
+        if not is_git_dir(entry):
+            raise TaskError(f"{top} is not a git repository: its .git lacks HEAD, objects or refs. Run `git init`.")
+        return Foreign(top, entry, entry)
+    named = (read_beneath(top, ".git", 10_000) or b"").decode("utf-8", "surrogateescape")
+    if not named.startswith("gitdir:"):
+        raise TaskError(f"{top} is not a git repository: {entry} names no git directory. Run `git init` there.")
+    own = (top / named.removeprefix("gitdir:").strip()).resolve()
+    # Such a file can name any repository of this machine: that one must know of this work tree.
+    if own.parent.name == "worktrees" and _links_back(own, entry):
+        return Foreign(top, own, own.parent.parent)
+    if _is_submodule(top, own):
+        return Foreign(top, own, own)
+    raise TaskError(
+        f"{entry} names a git directory elsewhere that knows nothing of it. Pass a clone, a work tree of "
+        "`git worktree`, or a submodule."
+    )
+
+
+def _links_back(own: Path, entry: Path) -> bool:
+    said = (read_beneath(own, "gitdir", 10_000) or b"").decode("utf-8", "surrogateescape").strip()
+    return bool(said) and (own / said).parent.resolve() / ".git" == entry and is_git_dir(own.parent.parent)
+
+
+def _is_submodule(top: Path, own: Path) -> bool:
+    """Whether the git directory lies in that of the repository around the work tree."""
     try:
-        done = subprocess.run(
-            ["git", *_HARMLESS, *args],
+        around = find_repository(top.parent)
+    except TaskError:
+        return False
+    return own.is_relative_to(around.own / "modules") and is_git_dir(own)
+
+
+def _files_below(root: Path, *names: str) -> Iterator[str]:
+    """Regular files in folders of a folder, relative to it; no link is followed."""
+    for name in names:
+        for path in _all_below(root / name):
+            if path.is_file() and not path.is_symlink():
+                yield str(path.relative_to(root))
+
+
+def _all_below(folder: Path) -> Iterator[Path]:
+    if folder.is_symlink():
+        return
+    for top, folders, files in os.walk(folder):
+        yield from (Path(top, name) for name in (*folders, *files))
+
+
+def users_ignore_file() -> str:
+    """What the user ignores in every repository: the one thing that counts of the user's own configuration."""
+    return _ignore_file(os.environ.get("HOME", ""), os.environ.get("XDG_CONFIG_HOME", ""))
+
+
+@lru_cache(maxsize=1)
+def _ignore_file(home: str, config_home: str) -> str:
+    variables = _environment("") | {"HOME": home, "XDG_CONFIG_HOME": config_home}
+    variables.pop("GIT_CONFIG_GLOBAL")
+    with contextlib.suppress(GitError):  # it has no such line
+        return os.fsdecode(_run(("config", "--global", "--path", "core.excludesFile"), Path("/"), variables)).strip()
+    return str(Path(config_home or Path(home, ".config"), "git", "ignore"))
+
+
+# Processes
+
+
+def _environment(protocols: str) -> dict[str, str]:
+    """Nothing of the caller's but what finds programs and, for the network, a way out."""
+    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "TMPDIR")}
+    if protocols:
+        kept |= {name: value for name, value in os.environ.items() if _NETWORK_VARIABLES.fullmatch(name)}
+    return {"HOME": "/nonexistent", **kept, **_VARIABLES, "GIT_ALLOW_PROTOCOL": protocols}
+
+
+def _run(
+    args: Sequence[str],
+    cwd: Path,
+    variables: Mapping[str, str],
+    stdin: bytes = b"",
+    timeout_s: float | None = None,
+    *,
+    again: bool = False,
+) -> bytes:
+    with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as said:
+        asked.write(stdin)
+        asked.seek(0)
+        with _start(args, cwd, variables, asked, said) as process, _ended(process, timeout_s) as late:
+            assert process.stdout is not None
+            output = process.stdout.read(MOST_BYTES + 1)
+            if len(output) <= MOST_BYTES:
+                process.wait()
+        said.seek(0)
+        words = said.read(100_000).decode(errors="replace").strip()
+    if len(output) > MOST_BYTES:
+        raise GitError(f"git {args[0]} in {cwd} wrote more than {MOST_BYTES:,} bytes. That is no ordinary repository.")
+    if late.is_set():
+        raise GitError(f"git {args[0]} took more than {timeout_s:g} seconds.")
+    if -process.returncode in _OF_THE_TERMINAL and not again:
+        # It came while git had no group of its own yet, and was meant for scrout, which ends by itself.
+        return _run(args, cwd, variables, stdin, timeout_s, again=True)
+    if process.returncode != 0:
+        raise GitError(f"git {args[0]} in {cwd}: {words or f'exit code {process.returncode}'}")
+    return output
+
+
+@contextmanager
+def _ended(process: Process, timeout_s: float | None) -> Iterator[threading.Event]:
+    """When the block or the time is over, a process that still runs ends, with those that it started."""
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        os.killpg(process.pid, signal.SIGKILL)
+
+    timer = threading.Timer(timeout_s or 0, end)
+    if timeout_s:
+        timer.start()
+    try:
+        yield late
+    finally:
+        timer.cancel()
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _start(args: Sequence[str], cwd: Path, variables: Mapping[str, str], stdin: Stream, stderr: Stream) -> Process:
+    try:
+        return subprocess.Popen(
+            ["git", *_OPTIONS, *args],
             cwd=cwd,
-            input=stdin if stdin is not None else b"",
-            capture_output=True,
-            env={**environment(), **(env or {})},
-            check=False,
+            env=variables,
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
             # A terminal sends Ctrl-C to the whole group. Were git to die of it first, that would look like git's error.
             process_group=0,
         )
     except OSError as error:
         if shutil.which("git") is None:
-            raise TaskError("git is not installed or not on PATH. Install git 2.30 or later.") from None
+            raise TaskError("git is not installed or not on PATH. Install git 2.39 or later.") from None
         raise TaskError(f"git cannot run in {cwd}: {error.strerror}. Check that you may enter that folder.") from None
-    if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}"
-        raise GitError(f"git {args[0]} in {cwd}: {said}")
-    return done.stdout
-
-
-def text(*args: str, cwd: Path, env: Mapping[str, str] | None = None) -> str:
-    """Standard output as stripped text."""
-    return git(*args, cwd=cwd, env=env).decode("utf-8", errors="surrogateescape").strip()
-
-
-def environment() -> dict[str, str]:
-    """The caller's environment without what would redirect git, prompt, or download."""
-    # GIT_DIR and its like would redirect every command to another repository.
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    return {**kept, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", "GIT_ATTR_NOSYSTEM": "1", "GIT_LFS_SKIP_SMUDGE": "1"}

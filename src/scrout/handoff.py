@@ -43,8 +43,7 @@ from typing import Literal
 from pydantic import Field, ValidationError
 from pydantic_core import from_json as decode_json
 
-from scrout.errors import HandoffError
-from scrout.money import Record
+from scrout.base import FrozenModel, HandoffError
 
 MAX_BYTES = 4096
 MAX_LINES = 1000
@@ -56,7 +55,7 @@ MAX_LINE_NUMBER = 999_999_999
 Kind = Literal["spontaneous", "forced"]
 
 
-class FileRef(Record):
+class FileRef(FrozenModel):
     """A file the change is likely to touch."""
 
     path: str
@@ -68,7 +67,7 @@ class FileRef(Record):
     why: str = ""
 
 
-class Reproduction(Record):
+class Reproduction(FrozenModel):
     """How to see the bug: files to write, a command to run from the repository's root, and what was seen."""
 
     files: dict[str, str] = Field(default_factory=dict)
@@ -78,7 +77,7 @@ class Reproduction(Record):
     observed: str = ""
 
 
-class Handoff(Record):
+class Handoff(FrozenModel):
     """One page for the fixer, files best first."""
 
     kind: Kind = "spontaneous"

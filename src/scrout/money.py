@@ -1,15 +1,20 @@
-"""The only money arithmetic: token usage in disjoint buckets, prices, a purse, and the receipt of one billed call.
+"""The only money arithmetic: token usage in disjoint buckets, prices, a purse, the receipt of one billed call, totals.
 
-Amounts are Decimal, in US dollars. None means unknown, never zero.
+Amounts are Decimal, in US dollars. None means unknown, never zero. What a run cost is the total of its receipts, at any
+stage, those of interrupted steps among them; scouting that another run paid for has no receipt in this one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from decimal import ROUND_UP, Decimal
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
+from pydantic import Field, PlainSerializer
+
+from scrout.base import FrozenModel
+from scrout.text import usd
 
 # JSON carries amounts as numbers. At ten decimals an amount below $99,999 has at most 15 significant digits, which a
 # double's shortest form gives back exactly.
@@ -21,13 +26,7 @@ MILLION = Decimal(1_000_000)
 Component = Literal["scout", "gate", "route", "fix", "check"]
 
 
-class Record(BaseModel):
-    """A frozen record that refuses fields it does not know."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Usage(Record):
+class Usage(FrozenModel):
     """Tokens of one call. The buckets are disjoint: a cached input token is not also an input token, and a token of the
     model's reasoning is not also an output token."""
 
@@ -46,7 +45,7 @@ class Usage(Record):
         return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens + self.cache_write_1h_tokens
 
 
-class Rates(Record):
+class Rates(FrozenModel):
     """Dollars per million tokens, one for each bucket of Usage."""
 
     input: Usd = Field(ge=0)
@@ -96,7 +95,7 @@ class Price(Rates):
         return (self.long if long and self.long else self).of(usage)
 
 
-class Receipt(Record):
+class Receipt(FrozenModel):
     """One billed call, at any stage."""
 
     component: Component
@@ -111,6 +110,17 @@ class Receipt(Record):
     at: datetime
     call: int = 0
     """Its number in the attempt's trajectory; 0: it is in none."""
+
+
+def total_usd(costs: Iterable[Decimal | None]) -> Decimal | None:
+    """The sum; None if any part is unknown."""
+    parts = list(costs)
+    return None if None in parts else known_usd(parts)
+
+
+def known_usd(costs: Iterable[Decimal | None]) -> Decimal:
+    """The sum of the parts that are known. Caps count it: a call without a known price cannot be capped in dollars."""
+    return sum((cost for cost in costs if cost is not None), Decimal(0))
 
 
 class PurseEmpty(Exception):
@@ -137,7 +147,8 @@ class Purse:
         if self.cap_calls is not None and self.calls >= self.cap_calls:
             raise PurseEmpty(f"{self.calls} of {self.cap_calls} calls used")
         if self.left_usd is not None and worst_usd > self.left_usd:
-            raise PurseEmpty(f"${self.left_usd} left, the next call may cost ${worst_usd}")
+            left, worst = usd(self.left_usd, exact=True), usd(worst_usd, exact=True)
+            raise PurseEmpty(f"{left} left, the next call may cost {worst}")
         self.calls += 1
         self.held_usd += worst_usd
         return worst_usd

@@ -11,11 +11,12 @@ from functools import partial
 from pathlib import Path
 
 from scrout import telemetry
-from scrout.config import Settings
+from scrout.config import SandboxSettings, Settings
 from scrout.fix.pool import completed, refuse_unpriced
 from scrout.handoff import Handoff
 from scrout.ledger.opening import attempts_folder, open_ledger
 from scrout.ledger.store import Ledger, OpenRun
+from scrout.money import known_usd
 from scrout.records import Arm, Attempt, Check, Decision, GatedHandoff, Run, Scouting
 from scrout.route.feedback import own_folder
 from scrout.route.policy import order, proven_wrong
@@ -141,7 +142,7 @@ class Kit:
         """What the next attempt may spend: all attempts at a task share one purse, interrupted ones too."""
         tries = [self.settings.fixer(name).most_usd for name in self.order(decision)]
         whole = max(tries) if self.settings.fix.cap_usd is None else self.settings.fix.cap_usd
-        spent = sum((attempt.cost_usd or Decimal(0) for attempt in attempts), Decimal(0))
+        spent = known_usd(one.cost_usd for attempt in attempts for one in attempt.receipts)
         return whole - spent - run.lost_usd("fix")
 
     async def fix(
@@ -184,10 +185,10 @@ def router(settings: Settings) -> Router:
     return Router(settings, own_folder(settings.route))
 
 
-def open_task(repo: Path, text: str, *, dirty: bool = False) -> Task:
+def open_task(repo: Path, text: str, *, dirty: bool = False, bounds: SandboxSettings | None = None) -> Task:
     """An issue of a local repository as a task: from HEAD, or from the work tree as it is."""
     source = find_source(repo)
-    commit = make_base(source.repo, source.head, dirty=True).commit if dirty else source.head
+    commit = make_base(source.repo, source.head, dirty=True, bounds=bounds).commit if dirty else source.head
     return Task(id=task_id(source.repo, commit, text), text=text, repo=source.repo, base_commit=commit, dirty=dirty)
 
 
@@ -197,7 +198,7 @@ async def build_missing(task: Task, settings: Settings, progress: Callable[[str]
         return
     from scrout.sandbox.build import build_environment
 
-    base = make_base(task.repo, task.base_commit)
+    base = make_base(task.repo, task.base_commit, bounds=settings.sandbox)
     if find_environment(task.repo, settings.environment, base).missing:
         await build_environment(base, require_tier(settings.sandbox), settings.environment, progress)
 
@@ -212,6 +213,7 @@ def open_kit(task: Task, settings: Settings, progress: Callable[[str], None] = l
 
 def run(repo: Path, text: str, settings: Settings | None = None, *, dirty: bool = False) -> Run:
     """Solve one issue of a local repository: the plain call for library users."""
-    task = open_task(repo, text, dirty=dirty)
-    with open_kit(task, completed(settings or Settings())) as kit:
+    settings = completed(settings or Settings())
+    task = open_task(repo, text, dirty=dirty, bounds=settings.sandbox)
+    with open_kit(task, settings) as kit:
         return asyncio.run(solve(task, kit))

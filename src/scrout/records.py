@@ -8,8 +8,9 @@ from typing import Literal, get_args
 
 from pydantic import Field
 
+from scrout.base import FrozenModel
 from scrout.handoff import Handoff
-from scrout.money import Receipt, Record, Usd
+from scrout.money import Receipt, Usd, total_usd
 from scrout.task import Task
 
 SCHEMA = 1
@@ -42,7 +43,7 @@ Arm = Literal["solo", "handoff", "passthrough"]
 KEPT: frozenset[str] = frozenset(get_args(KeptVerdict))
 
 
-class State(Record):
+class State(FrozenModel):
     """What the scout knows, as a vector for the router. Vectors compare only within one space."""
 
     space: str
@@ -54,7 +55,7 @@ ScoutStop = Literal["finished", "forced", "malformed", "cap_usd", "timeout", "cr
 read. `endpoint` is infrastructure: it never counts as the searcher's failure."""
 
 
-class Scouting(Record):
+class Scouting(FrozenModel):
     """What scouting gave."""
 
     handoff: Handoff
@@ -63,7 +64,8 @@ class Scouting(Record):
     """The handoff in wire form."""
     state: State | None = None
     seconds: float
-    cost_usd: Usd = Decimal(0)
+    cost_usd: Usd | None = Decimal(0)
+    """None: a call had no known price."""
     searcher: str = "recon"
     """recon, or the model's name."""
     stop: ScoutStop = "finished"
@@ -77,7 +79,7 @@ class Scouting(Record):
     """Another run of the same task that scouted and paid for it; empty: this one did."""
 
 
-class Evidence(Record):
+class Evidence(FrozenModel):
     """What was seen when a command was replayed."""
 
     command: str | None = None
@@ -88,7 +90,7 @@ class Evidence(Record):
     seconds: float = 0.0
 
 
-class GatedHandoff(Record):
+class GatedHandoff(FrozenModel):
     """The handoff after its claim was replayed: what is false is gone from record and text."""
 
     verdict: Verdict | Literal["not_replayed"]
@@ -104,7 +106,7 @@ class GatedHandoff(Record):
     """What was taken out or marked because it could mislead a fixer: secrets, hidden characters, orders to it."""
 
 
-class Candidate(Record):
+class Candidate(FrozenModel):
     """A fixer as the router saw it."""
 
     fixer: str
@@ -122,7 +124,7 @@ class Candidate(Record):
     """Why it was chosen, or why it lost."""
 
 
-class Decision(Record):
+class Decision(FrozenModel):
     """The fixer, and why not the others."""
 
     fixer: str
@@ -144,7 +146,7 @@ class Decision(Record):
 Stop = Literal["finished", "nothing_found", "not_applicable", "cap_calls", "cap_usd", "timeout", "crashed", "endpoint"]
 
 
-class Attempt(Record):
+class Attempt(FrozenModel):
     """One fixer's try. The diff that exists is the submission, whatever stopped it."""
 
     fixer: str
@@ -167,7 +169,7 @@ class Attempt(Record):
 CheckOutcome = Literal["passed", "unverified", "failed", "no_patch"]
 
 
-class Check(Record):
+class Check(FrozenModel):
     """The patch, examined on a clean workspace."""
 
     outcome: CheckOutcome
@@ -190,7 +192,7 @@ RunOutcome = Literal["solved", "unverified", "not_solved", "infrastructure", "in
 """`unjudged`: there was nothing to solve, such as in a conversation of `scrout/auto`. It says nothing of a fixer."""
 
 
-class Run(Record):
+class Run(FrozenModel):
     """One task from scouting to check, with everything it cost."""
 
     id: str
@@ -214,9 +216,15 @@ class Run(Record):
     """One for each attempt, in the same order."""
     outcome: RunOutcome
     cost_usd: Usd | None = Decimal(0)
-    """None: some call had no known price."""
+    """The total of its receipts, those of interrupted steps included; None: a call had no known price."""
 
     @property
     def patch(self) -> str:
         """The last attempt's patch: the submission."""
         return self.attempts[-1].patch if self.attempts else ""
+
+    @property
+    def lost_usd(self) -> Decimal | None:
+        """The part of its cost that went to steps without a result in it: interrupted, failed, or done again."""
+        used_usd = total_usd(part.cost_usd for part in (self.scouting, *self.attempts) if part)
+        return None if self.cost_usd is None or used_usd is None else self.cost_usd - used_usd

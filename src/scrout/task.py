@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from scrout.errors import TaskError
-from scrout.money import Record
+from scrout.base import FrozenModel, TaskError
 
 MAX_ISSUE_BYTES = 1_000_000
 """More than any issue; beyond it somebody passed a log or a database by mistake."""
 
 
-class Task(Record):
+class Task(FrozenModel):
     """One issue of one repository at one commit. The same text goes to scout, router and fixer."""
 
     id: str
@@ -25,7 +24,7 @@ class Task(Record):
     """True: base_commit stands for the work tree as it is, uncommitted changes included."""
 
 
-class Gold(Record):
+class Gold(FrozenModel):
     """The known answer to a task. No stage takes it as an argument."""
 
     patch: str

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.agent.context import Window
 from scrout.agent.dialect import Offer
-from scrout.errors import ConfigError
+from scrout.base import ConfigError
 from scrout.models.chat import Message, Tool, ToolCall
 from scrout.money import Usage
 
@@ -227,7 +227,6 @@ answers = st.text(st.sampled_from("ab 7\n€"), max_size=60).flatmap(
 turns = st.lists(st.tuples(st.lists(answers, max_size=3), st.sampled_from(["", "Let me see. "])), max_size=12)
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     issue=answers,
     turns=turns,

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.agent.editor import MOST_BYTES, CannotEdit, Editor
@@ -26,8 +26,8 @@ FILES = {
 
 
 @pytest.fixture
-def opened(make_repo, workshop) -> Iterator[Workshop]:
-    with workshop(make_repo(FILES)) as shop:
+def opened(workshop_over) -> Iterator[Workshop]:
+    with workshop_over(FILES) as shop:
         yield shop
 
 
@@ -159,7 +159,6 @@ def test_many_places_are_not_all_named(editor: Editor) -> None:
 texts = st.text(st.sampled_from("ab\n\r é"), max_size=12)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=texts, old=texts, new=texts)
 def test_a_replacement_is_one_or_none(content: str, old: str, new: str, editor: Editor) -> None:
     # Files with Windows line ends have a rule of their own.

@@ -11,7 +11,7 @@ from typing import get_args
 
 import httpx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.agent.context import Window
@@ -19,8 +19,8 @@ from scrout.agent.dialect import Call, Offer, Turn
 from scrout.agent.dialects import dialect
 from scrout.agent.loop import MIN_OUTPUT_TOKENS, Conversation, Terms, ask, converse
 from scrout.agent.tools import Bash, Shell, Toolset
+from scrout.base import SandboxError
 from scrout.config import DialectName
-from scrout.errors import SandboxError
 from scrout.models.chat import TRIES, Chat, Message, Overflow, Reply, ToolCall
 from scrout.models.scripted import ErrorBody, Hang, Reset, ScriptedEndpoint, ScriptedReply, Status, Truncated
 from scrout.money import Price, Purse, PurseEmpty, Receipt, Usage
@@ -296,7 +296,6 @@ async def test_a_reply_cut_off_says_so() -> None:
 dollars = st.decimals(0, 100, places=4)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     price=st.builds(Price, input=dollars, output=dollars, cache_read=st.none() | dollars),
     cap_usd=st.none() | st.decimals("0.0000000001", "0.5", places=10),

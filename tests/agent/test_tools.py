@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from scrout.agent.dialect import Call
-from scrout.agent.tools import OBSERVATION_CHARS, BadCall, Bash, Toolset, Workbench, aliases, clip, text_argument
+from scrout.agent.tools import OBSERVATION_CHARS, BadCall, Bash, Toolset, Workbench, aliases, drop_middle, text_argument
 from scrout.models.chat import Tool
 from scrout.sandbox.tier import Completed
 from scrout.sandbox.workshop import Session, Workshop
@@ -220,7 +220,7 @@ async def test_an_edit_that_makes_no_sense_is_answered(arguments: Mapping[str, J
 
 @given(text=st.text(), limit=st.integers(0, 40))
 def test_clip_keeps_the_ends_and_counts_the_rest(text: str, limit: int) -> None:
-    clipped = clip(text, limit)
+    clipped = drop_middle(text, limit)
     if len(text) <= limit:
         assert clipped == text
     else:

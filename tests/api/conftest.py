@@ -1,4 +1,4 @@
-"""`scrout api` as a real process, over a small project with a bug and a pool behind a scripted endpoint."""
+"""`scrout api` in a thread or as a process, over a small project with a bug and a pool behind a scripted endpoint."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,24 +23,16 @@ import pytest
 pytest.importorskip("starlette", reason="the API needs scrout[web]")
 
 import scrout
+from scrout.api import serving
+from scrout.cli.main import main
+from scrout.cli.main import scrout as commands
 from scrout.models.scripted import ScriptedEndpoint, ScriptedReply
 from scrout.models.scripted.script import Request
 from scrout.money import Usage
 from scrout.sandbox.tier import Tier
 
-PROJECT = {
-    "shop/__init__.py": "",
-    "shop/cart.py": '''"""A cart."""
+from ..conftest import SHOP
 
-
-def total(prices):
-    """The sum of all prices."""
-    result = 0
-    for price in prices[1:]:
-        result += price
-    return result
-''',
-}
 ISSUE = "total() in shop/cart.py leaves out the first price"
 TOKEN = "a-token-of-the-tests-0123456789"
 OTHER = "another-token-of-tests-987654321"
@@ -69,8 +63,9 @@ class Api:
     """A server that runs."""
 
     url: str
-    process: subprocess.Popen[str]
     client: httpx.Client
+    end: Callable[[], None]
+    """Tell it to end, and wait until it has."""
 
     def chat(self, text: str = "fix the total", **more: Any) -> httpx.Response:
         headers = more.pop("headers", {})
@@ -112,8 +107,15 @@ class Api:
     def settled(self) -> dict[str, Any]:
         """The purse, once nothing is held."""
         while (found := self.purse())["held_usd"]:
-            time.sleep(0.05)
+            time.sleep(0.01)
         return found
+
+
+@dataclass
+class Process(Api):
+    """One that is a process of its own."""
+
+    process: subprocess.Popen[str]
 
     def kill(self) -> None:
         self.process.kill()
@@ -143,7 +145,7 @@ class Server:
         return f"<repro>\ncommand: sleep {seconds}\nreproduced: true\nobserved: boom\n</repro>\nSTOP"
 
     def command(self, *args: str) -> list[str]:
-        return [sys.executable, "-c", SERVE, "api", "--repo", str(self.repo), "--port", "0", *args]
+        return ["api", "--repo", str(self.repo), "--port", "0", *args]
 
     def configure(self, *parts: str) -> None:
         """Callers and pool. Not in the repository, where it would be an uncommitted change."""
@@ -153,41 +155,107 @@ class Server:
     def _config(self) -> Path:
         return self.repo.parent / f"{self.repo.name}.toml"
 
+    def _configured(self, args: tuple[str, ...]) -> tuple[str, ...]:
+        return ("--config", str(self._config), *args) if self._config.exists() else args
+
     @contextmanager
     def running(self, *args: str, headers: Mapping[str, str] = AUTH, quiet: bool = True) -> Iterator[Api]:
-        """`quiet`: it must have nothing to say beside where it is, however it ends."""
-        if self._config.exists():
-            args = ("--config", str(self._config), *args)
-        with subprocess.Popen(self.command(*args), env=dict(self.env), stderr=subprocess.PIPE, text=True) as process:
+        """In a thread of this process. `quiet`: it must have nothing to say beside where it is, however it ends."""
+        made: list[serving.Server] = []
+        ready = threading.Event()
+        serve = serving.serve
+
+        def serve_noted(*given: Any) -> serving.Server:
+            made.append(serve(*given))
+            ready.set()
+            return made[0]
+
+        def run() -> None:
+            try:
+                commands.main(self.command(*self._configured(args)), standalone_mode=False)
+            finally:
+                ready.set()
+
+        with _environment(self.env) as (patch, _, said):
+            patch.setattr(serving, "serve", serve_noted)
+            thread = threading.Thread(target=run)
+            thread.start()
+
+            def end() -> None:
+                for one in made:
+                    one._server.should_exit = True
+                thread.join()
+
+            try:
+                ready.wait()
+                assert made, said()
+                with httpx.Client(base_url=made[0].url, verify=False, headers=dict(headers), timeout=100) as client:
+                    yield Api(made[0].url, client, end)
+            finally:
+                end()
+            first, *rest = said().splitlines()
+            assert made[0].url in first and not (quiet and rest), said()
+
+    @contextmanager
+    def process(self, *args: str) -> Iterator[Process]:
+        """As a process: for what only one shows. It must have nothing to say beside where it is, however it ends."""
+        command = [sys.executable, "-c", SERVE, *self.command(*self._configured(args))]
+        with subprocess.Popen(command, env=dict(self.env), stderr=subprocess.PIPE, text=True) as process:
             assert process.stderr
+
+            def end() -> None:
+                process.terminate()
+                process.wait(30)
+
             try:
                 said = ""
                 while not (address := re.search(r"http://\S+?(?=,? for|, )", said)):
                     line = process.stderr.readline()
                     said += line
                     assert line, said
-                with httpx.Client(base_url=address[0], headers=dict(headers), timeout=100) as client:
-                    yield Api(address[0], process, client)
+                with httpx.Client(base_url=address[0], verify=False, headers=AUTH, timeout=100) as client:
+                    yield Process(address[0], client, end, process)
             finally:
-                process.terminate()
-                ended, rest = process.wait(30), process.stderr.read()
-            assert ended in (-signal.SIGTERM, -signal.SIGKILL, 0), rest
-            assert not rest or not quiet, rest
+                end()
+                rest = process.stderr.read()
+            assert process.returncode in (-signal.SIGTERM, -signal.SIGKILL, 0) and not rest, rest
+
+    def _ended(self, *args: str) -> tuple[int, str, str]:
+        """Exit code, standard output and standard error of a command."""
+        with _environment(self.env) as (patch, out, err):
+            patch.setattr(sys, "argv", ["scrout", *args])
+            signals = [(number, signal.getsignal(number)) for number in (signal.SIGTERM, signal.SIGHUP)]
+            try:
+                with pytest.raises(SystemExit) as ended:
+                    main()
+            finally:
+                for number, handler in signals:
+                    signal.signal(number, handler)
+            return int(ended.value.code or 0), out(), err()
 
     def fails(self, *args: str) -> str:
         """What it says when it does not start."""
-        if self._config.exists():
-            args = ("--config", str(self._config), *args)
-        ended = subprocess.run(
-            self.command(*args), env=dict(self.env), capture_output=True, text=True, timeout=60, check=False
-        )
-        assert ended.returncode == 2 and not ended.stdout and "Traceback" not in ended.stderr, ended
-        return ended.stderr
+        code, out, err = self._ended(*self.command(*self._configured(args)))
+        assert code == 2 and not out, err
+        return err
 
     def scrout(self, *args: str) -> str:
         """What a command of the same user says."""
-        command = [sys.executable, "-c", SERVE, *args]
-        return subprocess.run(command, env=dict(self.env), capture_output=True, text=True, check=True).stdout
+        code, out, err = self._ended(*args)
+        assert code == 0, err
+        return out
+
+
+@contextmanager
+def _environment(env: Mapping[str, str]) -> Iterator[tuple[pytest.MonkeyPatch, Callable[[], str], Callable[[], str]]]:
+    """This process with these variables, and what it writes to standard output and standard error meanwhile."""
+    streams = [TextIOWrapper(BytesIO(), encoding="utf-8", write_through=True) for _ in range(2)]
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in env.items():
+            patch.setenv(name, value)
+        patch.setattr(sys, "stdout", streams[0])
+        patch.setattr(sys, "stderr", streams[1])
+        yield patch, *(lambda stream=stream: stream.buffer.getvalue().decode() for stream in streams)  # type: ignore[misc]
 
 
 def _env(folder: Path | None = None) -> dict[str, str]:
@@ -209,7 +277,7 @@ def serve(tier: Tier) -> Callable[[Path], Server]:
 @pytest.fixture
 def server(serve: Callable[[Path], Server], make_repo: Callable[..., Path]) -> Server:
     """For a project whose `total` is wrong, with one caller that may do anything."""
-    server = serve(make_repo(PROJECT))
+    server = serve(make_repo(SHOP))
     server.configure(CALLER)
     return server
 
@@ -224,8 +292,8 @@ def endpoint() -> Iterator[ScriptedEndpoint]:
 def shared(tier: Tier, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     """One server for all tests of a file, with a pool that answers and one job at a time."""
     folder = tmp_path_factory.mktemp("shared")
-    (folder / "repo" / "shop").mkdir(parents=True)
-    for path, content in PROJECT.items():
+    for path, content in SHOP.items():
+        (folder / "repo" / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / "repo" / path).write_text(content)
     identity = ["-c", "user.name=Test", "-c", "user.email=test@localhost"]
     for command in (["init", "-q"], ["add", "--all"], [*identity, "commit", "-q", "-m", "base"]):
@@ -233,5 +301,6 @@ def shared(tier: Tier, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api
     with ScriptedEndpoint(answer, models=("small-model",), keep=False) as running:
         server = Server(folder / "repo", _env(folder))
         server.configure(CALLER.replace("jobs = 8", "jobs = 1"), server.agent("small", running.base_url))
-        with server.running() as api:
+        # A process: the variables of one in this process would be those of every test of the file.
+        with server.process() as api:
             yield api

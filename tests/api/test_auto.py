@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,40 +100,45 @@ def test_a_conversation_is_routed_once_and_kept(server: Server, endpoint: Script
 
 def test_a_stream_passes_as_it_comes_and_is_booked(server: Server) -> None:
     def script(request: Request) -> ScriptedReply:
-        return ScriptedReply(text="one two three four five", usage=USAGE, fault=Stall(1.5))
+        fault = Stall(600) if "never ends" in request.body else None
+        return ScriptedReply(text="one two three four five", usage=USAGE, fault=fault)
 
-    with ScriptedEndpoint(script) as endpoint:
-        _pool(server, endpoint, api="idle_s = 1")
-        with server.running() as api:
+    with ExitStack() as endpoints:
+        _pool(server, endpoints.enter_context(ScriptedEndpoint(script)), api="idle_s = 0.2")
+        with server.running() as api, endpoints:
             body = {"model": "scrout/auto", "stream": True, "messages": [{"role": "user", "content": "fix it"}]}
-            came: list[tuple[float, str]] = []
             with api.client.stream("POST", "/v1/chat/completions", json=body) as answer:
                 assert (
                     answer.headers["content-type"].startswith("text/event-stream") and answer.headers["x-scrout-fixer"]
                 )
-                came += [(time.monotonic(), line) for line in answer.iter_lines() if line]
-            assert came[-1][1] == "data: [DONE]" and came[-1][0] - came[0][0] > 1, "it was not held back until its end"
-            said = [json.loads(line[6:]) for _, line in came[:-1]]
+                *came, last = [line for line in answer.iter_lines() if line]
+            assert last == "data: [DONE]"
+            said = [json.loads(line[6:]) for line in came]
             assert "".join(one["choices"][0]["delta"].get("content") or "" for one in said) == "one two three four five"
             assert not any(one.get("usage") for one in said), "it was not asked for"
             assert api.settled()["spent_usd"] == pytest.approx(COST)
+            # Of an answer that stalls, what there is comes: it is not held back until its end.
+            body["messages"] = [{"role": "user", "content": "this never ends"}]
+            with api.client.stream("POST", "/v1/chat/completions", json=body) as answer:
+                assert next(answer.iter_lines()).startswith("data: {")
 
 
+@pytest.mark.slow
 def test_a_client_that_goes_away_is_billed_all_the_same(server: Server) -> None:
     """In the middle of a stream, and before anything came: the call goes on, and is booked by its usage."""
 
     def script(request: Request) -> ScriptedReply:
-        fault = Drip(0.002) if request.content.get("stream") else Hang(1.5)
+        fault = Stall(0.3) if request.content.get("stream") else Hang(0.4)
         return ScriptedReply(text="one two three four", usage=USAGE, fault=fault)
 
     with ScriptedEndpoint(script) as endpoint:
-        _pool(server, endpoint, api="idle_s = 4")
+        _pool(server, endpoint, api="idle_s = 1.5")
         with server.running() as api:
             body = {"model": "scrout/auto", "stream": True, "messages": [{"role": "user", "content": "fix it"}]}
             with api.client.stream("POST", "/v1/chat/completions", json=body) as answer:
                 next(answer.iter_bytes(1))
             with pytest.raises(httpx.ReadTimeout):
-                api.client.post("/v1/chat/completions", json={**body, "stream": False}, timeout=0.5)
+                api.client.post("/v1/chat/completions", json={**body, "stream": False}, timeout=0.2)
             assert endpoint.served == 2
             # Nobody talks, so the conversation is quiet, and its account is closed.
             assert api.settled()["spent_usd"] == pytest.approx(2 * COST)
@@ -140,15 +146,15 @@ def test_a_client_that_goes_away_is_billed_all_the_same(server: Server) -> None:
 
 def test_the_fixers_caps_hold_for_the_whole_conversation(server: Server, endpoint: ScriptedEndpoint) -> None:
     """Over several accounts, a restart and a kill; another conversation has caps of its own."""
-    _pool(server, endpoint, "cap_calls = 5", api="idle_s = 0.5")
+    _pool(server, endpoint, "cap_calls = 5", api="idle_s = 0.2")
     with server.running() as api:
         assert [api.chat().status_code for _ in range(2)] == [200, 200]
         api.settled()
         assert api.chat().status_code == 200
         api.settled()
-    with server.running() as api:
-        assert api.chat().status_code == 200
-        api.kill()
+    with server.process() as killed:
+        assert killed.chat().status_code == 200
+        killed.kill()
     with server.running() as api:
         assert api.purse()["spent_usd"] == pytest.approx(4 * COST) and api.purse()["held_usd"] == 0
         with ThreadPoolExecutor(6) as pool:
@@ -160,18 +166,19 @@ def test_the_fixers_caps_hold_for_the_whole_conversation(server: Server, endpoin
         assert api.chat("another one").status_code == 200
 
 
+@pytest.mark.slow
 def test_dollars_are_capped_too_and_so_is_the_purse(server: Server, ledger: Ledger) -> None:
     with ScriptedEndpoint(
         lambda _: ScriptedReply(text="ok", usage=Usage(input_tokens=1, output_tokens=1000))
     ) as endpoint:
-        _pool(server, endpoint, "cap_usd = 0.011", api="idle_s = 0.5")
+        _pool(server, endpoint, "cap_usd = 0.011", api="idle_s = 0.2")
         with server.running() as api:
             statuses = [api.chat().status_code for _ in range(12)]
             assert set(statuses) == {200, 429} and statuses == sorted(statuses)
             spent = api.settled()["spent_usd"]
             assert len(ledger.run_ids()) == 1, "what is refused makes no run"
             assert 0.002 <= spent <= 0.011 and spent == pytest.approx(statuses.count(200) * 0.002001)
-        _pool(server, endpoint, api="idle_s = 0.5", purse=f"{spent + 0.016:.6f}")
+        _pool(server, endpoint, api="idle_s = 0.2", purse=f"{spent + 0.016:.6f}")
         with server.running() as api:
             statuses = [api.chat(f"talk {number}").status_code for number in range(3)]
             assert statuses == [200, 402, 402], "all that is left is held for the first"
@@ -198,7 +205,7 @@ def test_endpoints_that_fail(server: Server) -> None:
         return ScriptedReply(text="some words", usage=USAGE, fault=faults.get(str(content)))
 
     with ScriptedEndpoint(script) as endpoint:
-        _pool(server, endpoint, api="idle_s = 0.5")
+        _pool(server, endpoint, api="idle_s = 0.2")
         with server.running(quiet=False) as api:
             failed = api.chat("500")
             assert failed.status_code == 500 and failed.headers["x-scrout-fixer"] and failed.json()["error"]
@@ -238,8 +245,8 @@ def test_nothing_stays_open(server: Server) -> None:
         assert [kind for _, kind, _ in api.events(job)] == ["job"]
 
     with ScriptedEndpoint(script) as endpoint:
-        _pool(server, endpoint, api="idle_s = 0.5")
-        with server.running() as api:
+        _pool(server, endpoint, api="idle_s = 0.2")
+        with server.process() as api:
             files = Path(f"/proc/{api.process.pid}/fd")
             counts = []
             for first in (0, 10):
@@ -317,13 +324,14 @@ def test_what_is_no_conversation_is_refused(server: Server, endpoint: ScriptedEn
         assert api.client.get("/v1/models").json()["data"] == []
 
 
+@pytest.mark.slow
 def test_a_server_that_is_killed_in_a_call_books_it_once(server: Server, ledger: Ledger) -> None:
     with ScriptedEndpoint(lambda _: ScriptedReply(text="ok", usage=USAGE, fault=Hang(60))) as endpoint:
         _pool(server, endpoint)
-        with server.running() as api, ThreadPoolExecutor(1) as pool:
+        with server.process() as api, ThreadPoolExecutor(1) as pool:
             asking = pool.submit(api.chat)
             while not endpoint.served:
-                time.sleep(0.05)
+                time.sleep(0.01)
             held = api.purse()["held_usd"]
             api.kill()
             with pytest.raises(httpx.HTTPError):
@@ -339,13 +347,13 @@ def test_a_server_that_is_killed_in_a_call_books_it_once(server: Server, ledger:
 
 
 def test_a_server_that_is_ended_lets_an_answer_come_in(server: Server, ledger: Ledger) -> None:
-    with ScriptedEndpoint(lambda _: ScriptedReply(text="ok", usage=USAGE, fault=Hang(1))) as endpoint:
+    with ScriptedEndpoint(lambda _: ScriptedReply(text="ok", usage=USAGE, fault=Hang(0.5))) as endpoint:
         _pool(server, endpoint)
-        with server.running() as api, ThreadPoolExecutor(1) as pool:
+        with ThreadPoolExecutor(1) as pool, server.running() as api:
             asking = pool.submit(api.chat)
             while not endpoint.served:
-                time.sleep(0.05)
-            api.process.terminate()
+                time.sleep(0.01)
+            api.end()
             assert _said(asking.result()) == "ok"
     (run_id,) = ledger.run_ids()
     assert ledger.run(run_id).outcome == "unjudged" and not _receipts(ledger, run_id)[0].estimated
@@ -358,6 +366,7 @@ def _receipts(ledger: Ledger, run_id: str) -> list[Any]:
     return [receipt for step in ledger.steps(run_id) for receipt in step.receipts]
 
 
+@pytest.mark.slow
 def test_openai_s_own_client(server: Server, endpoint: ScriptedEndpoint, tmp_path: Path) -> None:
     openai = pytest.importorskip("openai")
     _pool(server, endpoint)

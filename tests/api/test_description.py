@@ -40,7 +40,7 @@ CHECKS = checks.CHECKS.get_by_names(
 NAMES = [one.name for one in OPERATIONS]
 
 
-def _send(name: str, api: Api, examples: int) -> None:
+def _send(name: str, api: Api) -> None:
     """Requests that fit the description of one operation, and as many that do not."""
     operation = schemathesis.openapi.from_dict(description()).find_operation_by_id(name)
     headers = {"Authorization": api.client.headers["authorization"]}
@@ -58,7 +58,7 @@ def _send(name: str, api: Api, examples: int) -> None:
         send(case)
 
     few = settings(
-        max_examples=examples,
+        max_examples=min(30, settings().max_examples),  # each is a request with its answer, checked in ten ways
         deadline=None,
         database=None,
         derandomize=True,  # what fails once fails again
@@ -75,12 +75,7 @@ def _arrives(case: Case) -> bool:
     return "Authorization" in (case.headers or {}) and all(value not in ([], {}) for value in case.query.values())
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_what_is_sent_is_answered_as_described(name: str, shared: Api) -> None:
-    _send(name, shared, 12)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_however_much_is_sent(name: str, shared: Api) -> None:
-    _send(name, shared, 200)
+def test_what_is_sent_is_answered_as_described(name: str, shared: Api) -> None:
+    _send(name, shared)

@@ -46,8 +46,8 @@ def _as_described(described: dict[str, Any], name: str, record: object) -> None:
 
 def test_every_stage_gives_what_the_description_says(server: Server) -> None:
     with server.running() as api:
-        described = httpx.get(f"{api.url}/openapi.json").json()
-        assert httpx.get(f"{api.url}/healthz").json() == {"status": "ok"}
+        described = httpx.get(f"{api.url}/openapi.json", verify=False).json()
+        assert httpx.get(f"{api.url}/healthz", verify=False).json() == {"status": "ok"}
         jobs = {}
         for stage in ("scout", "gate", "route", "fix"):
             begun = api.client.post(f"/v1/{stage}", json={"issue": server.issue})
@@ -86,7 +86,7 @@ def test_progress_is_told_and_can_be_taken_up_again(server: Server) -> None:
         # Late ones hear how it ended.
         assert [event[1] for event in api.events(begun["id"], after=1)] == ["job"]
 
-        body = {"issue": server.issue, "handoff": server.slow(1.51)}
+        body = {"issue": server.issue, "handoff": server.slow(0.51)}
         begun = api.client.post("/v1/gate", json=body).json()
         api.at_work(begun["id"], "replaying")
         *told, last = api.events(begun["id"], after=1)
@@ -112,7 +112,7 @@ def test_calling_off_ends_the_sandbox_and_what_is_in_it(server: Server) -> None:
         job = api.client.post("/v1/gate", json=body).json()["id"]
         api.at_work(job, "replaying")
         while not _sleepers("213.7"):
-            time.sleep(0.05)
+            time.sleep(0.01)
         with ThreadPoolExecutor(4) as pool:
             ended = list(pool.map(lambda _: api.client.delete(f"/v1/jobs/{job}").json(), range(4)))
         assert {one["status"] for one in ended} == {"called_off"} and not _sleepers("213.7")
@@ -138,7 +138,8 @@ def test_a_key_makes_one_job_whoever_sends_it_how_often(server: Server) -> None:
         assert other.status_code == 422 and "Take a new one" in other.json()["detail"]
         # A key is a caller's and a stage's own.
         assert api.client.post("/v1/route", json=body, headers=key).json()["id"] != job
-        theirs = httpx.Client(base_url=api.url, headers={"Authorization": f"Bearer {server.env['OTHER_AUTH']}"})
+        headers = {"Authorization": f"Bearer {server.env['OTHER_AUTH']}"}
+        theirs = httpx.Client(base_url=api.url, headers=headers, verify=False)
         with theirs:
             assert theirs.post("/v1/route", json=body, headers=key).status_code == 200
             assert theirs.get(f"/v1/jobs/{job}").status_code == theirs.delete(f"/v1/jobs/{job}").status_code == 404
@@ -150,6 +151,7 @@ def test_a_key_makes_one_job_whoever_sends_it_how_often(server: Server) -> None:
         assert again.status_code == 200 and again.json() == done
 
 
+@pytest.mark.slow
 def test_a_killed_server_leaves_nothing_behind_that_is_not_told(server: Server) -> None:
     """Its job is interrupted, what it paid is on the bill, and the same key goes on without paying again."""
     waits: list[float] = [120.0]
@@ -162,10 +164,10 @@ def test_a_killed_server_leaves_nothing_behind_that_is_not_told(server: Server) 
     key = {"Idempotency-Key": "once"}
     with ScriptedEndpoint(script) as endpoint:
         server.configure(server.caller, server.agent("small", endpoint.base_url))
-        with server.running() as api:
+        with server.process() as api:
             job = api.client.post("/v1/fix", json={"issue": server.issue}, headers=key).json()["id"]
             while endpoint.served < 2:
-                time.sleep(0.05)
+                time.sleep(0.01)
             assert api.purse()["held_usd"] == 2
             api.kill()
         with server.running() as api:
@@ -193,13 +195,13 @@ def test_a_killed_server_leaves_nothing_behind_that_is_not_told(server: Server) 
 
 def test_a_server_that_is_ended_interrupts_its_jobs_and_tells_who_waits(server: Server) -> None:
     body = {"issue": server.issue, "handoff": server.slow(217.3)}
-    with server.running() as api, ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(2) as pool, server.running() as api:
         job = api.client.post("/v1/gate", json=body).json()["id"]
         api.at_work(job, "replaying")
         told = pool.submit(lambda: list(api.events(job)))
         waited = pool.submit(lambda: api.client.get(f"/v1/jobs/{job}", params={"wait": 60}).json())
         time.sleep(0.3)
-        api.process.terminate()
+        api.end()
         assert waited.result()["status"] == told.result()[-1][2]["status"] == "interrupted"
     assert not _sleepers("217.3")
 
@@ -214,7 +216,7 @@ def test_jobs_and_requests_are_rationed(server: Server) -> None:
         assert "2 at a time" in third.json()["detail"]
         assert api.client.post("/v1/route", json={"issue": server.issue}).status_code == 200
         statuses = [api.client.get("/v1/purse").status_code for _ in range(60)]
-        assert set(statuses) == {200, 429} and httpx.get(f"{api.url}/healthz").status_code == 200
+        assert set(statuses) == {200, 429} and httpx.get(f"{api.url}/healthz", verify=False).status_code == 200
         refused = next(r for _ in range(99) if (r := api.client.get("/v1/purse")).status_code == 429)
         assert int(refused.headers["retry-after"]) >= 1 and "300 times a minute" in refused.json()["detail"]
 

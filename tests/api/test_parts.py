@@ -17,8 +17,8 @@ from scrout.api.forms import FixForm, GateForm, Job, RouteForm, ScoutForm
 from scrout.api.jobs import Jobs, _Work, most_usd
 from scrout.api.serving import serve
 from scrout.api.store import Store
+from scrout.base import LedgerError
 from scrout.config import ApiSettings, Caller, Fixer, FixSettings, ScoutSettings, SearcherSettings, Settings
-from scrout.errors import LedgerError
 from scrout.money import Price
 from scrout.service.service import Service
 

@@ -10,13 +10,13 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.api import store as module
 from scrout.api.forms import Job, Stage
 from scrout.api.store import Bill, PurseTooSmall, Store
-from scrout.errors import ConfigError, LedgerError
+from scrout.base import ConfigError, LedgerError
 from scrout.records import Decision
 
 PURSE = Decimal(5)
@@ -39,7 +39,6 @@ def _job(number: int, stage: Stage = "route", ended: bool = True, age_days: floa
         max_size=40,
     )
 )
-@settings(max_examples=60, deadline=None)
 def test_spent_and_held_never_pass_the_purse(tmp_path_factory: pytest.TempPathFactory, steps: Steps) -> None:
     """Whatever is held, settled, killed and recovered in whatever order, also across days: a day's own never passes it,
     and what is spent is what was paid."""
@@ -88,7 +87,6 @@ def test_spent_and_held_never_pass_the_purse(tmp_path_factory: pytest.TempPathFa
 
 
 @given(st.lists(st.lists(AMOUNTS, max_size=12), min_size=2, max_size=4))
-@settings(max_examples=15, deadline=None)
 def test_threads_together_never_pass_it_either(
     tmp_path_factory: pytest.TempPathFactory, threads: list[list[Decimal]]
 ) -> None:

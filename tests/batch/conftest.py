@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -21,7 +23,8 @@ from scrout.money import Usage
 USAGE = Usage(input_tokens=900, cache_read_tokens=100, output_tokens=50)
 FILES = {
     "cart.py": "def total(prices):\n    s = 0\n    for price in prices[1:]:\n        s += price\n    return s\n",
-    "test_cart.py": "from cart import total\n\n\ndef test_of_nothing():\n    assert total([]) == 0\n",
+    "test_cart.py": "import unittest\nfrom cart import total\n\n\nclass CartTest(unittest.TestCase):\n"
+    "    def test_of_nothing(self):\n        self.assertEqual(total([]), 0)\n",
 }
 
 
@@ -65,6 +68,10 @@ class Scene:
     endpoint: ScriptedEndpoint
     model: Model
 
+    def keep(self, count: int) -> None:
+        """Leave only the first tasks."""
+        self.tasks.write_text("".join(self.tasks.read_text().splitlines(keepends=True)[:count]))
+
     @property
     def settings(self) -> Settings:
         return completed(load(self.config))
@@ -76,8 +83,12 @@ def model() -> Model:
 
 
 @pytest.fixture
-def scene(make_repo: Callable[..., Path], tmp_path: Path, model: Model) -> Iterator[Scene]:
-    """Four tasks on one repository."""
+def scene(
+    make_repo: Callable[..., Path], tmp_path: Path, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Scene]:
+    """Three tasks on one repository."""
+    # The interpreter itself rather than a version manager's script, which takes a tenth of a second to start it.
+    monkeypatch.setenv("PATH", str(Path(sys.base_prefix, "bin")), prepend=os.pathsep)
     repo = make_repo(FILES)
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=repo, capture_output=True, text=True, check=True).stdout
     tasks = tmp_path / "tasks.jsonl"
@@ -90,7 +101,7 @@ def scene(make_repo: Callable[..., Path], tmp_path: Path, model: Model) -> Itera
                 "base_commit": head.strip(),
             }
         )
-        for number in range(4)
+        for number in range(3)
     )
     tasks.write_text("\n".join(lines) + "\n")
     with ScriptedEndpoint(model, keep=False) as endpoint:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -119,7 +118,7 @@ Open = Callable[..., AbstractContextManager[Court]]
 
 
 @pytest.fixture
-def court(make_repo: MakeRepo, workshop: OpenWorkshop) -> Open:
+def court(make_repo: MakeRepo, workshop: OpenWorkshop, venv_with_pytest: Path) -> Open:
     """court(gold, files): the task of a repository with these files beside the shop's."""
 
     @contextmanager
@@ -130,7 +129,7 @@ def court(make_repo: MakeRepo, workshop: OpenWorkshop) -> Open:
         name: str = "repo",
     ) -> Iterator[Court]:
         repo = make_repo({"shop.py": SOURCE, "tests/__init__.py": "", "tests/test_shop.py": tests, **files}, name)
-        settings = Settings(environment=EnvironmentSettings(venv=sys.prefix))  # has pytest
+        settings = Settings(environment=EnvironmentSettings(venv=str(venv_with_pytest)))
         with workshop(repo, settings) as shop:
             task = Task(id="shop-1", text="wrong", repo=repo, base_commit=shop.base.commit)
             yield Court(Case(task, gold, gold_digest(task.base_commit, gold)), shop)
@@ -162,6 +161,7 @@ async def test_tests_of_the_gold_win_over_those_of_the_patch(court: Open) -> Non
         assert (await grade(judge, WEAKENS + FIX)).verdict == "resolved"
 
 
+@pytest.mark.slow
 async def test_a_test_file_that_the_patch_brings_itself_gives_way(court: Open) -> None:
     gold = Gold(patch=FIX, test_patch=new_file("tests/test_new.py", ALL), fail_to_pass=("tests/test_new.py::test_all",))
     with court(gold) as one:
@@ -177,17 +177,23 @@ async def test_tests_of_the_repository_that_judge_cannot_be_deleted(court: Open)
         assert (await grade(await one.judge(), deleted("tests/test_all.py", ALL) + FIX)).verdict == "resolved"
 
 
+@pytest.mark.slow
 async def test_a_doctest_is_judged_with_the_patch_in_its_file(court: Open) -> None:
     source = '"""\n>>> total([1, 2])\n3\n"""\n' + SOURCE
     fix = FIX.replace("@@ -1,5 +1,5 @@", "@@ -5,5 +5,5 @@")
     gold = Gold(patch=fix, fail_to_pass=("shop.py::shop",), test_command="python -m pytest --doctest-modules shop.py")
     with court(gold, files={"shop.py": source}) as one:
-        assert (await control(await one.judge())).outcome == "held"
+        held = await control(await one.judge())
+        assert held.outcome == "held", held
 
 
 @pytest.mark.parametrize(
     "test",
-    ["tests.test_shop.CartTest.test_all", "test_all (tests.test_shop.CartTest)", "test_all (m.CartTest.test_all)"],
+    [
+        "tests.test_shop.CartTest.test_all",
+        pytest.param("test_all (tests.test_shop.CartTest)", marks=pytest.mark.slow),
+        pytest.param("test_all (m.CartTest.test_all)", marks=pytest.mark.slow),
+    ],
 )
 async def test_unittest(court: Open, test: str) -> None:
     tests = UNITTEST_TESTS + "\n    def test_all(self):\n        self.assertEqual(total([1, 2]), 3)\n"
@@ -237,6 +243,7 @@ async def test_tests_that_cannot_be_run_are_nobodys_failure(court: Open) -> None
         assert (graded.verdict, graded.detail, graded.runs) == ("infrastructure", checked.detail, 0)
 
 
+@pytest.mark.slow
 async def test_an_environment_that_lacks_a_module_is_nobodys_failure(court: Open) -> None:
     with court(files={"shop.py": "import nothing_of_this_name\n" + SOURCE}, gold=LACKING) as one:
         checked = await control(await one.judge())
@@ -268,17 +275,18 @@ async def test_a_full_disk_is_nobodys_failure(court: Open) -> None:
         one.workshop.workspaces.folder = one.workshop.workspaces.folder.parent
 
 
+@pytest.mark.slow
 async def test_a_patch_that_hangs_is_told_from_a_machine_that_is_slow(court: Open) -> None:
     gold = GOLD.model_copy(update={"test_command": "grep -q while shop.py && sleep 60; true"})
     hangs = FIX.replace("+    for price in prices:", "+    while prices:")
-    quick = Control(id="shop-1", gold_digest="d", outcome="held", seconds=0.2)
+    quick = Control(id="shop-1", gold_digest="d", outcome="held", seconds=0.1)
     with court(gold) as one:
-        judge = await one.judge(timeout_s=1)
+        judge = await one.judge(timeout_s=0.5)
         graded = await grade(judge, hangs, control=quick)
         assert (graded.verdict, graded.failed) == ("unresolved", judge.case.tests) and "gold patch" in graded.detail
         for unclear in (
             None,
-            quick.model_copy(update={"seconds": 0.9}),
+            quick.model_copy(update={"seconds": 0.45}),
             quick.model_copy(update={"outcome": "failed"}),
         ):
             assert (await grade(judge, hangs, control=unclear)).verdict == "infrastructure"
@@ -286,7 +294,7 @@ async def test_a_patch_that_hangs_is_told_from_a_machine_that_is_slow(court: Ope
 
 async def test_a_gold_whose_tests_do_not_end_says_nothing(court: Open) -> None:
     with court(GOLD.model_copy(update={"test_command": "sleep 60"})) as one:
-        late = await control(await one.judge(timeout_s=1))
+        late = await control(await one.judge(timeout_s=0.5))
         assert late.outcome == "infrastructure" and "--timeout-s" in late.detail
 
 
@@ -300,6 +308,7 @@ async def test_a_run_that_is_killed_is_tried_again(court: Open) -> None:
         assert (await grade(judge, FIX, control=held)).verdict == "unresolved"
 
 
+@pytest.mark.slow
 async def test_tests_that_waver_are_noticed_and_excused_only_where_the_gold_wavers_too(
     make_repo: MakeRepo, tmp_path: Path
 ) -> None:
@@ -404,8 +413,8 @@ lie()
 """
 
 
-@pytest.mark.parametrize("command", ["", "python -m pytest -rA tests"])
-@pytest.mark.parametrize("ending", ["", "os._exit(0)\n"])
+@pytest.mark.parametrize("command", ["", pytest.param("python -m pytest -rA tests", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("ending", [pytest.param("", marks=pytest.mark.slow), "os._exit(0)\n"])
 async def test_a_printed_pass_is_not_believed_where_there_is_a_report(court: Open, command: str, ending: str) -> None:
     lies = new_file("lies.py", LIES + ending) + SAME.replace("+1,5", "+1,6").replace(
         " def total", "+import lies\n def total"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from scrout.base import SandboxError, TaskError
 from scrout.batch.forms import Row
 from scrout.batch.grading.harness import (
     Official,
@@ -22,7 +23,6 @@ from scrout.batch.grading.harness import (
 )
 from scrout.batch.grading.many import open_book, report
 from scrout.batch.grading.patches import Prediction
-from scrout.errors import SandboxError, TaskError
 from scrout.task import Gold
 
 GOLD = Gold(patch="p", fail_to_pass=("new",), pass_to_pass=("old",))

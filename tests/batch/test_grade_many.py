@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from scrout.base import TaskError
 from scrout.batch.forms import Row
 from scrout.batch.grading.grade import Grade
 from scrout.batch.grading.judge import digest, gold_digest
@@ -17,7 +18,6 @@ from scrout.batch.grading.many import Arms, Grader, Report, open_book, report, r
 from scrout.batch.grading.patches import Prediction
 from scrout.batch.repositories import Repositories
 from scrout.config import Settings
-from scrout.errors import TaskError
 from scrout.sandbox.tier import Tier
 from scrout.sandbox.workspace import find_source
 from scrout.task import Gold
@@ -117,6 +117,7 @@ async def test_another_patch_gold_or_number_of_runs_is_graded_anew(bench: Bench)
     assert len(bench.lines()) == 4 and len(bench.lines("controls.jsonl")) == 3
 
 
+@pytest.mark.slow
 async def test_the_last_line_of_a_task_is_that_of_the_patch_it_has_now(bench: Bench) -> None:
     for words in ("right", "other", "right", "right"):
         await bench.grade(bench.rows("a"), {"": submitted(a=says(words))})

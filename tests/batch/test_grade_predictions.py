@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from scrout.base import TaskError
 from scrout.batch.folder import Folder
 from scrout.batch.grading.patches import Prediction, prediction_files, read_arms, read_predictions
-from scrout.errors import TaskError
 
 ROW = {"instance_id": "a", "model_name_or_path": "m", "model_patch": "diff"}
 

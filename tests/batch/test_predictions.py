@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scrout.base import TaskError
 from scrout.batch.folder import Folder
 from scrout.batch.outputs.predictions import MAX_NAME_CHARS, Predictions, file_names, write_predictions
-from scrout.errors import TaskError
 from scrout.handoff import Handoff
 from scrout.ledger.store import Ledger, Result
 from scrout.records import Attempt, Check, Evidence, GatedHandoff, Scouting
@@ -28,9 +28,8 @@ class Made:
 
     def __init__(self, path: Path, arms: tuple[str, ...] = ARMS) -> None:
         self.folder = Folder(path)
-        self.folder.claim()
+        self.folder.path.mkdir(parents=True, exist_ok=True)
         self.batch = self.folder.begin("settings", "tasks", 3, arms, "1.0")
-        self.folder.release()
         self.ledger = Ledger(self.folder.ledger)
 
     async def run(

@@ -35,14 +35,7 @@ def on_ray(tmp_path: Path, *args: str) -> dict[str, Any]:
     return report
 
 
-@pytest.mark.slow
-def test_a_batch_on_ray_comes_to_the_same_as_one_without(tmp_path: Path, tier: Tier) -> None:
-    report = on_ray(tmp_path, "--kills", "0")
-    assert (report["kills"], report["runs"], report["steps_repeated"]) == (0, 4, 0)
-    assert report["calls_answered"] == report["in_the_ledger_with_their_number"] == CALLS
-
-
-@pytest.mark.slow
+@pytest.mark.ray
 def test_a_killed_worker_of_ray_loses_nothing(tmp_path: Path, tier: Tier) -> None:
     report = on_ray(tmp_path, "--kills", "2", "--kinds", "ray worker")
     assert report["kills_by_kind"] == {"ray worker": 2}

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from scrout.base import TaskError
 from scrout.batch.repositories import FetchError
 from scrout.batch.tasks import Repositories, Row
 from scrout.config import cache_folder
-from scrout.errors import TaskError
 from scrout.sandbox.workspace import make_base
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def test_many_threads_make_one_clone(make_repo: MakeRepo, tmp_path: Path) -> Non
     [
         ("owner/name", "", "owner/name was not found .*URL with {repo}"),
         ("owner/name", "https://example.invalid/name", "has no {repo}"),
-        ("owner/name", "/nowhere/{repo}", "cannot be fetched from /nowhere/owner/name: git clone: .*does not exist"),
+        ("owner/name", "/nowhere/{repo}", "cannot be fetched from /nowhere/owner/name: .*does not exist"),
         ("owner/name", "ext::sh -c 'touch /tmp/{repo}'", "cannot be fetched.*not allowed"),
         ("../../etc", "/nowhere/{repo}", "neither a folder nor owner/name"),
         ("--upload-pack=x/y z", "/nowhere/{repo}", "neither a folder nor owner/name"),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.batch.jobs import Ended, Job, jobs_of
@@ -158,7 +158,6 @@ async def test_failures_that_are_not_in_a_row_do_not_stop_it() -> None:
     assert not progress.stopped and progress.done == 100
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 64), st.integers(0, 500), st.integers(1, 50))
 def test_the_total_is_never_passed(seed: int, at_once: int, cap_cents: int, worst_cents: int) -> None:
     """Whatever a job costs up to its own cap, and however many run at once."""

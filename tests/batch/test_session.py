@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
+import sqlite3
 from collections import Counter
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from scrout.base import ConfigError, TaskError
 from scrout.batch.jobs import Job
 from scrout.batch.session import Session, open_session
 from scrout.batch.tasks import read_tasks
 from scrout.config import ScoutSettings
-from scrout.errors import ConfigError, TaskError
 from scrout.ledger.audit import audit
 from scrout.models.scripted import Request, ScriptedReply, Status
 from scrout.records import Run
@@ -43,16 +46,17 @@ def runs_of(session: Session) -> dict[tuple[str, str], Run]:
 
 
 def test_arms_are_paired_and_scouting_is_paid_once(scene: Scene, tier: Tier) -> None:
+    scene.keep(2)
     tasks = read_tasks(scene.tasks)
     arms = ("solo", "handoff", "passthrough")
     with open_session(tasks, scene.folder / "out", scene.settings, arms=arms, fixers=("toy",)) as session:
         outcomes = go(session)
         runs = runs_of(session)
         assert audit(session.ledger).problems == ()
-        assert session.ledger.spent_usd(session.batch.id) == session.purse.spent_usd == 12 * CALLS * CALL_USD
-    assert sum(outcomes.values()) == len(runs) == 12
-    assert Counter(scene.model.tasks) == {f"task-{number}": 3 * CALLS for number in range(4)}
-    for number in range(4):
+        assert session.ledger.spent_usd(session.batch.id) == session.purse.spent_usd == 6 * CALLS * CALL_USD
+    assert sum(outcomes.values()) == len(runs) == 6
+    assert Counter(scene.model.tasks) == {f"task-{number}": 3 * CALLS for number in range(2)}
+    for number in range(2):
         solo, handoff, passed = (runs[f"task-{number}", f"{arm}/toy"] for arm in arms)
         assert solo.scouting and solo.scouting.searcher == "none" and not solo.scouting.handoff.files
         assert handoff.scouting and not handoff.scouting.paid_by and handoff.scouting.handoff.files
@@ -64,6 +68,7 @@ def test_arms_are_paired_and_scouting_is_paid_once(scene: Scene, tier: Tier) -> 
 
 
 def test_a_session_goes_on_where_another_ended(scene: Scene, tier: Tier) -> None:
+    scene.keep(2)
     tasks = read_tasks(scene.tasks)
     out = scene.folder / "out"
     with open_session(tasks, out, scene.settings, arms=("solo",), fixers=("toy",)) as session:
@@ -73,11 +78,35 @@ def test_a_session_goes_on_where_another_ended(scene: Scene, tier: Tier) -> None
     assert asked == CALLS
     with open_session(tasks, out, scene.settings, arms=("solo",), fixers=("toy",)) as session:
         assert session.purse.spent_usd == CALLS * CALL_USD
-        assert sum(go(session).values()) == 4
-        assert len(runs_of(session)) == 4
+        assert sum(go(session).values()) == 2
+        assert len(runs_of(session)) == 2
     with open_session(tasks, out, scene.settings, arms=("solo",), fixers=("toy",)) as session:
-        assert sum(go(session).values()) == 4
-    assert Counter(scene.model.tasks) == {f"task-{number}": CALLS for number in range(4)}
+        assert sum(go(session).values()) == 2
+    assert Counter(scene.model.tasks) == {f"task-{number}": CALLS for number in range(2)}
+
+
+@pytest.mark.parametrize("lost", ["all", "one run"])
+def test_what_the_ledger_lost_is_not_paid_again_unless_that_is_meant(scene: Scene, tier: Tier, lost: str) -> None:
+    scene.keep(2)
+    tasks, out = read_tasks(scene.tasks), scene.folder / "out"
+    with open_session(tasks, out, scene.settings, arms=("solo",), fixers=("toy",)) as session:
+        assert sum(go(session).values()) == 2
+        first = session.batch
+    if lost == "all":
+        (out / "ledger.db").unlink()
+    else:
+        with closing(sqlite3.connect(out / "ledger.db")) as books, books:
+            for (name,) in books.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+                books.execute(f"DROP TRIGGER {name}")
+            books.execute("DELETE FROM run WHERE rowid = 1")
+    shutil.rmtree(out / "attempts", ignore_errors=True)
+    with pytest.raises(TaskError, match=rf"of the 2 runs of batch {first.id} are not in the ledger.*--start-over"):
+        open_session(tasks, out, scene.settings, arms=("solo",), fixers=("toy",)).__enter__()
+    assert len(scene.model.tasks) == 2 * CALLS
+    with open_session(tasks, out, scene.settings, arms=("solo",), fixers=("toy",), start_over=True) as session:
+        assert session.batch.id != first.id and sum(go(session).values()) == 2
+    assert len(scene.model.tasks) == 4 * CALLS
+    assert (out / f"before-{first.id}" / "batch.json").is_file()
 
 
 def test_the_total_holds_against_a_real_meter(scene: Scene, tier: Tier) -> None:
@@ -96,6 +125,7 @@ def test_the_total_holds_against_a_real_meter(scene: Scene, tier: Tier) -> None:
     assert sum(outcomes.values()) == 2
 
 
+@pytest.mark.slow
 def test_what_the_endpoint_failed_is_tried_again_and_told_apart(scene: Scene, model: Model, tier: Tier) -> None:
     seen: Counter[str] = Counter()
 
@@ -114,9 +144,9 @@ def test_what_the_endpoint_failed_is_tried_again_and_told_apart(scene: Scene, mo
         outcomes = go(session)
         heads = session.ledger.runs_of(session.batch.id)
         assert audit(session.ledger).problems == ()
-    assert outcomes["infrastructure"] == 1 and sum(outcomes.values()) == 4
+    assert outcomes["infrastructure"] == 1 and sum(outcomes.values()) == 3
     by_task = Counter(run.task.id for run in heads)
-    assert by_task == {"task-0": 2, "task-1": 3, "task-2": 1, "task-3": 1}
+    assert by_task == {"task-0": 2, "task-1": 3, "task-2": 1}
     model.fault = lambda request, turn: None
     with open_session(
         read_tasks(scene.tasks), scene.folder / "out", scene.settings, arms=("solo",), fixers=("toy",)
@@ -124,6 +154,7 @@ def test_what_the_endpoint_failed_is_tried_again_and_told_apart(scene: Scene, mo
         assert go(session)["infrastructure"] == 0  # a later session tries once more
 
 
+@pytest.mark.slow
 def test_a_row_that_cannot_be_run_stops_no_other(scene: Scene, tier: Tier) -> None:
     lines = scene.tasks.read_text().splitlines()
     broken = json.loads(lines[1]) | {"base_commit": "f" * 40}

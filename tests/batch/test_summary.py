@@ -11,7 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.batch.folder import Folder
@@ -19,8 +19,9 @@ from scrout.batch.outputs.results import ArmResult, Summary
 from scrout.batch.outputs.summary import summarize
 from scrout.batch.tasks import Problem, Row
 from scrout.handoff import FileRef, Handoff, render
+from scrout.intervals import wilson
 from scrout.ledger.store import Ledger, Result
-from scrout.money import Component, Receipt, Usage
+from scrout.money import Component, Receipt, Usage, known_usd, total_usd
 from scrout.records import (
     KEPT,
     Attempt,
@@ -36,7 +37,6 @@ from scrout.records import (
     Stop,
     Verdict,
 )
-from scrout.route.resume import wilson
 from scrout.task import Gold, Task
 
 AT = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)
@@ -49,9 +49,8 @@ class Made:
 
     def __init__(self, path: Path, arms: Sequence[str], tasks: int) -> None:
         self.folder = Folder(path)
-        self.folder.claim()
+        self.folder.path.mkdir(parents=True, exist_ok=True)
         self.batch = self.folder.begin("settings-digest", "tasks-digest", tasks, tuple(arms), "9.8.7")
-        self.folder.release()
         self.ledger = Ledger(self.folder.ledger)
 
     async def run(
@@ -148,9 +147,7 @@ def tried(
     return attempt, Check(outcome=outcome, applies=True, reproduction="passes", tests="pass")
 
 
-def scouted(
-    *files: str, stop: ScoutStop = "finished", costs: Sequence[str] = (), paid_by: str = "", machine_usd: str = "0"
-) -> Scouting:
+def scouted(*files: str, stop: ScoutStop = "finished", costs: Sequence[str] = (), paid_by: str = "") -> Scouting:
     handoff = Handoff(files=tuple(FileRef(path=path) for path in files))
     return Scouting(
         handoff=handoff,
@@ -158,7 +155,7 @@ def scouted(
         seconds=2,
         searcher="seven-b",
         stop=stop,
-        cost_usd=total(costs) if costs else Decimal(machine_usd),
+        cost_usd=total(costs),
         receipts=receipts("scout", costs),
         paid_by=paid_by,
     )
@@ -303,16 +300,24 @@ async def test_an_unknown_price_makes_unknown_what_it_is_in_and_nothing_else(mak
     assert summary.costs.usd is None and summary.costs.known_usd == made.ledger.spent_usd(made.batch.id)
 
 
-async def test_machine_time_is_a_cost_without_a_receipt(make: Callable[..., Made]) -> None:
-    made = make("handoff/a", tasks=1)
-    await made.run("t1", "handoff/a", [tried(costs=["0.30"])], scouting=scouted(machine_usd="0.07"))
-    costs = made.summary().costs
-    assert (costs.usd, costs.machine_usd, costs.by_component["scout"]) == (
-        Decimal("0.37"),
-        Decimal("0.07"),
-        Decimal("0.07"),
-    )
-    assert costs.known_usd - costs.machine_usd == made.ledger.spent_usd(made.batch.id)
+async def test_every_form_of_a_cost_is_the_total_of_receipts(make: Callable[..., Made]) -> None:
+    made = make("handoff/a", "passthrough/a", "solo/a", tasks=1)
+    first = await made.run("t1", "handoff/a", [tried(costs=["0.30", "0.10"])], scouting=scouted(costs=["0.05"]))
+    await made.cut_off("t1", "passthrough/a", ["0.15", "0.02"])
+    await made.run("t1", "passthrough/a", [tried(costs=["1"])], scouting=scouted(paid_by=first))
+    await made.run("t1", "solo/a", [tried(costs=["0.5", None])])
+    ledger, summary = made.ledger, made.summary()
+    by_arm: dict[str, list[Decimal | None]] = {}
+    for run in ledger.runs(batch=made.batch.id):
+        booked = [receipt.cost_usd for receipt in ledger.receipts(run.id)]
+        assert run.cost_usd == total_usd(booked) == ledger.derive(run.id).cost_usd
+        assert ledger.paid_usd(run.id) == known_usd(booked)
+        by_arm.setdefault(run.arm, []).extend(booked)
+    for arm in summary.arms:
+        assert (arm.paid.usd, arm.paid.known_usd) == (total_usd(by_arm[arm.arm]), known_usd(by_arm[arm.arm]))
+    every = [cost for costs in by_arm.values() for cost in costs]
+    assert (summary.costs.usd, summary.costs.known_usd) == (None, known_usd(every))
+    assert ledger.spent_usd(made.batch.id) == known_usd(every) == Decimal("2.12")
 
 
 async def test_grades_judge_patches_and_leave_infrastructure_out(make: Callable[..., Made]) -> None:
@@ -475,7 +480,6 @@ CALLS = st.lists(
 
 
 @given(data=st.data())
-@settings(max_examples=25, deadline=None)
 async def test_receipts_sum_to_what_the_ledger_says_was_spent(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from scrout.base import TaskError
 from scrout.batch.tasks import Row, TaskFile, read_tasks
-from scrout.errors import TaskError
-from scrout.git import git
+from scrout.git import GitDir
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 SETS = Path(__file__).parents[3] / "shared" / "data" / "tasks"
@@ -175,7 +175,7 @@ def test_a_repository_beside_the_file_is_found_from_anywhere(tmp_path: Path) -> 
 
 def test_a_folder_of_issues(tmp_path: Path, make_repo: Callable[..., Path]) -> None:
     repo = make_repo({"a.py": ""})
-    head = git("rev-parse", "HEAD", cwd=repo).decode().strip()
+    head = GitDir.of(repo).text("rev-parse", "HEAD")
     folder = tmp_path / "issues"
     folder.mkdir()
     (folder / "2-crash.md").write_text("It crashes.\n")
@@ -249,7 +249,6 @@ BAD_LINES = (
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(before=st.lists(BAD_LINES, max_size=4), after=st.lists(BAD_LINES, max_size=4))
 def test_no_bad_line_loses_a_good_one(tmp_path: Path, before: list[bytes], after: list[bytes]) -> None:
     path = tmp_path / "mixed.jsonl"
@@ -261,7 +260,6 @@ def test_no_bad_line_loses_a_good_one(tmp_path: Path, before: list[bytes], after
     assert len(found.rows) + len(found.problems) == lines
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=300) | VALUES.map(lambda value: json.dumps(value).encode()))
 def test_no_file_raises_anything_but_a_task_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "any.json"

@@ -14,6 +14,8 @@ from types import ModuleType
 
 import pytest
 
+from scrout.git import make_git_dir
+
 BENCH = Path(__file__).parents[2] / "bench"
 
 
@@ -135,7 +137,8 @@ def test_long_form_text(localize: ModuleType) -> None:
 
 
 def test_a_limit_spreads_and_mirrors_match_in_any_case(localize: ModuleType, tmp_path: Path) -> None:
-    (tmp_path / "mirrors" / "Owner+Name" / "repo").mkdir(parents=True)
+    mirror = tmp_path / "mirrors" / "Owner+Name" / "repo"
+    make_git_dir(mirror, bare=True)
     row = {
         "repo": "owner/name",
         "base_commit": "0" * 40,
@@ -146,10 +149,12 @@ def test_a_limit_spreads_and_mirrors_match_in_any_case(localize: ModuleType, tmp
     tasks.write_text("".join(json.dumps({**row, "instance_id": str(number)}) + "\n" for number in range(10)))
     taken = localize.read_tasks(tasks, tmp_path / "mirrors", 2)
     assert [query.id for query, _ in taken] == ["0", "5"]
-    assert taken[0][0].git_dir == tmp_path / "mirrors" / "Owner+Name" / "repo"
+    alternates = taken[0][0].git_dir / "objects" / "info" / "alternates"
+    assert alternates.read_text() == f"{mirror}/objects\n"
     assert taken[0][1].language == "go"
 
 
+@pytest.mark.slow
 def test_a_run_end_to_end(clone: Clone) -> None:
     rows = task(clone) + task(clone, instance_id="owner__name-2", base_commit="0" * 40)
     done = bench("localize.py", clone, rows, "--json", "--jobs", "2", "--predictions", "found.jsonl")
@@ -203,6 +208,7 @@ def test_the_past_alone_is_kept(clone: Clone, monkeypatch: pytest.MonkeyPatch, t
     assert git(past, "show", f"{clone.base}:cart.py") == CODE.strip()
 
 
+@pytest.mark.slow
 def test_leaks_says_identical_and_counts_what_it_cannot_read(clone: Clone) -> None:
     done = bench("leaks.py", clone, task(clone) + task(clone, instance_id="owner__name-2", base_commit="0" * 40))
     result = json.loads(done.stdout)

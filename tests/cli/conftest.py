@@ -1,4 +1,4 @@
-"""The command line as a subprocess, a small project with a bug, and an issue about it."""
+"""The command line, in this process or as one of its own."""
 
 from __future__ import annotations
 
@@ -11,48 +11,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
 import scrout
+from scrout.cli.main import main
+from scrout.config import trust
 from scrout.sandbox.tier import Tier
 
-PROJECT = {
-    "shop/__init__.py": "",
-    "shop/cart.py": '''"""A cart."""
-
-
-def total(prices):
-    """The sum of all prices."""
-    result = 0
-    for price in prices[1:]:
-        result += price
-    return result
-''',
-    "tests/__init__.py": "",
-    "tests/test_cart.py": """import unittest
-
-from shop.cart import total
-
-
-class CartTest(unittest.TestCase):
-    def test_empty(self):
-        self.assertEqual(total([]), 0)
-""",
-}
-ISSUE = """total() leaves out the first price
-
-```python
-from shop.cart import total
-
-assert total([1, 2]) == 3, total([1, 2])
-```
-
-```
-AssertionError: 2
-```
-"""
+from ..conftest import SHOP, SHOP_ISSUE
 
 
 def _start_afresh(before: Callable[[], None] | None) -> None:
@@ -60,6 +30,18 @@ def _start_afresh(before: Callable[[], None] | None) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if before:
         before()
+
+
+@contextmanager
+def _same_signals() -> Iterator[None]:
+    """`main` handles signals of its own; afterwards they are the test runner's again."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 @dataclass(frozen=True)
@@ -79,15 +61,40 @@ class Ended:
 
 @dataclass(frozen=True)
 class Cli:
-    """`python -m scrout`, run from a folder of its own."""
+    """`scrout`, run from a folder of its own."""
 
     cwd: Path
     env: Mapping[str, str] = field(default_factory=dict)
 
-    def __call__(self, *args: str | Path, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Ended:
-        with self.started(*args, env=env, stdin=subprocess.PIPE) as process:
-            out, err = process.communicate(stdin, timeout=120)
-        return Ended(process.returncode, out, err.decode())
+    def __call__(self, *args: str | Path, stdin: bytes | BinaryIO = b"", env: Mapping[str, str] | None = None) -> Ended:
+        """A command in this process, through the same entry point. A traceback fails the test by itself."""
+        out = TextIOWrapper(BytesIO(), encoding="utf-8", write_through=True)
+        err = TextIOWrapper(BytesIO(), "utf-8", "backslashreplace", write_through=True)
+        code = self.writing(out, err, *args, stdin=stdin, env=env)
+        return Ended(code, out.detach().getvalue(), err.detach().getvalue().decode())
+
+    def writing(
+        self,
+        out: TextIOWrapper,
+        err: TextIOWrapper,
+        *args: str | Path,
+        stdin: bytes | BinaryIO = b"",
+        env: Mapping[str, str] | None = None,
+    ) -> int:
+        """The exit code of a command in this process that writes there."""
+        with pytest.MonkeyPatch.context() as patch, _same_signals():
+            for name, value in {**self.env, **(env or {})}.items():
+                patch.setenv(name, value)
+            patch.chdir(self.cwd)
+            patch.setattr(sys, "argv", ["scrout", *map(str, args)])
+            source = TextIOWrapper(BytesIO(stdin) if isinstance(stdin, bytes) else stdin, encoding="utf-8")
+            patch.setattr(sys, "stdin", source)
+            patch.setattr(sys, "stdout", out)
+            patch.setattr(sys, "stderr", err)
+            with pytest.raises(SystemExit) as ended:
+                main()
+            source.detach()
+        return int(ended.value.code or 0)
 
     @contextmanager
     def started(
@@ -99,7 +106,7 @@ class Cli:
         stderr: int = subprocess.PIPE,
         before: Callable[[], None] | None = None,
     ) -> Iterator[subprocess.Popen[bytes]]:
-        """The same in the background, in a session of its own, and gone when the block ends."""
+        """A process in the background, in a session of its own, and gone when the block ends."""
         with subprocess.Popen(
             [sys.executable, "-m", "scrout", *map(str, args)],
             cwd=self.cwd,
@@ -114,6 +121,14 @@ class Cli:
                 yield process
             finally:
                 process.kill()
+
+
+def write_trusted(folder: Path, text: str) -> Path:
+    """A folder's scrout.toml, which the user has vouched for."""
+    path = folder / "scrout.toml"
+    path.write_text(text)
+    trust(path)
+    return path
 
 
 @pytest.fixture
@@ -135,12 +150,13 @@ def cli(tmp_path: Path, tier: Tier, monkeypatch: pytest.MonkeyPatch) -> Cli:
 
 @pytest.fixture
 def shop_repo(make_repo: Callable[..., Path]) -> Path:
-    """A project whose tests pass and whose `total` is wrong."""
-    return make_repo(PROJECT)
+    """The project whose `total` is wrong, shorter: what is repaired here is one statement."""
+    cart = SHOP["shop/cart.py"].partition("    result")[0]
+    return make_repo({**SHOP, "shop/cart.py": f"{cart}    return sum(prices[1:])\n"})
 
 
 @pytest.fixture
 def issue(tmp_path: Path) -> Path:
     path = tmp_path / "issue.md"
-    path.write_text(ISSUE)
+    path.write_text(SHOP_ISSUE)
     return path

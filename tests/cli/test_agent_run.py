@@ -7,8 +7,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from scrout.models.chat import ToolCall
-from scrout.models.scripted import Reset, ScriptedEndpoint, ScriptedReply
+from scrout.models.scripted import ScriptedEndpoint, ScriptedReply, Status
 from scrout.money import Price, Usage
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ def test_a_model_fixes_the_bug(cli: Cli, shop_repo: Path, issue: Path, tmp_path:
     run = done.json()
     (attempt,) = run["attempts"]
     assert (run["outcome"], attempt["stop"], attempt["calls"]) == ("solved", "finished", 4)
-    assert "scrout_repro.py" not in attempt["patch"] and "+    for price in prices:" in attempt["patch"]
+    assert "scrout_repro.py" not in attempt["patch"] and "+    return sum(prices)" in attempt["patch"]
 
     cost = PRICE.cost(USAGE)
     assert [receipt["cost_usd"] for receipt in attempt["receipts"]] == [float(cost)] * 4
@@ -62,11 +64,18 @@ def test_a_model_fixes_the_bug(cli: Cli, shop_repo: Path, issue: Path, tmp_path:
         assert KEY.encode() not in place
 
 
-def test_a_dead_endpoint_is_infrastructure(cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path) -> None:
-    with ScriptedEndpoint([ScriptedReply(fault=Reset())] * 20) as endpoint:
+@pytest.mark.parametrize("closed", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_dead_endpoint_is_infrastructure(
+    cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path, closed: bool
+) -> None:
+    """One that takes no key, or that nobody answers at, which is tried several times."""
+    with ScriptedEndpoint([ScriptedReply(fault=Status(401))]) as endpoint:
         config = settings(tmp_path, endpoint.base_url)
-    # The port is closed now.
-    done = cli("fix", "--repo", shop_repo, "--issue", issue, "--config", config, env={"TOY_KEY": KEY})
+        args = ("fix", "--repo", shop_repo, "--issue", issue, "--config", config)
+        if not closed:
+            done = cli(*args, env={"TOY_KEY": KEY})
+    if closed:
+        done = cli(*args, env={"TOY_KEY": KEY})
     assert (done.code, done.out) == (1, b"")
     assert "infrastructure" in done.err and "The endpoint failed" in done.err and "127.0.0.1" in done.err
     assert KEY not in done.err

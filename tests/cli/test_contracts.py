@@ -15,6 +15,8 @@ import pytest
 
 from scrout.config import load
 
+from .conftest import write_trusted
+
 if TYPE_CHECKING:
     from conftest import Cli
 
@@ -100,6 +102,7 @@ def test_fix_prints_a_patch_that_works_and_touches_nothing(cli: Cli, shop_repo: 
     assert (audit.code, audit.json()["runs"], audit.json()["problems"]) == (0, 1, [])
 
 
+@pytest.mark.slow
 def test_fix_show_and_runs_give_the_same_run(cli: Cli, shop_repo: Path, issue: Path) -> None:
     fixed = cli("fix", "--repo", shop_repo, "--issue", issue, "--json")
     assert fixed.code == 0, fixed.err
@@ -107,10 +110,11 @@ def test_fix_show_and_runs_give_the_same_run(cli: Cli, shop_repo: Path, issue: P
     assert json.loads(cli("runs", "--json").out) == [fixed.json()]
 
 
+@pytest.mark.slow
 def test_a_stored_patch_that_lost_a_secret_says_so(cli: Cli, shop_repo: Path, issue: Path) -> None:
     secret = "sk-0123456789abcdefghij"
     cart = shop_repo / "shop" / "cart.py"
-    cart.write_text(cart.read_text().replace("    for price", f'    key = "{secret}"\n    for price'))
+    cart.write_text(cart.read_text().replace("    return", f'    key = "{secret}"\n    return'))
     fixed = cli("fix", "--repo", shop_repo, "--issue", issue, "--dirty")
     assert fixed.code == 0 and secret.encode() in fixed.out, fixed.err
     (run,) = json.loads(cli("runs", "--json").out)
@@ -130,9 +134,10 @@ def test_out_and_apply(cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path) -
     assert git(shop_repo, "status", "--porcelain") == b""
 
 
+@pytest.mark.slow
 def test_a_patch_that_does_not_fit_the_tree_leaves_it_alone(cli: Cli, shop_repo: Path, issue: Path) -> None:
     cart = shop_repo / "shop" / "cart.py"
-    cart.write_text(cart.read_text().replace("for price in prices[1:]:", "for price in prices[2:]:"))
+    cart.write_text(cart.read_text().replace("prices[1:]", "prices[2:]"))
     before = fingerprint(shop_repo)
     fixed = cli("fix", "--repo", shop_repo, "--issue", issue, "--apply", "--json")
     assert fixed.code == 2 and "scrout show" in fixed.err and fixed.json()["outcome"] == "solved"
@@ -140,6 +145,7 @@ def test_a_patch_that_does_not_fit_the_tree_leaves_it_alone(cli: Cli, shop_repo:
     assert fingerprint(shop_repo) == before
 
 
+@pytest.mark.slow
 def test_dirty_works_from_the_tree_as_it_is(
     cli: Cli, make_repo: Callable[..., Path], shop_repo: Path, issue: Path
 ) -> None:
@@ -171,7 +177,7 @@ def test_an_issue_nothing_can_be_done_about(cli: Cli, shop_repo: Path, tmp_path:
 
 @pytest.mark.parametrize("as_json", [False, True])
 def test_advice_follows_the_kind_of_the_fixer(cli: Cli, shop_repo: Path, tmp_path: Path, as_json: bool) -> None:
-    (shop_repo / "scrout.toml").write_text('[[fixers]]\nname = "small-edits"\nkind = "repair"\n')
+    write_trusted(shop_repo, '[[fixers]]\nname = "small-edits"\nkind = "repair"\n')
     issue = tmp_path / "vague.md"
     issue.write_text("Please make everything nicer.\n")
     run = cli("fix", "--repo", shop_repo, "--issue", issue, *(["--json"] if as_json else []))
@@ -197,6 +203,33 @@ def test_init_then_the_file_loads(cli: Cli) -> None:
     assert settings.model_copy(update={"fixers": ()}) == load(None).model_copy(update={"fixers": ()})
 
 
+def test_trust(cli: Cli, shop_repo: Path) -> None:
+    missing = cli("trust", "--repo", shop_repo)
+    assert missing.code == 2 and "scrout init" in missing.err
+    (shop_repo / "scrout.toml").write_text('[[fixers]]\nname = "small-edits"\nkind = "repair"\n')
+    inside = shop_repo / "shop"
+    refused = cli("doctor", "--repo", inside)
+    assert refused.code == 2 and "sets fixers" in refused.err and "scrout trust" in refused.err
+    trusted = cli("trust", "--repo", inside, "--json")
+    assert trusted.code == 0 and trusted.json() == {
+        "path": str(shop_repo / "scrout.toml"),
+        "trusted": True,
+        "keys": ["fixers"],
+    }
+    assert "fixer small-edits" in cli("doctor", "--repo", inside).out.decode()
+    assert cli("trust", "--repo", inside, "--revoke").code == 0
+    assert cli("doctor", "--repo", inside).code == 2
+    assert "was not trusted" in cli("trust", "--repo", inside, "--revoke").err
+
+
+def test_what_init_wrote_is_trusted_until_it_is_changed(cli: Cli) -> None:
+    assert cli("init").code == 0 and cli("doctor").code == 0
+    with (cli.cwd / "scrout.toml").open("a") as file:
+        file.write("\n")
+    assert "scrout trust" in cli("doctor").err
+    assert cli("trust").code == 0 and cli("doctor").code == 0
+
+
 def test_doctor(cli: Cli, shop_repo: Path) -> None:
     healthy = cli("doctor", "--repo", shop_repo, "--json", env={"SOME_API_KEY": "sk-hidden-value"})
     assert healthy.code == 0, healthy.err
@@ -216,11 +249,12 @@ def test_doctor_shows_no_credentials(cli: Cli, shop_repo: Path) -> None:
         head = f'[[fixers]]\nname = "{name}"\nkind = "agent"\nmodel = "m"\nprice = {{input=1,output=1}}\n'
         return f'{head}base_url = "{base_url}"\nkey_env = "{key_env}"\n'
 
-    (shop_repo / "scrout.toml").write_text(
+    write_trusted(
+        shop_repo,
         fixer("plain", "http://ada:hunter2@127.0.0.1:9/v1?token=hunter2", "FIRST_ACCESS")
         + fixer("odd", "http://ada:hunt/hunter2@127.0.0.1:9/v1", "SECOND_ACCESS")
         + fixer("foreign", "http://127.0.0.1:9/v1", "THIRD_ACCESS")
-        + fixer("blank", "http://127.0.0.1:9/v1", "FOURTH_ACCESS")
+        + fixer("blank", "http://127.0.0.1:9/v1", "FOURTH_ACCESS"),
     )
     values = {"FIRST_ACCESS": " first-value\n", "SECOND_ACCESS": "second-value", "THIRD_ACCESS": "schlüssel-value"}
     for args in ((), ("--json",)):
@@ -236,10 +270,12 @@ def test_doctor_shows_no_credentials(cli: Cli, shop_repo: Path) -> None:
     assert "FOURTH_ACCESS is not set" in findings["fixer blank"]["detail"]
 
 
+@pytest.mark.slow
 def test_demo(cli: Cli) -> None:
     demo = cli("demo")
     assert demo.code == 0, demo.err
     assert demo.out.startswith(b"diff --git") and "solved" in demo.err
+    assert b"-    if left <= 0:\n+    if left < 0:\n" in demo.out
 
 
 EVERY_COMMAND = (
@@ -269,6 +305,7 @@ EVERY_COMMAND = (
     "canary",
     "doctor",
     "init",
+    "trust",
 )
 
 

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from scrout.config import FixerKey
 from scrout.models.chat import ToolCall
 from scrout.models.scripted import ScriptedEndpoint, ScriptedReply
@@ -73,6 +75,7 @@ def test_a_verdict_is_learned_and_the_last_one_counts(cli: Cli, shop_repo: Path,
     assert [json.loads(line)["verdict"] for line in lines] == ["merged", "reverted", "wrong"]
 
 
+@pytest.mark.slow
 def test_drift_is_told(cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path) -> None:
     run, config = fixed(cli, shop_repo, issue, tmp_path)
     folder = tmp_path / "resumes"
@@ -101,6 +104,7 @@ def test_what_cannot_be_judged_is_refused(cli: Cli, shop_repo: Path, issue: Path
     assert not (tmp_path / "resumes" / FILE).exists()
 
 
+@pytest.mark.slow
 def test_a_fixer_that_is_gone_or_another_model_now_is_named(
     cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path
 ) -> None:

@@ -21,6 +21,8 @@ from scrout.route.feedback import Learned, learn
 from scrout.route.outcomes import told
 from scrout.route.resume import SHIPPED, build_resume, keep, load, save
 
+from .conftest import write_trusted
+
 if TYPE_CHECKING:
     from conftest import Cli, Ended
 
@@ -98,8 +100,9 @@ def test_the_documented_onboarding_works_as_it_stands(cli: Cli) -> None:
     assert listed(cli)["mini/kimi-k2"]["solves"]["n"] == 40
 
 
+@pytest.mark.slow
 def test_a_fixer_of_the_pool_goes_by_its_own_resume_and_others_borrow(cli: Cli, tmp_path: Path) -> None:
-    (cli.cwd / "scrout.toml").write_text(POOL)
+    write_trusted(cli.cwd, POOL)
     added = cli("fixers", "add", "kimi", "--outcomes", outcomes(tmp_path), "--source", "May", "--json", *HASHED)
     assert added.code == 0, added.err
     made = added.json()
@@ -130,13 +133,13 @@ def test_a_fixer_of_the_pool_goes_by_its_own_resume_and_others_borrow(cli: Cli, 
 
     # A fixer that is told which résumé to go by.
     assert cli("fixers", "add", "mini/other", "--outcomes", outcomes(tmp_path), *HASHED).code == 0
-    (cli.cwd / "scrout.toml").write_text(POOL.replace('effort = "high"', 'effort = "high"\nresume = "mini/other"'))
+    write_trusted(cli.cwd, POOL.replace('effort = "high"', 'effort = "high"\nresume = "mini/other"'))
     assert cli("fixers", "show", "kimi", "--json", *HASHED).json()["key"] == "mini/other"
     assert listed(cli)["mini/other"]["serves"] == [{"fixer": "kimi", "borrowed": True}]
 
 
 def test_a_named_resume_that_is_not_there_serves_nobody_and_is_told(cli: Cli, tmp_path: Path, issue: Path) -> None:
-    (cli.cwd / "scrout.toml").write_text(POOL.replace('effort = "high"', 'effort = "high"\nresume = "mini/kimi-k2"'))
+    write_trusted(cli.cwd, POOL.replace('effort = "high"', 'effort = "high"\nresume = "mini/kimi-k2"'))
     assert cli("fixers", "add", "agent/kimi-k2", "--outcomes", outcomes(tmp_path), *HASHED).code == 0
     words = "fixer 'kimi' goes by the résumé mini/kimi-k2, which is not there."
     table = cli("fixers", "list", *HASHED)
@@ -163,12 +166,13 @@ def test_a_named_resume_that_still_grows_serves_nobody(tmp_path: Path) -> None:
     assert [book.report(one).serves for one in book.every()] == [(), ()] and book.refused == {}
 
 
-@pytest.mark.parametrize(("columns", "told_of"), [("80", False), ("119", False), ("120", True)])
-def test_a_narrow_list_has_no_sources(cli: Cli, tmp_path: Path, columns: str, told_of: bool) -> None:
+def test_a_narrow_list_has_no_sources(cli: Cli, tmp_path: Path) -> None:
     assert cli("fixers", "add", "a/m", "--outcomes", outcomes(tmp_path), "--source", "May", *HASHED).code == 0
-    shown = cli("fixers", "list", env={"COLUMNS": columns}).out.decode()
-    assert ("source" in shown, "May" in shown) == (told_of, told_of)
-    assert "a/m" in shown and listed(cli)["a/m"]["source"] == "May"
+    for columns, told_of in (("80", False), ("119", False), ("120", True)):
+        shown = cli("fixers", "list", env={"COLUMNS": columns}).out.decode()
+        assert ("source" in shown, "May" in shown) == (told_of, told_of), columns
+        assert "a/m" in shown
+    assert listed(cli)["a/m"]["source"] == "May"
 
 
 def test_texts_may_come_from_a_file_of_tasks(cli: Cli, tmp_path: Path) -> None:
@@ -212,6 +216,7 @@ def test_wrong_names_are_explained(cli: Cli, tmp_path: Path, name: str, file: st
     refused(cli("fixers", "add", name, "--outcomes", file or outcomes(tmp_path)), *words)
 
 
+@pytest.mark.slow
 def test_a_resume_is_replaced_or_extended_only_when_told_so(cli: Cli, tmp_path: Path) -> None:
     def add(path: Path, *args: str) -> Ended:
         return cli("fixers", "add", "a/m", "--outcomes", path, *args, *HASHED, "--json")
@@ -230,6 +235,7 @@ def test_a_resume_is_replaced_or_extended_only_when_told_so(cli: Cli, tmp_path: 
     assert add(first, "--replace").json()["solves"]["n"] == 30
 
 
+@pytest.mark.slow
 def test_remove(cli: Cli, tmp_path: Path) -> None:
     refused(cli("fixers", "remove", "a/m"), "a/m has no résumé of yours", "there is none", "scrout fixers list")
     refused(cli("fixers", "show", "a/m"), "a/m has no résumé", "scrout fixers add a/m --outcomes FILE")
@@ -292,7 +298,8 @@ def test_the_folder_of_the_settings_counts(cli: Cli, tmp_path: Path) -> None:
 def test_how_far_the_users_tasks_are_is_told_once_there_are_runs(
     cli: Cli, tmp_path: Path, shop_repo: Path, issue: Path
 ) -> None:
-    assert cli("fix", "--repo", shop_repo, "--issue", issue).code == 0
+    issue.write_text("nothing here can be reproduced")
+    assert cli("fix", "--repo", shop_repo, "--issue", issue).code == 1
     far = cli("fixers", "add", "a/m", "--outcomes", outcomes(tmp_path), *HASHED)
     assert far.code == 0 and "far from its tasks" in far.out.decode() and "median cosine" in far.out.decode()
     rows = [json.loads(line) for line in outcomes(tmp_path).read_text().splitlines()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from pathlib import Path
@@ -26,16 +27,13 @@ FIX = """\
 diff --git a/shop/cart.py b/shop/cart.py
 --- a/shop/cart.py
 +++ b/shop/cart.py
-@@ -4,6 +4,6 @@
+@@ -4,3 +4,3 @@
  def total(prices):
      \"\"\"The sum of all prices.\"\"\"
-     result = 0
--    for price in prices[1:]:
-+    for price in prices:
-         result += price
-     return result
+-    return sum(prices[1:])
++    return sum(prices)
 """
-WRONG = FIX.replace("+    for price in prices:", "+    for price in prices[2:]:")
+WRONG = FIX.replace("+    return sum(prices)", "+    return sum(prices[2:])")
 TESTS = """\
 diff --git a/tests/test_cart.py b/tests/test_cart.py
 --- a/tests/test_cart.py
@@ -79,6 +77,7 @@ def predictions(path: Path, **patches: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_file_of_predictions(cli: Cli, tasks: Path, tmp_path: Path) -> None:
     file = predictions(tmp_path / "p.jsonl", shop_1=FIX, shop_2=WRONG, shop_3=FIX)
     first = cli("grade", file, "--tasks", tasks, "--run-id", "one", "--json")
@@ -99,10 +98,11 @@ def test_a_file_of_predictions(cli: Cli, tasks: Path, tmp_path: Path) -> None:
     refused(cli, file, "--tasks", tasks, "--run-id", "one", words="Choose another --run-id")
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_it_goes_on(cli: Cli, tasks: Path, tmp_path: Path) -> None:
     rows = [json.loads(line) for line in tasks.read_text().splitlines()]
     for row, wait in zip(rows, ("", "sleep 5; "), strict=True):
-        judges = 'if grep -q "in prices:" shop/cart.py; then echo "ok 1 - all"; fi; echo "ok 2 - runs"'
+        judges = 'if grep -q "sum(prices)" shop/cart.py; then echo "ok 1 - all"; fi; echo "ok 2 - runs"'
         row["gold"] |= {"fail_to_pass": ["all"], "pass_to_pass": ["runs"], "test_command": wait + judges}
     tasks.write_text("".join(json.dumps(row) + "\n" for row in rows))
     file = predictions(tmp_path / "p.jsonl", shop_1=FIX, shop_2=FIX)
@@ -172,8 +172,8 @@ async def batch_of(tmp_path: Path, repo: Path, *runs: tuple[str, str, Stop]) -> 
     return out
 
 
-async def test_a_batch_teaches_its_fixers(cli: Cli, tasks: Path, shop_repo: Path, tmp_path: Path) -> None:
-    out = await batch_of(tmp_path, shop_repo, ("shop-1", FIX, "finished"), ("shop-2", WRONG, "finished"))
+def test_a_batch_teaches_its_fixers(cli: Cli, tasks: Path, shop_repo: Path, tmp_path: Path) -> None:
+    out = asyncio.run(batch_of(tmp_path, shop_repo, ("shop-1", FIX, "finished"), ("shop-2", WRONG, "finished")))
     config = tmp_path / "toy.toml"
     config.write_text(
         f'[route]\nresumes = "{tmp_path / "resumes"}"\nembedder = {{ kind = "hashed" }}\n'
@@ -198,10 +198,10 @@ async def test_a_batch_teaches_its_fixers(cli: Cli, tasks: Path, shop_repo: Path
     assert len((tmp_path / "resumes" / FILE).read_text().splitlines()) == 2
 
 
-async def test_infrastructure_teaches_nothing(cli: Cli, tasks: Path, shop_repo: Path, tmp_path: Path) -> None:
+def test_infrastructure_teaches_nothing(cli: Cli, tasks: Path, shop_repo: Path, tmp_path: Path) -> None:
     """Neither that of grading, here a commit that is not there, nor that of the run itself, a dead endpoint."""
     head, nowhere = find_source(shop_repo).head, "0" * 40
-    out = await batch_of(tmp_path, shop_repo, ("shop-1", WRONG, "finished"), ("shop-2", "", "endpoint"))
+    out = asyncio.run(batch_of(tmp_path, shop_repo, ("shop-1", WRONG, "finished"), ("shop-2", "", "endpoint")))
     move(tasks, head, nowhere)
     ended = cli("grade", out, "--tasks", tasks, "--learn", "-c", f"route.resumes={tmp_path / 'resumes'}")
     assert ended.code == 1 and "learned from 0 runs; 0 were known, 0 taught nothing" in ended.err, ended.err

@@ -16,8 +16,8 @@ import pytest
 
 from scrout.models.chat import ToolCall
 from scrout.models.scripted import Hang, ScriptedEndpoint, ScriptedReply
-from scrout.models.trajectory import FILE_NAME, Header, read
 from scrout.money import Price, Usage
+from scrout.trajectory import FILE_NAME, Header, read
 
 if TYPE_CHECKING:
     from conftest import Cli
@@ -90,11 +90,11 @@ def assert_clean(tmp_path: Path, before: list[str]) -> None:
 # What scrout says when it gets there, the signal, and whether the whole process group receives it.
 POINTS = [
     (b"copying the repository", signal.SIGTERM, False),
-    (b"copying the repository", signal.SIGINT, True),
-    (b"scouting the repository", signal.SIGHUP, False),
-    (b"replaying the scout's claim", signal.SIGINT, False),
-    (b"running the reproduction", signal.SIGINT, True),
-    (b"checking the patch", signal.SIGHUP, True),
+    pytest.param(b"copying the repository", signal.SIGINT, True, marks=pytest.mark.slow),
+    pytest.param(b"scouting the repository", signal.SIGHUP, False, marks=pytest.mark.slow),
+    pytest.param(b"replaying the scout's claim", signal.SIGINT, False, marks=pytest.mark.slow),
+    (b"running the reproduction", signal.SIGHUP, True),
+    pytest.param(b"checking the patch", signal.SIGINT, True, marks=pytest.mark.slow),
 ]
 
 
@@ -138,6 +138,7 @@ def agent_settings(folder: Path, base_url: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_call_to_a_hanging_endpoint(cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path) -> None:
     before = mounts()
     with ScriptedEndpoint([ScriptedReply("never", fault=Hang(600))]) as endpoint:
@@ -162,34 +163,39 @@ def bash(command: str) -> ScriptedReply:
     return ScriptedReply(calls=(ToolCall("c", "bash", json.dumps({"command": command})),), usage=USAGE)
 
 
-@pytest.mark.parametrize("in_flight", [False, True])
-def test_what_an_interrupted_attempt_paid_is_in_the_ledger(
+@pytest.mark.parametrize("in_flight", [pytest.param(False, marks=pytest.mark.slow), True])
+def test_what_an_interrupted_attempt_paid_is_in_the_ledger_and_the_next_has_the_rest(
     cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path, in_flight: bool
 ) -> None:
     script = [bash("true"), ScriptedReply("never", fault=Hang(600))] if in_flight else [bash("sleep 600")]
     expected = PRICE.cost(USAGE)
-    with ScriptedEndpoint(script) as endpoint:
+    with ScriptedEndpoint([*script, ScriptedReply("Done.", usage=USAGE)]) as endpoint:
         config = agent_settings(tmp_path, endpoint.base_url)
-        with cli.started("fix", "--repo", shop_repo, "--issue", issue, "--config", config) as process:
+        args = ("fix", "--repo", shop_repo, "--issue", issue, "--config", config, "-c", "fix.cap_usd=0.3")
+        with cli.started(*args) as process:
             wait_for(b"toy: true" if in_flight else b"toy: sleep 600", process)
             deadline = time.monotonic() + TIMEOUT_S
             while len(endpoint.requests) < len(script) and time.monotonic() < deadline:
                 time.sleep(0.05)
             said = end(process, signal.SIGINT, group=False)
-    assert process.returncode == 130, said
-    (run,) = json.loads(cli("runs", "--json").out)
+        assert process.returncode == 130, said
+        (run,) = json.loads(cli("runs", "--json").out)
+        audited = cli("ledger", "audit", "--json")
+        (attempt,) = cli(*args, "--json").json()["attempts"]
     assert (run["outcome"], run["attempts"]) == ("interrupted", [])
     if in_flight:  # at what was held: the prompt by a bound on its tokens, and all of the output
         expected += PRICE.cost(Usage(output_tokens=json.loads(endpoint.requests[1].body)["max_tokens"]))
         assert float(expected) < run["cost_usd"] < 2 * float(expected)
     else:
         assert run["cost_usd"] == float(expected)
-    audited = cli("ledger", "audit", "--json")
     report = audited.json()
     assert (audited.code, report["runs"], report["receipts"], report["problems"]) == (0, 1, len(script), [])
     assert (report["estimated"], len(report["flags"])) == ((1, 1) if in_flight else (0, 0))
+    header = next(read(Path(attempt["trace"]) / FILE_NAME))
+    assert isinstance(header, Header) and header.cap_usd == Decimal("0.3") - Decimal(str(run["cost_usd"]))
 
 
+@pytest.mark.slow
 def test_a_job_that_ignores_ctrl_c_still_ends_on_sigterm(
     cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path
 ) -> None:
@@ -207,16 +213,20 @@ def test_a_job_that_ignores_ctrl_c_still_ends_on_sigterm(
     assert_clean(tmp_path, before)
 
 
+@pytest.mark.slow
 def test_nohup_outlives_the_terminal(cli: Cli, shop_repo: Path, issue: Path) -> None:
     def ignore() -> None:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
-    with cli.started("fix", "--repo", shop_repo, "--issue", issue, before=ignore) as process:
+    issue.write_text("nothing here can be reproduced")
+    with cli.started("fix", "--repo", shop_repo, "--issue", issue, "--json", before=ignore) as process:
         wait_for(b"scouting", process)
-        end(process, signal.SIGHUP, group=True)
-    assert process.returncode == 0
+        os.killpg(process.pid, signal.SIGHUP)
+        out, _ = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 1 and json.loads(out)["outcome"] == "not_solved"
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_where_it_stopped(
     cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path, make_repo: Callable[..., Path]
 ) -> None:
@@ -250,9 +260,12 @@ def test_what_a_killed_attempt_paid_is_booked_when_the_run_goes_on(
             while len(endpoint.requests) < 2 and time.monotonic() < deadline:
                 time.sleep(0.05)
             end(process, signal.SIGKILL, group=False)
+        (killed,) = json.loads(cli("runs", "--json").out)
         again = cli(*args, "--json")
     assert again.code == 0, again.err
     run = again.json()
+    assert killed["outcome"] == "interrupted" and killed["id"] == run["id"]
+    assert "scouting the repository" not in again.err  # done before the kill, and not again
     (attempt,) = run["attempts"]
     assert (run["outcome"], attempt["calls"]) == ("solved", 2)
     sent = json.loads(endpoint.requests[1].body)
@@ -263,6 +276,7 @@ def test_what_a_killed_attempt_paid_is_booked_when_the_run_goes_on(
     assert (audited.code, audited.json()["receipts"], audited.json()["problems"]) == (0, 4, [])
 
 
+@pytest.mark.slow
 def test_what_a_killed_run_paid_is_shown_without_going_on_with_it(
     cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path
 ) -> None:
@@ -276,18 +290,3 @@ def test_what_a_killed_run_paid_is_shown_without_going_on_with_it(
     assert (run["outcome"], run["cost_usd"]) == ("interrupted", float(PRICE.cost(USAGE)))
     report = cli("ledger", "audit", "--json").json()
     assert (report["runs"], report["receipts"], report["problems"], report["estimated"]) == (1, 1, [], 0)
-
-
-def test_attempts_that_were_interrupted_and_the_next_share_one_purse(
-    cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path
-) -> None:
-    with ScriptedEndpoint([bash("sleep 600"), ScriptedReply("Done.", usage=USAGE)]) as endpoint:
-        config = agent_settings(tmp_path, endpoint.base_url)
-        args = ("fix", "--repo", shop_repo, "--issue", issue, "--config", config, "-c", "fix.cap_usd=0.3")
-        with cli.started(*args) as process:
-            wait_for(b"toy: sleep 600", process)
-            end(process, signal.SIGINT, group=False)
-        again = cli(*args, "--json")
-    (attempt,) = again.json()["attempts"]
-    header = next(read(Path(attempt["trace"]) / FILE_NAME))
-    assert isinstance(header, Header) and header.cap_usd == Decimal("0.3") - PRICE.cost(USAGE)

@@ -114,7 +114,7 @@ def test_the_audit_tells_of_batches_and_of_calls_whose_end_nobody_saw(cli: Cli, 
     assert ended.code == 0
     out = ended.out.decode()
     assert "batch b-1: 2 runs, 2 receipts, $0.50" in out
-    assert "batch b-2: 1 runs, 1 receipts, 1 of them estimated, $0.25" in out
+    assert "batch b-2: 1 run, 1 receipt, 1 of them estimated, $0.25" in out
     assert f"run {ids[2]}" in out and "settled at the $0.25 that was reserved" in out
     report = cli("ledger", "audit", "--json").json()
     assert [total["batch"] for total in report["batches"]] == ["b-1", "b-2"]
@@ -132,11 +132,15 @@ def test_a_committed_file_may_not_name_a_ledger_or_let_traces_be_removed(cli: Cl
         assert "hunter2" not in ended.err
 
 
+@pytest.mark.postgres
 def test_the_address_of_the_environment_is_used_unless_a_file_is_named(cli: Cli, ids: list[str]) -> None:
     away = {"SCROUT_LEDGER_URL": "postgresql://me:hunter2hunter2@localhost:1/x"}
     ended = cli("runs", env=away)
     assert ended.code == 2 and "postgresql://localhost:1/x" in ended.err and "hunter2" not in ended.err
     assert cli("runs", "-c", f"ledger.path={data() / 'ledger.db'}", env=away).code == 0
+
+
+def test_an_address_that_makes_no_sense_is_refused_without_its_password(cli: Cli) -> None:
     both = cli("runs", "-c", "ledger.path=x.db", "-c", "ledger.url=postgresql://me:hunter2hunter2@localhost/x")
     assert both.code == 2 and "keep one of them" in both.err and "hunter2" not in both.err
     odd = cli("runs", "-c", "ledger.url=mysql://me:hunter2hunter2@localhost/x")

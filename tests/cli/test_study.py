@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from conftest import Cli
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

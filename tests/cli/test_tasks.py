@@ -67,6 +67,7 @@ def test_a_package_that_does_not_exist_is_told_and_the_rest_goes_on(cli: Cli) ->
     assert packages[0]["tasks"] == 0 and "cannot be downloaded" in packages[0]["words"]
 
 
+@pytest.mark.slow
 def test_draw_takes_each_repository_by_its_share_and_says_how_to_go_on(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "tasks.jsonl"
     rows = [{**GOOD, "id": f"t{number}", "repo": f"owner/{'ab'[number % 4 == 0]}"} for number in range(200)]

@@ -7,6 +7,7 @@ import pty
 import re
 import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,20 +32,22 @@ EVIL = "\x1b]0;owned\x07\x1b[2J\x9b2J\u202e"
 def on_terminal(cli: Cli, *args: str | Path, env: dict[str, str] | None = None) -> bytes:
     """Everything that a command writes to a terminal, standard output and standard error alike."""
     ours, theirs = pty.openpty()
-    with cli.started(*args, env=env, stdout=theirs, stderr=theirs) as process:
-        os.close(theirs)
-        seen = b""
-        while True:
-            try:
-                chunk = os.read(ours, 65536)
-            except OSError:  # the last writer has closed it
-                break
-            if not chunk:
-                break
-            seen += chunk
-        process.wait(timeout=60)
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(all_of, ours)
+        with os.fdopen(theirs, "w", encoding="utf-8") as terminal:
+            cli.writing(terminal, terminal, *args, env=env)
+        seen = reading.result()
     os.close(ours)
     return seen
+
+
+def all_of(ours: int) -> bytes:
+    seen = b""
+    while True:
+        try:
+            seen += os.read(ours, 65536)
+        except OSError:  # the last writer has closed it
+            return seen
 
 
 def assert_harmless(seen: bytes) -> None:
@@ -87,6 +90,7 @@ def test_planted_escape_sequences_do_nothing(cli: Cli, hostile_repo: Path, tmp_p
     assert_harmless(on_terminal(cli, "scout", "--repo", hostile_repo, "--issue", tmp_path / f"no{EVIL}"))
 
 
+@pytest.mark.slow
 def test_colours_on_a_terminal_only_and_not_against_the_users_wish(cli: Cli, shop_repo: Path, issue: Path) -> None:
     args = ("fix", "--repo", shop_repo, "--issue", issue)
     piped = cli(*args)
@@ -96,7 +100,7 @@ def test_colours_on_a_terminal_only_and_not_against_the_users_wish(cli: Cli, sho
     assert b"+++ b/shop/cart.py" in plain and not COLOUR.search(plain)
 
 
-@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("both", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_reader_that_leaves_early(cli: Cli, shop_repo: Path, issue: Path, both: bool) -> None:
     reader, writer = os.pipe()
     os.close(reader)

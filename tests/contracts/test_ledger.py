@@ -27,8 +27,8 @@ from typing import Any, TypeVar
 
 import pytest
 
+from scrout.base import LedgerError
 from scrout.config import load
-from scrout.errors import LedgerError
 from scrout.handoff import Handoff
 from scrout.ledger.audit import audit
 from scrout.ledger.store import Ledger, OpenRun, Result
@@ -120,7 +120,7 @@ def address(server: str) -> str:
     return server.format("postgres")
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
     if request.param == "sqlite":
         return tmp_path / "ledger.db"
@@ -480,6 +480,7 @@ def terminate(address: str) -> int:
         )
 
 
+@pytest.mark.postgres
 async def test_a_connection_that_is_lost_between_steps_is_made_again_and_the_run_stays_ours(address: str) -> None:
     with Ledger(address) as ledger, Ledger(address) as other:
         run = begin(ledger)
@@ -506,6 +507,7 @@ async def test_a_connection_that_is_lost_between_steps_is_made_again_and_the_run
         assert audit(ledger).problems == ()
 
 
+@pytest.mark.postgres
 async def test_a_run_that_somebody_else_took_up_while_the_connection_was_lost_is_his(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -518,6 +520,7 @@ async def test_a_run_that_somebody_else_took_up_while_the_connection_was_lost_is
 
 
 @pytest.mark.parametrize("after", ["BEGIN", "INSERT INTO receipt", "COMMIT"])
+@pytest.mark.postgres
 async def test_a_transaction_that_is_cut_off_anywhere_is_in_the_ledger_once(address: str, after: str) -> None:
     """The connection goes through a wire that breaks just behind one statement: it reaches the server, its answer
     does not come back."""
@@ -602,6 +605,7 @@ class Wire:
                         client.sendall(data)
 
 
+@pytest.mark.postgres
 async def test_a_server_that_stays_away_is_an_error_and_nothing_is_lost(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -624,6 +628,7 @@ async def test_a_server_that_stays_away_is_an_error_and_nothing_is_lost(
         assert (again.id, ledger.run(again.id).cost_usd) == (run.id, Decimal(1))
 
 
+@pytest.mark.postgres
 def test_passwords_and_options_are_in_no_message(address: str) -> None:
     folder = address.partition("host=")[2]
     wrong = [
@@ -643,6 +648,7 @@ def test_passwords_and_options_are_in_no_message(address: str) -> None:
         assert "hunter2" not in load(None, [f"ledger.url={url}"]).model_dump_json()
 
 
+@pytest.mark.postgres
 async def test_a_database_of_another_program_or_a_newer_scrout_is_refused_and_left_alone(address: str) -> None:
     with psycopg.connect(address) as db:
         db.execute("CREATE SCHEMA scrout")
@@ -664,7 +670,7 @@ def test_a_missing_driver_is_named_with_the_command_that_installs_it(tmp_path: P
     script = (
         "import sys; sys.modules['psycopg'] = None\n"
         "from scrout.ledger.store import Ledger\n"
-        "from scrout.errors import LedgerError\n"
+        "from scrout.base import LedgerError\n"
         "try: Ledger('postgresql://localhost/x').runs()\n"
         "except LedgerError as error: print(error)"
     )

@@ -1,7 +1,7 @@
 """One suite for every isolation tier that works here: how commands run under it, and attempts to get out of it.
 
 Each attempt attacks one property. The unsafe tier passes the first half alone. Containers need an engine, so they are
-only tried with `-m slow`.
+only tried with `-m container`; every other tier but the strongest is tried with `-m slow`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import subprocess
 import sys
 import tarfile
 import textwrap
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -35,11 +34,13 @@ from scrout.sandbox.workshop import Workshop, open_workshop
 from scrout.sandbox.workspace import Workspace, find_source
 from scrout.task import Task
 
-CONTAINER = pytest.param("container", marks=pytest.mark.slow)
+CONTAINER = pytest.param("container", marks=pytest.mark.container)
 WARM = "bubblewrap, warm"
-ISOLATING = ["bubblewrap", "bubblewrap on copies", WARM, "sandlock", "seatbelt", CONTAINER]
-ALL = [*ISOLATING, "unsafe"]
-MOUNTING = ["bubblewrap", "bubblewrap on copies", WARM, CONTAINER]
+OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in ("bubblewrap on copies", WARM)]
+SANDLOCK = pytest.param("sandlock", marks=pytest.mark.slow)
+MOUNTING = ["bubblewrap", *OTHERS, CONTAINER]
+ISOLATING = ["bubblewrap", *OTHERS, SANDLOCK, "seatbelt", CONTAINER]
+ALL = [*ISOLATING, pytest.param("unsafe", marks=pytest.mark.slow)]
 SECRET = "planted-" + secrets.token_hex(8)
 IMAGE = "localhost/scrout-contract-empty"
 
@@ -279,6 +280,7 @@ async def test_open_files_are_bounded(shop: Workshop) -> None:
 
 
 @every_tier
+@pytest.mark.usefixtures("alone")
 async def test_a_memory_hog_dies(shop: Workshop) -> None:
     done = await py(shop, "x = bytearray(900_000_000); print('got it')", memory_mb=256)
     assert done.exit_code not in (0, None)
@@ -299,6 +301,7 @@ time.sleep(30)
 
 
 @every_tier
+@pytest.mark.usefixtures("alone")
 async def test_many_processes_that_eat_memory_together_are_stopped(shop: Workshop) -> None:
     done = await py(shop, HOGS, total_memory_mb=300, timeout_s=3)
     refused = done.text.count("held") <= 2
@@ -309,13 +312,13 @@ async def test_many_processes_that_eat_memory_together_are_stopped(shop: Worksho
 async def test_many_files_that_fill_the_disk_are_stopped(shop: Workshop) -> None:
     fill = "for i in $(seq 40); do head -c 1000000 /dev/zero > $i; done; sleep 30"
     done = await sh(shop, fill, disk_mb=20, file_mb=2)
-    assert done.exit_code == 137 and "grew by more than 20 MB" in done.text and done.seconds < 10
+    assert done.exit_code == 137 and "grew by more than 20 MB" in done.text
 
 
 @every_tier
 async def test_too_many_files_are_stopped(shop: Workshop) -> None:
     done = await sh(shop, "seq 3000 | xargs touch; sleep 30", files=1000)
-    assert done.exit_code == 137 and "more than 1,000 files" in done.text and done.seconds < 10
+    assert done.exit_code == 137 and "more than 1,000 files" in done.text
 
 
 # Ends
@@ -330,6 +333,7 @@ if os.fork() == 0:
     if os.fork() == 0:
         {close}
         time.sleep(60)
+        print("outlived", flush=True)
     os._exit(0)
 time.sleep({wait})
 """
@@ -345,7 +349,7 @@ def stubborn(marker: str, *, wait: float, close: str = "pass") -> str:
 async def test_a_daemon_does_not_survive_the_end_of_its_command(shop: Workshop, close: str) -> None:
     marker = "daemon-" + secrets.token_hex(6)
     done = await sh(shop, stubborn(marker, wait=0.2, close=close))
-    assert done.exit_code == 0 and done.seconds < 10
+    assert done.exit_code == 0 and "outlived" not in done.text
     await assert_gone(marker)
 
 
@@ -353,7 +357,7 @@ async def test_a_daemon_does_not_survive_the_end_of_its_command(shop: Workshop, 
 async def test_a_daemon_does_not_survive_the_time_limit(shop: Workshop) -> None:
     marker = "daemon-" + secrets.token_hex(6)
     done = await sh(shop, stubborn(marker, wait=60), timeout_s=1)
-    assert done.timed_out and done.seconds < 8
+    assert done.timed_out and "outlived" not in done.text
     await assert_gone(marker)
 
 
@@ -677,12 +681,13 @@ time.sleep(60)
 
 
 @isolating
+@pytest.mark.usefixtures("alone")
 async def test_a_fork_bomb_is_bounded_and_ends(shop: Workshop) -> None:
     if shop.tier.name == "seatbelt":
         pytest.skip("macOS counts processes of the whole user")
     marker = "bomb-" + secrets.token_hex(6)
     peak = 0
-    task = asyncio.create_task(py(shop, BOMB.format(marker=marker), timeout_s=2, processes=20))
+    task = asyncio.create_task(py(shop, BOMB.format(marker=marker), timeout_s=1, processes=20))
     while not task.done():
         peak = max(peak, len(processes_with(marker)))
         await asyncio.sleep(0.1)
@@ -694,6 +699,7 @@ async def test_a_fork_bomb_is_bounded_and_ends(shop: Workshop) -> None:
 
 
 @isolating
+@pytest.mark.usefixtures("alone")
 async def test_a_bomb_that_detaches_every_child_ends_too(shop: Workshop) -> None:
     marker = "bomb-" + secrets.token_hex(6)
     script = f"""
@@ -710,15 +716,15 @@ async def test_a_bomb_that_detaches_every_child_ends_too(shop: Workshop) -> None
             time.sleep(60)
         spread()
         """
-    began = time.monotonic()
-    done = await py(shop, script, timeout_s=1.5, processes=30)
-    assert done.timed_out and time.monotonic() - began < 15
+    done = await py(shop, script, timeout_s=1, processes=30)
+    assert done.timed_out
     await assert_gone(marker)
 
 
 @isolating
+@pytest.mark.usefixtures("alone")
 async def test_a_bomb_in_one_sandbox_leaves_others_room(shop: Workshop) -> None:
-    bomb = asyncio.create_task(sh(shop, "for i in $(seq 40); do sleep 3 & done 2>/dev/null; wait", 2, processes=20))
+    bomb = asyncio.create_task(sh(shop, "for i in $(seq 40); do sleep 3 & done 2>/dev/null; wait", 1, processes=20))
     await asyncio.sleep(0.5)
     assert (await sh(shop, "(true) && (true) | cat && echo fine", processes=20)).text == "fine\n"
     await bomb

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scrout.errors import ConfigError
+from scrout.base import ConfigError
 from scrout.fix import relay
 from scrout.fix.presets import PRESETS, Preset, fill
 from scrout.fix.program import find_preset
@@ -216,7 +216,7 @@ async def work(
 async def test_the_real_program_fixes_a_bug_through_the_relay(
     name: str, make_repo: MakeRepo, workshop: OpenWorkshop, tmp_path: Path
 ) -> None:
-    script = SCRIPTS[name]
+    script = (ScriptedReply(fault=Status(429, {"retry-after": "1"})), *SCRIPTS[name])
     with workshop(make_repo({"calc.py": CALC, **TRAPS})) as shop:
         worked = await work(name, script, shop, tmp_path)
 
@@ -228,21 +228,12 @@ async def test_the_real_program_fixes_a_bug_through_the_relay(
         script
     )
     assert {request.content["model"] for request in worked.requests} == {"toy"}
+    # One refusal for the rate of requests is waited out, and the same is asked again.
+    asked = "input" if PRESETS[name].protocol == "responses" else "messages"
+    assert worked.requests[0].content[asked] == worked.requests[1].content[asked]
     first = worked.requests[0].body
     assert json.dumps('It has to "add".')[1:-1] in first and "INSTRUCTIONS OF THE REPOSITORY" not in first
     assert all("dummy" in str(request.headers) for request in worked.requests)
-
-
-@pytest.mark.slow
-@every_preset
-async def test_one_refusal_for_the_rate_of_requests_is_waited_out(
-    name: str, make_repo: MakeRepo, workshop: OpenWorkshop, tmp_path: Path
-) -> None:
-    refusal = ScriptedReply(fault=Status(429, {"retry-after": "1"}))
-    with workshop(make_repo({"calc.py": CALC})) as shop:
-        worked = await work(name, (refusal, *SCRIPTS[name]), shop, tmp_path)
-    assert "+    return a + b\n" in worked.diff, worked.output[-2000:]
-    assert len(worked.requests) == len(SCRIPTS[name]) + 1
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scrout.errors import ConfigError
+from scrout.base import ConfigError
 from scrout.fix import relay
 from scrout.fix.presets import PRESETS
 from scrout.fix.program import RUNNERS, find_preset, find_program

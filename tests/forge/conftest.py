@@ -25,7 +25,7 @@ from scrout.forge.event import Event, read_event
 from scrout.forge.place import Place
 from scrout.forge.remote import Remote, open_remote
 from scrout.forge.result import Checked, Chosen, Offer, Result, Scouted, Tried
-from scrout.git import ISOLATED, git
+from scrout.git import GitDir, make_git_dir
 
 TOKEN = "loopback-token-0123456789"
 AT = datetime(2026, 11, 17, 9, 30, tzinfo=UTC)
@@ -275,10 +275,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     repo = folder / "larder"
     shutil.copytree(EXAMPLE / "larder", repo, ignore=shutil.ignore_patterns("__pycache__"))
     who = {f"GIT_{role}_{part}": "larder" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")}
-    git("init", "-q", "--template=", "-b", "main", cwd=repo, env=ISOLATED)
-    git("add", "--all", cwd=repo, env=ISOLATED)
-    git("commit", "-q", "-m", "larder 0.4.1", cwd=repo, env={**ISOLATED, **who})
-    git("clone", "-q", "--bare", "--template=", str(repo), "bare", cwd=folder, env=ISOLATED)
+    make_git_dir(repo / ".git")
+    git = GitDir.of(repo).with_variables(**who)
+    git("add", "--all")
+    git("commit", "-q", "-m", "larder 0.4.1")
+    config = shutil.copytree(repo / ".git", folder / "bare") / "config"
+    config.write_text(config.read_text().replace("bare = false", "bare = true"))
     return folder
 
 

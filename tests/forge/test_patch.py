@@ -73,6 +73,34 @@ def test_a_patch_becomes_a_commit_on_the_base(remote: Remote, place: Place, resu
         "renovate.json",
         "scrout.toml",
         ".github/scrout.toml",
+        ".devcontainer.json",
+        ".lefthook.toml",
+        "lefthook.yml",
+        ".overcommit.yml",
+        "captainhook.json",
+        ".cirrus.star",
+        ".screwdriver/x",
+        "bitrise.yml",
+        "codefresh.yaml",
+        "ci/pipe.gocd.yaml",
+        "Jenkinsfile.release",
+        ".claude/settings.json",
+        ".cursor/rules/x.mdc",
+        ".mcp.json",
+        ".zed/tasks.json",
+        "sub/.tomorrow/x",
+        "AGENTS.md",
+        "sub/CLAUDE.md",
+        ".npmrc",
+        ".gitignore/x",
+        "Dockerfile",
+        "deploy/Dockerfile.prod",
+        "docker-compose.override.yml",
+        "fly.toml",
+        "vercel.json",
+        "infra/main.tf",
+        "site/sitecustomize.py",
+        "x.pth",
     ],
 )
 def test_what_runs_by_itself_or_decides_who_reviews_is_kept_out(path: str) -> None:
@@ -81,7 +109,20 @@ def test_what_runs_by_itself_or_decides_who_reviews_is_kept_out(path: str) -> No
         assert "runs by itself" in reason and path in reason
 
 
-@pytest.mark.parametrize("path", ["github/workflows.py", "larder/action.py", "docs/codeowners.md", "a/.github.txt"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "github/workflows.py",
+        "larder/action.py",
+        "docs/owners.md",
+        ".gitignore",
+        "sub/.editorconfig",
+        "larder/dockerfile_parser.py",
+        "compose.py",
+        "templates/app.html",
+        "a..b/x.py",
+    ],
+)
 def test_names_that_only_look_similar_are_not(path: str) -> None:
     assert refusals([Change(path, NOTHING, REGULAR, is_binary=False)]) == ()
 

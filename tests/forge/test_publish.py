@@ -132,8 +132,10 @@ def test_a_branch_that_somebody_else_made_is_left_alone(scene: Scene, result: Re
     "patch, words",
     [
         (new_file(".github/workflows/ci.yml"), "runs by itself"),
-        (new_file("link", "/etc/passwd", "120000"), "links or submodules"),
-        ("garbage", "does not apply"),
+        pytest.param(
+            new_file("link", "/etc/passwd", "120000"), "links or submodules", marks=pytest.mark.slow, id="link"
+        ),
+        pytest.param("garbage", "does not apply", marks=pytest.mark.slow, id="garbage"),
         (new_file("a.py", f"k = 'ghp_{'a1' * 18}'\n"), "secret"),
     ],
 )
@@ -146,7 +148,14 @@ def test_a_patch_that_may_not_be_published_is_told_and_not_pushed(
     assert scene.spent() == Decimal("0.25")
 
 
-@pytest.mark.parametrize("outcome", ["not_solved", "infrastructure", "interrupted", "failed", "scouted"])
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        "not_solved",
+        "failed",
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("infrastructure", "interrupted", "scouted")),
+    ],
+)
 def test_without_a_patch_that_stands_there_is_a_comment_alone(scene: Scene, result: Result, outcome: str) -> None:
     done = scene.publish(Result.model_validate(result.model_dump() | {"outcome": outcome}))
     assert done.comment and not done.pull and scene.branches() == {"main", "scrout-budget"}
@@ -212,11 +221,8 @@ def test_a_forged_result_is_not_believed(
         read_result(file, event, admission, place.commit)
 
 
-@pytest.mark.parametrize("forged", FORGED[:3], ids=lambda one: next(iter(one)))
-def test_a_forged_result_is_not_believed_and_costs_what_was_held(
-    scene: Scene, result: Result, forged: dict[str, Any]
-) -> None:
-    document = json.loads(result.model_dump_json()) | forged
+def test_a_forged_result_is_not_believed_and_costs_what_was_held(scene: Scene, result: Result) -> None:
+    document = json.loads(result.model_dump_json()) | FORGED[0]
     done = scene.publish(json.dumps(document).encode())
     assert done.problem and not done.pull and not scene.server.pulls
     assert "nothing to show" in scene.said() and "$1.00 count for the day" in scene.said()

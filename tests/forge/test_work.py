@@ -5,21 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from scrout.base import ConfigError, ModelError
 from scrout.config import Settings
-from scrout.errors import ConfigError, ModelError
 from scrout.forge import words
 from scrout.forge.admission import Admission
 from scrout.forge.api import ForgeError
 from scrout.forge.event import Event, read_event
 from scrout.forge.place import WRITERS, Place
-from scrout.forge.result import Result, read_result, result_of
+from scrout.forge.result import Result, read_result, result_of, rows_of
 from scrout.forge.work import capped, refuse_tokens, work
+from scrout.money import Receipt, Usage
 from scrout.records import Run
 from scrout.sandbox.tier import Tier
 from scrout.sandbox.workspace import find_source
@@ -158,8 +160,24 @@ def test_a_patch_with_the_key_in_it_stays_here(
     ):
         run = Run.model_validate(document)
         run = run.model_copy(update={"attempts": (run.attempts[0].model_copy(update={"patch": patch}),)})
-        result = result_of(run, admission, "fix")
+        result = result_of(run, (), admission, "fix")
         assert result.patch == "" and why in result.withheld and "value-of" not in result.model_dump_json()
+
+
+NOW = datetime.now(UTC)
+
+
+def test_the_rows_of_a_receipt_add_up_to_what_the_run_cost() -> None:
+    paid = [
+        Receipt(
+            component="fix", fixer="m", model=model, usage=Usage(input_tokens=5), cost_usd=cost, at=datetime.now(UTC)
+        )
+        for model, cost in (("a", Decimal("0.10")), ("a", Decimal("0.30")), ("b", None))
+    ]
+    assert [(row.model, row.calls, row.prompt_tokens, row.cost_usd) for row in rows_of(paid)] == [
+        ("a", 2, 10, Decimal("0.40")),
+        ("b", 1, 5, None),
+    ]
 
 
 def test_what_a_failure_cost_is_unknown_only_once_a_run_has_begun(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +22,8 @@ instead of a message, and `Purse` objects cannot be added: `TypeError: unsupport
 """
 
 FILES = {
-    "till/__init__.py": "from till.money import Purse, each, label, mean, split, strict\n\nRATE = 3\n",
+    "till/__init__.py": "from till import shelf\nfrom till.money import Purse, each, label, mean, split, strict\n"
+    "RATE = 3\n",
     "till/money.py": '''\
 """Coins."""
 
@@ -111,6 +113,10 @@ def _checked(text, depth):
 
 
 def summed(prices):
+    """
+    >>> summed([1, 2])
+    4
+    """
     return _sum(prices, 1)
 
 
@@ -120,6 +126,25 @@ def _sum(prices, depth):
 
 def find(name):
     raise NoSuchGoods(name)
+
+
+def arrange(goods):
+    goods.sort(reverse=True)
+
+
+def doubled(function):
+    def inner():
+        return function() * 3
+
+    return inner
+
+
+def stop():
+    raise KeyboardInterrupt
+
+
+def deep(number):
+    return deep(number + 1)
 ''',
     "data/rates/today.txt": "3\n",
     "data/rates/old.txt": "2\n",
@@ -142,7 +167,7 @@ class MeanTest(unittest.TestCase):
 
 
 @pytest.fixture(scope="session")
-def till(tier: Tier, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Task, Workshop]]:
+def till(tier: Tier, light_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Task, Workshop]]:
     """A task about the repository, and its workshop."""
     repo = tmp_path_factory.mktemp("till") / "repo"
     for name, content in FILES.items():
@@ -156,6 +181,7 @@ def till(tier: Tier, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple
     task = Task(id="till", text=ISSUE, repo=repo.resolve(), base_commit=commit)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("PATH", str(light_python), prepend=os.pathsep)
         with open_workshop(task, tier, Settings()) as workshop:
             yield task, workshop
 

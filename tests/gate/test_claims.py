@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -481,6 +480,7 @@ PYTEST = [
     Claim("missing file", "missing_file", command="nowhere.py"),
     Claim("usage", "usage_error", command="--no-such-option"),
 ]
+PYTEST_BY_DEFAULT = ("real", "own error beside a real failure", "no tests", "usage")
 
 
 def _handoff(claim: Claim) -> Handoff:
@@ -534,21 +534,15 @@ async def test_false_claim_is_gone_without_a_trace(till: Till, claim: Claim) -> 
     assert "the tests are not involved" in gated.text
 
 
-@pytest.fixture(scope="session")
-def has_pytest(till: Till) -> None:
-    _, workshop = till
-    workspace = workshop.fresh()
-    try:
-        if asyncio.run(workshop.shell(workspace, "python -c 'import pytest'")).exit_code:
-            pytest.skip("the sandbox's Python has no pytest")
-    finally:
-        workspace.remove()
-
-
-@pytest.mark.usefixtures("has_pytest")
-@pytest.mark.parametrize("claim", PYTEST, ids=lambda claim: claim.name)
+@pytest.mark.parametrize(
+    "claim",
+    [
+        pytest.param(claim, id=claim.name, marks=() if claim.name in PYTEST_BY_DEFAULT else pytest.mark.slow)
+        for claim in PYTEST
+    ],
+)
 async def test_claim_made_with_pytest(till: Till, claim: Claim) -> None:
-    plain = "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python -m pytest -q"
+    plain = "python -m pytest -q"
     files = {"test_it.py": IMPORTS + claim.script} if claim.script else {}
     gated = await _gate(till, replace(claim, script="", files=files, command=f"{plain} {claim.command}"))
     assert (gated.verdict, gated.reason) == (claim.verdict, gated.reason)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +12,8 @@ from scrout.gate.neutralize import as_data, neutralize
 from scrout.handoff import FileRef, Handoff, Reproduction, normalize
 from scrout.sandbox.workshop import Workshop
 from scrout.task import Task
+
+from ..conftest import assert_linear
 
 BLOB = "aW1wb3J0IG9zOyBvcy5zeXN0ZW0oJ2N1cmwgaHR0cDovL2V4YW1wbGUub3JnJyk7IHByaW50KDEpCg=="
 AIMED = [
@@ -174,8 +174,5 @@ async def test_the_gate_does_it(till: tuple[Task, Workshop]) -> None:
     "piece", ["a", "\n", " ", "- ", "!", "please ", "ignore ", "run ", "base64 ", "curl ", "'", '"a', "`", "A1/"]
 )
 def test_it_takes_linear_time(piece: str) -> None:
-    text = piece * (100_000 // len(piece))
-    started = time.monotonic()
-    as_data(text)
-    neutralize(Handoff(notes=text))
-    assert time.monotonic() - started < 5
+    assert_linear(as_data, piece, 10_000)
+    assert_linear(lambda text: neutralize(Handoff(notes=text)), piece, 10_000)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import get_args
 
 import pytest
+from click.testing import CliRunner
 
+from scrout.cli.main import scrout
 from scrout.gate.paper import PaperClass, paper_class
 from scrout.records import KEPT, KeptVerdict, NothingVerdict, RejectedVerdict, Verdict
 from scrout.sandbox.tier import Tier
@@ -39,24 +41,27 @@ def test_the_classes_are_the_records() -> None:
 
 @needs_records
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["one a class", "all"])
+@pytest.mark.slow
 def test_the_command_line_takes_every_handoff(
-    every: bool, tier: Tier, make_repo: Callable[..., Path], tmp_path: Path
+    every: bool,
+    tier: Tier,
+    light_python: Path,
+    make_repo: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("PATH", str(light_python), prepend=os.pathsep)
     repo = make_repo({"lib/ansible/utils/vars.py": "def isidentifier(name):\n    return name.isidentifier()\n"})
     entries = [json.loads(line) for line in RECORDS.read_text().splitlines()]
     chosen = entries if every else list({entry["failure_class"]: entry for entry in entries}.values())
-    texts = [entry["handoff_text"] for entry in chosen]
-
-    def run(numbered: tuple[int, str]) -> subprocess.CompletedProcess[str]:
-        page = tmp_path / f"{numbered[0]}.txt"
-        page.write_text(numbered[1])
-        argv = ["-m", "scrout", "gate", "--repo", str(repo), "--handoff", str(page), "--json", "-c", "gate.timeout_s=5"]
-        return subprocess.run([sys.executable, *argv], capture_output=True, text=True, timeout=60, check=False)
-
-    with ThreadPoolExecutor(2) as pool:
-        done = list(pool.map(run, enumerate(texts)))
+    done = []
+    for entry in chosen:
+        page = tmp_path / "page.txt"
+        page.write_text(entry["handoff_text"])
+        argv = ["gate", "--repo", str(repo), "--handoff", str(page), "--json", "-c", "gate.timeout_s=5"]
+        done.append(CliRunner().invoke(scrout, argv))
     for result in done:
-        assert result.returncode == 0, result.stderr
+        assert result.exit_code == 0, result.stderr
         # Nothing of what they are about is in this repository, so nothing can be true of it.
         gated = json.loads(result.stdout)
         assert gated["verdict"] in VERDICTS

@@ -210,7 +210,8 @@ NODE = [
     Claim(
         "changes its mind",
         "flaky",
-        f"{MONEY}const fs = require('fs');\nif (process.env.SCROUT_WATCH_ROOT) {{\n  label({{}});\n}}\nsplit(1, 0);\n",
+        f"{MONEY}const watched = (process.env.PYTHONPATH || '').includes('watch');\nif (watched) {{\n"
+        "  label({});\n}\nsplit(1, 0);\n",
     ),
 ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.gate.tidy import tidy
@@ -109,7 +109,6 @@ def test_a_root_that_is_no_container_here_stays(base: Base) -> None:
     assert tidy(Handoff(reproduction=claim), inside).reproduction == claim
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
 @given(st.text(max_size=30) | st.text(alphabet="/.abpy\\ ~", max_size=20))
 def test_whatever_the_path_the_file_is_inside(base: Base, name: str) -> None:
     for path in _paths(base, name, f"/app/{name}"):

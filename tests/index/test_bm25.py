@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.index.bm25 import bm25, rarity
@@ -30,7 +30,6 @@ def plain(wanted: dict[str, float], documents: list[dict[str, int]]) -> list[flo
     return scores
 
 
-@settings(max_examples=50)
 @given(WANTED, DOCUMENTS)
 def test_scores_follow_the_formula(wanted: dict[str, float], documents: list[dict[str, int]]) -> None:
     column = {word: index for index, word in enumerate(wanted)}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scrout.errors import TaskError
+from scrout.base import TaskError
 from scrout.index.files import MAX_FILE_BYTES, list_files, read_blobs
 
 if TYPE_CHECKING:

@@ -340,6 +340,7 @@ def test_what_a_clone_lacks_comes_with_the_next_clone(repo: Path, commit: Commit
     assert list(read_repository(tmp_path / "full.git", head).files) == ["a.py", "b.py", "c/d.py"]
 
 
+@pytest.mark.slow
 def test_processes_share_an_empty_cache(repo: Path, commit: Commit, read: Read) -> None:
     head = commit({f"m{n}.py": f"import m{n + 1}\ndef alpha{n}(): pass\n" for n in range(99)})
     script = (

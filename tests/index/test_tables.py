@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.index.definition import Definition
 from scrout.index.symbols import Symbols
 from scrout.index.tables import UNREAD, Postings, Tables, dumps, keys_in, loads, merge, select, tabulate
 
-FEW = settings(max_examples=30)
 NAMES = st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters="\n"), min_size=1, max_size=6)
 LINES = st.integers(1, 999)
 DEFINITIONS = st.builds(Definition, NAMES, LINES, LINES, LINES, st.sampled_from(("class", "function", "constant")))
@@ -58,7 +57,6 @@ def ordered(tables: Tables) -> bool:
     return all(bool((np.diff(own.term) >= 0).all()) for own in (tables.words, tables.names))
 
 
-@FEW
 @given(READ)
 def test_tables_hold_what_was_read(read: dict[str, Symbols]) -> None:
     held = content(tabulate(read.items()))
@@ -75,7 +73,6 @@ def test_the_words_of_names_are_those_of_the_last_part() -> None:
     assert held["a"][2] == {"putback": 1, "put": 2, "back": 1}
 
 
-@FEW
 @given(READ, st.lists(st.integers(0, 8), max_size=3))
 def test_parts_that_are_merged_equal_the_whole(read: dict[str, Symbols], cuts: list[int]) -> None:
     items = list(read.items())
@@ -85,7 +82,6 @@ def test_parts_that_are_merged_equal_the_whole(read: dict[str, Symbols], cuts: l
     assert ordered(merged)
 
 
-@FEW
 @given(READ, st.data())
 def test_exactly_the_wanted_are_selected(read: dict[str, Symbols], data: st.DataObject) -> None:
     wanted = data.draw(st.frozensets(st.sampled_from([*read, "unknown"])))
@@ -96,7 +92,6 @@ def test_exactly_the_wanted_are_selected(read: dict[str, Symbols], data: st.Data
     assert ordered(selected)
 
 
-@FEW
 @given(READ)
 def test_what_is_written_down_is_read_back(read: dict[str, Symbols]) -> None:
     tables = tabulate(read.items())
@@ -117,7 +112,6 @@ def test_keys_are_read_from_a_file(tmp_path: Path) -> None:
     assert keys_in(tmp_path / "tables") == SAMPLE.keys
 
 
-@FEW
 @given(st.data())
 def test_damage_is_noticed_or_does_no_harm(data: st.DataObject) -> None:
     damaged = bytearray(WRITTEN)
@@ -133,7 +127,6 @@ def test_damage_of_the_archive_s_directory_is_noticed_or_does_no_harm() -> None:
         assert back is None or content(back) == content(SAMPLE)
 
 
-@FEW
 @given(st.integers(0, len(WRITTEN) - 1))
 def test_what_is_cut_off_is_not_read(length: int) -> None:
     assert loads(WRITTEN[:length]) is None

@@ -23,7 +23,8 @@ def receipt(cost: str) -> Receipt:
 
 def record_run(path: Path, attempt: Attempt) -> str:
     async def scout(task: Task) -> Scouting:
-        return Scouting(handoff=Handoff(), text="", seconds=0.1, cost_usd=Decimal("0.05"))
+        paid = (receipt("0.05"),)
+        return Scouting(handoff=Handoff(), text="", seconds=0.1, cost_usd=Decimal("0.05"), receipts=paid)
 
     async def fix(task: Task) -> Attempt:
         return attempt
@@ -61,7 +62,7 @@ def test_a_ledger_that_adds_up_has_no_problems(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     record_run(path, attempt("0.30", receipt("0.10"), receipt("0.20")))
     record_run(path, attempt("0"))
-    assert report(path) == AuditReport(runs=2, receipts=2, problems=())
+    assert report(path) == AuditReport(runs=2, receipts=4, problems=())
 
 
 @pytest.mark.parametrize(("cost", "problems"), [("0.30", 0), ("0.25", 1)])
@@ -81,6 +82,20 @@ def test_a_scoutings_receipts_count_once_and_must_be_its_cost(tmp_path: Path, co
     found = report(path)
     assert found.receipts == 2 and len(found.problems) == problems
     assert all("the scouting of toy" in problem and "$0.25" in problem for problem in found.problems)
+
+
+def test_a_scouting_of_unknown_cost_adds_up(tmp_path: Path) -> None:
+    path, unpriced = tmp_path / "ledger.db", receipt("1").model_copy(update={"cost_usd": None})
+
+    async def scout(task: Task) -> Scouting:
+        return Scouting(handoff=Handoff(), text="", seconds=1, cost_usd=None, receipts=(unpriced,))
+
+    task = Task(id="t", text="broken", repo=Path("/repo"), base_commit="c" * 40)
+    with Ledger(path) as ledger:
+        run = ledger.open(task, "digest", sandbox="bubblewrap", environment="none")
+        asyncio.run(run.step("scout", scout, task))
+        closed = run.close()
+    assert closed.cost_usd is closed.lost_usd is None and report(path).problems == ()
 
 
 def test_an_attempt_that_differs_from_its_receipts_is_named_with_both_figures(tmp_path: Path) -> None:
@@ -116,9 +131,9 @@ def test_only_steps_that_pay_and_were_cut_off_may_have_receipts_and_no_result(
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [
-        ("UPDATE receipt SET cost_usd = '9.99' WHERE id = 1", "$10.24"),
-        ("UPDATE receipt SET cost_usd = NULL WHERE id = 1", "an unknown cost"),
-        ("DELETE FROM receipt WHERE id = 1", "$0.25"),
+        ("UPDATE receipt SET cost_usd = '9.99' WHERE id = 2", "$10.24"),
+        ("UPDATE receipt SET cost_usd = NULL WHERE id = 2", "an unknown cost"),
+        ("DELETE FROM receipt WHERE id = 2", "$0.25"),
         ("UPDATE close SET run = replace(run, '\"cost_usd\": 0.35', '\"cost_usd\": 0.01')", "closed at $0.01"),
         ('UPDATE close SET run = replace(run, \'"patch": "p"\', \'"patch": "q"\')', "`attempts` differs"),
         ("UPDATE close SET outcome = 'solved'", "`outcome` differs"),

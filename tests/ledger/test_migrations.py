@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scrout.errors import LedgerError
+from scrout.base import LedgerError
 from scrout.ledger.audit import audit
 from scrout.ledger.migrations import MIGRATIONS
 from scrout.ledger.store import Ledger

@@ -98,7 +98,11 @@ async def test_progress_tells_the_step_and_what_was_spent(ledger: Ledger) -> Non
         assert set(found) == {fresh.id, going.id}
         assert (found[fresh.id].step, found[fresh.id].status, found[fresh.id].at) == ("", "", None)
         assert (found[going.id].step, found[going.id].status) == ("fix", "started")
-        assert found[going.id].spent_usd == Decimal("0.75")
+        assert found[going.id].cost_usd == Decimal("0.75")
+        going.book(receipt(None, 3))
+        (now,) = (one.cost_usd for one in ledger.in_progress() if one.run_id == going.id)
+        assert now is ledger.run(going.id).cost_usd is None, "as the run itself says"
+        assert ledger.paid_usd(going.id) == Decimal("0.75")
         return Attempt(fixer="a", patch="", stop="finished", detail="", seconds=1)
 
     await going.step("fix", stage, TASK)

@@ -15,10 +15,10 @@ from scrout.config import RetentionSettings
 from scrout.ledger.audit import audit
 from scrout.ledger.retention import Pruning, prune
 from scrout.ledger.store import Ledger, OpenRun
-from scrout.models.trajectory import FILE_NAME, Answer, Call, Header, Held, Refusal, Request, Trajectory, receipts
 from scrout.money import Price, Receipt, Usage
 from scrout.records import Attempt
 from scrout.task import Task
+from scrout.trajectory import FILE_NAME, Answer, Call, Header, Held, Refusal, Request, Trajectory, receipts
 
 TASK = Task(id="larder-1", text="The larder is empty.", repo=Path("/home/me/larder"), base_commit="c" * 40)
 AT = datetime(2026, 11, 15, 14, 22, 33, tzinfo=UTC)

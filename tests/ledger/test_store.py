@@ -19,19 +19,19 @@ from threading import Barrier
 from typing import TypeVar
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from scrout.errors import LedgerError, ModelError
+from scrout.base import LedgerError, ModelError
 from scrout.handoff import Handoff
 from scrout.ledger.audit import audit
 from scrout.ledger.store import Ledger, OpenRun, Result, outcome_of
-from scrout.money import Receipt, Usage
+from scrout.money import Receipt, Usage, known_usd, total_usd
 from scrout.records import Attempt, Check, CheckOutcome, RunOutcome, Scouting, State, Stop
 from scrout.task import Task
 
 TASK = Task(id="larder-1", text="The larder is empty.", repo=Path("/home/me/larder"), base_commit="c" * 40)
-SCOUTING = Scouting(handoff=Handoff(), text="# Handoff", seconds=0.25, cost_usd=Decimal("0.05"))
+SCOUTING = Scouting(handoff=Handoff(), text="# Handoff", seconds=0.25)
 KEY = "sk-proj-A1b2C3d4E5f6G7h8I9j0"
 R = TypeVar("R", bound=Result)
 AT = datetime(2026, 11, 15, 14, 22, 33, 123456, tzinfo=UTC)
@@ -112,7 +112,7 @@ async def test_a_run_holds_what_its_steps_gave_and_cost(ledger: Ledger) -> None:
     assert [tried.fixer for tried in closed.attempts] == ["a", "b"]
     assert [checked.outcome for checked in closed.checks] == ["failed", "passed"]
     assert closed.outcome == "solved"
-    assert closed.cost_usd == Decimal("1.35")
+    assert closed.cost_usd == Decimal("1.30")
     assert closed.finished is not None
     assert closed.finished >= closed.started
     assert ledger.run(closed.id) == ledger.derive(closed.id) == closed
@@ -256,6 +256,8 @@ async def test_what_a_step_books_is_stored_at_once_and_only_once(path: Path) -> 
         closed = run.close()
         assert closed.attempts == (whole,)
         assert closed.cost_usd == ledger.derive(run.id).cost_usd == Decimal("7.30")
+        assert closed.lost_usd == run.lost_usd("fix") == Decimal("0.30")
+        assert ledger.paid_usd(run.id) == total_usd(one.cost_usd for one in ledger.receipts(run.id)) == Decimal("7.30")
         assert [(step.status, len(step.receipts)) for step in ledger.steps(run.id)] == [
             ("started", 0),
             ("failed", 2),
@@ -347,12 +349,15 @@ async def test_a_result_that_lost_a_secret_is_made_again_and_both_are_paid_for(p
     with Ledger(path) as ledger:
         run = begin(ledger)
         await run.step("fix", gives(holed), TASK)
+        assert run.lost_usd("fix") == 0
         await run.step("check", gives(check("failed")), TASK, holed)
     with Ledger(path) as ledger:
         calls: list[str] = []
         run = begin(ledger)
+        assert run.lost_usd("fix") == Decimal("0.50"), "it cannot be taken over, so the next try has that much less"
         await run.step("fix", gives(holed, calls), TASK)
         await run.step("fix", gives(holed, calls), TASK)
+        assert run.lost_usd("fix") == Decimal("0.50")
         await run.step("check", gives(check("passed")), TASK, "again")
         closed = run.close()
         assert calls == ["Attempt"]
@@ -414,12 +419,12 @@ def test_what_a_run_came_to(attempts: list[Attempt], checks: list[Check], outcom
 amounts = st.none() | st.decimals(min_value=0, max_value=500, places=10)
 
 
-@settings(max_examples=25, deadline=None)
 @given(costs=st.lists(st.lists(amounts, max_size=5), max_size=4), scouting=st.decimals(0, 500, places=10))
 def test_receipts_sum_to_the_run(costs: list[list[Decimal | None]], scouting: Decimal) -> None:
     async def record(ledger: Ledger) -> None:
         run = begin(ledger)
-        await run.step("scout", gives(SCOUTING.model_copy(update={"cost_usd": scouting})), TASK)
+        paid = attempt(costs=(str(scouting),)).receipts
+        await run.step("scout", gives(SCOUTING.model_copy(update={"cost_usd": scouting, "receipts": paid})), TASK)
         for number, group in enumerate(costs):
             texts = tuple(None if cost is None else str(cost) for cost in group)
             await run.step("fix", gives(attempt(costs=texts)), TASK, str(number))
@@ -430,7 +435,10 @@ def test_receipts_sum_to_the_run(costs: list[list[Decimal | None]], scouting: De
         assert closed.cost_usd == ledger.run(closed.id).cost_usd == expected
         report = audit(ledger)
         assert report.problems == ()
-        assert report.receipts == sum(len(group) for group in costs)
+        assert report.receipts == 1 + sum(len(group) for group in costs)
+        booked = [receipt.cost_usd for receipt in ledger.receipts(closed.id)]
+        assert (total_usd(booked), known_usd(booked)) == (expected, sum(known, Decimal(0)))
+        assert ledger.paid_usd(closed.id) == known_usd(booked)
 
     with tempfile.TemporaryDirectory() as folder, Ledger(Path(folder) / "ledger.db") as ledger:
         asyncio.run(record(ledger))
@@ -504,7 +512,7 @@ CHILD = """
 import asyncio, os, resource, sys, time
 from pathlib import Path
 from decimal import Decimal
-from scrout.errors import LedgerError
+from scrout.base import LedgerError
 from scrout.handoff import Handoff
 from scrout.ledger.store import Ledger
 from scrout.records import Attempt, Scouting

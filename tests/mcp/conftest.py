@@ -1,59 +1,66 @@
-"""A server as a real process, the SDK's own client, and a small project with a bug."""
+"""A server in this process or one of its own, the SDK's own client, and a small project with a bug."""
 
 from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from queue import Queue
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from click import ClickException
 
 import scrout
+from scrout.base import ScroutError
+from scrout.cli import render
+from scrout.cli.main import scrout as commands
 from scrout.sandbox.tier import Tier
+
+from ..conftest import SHOP
 
 if TYPE_CHECKING:
     from mcp import StdioServerParameters
+    from mcp.server.mcpserver import MCPServer
 
-PROJECT = {
-    "shop/__init__.py": "",
-    "shop/cart.py": '''"""A cart."""
+    from scrout.service.service import Service
 
-
-def total(prices):
-    """The sum of all prices."""
-    result = 0
-    for price in prices[1:]:
-        result += price
-    return result
-''',
-    "tests/__init__.py": "",
-    "tests/test_cart.py": """import unittest
-
-from shop.cart import total
-
-
-class CartTest(unittest.TestCase):
-    def test_empty(self):
-        self.assertEqual(total([]), 0)
-""",
-}
-SERVE = "from scrout.cli.main import COMMANDS, main; COMMANDS.setdefault('mcp', ''); main()"
+SERVE = "from scrout.cli.main import main; main()"
 
 
 @dataclass(frozen=True)
 class Server:
-    """`scrout mcp` on one folder, started as a client would."""
+    """`scrout mcp` on one folder."""
 
     repo: Path
     env: Mapping[str, str] = field(default_factory=dict)
 
+    def inside(self, *args: str) -> MCPServer[Any]:
+        """In this process, for a client in it."""
+        from scrout.mcp import server
+
+        made: list[MCPServer[Any]] = []
+
+        async def note(service: Service, *, allow_fix: bool) -> None:
+            made.append(server.make_server(service, allow_fix=allow_fix))
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(server, "serve_stdio", note)
+            # In a thread: this one may have an event loop, and the command makes its own.
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(self._run, *args).result()
+        return made[0]
+
+    def _run(self, *args: str) -> None:
+        commands.main(["mcp", "--repo", str(self.repo), *args], standalone_mode=False)
+
     def stdio(self, *args: str) -> StdioServerParameters:
+        """As a process, started as a client would."""
         from mcp import StdioServerParameters
 
         return StdioServerParameters(
@@ -61,37 +68,51 @@ class Server:
         )
 
     @contextmanager
-    def http(self, *args: str, env: Mapping[str, str] | None = None) -> Iterator[str]:
-        """The address it listens at."""
-        command = [sys.executable, "-c", SERVE, "mcp", "--repo", str(self.repo), "--http", "--port", "0", *args]
-        with subprocess.Popen(command, env={**self.env, **(env or {})}, stderr=subprocess.PIPE, text=True) as process:
+    def http(self, *args: str) -> Iterator[str]:
+        """The address that it listens at, in a thread of this process."""
+        import uvicorn
+
+        from scrout.mcp import http
+
+        made: list[uvicorn.Server] = []
+        addresses: Queue[str] = Queue()
+
+        class Noted(uvicorn.Server):
+            def __init__(self, config: uvicorn.Config) -> None:
+                super().__init__(config)
+                made.append(self)
+
+        with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(1) as pool:
+            patch.setattr(http.uvicorn, "Server", Noted)
+            patch.setattr(render, "say", addresses.put)
+            ended = pool.submit(self._run, "--http", "--port", "0", *args)
+            ended.add_done_callback(lambda _: addresses.put(""))
             try:
-                assert process.stderr
-                line = process.stderr.readline()
-                address = re.search(r"http://\S+/mcp", line)
-                assert address, line + process.stderr.read()
+                said = addresses.get()
+                address = re.search(r"http://\S+/mcp", said)
+                assert address, said or ended.exception()
                 yield address[0]
             finally:
-                process.terminate()
-                process.wait(20)
+                for one in made:
+                    one.should_exit = True
+                ended.result()
 
     def fails(self, *args: str) -> str:
         """What it says when it does not start."""
-        command = [sys.executable, "-c", SERVE, "mcp", "--repo", str(self.repo), *args]
-        ended = subprocess.run(command, env=dict(self.env), capture_output=True, text=True, stdin=subprocess.DEVNULL)
-        assert ended.returncode == 2 and not ended.stdout and "Traceback" not in ended.stderr, ended
-        return ended.stderr
+        with pytest.raises((ScroutError, ClickException)) as refused:
+            self._run(*args)
+        return str(refused.value)
 
 
 @pytest.fixture
-def serve(tier: Tier) -> Callable[[Path], Server]:
+def serve(tier: Tier, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Server]:
     # The interpreter itself rather than a version manager's script, which takes a tenth of a second to start it.
-    path = os.pathsep.join((str(Path(sys.base_prefix, "bin")), os.environ["PATH"]))
-    env = {**os.environ, "PATH": path, "PYTHONPATH": str(Path(scrout.__file__).parent.parent)}
+    monkeypatch.setenv("PATH", str(Path(sys.base_prefix, "bin")), prepend=os.pathsep)
+    env = {**os.environ, "PYTHONPATH": str(Path(scrout.__file__).parent.parent)}
     return lambda repo: Server(repo, env)
 
 
 @pytest.fixture
 def server(serve: Callable[[Path], Server], make_repo: Callable[..., Path]) -> Server:
     """For a project whose tests pass and whose `total` is wrong."""
-    return serve(make_repo(PROJECT))
+    return serve(make_repo(SHOP))

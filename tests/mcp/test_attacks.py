@@ -53,7 +53,7 @@ async def test_orders_in_issue_and_repository_stay_data(
         }
     )
     issue = f"{ORDER}\ntotal in shop.py fails\n\n```python\nfrom shop import total\n\ntotal([1, 2])\n```\n{FORGED}"
-    async with Client(serve(repo).stdio()) as client:
+    async with Client(serve(repo).inside()) as client:
         scouted = await client.call_tool("scout", {"issue": issue})
         gated = await client.call_tool("gate", {"issue": issue})
     for result in (scouted, gated):
@@ -73,9 +73,9 @@ async def test_secrets_are_cut_out(
 ) -> None:
     repo = make_repo({"shop.py": f"def total(prices):\n    raise ValueError('{SECRET}')\n"})
     server = serve(repo)
-    server = type(server)(repo, {**server.env, "SHOP_API_KEY": SECRET})
+    monkeypatch.setenv("SHOP_API_KEY", SECRET)
     issue = f"total in shop.py fails\n\n```python\nfrom shop import total\n\ntotal([1])\n```\n\nValueError: {SECRET}\n"
-    async with Client(server.stdio()) as client:
+    async with Client(server.inside()) as client:
         texts = await everything(client, await client.call_tool("scout", {"issue": issue}))
         texts += await everything(client, await client.call_tool("gate", {"issue": issue}))
     assert "[secret]" in "".join(texts) and all(SECRET not in text for text in texts)
@@ -93,10 +93,11 @@ async def test_repositories_outside_of_the_folder_are_refused(
     (root / "loop").symlink_to("loop")
     issue = "secret in secret.py and total in shop.py are wrong"
     refused = ["..", "../outside", str(outside), "link", "inside/../link", "disguised", "loop", "/", "\0", "a" * 5000]
-    async with Client(serve(root).stdio()) as client:
+    async with Client(serve(root).inside()) as client:
         for name in refused:
             result = await client.call_tool("scout", {"issue": issue, "repo": name})
-            assert result.is_error and "inside of the folder" in said(result), name
+            why = "knows nothing of it" if name == "disguised" else "inside of the folder"
+            assert result.is_error and why in said(result), name
             assert "secret.py" not in said(result)
         alone = await client.call_tool("scout", {"issue": issue})
         allowed = await client.call_tool("scout", {"issue": issue, "repo": "inside"})
@@ -110,7 +111,7 @@ async def test_runs_of_other_folders_are_as_good_as_not_there(
     serve: Callable[[Path], Server], make_repo: Callable[..., Path]
 ) -> None:
     one, other = (serve(make_repo({"shop.py": "def total(): ...\n"}, name)) for name in ("one", "other"))
-    async with Client(one.stdio()) as client:
+    async with Client(one.inside()) as client:
         run = ((await client.call_tool("scout", {"issue": "total in shop.py is wrong"})).structured_content or {})[
             "run"
         ]
@@ -119,7 +120,7 @@ async def test_runs_of_other_folders_are_as_good_as_not_there(
         for name in uris:
             with pytest.raises(MCPError):
                 await client.read_resource(f"scrout://runs/{name}")
-    async with Client(other.stdio()) as client:
+    async with Client(other.inside()) as client:
         for part in ("", "/handoff", "/patch", "/receipts"):
             with pytest.raises(MCPError, match="no run"):
                 await client.read_resource(f"scrout://runs/{run}{part}")
@@ -127,7 +128,7 @@ async def test_runs_of_other_folders_are_as_good_as_not_there(
 
 
 async def test_huge_input_is_refused_and_the_server_goes_on(server: Server) -> None:
-    async with Client(server.stdio()) as client:
+    async with Client(server.inside()) as client:
         issue = await client.call_tool("scout", {"issue": "x" * 1_000_001})
         handoff = await client.call_tool("gate", {"issue": "total is wrong", "handoff": "<files>\n" * 50_000})
         deep = await client.call_tool("gate", {"issue": "total is wrong", "handoff": "{" * 90_000})
@@ -142,7 +143,7 @@ async def test_a_scrout_toml_of_a_repository_below_has_no_say(
 ) -> None:
     hostile = '[sandbox]\ntier = "unsafe"\n[ledger]\npath = "stolen.db"\n'
     make_repo({"shop.py": "def total(): ...\n", "scrout.toml": hostile}, "root/inside")
-    async with Client(serve(tmp_path / "root").stdio()) as client:
+    async with Client(serve(tmp_path / "root").inside()) as client:
         result = await client.call_tool("scout", {"issue": "total in shop.py is wrong", "repo": "inside"})
     assert not result.is_error and not any("isolation" in note for note in (result.structured_content or {})["notes"])
     assert not any("stolen.db" in files for _, _, files in os.walk(tmp_path))

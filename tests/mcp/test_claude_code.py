@@ -30,7 +30,7 @@ USAGE = Usage(input_tokens=100, output_tokens=10)
 
 @pytest.mark.agents
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-def test_claude_code_scouts(server: Server, tmp_path: Path, transport: str) -> None:
+def test_claude_code_scouts(server: Server, tmp_path: Path, transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if not PROGRAM.exists():
         pytest.skip("claude is not installed: run scripts/add-agents")
     seen: list[str] = []
@@ -68,7 +68,8 @@ def test_claude_code_scouts(server: Server, tmp_path: Path, transport: str) -> N
             answer = ask({"command": started.command, "args": started.args, "env": started.env})
         else:
             token = "0123456789abcdef-of-a-test"
-            with server.http("--token-env", "SHOP_TOKEN", env={"SHOP_TOKEN": token}) as address:
+            monkeypatch.setenv("SHOP_TOKEN", token)
+            with server.http("--token-env", "SHOP_TOKEN") as address:
                 answer = ask({"type": "http", "url": address, "headers": {"Authorization": f"Bearer {token}"}})
     assert answer == "The files are known."
     (result,) = {body for body in seen if '"tool_result"' in body}

@@ -1,8 +1,9 @@
-"""The tools and resources over a pipe, with the SDK's own client and a real process."""
+"""The tools and resources, with the SDK's own client, in this process or over a pipe to a real one."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -21,21 +22,10 @@ from scrout.ledger.audit import audit
 from scrout.ledger.opening import open_ledger
 from scrout.mcp.answers import DATA, MAX_CHARS
 
+from ..conftest import SHOP_ISSUE
+
 if TYPE_CHECKING:
     from conftest import Server
-
-ISSUE = """total() leaves out the first price
-
-```python
-from shop.cart import total
-
-assert total([1, 2]) == 3, total([1, 2])
-```
-
-```
-AssertionError: 2
-```
-"""
 
 
 def said(result: CallToolResult) -> str:
@@ -68,7 +58,7 @@ def wait_for(command: str, wanted: bool) -> None:
         listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
         if wanted == any(row.strip() == command for row in listed.splitlines()):
             return
-        time.sleep(0.05)
+        time.sleep(0.1)
     raise AssertionError(f"{command} is {'not ' if wanted else ''}running")
 
 
@@ -80,7 +70,7 @@ async def resource(client: Client, uri: str) -> str:
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_tools_are_few_and_short(server: Server, mode: Any) -> None:
-    async with Client(server.stdio(), mode=mode) as client:
+    async with Client(server.inside(), mode=mode) as client:
         tools = (await client.list_tools()).tools
         templates = (await client.list_resource_templates()).resource_templates
     assert [tool.name for tool in tools] == ["scout", "gate", "route"]
@@ -92,13 +82,14 @@ async def test_tools_are_few_and_short(server: Server, mode: Any) -> None:
 
 
 async def test_fix_is_refused_where_it_is_not_allowed(server: Server) -> None:
-    async with Client(server.stdio()) as client:
-        result = await client.call_tool("fix", {"issue": ISSUE})
+    async with Client(server.inside()) as client:
+        result = await client.call_tool("fix", {"issue": SHOP_ISSUE})
     assert result.is_error and "fix" in said(result)
     with open_ledger(Settings()) as book:
         assert book.run_ids() == []
 
 
+@pytest.mark.slow
 async def test_scout_gate_route_and_fix_are_one_run(server: Server) -> None:
     heard: list[str] = []
 
@@ -106,11 +97,11 @@ async def test_scout_gate_route_and_fix_are_one_run(server: Server) -> None:
         heard.append(words or "")
 
     async with Client(server.stdio("--allow-fix")) as client:
-        scouted = await client.call_tool("scout", {"issue": ISSUE}, progress_callback=progress)
-        gated = await client.call_tool("gate", {"issue": ISSUE})
+        scouted = await client.call_tool("scout", {"issue": SHOP_ISSUE}, progress_callback=progress)
+        gated = await client.call_tool("gate", {"issue": SHOP_ISSUE})
         run = data(scouted)["run"]
         routed = await client.call_tool("route", {"run": run})
-        fixed = await client.call_tool("fix", {"issue": ISSUE})
+        fixed = await client.call_tool("fix", {"issue": SHOP_ISSUE})
         handoff = await resource(client, f"scrout://runs/{run}/handoff")
         patch = await resource(client, f"scrout://runs/{run}/patch")
         receipts = await resource(client, f"scrout://runs/{run}/receipts")
@@ -136,18 +127,18 @@ async def test_scout_gate_route_and_fix_are_one_run(server: Server) -> None:
 
 async def test_a_handoff_of_the_clients_own_is_replayed_in_a_run_by_itself(server: Server) -> None:
     claim = "<files>\nshop/cart.py\n</files>\n<repro>\ncommand: true\nreproduced: true\nobserved: boom\n</repro>\nSTOP"
-    async with Client(server.stdio()) as client:
-        scouted = await client.call_tool("scout", {"issue": ISSUE})
-        gated = await client.call_tool("gate", {"issue": ISSUE, "handoff": claim})
-        again = await client.call_tool("scout", {"issue": ISSUE})
+    async with Client(server.inside()) as client:
+        scouted = await client.call_tool("scout", {"issue": SHOP_ISSUE})
+        gated = await client.call_tool("gate", {"issue": SHOP_ISSUE, "handoff": claim})
+        again = await client.call_tool("scout", {"issue": SHOP_ISSUE})
     assert data(gated)["verdict"] == "passed" and not data(gated)["kept"]
     assert "command: true" not in data(gated)["untrusted"]["handoff"]
     assert data(gated)["run"] != data(scouted)["run"] == data(again)["run"]
 
 
 async def test_route_by_the_text_alone_runs_nothing(server: Server) -> None:
-    async with Client(server.stdio("-c", "sandbox.tier=seatbelt")) as client:
-        routed = await client.call_tool("route", {"issue": ISSUE})
+    async with Client(server.inside("-c", "sandbox.tier=seatbelt")) as client:
+        routed = await client.call_tool("route", {"issue": SHOP_ISSUE})
     assert data(routed)["fixer"] == "repair" and data(routed)["candidates"][0]["reason"]
 
 
@@ -159,7 +150,7 @@ def changed(server: Server) -> Server:
 
 async def test_uncommitted_changes_count_when_asked_for(changed: Server) -> None:
     issue = {"issue": "whole_sum in shop/basket.py leaves out the first price"}
-    async with Client(changed.stdio()) as client:
+    async with Client(changed.inside()) as client:
         without = await client.call_tool("scout", issue)
         with_them = await client.call_tool("scout", {**issue, "dirty": True})
     assert any("uncommitted" in note for note in data(without)["notes"]) and not data(with_them)["notes"]
@@ -167,16 +158,16 @@ async def test_uncommitted_changes_count_when_asked_for(changed: Server) -> None
 
 
 async def test_two_calls_at_once(server: Server) -> None:
-    issues = [ISSUE, ISSUE.replace("leaves out", "forgets")]
+    issues = [SHOP_ISSUE, SHOP_ISSUE.replace("leaves out", "forgets")]
     runs: list[str] = []
 
-    async with Client(server.stdio()) as client:
+    async with Client(server.inside()) as client:
 
         async def call(issue: str) -> None:
             runs.append(data(await client.call_tool("scout", {"issue": issue}))["run"])
 
         async with anyio.create_task_group() as group:
-            for issue in (*issues, ISSUE):
+            for issue in (*issues, SHOP_ISSUE):
                 group.start_soon(call, issue)
     assert len(set(runs)) == 3
     with open_ledger(Settings()) as book:
@@ -187,13 +178,13 @@ SLOW = "<repro>\ncommand: sleep {}\nreproduced: true\nobserved: boom\n</repro>\n
 
 
 async def test_a_call_that_is_called_off_ends_its_sandbox(server: Server) -> None:
-    async with Client(server.stdio()) as client:
+    async with Client(server.inside()) as client:
         async with anyio.create_task_group() as group:
-            group.start_soon(client.call_tool, "gate", {"issue": ISSUE, "handoff": SLOW.format("311.7")})
+            group.start_soon(client.call_tool, "gate", {"issue": SHOP_ISSUE, "handoff": SLOW.format("311.7")})
             await anyio.to_thread.run_sync(wait_for, "sleep 311.7", True)
             group.cancel_scope.cancel()
         await anyio.to_thread.run_sync(wait_for, "sleep 311.7", False)
-        after = await client.call_tool("route", {"issue": ISSUE})
+        after = await client.call_tool("route", {"issue": SHOP_ISSUE})
     assert not after.is_error
     with open_ledger(Settings()) as book:
         (run,) = book.runs()
@@ -201,10 +192,12 @@ async def test_a_call_that_is_called_off_ends_its_sandbox(server: Server) -> Non
         assert book.steps(run.id)[-1].error.startswith("CancelledError")
 
 
-@pytest.mark.parametrize("end", ["hang up", "terminate"])
+@pytest.mark.parametrize("end", ["hang up", pytest.param("terminate", marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_a_server_that_ends_leaves_nothing_running(server: Server, end: str) -> None:
     started = server.stdio()
-    call = {"name": "gate", "arguments": {"issue": ISSUE, "handoff": SLOW.format("312.7")}}
+    seconds = f"312.{os.getpid()}"
+    call = {"name": "gate", "arguments": {"issue": SHOP_ISSUE, "handoff": SLOW.format(seconds)}}
     client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     messages: list[dict[str, object]] = [
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client},
@@ -217,20 +210,20 @@ def test_a_server_that_ends_leaves_nothing_running(server: Server, end: str) -> 
         assert process.stdin
         process.stdin.write("".join(json.dumps(one) + "\n" for one in messages).encode())
         process.stdin.flush()
-        wait_for("sleep 312.7", True)
+        wait_for(f"sleep {seconds}", True)
         process.stdin.close() if end == "hang up" else process.terminate()
         process.wait(30)
-    wait_for("sleep 312.7", False)
+    wait_for(f"sleep {seconds}", False)
     with open_ledger(Settings()) as book:
         assert book.steps(book.run_ids()[0])[-1].error.startswith("CancelledError")
 
 
 async def test_errors_name_the_next_step(server: Server) -> None:
-    async with Client(server.stdio("-c", "sandbox.tier=seatbelt")) as client:
+    async with Client(server.inside("-c", "sandbox.tier=seatbelt")) as client:
         results = {
             "empty": await client.call_tool("scout", {"issue": "  "}),
-            "no handoff in it": await client.call_tool("gate", {"issue": ISSUE, "handoff": "{]"}),
-            "no sandbox": await client.call_tool("scout", {"issue": ISSUE}),
+            "no handoff in it": await client.call_tool("gate", {"issue": SHOP_ISSUE, "handoff": "{]"}),
+            "no sandbox": await client.call_tool("scout", {"issue": SHOP_ISSUE}),
             "no such run": await client.call_tool("route", {"run": "20200101-000000-abcdef"}),
         }
         with pytest.raises(MCPError, match="no run"):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
@@ -26,7 +25,6 @@ from scrout.models.apis import (
     parse_request,
     pictures,
     read_whole,
-    refusal,
 )
 from scrout.models.chat import ToolCall
 from scrout.models.scripted.protocols import PROTOCOLS
@@ -57,6 +55,11 @@ def events(api: Api, reply: ScriptedReply = REPLY, newline: str = "\n", **more: 
 
 def whole(api: Api, reply: ScriptedReply = REPLY) -> bytes:
     return json.dumps(PROTOCOLS[f"/v1/{api.path}"].whole(reply, asked())).encode()
+
+
+def facts(said: Said) -> tuple[object, ...]:
+    """All that it says, whatever pieces it came in."""
+    return said.text, said.reasoning, said.calls, said.finish, said.usage, said.error, said.ended
 
 
 # Limits
@@ -104,58 +107,6 @@ def test_a_budget_for_thinking_stays_one_that_the_api_takes(tokens: int, budget:
 
 
 # What cannot be counted
-
-
-REFUSED: list[Json] = [
-    {"models": ["dearer"]},
-    {"plugins": [{"id": "web"}]},
-    {"web_search_options": {"search_context_size": "low"}},
-    {"web_search_options": {}},  # which asks for one as well
-    {"mcp_servers": [{"url": "https://example.org"}]},
-    {"conversation": "conv_1"},
-    {"service_tier": "priority"},
-    {"speed": "fast"},
-    {"best_of": 5},
-    {"n": "5"},
-    {"n": 0},
-    {"n": 2.0},
-    {"N": 5},
-    {"Max_Tokens": 100_000},
-    {"MODEL": "dearer"},
-    {"tools": [{"type": "web_search_20250305", "name": "web_search"}]},
-    {"tools": [{"type": "function", "name": "ok"}, {"type": "web_search"}]},
-    {"tools": [{"type": "code_interpreter", "container": {"type": "auto"}}]},
-    {"tools": [{"type": "mcp", "server_url": "https://example.org"}]},
-    {"tools": [{"google_search": {}}]},
-    {"tools": [{"type": ["function"]}]},
-]
-
-
-@pytest.mark.parametrize("more", REFUSED, ids=str)
-@pytest.mark.parametrize("api", ALL, ids=lambda api: api.name)
-def test_what_would_be_billed_beside_the_tokens_is_refused(api: Api, more: Json) -> None:
-    why = refusal(api, request(**more))
-    assert why
-    assert not re.search(r"\b(budget|cap|purse|meter|cost|dollars?)\b", why)
-
-
-PASSED: list[Json] = [
-    {},
-    {"n": 3},
-    {"n": None},
-    {"service_tier": "auto"},
-    {"service_tier": "flex"},
-    {"plugins": []},
-    {"tools": [{"type": "function", "function": {"name": "bash"}}]},
-    {"tools": [{"name": "bash", "input_schema": {}}, {"type": "bash_20250124", "name": "bash"}]},
-    {"tools": [{"type": "custom", "name": "apply_patch"}, {"type": "local_shell"}]},
-    {"temperature": 0, "metadata": {"Model": "x"}, "reasoning": {"effort": "low"}},
-]
-
-
-@pytest.mark.parametrize("more", PASSED, ids=str)
-def test_what_agents_ask_for_passes(more: Json) -> None:
-    assert all(refusal(api, request(**more)) == "" for api in ALL)
 
 
 def test_how_many_answers_are_asked_for() -> None:
@@ -209,7 +160,7 @@ def test_a_stream_says_what_a_whole_answer_says(api: Api) -> None:
     streamed, plain = Said(), Said()
     Stream(api, streamed, drop_usage=False).feed(events(api, stream_options={"include_usage": True}))
     read_whole(api, whole(api), plain)
-    assert streamed == plain
+    assert facts(streamed) == facts(plain)
     assert (plain.text, plain.reasoning) == (REPLY.text, REPLY.reasoning)
     assert [json.loads(str(call["arguments"])) for call in plain.calls] == [{"command": "ls -l"}, {"command": "cat a"}]
     assert [call["id"] for call in plain.calls] == ["c1", "c2"]
@@ -244,7 +195,6 @@ def pieces(data: bytes, cuts: list[int]) -> Iterator[bytes]:
     st.lists(st.integers(0, 10**6), max_size=30),
     st.integers(0, 10**6) | st.none(),
 )
-@settings(deadline=None)
 def test_a_stream_passes_byte_for_byte_in_whatever_pieces(
     api: Api, newline: str, counted: bool, cuts: list[int], end: int | None
 ) -> None:
@@ -257,11 +207,10 @@ def test_a_stream_passes_byte_for_byte_in_whatever_pieces(
     once = Stream(api, at_once, drop_usage=False)
     once.feed(sent)
     once.flush()
-    assert apart == at_once
+    assert facts(apart) == facts(at_once)
 
 
 @given(st.sampled_from(["\n", "\r\n", "\r"]), st.lists(st.integers(0, 10**6), max_size=30))
-@settings(deadline=None)
 def test_usage_that_nobody_asked_for_is_dropped_and_nothing_else(newline: str, cuts: list[int]) -> None:
     sent = events(CHAT, newline=newline, stream_options={"include_usage": True})
     blank = newline * 2
@@ -292,7 +241,6 @@ def _nested(inner: st.SearchStrategy[JsonValue]) -> st.SearchStrategy[JsonValue]
 
 
 @given(st.sampled_from(ALL), st.recursive(st.none() | st.integers() | st.text(max_size=5), _nested, max_leaves=20))
-@settings(deadline=None)
 def test_no_answer_of_whatever_form_raises(api: Api, value: JsonValue) -> None:
     keys = ("choices", "usage", "message", "delta", "response", "content", "output", "error", "type", "content_block")
     for key in keys:

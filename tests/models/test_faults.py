@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
 
-from scrout.errors import ModelError
+from scrout.base import ModelError
 from scrout.models.chat import GARBLED_TRIES, TRIES, Chat, Message, Overflow, Refused, Reply
 from scrout.models.scripted import (
     Cut,
@@ -139,9 +138,7 @@ def _says_it_gave_none(fault: Fault | None) -> bool:
 
 @pytest.mark.parametrize(("befalls", "tries", "kind", "words"), ENDED)
 async def test_ended_by_name(befalls: list[ScriptedReply], tries: int, kind: type[ModelError], words: str) -> None:
-    started = time.monotonic()
     ending = await run(befalls, timeout_s=0.4 if "within" in words else 5)
-    assert time.monotonic() - started < 5
     assert type(ending.error) is kind and words in str(ending.error)
     assert ending.requests == tries and len(ending.naps) == tries - 1
     told = "".join(traceback.format_exception(ending.error)) + repr(ending.error)

@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
@@ -81,7 +81,6 @@ PRICES = st.builds(
 
 
 @given(st.data(), PRICES, st.decimals("0.001", 3, places=4), st.integers(1, 12))
-@settings(max_examples=60, deadline=None)
 def test_whatever_the_order_of_events_no_cap_is_passed(
     data: st.DataObject, price: Price, cap_usd: Decimal, cap_calls: int
 ) -> None:

@@ -17,12 +17,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from scrout.errors import ModelError
+from scrout.base import ModelError
+from scrout.models import metering
 from scrout.models.meter import Account
 from scrout.models.metering import Metered, metered
 from scrout.models.scripted import Hang, ScriptedEndpoint, ScriptedReply
-from scrout.models.trajectory import read, receipts
 from scrout.money import Price, Receipt, Usage
+from scrout.trajectory import read, receipts
 
 KEY = "sk-very-secret-0123456789"
 PRICE = Price(input=Decimal(3), output=Decimal(15))
@@ -71,7 +72,9 @@ def account(endpoint: ScriptedEndpoint | None, trajectory: Path, *, cap_calls: i
 
 
 async def ask(door: Metered) -> httpx.Response:
-    async with httpx.AsyncClient(transport=httpx.AsyncHTTPTransport(uds=str(door.socket)), timeout=20) as client:
+    async with httpx.AsyncClient(
+        transport=httpx.AsyncHTTPTransport(verify=False, uds=str(door.socket)), timeout=20
+    ) as client:
         return await client.post("http://door/v1/chat/completions", json=BODY)
 
 
@@ -186,7 +189,7 @@ from scrout.models.metering import metered
 async def main():
     account = Account.model_validate_json(sys.stdin.readline())
     async with metered(account, lambda receipt: None) as door:
-        transport = httpx.AsyncHTTPTransport(uds=str(door.socket))
+        transport = httpx.AsyncHTTPTransport(verify=False, uds=str(door.socket))
         async with httpx.AsyncClient(transport=transport, timeout=60) as client:
             body = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 900}
             await client.post("http://door/v1/chat/completions", json=body)
@@ -208,6 +211,7 @@ async def test_a_killed_runner_leaves_a_record_that_is_settled(tmp_path: Path) -
     assert [one.estimated for one in receipts(trajectory)] == [True]
 
 
+@pytest.mark.slow
 async def test_the_process_ends_when_nobody_has_needed_it_for_a_while(tmp_path: Path) -> None:
     folder = Path(tempfile.mkdtemp(prefix="meter", dir="/tmp"))
     hurried = "import sys; from scrout.models import proxy; proxy.LINGER_S = 0.2; proxy.main()"
@@ -276,3 +280,13 @@ async def test_a_record_is_never_written_over(tmp_path: Path) -> None:
         async with metered(account(None, tmp_path / "t"), lambda _: None):
             pass
     assert (tmp_path / "t").read_text() == "of an earlier attempt"
+
+
+def test_a_network_namespace_has_a_meter_of_its_own() -> None:
+    """One that was started outside of it has another loopback, and would not find the endpoint."""
+    script = "from scrout.models.metering import _folder; print(_folder().name)"
+    apart = ["unshare", "--net", sys.executable, "-c", script]
+    done = subprocess.run(apart, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"no network namespace can be made here: {done.stderr.strip()}")
+    assert done.stdout.strip() != metering._folder().name

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from scrout.base import ConfigError
 from scrout.config import Fixer
-from scrout.errors import ConfigError
 from scrout.models.model_list import MAX_BYTES, MAX_ENTRIES, MAX_KEYS, LeftOut, Listed, read
 from scrout.money import Price
 
@@ -468,7 +468,6 @@ FILES = (
 
 
 @given(FILES)
-@settings(max_examples=600, deadline=None)
 def test_whatever_the_file_holds_there_are_entries_or_an_error(
     tmp_path_factory: pytest.TempPathFactory, content: bytes
 ) -> None:
@@ -494,7 +493,6 @@ def test_whatever_the_file_holds_there_are_entries_or_an_error(
 
 
 @given(st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=12, max_size=60), st.data())
-@settings(max_examples=150, deadline=None)
 def test_no_key_is_ever_repeated(tmp_path_factory: pytest.TempPathFactory, secret: str, data: st.DataObject) -> None:
     text = entry(model=data.draw(VALUES), api_key=f"sk-{secret}", api_base=data.draw(VALUES))
     at = data.draw(st.integers(min_value=0, max_value=len(text)))

@@ -8,17 +8,18 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 
 import pytest
 from genai_prices import Usage as TheirUsage
 from genai_prices.data_snapshot import get_snapshot
 from genai_prices.types import ModelInfo, ModelPrice, Provider, StartDateConstraint, TieredPrices, TimeOfDateConstraint
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from scrout.base import ConfigError
 from scrout.config import user_folder
-from scrout.errors import ConfigError
 from scrout.models import prices
 from scrout.models.prices import Known, price_of, seller_of
 from scrout.money import CENT_FRACTION, Price, Usage
@@ -52,7 +53,16 @@ def is_flat(entry: ModelInfo) -> bool:
     )
 
 
-SOLD = list(sold())
+@cache
+def all_sold() -> list[tuple[Provider, ModelInfo]]:
+    """Found when the first test asks: there are more than a thousand models to look at."""
+    return list(sold())
+
+
+def sold_at(*, flat: bool) -> st.SearchStrategy[tuple[Provider, ModelInfo]]:
+    return st.deferred(lambda: st.sampled_from([pair for pair in all_sold() if is_flat(pair[1]) == flat]))
+
+
 TOKENS = st.integers(min_value=0, max_value=3_000_000)
 USAGES = st.builds(
     Usage,
@@ -84,15 +94,13 @@ def known(provider: Provider, entry: ModelInfo) -> Known:
     return found
 
 
-@given(st.sampled_from([pair for pair in SOLD if is_flat(pair[1])]), USAGES)
-@settings(max_examples=300, deadline=None)
+@given(sold_at(flat=True), USAGES)
 def test_a_flat_price_costs_what_the_package_calculates(pair: tuple[Provider, ModelInfo], usage: Usage) -> None:
     over = known(*pair).price.cost(usage) - their_cost(usage, *pair)
     assert 0 <= over < CENT_FRACTION
 
 
-@given(st.sampled_from([pair for pair in SOLD if not is_flat(pair[1])]), USAGES, st.times().map(lambda time: time.hour))
-@settings(max_examples=300, deadline=None)
+@given(sold_at(flat=False), USAGES, st.times().map(lambda time: time.hour))
 def test_a_price_that_varies_is_never_below_what_is_billed(
     pair: tuple[Provider, ModelInfo], usage: Usage, hour: int
 ) -> None:
@@ -101,7 +109,7 @@ def test_a_price_that_varies_is_never_below_what_is_billed(
 
 
 def test_most_models_that_are_sold_have_a_price() -> None:
-    assert len(SOLD) > 500
+    assert len(all_sold()) > 500
 
 
 def standing(entry: ModelInfo) -> ModelPrice:
@@ -109,7 +117,7 @@ def standing(entry: ModelInfo) -> ModelPrice:
 
 
 def test_a_long_prompt_has_the_rates_of_long_prompts_and_a_short_one_does_not() -> None:
-    tiered = [pair for pair in SOLD if isinstance(standing(pair[1]).input_mtok, TieredPrices)]
+    tiered = [pair for pair in all_sold() if isinstance(standing(pair[1]).input_mtok, TieredPrices)]
     assert tiered
     for pair in tiered:
         price = known(*pair).price
@@ -124,7 +132,7 @@ def test_a_long_prompt_has_the_rates_of_long_prompts_and_a_short_one_does_not() 
 def test_the_dearest_hour_sets_the_price_and_the_source_says_so() -> None:
     hourly = [
         pair
-        for pair in SOLD
+        for pair in all_sold()
         if not isinstance(pair[1].prices, ModelPrice)
         and any(isinstance(conditional.constraint, TimeOfDateConstraint) for conditional in pair[1].prices)
     ]
@@ -142,7 +150,7 @@ def test_a_price_that_changed_has_the_day_of_its_change() -> None:
     today = datetime.now(UTC).date()
     changed = [
         (pair, pair[1].prices[-1].constraint)
-        for pair in SOLD
+        for pair in all_sold()
         if not isinstance(pair[1].prices, ModelPrice)
         and isinstance(pair[1].prices[-1].constraint, StartDateConstraint)
         and pair[1].prices[-1].constraint.start_date <= today
@@ -154,7 +162,7 @@ def test_a_price_that_changed_has_the_day_of_its_change() -> None:
 
 
 def test_reasoning_that_has_a_price_of_its_own_keeps_it() -> None:
-    apart = [pair for pair in SOLD if standing(pair[1]).output_reasoning_mtok is not None]
+    apart = [pair for pair in all_sold() if standing(pair[1]).output_reasoning_mtok is not None]
     assert apart
     for pair in apart:
         assert known(*pair).price.reasoning == standing(pair[1]).output_reasoning_mtok
@@ -300,7 +308,6 @@ def test_a_file_that_is_named_has_to_be_there(tmp_path: Path) -> None:
 
 
 @given(st.text(max_size=200) | st.binary(max_size=200))
-@settings(max_examples=200, deadline=None)
 def test_whatever_is_in_the_file_there_is_a_price_or_an_error(
     tmp_path_factory: pytest.TempPathFactory, content: str | bytes
 ) -> None:

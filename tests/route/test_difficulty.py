@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from scrout.errors import RouteError
+from scrout.base import RouteError
 from scrout.route.difficulty import REACH, Ability, DifficultyHead, Floats, Lessons, load, save
 
 SPACES = ("recon-3", "counts-1")
@@ -266,7 +266,6 @@ def test_a_far_number_counts_as_four_deviations() -> None:
     assert far == farther < 0
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(), min_size=4, max_size=4), st.lists(st.booleans(), max_size=5))
 def test_hostile_vectors_give_a_chance_or_an_error_of_ours(vector: list[float], resolved: list[bool]) -> None:
     head = fitted()

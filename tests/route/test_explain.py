@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scrout.base import RouteError
 from scrout.config import Fixer, FixerKey, RouteSettings, Settings
-from scrout.errors import RouteError
 from scrout.money import Price
 from scrout.records import Candidate, State
 from scrout.route import counts, difficulty

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from scrout.base import RouteError
 from scrout.config import REPAIR, Fixer, FixerKey, RouteSettings, Settings
-from scrout.errors import RouteError
 from scrout.handoff import FileRef, Handoff
 from scrout.money import Price, Receipt, Usage
 from scrout.records import (
@@ -266,8 +266,8 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 def test_a_broken_line_is_named(tmp_path: Path, line: bytes) -> None:
     learn([ended(1, "merged")], tmp_path, EMBEDDER)
     with (tmp_path / FILE).open("ab") as file:
-        file.write(line)
-    with pytest.raises(RouteError, match=r"feedback\.jsonl, line 2 is no feedback. Remove that line"):
+        file.write(line + b"\n")
+    with pytest.raises(RouteError, match=r"feedback\.jsonl, line 2 cannot be read .* Remove the line"):
         history(tmp_path)
 
 

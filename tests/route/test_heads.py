@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from scrout.errors import RouteError
+from scrout.base import RouteError
 from scrout.route.embed import Vectors
 from scrout.route.heads import Floats, ResumeHead, features, load, save
 from scrout.route.resume import Standing
@@ -93,7 +93,6 @@ def test_scikit_learn_itself_agrees(seed: int) -> None:
     assert head.predict_proba(vectors, standings) == pytest.approx(expected, abs=1e-4)
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.lists(st.booleans(), min_size=20, max_size=20).filter(lambda bits: 0 < sum(bits) < 20), st.data())
 def test_no_neighbour_of_the_fit_is_better(bits: list[bool], data: st.DataObject) -> None:
     degrees = data.draw(st.lists(st.floats(0, 360), min_size=20, max_size=20))

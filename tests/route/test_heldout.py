@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scrout.errors import RouteError
+from scrout.base import RouteError
 from scrout.route.heldout import by_difficulty, by_resumes, fit_difficulty, fit_resumes, lessons
 from scrout.route.stats import Floats
 from scrout.route.table import Ints, Table, group_folds

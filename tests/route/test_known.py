@@ -7,17 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from scrout.errors import RouteError
+from scrout.base import RouteError
 from scrout.route.known import MAX_TITLE, TITLES, KnownTasks, remember, title_of
 
 SPACE = "text/two/numbers"
 ROWS = st.dictionaries(st.text("0123456789abcdef", min_size=1), st.tuples(*[st.floats(-1e6, 1e6, width=32)] * 3))
 
 
-@settings(deadline=None, max_examples=40)
 @given(ROWS, ROWS)
 def test_what_is_remembered_comes_back(
     tmp_path_factory: pytest.TempPathFactory, first: dict[str, tuple[float, ...]], then: dict[str, tuple[float, ...]]
@@ -78,7 +77,6 @@ def test_vectors_that_do_not_belong_are_refused(tmp_path: Path) -> None:
         KnownTasks(tmp_path, tmp_path / "other").space(SPACE)
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.binary(max_size=60))
 def test_damaged_files_are_named(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     folder = tmp_path_factory.mktemp("known")

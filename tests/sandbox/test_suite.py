@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from scrout.sandbox.suite import Suite, find_suite, is_test_file, related_tests, run_on_base, run_suite
 from scrout.sandbox.suite import test_files as list_test_files
+
+from ..conftest import assert_linear
 
 FILES = {
     "shop/__init__.py": "",
@@ -22,9 +22,9 @@ FILES = {
 }
 
 
-@pytest.fixture
-def shop(make_repo, workshop):  # type: ignore[no-untyped-def]
-    with workshop(make_repo(FILES)) as opened:
+@pytest.fixture(scope="module")
+def shop(shared_workshop):  # type: ignore[no-untyped-def]
+    with shared_workshop(FILES) as opened:
         yield opened
 
 
@@ -64,12 +64,19 @@ def test_the_nearest_tests_come_first(shop) -> None:
 
 
 def test_a_test_file_made_to_be_slow_is_not(make_repo, workshop) -> None:
-    with workshop(make_repo({"test_a.py": "import " * 200_000 + "\n" + "from x import y\n" * 20_000})) as shop:
-        began = time.monotonic()
-        related_tests(shop.base, ["pkg/mod.py", "pkg/other.py"])
-        assert time.monotonic() - began < 5
+    def made(size: int) -> str:
+        return "import " * 10 * size + "\n" + "from x import y\n" * size
+
+    with workshop(make_repo({"test_a.py": ""})) as shop:
+
+        def related(text: str) -> None:
+            (shop.base.tree / "test_a.py").write_text(text)
+            related_tests(shop.base, ["pkg/mod.py", "pkg/other.py"])
+
+        assert_linear(related, made, 1_000)
 
 
+@pytest.mark.slow
 async def test_what_a_commit_gives_is_asked_once(make_repo, workshop) -> None:  # type: ignore[no-untyped-def]
     counts = FILES | {
         "tests/test_cart.py": "import time\n\n\ndef test_now():\n    print(time.time())\n    assert False\n"

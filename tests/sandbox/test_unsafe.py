@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scrout.config import SandboxSettings, load
-from scrout.errors import ConfigError
+from scrout.base import ConfigError
+from scrout.config import SandboxSettings, discover, load
 from scrout.sandbox.probe import probe, probe_all, require_tier
 
 
@@ -29,5 +29,5 @@ def test_a_file_that_came_with_a_clone_cannot_ask_for_it(tmp_path: Path, line: s
     path = tmp_path / "scrout.toml"
     path.write_text(f"[sandbox]\n{line}\n")
     with pytest.raises(ConfigError, match=r"sandbox\.(tier|image).*--config"):
-        load(path, trusted=False)
+        discover(tmp_path)
     assert load(path).sandbox != SandboxSettings()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -17,10 +18,10 @@ from pydantic import JsonValue
 
 from scrout.agent.dialect import Call, Turn
 from scrout.agent.dialects import dialect
+from scrout.base import ConfigError, ModelError
 from scrout.cli.canary import command
 from scrout.config import DialectName, SearcherSettings
-from scrout.errors import ConfigError, ModelError
-from scrout.models.chat import ToolCall
+from scrout.models.chat import ToolCall, certificates
 from scrout.models.scripted import Cut, Request, ScriptedEndpoint, ScriptedReply, Status
 from scrout.models.scripted.protocols import count_tokens
 from scrout.money import Receipt, Usage
@@ -82,6 +83,12 @@ async def test_a_healthy_server_passes_every_check() -> None:
     names = ("model", "greedy", "drawn", "max_tokens", "cache_salt", "count", "call")
     assert outcomes(found) == dict.fromkeys(names, "ok") and found.failed == ""
     assert found.calls > 8 and found.cost_usd is not None and Decimal(0) < found.cost_usd < Decimal("0.01")
+
+
+async def test_certificates_that_are_loaded_are_not_loaded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    certificates()
+    monkeypatch.delattr(ssl, "create_default_context")
+    assert (await ask(healthy)).failed == ""
 
 
 async def test_nobody_there() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrout.errors import ConfigError
+from scrout.base import ConfigError
 from scrout.scout.prompts import NAMES, Prompts, fill, has_place, read_prompts
 
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 import os
-import subprocess
 from collections.abc import Awaitable, Callable
-from pathlib import Path
+from contextlib import AbstractContextManager
 
 import pytest
 
-from scrout.config import ScoutSettings, Settings
+from scrout.config import ScoutSettings
 from scrout.handoff import FileRef
 from scrout.index.repository import read_repository
 from scrout.records import Scouting
-from scrout.sandbox.probe import probe
-from scrout.sandbox.tier import Tier
-from scrout.sandbox.workshop import open_workshop
+from scrout.sandbox.workshop import Workshop
+from scrout.sandbox.workspace import Base
 from scrout.scout.recon.recon import STATE_FEATURES, recon, survey
 from scrout.task import Task
 
@@ -39,41 +37,18 @@ SHOP = {
     ),
     "shop/mail.py": "RETRY_LIMIT = 3\n\n\ndef send_mail(to):\n    raise RuntimeError('the mail server went away')\n",
     "shop/report.py": "def yearly_report(carts):\n    return len(carts)\n",
-    "tests/test_cart.py": "from shop.cart import Cart\n\n\ndef test_total():\n    assert Cart().total() == 0\n",
+    "tests/test_cart.py": "import unittest\n\nfrom shop.cart import Cart\n\n\nclass CartTest(unittest.TestCase):\n"
+    "    def test_total(self):\n        self.assertEqual(Cart().total(), 0)\n",
     "docs/cart.md": "The cart has a total. Cart.total sums the cart.\n",
     "CHANGELOG.md": "cart total cart total mail report\n",
 }
 
 
-def commit(repo: Path, files: dict[str, str]) -> str:
-    for name, content in files.items():
-        (repo / name).parent.mkdir(parents=True, exist_ok=True)
-        (repo / name).write_text(content)
-    identity = ("-c", "user.name=a", "-c", "user.email=a@b")
-    for args in (["init", "-q"], ["add", "-A"]):
-        subprocess.run(["git", *args], cwd=repo, check=True)
-    # Nothing to commit the second time, since history is evidence too.
-    subprocess.run(["git", *identity, "commit", "-q", "-m", "x"], cwd=repo, check=False, stdout=subprocess.DEVNULL)
-    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=repo, check=True, capture_output=True)
-    return head.stdout.decode().strip()
-
-
-@pytest.fixture(scope="session")
-def tier() -> Tier:
-    probed = probe()
-    if probed.tier is None:
-        pytest.skip(f"no isolation here: {probed.detail}")
-    return probed.tier
-
-
 @pytest.fixture
-def search(tier: Tier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Search:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    repo = tmp_path / "repo"
-
+def search(workshop_over: Callable[..., AbstractContextManager[Workshop]]) -> Search:
     async def run(text: str, files: dict[str, str] = SHOP, **settings: object) -> Scouting:
-        task = Task(id="t", text=text, repo=repo, base_commit=commit(repo, files))
-        with open_workshop(task, tier, Settings()) as workshop:
+        with workshop_over(files) as workshop:
+            task = Task(id="t", text=text, repo=workshop.base.repo, base_commit=workshop.base.commit)
             return await recon(task, workshop, ScoutSettings.model_validate(settings))
 
     return run
@@ -91,19 +66,19 @@ def features(found: Scouting) -> dict[str, float]:
 @pytest.mark.parametrize(
     ("text", "path", "regions", "kind"),
     [
-        ("Please look at shop/mail.py again", "shop/mail.py", (), "path"),
+        pytest.param("Please look at shop/mail.py again", "shop/mail.py", (), "path", marks=pytest.mark.slow),
         ("It breaks in shop.mail.send_mail every night", "shop/mail.py", ((4, 5),), "path"),
         ('  File "/srv/app/shop/mail.py", line 5, in send_mail\n', "shop/mail.py", ((4, 5),), "place"),
         ("see shop/mail.py:1", "shop/mail.py", ((1, 1),), "place"),
         ("see shop/mail.py:99999 and shop/mail.py:0", "shop/mail.py", (), "place"),
-        ("panic at shop/cart.py:12", "shop/cart.py", ((11, 12),), "place"),
+        pytest.param("panic at shop/cart.py:12", "shop/cart.py", ((11, 12),), "place", marks=pytest.mark.slow),
         ("Calling yearly_report() hangs", "shop/report.py", ((1, 2),), "symbol"),
         ("`Cart.total` is wrong", "shop/cart.py", ((11, 12),), "symbol"),
         ('I get "the mail server went away" now', "shop/mail.py", ((4, 5),), "message"),
         ("ValueError: the amount is below zero: -3", "shop/money.py", ((1, 4),), "message"),
-        ("`RETRY_LIMIT` is ignored", "shop/mail.py", (), "symbol"),
+        pytest.param("`RETRY_LIMIT` is ignored", "shop/mail.py", (), "symbol", marks=pytest.mark.slow),
         ("cents are lost: each amount should be rounded, not int", "shop/money.py", (), "words"),
-        ("The mail is late", "shop/mail.py", (), "words"),
+        pytest.param("The mail is late", "shop/mail.py", (), "words", marks=pytest.mark.slow),
         ("Broken since today:\n\nfrom shop.mail import send\n", "shop/mail.py", (), "import"),
     ],
 )
@@ -119,7 +94,7 @@ async def test_each_kind_of_evidence_leads_to_its_file(
 
 
 async def test_the_state_tells_of_the_suspect_and_is_the_same_without_a_workshop(
-    search: Search, tmp_path: Path
+    search: Search, shared_base: Callable[..., Base]
 ) -> None:
     text = "`Cart.total` is wrong"
     found = await search(text)
@@ -130,8 +105,8 @@ async def test_the_state_tells_of_the_suspect_and_is_the_same_without_a_workshop
     assert told["log_function_lines"] == pytest.approx(math.log1p(2))
     assert told["log_suspect_commits"] == pytest.approx(math.log1p(1))
     assert told["function_score"] > -9
-    repo = tmp_path / "repo"
-    alone = survey(text, read_repository(repo / ".git", commit(repo, SHOP)))
+    base = shared_base(SHOP)
+    alone = survey(text, read_repository(base.repo / ".git", base.commit))
     # All but what was run, as nothing is.
     assert dict(zip(STATE_FEATURES, alone.vector, strict=True)) == told | {"scripts_run": 0.0, "reproduced": 0.0}
 

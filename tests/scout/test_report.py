@@ -9,7 +9,8 @@ from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.handoff import FileRef, Handoff, Reproduction
@@ -114,7 +115,6 @@ def test_nothing_planted_becomes_markup() -> None:
     assert seen.text.count("<script>alert(1)</script>") > 15
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.text(max_size=60) | st.text("<>\"'`&/ \n=abcON!-[]", max_size=60), st.none() | st.floats(0, 1))
 def test_no_text_becomes_markup(evil: str, confidence: float | None) -> None:
     written = hostile(evil, confidence)
@@ -171,6 +171,7 @@ def test_a_page_tells_all() -> None:
         assert words in text, words
 
 
+@pytest.mark.slow
 def test_a_page_is_bounded() -> None:
     code = "value = compute(other, 'text')  # <<<<<<<<<<<<<<<<<<<<<<<<\n" * 5000
     regions = tuple((start, start + 999) for start in range(1, 5000, 1000))

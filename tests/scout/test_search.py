@@ -103,6 +103,7 @@ def test_a_later_commit_changes_nothing(repo: Path) -> None:
     assert search("the relay refused the message", read_repository(repo / ".git", base)) == before
 
 
+@pytest.mark.slow
 def test_every_process_finds_the_same(repo: Path) -> None:
     script = (
         "import sys; from pathlib import Path; from scrout.index.repository import read_repository\n"

@@ -8,7 +8,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 import tomllib
 from pathlib import Path
 
@@ -16,9 +15,9 @@ import pytest
 from click.testing import CliRunner
 
 import scrout
+from scrout.base import ConfigError
 from scrout.cli.serve_searcher import command
 from scrout.config import PAPER, Sampling, Settings
-from scrout.errors import ConfigError
 from scrout.scout.serving import Serving, run, serving
 
 
@@ -153,6 +152,7 @@ def plan(tmp_path: Path) -> Serving:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.slow
 def test_signals_are_passed_on_and_its_files_go(tmp_path: Path, number: int) -> None:
     program = (
         "import sys; from scrout.scout.serving import Serving, run; "
@@ -179,8 +179,7 @@ def test_signals_are_passed_on_and_its_files_go(tmp_path: Path, number: int) -> 
 def test_a_server_that_ends_by_itself_gives_its_code(tmp_path: Path) -> None:
     served = plan(tmp_path)
     Path(served.command[0]).write_text("#!/bin/sh\nexit 3\n")
-    started = time.monotonic()
-    assert run(served) == 3 and time.monotonic() - started < 5
+    assert run(served) == 3
 
 
 def test_a_folder_that_somebody_else_prepared_is_refused(tmp_path: Path) -> None:

@@ -26,10 +26,8 @@ FILES = {
 
 
 @pytest.fixture
-def shop(
-    make_repo: Callable[..., Path], workshop: Callable[..., AbstractContextManager[Workshop]]
-) -> Iterator[Workshop]:
-    with workshop(make_repo(FILES)) as opened:
+def shop(workshop_over: Callable[..., AbstractContextManager[Workshop]]) -> Iterator[Workshop]:
+    with workshop_over(FILES) as opened:
         yield opened
 
 

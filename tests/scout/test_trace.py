@@ -23,13 +23,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.agent.dialect import Call
+from scrout.base import ModelError, TaskError
 from scrout.config import ScoutSettings
-from scrout.errors import ModelError, TaskError
-from scrout.ledger.scrub import MARK
 from scrout.models.chat import Chat, Message, Tool, ToolCall
 from scrout.models.scripted import Hang, ScriptedEndpoint, ScriptedReply, Status
 from scrout.money import Price, Usage
 from scrout.records import Scouting
+from scrout.redact import MARK
 from scrout.sandbox.workshop import Workshop
 from scrout.scout.episode import episode, replay
 from scrout.scout.prompts import read_prompts
@@ -49,10 +49,8 @@ SCRIPT = (
 
 
 @pytest.fixture
-def shop(
-    make_repo: Callable[..., Path], workshop: Callable[..., AbstractContextManager[Workshop]]
-) -> Iterator[Workshop]:
-    with workshop(make_repo({"cart.py": "def total(prices):\n    return sum(prices[1:])\n"})) as opened:
+def shop(workshop_over: Callable[..., AbstractContextManager[Workshop]]) -> Iterator[Workshop]:
+    with workshop_over({"cart.py": "def total(prices):\n    return sum(prices[1:])\n"}) as opened:
         yield opened
 
 
@@ -131,7 +129,12 @@ CHANGES: dict[str, tuple[Callable[[list[dict[str, Any]]], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", CHANGES)
+CHANGES_BY_DEFAULT = ("response", "command", "file", "a step less", "a step more at the end", "unknown field")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in CHANGES_BY_DEFAULT else pytest.mark.slow) for name in CHANGES]
+)
 def test_a_change_is_refused_and_located(shop: Workshop, name: str) -> None:
     trace = search(shop).trace
     change, located = CHANGES[name]

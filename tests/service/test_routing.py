@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from scrout.base import RouteError
 from scrout.config import Fixer, FixerKey, RouteSettings, Settings
-from scrout.errors import RouteError
 from scrout.money import Price
 from scrout.pipeline import router
 from scrout.records import State

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scrout.errors import StudyError
+from scrout.base import StudyError
 from scrout.records import Arm
 from scrout.study.audit import audit
 from scrout.study.audit.overlap import overlap, spread

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from scrout.base import StudyError
 from scrout.cli.main import scrout
-from scrout.errors import StudyError
 from scrout.records import Arm
+from scrout.route.embed import HashedEmbedder
 from scrout.route.table import Bools
 from scrout.study import stats
 from scrout.study.calibrate.calibrate import Calibrations, report, study
@@ -61,6 +64,18 @@ def by_length() -> Bools:
     """The cheap fixer solves the short tasks, the dear one all but one of each kind."""
     numbers = np.arange(TASKS)
     return np.column_stack([numbers % 2 == 0, ~np.isin(numbers, (0, 1))])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick() -> Iterator[None]:
+    """A tenth of the draws of an interval, the embedder that is always there, and networks that choose among two
+    penalties on two folds: most of the time goes there."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("scrout.study.calibrate.design.embedders", lambda: {"hashed text": HashedEmbedder()})
+        patched.setattr("scrout.study.calibrate.spaces.bootstraps", partial(stats.bootstraps, draws=1_000))
+        patched.setattr("scrout.study.calibrate.design.NETWORK_PENALTIES", (100.0, 10.0))
+        patched.setattr("scrout.study.calibrate.design.INNER_FOLDS", 2)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from scrout.base import StudyError
 from scrout.cli.main import scrout
-from scrout.errors import StudyError
 from scrout.records import Arm
 from scrout.route.stats import Floats
 from scrout.route.table import Bools, Table

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scrout.errors import StudyError
+from scrout.base import StudyError
 from scrout.study.localize import localize
 from scrout.study.localize.localize import Group, LocalizeStudy
 from scrout.study.report import Sheet

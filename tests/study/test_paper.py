@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scrout.errors import ScroutError, StudyError
+from scrout.base import ScroutError, StudyError
 from scrout.study.sources.paper import GPT, KIMI, Paper
 
 OUTCOMES = "receipts/outcomes_per_task.json"

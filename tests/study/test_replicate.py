@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scrout.errors import StudyError
+from scrout.base import StudyError
 from scrout.records import Arm
 from scrout.study.figures import drawn
 from scrout.study.replicate import replicate

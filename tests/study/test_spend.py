@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from scrout.base import StudyError
 from scrout.batch.outputs.results import Costs
-from scrout.errors import StudyError
 from scrout.records import Arm
 from scrout.study.sources.benchmark import Benchmark, Played
 from scrout.study.sources.paper import Paper
@@ -36,7 +36,7 @@ def own(arms: dict[Arm, Played]) -> Own:
     paid = {"scout": Decimal("0.3"), "fix": Decimal("2")}
     costs = Costs(
         **{"by_component": {"scout": Decimal("0.3"), "fix": Decimal(2)}, "known_usd": Decimal("2.3")},
-        **{"machine_usd": Decimal(0), "lost_usd": Decimal("0.2"), "estimated_usd": Decimal(0)},
+        **{"lost_usd": Decimal("0.2"), "estimated_usd": Decimal(0)},
         **{"calls": 7, "unpriced_calls": 1, "estimated_calls": 0},
     )
     return Own(Benchmark("own runs", "batch b", ids, ids, arms, paid=paid), "check", {"handoff/a": costs})

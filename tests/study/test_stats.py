@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from scrout.errors import StudyError
+from scrout.base import StudyError
 from scrout.study import stats
 
 

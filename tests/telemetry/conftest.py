@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -168,7 +169,7 @@ def collector() -> Iterator[Collector]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     told.port = server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     yield told
     outlet.close_all()
@@ -182,13 +183,17 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No variable of the machine's own says where to send."""
     for name in [name for name in os.environ if name.startswith("OTEL_")]:
         monkeypatch.delenv(name)
+    # The interpreter itself rather than a version manager's script, which takes a tenth of a second to start it.
+    monkeypatch.setenv("PATH", str(Path(sys.base_prefix, "bin")), prepend=os.pathsep)
     yield
     outlet.abandon_all()
 
 
 FILES = {
     "quokka.py": "def burrow(wombats):\n    return sum(wombats[1:])\n",
-    "test_quokka.py": "from quokka import burrow\n\n\ndef test_none():\n    assert burrow([]) == 0\n",
+    # For unittest, which starts in a fraction of the time of pytest.
+    "test_quokka.py": "import unittest\n\nfrom quokka import burrow\n\n\nclass BurrowTest(unittest.TestCase):\n"
+    "    def test_none(self):\n        self.assertEqual(burrow([]), 0)\n",
 }
 ISSUE = (
     "The kookaburra forgets the first wombat\n\n```python\nfrom quokka import burrow\n\n"

@@ -19,7 +19,7 @@ from scrout import telemetry
 from scrout.batch.session import open_session
 from scrout.batch.tasks import read_tasks
 from scrout.config import Settings
-from scrout.git import text as git_text
+from scrout.git import GitDir
 from scrout.models.scripted import Request, ScriptedEndpoint, ScriptedReply
 from scrout.sandbox.tier import Tier
 from scrout.telemetry import names
@@ -40,11 +40,10 @@ def assert_told(
     out: Path,
     ray: str = "",
 ) -> None:
-    """Two tasks in three arms, at the same time, with a searcher that costs."""
+    """A task in three arms, at the same time, with a searcher that costs."""
     tasks = out.with_suffix(".jsonl")
-    given = {"repo": str(repo), "base_commit": git_text("rev-parse", "HEAD", cwd=repo).strip()}
-    rows = [{"id": f"task-{number}", "text": f"burrow {number}", **given} for number in range(2)]
-    tasks.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    given = {"repo": str(repo), "base_commit": GitDir.of(repo).text("rev-parse", "HEAD")}
+    tasks.write_text(json.dumps({"id": "task-1", "text": "burrow", **given}))
 
     def reply(request: Request) -> ScriptedReply:
         if request.content["model"] == "m":
@@ -62,19 +61,20 @@ def assert_told(
             batch = session.batch.id
     telemetry.flush(20)
     receipts = [receipt for step in steps for receipt in step.receipts]
-    assert len(runs) == 6 and len(receipts) == 2 * (3 * len(script) + 1)
+    assert len(runs) == 3 and len(receipts) == 3 * len(script) + 1
     roots = collector.named("scrout.run")
-    assert {root[names.RUN] for root in roots} == set(runs) and len({root.trace for root in roots}) == 6
+    assert {root[names.RUN] for root in roots} == set(runs) and len({root.trace for root in roots}) == 3
     for root in roots:
         run = runs[root[names.RUN]]
         assert (root[names.TASK], root[names.ARM], root[names.BATCH]) == (run.task.id, run.arm, batch)
         assert root[names.COST] == float(run.cost_usd or 0)
     chats = Counter(span.name for span in collector.spans if span.name.startswith("chat "))
-    assert chats == {"chat toy-1": 6 * len(script), "chat m": 2}
+    assert chats == {"chat toy-1": 3 * len(script), "chat m": 1}
     sent = sum(span[names.INPUT_TOKENS] for span in collector.spans if names.INPUT_TOKENS in span.attributes)
     assert sent == sum(receipt.usage.prompt_tokens for receipt in receipts)
 
 
+@pytest.mark.slow
 def test_each_run_of_a_batch_is_a_trace(
     collector: Collector,
     config: Callable[..., Settings],
@@ -85,13 +85,13 @@ def test_each_run_of_a_batch_is_a_trace(
     tier: Tier,
 ) -> None:
     assert_told(collector, config, script, make_repo(files), tmp_path / "out")
-    assert sum(count for _, count, _ in collector.points(names.RUNS)) == 6
+    assert sum(count for _, count, _ in collector.points(names.RUNS)) == 3
     assert {given[names.ARM] for given, _, _ in collector.points(names.RUNS)} == {
         f"{arm}/toy" for arm in ("solo", "handoff", "passthrough")
     }
 
 
-@pytest.mark.slow
+@pytest.mark.ray
 @pytest.mark.skipif(ALONE not in os.environ, reason="run by the test below")
 def test_inside(
     collector: Collector,
@@ -107,7 +107,7 @@ def test_inside(
     assert instances and all(instances)
 
 
-@pytest.mark.slow
+@pytest.mark.ray
 @pytest.mark.skipif(ALONE in os.environ, reason="this is the one inside")
 def test_processes_of_a_cluster_tell_before_they_are_ended(tmp_path: Path) -> None:
     pytest.importorskip("ray")
@@ -115,7 +115,7 @@ def test_processes_of_a_cluster_tell_before_they_are_ended(tmp_path: Path) -> No
     if not (shutil.which("unshare") and shutil.which("ip")) or subprocess.run(alone, capture_output=True).returncode:
         pytest.skip("no network namespace can be made here: run as root, with util-linux and iproute2 installed")
     shell = 'ip link set lo up && exec "$@"'
-    argv = [sys.executable, "-m", "pytest", __file__, "-m", "slow", "-k", "test_inside", "-W", "default"]
+    argv = [sys.executable, "-m", "pytest", __file__, "-m", "ray", "-k", "test_inside", "-W", "default"]
     env = {**os.environ, ALONE: "1", "RAY_USAGE_STATS_ENABLED": "0"}
     done = subprocess.run(
         ["unshare", "--net", "sh", "-c", shell, "sh", *argv], capture_output=True, text=True, env=env, timeout=600

@@ -11,11 +11,11 @@ import pytest
 from scrout.config import Settings, TelemetrySettings
 from scrout.models.chat import ToolCall
 from scrout.models.scripted import ScriptedEndpoint, ScriptedReply
-from scrout.models.trajectory import Answer, Request
 from scrout.money import Usage
 from scrout.telemetry import facts, names
 from scrout.telemetry.content import MAX_CHARS, Censor, provider_of, server_of
 from scrout.telemetry.outlet import outlet
+from scrout.trajectory import Answer, Request
 
 if TYPE_CHECKING:
     from conftest import Collector, Story
@@ -101,7 +101,7 @@ def test_what_went_wrong_is_a_class_and_its_words_only_where_wanted(
     collector: Collector, tell: Story, config: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch, content: bool
 ) -> None:
     """The fault is in a stage of ours, and its message quotes the repository."""
-    from scrout.errors import GateError
+    from scrout.base import GateError
     from scrout.pipeline import Kit
 
     async def gate(*args: object) -> None:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrout import telemetry
+from scrout.base import ConfigError
 from scrout.config import Settings, discover, load
-from scrout.errors import ConfigError
+from scrout.observe import SILENT
 from scrout.pipeline import open_kit, open_task
 from scrout.sandbox.tier import Tier
 from scrout.telemetry import outlet
-from scrout.telemetry.seam import SILENT
 
 if TYPE_CHECKING:
     from conftest import Collector, Story
@@ -33,7 +33,7 @@ def on(**more: object) -> Settings:
     return Settings.model_validate({"telemetry": {"enabled": True, **more}})
 
 
-@pytest.fixture(params=["refuses", "hangs"])
+@pytest.fixture(params=[pytest.param("refuses", marks=pytest.mark.slow), "hangs"])
 def dead(request: pytest.FixtureRequest) -> Iterator[str]:
     """A collector that nobody answers at: its port is closed, or takes a connection and says nothing."""
     with socket.socket() as listener:
@@ -51,6 +51,8 @@ def test_a_run_does_not_notice_a_dead_collector(dead: str, tell: Story, monkeypa
     assert telemetry.flush(0.2) is False
 
 
+@pytest.mark.parametrize("dead", ["refuses", pytest.param("hangs", marks=pytest.mark.slow)], indirect=True)
+@pytest.mark.slow
 def test_a_command_ends_in_time_and_says_what_was_lost(
     dead: str, make_repo: Callable[..., Path], files: dict[str, str], tmp_path: Path, tier: Tier
 ) -> None:
@@ -82,15 +84,16 @@ def test_a_command_sends_all_before_it_ends(
 
 
 def test_the_environment_is_honoured_and_the_file_goes_first(
-    collector: Collector, tell: Story, monkeypatch: pytest.MonkeyPatch
+    collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-team=blue")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=ci,service.instance.id=mine")
     monkeypatch.setenv("OTEL_SERVICE_NAME", "from-the-environment")
-    tell(on(), NOTHING)
-    tell(on(service_name="from-the-file"), NOTHING, name="other")
+    for given in (on(), on(service_name="from-the-file")):
+        outlet.outlet(given.telemetry).span("scrout.run", None, {}).end()
+    telemetry.flush(20)
     assert {told["x-team"] for told in collector.headers} == {"blue"}
     assert {told["content-encoding"] for told in collector.headers} == {"gzip"}
     resources = [span.resource for span in collector.named("scrout.run")]

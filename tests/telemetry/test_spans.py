@@ -49,15 +49,13 @@ def assert_same_tokens(collector: Collector, receipts: list[Receipt]) -> None:
     assert len(chats) == len(receipts)
 
 
-def test_the_bundled_example(collector: Collector, tell: Story, config: Callable[..., scrout.Settings]) -> None:
-    example = Path(scrout.__file__).parent / "example"
-    here = example / "larder"
-    files = {
-        str(path.relative_to(here)): path.read_text()
-        for path in here.rglob("*.*")
-        if path.suffix in (".py", ".md", ".toml")
-    }
-    issue = (example / "issue.md").read_text()
+def test_a_run_is_told_stage_by_stage(
+    collector: Collector,
+    tell: Story,
+    config: Callable[..., scrout.Settings],
+    files: dict[str, str],
+    issue: str,
+) -> None:
     run, _ = tell(config(), issue, files)
     assert run.outcome == "solved"
     (root,) = collector.named("scrout.run")
@@ -79,7 +77,7 @@ def test_the_bundled_example(collector: Collector, tell: Story, config: Callable
     assert collector.points(names.RUN_DURATION)[0][1] == pytest.approx((root.ended_ns - root.began_ns) / 1e9, rel=0.2)
     # Not a line of the issue, not a path, not a line of the patch.
     lines = [line.strip() for line in (issue + run.patch).splitlines() if len(line.strip()) > 12]
-    assert len(lines) > 20 and not [line for line in (*lines, *files) if line.encode() in collector.raw]
+    assert len(lines) > 8 and not [line for line in (*lines, *files) if line.encode() in collector.raw]
 
 
 def test_a_models_calls_are_its_receipts(
@@ -118,7 +116,7 @@ def test_a_models_calls_are_its_receipts(
     assert cost == float(run.cost_usd or 0)
 
 
-@pytest.mark.parametrize("price", [0.0, 1.0])
+@pytest.mark.parametrize("price", [pytest.param(0.0, marks=pytest.mark.slow), 1.0])
 def test_a_searchers_calls_too_through_the_meter_or_past_it(
     collector: Collector, tell: Story, config: Callable[..., scrout.Settings], look: ScriptedReply, price: float
 ) -> None:
@@ -136,6 +134,7 @@ def test_a_searchers_calls_too_through_the_meter_or_past_it(
     assert first.began_ns < first.ended_ns <= tool.began_ns <= tool.ended_ns <= second.ended_ns
 
 
+@pytest.mark.slow
 def test_what_a_former_session_told_is_not_told_again(
     collector: Collector,
     config: Callable[..., scrout.Settings],
@@ -174,6 +173,7 @@ def test_what_a_former_session_told_is_not_told_again(
     assert [(total, count) for _, total, count in collector.points(names.RUNS)] == [(1, 1)]
 
 
+@pytest.mark.slow
 async def test_runs_at_the_same_time_are_traces_of_their_own(
     collector: Collector,
     config: Callable[..., scrout.Settings],
@@ -184,7 +184,7 @@ async def test_runs_at_the_same_time_are_traces_of_their_own(
     tier: Tier,
 ) -> None:
     """Several in one event loop, each with tools and calls of its own, all to one collector."""
-    tasks = [open_task(make_repo(files, f"plain-{number}"), f"{issue}\n{number}") for number in range(4)]
+    tasks = [open_task(make_repo(files, f"plain-{number}"), f"{issue}\n{number}") for number in range(2)]
 
     async def one(number: int, base_url: str) -> scrout.Run:
         with open_kit(tasks[number], config(base_url)) as kit:
@@ -194,11 +194,11 @@ async def test_runs_at_the_same_time_are_traces_of_their_own(
         return script[str(request).count("tool_call_id")]
 
     with ScriptedEndpoint(reply) as endpoint:
-        runs = await asyncio.gather(*(one(number, endpoint.base_url) for number in range(4)))
+        runs = await asyncio.gather(*(one(number, endpoint.base_url) for number in range(2)))
     telemetry.flush(20)
     assert {run.outcome for run in runs} == {"solved"}
     roots = {span.trace: span for span in collector.named("scrout.run")}
-    assert len(roots) == 4 and {root[names.RUN] for root in roots.values()} == {run.id for run in runs}
+    assert len(roots) == 2 and {root[names.RUN] for root in roots.values()} == {run.id for run in runs}
     for trace, root in roots.items():
         mine = [span for span in collector.spans if span.trace == trace]
         ids = {span.id for span in mine}

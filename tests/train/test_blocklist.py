@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scrout.errors import TaskError
+from scrout.base import TaskError
 from scrout.train.blocklist import BLOCKED, blocked_by, blocked_in, refuse_blocked
 
 TASKS = Path(__file__).parents[3] / "shared" / "data" / "tasks"

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from scrout.base import TaskError
 from scrout.cli.train.exam import command
-from scrout.errors import TaskError
 from scrout.handoff import Handoff
 from scrout.models.scripted import Hang, Request, ScriptedEndpoint, ScriptedReply, Status
 from scrout.money import Usage

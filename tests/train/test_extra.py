@@ -65,11 +65,14 @@ def test_help_and_versions_load_nothing_of_it(tmp_path: Path) -> None:
     "words",
     [
         "pack corpus --checkpoint base --out pack",
-        "sft base pack --out run",
-        "sft base pack --plan --gpu h100",
-        "export adapter --base base --out out",
-        "serve base",
-        f"grpo base tasks.jsonl --out run {MODEL} -c scout.model.price.output=0 -c scout.model.dialect=xml",
+        pytest.param("sft base pack --out run", marks=pytest.mark.slow),
+        pytest.param("sft base pack --plan --gpu h100", marks=pytest.mark.slow),
+        pytest.param("export adapter --base base --out out", marks=pytest.mark.slow),
+        pytest.param("serve base", marks=pytest.mark.slow),
+        pytest.param(
+            f"grpo base tasks.jsonl --out run {MODEL} -c scout.model.price.output=0 -c scout.model.dialect=xml",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_what_needs_it_says_what_to_install(tmp_path: Path, words: str) -> None:

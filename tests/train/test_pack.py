@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("transformers")
 
+from scrout.base import TaskError
 from scrout.cli.train.pack import command
 from scrout.config import SearcherSettings
-from scrout.errors import TaskError
 from scrout.train.pack import Pack, bins, fitted, least_bins, pack
 from scrout.train.tokens import Template, views
 

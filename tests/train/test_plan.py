@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from click.testing import CliRunner
 
 pytest.importorskip("trl")
 
+from scrout.base import ConfigError
 from scrout.cli.train.sft import command
 from scrout.config import SearcherSettings
-from scrout.errors import ConfigError
 from scrout.train.pack import Pack, pack
 from scrout.train.plan import GPUS, Gpu, Work, plan_run
 from scrout.train.sft import Tuning
@@ -61,11 +62,23 @@ def test_a_plan_for_this_machine(tiny: Path, blocks: Path) -> None:
     assert plan["usd"] == pytest.approx(plan["hours"] * 3.6, abs=0.01)
 
 
+class TriedOnce(ProcessPoolExecutor):
+    """Runs the trial of each number of layers once: a process of its own takes long to begin."""
+
+    trials: ClassVar[dict[int, Future[Any]]] = {}
+
+    def submit(self, trial: Callable[..., Any], config: Any, layers: int, *more: Any) -> Future[Any]:  # type: ignore[override]
+        if layers not in self.trials:
+            self.trials[layers] = super().submit(trial, config, layers, *more)
+        return self.trials[layers]
+
+
 @pytest.mark.slow
 def test_a_model_that_fits_is_tried_as_a_whole_and_another_is_extended(
     blocks: Path, tmp_path: Path, checkpoint: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # several wait for each other wherever something else runs too
+    monkeypatch.setattr("scrout.train.plan.ProcessPoolExecutor", TriedOnce)
     monkeypatch.setattr("scrout.train.plan.WHOLE_S", math.inf)
     deep = checkpoint(tmp_path / "deep", layers=20)
     whole = plan_run(deep, blocks, TUNING, device="cpu")

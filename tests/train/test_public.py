@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from scrout.base import RouteError
 from scrout.config import FixerKey
-from scrout.errors import RouteError
 from scrout.route import difficulty, resume
 from scrout.route.embed import HashedEmbedder
 from scrout.route.known import KnownTasks
@@ -25,6 +25,7 @@ needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="needs ../shared/data"
 
 
 @needs_data
+@pytest.mark.slow
 def test_what_ships_is_what_the_script_makes(tmp_path: Path) -> None:
     build(DATA, STATES, tmp_path, [HashedEmbedder()])
     made, shipped = resume.load(tmp_path), resume.load(SHIPPED)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scrout.errors import TaskError
+from scrout.base import TaskError
 from scrout.scout.recon.model import load_model
 from scrout.train.blocklist import refuse_blocked
 from scrout.train.ranker import Lesson, fit, held_out, learn, read_tasks, scored

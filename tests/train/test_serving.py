@@ -16,8 +16,8 @@ from typing import Any
 import httpx
 import pytest
 
+from scrout.base import ConfigError
 from scrout.config import Sampling
-from scrout.errors import ConfigError
 from scrout.models.chat import Chat, Message, Overflow
 from scrout.train.serving import Server
 

@@ -22,10 +22,10 @@ pytest.importorskip("trl")
 
 import torch
 
+from scrout.base import ConfigError, TaskError
 from scrout.cli.train.export import command as export_command
 from scrout.cli.train.sft import command
 from scrout.config import SearcherSettings
-from scrout.errors import ConfigError, TaskError
 from scrout.train.export import export
 from scrout.train.pack import Pack, pack
 from scrout.train.sft import PAPER, Tuning, collate, read_losses, read_run, tune

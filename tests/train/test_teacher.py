@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from scrout.base import TaskError
 from scrout.cli.train import command
-from scrout.errors import TaskError
-from scrout.git import git
+from scrout.git import GitDir
 from scrout.train.corpus.corpus import Rules, build, demonstrations
 from scrout.train.history import rows
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("tier")
 
 
 def task(repo: Path, name: str = "shop-1", **more: Any) -> dict[str, Any]:
-    head = git("rev-parse", "HEAD", cwd=repo).decode().strip()
+    head = GitDir.of(repo).text("rev-parse", "HEAD")
     gold = {"patch": "", "files": ["shop/cart.py"]}
     return {"id": name, "text": ISSUE, "repo": str(repo), "base_commit": head, "gold": gold, **more}
 
@@ -121,7 +121,7 @@ def test_rows_of_a_history_are_tasks(tmp_path: Path, make_repo: MakeRepo) -> Non
     (repo / "shop/cart.py").write_text("def total(prices):\n    return sum(prices)\n")
     message = "Count the first price too\n\ntotal left out the first price of a cart, so that every bill was too low."
     identity = ("-c", "user.name=Test", "-c", "user.email=test@localhost", "-c", "commit.gpgSign=false")
-    git(*identity, "commit", "-qam", message, cwd=repo)
+    GitDir.of(repo)(*identity, "commit", "-qam", message)
     found = [row.model_dump(mode="json") for row in rows(repo, "me/shop", 5)]
     out = tmp_path / "out.jsonl"
     assert teach(write(tmp_path / "rows.jsonl", *found), out, "--repos", str(tmp_path / "clones"))["taught"] == 1

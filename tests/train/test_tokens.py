@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 pytest.importorskip("transformers")
 
-from scrout.errors import ConfigError
+from scrout.base import ConfigError
 from scrout.train.tokens import Json, Template, Unfit, View, views
 
 TALK: list[dict[str, Any]] = [
@@ -68,7 +68,6 @@ words = st.text(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(words, words), min_size=1, max_size=5))
 def test_any_text_is_marked_like_that(template: Template, said: list[tuple[str, str]]) -> None:
     talk = [

@@ -15,10 +15,10 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
+from scrout.base import ConfigError
 from scrout.cli.serve import command
 from scrout.config import Settings
-from scrout.errors import ConfigError
-from scrout.git import text
+from scrout.git import GitDir
 from scrout.handoff import FileRef
 from scrout.study.kept import keep
 from scrout.study.report import Picture, Report, Sheet
@@ -75,6 +75,17 @@ async def test_runs_are_filtered_and_totalled(add_run: AddRun, web: httpx.AsyncC
     assert (whole["runs"], whole["cost_usd"], whole["unpriced"]) == (4, 1.5, 1)
     page = (await web.get("/runs?fixer=b")).text
     assert '<option value="b" selected="">b</option>' in page
+
+
+async def test_an_unknown_cost_is_unknown_everywhere(add_run: AddRun, web: httpx.AsyncClient) -> None:
+    add_run(batch="b", arm="solo/a", cost="0.30")
+    add_run(batch="b", arm="solo/a", cost=None)
+    still = add_run(batch="b", arm="solo/a", cost=None, close=False)
+    lines = {run["id"]: run["cost_usd"] for run in (await web.get("/runs.json")).json()["runs"]}
+    assert lines[still] is (await web.get(f"/runs/{still}.json")).json()["run"]["cost_usd"] is None
+    for path in ("/batch?name=b", "/runs"):
+        page = (await web.get(path)).text
+        assert "$0.30" in page and "$0.10" not in page and "$0.15" not in page, "the mean is of runs of known cost"
 
 
 async def test_pages_of_runs_lead_to_each_other(
@@ -162,7 +173,10 @@ async def test_a_story_has_every_part(add_run: AddRun, web: httpx.AsyncClient, m
     source = "one = 1\ntwo = 2\nthree = 3\n" + "four = 4\n" * 4
     repo = make_repo({"larder/shelf.py": source})
     run = add_run(
-        "Shelves fall\n\nAll of them.", repo=repo, commit=text("rev-parse", "HEAD", cwd=repo), notes="mind the gap"
+        "Shelves fall\n\nAll of them.",
+        repo=repo,
+        commit=GitDir.of(repo).text("rev-parse", "HEAD"),
+        notes="mind the gap",
     )
     page = (await web.get(f"/runs/{run}")).text
     for part in (
@@ -222,7 +236,7 @@ async def test_a_path_that_no_commit_has_shows_no_code(
     path: str, add_run: AddRun, web: httpx.AsyncClient, make_repo: Callable[..., Path]
 ) -> None:
     repo = make_repo({"larder/shelf.py": "one = 1\n", "a.py": "two = 2\n"})
-    run = add_run(repo=repo, commit=text("rev-parse", "HEAD", cwd=repo), path=path)
+    run = add_run(repo=repo, commit=GitDir.of(repo).text("rev-parse", "HEAD"), path=path)
     answer = await web.get(f"/runs/{run}.json")
     assert answer.status_code == 200
     assert (answer.json()["sources"], answer.json()["sources_note"]) == ({}, "")
@@ -316,7 +330,7 @@ async def test_the_frontier_sets_routing_beside_the_mixing_line(add_run: AddRun,
     assert points["solo/dear"]["baseline"] == "always the strongest"
     assert any("the router was a constant" in words for words in view["findings"])
     page = (await web.get("/frontier?batch=b")).text
-    assert page.count("<circle") == 3
+    assert page.count("<circle") == 2 and page.count('<rect class="mark routed"') == 1
     assert "25.0 points above" in page
 
 
@@ -374,13 +388,13 @@ async def test_a_fixer_that_was_named_by_hand_was_not_routed(add_run: AddRun, we
     assert points == {"handoff/a": 2, "handoff/routed": 1}
 
 
-async def test_points_at_one_place_have_numbers_at_two(add_run: AddRun, web: httpx.AsyncClient) -> None:
+async def test_marks_at_one_place_have_names_at_different_places(add_run: AddRun, web: httpx.AsyncClient) -> None:
     for arm in ("solo/a", "solo/b", "solo/c"):
         add_run(batch="b", arm=arm, fixer=arm[-1])
     page = (await web.get("/frontier?batch=b")).text
-    numbers = re.findall(r'<text class="name middle" x="([\d.]+)" y="([\d.]+)">', page)
-    assert len(set(numbers)) == 3
-    assert re.findall(r'<text class="tick middle[^>]*>([^<]+)', page)[:3] == ["$0.00", "$0.05", "$0.10"]
+    names = re.findall(r'<text x="([\d.]+)" y="([\d.]+)" class="name"', page)
+    assert len(set(names)) == 3
+    assert re.findall(r'class="tick" text-anchor="middle">([^<]+)', page)[:3] == ["$0.00", "$0.05", "$0.10"]
 
 
 async def test_batches_tell_arms_and_progress(add_run: AddRun, web: httpx.AsyncClient, ledger_path: Path) -> None:

@@ -15,8 +15,8 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
+from scrout.base import ConfigError
 from scrout.config import Settings, data_folder
-from scrout.errors import ConfigError
 from scrout.service.listening import MIN_TOKEN_CHARS, is_loopback
 from scrout.web.app import create_app
 from scrout.web.safety import token_for

@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Protocol
 
 from scrout.agent.dialect import Offer
-from scrout.agent.tools import clip
-from scrout.errors import ConfigError
+from scrout.agent.tools import drop_middle
+from scrout.base import ConfigError
 from scrout.models.chat import Message, Tool
 from scrout.money import Usage
+from scrout.text import plural
 
 BYTES_PER_TOKEN = 2
 """Where the server does not count. Prose and code have more than three."""
@@ -123,8 +124,8 @@ class Window:
         while tokens > room and part.limit > LEAST_CHARS:
             part.limit = max(int(part.limit * min(max(room / tokens, 0.5), 0.8)), LEAST_CHARS)
             part.shown = tuple(
-                message if message.role == "system" else replace(message, content=clip(message.content, part.limit))
-                for message in part.said
+                said if said.role == "system" else replace(said, content=drop_middle(said.content, part.limit))
+                for said in part.said
             )
             part.tokens, part.counted = self._estimate(part), False
             tokens = await self._count(parts, offer)
@@ -157,7 +158,7 @@ class Window:
     def _messages(self, parts: list[_Part]) -> tuple[Message, ...]:
         messages = [message for part in parts for message in part.shown]
         if self._dropped:
-            marker = f"[{self._dropped} earlier turn{'s' * (self._dropped > 1)} left out here]"
+            marker = f"[{plural(self._dropped, 'earlier turn')} left out here]"
             issue = max((at for at, message in enumerate(parts[0].shown) if message.role == "user"), default=None)
             if issue is None:
                 messages.insert(len(parts[0].shown), Message("user", marker))

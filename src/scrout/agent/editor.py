@@ -9,8 +9,9 @@ from __future__ import annotations
 import posixpath
 import shlex
 
-from scrout.errors import SandboxError
+from scrout.base import SandboxError
 from scrout.sandbox.workshop import Session
+from scrout.text import plural
 
 CONTAINER_ROOTS = ("/testbed", "/app", "/workspace")
 """Where models have learned to expect a repository."""
@@ -133,7 +134,7 @@ def _numbered(text: str, place: str, first: int, last: int) -> str:
 
 def _lines(text: str) -> str:
     number = text.count("\n") + (not text.endswith("\n") and bool(text))
-    return f"{number} line{'s' * (number != 1)}"
+    return plural(number, "line")
 
 
 def _not_once(data: bytes, old: bytes, found: int, place: str) -> str:

@@ -19,11 +19,11 @@ from decimal import Decimal
 from scrout.agent import dialects
 from scrout.agent.context import Window
 from scrout.agent.dialect import Call, Dialect, Offer, Toolbox, Turn
-from scrout.errors import ModelError, SandboxError
+from scrout.base import ModelError, SandboxError
 from scrout.models.chat import Chat, Message, Overflow, Refused, Reply
 from scrout.money import Component, Price, Purse, PurseEmpty, Receipt, Usage
+from scrout.observe import note_call, noted
 from scrout.records import Stop
-from scrout.telemetry.seam import note_call, noted
 
 BYTES_PER_TOKEN = 3
 MIN_OUTPUT_TOKENS = 256

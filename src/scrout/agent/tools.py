@@ -47,7 +47,7 @@ class Toolset:
             result = await self._boxes[call.name].use(call)
         except BadCall as error:
             result = f"{error} Nothing was done."
-        return clip(result, self.observation_chars)
+        return drop_middle(result, self.observation_chars)
 
 
 class Workbench(Toolset):
@@ -209,7 +209,7 @@ def _lines(value: JsonValue) -> tuple[int, int] | None:
     return int(found[1]), int(found[2])
 
 
-def clip(text: str, limit: int = OBSERVATION_CHARS) -> str:
+def drop_middle(text: str, limit: int = OBSERVATION_CHARS) -> str:
     """The first and the last of a text, with a line between them that says how much went."""
     if len(text) <= limit:
         return text

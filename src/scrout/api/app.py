@@ -41,12 +41,11 @@ from scrout.api.openapi import OPERATIONS, Operation, description
 from scrout.api.problems import Refused, problem
 from scrout.api.safety import Guard
 from scrout.api.store import Store
+from scrout.base import FrozenModel, ScroutError
 from scrout.config import Caller, Settings, read_key
-from scrout.errors import ScroutError
 from scrout.ledger.opening import open_ledger
-from scrout.ledger.scrub import scrub
 from scrout.models.upstream import Lost
-from scrout.money import Record
+from scrout.redact import redact
 from scrout.service.attending import in_thread
 from scrout.service.service import Service
 
@@ -216,7 +215,7 @@ class _Desk:
             return _Passed(await _unless_gone(request, self._conversations.ask(caller, sent, name)))
         except Refused as refused:
             kind = "insufficient_quota" if refused.status in (402, 429) else "invalid_request_error"
-            error = {"message": scrub(refused.detail), "type": kind, "param": None, "code": refused.title}
+            error = {"message": redact(refused.detail), "type": kind, "param": None, "code": refused.title}
             return JSONResponse({"error": error}, refused.status, refused.headers)
 
     async def openapi(self, request: Request, caller: Caller) -> Response:
@@ -343,7 +342,7 @@ def _job(job: Job, *, started: bool = False) -> Response:
     return _record(job, 200 if job.ended else 202, {"location": f"/v1/jobs/{job.id}"})
 
 
-def _record(record: Record, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def _record(record: FrozenModel, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     return Response(record.model_dump_json(), status, headers, JSON)
 
 

@@ -6,8 +6,8 @@ import time
 from collections.abc import Mapping
 
 from scrout.api.problems import Refused
+from scrout.base import ConfigError
 from scrout.config import Action, ApiSettings, Caller
-from scrout.errors import ConfigError
 from scrout.service.listening import bearer, is_loopback, read_token, same
 
 LOCAL = Caller(name="local", token_env="-")

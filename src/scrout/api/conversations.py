@@ -27,20 +27,22 @@ from scrout.api.callers import must_be_allowed
 from scrout.api.jobs import ending, most_of, too_small
 from scrout.api.problems import Refused
 from scrout.api.store import Bill, Choice, PurseTooSmall, Store
+from scrout.base import ConfigError, LedgerError, ModelError
 from scrout.config import Caller, Fixer, Settings, read_key
-from scrout.errors import ConfigError, LedgerError, ModelError
 from scrout.fix.fix import account_of
 from scrout.ledger.opening import attempts_folder
-from scrout.ledger.store import Ledger, OpenRun, total_usd
+from scrout.ledger.store import Ledger, OpenRun
 from scrout.models.apis import CHAT
 from scrout.models.metering import Metered, metered
 from scrout.models.passage import HOPELESS
-from scrout.models.trajectory import FILE_NAME
 from scrout.models.upstream import Lost, Reached, Unreached, Upstream
+from scrout.money import known_usd, total_usd
 from scrout.records import Attempt, Decision, Stop
 from scrout.service.attending import in_thread
 from scrout.service.routing import Routing
 from scrout.task import Task
+from scrout.text import usd
+from scrout.trajectory import FILE_NAME
 
 MODEL = "scrout/auto"
 ARM = "auto"
@@ -253,7 +255,7 @@ class Conversations:
             del self._talks[key]
             _fail(talk.door, ModelError("a fault of scrout's; its log says which"))
             paid = talk.door.result().receipts if talk.door.exception() is None else []
-            cost = sum((receipt.cost_usd or Decimal(0) for receipt in paid), Decimal(0))
+            cost = known_usd(receipt.cost_usd for receipt in paid)
             self._store.settle(talk.spending, Bill(cost, len(paid)))
 
     async def _attempt(self, talk: _Talk, left_calls: int) -> Attempt:
@@ -393,7 +395,7 @@ def _header(value: str) -> str:
 
 
 def _used_up(fixer: Fixer) -> Refused:
-    caps = f"{fixer.cap_calls} calls and ${fixer.cap_usd}"
+    caps = f"{fixer.cap_calls} calls and {usd(fixer.cap_usd)}"
     return Refused(429, "Conversation used up", f"{fixer.name} has {caps} for one conversation. Begin another one.")
 
 
@@ -409,7 +411,7 @@ def _hung(fixer: Fixer) -> Refused:
 
 def _ended(talk: _Talk, stop: Stop, detail: str) -> Refused:
     if stop == "cap_usd" and talk.by_purse:
-        words = f"${talk.cap_usd} was left of the caller's purse, and this call may cost more."
+        words = f"{usd(talk.cap_usd, exact=True)} was left of the caller's purse, and this call may cost more."
         return Refused(402, "Purse too small", f"{words} Wait for tomorrow (UTC), or raise `purse_usd` in scrout.toml.")
     if stop in ("cap_calls", "cap_usd"):
         return _used_up(talk.fixer)

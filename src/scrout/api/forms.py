@@ -7,7 +7,8 @@ from typing import Literal
 
 from pydantic import Field, JsonValue
 
-from scrout.money import Record, Usd
+from scrout.base import FrozenModel
+from scrout.money import Usd
 from scrout.records import Decision, GatedHandoff, Run, Scouting
 from scrout.service.service import MAX_HANDOFF_CHARS
 from scrout.task import MAX_ISSUE_BYTES
@@ -23,7 +24,7 @@ MAX_NAME_CHARS = 200
 """Of a conversation."""
 
 
-class ScoutForm(Record):
+class ScoutForm(FrozenModel):
     """An issue of a repository."""
 
     issue: str = Field(min_length=1, max_length=MAX_ISSUE_BYTES, pattern=r"\S")
@@ -45,7 +46,7 @@ class GateForm(ScoutForm):
     """The handoff with the claim, in wire form or as JSON; empty: the scout's own."""
 
 
-class RouteForm(Record):
+class RouteForm(FrozenModel):
     """A task to choose a fixer for; one of the two."""
 
     issue: str = Field(default="", max_length=MAX_ISSUE_BYTES)
@@ -53,7 +54,7 @@ class RouteForm(Record):
     """A run that has scouted it, which makes for a better choice."""
 
 
-class Answer(Record):
+class Answer(FrozenModel):
     """What a stage gave. One of the four is there."""
 
     scouting: Scouting | None = None
@@ -65,7 +66,7 @@ class Answer(Record):
     """What the caller should know of how it was made."""
 
 
-class Job(Record):
+class Job(FrozenModel):
     """One call of a stage."""
 
     id: str
@@ -87,12 +88,12 @@ class Job(Record):
     """An Answer; None: it is not done."""
 
 
-class JobList(Record):
+class JobList(FrozenModel):
     jobs: tuple[Job, ...]
     """Newest first, without their results."""
 
 
-class Purse(Record):
+class Purse(FrozenModel):
     """What a caller may do, and what is left of it."""
 
     caller: str
@@ -108,7 +109,7 @@ class Purse(Record):
     jobs: int
 
 
-class Problem(Record):
+class Problem(FrozenModel):
     """What went wrong, after RFC 9457."""
 
     title: str

@@ -12,19 +12,21 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
+from pathlib import Path
 
 from scrout.api.callers import must_be_allowed
 from scrout.api.forms import Answer, FixForm, GateForm, Job, RouteForm, ScoutForm, Stage, Status
 from scrout.api.problems import Refused
 from scrout.api.store import Bill, PurseTooSmall, Store
-from scrout.config import Caller, Fixer, Settings
-from scrout.errors import ScroutError
+from scrout.base import ScroutError
+from scrout.config import Caller, Fixer, Settings, cache_folder
 from scrout.ledger.opening import open_ledger
-from scrout.ledger.scrub import scrub, scrub_dumped
 from scrout.ledger.store import Ledger
 from scrout.money import Price
+from scrout.redact import redact, redact_dumped
 from scrout.service.attending import Say, attended, in_thread
-from scrout.service.service import Service, paid_usd
+from scrout.service.service import Service
+from scrout.text import usd
 
 MAX_SAID = 500
 """Words of progress that are kept of one job, for who begins to listen late: the latest."""
@@ -94,6 +96,8 @@ class Jobs:
     async def start(self, caller: Caller, stage: Stage, form: Form, key: str) -> Job:
         """The job of a request. With a key, the same request gets the same job."""
         must_be_allowed(caller, stage)
+        if isinstance(form, RouteForm) and form.run:
+            self._must_own(caller, form.run)
         asked = hashlib.sha256(form.model_dump_json().encode()).hexdigest()
         known = self._known(caller, stage, key, asked)
         if isinstance(form, ScoutForm) and (known is None or known.status == "interrupted"):
@@ -180,6 +184,12 @@ class Jobs:
         work = self._at_work.get(job.id)
         return work.job if work else job
 
+    def _must_own(self, caller: Caller, run: str) -> None:
+        """One caller's issues and scouting are not another's to learn from."""
+        at_work = any(work.caller == caller.name and work.job.run == run for work in self._at_work.values())
+        if not at_work and not self._store.owns(caller.name, run):
+            raise Refused(422, "No such run", f"you have no run {run[:100]!r}. Pass one that a job of yours names.")
+
     async def _must_be_there(self, repo: str) -> None:
         try:
             await in_thread(partial(self._service.source, repo))
@@ -202,7 +212,8 @@ class Jobs:
         try:
             return self._store.hold(caller.name, caller.purse_usd, most, job=job_id)
         except PurseTooSmall as small:
-            raise Refused(402, "Purse too small", too_small(caller, f"this may cost ${most}", small)) from None
+            why = f"this may cost {usd(most, exact=True)}"
+            raise Refused(402, "Purse too small", too_small(caller, why, small)) from None
 
     def _settle(self, work: _Work, bill: Bill) -> None:
         if work.spending is not None:
@@ -268,16 +279,18 @@ class Jobs:
         if not work.job.run:
             return Bill(Decimal(0))
         with open_ledger(self._service.settings) as ledger:
-            return Bill(max(paid_usd(ledger, work.job.run) - work.before_usd, Decimal(0)))
+            return Bill(max(ledger.paid_usd(work.job.run) - work.before_usd, Decimal(0)))
 
     def _clean(self, words: str) -> str:
-        """Without secrets; bytes that are no text are question marks."""
-        return scrub(words, self._secrets).encode(errors="replace").decode()
+        """Without secrets and the server's own paths; bytes that are no text are question marks."""
+        for place, name in ((self._service.root, "."), (cache_folder(), "(cache)"), (Path.home(), "~")):
+            words = words.replace(f"{place}/", f"{name}/").replace(str(place), name)
+        return redact(words, self._secrets).encode(errors="replace").decode()
 
     def _answered(self, answer: Answer) -> dict[str, object]:
         """The same as JSON, without the scout's vector."""
         dumped = answer.model_dump(mode="json", exclude={"scouting": {"state"}, "run": {"scouting": {"state"}}})
-        clean = json.loads(scrub_dumped(json.dumps(dumped), self._secrets))
+        clean = json.loads(redact_dumped(json.dumps(dumped), self._secrets))
         text: dict[str, object] = json.loads(json.dumps(clean, ensure_ascii=False).encode(errors="replace"))
         return text
 
@@ -301,9 +314,10 @@ def most_of(fixer: Fixer) -> Decimal:
 
 
 def too_small(caller: Caller, why: str, small: PurseTooSmall) -> str:
+    left, whole = usd(small.left_usd, exact=True), usd(caller.purse_usd)
     return (
-        f"{why}, and ${small.left_usd} is left of the ${caller.purse_usd} that caller {caller.name!r} may spend today "
-        "(UTC). Wait for what is under way, or for tomorrow, or raise `purse_usd` in scrout.toml."
+        f"{why}, and {left} is left of the {whole} that caller {caller.name!r} may spend today (UTC). "
+        "Wait for what is under way, or for tomorrow, or raise `purse_usd` in scrout.toml."
     )
 
 
@@ -328,7 +342,7 @@ def _billed(ledger: Ledger, run_id: str) -> Bill | None:
     if ledger.ended(run_id) is None:
         return None
     calls = sum(len(step.receipts) for step in ledger.steps(run_id) if step.name == "fix")
-    return Bill(paid_usd(ledger, run_id), calls)
+    return Bill(ledger.paid_usd(run_id), calls)
 
 
 def _now() -> datetime:

@@ -23,7 +23,7 @@ from scrout.api.forms import (
     RouteForm,
     ScoutForm,
 )
-from scrout.money import Record
+from scrout.base import FrozenModel
 
 Schema = dict[str, Any]
 
@@ -51,9 +51,9 @@ class Operation:
     method: str
     path: str
     summary: str
-    answers: Mapping[int, tuple[str, type[Record] | Schema | None]]
+    answers: Mapping[int, tuple[str, type[FrozenModel] | Schema | None]]
     """By status, what it means and what the body holds; None: a stream, of which no schema can tell."""
-    form: type[Record] | Schema | None = None
+    form: type[FrozenModel] | Schema | None = None
     """What the body holds; None: it has none."""
     query: Mapping[str, Schema] = field(default_factory=dict)
     headers: Mapping[str, Schema] = field(default_factory=dict)
@@ -113,7 +113,7 @@ CHAT_ERROR: Schema = {
 }
 
 
-def _start(stage: str, form: type[Record], summary: str) -> Operation:
+def _start(stage: str, form: type[FrozenModel], summary: str) -> Operation:
     return Operation(
         name=stage,
         method="POST",
@@ -283,9 +283,9 @@ def _described(one: Operation) -> Schema:
     return described
 
 
-def _media(form: type[Record] | Schema | None) -> Schema:
+def _media(form: type[FrozenModel] | Schema | None) -> Schema:
     return {} if form is None else {"schema": _schema(form)}
 
 
-def _schema(form: type[Record] | Schema) -> Schema:
+def _schema(form: type[FrozenModel] | Schema) -> Schema:
     return form if isinstance(form, dict) else {"$ref": REF.format(name=form.__name__)}

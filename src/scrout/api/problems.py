@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from starlette.responses import Response
 
 from scrout.api.forms import Problem
-from scrout.ledger.scrub import scrub
+from scrout.redact import redact
 
 
 class Refused(Exception):
@@ -28,5 +28,5 @@ class Refused(Exception):
 
 def problem(status: int, title: str, detail: str, headers: Mapping[str, str] | None = None) -> Response:
     """An answer that says what went wrong."""
-    told = Problem(title=title, status=status, detail=scrub(detail).encode(errors="replace").decode())
+    told = Problem(title=title, status=status, detail=redact(detail).encode(errors="replace").decode())
     return Response(told.model_dump_json(), status, headers, "application/problem+json")

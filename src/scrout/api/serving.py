@@ -48,7 +48,7 @@ class _Ending(uvicorn.Server):
 
 
 def capped(settings: Settings) -> Settings:
-    """The settings with caps that are never passed: under `paper` a last call may, and with it a caller's purse."""
+    """The settings with caps that are held for: under `paper` a last call may pass one, and a caller's purse."""
     return settings.model_copy(update={"fix": settings.fix.model_copy(update={"caps": "hard"})})
 
 
@@ -59,7 +59,11 @@ def serve(service: Service, host: str, port: int) -> Server:
     callers = Callers(service.settings.api)
     service = replace(service, settings=capped(service.settings))
     listening = listen(host, port)
-    app = create_app(service, Store(data_folder() / FILE), callers)
+    try:
+        app = create_app(service, Store(data_folder() / FILE), callers)
+    except BaseException:
+        listening.close()
+        raise
     config = uvicorn.Config(
         app,
         log_level="warning",

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from scrout.api.forms import Job
-from scrout.errors import ConfigError, LedgerError
-from scrout.ledger.locks import Lock
+from scrout.base import ConfigError, LedgerError
+from scrout.files import Lock
 from scrout.records import Decision
 
 TABLES = """
@@ -128,6 +128,10 @@ class Store:
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (job.id, caller, job.stage, key, asked, job.created.isoformat(), *_columns(job)),
             )
+
+    def owns(self, caller: str, run: str) -> bool:
+        """Whether a job of the caller's, as far as they are kept, made this run."""
+        return bool(self._rows("SELECT 1 FROM job WHERE caller = ? AND json_extract(job, '$.run') = ?", caller, run))
 
     def change(self, job: Job) -> None:
         with self._writing() as db:

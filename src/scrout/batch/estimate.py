@@ -13,12 +13,15 @@ from decimal import Decimal
 import numpy as np
 from pydantic import Field
 
+from scrout.base import FrozenModel
 from scrout.batch.tasks import Problem, Row
 from scrout.config import Settings
-from scrout.money import Record, Usd
+from scrout.intervals import Z95
+from scrout.money import Usd
 from scrout.records import Candidate, State
 from scrout.route.router import Router
 from scrout.route.stats import Floats
+from scrout.text import percent, usd
 
 DRAWS = 2000
 SEED = 0
@@ -26,10 +29,9 @@ HOPELESS = 0.05
 """A chance below this, even at the upper end of its interval, is not worth paying for."""
 SHORT = 40
 """Characters below which an issue says too little to work from."""
-_Z = 1.96
 
 
-class Range(Record):
+class Range(FrozenModel):
     """An estimate with its 95% interval."""
 
     low: float
@@ -37,7 +39,7 @@ class Range(Record):
     high: float
 
 
-class PlannedTask(Record):
+class PlannedTask(FrozenModel):
     """One task as the router sees it."""
 
     id: str
@@ -51,7 +53,7 @@ class PlannedTask(Record):
     """Why it is not worth running; empty: it is."""
 
 
-class Plan(Record):
+class Plan(FrozenModel):
     """What a batch would come to."""
 
     tasks: tuple[PlannedTask, ...]
@@ -119,12 +121,12 @@ def _skip(row: Row, seen: dict[str, str], candidate: Candidate | None, settings:
         return ""  # nothing is known, or it costs nothing to try
     best = candidate.p_high if candidate.p_high is not None else candidate.p_solve
     if best < HOPELESS:
-        return f"the best fixer for it solves at most {best:.0%} of its like"
+        return f"the best fixer for it solves at most {percent(best, 0)} of its like"
     worth = settings.route.solve_usd
     assert candidate.expected_cost_usd is not None
     if worth is not None and candidate.expected_cost_usd > worth * Decimal(candidate.p_solve):
-        dear = candidate.expected_cost_usd / Decimal(max(candidate.p_solve, 1e-9))
-        return f"a solve of its like costs about ${dear:.2f}, and is worth ${worth} to you"
+        cost_per_solve = candidate.expected_cost_usd / Decimal(max(candidate.p_solve, 1e-9))
+        return f"solving a task like it costs about {usd(cost_per_solve)}, and is worth {usd(worth)} to you"
     return ""
 
 
@@ -145,7 +147,7 @@ def _simulated(running: Sequence[Candidate], settings: Settings, router: Router)
                 costs += np.minimum(cap, mean * rng.choice(spread, DRAWS)) if mean > 0 else 0.0
             if one.p_solve is not None:
                 low, high = (one.p_low, one.p_high) if one.p_low is not None else (one.p_solve, one.p_solve)
-                deviation = ((high if high is not None else one.p_solve) - (low or 0.0)) / (2 * _Z)
+                deviation = ((high if high is not None else one.p_solve) - (low or 0.0)) / (2 * Z95)
                 expected_solves += one.p_solve
                 solves += rng.random(DRAWS) < np.clip(one.p_solve + shift * deviation, 0, 1)
     return _range(costs, expected_cost), _range(solves, expected_solves)

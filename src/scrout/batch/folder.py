@@ -1,22 +1,25 @@
-"""A batch's output folder: what the batch is, where its parts lie, and that only one process drives it."""
+"""A batch's output folder: what the batch is, and where its parts lie."""
 
 from __future__ import annotations
 
 import json
+import os
 import secrets
 from datetime import UTC, datetime
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from scrout.errors import TaskError
-from scrout.ledger.locks import Lock
-from scrout.money import Record
+from scrout.base import FrozenModel, TaskError
+from scrout.files import write_atomic
+from scrout.ledger.store import Ledger
 
 FILE_NAME = "batch.json"
+_OLD = "before-"
+"""How folders begin that hold a batch which was begun anew."""
 
 
-class Batch(Record):
+class Batch(FrozenModel):
     """What a batch is. Written once, when it begins."""
 
     id: str
@@ -35,7 +38,6 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
-        self._lock = Lock(self.path / ".lock")
 
     @property
     def ledger(self) -> Path:
@@ -45,6 +47,11 @@ class Folder:
     def attempts(self) -> Path:
         """Trajectories, by the place of their step in the ledger."""
         return self.path / "attempts"
+
+    @property
+    def runs(self) -> Path:
+        """The ids of runs that ended, one a line: what must be in the ledger when the batch goes on."""
+        return self.path / "runs.txt"
 
     @property
     def predictions(self) -> Path:
@@ -66,18 +73,35 @@ class Folder:
     def report(self) -> Path:
         return self.path / "report.html"
 
-    def claim(self) -> None:
-        """Make it this process's own, or say why that cannot be."""
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            taken = self._lock.take()
-        except OSError as error:
-            raise TaskError(f"--out {self.path}: {error.strerror}. Name a folder that you may write to.") from None
-        if not taken:
-            raise TaskError(f"another process runs the batch in {self.path}. Wait for it, or name another folder.")
+    def note(self, run: str) -> None:
+        """Remember a run that was paid for."""
+        with self.runs.open("a", encoding="utf-8") as file:
+            file.write(f"{run}\n")
+            file.flush()
+            os.fsync(file.fileno())
 
-    def release(self) -> None:
-        self._lock.release()
+    def must_be_in(self, ledger: Ledger, batch: Batch) -> None:
+        """Every run that this folder knows of is in the ledger, or going on would pay for it again."""
+        known = set(self.runs.read_text(encoding="utf-8").split()) if self.runs.is_file() else set()
+        if self.attempts.is_dir():
+            known |= {path.name for path in self.attempts.iterdir()}
+        missing = sorted(known - {run.id for run in ledger.runs_of(batch.id)})
+        if missing:
+            raise TaskError(
+                f"{len(missing)} of the {len(known)} runs of batch {batch.id} are not in the ledger {ledger.name}: "
+                f"{missing[0]} for one. Going on would pay for them again. Bring the ledger back, or begin anew with "
+                "--start-over."
+            )
+
+    def set_aside(self) -> None:
+        """Make room for a new batch. What lies here moves into a folder below."""
+        found = self.read()
+        if found is not None:
+            old = self.path / f"{_OLD}{found.id}"
+            old.mkdir()
+            for path in list(self.path.iterdir()):
+                if path.name != ".lock" and not path.name.startswith(_OLD):
+                    path.rename(old / path.name)
 
     def read(self) -> Batch | None:
         """The batch that lies here; None: none does."""
@@ -93,7 +117,7 @@ class Folder:
         """The batch of this making: the one that lies here, or a new one. Another's folder is refused."""
         found = self.read()
         if found is None:
-            if any(path.name != ".lock" for path in self.path.iterdir()):
+            if any(path.name != ".lock" and not path.name.startswith(_OLD) for path in self.path.iterdir()):
                 raise TaskError(f"{self.path} holds files and no batch. Name an empty or a new folder.")
             now = datetime.now(UTC)
             batch = Batch(
@@ -105,7 +129,7 @@ class Folder:
                 started=now,
                 scrout=version,
             )
-            write_whole(self.path / FILE_NAME, batch.model_dump_json(indent=2) + "\n")
+            write_atomic(self.path / FILE_NAME, batch.model_dump_json(indent=2) + "\n")
             return batch
         for what, there, here in (
             ("settings", found.settings_digest, settings_digest),
@@ -118,10 +142,3 @@ class Folder:
                     "begun, or name another folder."
                 )
         return found
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that a reader, or a run that was killed, sees all of it or the former one."""
-    part = path.with_name(f".{path.name}.part")
-    part.write_bytes(text.encode("utf-8", "surrogateescape"))
-    part.replace(path)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from scrout.errors import TaskError
+from scrout.base import TaskError
 from scrout.task import Gold, issue_text
 
 Fields = Mapping[str, object]

@@ -8,12 +8,12 @@ from contextlib import AsyncExitStack
 from decimal import Decimal
 from functools import partial
 
+from scrout.base import LedgerError, ScroutError, TaskError
 from scrout.batch.folder import Batch, Folder
 from scrout.batch.jobs import Ended, Job
 from scrout.batch.repositories import FetchError
 from scrout.batch.tasks import Repositories
 from scrout.config import Settings
-from scrout.errors import LedgerError, ScroutError, TaskError
 from scrout.ledger.opening import paid
 from scrout.ledger.store import Ledger, OpenRun
 from scrout.pipeline import Kit, build_missing, router, solve
@@ -50,7 +50,7 @@ class Here:
             opened.append(run)
             if run.resumed:  # a worker may have died with it in this very session
                 run.recover(partial(paid, self.folder.attempts))
-            before.append(self._paid_usd(run.id))
+            before.append(self.ledger.paid_usd(run.id))
 
         try:
             run = await self._solve(job, known, say, note)
@@ -100,13 +100,9 @@ class Here:
     def _added_usd(self, run_id: str, before_usd: Decimal) -> Decimal | None:
         """None: nobody knows, since it may be the ledger that has failed."""
         try:
-            return self._paid_usd(run_id) - before_usd
+            return self.ledger.paid_usd(run_id) - before_usd
         except LedgerError:
             return None
-
-    def _paid_usd(self, run_id: str) -> Decimal:
-        receipts = (receipt for step in self.ledger.steps(run_id) for receipt in step.receipts)
-        return sum((receipt.cost_usd or Decimal(0) for receipt in receipts), Decimal(0))
 
 
 def _words(error: Exception) -> str:

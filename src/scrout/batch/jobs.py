@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal, get_args
 
+from scrout.base import ConfigError
 from scrout.batch.tasks import Row
 from scrout.config import Settings
-from scrout.errors import ConfigError
 from scrout.records import Arm, RunOutcome
 
 ROUTED = "routed"

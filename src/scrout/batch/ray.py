@@ -16,11 +16,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from scrout import telemetry
+from scrout.base import ConfigError, ScroutError
 from scrout.batch.folder import Batch, Folder
 from scrout.batch.jobs import Ended, Job
 from scrout.batch.tasks import Repositories
 from scrout.config import Settings
-from scrout.errors import ConfigError, ScroutError
 from scrout.ledger.store import Ledger
 from scrout.sandbox.probe import require_tier
 

@@ -7,33 +7,23 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import re
-import signal
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from scrout.base import TaskError
 from scrout.batch.forms import Row
 from scrout.config import cache_folder
-from scrout.errors import TaskError
-from scrout.git import ISOLATED, GitError, environment, text
-from scrout.ledger.locks import Lock
-from scrout.ledger.scrub import scrub
-from scrout.sandbox.workspace import Source, find_source, private_folder, remove_folder
+from scrout.files import Lock, atomic_folder
+from scrout.git import NETWORK, GitDir, GitError, clone, find_repository, is_git_dir, repository_at
+from scrout.redact import redact
+from scrout.sandbox.workspace import Source, find_source, private_folder
 from scrout.task import Task
 
 FETCH_S = 1800.0
 """For one clone or fetch."""
 _NAME = re.compile(r"(?!\.)[\w.-]{1,100}/(?!\.)[\w.-]{1,100}")
 _URL_CREDENTIALS = re.compile(r"://[^/@\s]{1,500}@")
-_SAFE = (
-    *("-c", "core.hooksPath=/dev/null"),
-    *("-c", "protocol.ext.allow=never"),
-    *("-c", "gc.auto=0"),
-    *("-c", "maintenance.auto=false"),
-)
-_NO_QUESTIONS = {"GIT_SSH_COMMAND": "ssh -oBatchMode=yes", "GIT_ASKPASS": "/bin/false", "SSH_ASKPASS": "/bin/false"}
 
 
 class FetchError(TaskError):
@@ -49,8 +39,8 @@ class Repositories:
         """Where a repository that is in no folder is cloned from, with {repo} for owner/name; empty: nowhere."""
         self.timeout_s = timeout_s
         self._sources: dict[str, Source] = {}
-        self._refreshed: set[Path] = set()
-        """Clones whose HEAD is known to be that of their origin."""
+        self._heads: dict[Path, str] = {}
+        """What the origin of a clone has as its HEAD, where that was asked for."""
 
     def task(self, row: Row) -> Task:
         """The row on its clone, its commit verified; or a TaskError that names the row."""
@@ -70,11 +60,12 @@ class Repositories:
         if not _NAME.fullmatch(row.repo):
             raise TaskError(f"the repository {row.repo[:200]!r} is neither a folder nor owner/name.")
         own = self._in_folders(row.repo)
-        if own is not None and not _is_bare(own):
+        if own is not None and not is_git_dir(own):
             source = self._source(own)
             return source.repo, source.head if row.base_commit == "HEAD" else _commit(source.repo, row.base_commit)
-        clone = self._clone(row.repo, str(own.resolve()) if own else self._address(row.repo))
-        return clone, self._fetched(clone, row.base_commit)
+        address = str(own.resolve()) if own else self._address(row.repo)
+        kept = self._clone(row.repo, address)
+        return kept, self._fetched(kept, address, row.base_commit)
 
     def _source(self, path: Path) -> Source:
         """Looked at once: a large work tree takes git a second."""
@@ -107,80 +98,74 @@ class Repositories:
         folder = private_folder(cache_folder() / "repositories")
         # By its address too: another mirror may hold other commits.
         name = f"{repo.replace('/', '__')}-{hashlib.sha256(address.encode()).hexdigest()[:8]}"
-        clone, lock = folder / name, Lock(folder / f"{name}.lock")
-        lock.take(wait=True)
-        try:
-            if not (clone / ".git").is_dir():
-                making = folder / f".making-{name}"
-                # The lock is ours, so what lies here was left by a process that died.
-                remove_folder(making)
-                try:
-                    self._run("clone", "-q", "--no-checkout", "--template=", "--", address, str(making), cwd=folder)
-                    making.rename(clone)
-                finally:
-                    remove_folder(making)
-        except TaskError as error:
-            raise FetchError(f"the repository {repo} cannot be fetched from {_shown(address)}: {error}") from None
-        finally:
-            lock.release()
-        return clone
-
-    def _fetched(self, clone: Path, commit: str) -> str:
-        """A commit of a clone in the cache, which is asked for where it came later than the clone."""
-        wanted = "origin/HEAD" if commit == "HEAD" else commit
-        if commit != "HEAD" or clone in self._refreshed:
-            with contextlib.suppress(TaskError):
-                return _commit(clone, wanted)
-        lock = Lock(clone.with_name(f"{clone.name}.lock"))
-        lock.take(wait=True)
-        try:
-            self._run("fetch", "-q", "origin", *(() if commit == "HEAD" else (commit,)), cwd=clone)
-        except TaskError as error:
-            raise FetchError(f"commit {commit} is not in the clone {clone}, and cannot be fetched: {error}") from None
-        finally:
-            lock.release()
-        self._refreshed.add(clone)
-        return _commit(clone, wanted)
-
-    def _run(self, *args: str, cwd: Path) -> None:
-        """One git command that may use the network."""
-        with subprocess.Popen(
-            ["git", *_SAFE, *args],
-            cwd=cwd,
-            env={**environment(), **ISOLATED, **_NO_QUESTIONS},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            process_group=0,
-        ) as process:
+        kept = folder / name
+        with Lock(folder / f"{name}.lock"):
+            if (kept / ".git").is_dir():
+                return kept
             try:
-                _, said = process.communicate(timeout=self.timeout_s)
-            except BaseException as error:
-                # git has helpers that do the fetching; they end with it.
-                os.killpg(process.pid, signal.SIGKILL)
-                if isinstance(error, subprocess.TimeoutExpired):
-                    raise TaskError(f"git {args[0]} took more than {self.timeout_s:g} seconds.") from None
-                raise
-        if process.returncode != 0:
-            words = _shown(said.decode(errors="replace").strip())[-500:]
-            raise TaskError(f"git {args[0]}: {words or f'exit code {process.returncode}'}")
+                with atomic_folder(kept) as part:
+                    local = _local(address)
+                    if local is None:
+                        clone(address, part, self.timeout_s)
+                    else:
+                        _copy(local, part / ".git")
+            except TaskError as error:
+                words = _shown(str(error))[-500:]
+                raise FetchError(f"the repository {repo} cannot be fetched from {_shown(address)}: {words}") from None
+        return kept
+
+    def _fetched(self, kept: Path, address: str, commit: str) -> str:
+        """A commit of a clone in the cache, which is asked for where it came later than the clone."""
+        if commit == "HEAD" and kept in self._heads:
+            return self._heads[kept]
+        if commit != "HEAD":
+            with contextlib.suppress(TaskError):
+                return _commit(kept, commit)
+        try:
+            with Lock(kept.with_name(f"{kept.name}.lock")):
+                local = _local(address)
+                if local is not None:
+                    found = repository_at(local)
+                    found.copy_objects(kept / ".git" / "objects")
+                    head = found.head()
+                else:
+                    wanted = () if commit == "HEAD" else (commit,)
+                    GitDir(kept / ".git", protocols=NETWORK)("fetch", "-q", "origin", *wanted, timeout_s=self.timeout_s)
+                    head = "origin/HEAD"
+            fetched = _commit(kept, head if commit == "HEAD" else commit)
+        except TaskError as error:
+            words = _shown(str(error))
+            raise FetchError(f"commit {commit} is not in the clone {kept}, and cannot be fetched: {words}") from None
+        if commit == "HEAD":
+            self._heads[kept] = fetched
+        return fetched
+
+
+def _local(address: str) -> Path | None:
+    """Where a repository of this machine lies; None: it is another machine's."""
+    path = Path(address.removeprefix("file://"))
+    return path if path.is_absolute() else None
+
+
+def _copy(path: Path, git_dir: Path) -> None:
+    """As a clone of a repository on this machine, which would run git on it."""
+    if not path.is_dir():
+        raise TaskError(f"{path} does not exist. Check the path.")
+    found = repository_at(path)
+    found.copy_references(git_dir)
+    found.copy_objects(git_dir / "objects")
 
 
 def _commit(repo: Path, commit: str) -> str:
     try:
-        return text("rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}", cwd=repo)
+        with find_repository(repo).borrowed() as git:
+            return git.text("rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}")
     except GitError:
         raise TaskError(
             f"commit {commit} is not in {repo}. Fetch it there (`git fetch origin {commit}`), or check the row."
         ) from None
 
 
-def _is_bare(folder: Path) -> bool:
-    with contextlib.suppress(GitError):
-        return text("rev-parse", "--is-bare-repository", cwd=folder) == "true"
-    return False
-
-
 def _shown(words: str) -> str:
     """Without secrets that an address may hold."""
-    return _URL_CREDENTIALS.sub("://", scrub(words))
+    return _URL_CREDENTIALS.sub("://", redact(words))

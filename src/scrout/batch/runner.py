@@ -15,6 +15,7 @@ from typing import Protocol
 
 from scrout.batch.jobs import Ended, Job
 from scrout.money import Purse, PurseEmpty
+from scrout.text import usd
 
 PAUSES_S = (5.0, 30.0)
 """Before each further try at a job that infrastructure failed."""
@@ -145,7 +146,7 @@ class Runner:
                     except PurseEmpty:
                         self._ready.appendleft(job)
                         if not self.progress.running:
-                            self.finish(f"${self.purse.left_usd:.2f} are left of the total, and a job may cost more")
+                            self.finish(f"{usd(self.purse.left_usd)} are left of the total, and a job may cost more")
                     else:
                         self.progress.running[job.key] = ""
                         return job, held

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from pydantic import SecretStr
 
 from scrout import __version__, telemetry
+from scrout.base import ConfigError, TaskError
 from scrout.batch.folder import Batch, Folder
 from scrout.batch.jobs import Ended, Job, jobs_of, refuse_unbounded
 from scrout.batch.runner import Runner, Worker
 from scrout.batch.tasks import Repositories, TaskFile
 from scrout.config import Settings, read_key
-from scrout.errors import ConfigError, TaskError
+from scrout.files import lock_folder
 from scrout.fix.pool import refuse_unpriced
 from scrout.ledger.opening import open_ledger
 from scrout.ledger.store import Ledger
@@ -51,6 +52,12 @@ class Session:
                 ended[run.task.id, run.arm] = run.outcome
             if not run.arm.startswith("solo/"):
                 scouting.setdefault(run.task.id, []).append(run.id)
+
+        def ended_aloud(job: Job, end: Ended) -> None:
+            if end.run:
+                self.folder.note(end.run)
+            watch(job, end)
+
         left = {job.row.id for job in self.jobs if job.key not in ended}
         known = {task: found for task in left & scouting.keys() if (found := self._scouted(scouting[task]))}
         return Runner(
@@ -61,7 +68,7 @@ class Session:
             at_once=at_once,
             ended=ended,
             known=known,
-            watch=watch,
+            watch=ended_aloud,
         )
 
     def write(self, command: str = "") -> Summary:
@@ -96,8 +103,9 @@ def open_session(
     cap_usd: Decimal | None = None,
     repositories: Repositories | None = None,
     ray: str = "",
+    start_over: bool = False,
 ) -> Iterator[Session]:
-    """Begin a batch in `out`, or go on with the one that lies there."""
+    """Begin a batch in `out`, or go on with the one that lies there, unless it is to start over."""
     if not tasks.rows:
         raise TaskError(f"none of the {len(tasks.problems)} rows is a task. The first: {tasks.problems[0].words}")
     for fixer in [settings.fixer(name) for name in fixers] or settings.fixers:
@@ -108,13 +116,15 @@ def open_session(
     telemetry.require(settings)
     tier = require_tier(settings.sandbox)
     folder = Folder(out)
-    folder.claim()
-    try:
+    with lock_folder(folder.path):
         jobs = tuple(jobs_of(tasks.rows, arms, fixers))
         labels = tuple(dict.fromkeys(job.label for job in jobs))
+        if start_over:
+            folder.set_aside()
         batch = folder.begin(settings.digest(), tasks.digest, len(tasks.rows), labels, __version__)
         settings = kept_in(settings, folder)
         with open_ledger(settings, folder.attempts) as book:
+            folder.must_be_in(book, batch)
             purse = Purse(cap_usd, None)
             purse.spent_usd = book.spent_usd(batch.id)
             where = repositories or Repositories(())
@@ -128,8 +138,6 @@ def open_session(
 
                 worker = Here(batch, folder, settings, book, where, tier)
                 yield Session(batch, folder, settings, book, tasks, jobs, purse, worker)
-    finally:
-        folder.release()
 
 
 def kept_in(settings: Settings, folder: Folder) -> Settings:

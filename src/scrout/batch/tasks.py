@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
+from scrout.base import TaskError
 from scrout.batch.forms import Row, read_row, row_name
 from scrout.batch.repositories import Repositories
-from scrout.errors import TaskError
 from scrout.sandbox.workspace import find_source
 from scrout.task import MAX_ISSUE_BYTES, issue_text
 

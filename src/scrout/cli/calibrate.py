@@ -11,15 +11,16 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from scrout.base import RouteError
 from scrout.cli import options, render
-from scrout.errors import RouteError
 from scrout.fix.pool import completed
 from scrout.route.outcomes import Arm
+from scrout.text import percent, usd
 
 if TYPE_CHECKING:
+    from scrout.intervals import Estimate
     from scrout.route.calibrate import Calibration, Policy
     from scrout.route.router import Router
-    from scrout.route.stats import Estimate
 
 
 @click.command(name="calibrate")
@@ -114,10 +115,10 @@ def _view(found: Calibration) -> RenderableType:
     for line in (found.ours, *found.baselines):
         mark = f" ({line.kind})" if line.kind in ("cheapest", "strongest") else ""
         name = f"ours ({line.name})" if line.kind == "ours" else line.name.removeprefix("always ") + mark
-        cells = (name, f"{line.solve:.1%}", f"{line.usd:.4f}", _points(line.solve_gain), _percent(line.saving))
+        cells = (name, percent(line.solve), usd(line.usd, 4), _points(line.solve_gain), _percent(line.saving))
         table.add_row(*(Text(render.inert(cell)) for cell in cells), style="bold" if line.kind == "ours" else None)
     strongest = found.strongest
-    shares = ", ".join(f"{name} {share:.0%}" for name, share in found.shares.items() if share)
+    shares = ", ".join(f"{name} {percent(share, 0)}" for name, share in found.shares.items() if share)
     left_out = f"; {found.left_out} left out, as some fixer has no outcome there" if found.left_out else ""
     said = (
         f"{found.tasks} tasks of {found.repositories} repositories in {found.folds} folds, {found.arm} arm{left_out}",
@@ -126,7 +127,7 @@ def _view(found: Calibration) -> RenderableType:
         f"solves {_points(strongest.solve_gain)} points",
         f"over a random mix at the same cost: {_points(found.over_hull) or 'undefined'} points",
         f"takes {shares}",
-        f"theta {found.setting:.3f}" if found.policy == "paper" else f"a solve is worth ${found.setting:.2f}",
+        f"theta {found.setting:.3f}" if found.policy == "paper" else f"a solve is worth {usd(found.setting)}",
     )
     return Group(table, *(Text(render.inert(words)) for words in said))
 
@@ -137,7 +138,7 @@ def _points(change: Estimate | None) -> str:
 
 
 def _percent(change: Estimate | None) -> str:
-    return "" if change is None else f"{change.value:.0%} [{100 * change.low:.0f}, {100 * change.high:.0f}]"
+    return "" if change is None else f"{percent(change.value, 0)} [{100 * change.low:.0f}, {100 * change.high:.0f}]"
 
 
 def _tenth(share: float) -> float:

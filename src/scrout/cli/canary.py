@@ -8,9 +8,10 @@ from pathlib import Path
 import click
 from rich.text import Text
 
+from scrout.base import ConfigError
 from scrout.cli import options, render
-from scrout.errors import ConfigError
 from scrout.scout.canary import Canary, canary
+from scrout.text import usd
 
 _MARK = {"ok": ("ok", "green"), "note": ("--", "yellow"), "failed": ("!!", "red")}
 
@@ -45,5 +46,5 @@ def _view(found: Canary) -> Text:
     for finding in found.findings:
         mark, style = _MARK[finding.outcome]
         lines.append(Text.assemble((f"{mark:3}", style), f"{finding.name}: {render.inert(finding.detail)}"))
-    lines.append(Text(f"   {found.calls} calls, {render.dollars(found.cost_usd)}", "dim"))
+    lines.append(Text(f"   {found.calls} calls, {usd(found.cost_usd)}", "dim"))
     return Text("\n").join(lines)

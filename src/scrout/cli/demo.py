@@ -11,7 +11,7 @@ import scrout
 from scrout.cli import options, render
 from scrout.cli.fix import deliver, solve_aloud
 from scrout.config import Settings, cache_folder
-from scrout.git import ISOLATED, git
+from scrout.git import GitDir, make_git_dir
 
 _AUTHOR = {
     **{f"GIT_{who}_NAME": "larder" for who in ("AUTHOR", "COMMITTER")},
@@ -42,8 +42,8 @@ def command(as_json: bool) -> int:
 def _lay_out(project: Path, repo: Path) -> Path:
     shutil.rmtree(repo, ignore_errors=True)
     shutil.copytree(project, repo, ignore=shutil.ignore_patterns("__pycache__"))
-    env = {**ISOLATED, **_AUTHOR}
-    git("init", "-q", "--template=", "-b", "main", cwd=repo, env=env)
-    git("add", "--all", cwd=repo, env=env)
-    git("commit", "-q", "-m", "larder 0.4.1", cwd=repo, env=env)
+    make_git_dir(repo / ".git")
+    git = GitDir.of(repo).with_variables(**_AUTHOR)
+    git("add", "--all")
+    git("commit", "-q", "-m", "larder 0.4.1")
     return repo

@@ -14,24 +14,24 @@ import click
 from rich.text import Text
 
 from scrout import __version__
+from scrout.base import ConfigError, FrozenModel, ScroutError
 from scrout.cli import options, render
 from scrout.config import Fixer, Settings, cache_folder, data_folder, read_key
-from scrout.errors import ConfigError, ScroutError
 from scrout.fix.command import preset_of
 from scrout.fix.pool import completed, unpriced
 from scrout.fix.program import find_preset
-from scrout.git import text as git_text
-from scrout.money import Record
+from scrout.git import version as git_version
 from scrout.sandbox.environment import find_environment
 from scrout.sandbox.probe import probe, probe_all
 from scrout.sandbox.workspace import find_source, make_base
+from scrout.text import usd
 
 _LOW_DISK_BYTES = 2 * 1024**3
 _KEY_NAMES = ("API_KEY", "AUTH_TOKEN", "ACCESS_TOKEN")
 _MARK = {"ok": ("ok", "green"), "advice": ("--", "yellow"), "missing": ("!!", "red")}
 
 
-class Finding(Record):
+class Finding(FrozenModel):
     """One thing that was looked at."""
 
     name: str
@@ -41,7 +41,7 @@ class Finding(Record):
     next_step: str = ""
 
 
-class Report(Record):
+class Report(FrozenModel):
     """All of them."""
 
     version: str
@@ -83,7 +83,7 @@ def examine(repo: Path, settings: Settings) -> Iterator[Finding]:
 
 def _git() -> Finding:
     try:
-        return Finding(name="git", status="ok", detail=git_text("--version", cwd=Path("/")))
+        return Finding(name="git", status="ok", detail=git_version())
     except ScroutError as error:
         return Finding(name="git", status="missing", detail=str(error), next_step="Install git 2.30 or later.")
 
@@ -148,7 +148,8 @@ def _cost(fixer: Fixer) -> str:
     price = fixer.price
     if price is None:
         return "unpriced, by subscription" if fixer.subscription else "no known price"
-    return f"${price.input} in, ${price.output} out per million tokens, {fixer.price_date or 'undated'}"
+    paid_in, paid_out = usd(price.input, exact=True), usd(price.output, exact=True)
+    return f"{paid_in} in, {paid_out} out per million tokens, {fixer.price_date or 'undated'}"
 
 
 def _missing(fixer: Fixer) -> str:

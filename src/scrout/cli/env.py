@@ -9,21 +9,22 @@ from typing import Literal
 import click
 from rich.text import Text
 
+from scrout.base import FrozenModel
 from scrout.cli import options, render
 from scrout.config import EnvironmentSettings
-from scrout.money import Record
 from scrout.sandbox.build import build_environment
 from scrout.sandbox.built import Slot, clear
 from scrout.sandbox.environment import find_environment, plan_environment
 from scrout.sandbox.probe import require_tier
 from scrout.sandbox.workspace import Base, find_source, make_base
+from scrout.text import duration
 
 _MEGABYTE = 1_000_000
 _SHOWN_LINES = 15
 _STATES = {"built": ("built", "green"), "failed": ("failed", "red"), "not_built": ("not built", "yellow")}
 
 
-class RecipeReport(Record):
+class RecipeReport(FrozenModel):
     """One ecosystem's dependencies, and whether they were built."""
 
     kind: str
@@ -43,7 +44,7 @@ class RecipeReport(Record):
     output_tail: str
 
 
-class EnvironmentReport(Record):
+class EnvironmentReport(FrozenModel):
     """What commands of a repository run with."""
 
     repo: Path
@@ -153,7 +154,7 @@ def _view(report: EnvironmentReport) -> Text:
         lines[-1].stylize(_STATES[recipe.state][1], len(lines[-1]) - len(_STATES[recipe.state][0]))
         if recipe.size_bytes is not None:
             size_mb = recipe.size_bytes / _MEGABYTE
-            lines.append(_text(f"  {recipe.folder}, {size_mb:.0f} MB, built in {recipe.seconds:.0f} s"))
+            lines.append(_text(f"  {recipe.folder}, {size_mb:.0f} MB, built in {duration(recipe.seconds)}"))
         lines += [_text(f"  $ {line}", "dim") for step in recipe.lines for line in step.splitlines()]
         if recipe.reason:
             lines.append(_text(f"  failed at {recipe.failed_line}" if recipe.failed_line else "  failed"))

@@ -7,13 +7,14 @@ from typing import get_args
 
 import click
 
+from scrout.base import FrozenModel
 from scrout.cli import options, render
-from scrout.money import Record
 from scrout.route.feedback import Drift, Grade, Verdict, drift, own_folder, record
 from scrout.route.resume import MIN_OUTCOMES
+from scrout.text import plural
 
 
-class FeedbackReport(Record):
+class FeedbackReport(FrozenModel):
     """What was learned."""
 
     run: str
@@ -81,7 +82,7 @@ def _words(report: FeedbackReport) -> str:
         words += f", in place of {report.former}"
     elif report.replaced:
         words += ", in place of a former outcome of the same task"
-    words += f". {report.key} has {report.n} outcome{'s' * (report.n != 1)}, {report.solved} solved"
+    words += f". {report.key} has {plural(report.n, 'outcome')}, {report.solved} solved"
     if report.growing:
         words += f"; its résumé counts from {MIN_OUTCOMES} on"
     return f"{words}."

@@ -9,13 +9,13 @@ from typing import get_args
 
 import click
 
+from scrout.base import TaskError
 from scrout.cli import options, render
 from scrout.cli.opening import opened
 from scrout.cli.waiting import wait
 from scrout.config import HandoffMode, Settings
-from scrout.errors import TaskError
 from scrout.fix.pool import completed
-from scrout.git import GitError, git
+from scrout.git import GitError, find_repository
 from scrout.ledger.store import OpenRun
 from scrout.pipeline import solve
 from scrout.records import Run
@@ -142,7 +142,8 @@ def _advise(run: Run, settings: Settings) -> None:
 
 def _apply(run: Run) -> None:
     try:
-        git("apply", "--whitespace=nowarn", "-", cwd=run.task.repo, stdin=run.patch.encode("utf-8", "surrogateescape"))
+        with find_repository(run.task.repo).borrowed() as git:
+            git("apply", "--whitespace=nowarn", "-", stdin=run.patch.encode("utf-8", "surrogateescape"))
     except GitError as error:
         raise TaskError(
             f"the patch does not fit your work tree, which was left as it was: {error}. It was made for "

@@ -14,17 +14,19 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from scrout.base import FrozenModel, RouteError
 from scrout.cli import options, render
 from scrout.config import FixerKey, Settings
-from scrout.errors import RouteError
-from scrout.money import CENT_FRACTION, Record, Usd
+from scrout.intervals import wilson
+from scrout.money import CENT_FRACTION, Usd
 from scrout.route import resume as resumes
 from scrout.route.embed import Embedder
 from scrout.route.feedback import MAX_RUNS, RESUMES, Nearness, drift, nearness, own_folder, with_source
 from scrout.route.folder import alone
 from scrout.route.known import KnownTasks
 from scrout.route.outcomes import Arm, Outcome, read_outcomes, read_texts
-from scrout.route.resume import MIN_OUTCOMES, SHIPPED, Resume, build_resume, extended, keep, wilson
+from scrout.route.resume import MIN_OUTCOMES, SHIPPED, Resume, build_resume, extended, keep
+from scrout.text import usd
 
 TOP_GROUPS = 3
 """Repositories that `show` names."""
@@ -34,7 +36,7 @@ ARMS: tuple[Arm, ...] = ("handoff", "solo")
 _ARM_WORDS = {"handoff": "with handoff", "solo": "without"}
 
 
-class Serves(Record):
+class Serves(FrozenModel):
     """An entry of the pool that goes by a résumé."""
 
     fixer: str
@@ -42,7 +44,7 @@ class Serves(Record):
     """True: the résumé is of the same model under another agent or effort."""
 
 
-class Rate(Record):
+class Rate(FrozenModel):
     """A share of solved tasks, and where it lies with 95%."""
 
     n: int
@@ -52,7 +54,7 @@ class Rate(Record):
     high: float
 
 
-class ArmReport(Record):
+class ArmReport(FrozenModel):
     """Outcomes with, or without, a scout's handoff."""
 
     arm: Arm
@@ -63,7 +65,7 @@ class ArmReport(Record):
     """Of the known costs; None: fewer than two are."""
 
 
-class GroupReport(Record):
+class GroupReport(FrozenModel):
     """Outcomes of one repository."""
 
     name: str
@@ -71,7 +73,7 @@ class GroupReport(Record):
     solves: Rate
 
 
-class ResumeReport(Record):
+class ResumeReport(FrozenModel):
     """A résumé in one line."""
 
     key: str
@@ -107,7 +109,7 @@ class ResumeDetails(ResumeReport):
     """The largest repositories."""
 
 
-class Removed(Record):
+class Removed(FrozenModel):
     """A résumé that is gone."""
 
     key: str
@@ -408,8 +410,8 @@ def _table(reports: Sequence[ResumeReport], *, sources: bool) -> RenderableType:
             _serves(one, "nobody"),
             f"{one.solves.n} of {MIN_OUTCOMES}" if one.growing else str(one.solves.n),
             _interval(one.solves),
-            render.dollars(one.cost_handoff_usd),
-            render.dollars(one.cost_solo_usd),
+            usd(one.cost_handoff_usd),
+            usd(one.cost_solo_usd),
             *((one.source,) if sources else ()),
             one.made.isoformat(),
         )
@@ -431,7 +433,7 @@ def _view(one: ResumeDetails) -> RenderableType:
         line("growing", f"it counts from {MIN_OUTCOMES} outcomes on", "yellow")
     line(
         "an attempt",
-        f"{render.dollars(one.cost_handoff_usd)} with handoff, {render.dollars(one.cost_solo_usd)} without",
+        f"{usd(one.cost_handoff_usd)} with handoff, {usd(one.cost_solo_usd)} without",
     )
     line("calls", "unknown" if one.calls is None else f"{one.calls:g} an attempt")
     line("serves", _serves(one, "nobody in the pool"))
@@ -458,7 +460,7 @@ def _interval(rate: Rate) -> str:
 def _quartiles(arm: ArmReport) -> str:
     if arm.quartiles_usd is None:
         return ""
-    first, middle, third = map(render.dollars, arm.quartiles_usd)
+    first, middle, third = map(usd, arm.quartiles_usd)
     return f"; half of the attempts cost {first} to {third}, the middle one {middle}"
 
 

@@ -102,8 +102,8 @@ def work(
 
     Refuses to run where a token that may write is set. Exit code 0: there is a result, whatever it says.
     """
+    from scrout.base import ScroutError, TaskError
     from scrout.cli.waiting import wait
-    from scrout.errors import ScroutError, TaskError
     from scrout.fix.pool import completed
     from scrout.forge.admission import decode
     from scrout.forge.place import find_place

@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from scrout import handoff
+from scrout.base import HandoffError, TaskError
 from scrout.cli import options, render
 from scrout.cli.opening import opened
 from scrout.cli.waiting import wait
-from scrout.errors import HandoffError, TaskError
 from scrout.gate.gate import gate
 
 

@@ -13,6 +13,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from scrout.base import TaskError
 from scrout.batch.folder import Folder
 from scrout.batch.forms import Row
 from scrout.batch.grading.grade import Verdict
@@ -24,10 +25,10 @@ from scrout.batch.tasks import Repositories, TaskFile, read_tasks
 from scrout.cli import options, render
 from scrout.cli.waiting import wait
 from scrout.config import Settings
-from scrout.errors import TaskError
 from scrout.ledger.opening import open_ledger
 from scrout.ledger.store import Ledger
 from scrout.sandbox.probe import require_tier
+from scrout.text import percent
 
 MOST_TOLD = 10
 """Tasks of a kind that are told one by one; the JSON has all."""
@@ -208,8 +209,7 @@ def _table(graded: Report) -> RenderableType:
         counts = {verdict.replace("_", " "): arm.verdicts.get(verdict, 0) for verdict in _VERDICTS}
         resolved = str(counts.pop("resolved"))
         others = ", ".join(f"{n} {words}" for words, n in (counts | {"without a prediction": arm.missing}).items() if n)
-        rate = "unknown" if arm.rate is None else f"{arm.rate:.1%}"
-        cells = [*([render.inert(arm.arm)] if named else []), str(arm.tasks), resolved, rate, others]
+        cells = [*([render.inert(arm.arm)] if named else []), str(arm.tasks), resolved, percent(arm.rate), others]
         table.add_row(*(Text(cell) for cell in cells))
     return table
 

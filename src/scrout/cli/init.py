@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
+from scrout.base import ConfigError
 from scrout.cli import render
-from scrout.config import FILE_NAME, user_file
-from scrout.errors import ConfigError
+from scrout.config import FILE_NAME, trust, user_file
 
 TEMPLATE = """\
 # scrout.toml. Every key is shown with its default; remove the # in front of what you change.
@@ -23,6 +23,8 @@ TEMPLATE = """\
 # processes = 256
 # file_mb = 512          # the largest file a command may write, and the size of its /tmp
 # disk_mb = 2048         # what a workspace may grow by
+# repo_paths = 200000    # files and folders that a repository may have
+# repo_mb = 20000        # their size together
 
 [environment]
 # venv = ""              # relative to the repository; empty: .venv or venv, a built one, else the Python on your PATH
@@ -93,7 +95,7 @@ TEMPLATE = """\
 
 [fix]
 # escalate = false       # when the check proves a patch wrong, let the next fixer try; free ones go first then
-# caps = "hard"          # never passed; paper: looked at after each call, so that the last one may pass them
+# caps = "hard"          # held for before each call; paper: looked at after each, so that the last one may pass them
 # handoff = "full"       # what of the handoff a fixer gets: full, files-only, none, auto
 # prices = ""            # file with prices of your own; empty: prices.toml in your configuration folder
 # model_list = ""        # a LiteLLM configuration whose model_list joins the pool
@@ -133,8 +135,8 @@ kind = "repair"
 # opencode are kind "command" with a preset, and any other program with a command of yours (docs/fixers.md). The key is
 # read from the variable that key_env names, on the host; it never enters the sandbox. Prices are dollars per million
 # tokens; without them they are looked up, and where none is known a dollar cap could not hold, and no call is made.
-# Keep a file that names a key out of git, or in your configuration folder: one that is committed is taken only with
-# --config, because it could come from somebody else and send your key elsewhere.
+# A file in a repository could come from somebody else and send your key elsewhere, so it counts with --config, or once
+# you have run `scrout trust` after a change. One in your configuration folder (`scrout init --user`) always counts.
 # [[fixers]]
 # name = "my-model"
 # kind = "agent"
@@ -164,5 +166,9 @@ def command(user: bool, force: bool) -> int:
         raise ConfigError(f"{path} exists. Edit it, or replace it with --force.")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(TEMPLATE, encoding="utf-8")
-    render.say(f"wrote {path}")
+    if user:
+        render.say(f"wrote {path}")
+    else:
+        trust(path.absolute())
+        render.say(f"wrote {path}. Run `scrout trust` when you have changed it.")
     return 0

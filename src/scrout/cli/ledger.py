@@ -9,6 +9,7 @@ import click
 from scrout.cli import options, render
 from scrout.ledger.audit import audit
 from scrout.ledger.opening import open_ledger
+from scrout.text import plural, usd
 
 MANY = 500
 """Runs, from which on progress is shown: fewer take a second."""
@@ -42,9 +43,10 @@ def _audit(repo: Path, config: Path | None, overrides: tuple[str, ...], as_json:
         unpriced = f", {total.unpriced} without a known price" if total.unpriced else ""
         click.echo(
             render.inert(
-                f"batch {total.batch}: {total.runs} runs, {total.receipts} receipts{estimated}{unpriced}, "
-                f"${total.paid_usd:f}"
+                f"batch {total.batch}: {plural(total.runs, 'run')}, {plural(total.receipts, 'receipt')}"
+                f"{estimated}{unpriced}, {usd(total.paid_usd, exact=True)}"
             )
         )
-    click.echo(f"{report.runs} runs, {report.receipts} receipts, {len(report.problems)} problems")
+    counts = {"run": report.runs, "receipt": report.receipts, "problem": len(report.problems)}
+    click.echo(", ".join(plural(count, noun) for noun, count in counts.items()))
     return 1 if report.problems else 0

@@ -42,6 +42,7 @@ COMMANDS = {
     "canary": "Check the searcher's server before any episode.",
     "doctor": "Say what this machine has, what is missing, and the next step.",
     "init": "Write a commented scrout.toml.",
+    "trust": "Vouch for the scrout.toml of a repository.",
 }
 
 USER_ERROR = 2
@@ -108,8 +109,8 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 
 def _explain(error: Exception) -> int:
+    from scrout.base import ScroutError
     from scrout.cli.render import inert
-    from scrout.errors import ScroutError
 
     if isinstance(error, ScroutError):
         click.echo(inert(f"error: {error}"), err=True)

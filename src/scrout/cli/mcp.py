@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
+from scrout.base import ConfigError
 from scrout.cli import options, render
-from scrout.errors import ConfigError
 from scrout.fix.pool import completed
 from scrout.service.listening import read_token
 

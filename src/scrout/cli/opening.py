@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from scrout.base import TaskError
 from scrout.cli import render
 from scrout.config import Settings
-from scrout.errors import TaskError
 from scrout.git import GitError
 from scrout.pipeline import Kit, build_missing, open_kit, open_task
 from scrout.sandbox.workspace import Base, find_source, make_base
@@ -24,13 +24,14 @@ def opened(repo: Path, text: str, settings: Settings, *, dirty: bool) -> Iterato
         render.say(
             f"note: {source.changed} uncommitted changes are left out: scrout works from HEAD. --dirty includes them."
         )
-    if source.submodules:
-        render.say(f"note: submodules are left empty: {', '.join(source.submodules[:3])}")
     with render.working() as progress:
         progress("copying the repository")
-        task = open_task(repo, text, dirty=dirty)
+        task = open_task(repo, text, dirty=dirty, bounds=settings.sandbox)
+        base = make_base(task.repo, task.base_commit, bounds=settings.sandbox)
+        if base.submodules:
+            render.say(f"note: submodules are left empty: {', '.join(base.submodules[:3])}")
         if settings.scout.subtree:
-            _must_hold(make_base(task.repo, task.base_commit), settings.scout.subtree)
+            _must_hold(base, settings.scout.subtree)
         asyncio.run(build_missing(task, settings, progress))
         with open_kit(task, settings, progress) as kit:
             if kit.workshop.tier.name == "unsafe":

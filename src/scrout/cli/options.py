@@ -11,9 +11,9 @@ from typing import Any, TypeVar, get_args
 import click
 from pydantic import ValidationError
 
-from scrout.config import FILE_NAME, RouteSettings, Settings, TierName, discover, load
-from scrout.errors import RouteError, TaskError
-from scrout.git import text
+from scrout.base import RouteError, TaskError
+from scrout.config import RouteSettings, Settings, TierName, discover, load
+from scrout.git import find_repository
 from scrout.task import MAX_ISSUE_BYTES, issue_text
 
 MAX_FILE_BYTES = 10_000_000
@@ -147,15 +147,15 @@ def _with_goal(settings: Settings, given: dict[str, Any]) -> Settings:
 def _read_file(repo: Path, config: Path | None, overrides: tuple[str, ...]) -> Settings:
     if config:
         return load(config, overrides)
-    top, trusted = repo, True
+    return discover(config_folder(repo), overrides)
+
+
+def config_folder(repo: Path) -> Path:
+    """Where the scrout.toml of a repository lies: at its top, or, where there is none, in the folder itself."""
     try:
-        if repo.is_dir():
-            top = Path(text("rev-parse", "--show-toplevel", cwd=repo))
-            trusted = not text("ls-files", "--", FILE_NAME, cwd=top)
-    except TaskError as error:
-        # Where git does not answer, nobody can say that the file did not come with a clone.
-        trusted = "not a git repository" in str(error)
-    return discover(top, overrides, trusted=trusted)
+        return find_repository(repo).name
+    except TaskError:
+        return repo.resolve()
 
 
 def read_issue(source: str) -> str:

@@ -16,6 +16,7 @@ from scrout.config import Settings
 from scrout.fix.pool import completed
 from scrout.pipeline import open_kit, router
 from scrout.records import State
+from scrout.text import percent, usd
 
 MOST_SHOWN = 20
 
@@ -81,8 +82,7 @@ def _table(plan: Plan) -> Table:
     # What is skipped first: it is what a reader may want to object to.
     shown = sorted(plan.tasks, key=lambda task: not task.skip)[:MOST_SHOWN]
     for task in shown:
-        chance = "unknown" if task.p_solve is None else f"{task.p_solve:.0%}"
-        cost = "unknown" if task.expected_cost_usd is None else f"${task.expected_cost_usd:.3f}"
+        chance, cost = percent(task.p_solve, 0), usd(task.expected_cost_usd, 3)
         table.add_row(
             *map(render.inert, (task.id, task.fixer, chance, cost, f"skip: {task.skip}" if task.skip else ""))
         )
@@ -95,13 +95,13 @@ def _tell(plan: Plan) -> None:
     run, cost, solves = len(plan.tasks) - plan.skipped, plan.cost_usd, plan.solves
     spend = gain = "unknown"
     if plan.unknown_cost < run:
-        spend = f"about ${cost.expected:.2f} (${cost.low:.2f} to ${cost.high:.2f})"
+        spend = f"about {usd(cost.expected)} ({usd(cost.low)} to {usd(cost.high)})"
     if plan.unknown_chance < run:
         gain = f"{solves.expected:.1f} expected ({solves.low:.0f} to {solves.high:.0f})"
-    render.say(f"{run} tasks, one run each. Cost: {spend}; ${plan.worst_usd:.2f} if each reaches its cap")
+    render.say(f"{run} tasks, one run each. Cost: {spend}; {usd(plan.worst_usd)} if each reaches its cap")
     render.say(f"Solves: {gain}. A run that infrastructure failed and that is tried again is not in these figures.")
     if plan.skipped:
-        render.say(f"{plan.skipped} tasks are not worth it, which saves about ${plan.saved_usd:.2f}")
+        render.say(f"{plan.skipped} tasks are not worth it, which saves about {usd(plan.saved_usd)}")
     if plan.unknown_cost:
         render.say(f"of {plan.unknown_cost} tasks nobody knows the cost; they count in the last of the amounts alone")
     if plan.unknown_chance:

@@ -22,6 +22,7 @@ from rich.text import Text
 
 from scrout.handoff import FileRef
 from scrout.records import Attempt, Candidate, Check, Decision, GatedHandoff, Run, Scouting, ScoutStop
+from scrout.text import clip, duration, percent, usd
 
 if TYPE_CHECKING:
     from scrout.route.explain import Explanation
@@ -151,7 +152,7 @@ def scouting(found: Scouting) -> RenderableType:
     if found.searcher != "recon":
         parts.append(_line(found.searcher, f"{found.stop}: {found.detail}".rstrip(": "), _SCOUT_STYLE[found.stop]))
     calls = f", {found.turns} turns, {_tokens(found):,} tokens" if found.receipts or found.turns else ""
-    parts.append(_line("took", f"{found.seconds:.2f} s{calls}, {dollars(found.cost_usd)}"))
+    parts.append(_line("took", f"{duration(found.seconds)}{calls}, {usd(found.cost_usd)}"))
     if found.trace:
         parts.append(_line("trace", found.trace))
     return Group(*parts)
@@ -216,7 +217,9 @@ def gated(result: GatedHandoff) -> RenderableType:
     seen = result.evidence
     if seen.command and seen.runs:
         times = "once" if seen.runs == 1 else f"{seen.runs} times"
-        parts.append(_line("replayed", f"{times} in {seen.seconds:.2f} s, exit code {seen.exit_code}: {seen.command}"))
+        parts.append(
+            _line("replayed", f"{times} in {duration(seen.seconds)}, exit code {seen.exit_code}: {seen.command}")
+        )
         parts.append(_tail(seen.output_tail))
     return Group(*parts)
 
@@ -264,7 +267,7 @@ def _task(found: Explanation) -> list[RenderableType]:
     if judged.easier_than is not None:
         easier = judged.easier_than >= 0.5
         share = judged.easier_than if easier else 1 - judged.easier_than
-        part = "all" if share == 1 else f"{min(share, 0.99):.0%}"
+        part = "all" if share == 1 else percent(min(share, 0.99), 0)
         than = f"{'easier' if easier else 'harder'} than {part} of the {judged.known_tasks:,} known tasks"
         parts.append(_line("looks", f"{than}; an attempt takes {judged.effort:.1f} times the effort of an average one"))
     words = [f"{'easier' if one.log_odds > 0 else 'harder'}: {one.words}" for one in judged.drivers]
@@ -330,7 +333,7 @@ def _candidates(made: Decision, last: str, words: Callable[[Candidate], str]) ->
         chance = "unknown" if one.p_solve is None else f"{one.p_solve:.2f}"
         if one.p_low is not None and one.p_high is not None:
             chance += f" ({one.p_low:.2f}-{one.p_high:.2f})"
-        row = [one.fixer, chance, dollars(one.expected_cost_usd), *([inert(words(one))] if last else [])]
+        row = [one.fixer, chance, usd(one.expected_cost_usd), *([inert(words(one))] if last else [])]
         table.add_row(">" if chosen else "", *(Text(cell) for cell in row), style="bold" if chosen else None)
     return table
 
@@ -349,25 +352,14 @@ def runs(past: Sequence[Run]) -> RenderableType:
     for run in past:
         fixer = run.attempts[-1].fixer if run.attempts else ""
         title = next((line.strip(" #") for line in run.task.text.splitlines() if line.strip()), "")
-        cells = (run.id, run.task.repo.name, run.outcome, fixer, dollars(run.cost_usd), title[:60])
+        cells = (run.id, run.task.repo.name, run.outcome, fixer, usd(run.cost_usd), clip(title, 60))
         table.add_row(*(Text(inert(cell)) for cell in cells))
     return table
 
 
-def dollars(amount: Decimal | None) -> str:
-    """Cents where they suffice, more decimals below one cent."""
-    if amount is None:
-        return "unknown"
-    return f"${amount:.2f}" if amount == 0 or amount >= Decimal("0.01") else f"${amount:.6f}"
-
-
-def _paid(amount: Decimal | None) -> str:
-    return "unpriced" if amount is None else dollars(amount)
-
-
 def _attempt(attempt: Attempt) -> RenderableType:
     style = _GOOD if attempt.patch else "yellow"
-    cost = f"{attempt.seconds:.2f} s, {attempt.calls} model calls, {_paid(attempt.cost_usd)}"
+    cost = f"{duration(attempt.seconds)}, {attempt.calls} model calls, {usd(attempt.cost_usd, unknown='unpriced')}"
     parts = [_line(attempt.fixer, f"{attempt.stop}: {attempt.detail}", style), _line("took", cost)]
     if attempt.handoff != "full":
         parts.append(_line("handoff", attempt.handoff))
@@ -402,11 +394,14 @@ def _receipt(run: Run) -> RenderableType:
         rows.append((f"fix ({attempt.fixer})", attempt.seconds, attempt.calls, attempt.cost_usd))
         if number < len(run.checks):
             rows.append(("check", run.checks[number].seconds, 0, Decimal(0)))
+    if run.lost_usd:
+        rows.append(("interrupted or repeated", 0.0, 0, run.lost_usd))
     for stage, seconds, calls, cost in rows:
-        table.add_row(stage, f"{seconds:.2f}", str(calls), _paid(cost))
+        table.add_row(stage, f"{seconds:.2f}", str(calls), usd(cost, unknown="unpriced"))
     table.add_section()
     # The stages' own seconds: a run that was interrupted and resumed lasted longer by the clock.
-    total = (f"{sum(row[1] for row in rows):.2f}", str(sum(row[2] for row in rows)), _paid(run.cost_usd))
+    seconds, calls = sum(row[1] for row in rows), sum(row[2] for row in rows)
+    total = (f"{seconds:.2f}", str(calls), usd(run.cost_usd, unknown="unpriced"))
     table.add_row(f"total: {run.outcome}", *total, style="bold")
     return table
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 from pydantic import ValidationError
 
+from scrout.base import RouteError
 from scrout.cli import options, render
-from scrout.errors import RouteError
 from scrout.fix.pool import completed
 from scrout.pipeline import router
 from scrout.records import Scouting, State

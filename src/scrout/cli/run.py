@@ -21,6 +21,7 @@ from scrout.cli.waiting import wait
 from scrout.fix.pool import completed
 from scrout.money import Purse
 from scrout.records import Arm
+from scrout.text import duration, usd
 
 INTERRUPTED = 130
 SHOW_EVERY_S = 0.5
@@ -38,7 +39,8 @@ MOST_SHOWN = 6
     "--arms", "arm_names", default="handoff", show_default=True, help=f"Some of {', '.join(ARMS)}, with commas between."
 )
 @click.option("--fixers", "fixer_names", default="", help="Run each arm with each of these; else the router chooses.")
-@click.option("--cap-usd", type=options.dollars, metavar="USD", help="For the whole batch; it is never passed.")
+@click.option("--cap-usd", type=options.dollars, metavar="USD", help="For the whole batch; held for before each task.")
+@click.option("--start-over", is_flag=True, help="Begin anew where a batch lies already, and pay for all of it again.")
 @options.tasks_repositories
 @click.option("--ray", default="", metavar="ADDRESS", help="Run on this Ray cluster; `local` starts one here.")
 @options.sandbox
@@ -52,6 +54,7 @@ def command(
     arm_names: str,
     fixer_names: str,
     cap_usd: Decimal | None,
+    start_over: bool,
     repo: Path | None,
     repos: tuple[Path, ...],
     repo_url: str,
@@ -79,6 +82,7 @@ def command(
         cap_usd=cap_usd,
         repositories=Repositories(repos, repo_url),
         ray=ray,
+        start_over=start_over,
     ) as session:
         far = wait(_drive(session, at_once))
         summary = session.write(" ".join(["scrout", *sys.argv[1:]]))
@@ -126,7 +130,7 @@ def _line(job: Job, ended: Ended) -> None:
     """One ended job: said where nobody watches a live display."""
     if not render.talk.is_terminal:
         words = "" if ended.outcome in ("solved", "unverified") or not ended.detail else f" ({ended.detail})"
-        render.say(f"{job.row.id}  {job.label}  {ended.outcome}  ${ended.paid_usd or 0:.4f}{words}")
+        render.say(f"{job.row.id}  {job.label}  {ended.outcome}  {usd(ended.paid_usd or 0)}{words}")
 
 
 @contextmanager
@@ -148,12 +152,12 @@ def _live(runner: Runner, purse: Purse) -> Iterator[None]:
 
 def shown(far: Progress, purse: Purse) -> str:
     """How far it is: done, running, solved, spend, rate, time left."""
-    cap = f" of ${purse.cap_usd}" if purse.cap_usd is not None else ""
-    left = "" if far.left_s is None else f", about {_duration(far.left_s)} left"
+    cap = f" of {usd(purse.cap_usd)}" if purse.cap_usd is not None else ""
+    left = "" if far.left_s is None else f", about {duration(far.left_s)} left"
     solved, unverified = far.outcomes["solved"], far.outcomes["unverified"]
     lines = [
         f"{far.done} of {far.total} done, {len(far.running)} running, {solved} solved, {unverified} unverified, "
-        f"${purse.spent_usd:.2f}{cap} spent, {far.per_minute:.1f} a minute{left}"
+        f"{usd(purse.spent_usd)}{cap} spent, {far.per_minute:.1f} a minute{left}"
     ]
     lines += [f"  {task}  {arm}  {words}" for (task, arm), words in list(far.running.items())[:MOST_SHOWN]]
     return "\n".join(lines)
@@ -168,7 +172,7 @@ def _tell_problems(found: TaskFile) -> None:
 
 def _tell_end(far: Progress, session: Session, spent_usd: Decimal) -> None:
     counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(far.outcomes.items()))
-    render.say(f"{far.done} of {far.total} done: {counts or 'nothing'}; ${spent_usd:.4f} spent in all")
+    render.say(f"{far.done} of {far.total} done: {counts or 'nothing'}; {usd(spent_usd)} spent in all")
     for (task, arm), why in list(far.failures.items())[:10]:
         render.say(f"not run: {task} {arm}: {why}")
     if far.stopped:
@@ -185,9 +189,3 @@ def _arms(names: str) -> tuple[Arm, ...]:
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

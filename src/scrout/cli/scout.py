@@ -10,11 +10,12 @@ from typing import get_args
 
 import click
 
+from scrout.base import TaskError
 from scrout.cli import options, render
 from scrout.cli.opening import opened
 from scrout.cli.waiting import wait
 from scrout.config import SearcherName
-from scrout.errors import TaskError
+from scrout.files import write_atomic
 from scrout.records import Scouting
 
 
@@ -117,13 +118,7 @@ def _must_be_writable(page: Path) -> None:
 
 
 def _write(text: str, page: Path) -> None:
-    """All of it or nothing: a reader never sees half a page."""
-    part = page.with_name(f".{os.getpid()}.scrout-part")
     try:
-        with part.open("x", encoding="utf-8") as file:
-            file.write(text)
-        part.replace(page)
+        write_atomic(page, text)
     except OSError as error:
         raise TaskError(f"--html {page}: {error.strerror}. Check the folder's permissions and free space.") from None
-    finally:
-        part.unlink(missing_ok=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
+from scrout.base import ConfigError
 from scrout.cli import options, render
-from scrout.errors import ConfigError
 
 NEEDED = ("starlette", "uvicorn")
 

@@ -8,7 +8,7 @@ import click
 
 from scrout.cli import options, render
 from scrout.ledger.opening import open_ledger
-from scrout.ledger.scrub import MARK
+from scrout.redact import MARK
 
 
 @click.command(name="show")

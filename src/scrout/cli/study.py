@@ -15,8 +15,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from scrout.base import StudyError
 from scrout.cli import options, render
-from scrout.errors import StudyError
 
 if TYPE_CHECKING:
     from scrout.study.report import Report, Sheet
@@ -106,11 +106,11 @@ def refuse_missing() -> None:
 
 
 def _write(name: str, report: Report, source: Source, html: Path | None, figures: Path | None) -> None:
-    from scrout.ledger.scrub import scrub_command
+    from scrout.redact import redact_command
     from scrout.study.kept import keep
     from scrout.study.report import Picture
 
-    command = scrub_command(shlex.join(["scrout", *sys.argv[1:]]))
+    command = redact_command(shlex.join(["scrout", *sys.argv[1:]]))
     try:
         keep(name, report, str(source), command)
     except OSError as error:  # what was asked for is the result, not that it is kept

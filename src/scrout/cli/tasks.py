@@ -10,18 +10,18 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from scrout.base import FrozenModel, TaskError
 from scrout.batch.make.make import Made, make_tasks
 from scrout.batch.tasks import TaskFile, read_tasks
 from scrout.cli import options, render
-from scrout.errors import TaskError
-from scrout.money import Record
 from scrout.sandbox.probe import require_tier
+from scrout.text import percent
 
 MOST_PROBLEMS = 20
 """Shown on a terminal; the JSON has all."""
 
 
-class ProblemReport(Record):
+class ProblemReport(FrozenModel):
     """A row that cannot be used."""
 
     source: str
@@ -29,7 +29,7 @@ class ProblemReport(Record):
     words: str
 
 
-class RepositoryReport(Record):
+class RepositoryReport(FrozenModel):
     """How many tasks are on one repository."""
 
     repo: str
@@ -37,7 +37,7 @@ class RepositoryReport(Record):
     commits: int
 
 
-class TaskFileReport(Record):
+class TaskFileReport(FrozenModel):
     """What a task file holds."""
 
     file: Path
@@ -51,7 +51,7 @@ class TaskFileReport(Record):
     problems: tuple[ProblemReport, ...]
 
 
-class PackageReport(Record):
+class PackageReport(FrozenModel):
     """What was made of one package."""
 
     package: str
@@ -65,7 +65,7 @@ class PackageReport(Record):
     """Why there are fewer tasks than were asked for; empty: there are as many."""
 
 
-class MadeReport(Record):
+class MadeReport(FrozenModel):
     """What `tasks make` made."""
 
     file: Path
@@ -185,7 +185,7 @@ def _draw(
     needed = f"{drawn.needed:,}" if drawn.needed else "more than can be counted"
     render.say(
         f"{drawn.drawn:,} tasks in {drawn.file}; {points:g} points take {needed}, and with these are found "
-        f"{drawn.power:.0%} of the time"
+        f"{percent(drawn.power, 0)} of the time"
     )
     if drawn.ungraded:
         render.say(f"{drawn.ungraded:,} of them have no answer, so that nothing but the check can judge them")

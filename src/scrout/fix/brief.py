@@ -9,7 +9,7 @@ import hashlib
 from pathlib import Path
 from string import Template
 
-from scrout.agent.tools import clip
+from scrout.agent.tools import drop_middle
 from scrout.config import Fixer, HandoffMode
 from scrout.handoff import Handoff, render
 from scrout.records import Decision, Evidence, GatedHandoff
@@ -86,7 +86,7 @@ def _notes(gated: GatedHandoff) -> str:
         reproduction = gated.handoff.reproduction
         for path, content in (reproduction.files if reproduction else {}).items():
             parts.append(f"File {path} of the reproduction (write it again if it is missing):\n{content.rstrip()}")
-        parts.append(f"Output of the reproduction:\n{clip(gated.evidence.output_tail.strip(), MAX_EVIDENCE)}")
+        parts.append(f"Output of the reproduction:\n{drop_middle(gated.evidence.output_tail.strip(), MAX_EVIDENCE)}")
     return "\n\n".join(parts)
 
 

@@ -10,14 +10,14 @@ import contextlib
 from dataclasses import replace
 from pathlib import Path
 
+from scrout.base import ConfigError
 from scrout.config import Fixer
-from scrout.errors import ConfigError
 from scrout.fix import relay
 from scrout.fix.brief import fill as fill_prompt
 from scrout.fix.presets import PRESETS, Preset, fill
 from scrout.fix.program import RUNNERS, Program, find_preset
-from scrout.ledger.scrub import scrub
 from scrout.records import Stop
+from scrout.redact import redact
 from scrout.sandbox.output import Output
 from scrout.sandbox.process import system_program
 from scrout.sandbox.tier import Mount
@@ -100,7 +100,7 @@ async def work(
             output=output,
         )
     finally:  # at a cap this is cancelled, and the log is wanted most
-        said = scrub(output.joined().decode("utf-8", "replace"))
+        said = redact(output.joined().decode("utf-8", "replace"))
         with contextlib.suppress(OSError):  # a log that cannot be kept is no reason to lose the work
             (folder / LOG_NAME).write_text(said, encoding="utf-8", errors="replace")
     if done.exit_code == 0:

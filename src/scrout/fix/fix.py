@@ -13,19 +13,19 @@ from decimal import Decimal
 from pathlib import Path
 
 from scrout.agent.loop import ENDPOINT_STATUSES
+from scrout.base import ConfigError, ModelError, SandboxError
 from scrout.config import Fixer, HandoffMode, Settings, data_folder, read_key
-from scrout.errors import ConfigError, ModelError, SandboxError
 from scrout.fix import brief
 from scrout.fix.pool import unpriced
-from scrout.ledger.store import total_usd
 from scrout.models.meter import Account
 from scrout.models.metering import Metered, metered
-from scrout.models.trajectory import FILE_NAME
-from scrout.money import Receipt
+from scrout.money import Receipt, total_usd
 from scrout.records import Attempt, GatedHandoff, Stop
 from scrout.sandbox.workshop import Workshop
 from scrout.sandbox.workspace import Workspace
 from scrout.task import Task
+from scrout.text import usd
+from scrout.trajectory import FILE_NAME
 
 HUNG_S = 120.0
 """An endpoint that has sent nothing for as long when the time is over has hung; with little time, for half of it."""
@@ -164,7 +164,7 @@ def _aloud(
         paid.append(receipt)
         book(receipt)
         spent = total_usd(one.cost_usd for one in paid)
-        money = "unpriced" if spent is None else f"${spent:.4f} of ${account.cap_usd}"
+        money = "unpriced" if spent is None else f"{usd(spent)} of {usd(account.cap_usd)}"
         progress(f"{fixer.name}: {len(paid)} of {account.cap_calls} calls, {money}")
 
     return take

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from scrout.base import ConfigError
 from scrout.config import Fixer, Settings, user_folder
-from scrout.errors import ConfigError
 from scrout.money import Price
+from scrout.text import usd
 
 PRICES = "prices.toml"
 
@@ -39,9 +40,9 @@ def refuse_unpriced(settings: Settings) -> None:
 def unpriced(fixer: Fixer) -> str:
     """Why a fixer without a price makes no call, and what to do."""
     return (
-        f"no price is known for {fixer.model!r}, so the cap of ${fixer.cap_usd} on fixer {fixer.name!r} cannot hold. "
-        "Add `price = { input = ..., output = ... }` in dollars per million tokens (zeros for a model of your own), or "
-        "`subscription = true` where no call has a price."
+        f"no price is known for {fixer.model!r}, so the cap of {usd(fixer.cap_usd)} on fixer {fixer.name!r} cannot "
+        "hold. Add `price = { input = ..., output = ... }` in dollars per million tokens (zeros for a model of your "
+        "own), or `subscription = true` where no call has a price."
     )
 
 

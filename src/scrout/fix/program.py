@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from scrout.errors import ConfigError
+from scrout.base import ConfigError
 from scrout.fix.presets import PRESETS, Preset
 from scrout.sandbox.tier import Mount
 

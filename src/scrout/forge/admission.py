@@ -11,18 +11,19 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, ValidationError
 
+from scrout.base import FrozenModel
 from scrout.forge.api import Forge, ForgeError
 from scrout.forge.budget import Budget, Day, Key, Replayed, Spent
 from scrout.forge.event import Event
 from scrout.forge.trust import Refused, Rules, Verb, judge
-from scrout.forge.words import dollars
-from scrout.money import Record, Usd
+from scrout.money import Usd
+from scrout.text import usd
 
 Go = Literal["work", "say", "nothing"]
 """`say`: there is only a reason to tell on the issue. `nothing`: not even that."""
 
 
-class Admission(Record):
+class Admission(FrozenModel):
     """What `admit` decided. It goes from job to job past `work`, which therefore cannot change it."""
 
     version: Literal[1] = 1
@@ -82,8 +83,8 @@ def admit(
                 held["day"] = book.hold(key, run_usd, day_usd, event.number)
         except Spent as error:
             reason = (
-                f"{dollars(error.left_usd)} of {dollars(day_usd)} are left of today's budget, and a run may cost "
-                f"{dollars(run_usd)}. Add the label again after midnight UTC, or raise the budget in the workflow."
+                f"{usd(error.left_usd)} of {usd(day_usd)} are left of today's budget, and a run may cost "
+                f"{usd(run_usd)}. Add the label again after midnight UTC, or raise the budget in the workflow."
             )
             return asked.model_copy(update={"go": "say", "reason": reason})
         except Replayed:

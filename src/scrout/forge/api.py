@@ -13,9 +13,10 @@ from typing import Protocol
 import httpx
 from pydantic import JsonValue
 
-from scrout.errors import ScroutError
+from scrout.base import ScroutError
 from scrout.forge.event import Event, Person
 from scrout.forge.words import plain
+from scrout.models.chat import certificates
 
 MAX_RESPONSE_BYTES = 20_000_000
 TIMEOUT_S = 30
@@ -78,7 +79,12 @@ class Http:
 
     def __init__(self, base_url: str, headers: Mapping[str, str]) -> None:
         self._client = httpx.Client(
-            base_url=base_url, headers=dict(headers), timeout=TIMEOUT_S, follow_redirects=False, trust_env=True
+            base_url=base_url,
+            headers=dict(headers),
+            timeout=TIMEOUT_S,
+            follow_redirects=False,
+            trust_env=True,
+            verify=certificates(),
         )
 
     def get(self, path: str, params: Mapping[str, str | int] | None = None) -> JsonValue:

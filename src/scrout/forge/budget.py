@@ -19,9 +19,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, ValidationError
 
+from scrout.base import FrozenModel
 from scrout.forge.api import ForgeError
 from scrout.forge.remote import Remote, RemoteError
-from scrout.money import Record, Usd
+from scrout.money import Usd
+from scrout.text import usd
 
 BRANCH = "refs/heads/scrout-budget"
 MAX_FILE_BYTES = 2_000_000
@@ -33,7 +35,7 @@ Key = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,20}-[0-9]{1,6}$")]
 Day = Annotated[str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
 
 
-class Entry(Record):
+class Entry(FrozenModel):
     """One line: dollars that were held, or what a run came to."""
 
     kind: Literal["hold", "settle"]
@@ -48,7 +50,7 @@ class Spent(Exception):
     """The day has no room for this run. Control flow, not an error of the user's."""
 
     def __init__(self, left_usd: Decimal) -> None:
-        super().__init__(f"${left_usd} left")
+        super().__init__(f"{usd(left_usd, exact=True)} left")
         self.left_usd = left_usd
 
 

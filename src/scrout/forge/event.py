@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from scrout.errors import ScroutError
+from scrout.base import ScroutError
 
 MAX_PAYLOAD_BYTES = 30_000_000
 """GitHub sends at most 25 MB."""

@@ -14,20 +14,30 @@ from datetime import datetime
 from scrout.forge.api import ForgeError
 from scrout.forge.remote import Remote, RemoteError
 from scrout.forge.words import code, plain
-from scrout.ledger.scrub import scrub
+from scrout.redact import redact
 
 MAX_FILES = 100
 MAX_LISTED = 5
 REGULAR, EXECUTABLE, NOTHING = "100644", "100755", "000000"
 
+_HARMLESS_DOTS = "gitignore|gitkeep|keep|editorconfig|dockerignore|npmignore|prettierignore|eslintignore|clang-format"
 _KEPT_OUT = re.compile(
-    r"""
-      (^|/)\.(github|gitlab|gitea|forgejo|circleci|buildkite|woodpecker|semaphore|githooks|husky|devcontainer|vscode|idea)(/|$)
-    | (^|/)\.(gitlab-ci|travis|drone|woodpecker|cirrus|appveyor|pre-commit-(config|hooks))[\w.-]*\.ya?ml$
-    | (^|/)(azure-pipelines|bitbucket-pipelines|appveyor|buildspec|cloudbuild|lefthook|codecov)[\w.-]*\.ya?ml$
-    | (^|/)(action\.ya?ml|jenkinsfile|codeowners|renovate\.json5?|dependabot\.ya?ml|scrout\.toml|\.envrc)$
-    | (^|/)\.(gitmodules|gitattributes|gitconfig|lfsconfig|mailmap)$
-    | (^|/)(\.git|git~[0-9]+)[ .]*(/|$)
+    rf"""
+    # Whatever begins with a dot configures a tool: of hooks, CI, editors, agents, shells, or one that comes tomorrow.
+      (^|/)\.(?!({_HARMLESS_DOTS})$)[^/]
+    | (^|/)git~[0-9]+[ .]*(/|$)
+    | (^|/)(azure-pipelines|bitbucket-pipelines|appveyor|bitrise|buddy|buildspec|cloudbuild|codecov|codefresh|codemagic)
+      [\w.-]*\.ya?ml$
+    | (^|/)(screwdriver|shippable|wercker|zuul|lefthook|pipeline|dependabot|action)[\w.-]*\.ya?ml$
+    | (^|/)[\w.-]*\.gocd\.(ya?ml|json)$
+    | (^|/)(jenkinsfile|captainhook\.json|codeowners|renovate\.json5?|scrout\.toml)[\w.-]*$
+    | (^|/)(claude|agents|gemini|copilot-instructions)\.md$ | (^|/)mcp\.json$ | (^|/)opencode\.jsonc?$
+    | (^|/)(dockerfile|containerfile|procfile|vagrantfile|tiltfile)(\.[\w-]+)?$
+    | (^|/)[\w.-]*\.(dockerfile|tf|tfvars|hcl|nomad|pth)$
+    | (^|/)(docker-)?compose[\w.-]*\.ya?ml$
+    | (^|/)(app|chart|helmfile|kustomization|render|serverless|skaffold|template|werf)\.ya?ml$
+    | (^|/)(app|now|vercel|firebase|wrangler)\.json$ | (^|/)(fly|netlify|railway|wrangler)\.toml$
+    | (^|/)(sitecustomize|usercustomize)\.py$
     """,
     re.VERBOSE | re.IGNORECASE,
 )
@@ -124,7 +134,7 @@ def _of_lines(remote: Remote, base: str, tree: str) -> tuple[str, ...]:
     diff = remote.git("diff-tree", "-r", "-p", "--no-renames", "--no-ext-diff", "--no-textconv", "--text", base, tree)
     added = "\n".join(line for line in diff.decode(errors="replace").split("\n") if line.startswith("+"))
     reasons = []
-    if scrub(added) != added:
+    if redact(added) != added:
         reasons.append("it adds what looks like a secret")
     if _TURNED.search(added):
         reasons.append("it adds characters that turn the direction of text, so that it reads as something else")

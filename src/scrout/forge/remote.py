@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from scrout.forge.api import ForgeError
 from scrout.forge.words import plain
-from scrout.git import ISOLATED, GitError, git
+from scrout.git import GitDir, GitError, make_git_dir
 
 _HERE = "refs/scrout/fetched"
 
@@ -63,12 +63,12 @@ class Remote:
         named = [word for parent in parents for word in ("-p", parent)]
         return self._git("commit-tree", tree, *named, stdin=message.encode(), env=who).decode().strip()
 
-    def git(self, *args: str, stdin: bytes | None = None, env: Mapping[str, str] | None = None) -> bytes:
+    def git(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> bytes:
         """A command that reaches nobody."""
         return self._git(*args, stdin=stdin, env=env)
 
-    def _git(self, *args: str, stdin: bytes | None = None, env: Mapping[str, str] | None = None) -> bytes:
-        settings = {"http.followRedirects": "false", "core.attributesFile": "/dev/null", "credential.helper": ""}
+    def _git(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> bytes:
+        settings = {"http.followRedirects": "false"}
         if self.header:
             # By the environment: a command line can be read by every process of the machine.
             settings["http.extraHeader"] = self.header
@@ -76,12 +76,8 @@ class Remote:
         for number, (key, value) in enumerate(settings.items()):
             told |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
         try:
-            return git(
-                *args,
-                cwd=self.folder,
-                stdin=stdin,
-                env={**ISOLATED, **told, "GIT_ALLOW_PROTOCOL": "https:http:file", **(env or {})},
-            )
+            own = GitDir(self.folder, protocols="https:http:file")
+            return own.with_variables(**told, **(env or {}))(*args, stdin=stdin)
         except GitError as error:
             raise RemoteError(plain(str(error), 500)) from None
 
@@ -96,5 +92,5 @@ def open_remote(url: str, kind: str, token: str) -> Iterator[Remote]:
     user = "oauth2" if kind == "gitlab" else "x-access-token"
     header = f"Authorization: Basic {base64.b64encode(f'{user}:{token}'.encode()).decode()}" if token else ""
     with TemporaryDirectory(prefix="scrout-forge-") as folder:
-        git("init", "-q", "--bare", "--template=", "-b", "none", ".", cwd=Path(folder), env=ISOLATED)
+        make_git_dir(Path(folder), "ref: refs/heads/none", bare=True)
         yield Remote(url, Path(folder), header)

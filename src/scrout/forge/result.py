@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Literal
@@ -15,15 +15,16 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints, ValidationError
 
 from scrout import __version__
-from scrout.errors import ScroutError
+from scrout.base import FrozenModel, ScroutError
 from scrout.forge.admission import Admission
 from scrout.forge.api import ForgeError
 from scrout.forge.event import Event
 from scrout.forge.trust import Verb
 from scrout.forge.words import plain
-from scrout.ledger.scrub import scrub
-from scrout.money import Component, Receipt, Record, Usd
+from scrout.money import Component, Receipt, Usd, total_usd
 from scrout.records import Attempt, Check, CheckOutcome, Run, RunOutcome, ScoutStop, Stop, Verdict
+from scrout.redact import redact
+from scrout.text import usd
 
 MAX_BYTES = 4_000_000
 MAX_PATCH_CHARS = 500_000
@@ -36,7 +37,7 @@ Name = Annotated[str, StringConstraints(max_length=100)]
 Line = Annotated[str, StringConstraints(max_length=500)]
 
 
-class Offer(Record):
+class Offer(FrozenModel):
     """A fixer as the router saw it."""
 
     fixer: Name
@@ -45,7 +46,7 @@ class Offer(Record):
     reason: Line
 
 
-class Chosen(Record):
+class Chosen(FrozenModel):
     """The decision."""
 
     fixer: Name
@@ -53,7 +54,7 @@ class Chosen(Record):
     offers: tuple[Offer, ...] = Field(max_length=MAX_CANDIDATES)
 
 
-class Scouted(Record):
+class Scouted(FrozenModel):
     """The handoff, after the gate."""
 
     text: Annotated[str, StringConstraints(max_length=MAX_HANDOFF_CHARS)]
@@ -64,7 +65,7 @@ class Scouted(Record):
     reason: Line
 
 
-class Tried(Record):
+class Tried(FrozenModel):
     """The last attempt."""
 
     fixer: Name
@@ -74,7 +75,7 @@ class Tried(Record):
     seconds: float = Field(ge=0, lt=1e7)
 
 
-class Checked(Record):
+class Checked(FrozenModel):
     """Its check."""
 
     outcome: CheckOutcome
@@ -85,7 +86,7 @@ class Checked(Record):
     flags: tuple[Line, ...] = Field(max_length=MAX_NOTES)
 
 
-class Row(Record):
+class Row(FrozenModel):
     """The receipts of one model at one stage, added up."""
 
     component: Component
@@ -98,7 +99,7 @@ class Row(Record):
     """None: a call had no known price."""
 
 
-class Result(Record):
+class Result(FrozenModel):
     """All that `publish` may learn of the work."""
 
     version: Literal[1] = 1
@@ -128,7 +129,7 @@ class Result(Record):
     scrout: Name = __version__
 
 
-def result_of(run: Run, admission: Admission, verb: Verb) -> Result:
+def result_of(run: Run, receipts: Iterable[Receipt], admission: Admission, verb: Verb) -> Result:
     """What a run came to, cut to the bounds and without secrets."""
     patch, withheld = _patch(run.patch)
     last = run.attempts[-1] if run.attempts else None
@@ -149,7 +150,7 @@ def result_of(run: Run, admission: Admission, verb: Verb) -> Result:
         checked=_checked(check) if check else None,
         patch=patch,
         withheld=withheld,
-        rows=_rows(run),
+        rows=rows_of(receipts),
         cost_usd=run.cost_usd,
     )
 
@@ -199,7 +200,8 @@ def read_result(path: Path, event: Event, admission: Admission, commit: str) -> 
     if (result.key, result.verb, result.issue, result.digest, result.commit) != expected:
         raise ForgeError("the result is of another run, issue or commit than this one.")
     if result.cost_usd is not None and result.cost_usd > admission.held_usd:
-        raise ForgeError(f"the result claims a cost of ${result.cost_usd}, and the run may cost ${admission.held_usd}.")
+        claimed, held = usd(result.cost_usd, exact=True), usd(admission.held_usd, exact=True)
+        raise ForgeError(f"the result claims a cost of {claimed}, and the run may cost {held}.")
     return result
 
 
@@ -213,7 +215,7 @@ def _patch(patch: str) -> tuple[str, str]:
         return "", f"it has {len(patch):,} characters; at most {MAX_PATCH_CHARS:,} are published"
     added = "\n".join(line for line in patch.split("\n") if line.startswith("+"))
     # Only here the key's own value is known.
-    if scrub(added) != added or scrub(patch) != patch:
+    if redact(added) != added or redact(patch) != patch:
         return "", "it holds what looks like a secret"
     return patch, ""
 
@@ -263,18 +265,15 @@ def _chosen(run: Run) -> Chosen | None:
     return Chosen(fixer=_name(run.decision.fixer), reason=_line(run.decision.reason), offers=offers)
 
 
-def _rows(run: Run) -> tuple[Row, ...]:
+def rows_of(receipts: Iterable[Receipt]) -> tuple[Row, ...]:
+    """A row for each stage, fixer and model."""
     by_name: dict[tuple[Component, str, str], list[Receipt]] = {}
-    scouting = run.scouting.receipts if run.scouting else ()
-    for receipt in (*scouting, *(one for attempt in run.attempts for one in attempt.receipts)):
+    for receipt in receipts:
         by_name.setdefault((receipt.component, receipt.fixer or "", receipt.model), []).append(receipt)
-    return tuple(_row(*name, receipts) for name, receipts in list(by_name.items())[:MAX_ROWS])
+    return tuple(_row(*name, some) for name, some in list(by_name.items())[:MAX_ROWS])
 
 
-def _row(component: Component, fixer: str, model: str, receipts: Iterable[Receipt]) -> Row:
-    receipts = list(receipts)
-    costs = [receipt.cost_usd for receipt in receipts]
-    known = [cost for cost in costs if cost is not None]
+def _row(component: Component, fixer: str, model: str, receipts: Sequence[Receipt]) -> Row:
     return Row(
         component=component,
         fixer=_name(fixer),
@@ -282,7 +281,7 @@ def _row(component: Component, fixer: str, model: str, receipts: Iterable[Receip
         calls=len(receipts),
         prompt_tokens=sum(receipt.usage.prompt_tokens for receipt in receipts),
         output_tokens=sum(receipt.usage.output_tokens + receipt.usage.reasoning_tokens for receipt in receipts),
-        cost_usd=sum(known, Decimal(0)) if len(known) == len(costs) else None,
+        cost_usd=total_usd(receipt.cost_usd for receipt in receipts),
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal
 
-from scrout.errors import TaskError
+from scrout.base import TaskError
 from scrout.forge.api import Forge
 from scrout.forge.event import Event, Person, digest
 from scrout.forge.words import code

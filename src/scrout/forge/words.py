@@ -8,10 +8,10 @@ words, and no @ that a name follows: a character without width stands between.
 from __future__ import annotations
 
 import re
-from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from scrout.ledger.scrub import scrub
+from scrout.redact import redact
+from scrout.text import clip, duration, usd
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,10 +36,10 @@ _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9 ._/:+=,()-]")
 
 def plain(text: str, most: int, *, lines: bool = False) -> str:
     """Text without secrets and hidden characters, at most so long; one line unless `lines`."""
-    clean = _HIDDEN.sub("", scrub(text.replace("\r\n", "\n").replace("\r", "\n")))
+    clean = _HIDDEN.sub("", redact(text.replace("\r\n", "\n").replace("\r", "\n")))
     if not lines:
         clean = " ".join(clean.split())
-    return clean if len(clean) <= most else f"{clean[: most - 4]} ..."
+    return clip(clean, most)
 
 
 def code(text: str, most: int = MAX_CODE_CHARS) -> str:
@@ -55,7 +55,7 @@ def code(text: str, most: int = MAX_CODE_CHARS) -> str:
 
 def name(text: str) -> str:
     """The name of a fixer or a model: what is no usual part of one becomes a question mark."""
-    return code(_NOT_IN_NAME.sub("?", plain(text, 80)))
+    return code(_NOT_IN_NAME.sub("?", plain(text, MAX_CODE_CHARS)), 80)
 
 
 def block(text: str, most: int = 6_000) -> str:
@@ -64,12 +64,6 @@ def block(text: str, most: int = 6_000) -> str:
     fence = "`" * max(3, 1 + max((len(run) for run in _TICKS.findall(inside)), default=0))
     rows = "\n".join(f"| {line}".rstrip() for line in inside.split("\n"))
     return f"{fence}text\n{rows}\n{fence}"
-
-
-def dollars(amount: Decimal | None) -> str:
-    if amount is None:
-        return "unknown"
-    return f"${amount:.2f}" if amount == 0 or amount >= Decimal("0.01") else f"${amount:.6f}"
 
 
 def mark(key: str) -> str:
@@ -149,7 +143,7 @@ def _story(result: Result) -> list[str]:
         parts.append(_offers(result.chosen))
     if result.tried:
         tried = result.tried
-        calls = f"{tried.calls} model calls, {tried.seconds:.0f} s"
+        calls = f"{tried.calls} model calls, {duration(tried.seconds)}"
         parts.append(f"**Attempt.** {name(tried.fixer)}: `{tried.stop}`, {calls}. {code(tried.detail)}")
     if result.checked:
         check = result.checked
@@ -167,12 +161,12 @@ def _offers(chosen: Chosen) -> str:
     rows = ["| Fixer | Chance | Cost | Why |", "| --- | --- | --- | --- |"]
     for one in chosen.offers:
         chance = "unknown" if one.p_solve is None else f"{one.p_solve:.2f}"
-        rows.append(f"| {name(one.fixer)} | {chance} | {dollars(one.cost_usd)} | {code(one.reason, 200)} |")
+        rows.append(f"| {name(one.fixer)} | {chance} | {usd(one.cost_usd)} | {code(one.reason, 200)} |")
     return "\n".join(rows)
 
 
 def _receipts(result: Result) -> str:
-    rows = [f"**Receipt.** {dollars(result.cost_usd)} in all."]
+    rows = [f"**Receipt.** {usd(result.cost_usd)} in all."]
     if result.rows:
         rows += [
             "",
@@ -186,7 +180,7 @@ def _receipts(result: Result) -> str:
 def _receipt(row: Row) -> str:
     stage = f"{row.component} {name(row.fixer)}" if row.fixer else row.component
     counts = f"{row.calls} | {row.prompt_tokens} | {row.output_tokens}"
-    return f"| {stage} | {name(row.model)} | {counts} | {dollars(row.cost_usd)} |"
+    return f"| {stage} | {name(row.model)} | {counts} | {usd(row.cost_usd)} |"
 
 
 def _closing(result: Result, place: Place) -> str:
@@ -197,7 +191,7 @@ def _closing(result: Result, place: Place) -> str:
 def _booked(admission: Admission) -> str:
     if not admission.held_usd:
         return "It cost nothing."
-    return f"What it cost is unknown, so {dollars(admission.held_usd)} count for the day's budget."
+    return f"What it cost is unknown, so {usd(admission.held_usd)} count for the day's budget."
 
 
 def _folded(title: str, body: str) -> str:

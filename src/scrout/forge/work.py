@@ -8,8 +8,8 @@ from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
+from scrout.base import ConfigError, ScroutError, TaskError
 from scrout.config import Settings
-from scrout.errors import ConfigError, ScroutError, TaskError
 from scrout.forge.admission import Admission
 from scrout.forge.api import ForgeError
 from scrout.forge.event import Event
@@ -21,6 +21,7 @@ from scrout.pipeline import Kit, build_missing, open_kit, open_task, solve
 from scrout.records import Run
 from scrout.sandbox.workspace import find_source
 from scrout.task import Task, issue_text
+from scrout.text import usd
 
 Say = Callable[[str], None]
 
@@ -48,7 +49,7 @@ async def work(event: Event, admission: Admission, repo: Path, commit: str, sett
         with open_kit(task, held, say) as kit:
             kit = replace(kit, opened=begun.append)
             run = await (solve(task, kit) if verb == "fix" else _scout(task, kit))
-        return result_of(run, admission, verb)
+            return result_of(run, kit.ledger.receipts(run.id), admission, verb)
     except ScroutError as error:
         say(f"failed: {error}")
         # Once a run has begun, calls may have been paid for.
@@ -86,7 +87,8 @@ def capped(settings: Settings, verb: Verb, cap_usd: Decimal) -> Settings:
     left_usd = cap_usd - scout_usd
     if dear and left_usd <= 0:
         raise ConfigError(
-            f"the run may cost ${cap_usd}, and scouting may take it all. Lower scout.model.cap_usd or raise run-usd."
+            f"the run may cost {usd(cap_usd)}, and scouting may take it all. "
+            "Lower scout.model.cap_usd or raise run-usd."
         )
     whole = left_usd if settings.fix.cap_usd is None else min(left_usd, settings.fix.cap_usd)
     # `paper` lets the last call pass the cap.

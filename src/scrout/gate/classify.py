@@ -10,12 +10,15 @@ from __future__ import annotations
 import re
 
 from scrout.gate import python, runners
-from scrout.gate.depends import replaced
+from scrout.gate.observe import INSIDE, Observed
+from scrout.gate.printed import reported_value
 from scrout.gate.scene import Finding, Scene, last_line, wants_network
 from scrout.sandbox.replay import Replay
 from scrout.sandbox.reports import Traceback
 
 _SIGPIPE = 128 + 13
+_SIGINT = 128 + 2
+"""Python ends so after a KeyboardInterrupt, whoever raised it."""
 _LAST_SIGNAL = 128 + 64
 _NO_TESTS = re.compile(r"^(=* ?no tests (ran|collected)|collected 0 items|Ran 0 tests|NO TESTS RAN)", re.MULTILINE)
 _MISSING_FILE = re.compile(
@@ -38,9 +41,9 @@ _CUT_OFF = "its output was cut off by a pipe, so how it ended is not known"
 def classify(run: Replay, scene: Scene) -> Finding:
     """What one replay shows about the claim."""
     printed = python.read_failures(run.output)
-    failures = printed or python.cut_off(run)
+    failures = printed or python.cut_off(run, scene)
     report = None if failures else runners.read(run, scene)
-    finding = _ended_early(run) or _replaces(scene)
+    finding = _ended_early(run) or _tampered(run, scene)
     if finding is None:
         if run.exit_code == 0:
             finding = _exit_zero(run, scene)
@@ -50,7 +53,11 @@ def classify(run: Replay, scene: Scene) -> Finding:
             finding = _never_got_to_the_point(run, failures, scene) or python.failure(run, failures, scene)
     # Only what is printed: a later run has no witness.
     ends = [(chain[-1].type, chain[-1].frames[-1]) for chain in printed]
-    places = [f"{kind} {scene.relative(frame.path)}:{frame.line}" for kind, frame in ends]
+    # Where the stack ends depends on what else is on it.
+    places = [
+        kind if kind == "RecursionError" else f"{kind} {scene.relative(frame.path)}:{frame.line}"
+        for kind, frame in ends
+    ]
     tests = sorted(failed.test for failed in report.failures) if report else []
     return Finding(finding.verdict, finding.reason, (str(run.exit_code), *places, *tests))
 
@@ -60,25 +67,42 @@ def _ended_early(run: Replay) -> Finding | None:
         return Finding("timeout", f"still running after {run.seconds:.0f} s")
     if run.exit_code == _SIGPIPE:
         return Finding("nonzero_other", _CUT_OFF)
-    if 128 < run.exit_code <= _LAST_SIGNAL:
+    if 128 < run.exit_code <= _LAST_SIGNAL and not (run.exit_code == _SIGINT and "\nKeyboardInterrupt" in run.output):
         return Finding("killed", f"killed by signal {run.exit_code - 128}")
     return None
 
 
-def _replaces(scene: Scene) -> Finding | None:
+def _tampered(run: Replay, scene: Scene) -> Finding | None:
     """A failure of what the claim put in place of the repository's code says nothing about the repository."""
-    for text in scene.sources.all:
-        name = replaced(text, scene.belongs)
-        if name:
-            return Finding("tampered", f"the reproduction replaces the repository's {name[:100]}")
+    if isinstance(run, Observed) and run.tampered:
+        return Finding("tampered", run.tampered)
+    if any(word in text for text in (run.command, *scene.own.values()) for word in INSIDE):
+        return Finding("tampered", "the reproduction reaches for the gate's witness")
     return None
 
 
 def _exit_zero(run: Replay, scene: Scene) -> Finding:
     if _NO_TESTS.search(run.output):
         return Finding("no_tests", "no test was collected")
-    passed = Finding("passed", "the command succeeds on the unpatched repository")
-    return python.caught_and_printed(run, scene) or passed
+    if found := python.caught_and_printed(run, scene):
+        return found
+    if python.exercised(run, scene) and (value := reported_value(run, scene)):
+        return Finding("reproduced_exit_zero", f"the repository gave {value[:100]}, which the issue calls wrong")
+    return Finding("passed", "the command succeeds on the unpatched repository")
+
+
+def judge_program(run: Replay, check: Replay, scene: Scene) -> Finding:
+    """What a shell's look at a program's output shows, given a run of the program alone."""
+    other = Finding("nonzero_other", f"the exit code {check.exit_code} may be that of the shell's own check")
+    if finding := _ended_early(run) or _tampered(run, scene):
+        return finding
+    if run.exit_code != 0:
+        found = classify(run, scene)
+        return found if found.verdict == "real_failure" else other
+    if not python.exercised(run, scene):
+        return other
+    value = reported_value(run, scene)
+    return Finding("real_failure", f"the program prints {value[:100]}, which the issue calls wrong") if value else other
 
 
 def _never_got_to_the_point(run: Replay, failures: list[list[Traceback]], scene: Scene) -> Finding | None:

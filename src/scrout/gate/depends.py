@@ -1,9 +1,9 @@
 """Whether a statement of the claim's own Python fails because of what the repository did. Read, never run.
 
 A claim can call the repository and then fail over something else. So the names that hold results of the repository are
-followed through assignments, arguments, loops and branches, without regard to order: a name that once held such a
-result counts everywhere. That is enough to tell an honest check from `assert False`; it is no proof against an
-author who means to deceive, who can compare a result with whatever he likes.
+followed through assignments, arguments, loops and branches. Where the witness saw the script run, only what ran counts,
+and an argument that the repository did not change stays the claim's own. That is enough to tell an honest check from
+`assert False`; it is no proof against an author who means to deceive, who can compare a result with whatever he likes.
 """
 
 from __future__ import annotations
@@ -11,43 +11,162 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+from types import MappingProxyType
 
+from scrout.gate.versions import drop_what_did_not_run, plain_name, rename_versions, versions
 from scrout.syntax import parse_python
 
 MAX_CHARS = 30_000
 """A longer script is not followed: it would take seconds, and no reproduction needs it."""
+
+NO_FIXTURES: Mapping[str, bool] = MappingProxyType({})
 
 IsOwn = Callable[[str], bool]
 """Whether a top-level package is the repository's."""
 
 _EXITS = ("sys.exit", "exit", "quit", "os._exit", "SystemExit")
 _FAILS = re.compile(r"(^|\.)(fail|skip|skipTest|xfail)$")
+_PRINTS = re.compile(r"^p?print$|^pprint\.pprint$|^sys\.(stdout|stderr)\.write$")
 _ONE_SUBJECT = re.compile(r"\.assert(True|False|IsNone|IsNotNone)$|\.failUnless$")
-_RUNNERS = re.compile(r"^(subprocess|os|runpy|importlib)\.|^(__import__|import_module|run_module|run_path|run|Popen)$")
-_PATCHERS = re.compile(r"(^|\.)(patch(\.\w+)?|setattr|delattr|setitem|delitem)$")
+_RUNNERS = re.compile(
+    r"^(subprocess|os|runpy|importlib)\.|^(__import__|import_module|run_module|run_path|run|Popen|eval|exec|check_output)$"
+)
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Loop = ast.For | ast.AsyncFor
 _With = ast.With | ast.AsyncWith
 _LEAVES = ast.Return | ast.Raise | ast.Continue | ast.Break
 
 
-def depends(source: str, line: int, is_own: IsOwn) -> bool:
-    """Whether the statement at a line fails, or runs at all, because of a result of the repository."""
+@dataclass(frozen=True)
+class Seen:
+    """What the witness saw of a script."""
+
+    ran: frozenset[int] = frozenset()
+    """Lines that were run; empty: not known."""
+    begun: frozenset[tuple[int, int]] = frozenset()
+    """Lines that an exception of the script's own passed, each with the line where it began."""
+    fixed: frozenset[str] = frozenset()
+    """Names of values that the repository cannot have changed, or was seen not to."""
+
+
+def depends(
+    source: str, line: int, is_own: IsOwn, seen: Seen = Seen(), fixtures: Mapping[str, bool] = NO_FIXTURES
+) -> bool:
+    """Whether the statement at a line fails, or runs at all, because of a result of the repository.
+
+    `fixtures` are those of the claim's other files.
+    """
     tree = _parse(source)
-    flow = _flow(tree, is_own)
+    flow = _flow(tree, is_own, seen, fixtures)
     if tree is None or flow is None:
         return False
     paths = _paths_to(tree, line)
     # Where several statements share the line, the one that means to fail is the one that did; each of them, to be sure.
     meant = [path for path in paths if _means_to_fail(path[-1])] or paths[-1:]
-    return bool(meant) and all(flow.decides(path) for path in meant)
+    try:
+        return bool(meant) and all(flow.decides(path) for path in meant)
+    except RecursionError:
+        return False
+
+
+def fixtures(source: str, is_own: IsOwn) -> dict[str, bool]:
+    """The fixtures that a file defines, and whether what each gives depends on the repository."""
+    tree = _parse(source)
+    flow = _flow(tree, is_own, Seen())
+    known = flow.fixtures.items() if flow else ()
+    return {name: fixture.name in flow.yields for name, fixture in known if flow and not flow.hands_on(fixture)}
+
+
+def prints(source: str, is_own: IsOwn) -> bool:
+    """Whether a script prints something of the repository's."""
+    tree = _parse(source)
+    flow = _flow(tree, is_own, Seen())
+    if tree is None or flow is None:
+        return False
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _PRINTS.search(_name(node.func))]
+    return any(flow.touches(argument) for call in calls for argument in call.args)
+
+
+def printed_results(source: str, is_own: IsOwn, lines: Sequence[str]) -> Iterator[str]:
+    """Results of the repository in lines that a script printed, read by how its code words them."""
+    tree = _parse(source)
+    flow = _flow(tree, is_own, Seen())
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)] if tree and flow else []
+    for call in calls:
+        if flow and _name(call.func) == "print" and not call.keywords:
+            shape: list[str | bool] = []
+            for part in _parts_of_line(call):
+                if isinstance(part, str) and shape and isinstance(shape[-1], str):
+                    shape[-1] += part
+                else:
+                    shape.append(part if isinstance(part, str) else flow.touches(part))
+            if any(part is True for part in shape) and any(isinstance(part, str) for part in shape):
+                for line in lines:
+                    yield from _fill(shape, line)
+
+
+def _fill(shape: Sequence[str | bool], line: str) -> list[str]:
+    """What stands in a line where a shape has True; none: it has another shape.
+
+    The first place where a text stands is taken for its place, so that the time grows as the length.
+    """
+    found: list[str] = []
+    rest, open_hole = line, False
+    for number, part in enumerate(shape):
+        if not isinstance(part, str):
+            if number and not isinstance(shape[number - 1], str):
+                return []  # nobody knows where one value ends
+            open_hole = True
+            continue
+        value, text, after = rest.partition(part)
+        if not text or bool(value) != open_hole:
+            return []
+        if shape[number - 1] is True and number:
+            found.append(value)
+        rest, open_hole = after, False
+    if bool(rest) != open_hole:
+        return []
+    return [*found, rest] if shape[-1] is True else found
+
+
+def _parts_of_line(call: ast.Call) -> Iterator[str | ast.expr]:
+    """Text as it is printed, and expressions that are put between."""
+    for number, argument in enumerate(call.args):
+        if number:
+            yield " "
+        for part in argument.values if isinstance(argument, ast.JoinedStr) else [argument]:
+            yield part.value if isinstance(part, ast.Constant) and isinstance(part.value, str) else part
+
+
+def has_statement(source: str, line: int) -> bool:
+    return bool(_statements(source, line))
 
 
 def raises(source: str, line: int) -> bool:
     """Whether the statement at a line raises on purpose."""
     return any(isinstance(statement, ast.Raise | ast.Assert) for statement in _statements(source, line))
+
+
+def asks_for_truth(source: str, line: int) -> bool:
+    """Whether the statement at a line raises because a name is true, which says nothing about what is wrong with it."""
+    tree = _parse(source)
+    for path in _paths_to(tree, line) if tree else ():
+        tests = [parent.test for parent, child in pairwise(path) if isinstance(parent, ast.If) and child in parent.body]
+        if isinstance(path[-1], ast.Raise) and tests and all(isinstance(test, ast.Name) for test in tests):
+            return True
+    return False
+
+
+def repository_calls(source: str, is_own: IsOwn) -> frozenset[str]:
+    """Names of the functions of the repository that a script calls."""
+    tree = _parse(source)
+    flow = _flow(tree, is_own, Seen())
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)] if tree and flow else []
+    names = [_name(call.func).rpartition(".")[2] for call in calls if flow and flow.touches(call.func)]
+    return frozenset(plain_name(name) for name in names if name)
 
 
 def refuses(source: str, line: int) -> bool:
@@ -71,10 +190,7 @@ def catches(source: str, line: int, kind: str) -> bool:
         for parent, child in pairwise(path):
             if isinstance(parent, ast.Try) and child in parent.body:
                 handler = next((handler for handler in parent.handlers if _may_catch(handler.type, kind)), None)
-                if handler and not any(
-                    isinstance(part, ast.Raise) or (isinstance(part, ast.Call) and _exits(part))
-                    for part in ast.walk(handler)
-                ):
+                if handler and not _fails(handler):
                     return True
     return False
 
@@ -91,34 +207,6 @@ def _may_catch(caught: ast.expr | None, kind: str) -> bool:
     return isinstance(named, type) and issubclass(raised, named)
 
 
-def replaced(source: str, is_own: IsOwn) -> str | None:
-    """Something of the repository's that the source puts its own in place of; None: nothing that can be seen."""
-    tree = _parse(source)
-    if tree is None:
-        return None
-    imported = set(_imported(tree, is_own))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign | ast.Delete):
-            targets: Sequence[ast.expr] = node.targets
-        elif isinstance(node, ast.AugAssign | ast.AnnAssign):
-            targets = [node.target]
-        elif isinstance(node, ast.Call) and _PATCHERS.search(_name(node.func)) and node.args:
-            subject = node.args[0]
-            if isinstance(subject, ast.Constant) and isinstance(subject.value, str):
-                if is_own(subject.value.partition(".")[0]):
-                    return subject.value
-                continue
-            targets = [subject]
-            if isinstance(subject, ast.Name) and subject.id in imported:
-                return ast.unparse(subject)
-        else:
-            continue
-        for target in targets:
-            if not isinstance(target, ast.Name) and _root(target) in imported:
-                return ast.unparse(target)
-    return None
-
-
 def _statements(source: str, line: int) -> list[ast.AST]:
     tree = _parse(source)
     return [path[-1] for path in _paths_to(tree, line)] if tree else []
@@ -133,9 +221,11 @@ def _parse(source: str) -> ast.Module | None:
         return None
 
 
-def _flow(tree: ast.Module | None, is_own: IsOwn) -> _Flow | None:
+def _flow(tree: ast.Module | None, is_own: IsOwn, seen: Seen, given: Mapping[str, bool] = NO_FIXTURES) -> _Flow | None:
     try:
-        return _Flow(tree, is_own) if tree else None
+        if tree and seen.ran:
+            drop_what_did_not_run(tree, seen.ran)
+        return _Flow(rename_versions(tree), is_own, seen, given) if tree else None
     except RecursionError:  # nested deeper than anybody writes by hand
         return None
 
@@ -143,16 +233,27 @@ def _flow(tree: ast.Module | None, is_own: IsOwn) -> _Flow | None:
 class _Flow:
     """The names that hold something of the repository's."""
 
-    def __init__(self, tree: ast.Module, is_own: IsOwn) -> None:
+    def __init__(self, tree: ast.Module, is_own: IsOwn, seen: Seen, given: Mapping[str, bool]) -> None:
+        self.tree = tree
         self.is_own = is_own
+        self.seen = seen
         self.held = set(_imported(tree, is_own))
         self.constant = _constants(tree)
+        self.texts = _texts(tree)
         self.functions = _functions(tree)
+        self.methods = {part for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for part in node.body} & {
+            node for node in ast.walk(tree) if isinstance(node, _Function)
+        }
         self.yields: set[str] = set()
         """Own functions whose result depends on the repository or on what they are given of it."""
+        self.gives: set[str] = set()
+        """Own methods of which the same is true."""
+        self.fixtures = _fixtures(tree)
+        self.parameters = _parameters(tree)
+        self.given = given
         before = -1
-        while before < len(self.held) + len(self.yields):
-            before = len(self.held) + len(self.yields)
+        while before < len(self.held) + len(self.yields) + len(self.gives):
+            before = len(self.held) + len(self.yields) + len(self.gives)
             self._spread(tree, guarded=False)
 
     def touches(self, node: ast.AST | None) -> bool:
@@ -165,7 +266,9 @@ class _Flow:
                 if part.func.id in self.yields:
                     return True
                 continue
-            if isinstance(part, ast.Name) and part.id in self.held:
+            if isinstance(part, ast.Name) and not self.held.isdisjoint(versions(part.id)):
+                return True
+            if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in self.gives:
                 return True
             if isinstance(part, ast.Attribute) and _name(part) in self.held:
                 return True
@@ -176,7 +279,16 @@ class _Flow:
 
     def decides(self, path: Sequence[ast.AST]) -> bool:
         """Whether a result of the repository decides that the last statement of the path fails."""
-        return self._subject(path[-1]) or any(self._guards(parent, child) for parent, child in pairwise(path))
+        if self._subject(path[-1]):
+            return True
+        # Where every way through the code fails, a result only decides with which words.
+        starts = [number for number, node in enumerate(path) if isinstance(node, _Function | ast.Module)]
+        anyway = bool(starts) and _always_fails(getattr(path[starts[-1]], "body", []))
+        return any(
+            self._guards(parent, child)
+            for parent, child in pairwise(path)
+            if not anyway or isinstance(child, ast.ExceptHandler)
+        )
 
     def _subject(self, node: ast.AST) -> bool:
         """What the statement itself judges. A message is no judgement, and `raise` judges nothing."""
@@ -206,11 +318,29 @@ class _Flow:
         if isinstance(parent, _Loop) and self.touches(parent.iter):
             return True
         if isinstance(parent, ast.Try) and child not in parent.finalbody:
-            return any(self.touches(part) for part in parent.body if part is not child)
+            return self._tries(parent, child)
         for _, block in ast.iter_fields(parent):
             if isinstance(block, list) and child in block:
                 return any(self._may_leave(earlier) for earlier in block[: block.index(child)])
         return False
+
+    def _tries(self, parent: ast.Try, child: ast.AST) -> bool:
+        """Whether an exception of the repository leads to the child, or would have led past it without a failure."""
+        if child in parent.body:
+            before = parent.body[: parent.body.index(child)]
+            swallows = any(not _fails(handler) for handler in parent.handlers)
+            if isinstance(child, ast.Assign) and not isinstance(child.value, ast.Constant):
+                return False  # no flag that says how far it came
+            return swallows and any(self.touches(part) for part in before)
+        if child in parent.orelse:
+            return any(self.touches(part) for part in parent.body)
+        own = {
+            start for line, start in self.seen.begun if any(path[1] in parent.body for path in _paths_to(parent, line))
+        }
+        if own:  # the claim's own code raised what is handled here
+            return all(self.decides(path) for start in own for path in _paths_to(self.tree, start))
+        raised = [part for part in parent.body if isinstance(part, ast.Raise) and not self.seen.ran]
+        return not raised and any(self.touches(part) for part in parent.body)
 
     def _may_leave(self, node: ast.AST) -> bool:
         if isinstance(node, ast.If):
@@ -253,15 +383,37 @@ class _Flow:
             if guarded and node.name:
                 self.held.add(node.name)
         elif isinstance(node, _Function):
-            if self._gives_back(node):
-                self.yields.add(node.name)
-            if any(self.touches(part) for part in node.body):
+            if any(self.touches(decorator) for decorator in node.decorator_list) or self._gives_back(node):
+                (self.gives if node in self.methods else self.yields).add(node.name)
+            uses = any(self.touches(part) for part in node.body)
+            if uses:
                 self.held.add(node.name)
-                if node.name.startswith("test"):
-                    # Fixtures: captured output, a folder that the repository writes to.
-                    self.held.update(argument.arg for argument in node.args.args if argument.arg not in ("self", "cls"))
+            if node.name.startswith("test") or node in self.fixtures.values():
+                # An argument with a default gets no fixture.
+                given = node.args.args[: len(node.args.args) - len(node.args.defaults)]
+                self.held.update(each.arg for each in given if self._fixture_holds(plain_name(each.arg), uses))
         elif isinstance(node, ast.Call):
             self._visit_call(node, guarded)
+
+    def _fixture_holds(self, name: str, uses: bool) -> bool:
+        """Whether an argument of a test holds something of the repository's. `uses`: the test itself calls it.
+
+        A fixture of a library's may: captured output, a folder that the repository writes to.
+        """
+        if name in ("self", "cls"):
+            return False
+        if name in self.parameters:
+            return any(self.touches(values) for values in self.parameters[name])
+        if fixture := self.fixtures.get(name):
+            return fixture.name in self.yields or (uses and self.hands_on(fixture))
+        return self.given.get(name, uses)
+
+    def hands_on(self, fixture: _Function) -> bool:
+        """Whether a fixture gives something that it got from a library's fixture."""
+        own = {"request", *self.fixtures, *self.parameters}
+        got = {each.arg for each in fixture.args.args if plain_name(each.arg) not in own}
+        results = [node.value for node in ast.walk(fixture) if isinstance(node, ast.Return | ast.Yield) and node.value]
+        return any(isinstance(part, ast.Name) and part.id in got for result in results for part in ast.walk(result))
 
     def _gives_back(self, function: _Function) -> bool:
         """Whether what a function returns, or that it returns there, depends on something of the repository's."""
@@ -286,34 +438,34 @@ class _Flow:
         if isinstance(call.func, ast.Name) and call.func.id in self.functions:
             names = [argument.arg for argument in self.functions[call.func.id].args.args]
             self.held.update(name for name, value in zip(names, call.args, strict=False) if self.touches(value))
-            self.held.update(word.arg for word in call.keywords if word.arg and self.touches(word.value))
+            given_by_name = {word.arg for word in call.keywords if word.arg and self.touches(word.value)}
+            self.held.update(name for name in names if plain_name(name) in given_by_name)
         elif self.touches(call.func) and _name(call.func).partition(".")[0] != "self":
             for argument in arguments:  # may have been changed by the repository
-                self._hold(argument)
+                self._hold(argument, self.seen.fixed)
 
-    def _hold(self, target: ast.expr) -> None:
+    def _hold(self, target: ast.expr, fixed: frozenset[str] = frozenset()) -> None:
         if isinstance(target, ast.Tuple | ast.List):
             for part in target.elts:
-                self._hold(part)
+                self._hold(part, fixed)
         elif isinstance(target, ast.Starred | ast.Subscript):
-            self._hold(target.value)
-        elif isinstance(target, ast.Name) and target.id not in ("self", "cls"):
-            if target.id not in self.constant or isinstance(target.ctx, ast.Store):
-                self.held.add(target.id)
+            self._hold(target.value, fixed)
+        elif isinstance(target, ast.Name) and target.id not in ("self", "cls") and plain_name(target.id) not in fixed:
+            if isinstance(target.ctx, ast.Store) or not self.constant.issuperset(versions(target.id)):
+                self.held.update(versions(target.id))
         elif isinstance(target, ast.Attribute):
             if _root(target) in ("self", "cls"):
                 self.held.add(_name(target))
             else:
-                self._hold(target.value)
+                self._hold(target.value, fixed)
 
     def _names_repository(self, call: ast.Call) -> bool:
-        words = (
-            word
-            for part in ast.walk(call)
-            if isinstance(part, ast.Constant) and isinstance(part.value, str)
-            for word in re.findall(r"\w+", part.value)
-        )
-        return any(self.is_own(word) for word in words)
+        texts = [
+            part.value for part in ast.walk(call) if isinstance(part, ast.Constant) and isinstance(part.value, str)
+        ]
+        names = [part.id for part in ast.walk(call) if isinstance(part, ast.Name)]
+        texts += [text for name in names for version in versions(name) for text in self.texts.get(version, ())]
+        return any(self.is_own(word) for text in texts for word in re.findall(r"\w+", text))
 
 
 def _functions(tree: ast.Module) -> dict[str, _Function | ast.Lambda]:
@@ -328,6 +480,39 @@ def _functions(tree: ast.Module) -> dict[str, _Function | ast.Lambda]:
     return found
 
 
+def _fixtures(tree: ast.Module) -> dict[str, _Function]:
+    """Functions that pytest gives the results of to arguments of a name."""
+    found: dict[str, _Function] = {}
+    for node in ast.walk(tree):
+        if not isinstance(node, _Function):
+            continue
+        for decorator in node.decorator_list:
+            call = decorator if isinstance(decorator, ast.Call) else None
+            if _name(call.func if call else decorator).rpartition(".")[2] == "fixture":
+                names = [word.value for word in call.keywords if word.arg == "name"] if call else []
+                name = names[0].value if names and isinstance(names[0], ast.Constant) else node.name
+                found[str(name)] = node
+    return found
+
+
+def _parameters(tree: ast.Module) -> dict[str, list[ast.expr]]:
+    """What `parametrize` gives to arguments, by their names."""
+    found: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _name(node.func).endswith("parametrize") and not _is_indirect(node):
+            names, *rest = [*node.args, *(word.value for word in node.keywords), ast.Constant(None)]
+            for part in ast.walk(names):
+                if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                    for name in re.findall(r"\w+", part.value):
+                        found.setdefault(name, []).extend(rest)
+    return found
+
+
+def _is_indirect(call: ast.Call) -> bool:
+    """Whether a fixture stands between the values and the argument."""
+    return any(word.arg == "indirect" for word in call.keywords)
+
+
 def _imported(tree: ast.Module, is_own: IsOwn) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -336,6 +521,56 @@ def _imported(tree: ast.Module, is_own: IsOwn) -> Iterator[str]:
                     yield alias.asname or alias.name.partition(".")[0]
         elif isinstance(node, ast.ImportFrom) and (node.level or is_own((node.module or "").partition(".")[0])):
             yield from (alias.asname or alias.name for alias in node.names)
+
+
+def _texts(tree: ast.Module) -> dict[str, list[str]]:
+    """Strings by the names that they are given."""
+    found: dict[str, list[str]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    found.setdefault(target.id, []).append(node.value.value)
+    return found
+
+
+def _fails(handler: ast.ExceptHandler) -> bool:
+    """Whether what is caught ends in another failure."""
+    return any(
+        isinstance(part, ast.Raise)
+        or (isinstance(part, ast.Call) and (_exits(part) or _FAILS.search(_name(part.func))))
+        for part in ast.walk(handler)
+    )
+
+
+def _always_fails(body: Sequence[ast.stmt]) -> bool:
+    """Whether statements end in a failure whatever happens, short of an exception that somebody handles."""
+    for node in body:
+        if isinstance(node, ast.Raise) or (isinstance(node, ast.Assert) and isinstance(node.test, ast.Constant)):
+            return True
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _name(node.value.func) in _EXITS:
+            given = node.value.args[0] if node.value.args else None
+            return isinstance(given, ast.Constant | ast.JoinedStr) and _exits(node.value)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _FAILS.search(_name(node.value.func)):
+            return _name(node.value.func).endswith("fail")
+        if isinstance(node, ast.If) and _always_fails(node.body) and _always_fails(node.orelse):
+            return True
+        if isinstance(node, ast.Try):
+            ways = [[*node.body, *node.orelse], *(handler.body for handler in node.handlers)]
+            if all(_always_fails(way) for way in ways):
+                return True
+        if not isinstance(node, _Function | ast.ClassDef) and _may_succeed(node):
+            return False
+    return False
+
+
+def _may_succeed(node: ast.stmt) -> bool:
+    """Whether a statement may end the code around it without a failure."""
+    return any(
+        isinstance(part, ast.Return | ast.Continue | ast.Break)
+        or (isinstance(part, ast.Call) and _name(part.func) in _EXITS and not _exits(part))
+        for part in ast.walk(node)
+    )
 
 
 def _constants(tree: ast.Module) -> frozenset[str]:

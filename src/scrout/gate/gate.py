@@ -8,12 +8,14 @@ import time
 from dataclasses import replace
 from pathlib import PurePosixPath
 
+from scrout.base import SandboxError
 from scrout.config import GateSettings
-from scrout.errors import SandboxError
 from scrout.gate.agree import disagreement
 from scrout.gate.chance import runs_needed
-from scrout.gate.classify import classify
+from scrout.gate.classify import classify, judge_program
 from scrout.gate.neutralize import as_data, neutralize
+from scrout.gate.observe import observe
+from scrout.gate.printed import ShellCheck, read_check
 from scrout.gate.runners import decides_how
 from scrout.gate.scene import Finding, Scene
 from scrout.gate.sources import own_sources
@@ -113,8 +115,8 @@ async def _replay(
             if tampering:
                 return [tampering], last
             # The witness slows Python down, so one run does without it: a claim must hold either way.
-            watch = number == 0
-            last = await replay(workshop, workspace, command, timeout_s=settings.timeout_s, watch=watch)
+            run = replay if number else observe
+            last = await run(workshop, workspace, command, timeout_s=settings.timeout_s)
             written = _written(workspace)
             scene = Scene(
                 issue=task.text,
@@ -123,15 +125,39 @@ async def _replay(
                 brought=reproduction.files,
                 written=written,
                 observed=reproduction.observed,
+                run=last,
             )
             finding = _tampered(workspace) or classify(last, scene)
         finally:
             workspace.remove()
+        if not number and finding.verdict == "nonzero_other" and (check := read_check(command, scene.own)):
+            finding = await _program(check, finding, last, scene, reproduction, workshop, settings)
         findings.append(finding)
         enough = number + 1 >= settings.runs and time.monotonic() - started > settings.timeout_s
         if findings[0].verdict not in KEPT or enough:
             break
     return findings, last
+
+
+async def _program(
+    check: ShellCheck,
+    finding: Finding,
+    last: Replay,
+    scene: Scene,
+    reproduction: Reproduction,
+    workshop: Workshop,
+    settings: GateSettings,
+) -> Finding:
+    """What the program shows whose output the command looks at: it is run once more, alone."""
+    workspace = workshop.fresh()
+    try:
+        _write_files(reproduction, workspace)
+        alone = await observe(workshop, workspace, check.program, timeout_s=settings.timeout_s)
+        sources = own_sources(reproduction.model_copy(update={"command": check.program}), scene.written)
+        found = _tampered(workspace) or judge_program(alone, last, replace(scene, run=alone, sources=sources))
+        return replace(found, signature=finding.signature)
+    finally:
+        workspace.remove()
 
 
 def _write_files(reproduction: Reproduction, workspace: Workspace) -> Finding | None:

@@ -15,7 +15,8 @@ import unicodedata
 
 from scrout.gate.strip import without
 from scrout.handoff import FileRef, Handoff, Reproduction
-from scrout.ledger.scrub import MARK, scrub
+from scrout.redact import MARK, redact
+from scrout.text import plural
 
 DATA_MARK = "| "
 
@@ -95,7 +96,7 @@ def _reproduction(claim: Reproduction, done: _Done) -> Reproduction:
     # Code is replayed as it was written: another text would be another claim. What it holds is said beside it.
     for text in (claim.command or "", *claim.files.values()):
         done.hidden_in_code = done.hidden_in_code or _HIDDEN.search(text) is not None
-        done.secret_in_code = done.secret_in_code or scrub(text) != text
+        done.secret_in_code = done.secret_in_code or redact(text) != text
     return claim.model_copy(update={"observed": done.output(claim.observed)})
 
 
@@ -111,7 +112,7 @@ class _Done:
         self.dropped: dict[str, int] = {}
 
     def secrets(self, text: str) -> str:
-        cut = scrub(text)
+        cut = redact(text)
         self.replaced += cut.count(MARK) - text.count(MARK) if cut != text else 0
         return cut
 
@@ -141,14 +142,14 @@ class _Done:
 
     def flags(self) -> tuple[str, ...]:
         told = [
-            f"{_counted(count, 'order')} to the fixer dropped from the {where}" for where, count in self.dropped.items()
+            f"{plural(count, 'order')} to the fixer dropped from the {where}" for where, count in self.dropped.items()
         ]
         if self.marked:
-            told.append(f"{_counted(self.marked, 'line')} of output marked as data")
+            told.append(f"{plural(self.marked, 'line')} of output marked as data")
         if self.replaced:
-            told.append(f"{_counted(self.replaced, 'secret')} replaced")
+            told.append(f"{plural(self.replaced, 'secret')} replaced")
         if self.hidden:
-            told.append(f"{_counted(self.hidden, 'hidden character')} removed")
+            told.append(f"{plural(self.hidden, 'hidden character')} removed")
         if self.hidden_in_code:
             told.append("the reproduction's code holds hidden characters")
         if self.secret_in_code:
@@ -170,7 +171,3 @@ def _aimed_in_prose(sentence: str) -> bool:
 def _plain(text: str) -> str:
     """Letters of other widths and styles as the plain ones they stand for, and one space for many."""
     return re.sub(r"[^\S\n]+", " ", unicodedata.normalize("NFKC", text))
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

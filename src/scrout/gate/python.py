@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from scrout.gate.agree import MISUSE, misuse, reported, unreported_refusal
-from scrout.gate.scene import Finding, Scene, last_line
+from scrout.gate.doctests import judge_examples, read_examples
+from scrout.gate.observe import Observed
+from scrout.gate.scene import Finding, Scene, exceptions, last_line
 from scrout.gate.sources import deciding_word
 from scrout.sandbox.replay import Raised, Replay, Witness
 from scrout.sandbox.reports import Frame, Traceback, read_tracebacks
@@ -38,15 +40,21 @@ def read_failures(output: str) -> list[list[Traceback]]:
     return found
 
 
-def cut_off(run: Replay) -> list[list[Traceback]]:
-    """A traceback of which `| tail` left only the last line, put together again from what the witness saw."""
-    events = [
-        event
-        for event in (run.witness.raised if run.witness else ())
-        if last_line(run.output) in (event.type, f"{event.type}: {event.message}"[:300])
-    ]
-    frames = tuple(Frame(event.path, event.line, event.function) for event in reversed(events))
-    return [[Traceback(frames, events[0].type, events[0].message)]] if events else []
+def cut_off(run: Replay, scene: Scene) -> list[list[Traceback]]:
+    """Tracebacks that a pipe or a redirection hides, put together again from what the witness saw.
+
+    They count if an exception left the claim's own code: a script, or a test that a runner called.
+    """
+    if not isinstance(run, Observed) or run.witness is None or run.exit_code == 0:
+        return []
+    left = {(event.type, event.message): event for event in run.escaped if event.type != "SystemExit"}
+    chains = []
+    for events in exceptions(run.witness.raised):
+        first, last = events[0], events[-1]
+        if left.get((first.type, first.message)) == last and not scene.is_repository_code(last.path):
+            frames = tuple(Frame(event.path, event.line, event.function) for event in reversed(events))
+            chains.append([Traceback(frames, first.type, first.message)])
+    return chains
 
 
 def caught_and_printed(run: Replay, scene: Scene) -> Finding | None:
@@ -84,22 +92,26 @@ def failure(run: Replay, failures: list[list[Traceback]], scene: Scene) -> Findi
     word = deciding_word(run.command)
     if word:
         return Finding("nonzero_other", f"the exit code {run.exit_code} may be that of `{word}` in the command itself")
-    exercised = run.witness is not None and _exercised(run.witness, scene)
+    ran = exercised(run, scene)
+    if examples := read_examples(run.output):
+        return judge_examples(examples, ran, run, scene)
     # What a group holds was caught, each of it, and raised again together.
     if not failures or (scene.caught(failures[-1][-1]) and "Exception Group Traceback" not in run.output):
-        return _bare_exit(run, exercised, scene)
+        return _bare_exit(run, ran, scene)
     # A test that fails by its own mistake would still fail after the right patch: one of them spoils the claim.
-    findings = [_traced(chain, exercised, run, scene) for chain in failures]
+    findings = [_traced(chain, ran, run, scene) for chain in failures]
     return next((finding for finding in findings if finding.verdict != "real_failure"), findings[0])
 
 
-def _traced(chain: Sequence[Traceback], exercised: bool, run: Replay, scene: Scene) -> Finding:
+def _traced(chain: Sequence[Traceback], ran: bool, run: Replay, scene: Scene) -> Finding:
     last = chain[-1]
     what = f"{last.type}: {last.message}".rstrip(": ")[:300]
     frame = scene.locus(last)
     if frame is not None and scene.is_repository_code(frame.path):
         if not _witnessed(last.type, frame, run.witness, scene):
             return Finding("nonzero_other", f"{what} was printed, but the repository was not seen to raise it")
+        if last.type == "KeyboardInterrupt" and not scene.refuses(frame.path, frame.line):
+            return Finding("killed", "it was interrupted from outside of the repository's code")
         if _refused(last, frame, scene):
             return Finding("unrelated_failure", f"{what}: the repository refused, and the issue does not tell of it")
         if misuse(last.type, last.message, scene):
@@ -124,13 +136,17 @@ def _traced(chain: Sequence[Traceback], exercised: bool, run: Replay, scene: Sce
     decided = frame is not None and scene.depends(frame.path, frame.line)
     if not (on_purpose or last.type in _ASSERTIONS):
         quoted = last.message and f"{last.type}: {last.message}" in " ".join(scene.issue.split())
-        if quoted and decided and exercised:
+        if quoted and decided and ran:
             return Finding("real_failure", f"{what}, as the issue reports")
         return Finding("own_error", f"{what}, raised by the reproduction's own code")
-    if not exercised:
+    if not ran:
         return Finding("unrelated_failure", f"{what}, but no function of the repository ran")
     if not decided:
         return Finding("unrelated_failure", f"{what}, which does not depend on a result of the repository")
+    if frame is None or not _witnessed(last.type, frame, run.witness, scene):
+        return Finding("nonzero_other", f"{what} was printed, but was not seen to happen")
+    if scene.is_vague(frame.path, frame.line):
+        return Finding("unrelated_failure", f"{what}, about a function that the issue does not name")
     return Finding("real_failure", f"{what}, about a result of repository code")
 
 
@@ -153,13 +169,13 @@ def _witnessed(kind: str, frame: Frame, witness: Witness | None, scene: Scene) -
     """Anybody can print a traceback; the witness saw whether it happened."""
     raised = witness.raised if witness else ()
     path = scene.relative(frame.path)
-    return any((event.type, event.path) == (kind, path) for event in raised)
+    return any(event.type == kind and (event.path == path or event.path.endswith(f"/{path}")) for event in raised)
 
 
-def _bare_exit(run: Replay, exercised: bool, scene: Scene) -> Finding:
+def _bare_exit(run: Replay, ran: bool, scene: Scene) -> Finding:
     """An exit code without a traceback counts if a result of the repository decided it."""
     unknown = Finding("nonzero_other", f"exit code {run.exit_code} without a failure that can be read")
-    if run.witness is None or not exercised:
+    if run.witness is None or not ran:
         return unknown
     exits = [event for event in run.witness.raised if event.type == "SystemExit" and event.message not in _SUCCESS]
     if exits and scene.is_repository_code(exits[0].path):
@@ -174,9 +190,9 @@ def _bare_exit(run: Replay, exercised: bool, scene: Scene) -> Finding:
     return Finding("real_failure", f"exit code {run.exit_code}, decided by a result of repository code")
 
 
-def _exercised(witness: Witness, scene: Scene) -> bool:
+def exercised(run: Replay, scene: Scene) -> bool:
     """Whether a function of the repository ran; importing runs only top levels, and test helpers prove nothing."""
-    for path, lines in witness.lines.items():
+    for path, lines in run.witness.lines.items() if run.witness else ():
         if is_test_file(path) or PurePosixPath(path).name == "conftest.py":
             continue
         content = scene.base.read(path) if scene.is_repository_code(path) else None

@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from pathlib import PurePosixPath
 
-from scrout.gate.depends import called, catches, depends, raises, refuses
+from scrout.gate.depends import (
+    Seen,
+    asks_for_truth,
+    called,
+    catches,
+    depends,
+    fixtures,
+    has_statement,
+    raises,
+    refuses,
+    repository_calls,
+)
+from scrout.gate.observe import Observed
 from scrout.gate.sources import Sources
 from scrout.records import Verdict
+from scrout.sandbox.replay import Raised, Replay
 from scrout.sandbox.reports import Frame, Traceback
 from scrout.sandbox.suite import is_test_file
 from scrout.sandbox.workspace import Base
@@ -45,6 +59,8 @@ class Scene:
     """Text files that its command wrote there."""
     observed: str = ""
     """What the scout says it saw; empty: it does not say."""
+    run: Replay | None = None
+    """The replay itself, for what its witness saw of the claim's own code."""
 
     @cached_property
     def own(self) -> dict[str, str]:
@@ -92,16 +108,55 @@ class Scene:
 
     def locus(self, traceback: Traceback) -> Frame | None:
         """The innermost frame that is the repository's or the claim's; libraries only pass a failure on."""
-        for frame in reversed(traceback.frames):
+        for caller, frame in reversed([*pairwise([None, *traceback.frames])]):
+            assert frame is not None
+            if caller and frame.path == "<string>" and {"eval", "exec"} & self.called(caller.path, caller.line):
+                return frame  # code in a string of the claim's
             if self.is_repository_code(frame.path) or self.sources.of(self.relative(frame.path)):
                 return frame
         return None
 
     def depends(self, path: str, line: int) -> bool:
-        return any(depends(text, line, self.belongs) for text in self.sources.of(self.relative(path)))
+        seen = self.seen(self.relative(path))
+        # Several scripts may bear one name, and which of them failed is not known.
+        texts = [text for text in self.sources.of(self.relative(path)) if has_statement(text, line)]
+        meant = [text for text in texts if raises(text, line)] or texts
+        return bool(meant) and all(depends(text, line, self.belongs, seen, self.fixtures) for text in meant)
+
+    @cached_property
+    def fixtures(self) -> dict[str, bool]:
+        """Of the claim's own conftest files; one name may stand for several, of which each must use the repository."""
+        found: dict[str, bool] = {}
+        for path, texts in self.sources.texts.items():
+            for text in texts if PurePosixPath(path).name == "conftest.py" else ():
+                for name, uses in fixtures(text, self.belongs).items():
+                    found[name] = uses and found.get(name, True)
+        return found
+
+    def seen(self, path: str) -> Seen:
+        """What the witness saw of a script of the claim's."""
+        if not isinstance(self.run, Observed) or self.run.witness is None:
+            return Seen()
+        names = [name for name in self.run.witness.lines if name == path or name.endswith(f"/{path}")]
+        name = names[0] if len(names) == 1 else path
+        begun = set()
+        for events in exceptions(self.run.witness.raised):
+            if not any(self.is_repository_code(event.path) for event in events):
+                begun |= {(event.line, events[0].line) for event in events if event.path == events[0].path == name}
+        ran = self.run.witness.lines.get(name, frozenset())
+        # Several scripts may bear the name of `python -c`.
+        alone = len(self.sources.of(path)) == 1
+        fixed = self.run.fixed.get(name, frozenset())
+        return Seen(ran, frozenset(begun), fixed) if alone else Seen()
 
     def raises(self, path: str, line: int) -> bool:
         return any(raises(text, line) for text in self.sources.of(self.relative(path)))
+
+    def is_vague(self, path: str, line: int) -> bool:
+        """Whether the claim raises because a result is there at all, of a function that the issue does not name."""
+        texts = [text for text in self.sources.of(self.relative(path)) if asks_for_truth(text, line)]
+        names = {name for text in texts for name in repository_calls(text, self.belongs)}
+        return bool(texts) and not any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", self.issue) for name in names)
 
     def refuses(self, path: str, line: int) -> bool:
         """Whether repository code raises an exception of its own making there; a test that does is checking."""
@@ -115,6 +170,17 @@ class Scene:
         """Whether the claim's own code caught what it printed; a traceback starts where the exception was caught."""
         frame = traceback.frames[0]
         return any(catches(text, frame.line, traceback.type) for text in self.sources.of(self.relative(frame.path)))
+
+
+def exceptions(raised: Sequence[Raised]) -> list[list[Raised]]:
+    """Each exception with the places that it passed, from where it began."""
+    found: list[list[Raised]] = []
+    for event in raised:
+        if found and (found[-1][0].type, found[-1][0].message) == (event.type, event.message):
+            found[-1].append(event)
+        else:
+            found.append([event])
+    return found
 
 
 def wants_network(message: str, what: str) -> Finding | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -18,6 +18,12 @@ _OPERATORS = "();<>|&\n"
 _DECIDING = frozenset(
     ["exit", "return", "false", "test", "[", "[[", "!", "grep", "egrep", "fgrep", "diff", "cmp", "kill"]
 )
+_CODE = r"\$(?:\?|\{PIPESTATUS\[[0-9]\]\}|(?P<plain>\w+)|\{(?P<braced>\w+)\})"
+_GIVES = re.compile(rf"exit {_CODE}")
+_ZERO = re.compile(rf"(?:test|\[\[?) {_CODE} (?:-eq|==?) 0(?: \]\]?)?")
+_NOT_ZERO = re.compile(rf"(?:test|\[\[?) {_CODE} (?:-ne|-gt|!=) 0(?: \]\]?)?")
+_COMMENT = re.compile(r"^[ \t]*#.*$", re.M)
+_SCRIPT = re.compile(r"[^\s;&|<>()'\"]+\.(?:ba)?sh\b")
 _KEYWORDS = frozenset(["if", "then", "else", "elif", "do", "while", "until", "{", "time", "command", "exec", "env"])
 
 
@@ -45,11 +51,13 @@ def own_sources(claim: Reproduction, written: Mapping[str, str]) -> Sources:
         if path.endswith(".py"):
             texts.setdefault(path, []).append(content)
     command = claim.command or ""
-    for before, after, body in _heredocs(command):
-        target = _WRITTEN_TO.search(f"{before} {after}")
-        texts.setdefault(target[1] if target else "<stdin>", []).append(body)
-    for code in _inline(command):
-        texts.setdefault("<string>", []).append(code)
+    scripts = (claim.files.get(str(PurePosixPath(name))) for name in dict.fromkeys(_SCRIPT.findall(command)))
+    for shell in (command, *filter(None, scripts)):
+        for before, after, body in _heredocs(shell):
+            target = _WRITTEN_TO.search(f"{before} {after}")
+            texts.setdefault(target[1] if target else "<stdin>", []).append(body)
+        for code in _inline(shell if shell is command else _COMMENT.sub("", shell)):
+            texts.setdefault("<string>", []).append(code)
     return Sources({name: tuple(found) for name, found in texts.items()})
 
 
@@ -58,13 +66,45 @@ def deciding_word(command: str) -> str | None:
     commands = list(simple_commands(command))
     if not commands:
         return "quoting that cannot be read"
-    for operator, words in commands:
+    after_failure = ""  # what ends a block that runs only if a command failed
+    plain_if = False
+    for position, (operator, words) in enumerate(commands):
+        if words[0] in (after_failure, "else", "elif") or (after_failure == ")" and ")" in operator):
+            after_failure = ""
+        if words[0] == "else" and plain_if:
+            after_failure, plain_if = "fi", False
+        if after_failure or operator.startswith("||"):
+            opened = "}" if words[0] == "{" else ")" if "(" in operator else ""
+            after_failure = after_failure or opened
+            continue
+        ahead = commands[position + 1 : position + 2]
+        if words[0] == "if" and ahead and ahead[0][0].strip() in ("", ";") and ahead[0][1][0] == "then":
+            if words[1:2] == ["!"]:
+                after_failure, words = "fi", words[2:]
+            elif _passes_on(words[1:], _NOT_ZERO, command):
+                after_failure = "fi"
+                continue
+            plain_if = not after_failure
+        elif not {"if", "elif", "fi"}.isdisjoint(words):
+            plain_if = False
         # Keywords, assignments and redirections stand in front of the name.
         head = next((word for word in words if "=" not in word and word not in _KEYWORDS), "")
         name = PurePosixPath(head).name
-        if name in _DECIDING and operator != "||":
+        if name in _DECIDING and not any(_passes_on(words, shape, command) for shape in (_GIVES, _ZERO)):
             return name
     return None
+
+
+def _passes_on(words: Sequence[str], shape: re.Pattern[str], command: str) -> bool:
+    """Whether a command gives the exit code of an earlier one, or asks for it, and nothing that was made of it."""
+    match = shape.fullmatch(" ".join(words))
+    if match is None:
+        return False
+    name = match["plain"] or match["braced"]
+    if name is None:
+        return True
+    kept = re.findall(rf"(?<![\w$])(?<!\$\{{){name}\b(=\$(?:\?|\{{PIPESTATUS\[[0-9]\]\}}))?", command)
+    return len(kept) == 1 and bool(kept[0])
 
 
 def _heredocs(command: str) -> Iterator[tuple[str, str, str]]:
@@ -88,7 +128,8 @@ def simple_commands(command: str) -> Iterator[tuple[str, list[str]]]:
         if token and all(character in _OPERATORS for character in token) and not set(token) & {"<", ">"}:
             if words:
                 yield operator, words
-            operator, words = token, []
+            # `|| (` is two operators.
+            operator, words = (operator + token if not words and token == "(" else token), []
         else:
             words.append(token)
     if words:

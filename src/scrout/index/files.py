@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from scrout.errors import TaskError
-from scrout.git import ISOLATED, environment, git
+from scrout.base import TaskError
+from scrout.git import GitDir
 
 MAX_FILE_BYTES = 1_000_000
 """A hand-written file is smaller; what is larger is data."""
@@ -66,7 +65,7 @@ class Listing:
 
 def list_files(git_dir: Path, commit: str, subtree: str = "") -> Listing:
     """The files of a commit without links, submodules, vendored, generated, locked and very large ones."""
-    listed = git("ls-tree", "-r", "-z", "-l", "--full-tree", commit, cwd=git_dir, env=git_environment(git_dir))
+    listed = GitDir(git_dir)("ls-tree", "-r", "-z", "-l", "--full-tree", commit)
     below = f"{subtree.strip('/')}/" if subtree.strip("/") else ""
     entries = []
     taken = set()
@@ -87,12 +86,7 @@ def list_files(git_dir: Path, commit: str, subtree: str = "") -> Listing:
 
 def read_blobs(git_dir: Path, blobs: Iterable[str]) -> Iterator[tuple[str, bytes]]:
     """The contents of blobs in the order asked for; one that is missing is left out."""
-    argv = ["git", "cat-file", "--batch"]
-    pipe = subprocess.PIPE
-    env = environment() | git_environment(git_dir)
-    with subprocess.Popen(
-        argv, cwd=git_dir, env=env, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, process_group=0
-    ) as process:
+    with GitDir(git_dir).start("cat-file", "--batch") as process:
         assert process.stdin is not None and process.stdout is not None
         # One question, one answer: neither side's pipe can fill up.
         for blob in blobs:
@@ -112,10 +106,3 @@ def role(path: str) -> Role:
     """What a file is for, going by its path."""
     by_pattern = next((role for role, pattern in _ROLES if pattern.search(path)), None)
     return by_pattern or _SUFFIX_ROLES.get(PurePosixPath(path).suffix.lower(), "source")
-
-
-def git_environment(git_dir: Path) -> dict[str, str]:
-    """For commands on a repository of scrout's own making."""
-    # Named outright, because git refuses to discover a repository that belongs to the sandbox's user. Replacements
-    # could point past the base commit.
-    return {**ISOLATED, "GIT_DIR": str(git_dir), "GIT_NO_REPLACE_OBJECTS": "1"}

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from scrout.errors import TaskError
-from scrout.git import git
+from scrout.base import TaskError
+from scrout.git import GitDir
 from scrout.index.bm25 import Scores, bm25
-from scrout.index.files import git_environment
 from scrout.index.store import Store
 from scrout.index.words import count_words
 
@@ -20,6 +19,8 @@ MOST_COMMITS = 3_000
 MOST_FILES = 30
 """A commit that changes more is a sweep and says nothing about any one of them."""
 _MESSAGE_CHARS = 2_000
+_MOST_S = 120.0
+"""For a history that git finds no end to."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def read_history(git_dir: Path, commit: str, store: Store) -> History:
         form = "--format=%x00%x01%B"
         args = ("log", form, "--name-only", "--no-renames", "--no-merges", "-z", f"--max-count={MOST_COMMITS}", commit)
         try:
-            raw = git(*args, "--", cwd=git_dir, env=git_environment(git_dir))
+            raw = GitDir(git_dir)(*args, "--", timeout_s=_MOST_S)
         except TaskError:
             return History()
         # A shallow clone tells less of the same commit than the next clone may.

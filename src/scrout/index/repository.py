@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from scrout.config import cache_folder
-from scrout.git import text as git_text
+from scrout.git import GitDir
 from scrout.index.bm25 import Scores, bm25, rarity
-from scrout.index.files import Entry, Role, git_environment, list_files, read_blobs
+from scrout.index.files import Entry, Role, list_files, read_blobs
 from scrout.index.history import History, read_history
 from scrout.index.reading import read
 from scrout.index.store import Store
@@ -365,7 +365,7 @@ def read_repository(
 ) -> Repository:
     """Read a commit, or a folder of it, from the cache where it can be."""
     listing = list_files(git_dir, commit, subtree)
-    full = git_text("rev-parse", "--verify", f"{commit}^{{commit}}", cwd=git_dir, env=git_environment(git_dir))
+    full = GitDir(git_dir).text("rev-parse", "--verify", f"{commit}^{{commit}}")
     store = Store(cache_folder() / "index")
     keys = {entry.path: f"{entry.blob} {language_of(entry.path, entry.role)}" for entry in listing.entries}
     tables = _tables(git_dir, tuple(sorted(set(keys.values()))), store, progress)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+
+from scrout.files import write_atomic
 
 VERSION = 3
 """Part of every path: raise it when files are read differently."""
@@ -37,14 +38,7 @@ class Store:
         """Whole or not at all, also under a second writer."""
         with contextlib.suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            handle, made = tempfile.mkstemp(dir=self.folder, prefix=".making-")
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(data)
-                Path(made).replace(self.folder / name)
-            except BaseException:
-                Path(made).unlink(missing_ok=True)
-                raise
+            write_atomic(self.folder / name, data, mode=0o600)
         self._prune()
 
     def unpacked(self, name: str) -> bytes | None:

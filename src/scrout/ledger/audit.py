@@ -7,14 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from functools import partial
 
-from scrout.errors import LedgerError
-from scrout.ledger.store import Ledger, Step, Story, total_usd
-from scrout.money import Record, Usd
+from scrout.base import FrozenModel, LedgerError
+from scrout.ledger.store import Ledger, Step, Story
+from scrout.money import Usd, known_usd, total_usd
 from scrout.records import Attempt, Run, Scouting
+from scrout.text import usd
+
+_exact = partial(usd, exact=True, unknown="an unknown cost")
+"""An audit shows every digit: two sums that differ must not read alike."""
 
 
-class BatchTotal(Record):
+class BatchTotal(FrozenModel):
     """What a batch came to, by its receipts."""
 
     batch: str
@@ -28,7 +33,7 @@ class BatchTotal(Record):
     """Receipts at what was reserved, where the provider told no usage."""
 
 
-class AuditReport(Record):
+class AuditReport(FrozenModel):
     """What was examined, and what does not add up."""
 
     runs: int
@@ -96,23 +101,22 @@ def _in_step(step: Step) -> Iterator[str]:
         return
     name = f"the attempt of {made.fixer}" if isinstance(made, Attempt) else f"the scouting of {made.searcher}"
     total = total_usd(receipt.cost_usd for receipt in step.receipts)
-    # A scouting without a call may cost all the same, such as a machine's time.
-    if made.cost_usd != total and (step.receipts or isinstance(made, Attempt)):
+    if made.cost_usd != total:
         yield (
-            f"{name} (step {step.id}) says {_usd(made.cost_usd)}, "
-            f"its {len(step.receipts)} receipts sum to {_usd(total)}"
+            f"{name} (step {step.id}) says {_exact(made.cost_usd)}, "
+            f"its {len(step.receipts)} receipts sum to {_exact(total)}"
         )
     if made.receipts != step.receipts:
         yield (
             f"{name} (step {step.id}) holds {len(made.receipts)} receipts "
-            f"({_usd(total_usd(receipt.cost_usd for receipt in made.receipts))}) that differ from the "
-            f"{len(step.receipts)} booked ({_usd(total)})"
+            f"({_exact(total_usd(receipt.cost_usd for receipt in made.receipts))}) that differ from the "
+            f"{len(step.receipts)} booked ({_exact(total)})"
         )
 
 
 def _in_run(stored: Run, derived: Run) -> Iterator[str]:
     if stored.cost_usd != derived.cost_usd:
-        yield f"it was closed at {_usd(stored.cost_usd)}, its receipts and scouting sum to {_usd(derived.cost_usd)}"
+        yield f"it was closed at {_exact(stored.cost_usd)}, its receipts sum to {_exact(derived.cost_usd)}"
     for field in Run.model_fields:
         if field != "cost_usd" and getattr(stored, field) != getattr(derived, field):
             yield f"`{field}` differs between the closed run and its steps"
@@ -125,7 +129,7 @@ def _cut_off(step: Step) -> Iterator[str]:
         held = total_usd(receipt.cost_usd for receipt in open_calls)
         yield (
             f"step {step.id} ({step.name}) was interrupted with {len(open_calls)} calls under way, settled at the "
-            f"{_usd(held)} that was reserved"
+            f"{_exact(held)} that was reserved"
         )
 
 
@@ -139,7 +143,7 @@ def _added(total: BatchTotal, story: Story) -> BatchTotal:
         batch=total.batch,
         runs=total.runs + 1,
         receipts=total.receipts + len(booked),
-        paid_usd=total.paid_usd + sum((receipt.cost_usd or Decimal(0) for receipt in booked), Decimal(0)),
+        paid_usd=total.paid_usd + known_usd(receipt.cost_usd for receipt in booked),
         unpriced=total.unpriced + sum(receipt.cost_usd is None for receipt in booked),
         estimated=total.estimated + sum(receipt.estimated for receipt in booked),
     )
@@ -152,8 +156,5 @@ def _in_batch(ledger: Ledger, total: BatchTotal) -> Iterator[str]:
         yield f"batch {total.batch}: its receipts cannot be added up ({type(error).__name__})"
         return
     if spent != total.paid_usd:
-        yield f"batch {total.batch}: it has spent {_usd(spent)}, the steps of its runs have paid {_usd(total.paid_usd)}"
-
-
-def _usd(amount: Decimal | None) -> str:
-    return "an unknown cost" if amount is None else f"${amount:f}"
+        paid = _exact(total.paid_usd)
+        yield f"batch {total.batch}: it has spent {_exact(spent)}, the steps of its runs have paid {paid}"

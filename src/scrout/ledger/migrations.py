@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
-from scrout.errors import LedgerError
+from scrout.base import LedgerError
 
 APPLICATION_ID = 0x7363726F
 """`scro`, in the file's header: tells a ledger from any other SQLite file."""

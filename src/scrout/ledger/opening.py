@@ -8,8 +8,8 @@ from pathlib import Path
 
 from scrout.config import Settings, data_folder
 from scrout.ledger.store import Ledger
-from scrout.models.trajectory import FILE_NAME, receipts
 from scrout.money import Receipt
+from scrout.trajectory import FILE_NAME, receipts
 
 
 def open_ledger(settings: Settings, attempts: Path | None = None) -> Ledger:

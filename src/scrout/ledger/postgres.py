@@ -15,17 +15,17 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from scrout.errors import LedgerError
+from scrout.base import LedgerError
 from scrout.ledger.database import Session, Value
 from scrout.ledger.postgres_migrations import MIGRATIONS, SCHEMA, migrate, version
 
 if TYPE_CHECKING:
     import psycopg
 
-    Connection = psycopg.Connection[tuple[Any, ...]]
+    Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
 INSTALL = "pip install 'scrout[postgres]'"
 CONNECT_TIMEOUT_S = 10

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scrout.errors import LedgerError
+from scrout.base import LedgerError
 from scrout.ledger.database import Session
 
 SCHEMA = "scrout"

@@ -15,10 +15,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
+from scrout.base import FrozenModel
 from scrout.config import RetentionSettings
+from scrout.files import write_atomic
 from scrout.ledger.store import Ledger
-from scrout.models.trajectory import FILE_NAME, Answer, Call, Line, Refusal, Request, read
-from scrout.money import Record
+from scrout.trajectory import FILE_NAME, Answer, Call, Line, Refusal, Request, read
 
 FRESH = timedelta(days=1)
 GIGABYTE = 1_000_000_000
@@ -40,7 +41,7 @@ class Folder:
     """Empty: the trace of a scouting."""
 
 
-class Pruned(Record):
+class Pruned(FrozenModel):
     """What became of one folder."""
 
     folder: Path
@@ -52,7 +53,7 @@ class Pruned(Record):
     freed_bytes: int
 
 
-class Pruning(Record):
+class Pruning(FrozenModel):
     """What was done, or would be."""
 
     dry_run: bool
@@ -159,11 +160,7 @@ def _rewrite(trajectory: Path, dry_run: bool) -> int:
     lines = [_without_text(line).model_dump_json() for line in read(trajectory)]
     text = "".join(f"{line}\n" for line in lines).encode()
     if not dry_run:
-        # In one step: whoever is interrupted leaves the old one or the new one.
-        fresh = trajectory.with_suffix(".new")
-        fresh.touch(mode=0o600)
-        fresh.write_bytes(text)
-        fresh.replace(trajectory)
+        write_atomic(trajectory, text, mode=0o600)
     return len(text)
 
 

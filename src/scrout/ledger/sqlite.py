@@ -17,9 +17,9 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from scrout.errors import LedgerError
+from scrout.base import LedgerError
+from scrout.files import Lock
 from scrout.ledger.database import Claim, Session, Value
-from scrout.ledger.locks import Lock
 from scrout.ledger.migrations import migrate
 
 BUSY_TIMEOUT_S = 10
@@ -112,24 +112,21 @@ class SqliteDatabase:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock_folder.mkdir(mode=0o700, exist_ok=True)
         # SQLite's busy timeout does not cover the change to WAL, so two first users would trip over each other.
-        setup = Lock(self._lock_folder / "setup")
-        setup.take(wait=True)
-        # SQLite gives its side files the mode of the database.
-        self.path.touch(mode=0o600)
-        db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
-        try:
-            db.execute("PRAGMA journal_mode = WAL")
-            db.execute("PRAGMA synchronous = NORMAL")
-            db.execute("PRAGMA foreign_keys = ON")
-            db.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
-            migrate(db, self.path)
-            db.create_aggregate("sum_usd", 1, _Sum)
-            db.execute("PRAGMA busy_timeout = 0")  # from now on _transaction waits
-        except BaseException:
-            db.close()
-            raise
-        finally:
-            setup.release()
+        with Lock(self._lock_folder / "setup"):
+            # SQLite gives its side files the mode of the database.
+            self.path.touch(mode=0o600)
+            db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+            try:
+                db.execute("PRAGMA journal_mode = WAL")
+                db.execute("PRAGMA synchronous = NORMAL")
+                db.execute("PRAGMA foreign_keys = ON")
+                db.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
+                migrate(db, self.path)
+                db.create_aggregate("sum_usd", 1, _Sum)
+                db.execute("PRAGMA busy_timeout = 0")  # from now on _transaction waits
+            except BaseException:
+                db.close()
+                raise
         self._db = db
         return db
 

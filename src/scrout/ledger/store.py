@@ -23,13 +23,13 @@ from typing import Literal, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 
-from scrout.errors import LedgerError
+from scrout.base import LedgerError
 from scrout.ledger.database import Claim, Session, Value, database
-from scrout.ledger.scrub import scrub, scrub_json
-from scrout.money import Receipt, Usage
+from scrout.money import Receipt, Usage, known_usd, total_usd
+from scrout.observe import SILENT, Watch
 from scrout.records import SCHEMA, Attempt, Check, Decision, GatedHandoff, Run, RunOutcome, Scouting
+from scrout.redact import redact, redact_json
 from scrout.task import Task
-from scrout.telemetry.seam import SILENT, Watch
 
 MAX_MESSAGE = 4000
 """Characters kept of a failed step's message."""
@@ -112,8 +112,8 @@ class Progress:
     status: str
     """started, done or failed; empty: none has begun."""
     at: datetime | None
-    spent_usd: Decimal
-    """So far. A call without a known price counts nothing."""
+    cost_usd: Decimal | None
+    """So far; None: a call had no known price."""
 
 
 class Ledger:
@@ -134,8 +134,8 @@ class Ledger:
         resume: bool = True,
     ) -> OpenRun:
         """Begin a run, or go on with the newest one of the same making that was interrupted and nobody works on."""
-        stored_task = scrub_json(_dump(task))
-        same = (scrub(task.id), stored_task, settings_digest, SCHEMA, scrub(sandbox), scrub(environment), batch, arm)
+        stored_task = redact_json(_dump(task))
+        same = (redact(task.id), stored_task, settings_digest, SCHEMA, redact(sandbox), redact(environment), batch, arm)
         for run_id in self._database.read(lambda db: _unclosed(db, same)) if resume else []:
             claim = self._claim_unclosed(run_id)
             if claim:
@@ -187,6 +187,12 @@ class Ledger:
         )
         return Decimal(spent or 0)
 
+    def paid_usd(self, run_id: str) -> Decimal:
+        """What a run has paid so far, interrupted steps included. A call without a known price counts nothing."""
+        of_run = f"SELECT {self._database.sum_usd} FROM receipt WHERE run_id = ?"
+        ((paid,),) = self._database.read(lambda db: db.execute(of_run, (run_id,)))
+        return Decimal(paid or 0)
+
     @property
     def name(self) -> str:
         """The file, or the address without what is secret in it."""
@@ -225,9 +231,12 @@ class Ledger:
             }
             of_run = "FROM receipt WHERE receipt.run_id = unclosed.run_id"
             return [
-                Progress(run_id, *(steps.get(run_id) or ("", "", None)), spent_usd=Decimal(spent or 0))
-                for run_id, spent in db.execute(
-                    f"SELECT run_id, (SELECT {self._database.sum_usd} {of_run}) FROM unclosed ORDER BY run_id"
+                Progress(
+                    run_id, *(steps.get(run_id) or ("", "", None)), cost_usd=None if unpriced else Decimal(paid or 0)
+                )
+                for run_id, paid, unpriced in db.execute(
+                    f"SELECT run_id, (SELECT {self._database.sum_usd} {of_run}),"
+                    f" (SELECT count(*) - count(cost_usd) {of_run}) FROM unclosed ORDER BY run_id"
                 )
             ]
 
@@ -240,6 +249,10 @@ class Ledger:
     def steps(self, id_or_prefix: str) -> tuple[Step, ...]:
         """A run's whole history, interrupted and failed steps included."""
         return self._database.read(lambda db: _readable_steps(db, self._find(db, id_or_prefix)))
+
+    def receipts(self, id_or_prefix: str) -> tuple[Receipt, ...]:
+        """Every call that a run paid for, those of interrupted steps included."""
+        return tuple(receipt for step in self.steps(id_or_prefix) for receipt in step.receipts)
 
     def derive(self, id_or_prefix: str) -> Run:
         """The run as its steps and receipts give it, whatever was stored when it was closed."""
@@ -335,7 +348,7 @@ class Ledger:
                 known = {call for (call,) in db.execute(of_step, (run_id, step_id))}
                 for receipt in receipts:
                     if receipt.call not in known:
-                        _insert_receipt(db, run_id, step_id, 0, receipt, scrub)
+                        _insert_receipt(db, run_id, step_id, 0, receipt, redact)
 
             if receipts:
                 self._database.write(write)
@@ -373,7 +386,7 @@ class OpenRun:
         self._settings_digest = settings_digest
         self._claim = claim
         # The names of fixers and models, over and over.
-        self._scrub = lru_cache(maxsize=16)(scrub)
+        self._redact = lru_cache(maxsize=16)(redact)
         # By row, as the functions returned them: with the secrets that the stored form had to lose.
         self._made: dict[int, Result] = {}
         self._running: tuple[int, int] | None = None
@@ -422,10 +435,16 @@ class OpenRun:
         self._ledger._recover(self.id, paid)
 
     def lost_usd(self, name: str) -> Decimal:
-        """What steps of this name paid for and came to nothing: they failed, or were interrupted."""
-        history = self._ledger._database.read(lambda db: _steps(db, self.id))
-        steps = [step for step in history if step.name == name and step.result is None]
-        return sum((one.cost_usd or Decimal(0) for step in steps for one in step.receipts), Decimal(0))
+        """What steps of this name paid for and the run cannot use: they failed, were interrupted, or are done again,
+        since a secret was cut out of what they gave."""
+
+        def read(db: Session) -> list[Step]:
+            rows = db.execute("SELECT id FROM step WHERE run_id = ? AND scrubbed = 1", (self.id,))
+            lost = {step_id for (step_id,) in rows} - self._made.keys()
+            return [one for one in _steps(db, self.id) if one.name == name and (one.result is None or one.id in lost)]
+
+        steps = self._ledger._database.read(read)
+        return known_usd(receipt.cost_usd for step in steps for receipt in step.receipts)
 
     def close(self, outcome: RunOutcome | None = None) -> Run:
         """End the run for good; without an outcome given, its attempts and checks decide. No secret is cut out of the
@@ -485,7 +504,7 @@ class OpenRun:
         return None
 
     def _finish(self, name: str, digest: str, result: Result, stored: str, seconds: float) -> None:
-        clean = scrub_json(stored)
+        clean = redact_json(stored)
         if isinstance(result, Attempt | Scouting):
             self._receipts += result.receipts[len(self._receipts) :]
 
@@ -499,7 +518,7 @@ class OpenRun:
         self._made[step_id] = result
 
     def _fail(self, name: str, digest: str, error: BaseException, seconds: float) -> None:
-        message = json.dumps(scrub(str(error))[:MAX_MESSAGE])
+        message = json.dumps(redact(str(error))[:MAX_MESSAGE])
 
         def write(db: Session) -> None:
             self._insert(db, name, digest, "failed", message, type(error).__name__, seconds=seconds)
@@ -524,7 +543,7 @@ class OpenRun:
                 of_step = "SELECT count(*) FROM receipt WHERE run_id = ? AND step_id = ?"
                 ((known,),) = db.execute(of_step, (self.id, started))
             for receipt in self._receipts[known:]:
-                _insert_receipt(db, self.id, started, number, receipt, self._scrub)
+                _insert_receipt(db, self.id, started, number, receipt, self._redact)
             return done
 
         done = self._ledger._database.write(write)
@@ -561,8 +580,6 @@ def assemble(head: Run, steps: Sequence[Step]) -> Run:
             if step.input_digest in digests:
                 del current[digests.index(step.input_digest) :]
             current.append(step)
-    # A scouting may cost without a call, such as a machine's time; where it has receipts, these are its cost.
-    paid = [step.result.cost_usd for step in steps if isinstance(step.result, Scouting) and not step.receipts]
     return head.model_copy(
         update={
             "scouting": _last(current, Scouting),
@@ -570,7 +587,7 @@ def assemble(head: Run, steps: Sequence[Step]) -> Run:
             "decision": _last(current, Decision),
             "attempts": _all(current, Attempt),
             "checks": _all(current, Check),
-            "cost_usd": total_usd([*paid, *(receipt.cost_usd for step in steps for receipt in step.receipts)]),
+            "cost_usd": total_usd(receipt.cost_usd for step in steps for receipt in step.receipts),
         }
     )
 
@@ -588,16 +605,6 @@ def outcome_of(attempts: Sequence[Attempt], checks: Sequence[Check], *, again: b
     if outcome == "unverified" and attempts[-1].patch:
         return "unverified"
     return "not_solved"
-
-
-def total_usd(costs: Iterable[Decimal | None]) -> Decimal | None:
-    """The sum; None if any part is unknown."""
-    total = Decimal(0)
-    for cost in costs:
-        if cost is None:
-            return None
-        total += cost
-    return total
 
 
 def _digest(name: str, settings_digest: str, args: Sequence[BaseModel | str | None]) -> str:
@@ -804,12 +811,12 @@ _INSERT_RECEIPT = (
 
 
 def _insert_receipt(
-    db: Session, run_id: str, step_id: int, attempt: int, receipt: Receipt, scrub: Callable[[str], str]
+    db: Session, run_id: str, step_id: int, attempt: int, receipt: Receipt, redact: Callable[[str], str]
 ) -> None:
     fixer, cost_usd, usage = receipt.fixer, receipt.cost_usd, receipt.usage
     paid: tuple[Value, ...] = (
         *(run_id, step_id, attempt, receipt.component),
-        *(None if fixer is None else scrub(fixer), scrub(receipt.model)),
+        *(None if fixer is None else redact(fixer), redact(receipt.model)),
         *(None if cost_usd is None else str(cost_usd), int(receipt.estimated), receipt.at.isoformat(), receipt.call),
         *(getattr(usage, bucket) for bucket in Usage.model_fields),
     )

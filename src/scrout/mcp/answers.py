@@ -11,14 +11,14 @@ import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from decimal import Decimal
 
-from scrout.errors import HandoffError
+from scrout.base import HandoffError
 from scrout.gate.neutralize import as_data, neutralize
 from scrout.handoff import parse, render
-from scrout.ledger.scrub import MARK, scrub
 from scrout.records import Decision, Run
+from scrout.redact import MARK, redact
 from scrout.service.service import Fixed, Found, Gated, Scouted
+from scrout.text import clip, plural, usd
 
 MAX_CHARS = 12_000
 """Of either form of an answer."""
@@ -54,8 +54,8 @@ def scouted(found: Scouted) -> Answer:
     clean, flags = neutralize(brought)
     claim = clean.reproduction
     seen = "a command that fails was found" if claim and claim.claim else "no failing command was found"
-    files = f"{len(clean.files)} file{'' if len(clean.files) == 1 else 's'}"
-    searcher, cost = line(found.scouting.searcher, MAX_NAME_CHARS), dollars(found.scouting.cost_usd)
+    files = plural(len(clean.files), "file")
+    searcher, cost = line(found.scouting.searcher, MAX_NAME_CHARS), usd(found.scouting.cost_usd, unknown="cost unknown")
     head = f"scouted by {searcher}: {files}, {seen}; {cost}"
     return _answer(found, head, {}, {"handoff": shown(render(clean))}, flags, rest=("handoff", "receipts"))
 
@@ -66,7 +66,7 @@ def gated(found: Gated) -> Answer:
     what = "kept" if result.kept else "stripped" if seen.runs else "nothing to verify"
     last = next((row for row in reversed(seen.output_tail.splitlines()) if row.strip()), "")
     ended = "stopped" if seen.exit_code is None else f"exit code {seen.exit_code}"
-    evidence = f"{seen.runs} runs, {ended}: {as_data(line(last))[0]}" if seen.runs else "nothing was run"
+    evidence = f"{plural(seen.runs, 'run')}, {ended}: {as_data(line(last))[0]}" if seen.runs else "nothing was run"
     untrusted: dict[str, Json] = {
         "reason": line(result.reason),
         "evidence": line(evidence),
@@ -87,7 +87,7 @@ def routed(decision: Decision) -> Answer:
         rows.append({"fixer": name, "p_solve": chance, "cost_usd": cost, "reason": reason})
         if one.fixer != decision.fixer:
             odds = "chance unknown" if chance is None else f"chance {chance:.2f}"
-            lines.append(f"not {name}: {odds}, {dollars(one.expected_cost_usd)}; {reason}")
+            lines.append(f"not {name}: {odds}, {usd(one.expected_cost_usd, unknown='cost unknown')}; {reason}")
     left_out = len(decision.candidates) - MAX_CANDIDATES
     if left_out > 0:
         lines.append(f"and {left_out} more fixers")
@@ -120,7 +120,7 @@ def fixed(found: Fixed) -> Answer:
     notes = [] if not patch or short else [f"The patch has {len(patch):,} characters: read {uri(run.id, 'patch')}."]
     if MARK in patch:
         notes.append(f"Secrets were cut from the patch where it says {MARK}: it may not apply.")
-    head = f"{run.outcome}; {dollars(run.cost_usd)}; {'not applied' if patch else 'no patch'}"
+    head = f"{run.outcome}; {usd(run.cost_usd, unknown='cost unknown')}; {'not applied' if patch else 'no patch'}"
     data: dict[str, Json] = {
         "outcome": run.outcome,
         "fixer": line(last.fixer, MAX_NAME_CHARS) if last else None,
@@ -133,24 +133,18 @@ def fixed(found: Fixed) -> Answer:
 
 def clean_patch(run: Run) -> str:
     """A run's patch as text that any client can be sent: without secrets, bytes that are no text as question marks."""
-    return scrub(run.patch).encode(errors="replace").decode()
+    return redact(run.patch).encode(errors="replace").decode()
 
 
 def shown(text: str) -> str:
     """Text without secrets and without characters that hide or steer."""
-    return scrub(text).translate(_CONTROL).encode(errors="replace").decode()
+    return redact(text).translate(_CONTROL).encode(errors="replace").decode()
 
 
 def line(text: str, most: int = MAX_LINE_CHARS) -> str:
     """The same as one short line."""
     flat = " ".join(shown(text).split())
-    return flat if len(flat) <= most else f"{flat[: most - 4]} ..."
-
-
-def dollars(amount: Decimal | None) -> str:
-    if amount is None:
-        return "cost unknown"
-    return f"${amount:.2f}" if amount == 0 or amount >= Decimal("0.01") else f"${amount:.6f}"
+    return clip(flat, most)
 
 
 def uri(run_id: str, part: str = "") -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 
-from scrout.errors import LedgerError
-from scrout.ledger.scrub import scrub_json
+from scrout.base import LedgerError
 from scrout.mcp.answers import DATA, clean_patch, marked, shown
+from scrout.money import total_usd
+from scrout.redact import redact_json
 from scrout.service.service import Service
 
 MAX_CHARS = 1_000_000
@@ -17,7 +18,7 @@ def whole(service: Service, run_id: str) -> str:
     """The run as JSON, without the scout's vector, which says nothing to a reader."""
     run = service.run(run_id)
     stored = run.model_dump(mode="json", exclude={"scouting": {"state"}})
-    return _bounded(run_id, scrub_json(json.dumps({"about": DATA, "untrusted": stored})))
+    return _bounded(run_id, redact_json(json.dumps({"about": DATA, "untrusted": stored})))
 
 
 def handoff(service: Service, run_id: str) -> str:
@@ -39,11 +40,11 @@ def patch(service: Service, run_id: str) -> str:
 
 def receipts(service: Service, run_id: str) -> str:
     """Every billed call, and what all of them cost."""
-    run = service.run(run_id)
-    booked = [one for part in (run.scouting, *run.attempts) if part for one in part.receipts]
-    cost = None if run.cost_usd is None else float(run.cost_usd)
+    booked = service.receipts(run_id)
+    total = total_usd(one.cost_usd for one in booked)
+    cost = None if total is None else float(total)
     rows = [one.model_dump(mode="json") for one in booked]
-    return _bounded(run_id, scrub_json(json.dumps({"cost_usd": cost, "receipts": rows})))
+    return _bounded(run_id, redact_json(json.dumps({"cost_usd": cost, "receipts": rows})))
 
 
 def _bounded(run_id: str, text: str) -> str:

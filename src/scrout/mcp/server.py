@@ -16,7 +16,7 @@ from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 
 from scrout import __version__
-from scrout.errors import ScroutError
+from scrout.base import ScroutError
 from scrout.mcp import answers, resources
 from scrout.mcp.answers import Answer
 from scrout.service.attending import Say, attended

@@ -10,15 +10,15 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Literal
 
 from pydantic import JsonValue
 
 from scrout.models import usage as usages
+from scrout.models.bounds import has_too_many_values
 from scrout.money import Usage
+from scrout.trajectory import ApiName
 
 Json = dict[str, JsonValue]
-ApiName = Literal["chat", "responses", "messages"]
 
 MIN_THINKING_TOKENS = 1024
 """The least that the messages API takes as a budget for thinking."""
@@ -29,13 +29,21 @@ MAX_NUMBER = 10**9
 
 
 @dataclass
-class Said:
-    """What an answer said and used, as far as it has come."""
+class _ToolCall:
+    """A tool that is called, as far as it has come."""
 
-    text: str = ""
-    reasoning: str = ""
-    calls: list[Json] = field(default_factory=list)
-    """Each with id, name and arguments."""
+    id: JsonValue = ""
+    name: JsonValue = ""
+    arguments: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Said:
+    """What an answer said and used, as far as it has come. Texts are kept in pieces, since adding to one copies it."""
+
+    texts: list[str] = field(default_factory=list)
+    thoughts: list[str] = field(default_factory=list)
+    tool_calls: list[_ToolCall] = field(default_factory=list)
     finish: str = ""
     usage: Usage | None = None
     """None: not reported, or not yet."""
@@ -44,10 +52,28 @@ class Said:
     ended: bool = False
     """The answer is whole: the stream said itself that it is over."""
 
-    def call(self, number: int) -> Json:
-        while len(self.calls) <= number:
-            self.calls.append({"id": "", "name": "", "arguments": ""})
-        return self.calls[number]
+    @property
+    def text(self) -> str:
+        return "".join(self.texts)
+
+    @property
+    def reasoning(self) -> str:
+        return "".join(self.thoughts)
+
+    @property
+    def calls(self) -> list[Json]:
+        """Each with id, name and arguments."""
+        return [{"id": call.id, "name": call.name, "arguments": "".join(call.arguments)} for call in self.tool_calls]
+
+    @property
+    def wrote(self) -> bool:
+        """Whether it has anything that a model writes."""
+        return bool(self.tool_calls) or any(self.texts) or any(self.thoughts)
+
+    def call(self, number: int) -> _ToolCall:
+        while len(self.tool_calls) <= number:
+            self.tool_calls.append(_ToolCall())
+        return self.tool_calls[number]
 
 
 @dataclass(frozen=True)
@@ -100,15 +126,15 @@ def _chat_event(event: Json, said: Said) -> None:
 
 
 def _chat_message(message: Json, said: Said) -> None:
-    said.text += _text(message.get("content"))
-    said.reasoning += _text(message.get("reasoning_content")) or _text(message.get("reasoning"))
+    said.texts.append(_text(message.get("content")))
+    said.thoughts.append(_text(message.get("reasoning_content")) or _text(message.get("reasoning")))
     for place, call in enumerate(_objects(message.get("tool_calls"))):
         index = call.get("index")
         mine = said.call(index if isinstance(index, int) and 0 <= index < 1000 else place)
         function = _object(call.get("function"))
-        mine["id"] = _text(call.get("id")) or mine["id"]
-        mine["name"] = _text(function.get("name")) or mine["name"]
-        mine["arguments"] = _text(mine["arguments"]) + _text(function.get("arguments"))
+        mine.id = _text(call.get("id")) or mine.id
+        mine.name = _text(function.get("name")) or mine.name
+        mine.arguments.append(_text(function.get("arguments")))
 
 
 def _responses_whole(answer: Json, said: Said) -> None:
@@ -116,18 +142,18 @@ def _responses_whole(answer: Json, said: Said) -> None:
     said.finish = _text(answer.get("status"))
     if error := _object(answer.get("error")):
         said.error = _text(error.get("message")) or "an error without a message"
-    said.text, said.reasoning, said.calls = "", "", []
+    said.texts, said.thoughts, said.tool_calls = [], [], []
     for item in _objects(answer.get("output")):
-        said.text += "".join(_text(part.get("text")) for part in _objects(item.get("content")))
-        said.reasoning += "".join(_text(part.get("text")) for part in _objects(item.get("summary")))
+        said.texts += [_text(part.get("text")) for part in _objects(item.get("content"))]
+        said.thoughts += [_text(part.get("text")) for part in _objects(item.get("summary"))]
         if _text(item.get("type")).endswith("_call"):
             arguments = item.get("arguments", item.get("input", item.get("action")))
-            said.calls.append(
-                {
-                    "id": _text(item.get("call_id")),
-                    "name": _text(item.get("name")) or _text(item.get("type")),
-                    "arguments": arguments if isinstance(arguments, str) else json.dumps(arguments),
-                }
+            said.tool_calls.append(
+                _ToolCall(
+                    _text(item.get("call_id")),
+                    _text(item.get("name")) or _text(item.get("type")),
+                    [arguments if isinstance(arguments, str) else json.dumps(arguments)],
+                )
             )
 
 
@@ -137,7 +163,7 @@ def _responses_event(event: Json, said: Said) -> None:
         said.ended = True
         _responses_whole(_object(event.get("response")), said)
     elif kind == "output_text.delta":
-        said.text += _text(event.get("delta"))
+        said.texts.append(_text(event.get("delta")))
     elif kind == "error":
         said.error = _text(event.get("message")) or "an error without a message"
 
@@ -150,12 +176,11 @@ def _messages_whole(answer: Json, said: Said) -> None:
 
 
 def _messages_block(block: Json, said: Said) -> None:
-    said.text += _text(block.get("text"))
-    said.reasoning += _text(block.get("thinking"))
+    said.texts.append(_text(block.get("text")))
+    said.thoughts.append(_text(block.get("thinking")))
     if block.get("type") == "tool_use":
-        mine = said.call(len(said.calls))
         given = block.get("input")
-        mine |= {"id": block.get("id"), "name": block.get("name"), "arguments": json.dumps(given) if given else ""}
+        said.tool_calls.append(_ToolCall(block.get("id"), block.get("name"), [json.dumps(given)] if given else []))
 
 
 def _messages_event(event: Json, said: Said) -> None:
@@ -172,8 +197,8 @@ def _messages_event(event: Json, said: Said) -> None:
         case "content_block_delta":
             delta = _object(event.get("delta"))
             _messages_block({key: delta[key] for key in ("text", "thinking") if key in delta}, said)
-            if said.calls and "partial_json" in delta:
-                said.calls[-1]["arguments"] = _text(said.calls[-1]["arguments"]) + _text(delta["partial_json"])
+            if said.tool_calls and "partial_json" in delta:
+                said.tool_calls[-1].arguments.append(_text(delta["partial_json"]))
         case "message_stop":
             said.ended = True
         case "error":
@@ -201,49 +226,6 @@ APIS = {api.path: api for api in (CHAT, RESPONSES, MESSAGES)}
 PICTURES = ("image", "screenshot")
 FOREIGN = ("document", "file", "audio", "video")
 """What an endpoint turns into tokens that no size or number tells."""
-_OWN_TOOLS = re.compile(
-    r"function|custom|namespace|tool_search|local_shell|apply_patch|computer|bash|text_editor|memory"
-)
-"""Tools that are run by who asks. Others are run, and billed, at the endpoint's, and may reach a network from there."""
-_UNCOUNTED = frozenset(
-    {
-        *("models", "fallbacks", "plugins", "web_search_options", "mcp_servers", "container", "conversation", "prompt"),
-        *("best_of", "audio", "api_base", "base_url", "api_key", "user_config", "provider"),
-    }
-)
-"""Keys that take a call to another model, price or place than the one it is counted for, or bring in what is kept."""
-_TIERS = frozenset({"auto", "default", "standard", "standard_only", "flex"})
-"""Those that cost no more than the price."""
-_READ = frozenset({"model", "n", "tools", "stream", "stream_options", "service_tier", "speed", "previous_response_id"})
-
-
-def refusal(api: Api, request: Json) -> str:
-    """Why a request cannot be counted, in an endpoint's words; empty: it can."""
-    read = _UNCOUNTED | _READ | {api.turns, *(key for each in APIS.values() for key in each.limits)}
-    for key, value in request.items():
-        # Some servers take keys in whatever case.
-        if key not in read and key.lower() in read:
-            return f"unknown parameter: {key!r}"
-        # An empty object is a value: `web_search_options` turns a search on by being there.
-        if key in _UNCOUNTED and (value or isinstance(value, dict)):
-            return f"unsupported parameter: {key!r}"
-    if request.get("service_tier") not in (None, *_TIERS) or request.get("speed") not in (None, "standard"):
-        return "unsupported service tier"
-    if request.get("inference_geo") not in (None, "global"):
-        return "unsupported parameter: 'inference_geo'"
-    if any(_text(edit.get("type")).startswith("compact") for edit in _edits(request)):
-        return "unsupported edit of the context"  # the endpoint would read all of it once more, at a price of its own
-    if answers(request) < 1:
-        return "'n' must be a whole number"
-    for tool in _objects(request.get("tools")):
-        kind = tool.get("type") or ("custom" if "name" in tool or "function" in tool else "")
-        if not isinstance(kind, str) or not _OWN_TOOLS.match(kind):
-            return f"unsupported tool: {str(kind)[:40]!r}"
-    return ""
-
-
-def _edits(request: Json) -> Iterator[Json]:
-    return _objects(_object(request.get("context_management")).get("edits"))
 
 
 def answers(request: Json) -> int:
@@ -281,6 +263,8 @@ def _parts(turn: Json) -> Iterator[Json]:
 
 
 _BLANK = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+_MAX_TAIL = 3
+"""Bytes of a blank line that may have come without its last."""
 
 
 class Stream:
@@ -291,17 +275,31 @@ class Stream:
         self.said = said
         self.drop_usage = drop_usage
         """Whether the chunk with the usage alone is one that the caller did not ask for."""
-        self._rest = b""
+        self._begun = bytearray()
+        """Of an event that has not ended, but for its last bytes, in which a blank line may have begun."""
+        self._tail = b""
 
     def feed(self, data: bytes) -> bytes:
         """What is to be passed on of it: all, unless a chunk is to be dropped; then whole events."""
-        *events, self._rest = _events(self._rest + data)
+        *events, rest = _events(self._tail + data)
+        if events:
+            events[0] = bytes(self._begun) + events[0]
+            self._begun.clear()
+        self._begun += rest[:-_MAX_TAIL]
+        self._tail = rest[-_MAX_TAIL:]
         kept = [event for event in events if self._keep(event)]
         return b"".join(kept) if self.drop_usage else data
 
+    @property
+    def begun_bytes(self) -> int:
+        """Of an event that has not ended."""
+        return len(self._begun) + len(self._tail)
+
     def flush(self) -> bytes:
         """What is left to pass on at the end of a stream that was cut off in an event."""
-        rest, self._rest = self._rest, b""
+        rest = bytes(self._begun) + self._tail
+        self._begun.clear()
+        self._tail = b""
         return rest if self._keep(rest) and self.drop_usage else b""
 
     def _keep(self, event: bytes) -> bool:
@@ -340,7 +338,9 @@ def read_whole(api: Api, body: bytes, said: Said) -> None:
 
 
 def parse(body: bytes) -> Json | None:
-    """A JSON object; None: it is none."""
+    """A JSON object; None: it is none, or has too many values to be read."""
+    if has_too_many_values(body):
+        return None
     try:
         # As text: of bytes the encoding would be guessed first, which takes as long as reading a short event.
         parsed: JsonValue = json.loads(body.removeprefix(BOM_UTF8).decode("utf-8", "surrogatepass"))
@@ -351,6 +351,8 @@ def parse(body: bytes) -> Json | None:
 
 def parse_request(body: bytes) -> Json | None:
     """A JSON object that everybody reads alike; None: it is none. Of a key that is there twice, servers take either."""
+    if has_too_many_values(body):
+        return None
     try:
         parsed: JsonValue = json.loads(body, object_pairs_hook=_once, parse_constant=_refuse)
     except (ValueError, RecursionError):

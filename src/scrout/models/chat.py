@@ -11,6 +11,7 @@ import random
 import re
 import ssl
 import time
+import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -20,11 +21,12 @@ from typing import Literal
 import httpx
 from pydantic import JsonValue, ValidationError
 
+from scrout.base import ModelError
 from scrout.config import Sampling
-from scrout.errors import ModelError
+from scrout.models.bounds import ENCODINGS, MAX_ANSWER_BYTES, Decompressor, has_too_many_values
 from scrout.models.counting import Counter
 from scrout.models.overflow import too_long
-from scrout.models.usage import of_chat
+from scrout.models.usage import believable, of_chat
 from scrout.models.wire import Completion, code_of, retry_after_s
 from scrout.money import Usage
 
@@ -39,7 +41,7 @@ RETRY_S = 200.0
 CONNECT_TIMEOUT_S = 15.0
 KEEP_ALIVE_S = 4.0
 """Servers (uvicorn, llama.cpp) close a connection after 5 idle seconds; a request sent just then is lost."""
-MAX_ANSWER_BYTES = 32_000_000
+TOO_LONG = f"the answer is longer than {MAX_ANSWER_BYTES:,} bytes"
 MAX_EXCERPT = 300
 """Characters of an endpoint's answer that an error message quotes."""
 ENDPOINTS_OWN = Sampling()
@@ -251,12 +253,7 @@ class Chat:
                 asyncio.timeout(self.timeout_s),
                 self._open().stream("POST", url, content=body, headers=headers) as response,
             ):
-                answer = bytearray()
-                async for chunk in response.aiter_bytes():
-                    answer += chunk
-                    if len(answer) > MAX_ANSWER_BYTES:
-                        what = f"the answer is longer than {MAX_ANSWER_BYTES:,} bytes"
-                        return _Fault(self._error(what, "Does it keep to max_tokens?"))
+                answer = await read_body(response)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             what = f"the connection failed ({type(error).__name__})"
             return _Fault(self._refused(what, "Is it running?"), self._patience())
@@ -269,8 +266,10 @@ class Chat:
             return _Fault(self._error("the answer cannot be decompressed", "Try again."), GARBLED_TRIES)
         except httpx.HTTPError as error:
             return _Fault(self._refused(f"the request failed ({type(error).__name__})", "Check base_url."))
+        if answer is None:
+            return _Fault(self._error(TOO_LONG, "Does it keep to max_tokens?"))
         if response.status_code == 200:
-            return self._reply(bytes(answer))
+            return self._reply(answer)
         status, said = response.status_code, answer.decode("utf-8", "replace")
         return self._failed(f"status {status}", status, said, response.headers.get("retry-after", ""))
 
@@ -287,10 +286,13 @@ class Chat:
     async def _ask(self, path: str, body: Mapping[str, JsonValue]) -> JsonValue:
         """What the server says to a question below its root, outside of the common protocol; None: it refuses."""
         url, headers = self._target(path, root=True)
-        response = await self._open().post(url, content=_encode(body), headers=headers)
+        async with self._open().stream("POST", url, content=_encode(body), headers=headers) as response:
+            read = await read_body(response)
+        if read is None or has_too_many_values(read):
+            raise self._refused(TOO_LONG, "Check base_url.")
         if response.status_code >= 500:
             raise self._refused(f"status {response.status_code}", "Try later.")
-        answer: JsonValue = response.json() if response.status_code == 200 else None
+        answer: JsonValue = json.loads(read) if response.status_code == 200 else None
         return answer
 
     def _target(self, path: str, *, root: bool = False) -> tuple[httpx.URL, dict[str, str]]:
@@ -302,7 +304,7 @@ class Chat:
             url = httpx.URL("")
         if url.scheme not in ("http", "https") or not url.host:
             raise self._refused("base_url is no http(s) URL", "Write it like http://127.0.0.1:8000/v1.")
-        headers = {"content-type": "application/json"}
+        headers = {"content-type": "application/json", "accept-encoding": "identity"}
         if self._key is not None:
             # The HTTP library quotes a header it rejects, key and all, so it must never get to see a bad one.
             if not self._key or not all("!" <= character <= "~" for character in self._key):
@@ -312,6 +314,8 @@ class Chat:
 
     def _reply(self, answer: bytes) -> Reply | _Fault:
         """What an answer with status 200 holds."""
+        if has_too_many_values(answer):
+            return _Fault(self._error("status 200 with more values than a reply has", "Check base_url."))
         said = answer.decode("utf-8", "replace")
         try:
             completion = Completion.model_validate_json(answer)
@@ -333,7 +337,7 @@ class Chat:
         )
         thoughts = (message.reasoning_content, message.reasoning)
         reasoning = next((thought for thought in thoughts if isinstance(thought, str)), "")
-        usage = of_chat(completion.usage)
+        usage = believable(of_chat(completion.usage), wrote=bool(text or calls or reasoning))
         # A model may stop without a word after it thought, and that has been counted; a reply of nothing is a fault.
         if not text and not calls and not reasoning and not (usage and usage.output_tokens):
             return _Fault(self._error("status 200 with an empty reply", "Try again.", said), GARBLED_TRIES)
@@ -366,6 +370,25 @@ class Chat:
         answer = answer[: 4 * MAX_EXCERPT]
         quote = " ".join("".join(c if c.isprintable() else " " for c in answer).split())[:MAX_EXCERPT]
         return f"{self.model} at {shown(self.base_url)}: {what}. {next_step}" + (f" It said: {quote}" if quote else "")
+
+
+async def read_body(response: httpx.Response) -> bytes | None:
+    """The body; None: it is too long. Not by the library, which decompresses without a bound."""
+    encoding = response.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in (*ENCODINGS, "identity"):
+        raise httpx.DecodingError(f"encoding {encoding[:40]!r}")
+    decompressor = None if encoding == "identity" else Decompressor()
+    body = bytearray()
+    assert isinstance(response.stream, httpx.AsyncByteStream)
+    async for data in response.stream:
+        try:
+            for piece in decompressor.pieces(data) if decompressor else (data,):
+                body += piece
+                if len(body) > MAX_ANSWER_BYTES:
+                    return None
+        except zlib.error as error:
+            raise httpx.DecodingError(str(error)) from error
+    return bytes(body)
 
 
 def _encode(body: Mapping[str, JsonValue]) -> bytes:

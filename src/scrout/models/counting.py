@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import httpx
 from pydantic import JsonValue
 
-from scrout.errors import ModelError
+from scrout.base import ModelError
 
 TIMEOUT_S = 10.0
 MAX_FAULTS = 3

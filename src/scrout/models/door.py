@@ -1,10 +1,10 @@
 """One attempt's way to its endpoint: a unix socket that stands for it, and where every call is counted and paid.
 
 Requests that generate are held for, forwarded and settled; questions about models and tokens pass uncounted; all others
-are refused, since a batch or a file could cost what nobody counts, and so could a search by the endpoint itself. Bodies
-pass as they came, but for an output limit that the purse lowers, and for the usage that a streamed chat completion only
-reports when it is asked to. At a cap a request is left without an answer and whoever opened the account is told, so
-that the agent learns of no budget.
+are refused, since a batch or a file could cost what nobody counts. So is a request with a key that is not known to cost
+tokens alone. Bodies pass as they came, but for an output limit that the purse lowers, and for the usage that a streamed
+chat completion only reports when it is asked to. At a cap a request is left without an answer and whoever opened the
+account is told, so that the agent learns of no budget.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from urllib.parse import unquote_to_bytes
 import httpx
 from pydantic import JsonValue
 
-from scrout.ledger.scrub import MIN_LENGTH
 from scrout.models import http
+from scrout.models.allowlist import forwarded, refusal
 from scrout.models.apis import (
     APIS,
     CHAT,
@@ -34,14 +34,14 @@ from scrout.models.apis import (
     error_body,
     parse_request,
     pictures,
-    refusal,
 )
 from scrout.models.chat import MAX_EXCERPT, secrets_of, shown
 from scrout.models.keyless import Keyless
 from scrout.models.meter import Account, Full, Hold, Meter, Prompt
 from scrout.models.passage import Passage, Sent, unreachable
-from scrout.models.trajectory import MAX_BYTES, Call, End, Header, Held, Refusal, Request, Trajectory
 from scrout.models.upstream import Lost, Reached, Unreached, Upstream
+from scrout.redact import MIN_LENGTH
+from scrout.trajectory import MAX_BYTES, Call, End, Header, Held, Refusal, Request, Trajectory
 
 MAX_QUERY = 2_000
 MAX_BUFFERED = 256_000_000
@@ -50,16 +50,7 @@ MAX_TALKS = 256
 """Connections of one attempt: each takes a file of a process that others need too."""
 MAX_TARGETS = 16
 UNCOUNTED = frozenset({("GET", "models"), ("POST", "messages/count_tokens")})
-_PASSED_HEADERS = frozenset(
-    {"content-type", "retry-after", "retry-after-ms", "x-should-retry", "request-id", "content-encoding"}
-)
-_DROPPED_HEADERS = frozenset(
-    {
-        *("authorization", "x-api-key", "api-key", "cookie", "proxy-authorization"),
-        *("host", "connection", "keep-alive", "transfer-encoding", "content-length", "expect", "te", "upgrade"),
-        *("accept-encoding", "openai-organization", "openai-project", "x-goog-api-key"),
-    }
-)
+_PASSED_HEADERS = frozenset({"content-type", "retry-after", "retry-after-ms", "x-should-retry", "request-id"})
 _MODEL_PATH = re.compile(r"models(/(?!\.+(/|$))[A-Za-z0-9._:@-]+)+")
 """Of one model; a path that leads up again would reach what else the key opens."""
 _UNLIKE = frozenset({"stream", "stream_options", "metadata", "client_metadata", "prompt_cache_key", "user"})
@@ -212,7 +203,7 @@ class Door:
         writer: asyncio.StreamWriter,
     ) -> None:
         request = parse_request(asked.body)
-        why, status = self._unasked(api, request)
+        why, status = self._unasked(api, request, query)
         if request is None or why:
             kind = "not_found_error" if status == 404 else "invalid_request_error"
             writer.write(http.whole(status, json.dumps(error_body(api, why, kind)).encode()))
@@ -230,14 +221,14 @@ class Door:
             self._settled.set()
             self._settled = asyncio.Event()
 
-    def _unasked(self, api: Api, request: Json | None) -> tuple[str, int]:
+    def _unasked(self, api: Api, request: Json | None, query: str) -> tuple[str, int]:
         """Why a request is not passed on, and the status that says so; empty: it is."""
         if request is None:
             why, status = "the body is no JSON object", 400
         elif request.get("model") != self.account.model:
             why, status = f"model {str(request.get('model'))[:100]!r} not found", 404
         else:
-            why, status = refusal(api, request), 400
+            why, status = refusal(api, request, query), 400
             if not why and self.meter.holds and any(pictures(turn) < 0 for turn in _turns(api, request)):
                 why = "this model takes text and images only"
         if why:
@@ -305,7 +296,7 @@ class Door:
             self._tell({"kind": "stop", "stop": "endpoint", "detail": fault})
 
     def explain(self, what: str, next_step: str, answer: str = "") -> str:
-        answer = self.keyless(answer.encode("utf-8", "replace")).decode("utf-8", "replace")
+        answer = self.keyless(answer.encode("utf-8", "replace")).decode("utf-8", "replace")[: 4 * MAX_EXCERPT]
         quote = " ".join("".join(c if c.isprintable() else " " for c in answer).split())
         where = f"{self.account.model} at {shown(self.account.base_url)}: {what}. {next_step}"
         return where + (f" It said: {quote[:MAX_EXCERPT]}" if quote else "")
@@ -336,8 +327,8 @@ class Door:
         return known
 
     def _headers(self, asked: http.Asked, api: Api | None) -> dict[str, str]:
-        """The caller's, with the endpoint's key in place of whatever it sent."""
-        headers = {name: value for name, value in asked.headers.items() if name not in _DROPPED_HEADERS}
+        """The caller's, as far as they are passed on, with the endpoint's key."""
+        headers = forwarded(asked.headers)
         headers["accept-encoding"] = "identity"
         if self.account.key:
             auth = self.account.auth or ("x-api-key" if api is MESSAGES else "bearer")

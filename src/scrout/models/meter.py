@@ -1,16 +1,19 @@
 """The caps of one attempt: what a call may use, what is held for it, and when the attempt is at its end.
 
-Two rules. `hard`: before a call is forwarded the most that it can cost is held, so that what is spent and held together
-never passes the cap, however many calls are under way. Agents ask for far more output than they use, or set no limit,
-so a call is given less than it asks for: the larger of half the purse and what nearly every answer of its model has
-needed so far, and its output limit is lowered to that. A call that does not fit while others are under way waits for
-them. `paper`: a call is forwarded while calls and dollars are below their caps, so the last one may pass them.
+Two rules. `hard`: before a call is forwarded the most that it can cost by its output limit is held, and held and spent
+together stay within the cap, however many calls are under way. Agents ask for far more output than they use, or set no
+limit, so a call is given less than it asks for: the larger of half the purse and what nearly every answer of its model
+has needed so far, and its output limit is lowered to that. A call that does not fit while others are under way waits
+for them. `paper`: a call is forwarded while calls and dollars are below their caps, so the last one may pass them.
 
 The most that a prompt can cost follows from a bound on its tokens by its bytes: no tokenizer makes more than one token
 of a byte, and text of an agent's own choice can come close to that. What the endpoint has counted is not bounded again:
 a request that goes on where a counted one ended has that count, and the bytes of what is new. Pictures have no bytes to
-go by, and count as the largest do. Not covered: an endpoint whose own words around a prompt are long, before it has
-answered once.
+go by, and count as the largest do.
+
+Not covered, since nobody here can prevent it: an endpoint that writes more than its limit, or puts long words of its
+own around a first prompt. Such a call is booked in full, at more than was held for it. Once the cap is passed no
+further call is forwarded.
 """
 
 from __future__ import annotations
@@ -26,7 +29,10 @@ from typing import Literal
 
 from pydantic import Field, JsonValue
 
-from scrout.money import MILLION, Component, Price, Purse, PurseEmpty, Record, Usage, Usd
+from scrout.base import FrozenModel
+from scrout.files import write_atomic
+from scrout.money import MILLION, Component, Price, Purse, PurseEmpty, Usage, Usd
+from scrout.text import usd
 
 CapRule = Literal["hard", "paper"]
 CapStop = Literal["cap_calls", "cap_usd"]
@@ -50,7 +56,7 @@ KEPT_PROMPTS = 3
 """An agent may have a few conversations under way, such as a side task's."""
 
 
-class Account(Record):
+class Account(FrozenModel):
     """One attempt as the meter knows it. It crosses a socket between two processes of one user, and is never stored."""
 
     component: Component = "fix"
@@ -201,9 +207,7 @@ class Meter:
         path = Path(self.account.outputs)
         known = _read_outputs(path) | {self.account.model: list(self.outputs.tokens)}
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        written = path.with_suffix(".new")
-        written.write_text(json.dumps(known))
-        written.replace(path)
+        write_atomic(path, json.dumps(known))
 
     def prompt_bound(self, prompt: Prompt) -> int:
         """At least as many tokens as the prompt has."""
@@ -230,13 +234,16 @@ class Meter:
             return Hold(purse.reserve(Decimal(0)), worst, lowered=False)
         if self.account.rule == "paper":
             if purse.spent_usd >= purse.cap_usd:
-                raise Full("cap_usd", f"${purse.spent_usd:.4f} of ${purse.cap_usd} spent")
+                raise Full("cap_usd", f"{usd(purse.spent_usd, 4)} of {usd(purse.cap_usd)} spent")
             purse.calls += 1
             return Hold(Decimal(0), worst, lowered=False)
         left = purse.cap_usd - purse.spent_usd - purse.held_usd
+        if left < 0:
+            spent = f"{usd(purse.spent_usd, 4)} of {usd(purse.cap_usd)} spent"
+            raise Full("cap_usd", f"{spent}: a call used more tokens than its endpoint was asked for")
         allowed = self._allowed(price, bound, prompt.hour, left) // answers
         if allowed < min(MIN_OUTPUT_TOKENS, asked):
-            raise Full("cap_usd", f"${left:.4f} of ${purse.cap_usd} left, and the next call may cost more")
+            raise Full("cap_usd", f"{usd(left, 4)} of {usd(purse.cap_usd)} left, and the next call may cost more")
         worst = self._worst(bound, min(asked, allowed) * answers, prompt.hour)
         lowered = limit is None or allowed < limit
         try:

@@ -18,13 +18,13 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from scrout import __version__
-from scrout.errors import ModelError
-from scrout.ledger.locks import Lock
+from scrout.base import ModelError
+from scrout.files import Lock
 from scrout.models.meter import Account
 from scrout.models.proxy import CONTROL
-from scrout.models.trajectory import receipts
 from scrout.money import Receipt
 from scrout.records import Stop
+from scrout.trajectory import receipts
 
 START_S = 30.0
 CLOSE_S = 10.0
@@ -196,7 +196,11 @@ def _lives(pid: int) -> bool:
 
 def _folder() -> Path:
     """Where the sockets are: short, because a socket's path may have a hundred bytes, and its owner's alone."""
-    told = hashlib.sha256(f"{__version__}\0{__file__}".encode()).hexdigest()[:8]
+    network = ""
+    # A meter in another network namespace has another loopback, where the endpoint is not.
+    with contextlib.suppress(OSError):
+        network = str(Path("/proc/self/ns/net").stat().st_ino)
+    told = hashlib.sha256(f"{__version__}\0{__file__}\0{network}".encode()).hexdigest()[:8]
     name = f"scrout-{os.geteuid()}-{told}"
     # The runtime folder's name outlives the folder in a shell of another user's, or one that a timer started.
     for base in (os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp"):

@@ -17,7 +17,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import yaml
 
-from scrout.errors import ConfigError
+from scrout.base import ConfigError
 from scrout.money import Price
 
 MAX_BYTES = 256_000

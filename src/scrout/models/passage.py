@@ -15,12 +15,14 @@ from pydantic import JsonValue
 
 from scrout.models import http
 from scrout.models.apis import CHAT, Api, Json, Said, Stream, error_body, read_whole
+from scrout.models.bounds import MAX_EVENT_BYTES, MAX_STREAM_BYTES
 from scrout.models.chat import LOST_BEHIND_A_GATEWAY, NEXT_STEPS
 from scrout.models.keyless import Keyless
 from scrout.models.meter import MIN_OUTPUT_TOKENS, Hold, Prompt
-from scrout.models.trajectory import Answer, Call, Held, Refusal
-from scrout.models.upstream import Lost, Reached, Unreached, Upstream
+from scrout.models.upstream import Lost, Oversized, Reached, Unreached, Upstream
+from scrout.models.usage import believable
 from scrout.money import Receipt
+from scrout.trajectory import Answer, Call, Held, Refusal
 
 if TYPE_CHECKING:
     from scrout.models.door import Door
@@ -95,7 +97,8 @@ class Passage:
             self._release(self.door.explain(f"the connection failed ({error})", "Is it running?"))
             self.writer.write(unreachable(self.api, str(error), 503))
         except Lost as error:
-            self._settle(self.door.explain(f"the connection was lost ({error})", "Is it running?"))
+            if not self.over:
+                self._settle(self._explain_loss(error))
             if self.status is None:
                 self.writer.write(unreachable(self.api, str(error)))
             else:
@@ -106,6 +109,11 @@ class Passage:
                 self.door.silent_s = max(self.door.silent_s, time.monotonic() - self.heard)
                 self.said.error = self.said.error or "the call was cut off"
                 self._settle(None)
+
+    def _explain_loss(self, error: Lost) -> str:
+        if isinstance(error, Oversized):
+            return self.door.explain(f"the answer was cut off ({error})", "Does it keep to max_tokens?")
+        return self.door.explain(f"the connection was lost ({error})", "Is it running?")
 
     async def _try(self, upstream: Upstream, path: str, headers: dict[str, str], limit: int | None) -> bool:
         """Whether to try again with a lower limit: this one was the meter's own, and more than the model can write."""
@@ -167,9 +175,14 @@ class Passage:
         keyless = Keyless(self.door.secrets)
         about = {**self.door.passed(response), "transfer-encoding": "chunked"}
         self._queue(http.head(response.status, about))
+        size = 0
         while part := await response.more():
             self.heard = time.monotonic()
             passed = stream.feed(part)
+            size += len(part)
+            if size > MAX_STREAM_BYTES or stream.begun_bytes > MAX_EVENT_BYTES:
+                self.said = Said()  # no count within it is to be believed, and nobody will read it
+                raise Oversized(f"{size:,} bytes of events")
             if self.said.ended:
                 self._end()
             self._queue(http.chunk(keyless.feed(passed)))
@@ -197,7 +210,7 @@ class Passage:
         if self.over:
             return
         said = self.said
-        if said.error and said.usage is None and not (said.text or said.reasoning or said.calls):
+        if said.error and said.usage is None and not said.wrote:
             self._release(self.door.explain("status 200 with an error", "See the endpoint's message.", said.error))
         else:
             self._settle(self.door.explain("the answer broke off", "Try again.", said.error) if said.error else "")
@@ -207,6 +220,7 @@ class Passage:
         self.over = True
         # Counts that come before the end are of what was written by then.
         meter, usage = self.door.meter, self.said.usage if self.said.finish or self.said.ended else None
+        usage = believable(usage, wrote=self.said.wrote)
         cost_usd = meter.settle(self.hold, usage, self.prompt)
         if fault is not None:
             self.door.fault, self.door.fault_status, self.door.fault_own = fault, self.status, False
@@ -228,6 +242,7 @@ class Passage:
                 asked=self.asked,
                 said=_answer(self.said, fault or ""),
                 receipt=receipt,
+                over_usd=cost_usd - self.hold.usd if meter.holds and cost_usd and cost_usd > self.hold.usd else None,
                 seconds=self._seconds(),
             )
         )

@@ -19,9 +19,10 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from scrout.base import ConfigError, FrozenModel
 from scrout.config import user_folder
-from scrout.errors import ConfigError
-from scrout.money import Price, Record
+from scrout.money import Price
+from scrout.text import usd
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice, Tier, TieredPrices
@@ -78,7 +79,7 @@ _ALSO_CALLED = {
 """Sellers under the names that LiteLLM has for them."""
 
 
-class Known(Record):
+class Known(FrozenModel):
     """A price, and who says so."""
 
     price: Price
@@ -106,9 +107,10 @@ class _Own(Price):
     def _is_per_million(self) -> _Own:
         named = (self.input, self.output, self.cache_read, self.cache_write, self.cache_write_1h, self.reasoning)
         if max(amount for amount in named if amount is not None) > DEAREST:
-            raise ValueError(f"more than ${DEAREST} per million tokens; check the decimal point")
+            raise ValueError(f"more than {usd(DEAREST)} per million tokens; check the decimal point")
         if 0 < self.output < CHEAPEST:
-            raise ValueError(f"an output price of ${self.output} looks like dollars a token; write dollars per million")
+            price = usd(self.output, exact=True)
+            raise ValueError(f"an output price of {price} looks like dollars a token; write dollars per million")
         return self
 
     @property
@@ -116,7 +118,7 @@ class _Own(Price):
         return Price.model_validate(self.model_dump(include=set(Price.model_fields)))
 
 
-class _File(Record):
+class _File(FrozenModel):
     models: dict[str, _Own] = Field(default_factory=dict)
 
 

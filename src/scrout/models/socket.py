@@ -23,7 +23,8 @@ class SocketTransport(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         headers = {name: value for name, value in request.headers.items() if name != "content-length"}
-        path = f"/v1{request.url.raw_path.decode('ascii').removeprefix(self._base)}"
+        # Without the query, which is the endpoint's: the meter adds that itself.
+        path = f"/v1{request.url.raw_path.partition(b'?')[0].decode('ascii').removeprefix(self._base)}"
         try:
             reached = await self._upstream.ask(request.method, path, headers, await request.aread())
         except Unreached as error:

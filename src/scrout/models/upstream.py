@@ -11,8 +11,9 @@ import asyncio
 import select
 import ssl
 import time
+import zlib
 from base64 import b64encode
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 from urllib.request import getproxies, proxy_bypass
@@ -20,6 +21,7 @@ from urllib.request import getproxies, proxy_bypass
 import httptools
 import httpx
 
+from scrout.models.bounds import ENCODINGS, MAX_ANSWER_BYTES, Decompressor
 from scrout.models.chat import CONNECT_TIMEOUT_S, KEEP_ALIVE_S, certificates
 
 MAX_HEAD_BYTES = 100_000
@@ -38,6 +40,10 @@ class Lost(Exception):
     """It may have been sent, and the answer is not whole. Its text says why, in a word."""
 
 
+class Oversized(Lost):
+    """It was cut off: it is larger than any that a model writes."""
+
+
 @dataclass(frozen=True)
 class Reached:
     """An answer that is coming in."""
@@ -49,11 +55,13 @@ class Reached:
     """Waits for what comes next of its body; empty: that was all."""
 
     async def rest(self) -> bytes:
-        """All that is still to come."""
-        parts = []
+        """All that is still to come, up to what an answer may have."""
+        body = bytearray()
         while part := await self.more():
-            parts.append(part)
-        return b"".join(parts)
+            body += part
+            if len(body) > MAX_ANSWER_BYTES:
+                raise Oversized(f"more than {MAX_ANSWER_BYTES:,} bytes")
+        return bytes(body)
 
 
 class Upstream:
@@ -80,7 +88,7 @@ class Upstream:
         if self._line is None or not self._line.idle():
             self.close()
             self._line = await self._open()
-        return await self._line.ask(request)
+        return _decoded(await self._line.ask(request))
 
     def close(self) -> None:
         if self._line is not None:
@@ -120,6 +128,43 @@ class Upstream:
         return inner
 
 
+def _decoded(reached: Reached) -> Reached:
+    """An answer as it was before its endpoint compressed it, which it was asked not to do."""
+    encoding = reached.headers.get("content-encoding", "identity").strip().lower()
+    if encoding in ("", "identity"):
+        return reached
+    if encoding not in ENCODINGS:
+        raise Lost("an encoding that was not asked for")
+    headers = {
+        name: value for name, value in reached.headers.items() if name not in ("content-encoding", "content-length")
+    }
+    return Reached(reached.status, headers, _Decoding(reached.more).more)
+
+
+class _Decoding:
+    """A body that is decompressed as it is read."""
+
+    def __init__(self, more: Callable[[], Awaitable[bytes]]) -> None:
+        self._more = more
+        self._decompressor = Decompressor()
+        self._pieces: Iterator[bytes] = iter(())
+
+    async def more(self) -> bytes:
+        try:
+            while True:
+                if piece := next(self._pieces, b""):
+                    return piece
+                data = await self._more()
+                if not data:
+                    break
+                self._pieces = self._decompressor.pieces(data)
+        except zlib.error as error:
+            raise Lost("what cannot be decompressed") from error
+        if not self._decompressor.ended:
+            raise Lost("cut off")
+        return b""
+
+
 class _Line(asyncio.Protocol):
     """A connection, and the answer that comes in on it."""
 
@@ -132,7 +177,7 @@ class _Line(asyncio.Protocol):
         self._since = time.monotonic()
         """When the last one ended."""
         self._size = 0
-        """Bytes that came of a head that is not whole."""
+        """Bytes that came since the last of a body: of a head, what is between chunks, or what follows the last."""
         self._status = 0
         self._headers: dict[str, str] = {}
         self._parts: list[bytes] = []
@@ -191,7 +236,7 @@ class _Line(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._broken(type(error).__name__)
             return
-        if not self._status and self._size > MAX_HEAD_BYTES:
+        if self._asked and self._size > MAX_HEAD_BYTES:
             self._broken("a head without an end")
         elif sum(map(len, self._parts)) > MAX_UNREAD_BYTES and not self._paused:
             self._paused = True
@@ -222,6 +267,7 @@ class _Line(asyncio.Protocol):
             self._headers = {}
 
     def on_body(self, data: bytes) -> None:
+        self._size = 0
         self._parts.append(data)
 
     def on_message_complete(self) -> None:

@@ -98,6 +98,13 @@ def of_messages(raw: JsonValue) -> Usage | None:
     )
 
 
+def believable(usage: Usage | None, *, wrote: bool) -> Usage | None:
+    """A report that can be true: what was written has tokens. None: it counts as none."""
+    if usage is not None and wrote and not usage.output_tokens + usage.reasoning_tokens:
+        return None
+    return usage
+
+
 def _split(prompt: int, completion: int, cached: _Cached | None, thought: _Thought | None) -> Usage:
     """Where a part is reported as larger than the whole, the whole holds."""
     read = min((cached.cached_tokens or 0) if cached else 0, prompt)

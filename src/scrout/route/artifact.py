@@ -16,7 +16,6 @@ though its spec has another theta for the text alone. Here a space that stands a
 from __future__ import annotations
 
 import io
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,8 +25,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
-from scrout.errors import RouteError
-from scrout.money import Record
+from scrout.base import FrozenModel, RouteError
+from scrout.files import atomic
 
 SPEC_FILE = "router_spec.json"
 HEAD_FILE = "router_head.npz"
@@ -57,7 +56,7 @@ _SUFFIXES = {
 _AGAIN = "Take both files from one release again."
 
 
-class Point(Record):
+class Point(FrozenModel):
     """Where a space that stands alone draws the line."""
 
     model_config = ConfigDict(extra="allow")
@@ -65,7 +64,7 @@ class Point(Record):
     theta: float = Field(ge=0, le=1)
 
 
-class EmbedderPin(Record):
+class EmbedderPin(FrozenModel):
     """Which embedder made the text vectors."""
 
     model_config = ConfigDict(extra="allow")
@@ -76,7 +75,7 @@ class EmbedderPin(Record):
     """Tokens; what follows in a longer text is not read."""
 
 
-class StatePin(Record):
+class StatePin(FrozenModel):
     """Which hidden state of the searcher is meant."""
 
     model_config = ConfigDict(extra="allow")
@@ -85,7 +84,7 @@ class StatePin(Record):
     """When and where it is taken: `state_pre_-4` is before decoding, layer -4."""
 
 
-class Spec(Record):
+class Spec(FrozenModel):
     """`router_spec.json`. Keys that decide nothing are kept, not read."""
 
     model_config = ConfigDict(extra="allow")
@@ -115,7 +114,7 @@ class Spec(Record):
         return self
 
 
-class ReleasedDecision(Record):
+class ReleasedDecision(FrozenModel):
     """The released router's choice for one task."""
 
     fixer: str
@@ -234,14 +233,12 @@ class Released:
             arrays |= {f"{space}_{suffix}": getattr(head, field) for field, suffix in _SUFFIXES.items()}
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(prefix=".write-", dir=folder) as name:
-                draft = Path(name)
-                np.savez(draft / HEAD_FILE, **arrays)
-                spec = self.spec.model_dump_json(indent=2, exclude_unset=True)
-                (draft / SPEC_FILE).write_text(spec + "\n", encoding="utf-8")
-                Released.load(draft)
-                for file in (HEAD_FILE, SPEC_FILE):
-                    (draft / file).replace(folder / file)
+            with atomic(folder / SPEC_FILE) as spec, atomic(folder / HEAD_FILE) as heads:
+                np.savez(heads, **arrays)
+                heads.flush()
+                spec.write(self.spec.model_dump_json(indent=2, exclude_unset=True).encode() + b"\n")
+                spec.flush()
+                _read_heads(Path(heads.name), _read_spec(Path(spec.name)).pool)
         except OSError as error:
             raise RouteError(f"cannot write to {folder}: {error.strerror}. Choose another folder.") from None
         except RouteError as error:

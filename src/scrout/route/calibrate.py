@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, ValidationError
 
+from scrout.base import FrozenModel, RouteError
 from scrout.config import Settings
-from scrout.errors import RouteError
-from scrout.money import Record
+from scrout.intervals import Estimate
 from scrout.route import counts, difficulty
 from scrout.route.folder import alone, write
 from scrout.route.heldout import by_difficulty, by_resumes
@@ -26,14 +26,15 @@ from scrout.route.known import KnownTasks
 from scrout.route.outcomes import Arm, digest
 from scrout.route.policy import Dial
 from scrout.route.resume import text_space
-from scrout.route.stats import Estimate, climbs, estimate, hull_at, resamples
 from scrout.route.stats import Floats as Floats
+from scrout.route.stats import climbs, estimate, hull_at, resamples
 from scrout.route.table import Bools as Bools
 from scrout.route.table import Ints as Ints
 from scrout.route.table import Table as Table
 from scrout.route.table import combination as combination
 from scrout.route.table import group_folds as group_folds
 from scrout.route.table import read_table as read_table
+from scrout.text import percent, usd
 
 Policy = Literal["paper", "value"]
 Kind = Literal["ours", "cheapest", "strongest", "constant", "mix", "oracle"]
@@ -134,7 +135,7 @@ class Matched:
         return self.table.cost[np.arange(len(self.choices)), self.choices]
 
 
-class SweepPoint(Record):
+class SweepPoint(FrozenModel):
     """One setting over all tasks. Pairs without an outcome make the solve rate an interval."""
 
     setting: float
@@ -148,7 +149,7 @@ class SweepPoint(Record):
     """Tasks whose pair has no outcome."""
 
 
-class Line(Record):
+class Line(FrozenModel):
     """One way to spend, and how ours compares with it."""
 
     name: str
@@ -162,7 +163,7 @@ class Line(Record):
     """The share of this one's cost that ours saves. None: it is ours, costs the same by its making, or nothing."""
 
 
-class Calibration(Record):
+class Calibration(FrozenModel):
     """A setting, what it would have done on held-out tasks, and what simpler ways would have done."""
 
     version: Literal[1] = 1
@@ -271,8 +272,8 @@ def constant_warning(choices: Ints, fixers: Sequence[str]) -> str:
     share = counts.max() / len(choices)
     if share < CONSTANT:
         return ""
-    name = fixers[int(counts.argmax())]
-    return f"this router is a constant: it takes {name} for {share:.0%} of the tasks, and {name} alone needs no router"
+    name, often = fixers[int(counts.argmax())], percent(share, 0)
+    return f"this router is a constant: it takes {name} for {often} of the tasks, and {name} alone needs no router"
 
 
 def calibrate(
@@ -385,12 +386,12 @@ def changed(former: Calibration | None, now: Calibration) -> list[str]:
     lines = []
     for key in sorted({*now.thetas, *now.solve_usds}):
         parts = []
-        for name, words, found, before in (
-            ("theta", "{:.3f}", now.thetas, former.thetas if former else {}),
-            ("a solve is worth", "${:.2f}", now.solve_usds, former.solve_usds if former else {}),
+        for name, show, found, before in (
+            ("theta", "{:.3f}".format, now.thetas, former.thetas if former else {}),
+            ("a solve is worth", usd, now.solve_usds, former.solve_usds if former else {}),
         ):
             if key in found:
-                new, old = (words.format(one[key]) if key in one else "" for one in (found, before))
+                new, old = (show(one[key]) if key in one else "" for one in (found, before))
                 was = "new" if not old else "as before" if old == new else f"was {old}"
                 parts.append(f"{name} {new} ({was})")
         lines.append(f"{key}: {', '.join(parts)}")

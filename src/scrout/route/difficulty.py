@@ -21,10 +21,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, FiniteFloat, ValidationError
 
-from scrout.errors import RouteError
-from scrout.money import Record
+from scrout.base import FrozenModel, RouteError
+from scrout.intervals import Z95
 from scrout.route.folder import write
-from scrout.route.resume import Z95
 from scrout.route.table import combination, group_folds
 
 Floats = npt.NDArray[np.float64]
@@ -260,7 +259,7 @@ class DifficultyHead:
         return np.array([CORE_PENALTY if name in CORE else penalty for name in self.names])
 
 
-class _Stored(Record):
+class _Stored(FrozenModel):
     version: Literal[1] = 1
     spaces: tuple[str, ...] = Field(min_length=1)
     names: tuple[str, ...] = Field(min_length=1)

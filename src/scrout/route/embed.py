@@ -12,8 +12,8 @@ What takes long to make is kept in the user's cache folder.
 
 from __future__ import annotations
 
+from scrout.base import RouteError
 from scrout.config import EmbedderSettings
-from scrout.errors import RouteError
 from scrout.route.embedders.cached import Cached
 from scrout.route.embedders.hashed import HashedEmbedder
 from scrout.route.embedders.seam import MAX_CHARS, Embedder, Vectors

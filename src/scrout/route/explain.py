@@ -14,9 +14,9 @@ from typing import Literal
 
 import numpy as np
 
+from scrout.base import FrozenModel, RouteError
 from scrout.config import Settings
-from scrout.errors import RouteError
-from scrout.money import CENT_FRACTION, Record, Usd
+from scrout.money import CENT_FRACTION, Usd
 from scrout.records import Candidate, Decision, State
 from scrout.route import counts
 from scrout.route.difficulty import DifficultyHead
@@ -24,6 +24,7 @@ from scrout.route.known import KnownTasks, title_of
 from scrout.route.policy import INFINITE, Goal, GoalKind, anchor_of, cheapest_first, follow
 from scrout.route.router import Router
 from scrout.route.stats import Floats
+from scrout.text import percent, usd
 
 MAX_DRIVERS = 3
 MIN_LOG_ODDS = 0.02
@@ -63,7 +64,7 @@ _LOGS = frozenset({"bullets", "quoted_names", "paths", "snake_case_names", "came
 """Of counts-1, which takes logarithms of counts that recon keeps as they are."""
 
 
-class Driver(Record):
+class Driver(FrozenModel):
     """Something measured of the task that makes it easier or harder than an average one."""
 
     features: tuple[str, ...]
@@ -73,7 +74,7 @@ class Driver(Record):
     """What it adds to the ease; below 0: it makes the task harder."""
 
 
-class Difficulty(Record):
+class Difficulty(FrozenModel):
     """How hard the task looks beside known ones."""
 
     ease: float
@@ -89,7 +90,7 @@ class Difficulty(Record):
     """What counts most, the most first."""
 
 
-class Change(Record):
+class Change(FrozenModel):
     """One number that would have to be another for another fixer to be taken."""
 
     of: GoalKind | Literal["cost_usd"]
@@ -107,7 +108,7 @@ class Change(Record):
     """The fixer that would be taken."""
 
 
-class Near(Record):
+class Near(FrozenModel):
     """A known task, and what the pool's fixers made of it."""
 
     title: str
@@ -117,7 +118,7 @@ class Near(Record):
     failed_by: tuple[str, ...]
 
 
-class Explanation(Record):
+class Explanation(FrozenModel):
     """A decision, and everything that it rests on."""
 
     version: Literal[1] = 1
@@ -168,26 +169,26 @@ def goal_words(goal: Goal) -> str:
         case "min_solve":
             return f"the cheapest fixer with a chance of {_number(goal.amount)} or more"
         case "max_usd":
-            return f"the likeliest fixer for {_dollars(goal.amount)} or less"
+            return f"the likeliest fixer for {usd(goal.amount)} or less"
         case "solve_usd":
             if goal.source == "settings":
-                return f"a solve is worth {_dollars(goal.amount)} to you"
+                return f"a solve is worth {usd(goal.amount)} to you"
             if goal.source == "calibrated":
-                return f"none is named; by calibration on known tasks a solve is worth {_dollars(goal.amount)}"
+                return f"none is named; by calibration on known tasks a solve is worth {usd(goal.amount)}"
             position = f"the dial is at {goal.position:g}, from 0 (cheapest) to 1 (strongest)"
             if goal.source == "default":
                 position = f"none is named, so {position}"
             if goal.amount == INFINITE:
                 return f"{position}: the likeliest, whatever it costs"
-            return f"{position}, where a solve is worth {_dollars(goal.amount)}" if goal.dial else position
+            return f"{position}, where a solve is worth {usd(goal.amount)}" if goal.dial else position
 
 
 def change_words(change: Change) -> str:
     """What would have to be different, without who would be taken then."""
     side, more = ("above", "more") if change.above else ("below", "less")
     if change.of == "cost_usd":
-        now = "" if change.now is None else f" instead of {_dollars(change.now)}"
-        return f"if an attempt of {change.fixer} cost {more} than {_dollars(change.amount)}{now}"
+        now = "" if change.now is None else f" instead of {usd(change.now)}"
+        return f"if an attempt of {change.fixer} cost {more} than {usd(change.amount)}{now}"
     match change.of:
         case "theta" | "min_solve":
             what = "theta" if change.of == "theta" else "a least chance"
@@ -198,12 +199,12 @@ def change_words(change: Change) -> str:
         case "max_usd":
             # To the cent that will do: the nearest one may not.
             cent = Decimal("0.01") if change.amount >= Decimal("0.01") else Decimal("0.0001")
-            amount = _dollars(change.amount.quantize(cent, ROUND_UP if change.above else ROUND_DOWN))
+            amount = usd(change.amount.quantize(cent, ROUND_UP if change.above else ROUND_DOWN))
             return f"with {amount} or more to spend" if change.above else f"with less than {amount} to spend"
         case "solve_usd":
             at = "at 1" if change.above and change.dial == 1 else f"{side} {change.dial:.2f}" if change.dial else ""
             dial = f" (a dial {at})" if at else ""
-            return f"if a solve were worth {more} than {_dollars(change.amount)}{dial}"
+            return f"if a solve were worth {more} than {usd(change.amount)}{dial}"
 
 
 def _nearest(router: Router, text: str) -> tuple[tuple[Near, ...], str]:
@@ -271,13 +272,13 @@ def _measured(name: str, value: float, usual: float, of_counts: bool) -> str:
     if not words:
         return f"{name} {value:.3g} ({usual:.3g} is usual)"
     if kind == "flag":
-        return f"{words if value >= 0.5 else 'without ' + words} ({usual:.0%} of the known tasks have one)"
+        return f"{words if value >= 0.5 else 'without ' + words} ({percent(usual, 0)} of the known tasks have one)"
     if kind == "log" or (of_counts and name in _LOGS):
         value, usual = math.expm1(value), math.expm1(usual)
     elif kind == "odds":
         value, usual = (1 / (1 + math.exp(-number)) for number in (value, usual))
     if kind in ("share", "odds"):
-        return f"{words.format(f'{value:.0%}')} ({usual:.0%} is usual)"
+        return f"{words.format(percent(value, 0))} ({percent(usual, 0)} is usual)"
     shown = _count(value)
     if shown == "1":
         words = re.sub(r"^(\{\} \w+)s\b", r"\1", words)
@@ -404,7 +405,3 @@ def _count(value: float) -> str:
 
 def _number(chance: Decimal) -> str:
     return f"{chance:.2f}" if round(chance, 2) == chance else f"{chance:.3f}"
-
-
-def _dollars(amount: Decimal) -> str:
-    return f"${amount:,.2f}" if amount == 0 or amount >= Decimal("0.01") else f"${amount:.4f}"

@@ -6,7 +6,6 @@ chance that was predicted when the fixer was chosen: a résumé that has learned
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,11 +15,11 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from pydantic import Field, ValidationError
+from pydantic import Field
 
+from scrout.base import ConfigError, FrozenModel, RouteError, TaskError
 from scrout.config import FixerKey, RouteSettings, Settings, data_folder
-from scrout.errors import ConfigError, RouteError
-from scrout.money import Record
+from scrout.files import JsonLines
 from scrout.records import Run, State
 from scrout.route import resume as resumes
 from scrout.route.embed import Embedder
@@ -54,7 +53,7 @@ _SURE = 0.001
 """A chance is taken as no nearer to 0 or 1 than this: a prediction of certainty would make one surprise infinite."""
 
 
-class Feedback(Record):
+class Feedback(FrozenModel):
     """One line of the file: what was predicted of a run, and what came of it. A run's last line counts."""
 
     run: str = Field(min_length=1)
@@ -102,7 +101,7 @@ class Lesson:
     """Tasks whose former outcome gave way to a new one."""
 
 
-class Drift(Record):
+class Drift(FrozenModel):
     """Predictions of a fixer beside what came of them."""
 
     key: FixerKey
@@ -118,7 +117,7 @@ class Drift(Record):
     """In words, with the next step; empty: prediction and result agree, or there are too few to tell."""
 
 
-class Nearness(Record):
+class Nearness(FrozenModel):
     """How far the user's tasks are from those of a résumé, by cosine in the space of the texts."""
 
     tasks: int
@@ -239,19 +238,11 @@ def history(folder: Path) -> list[Feedback]:
     """Every line of the folder's file, oldest first."""
     path = folder / FILE
     try:
-        lines = path.read_bytes().split(b"\n")
-    except FileNotFoundError:
-        return []
+        return JsonLines(path, Feedback).read()
     except OSError as error:
         raise RouteError(f"{path}: {error.strerror or error}. Make it readable.") from None
-    found = []
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                found.append(Feedback.model_validate_json(line))
-            except ValidationError:
-                raise RouteError(f"{path}, line {number} is no feedback. Remove that line.") from None
-    return found
+    except TaskError as error:
+        raise RouteError(str(error)) from None
 
 
 def drift(folder: Path) -> list[Drift]:
@@ -321,8 +312,7 @@ def _append(folder: Path, outcomes: Iterable[Learned]) -> None:
     lines = [Feedback(run=one.run, key=one.key, verdict=one.verdict, when=now, p_solve=one.p_solve) for one in outcomes]
     path = folder / FILE
     try:
-        with path.open("ab") as file:
-            file.write(b"".join(json.dumps(line.model_dump(mode="json")).encode() + b"\n" for line in lines))
+        JsonLines(path, Feedback).append(*lines)
     except OSError as error:
         raise unwritable(path, error) from None
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from scrout.errors import RouteError
-from scrout.ledger.locks import Lock
+from scrout.base import RouteError
+from scrout.files import Lock, write_atomic
 
 
 def write(path: Path, data: bytes) -> None:
-    """In one step: a reader sees the old file or the new one, never a part."""
+    """Replace a file of the folder in one step; a RouteError if that cannot be done."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".write-", dir=path.parent) as draft:
-            (Path(draft) / "draft").write_bytes(data)
-            (Path(draft) / "draft").replace(path)
+        write_atomic(path, data)
     except OSError as error:
         raise unwritable(path, error) from None
 
@@ -31,10 +28,8 @@ def alone(folder: Path, what: str) -> Iterator[None]:
         lock.take(wait=True)
     except OSError as error:
         raise unwritable(folder, error) from None
-    try:
+    with lock:
         yield
-    finally:
-        lock.release()
 
 
 def unwritable(path: Path, error: OSError) -> RouteError:

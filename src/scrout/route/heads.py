@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, FiniteFloat, ValidationError
 
-from scrout.errors import RouteError
-from scrout.money import Record
+from scrout.base import FrozenModel, RouteError
 from scrout.route.folder import write
 from scrout.route.resume import Standing
 
@@ -98,7 +97,7 @@ class ResumeHead:
         return head
 
 
-class _Stored(Record):
+class _Stored(FrozenModel):
     version: Literal[2] = 2
     space: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")
     mean: tuple[FiniteFloat, ...] = Field(min_length=FEATURES, max_length=FEATURES)

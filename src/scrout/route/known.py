@@ -16,7 +16,7 @@ from urllib.parse import quote
 import numpy as np
 import numpy.typing as npt
 
-from scrout.errors import RouteError
+from scrout.base import RouteError
 from scrout.route.folder import alone, write
 
 Rows = npt.NDArray[np.float32]

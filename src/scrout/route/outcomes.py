@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from scrout.errors import RouteError
-from scrout.money import CENT_FRACTION, Record, Usd
+from scrout.base import FrozenModel, RouteError
+from scrout.money import CENT_FRACTION, Usd
 
 Arm = Literal["solo", "handoff"]
 
@@ -31,7 +31,7 @@ _TRUE, _FALSE = ("1", "true", "yes"), ("0", "false", "no")
 _TEXT_FIELDS = ("text", "problem_statement")
 
 
-class Outcome(Record):
+class Outcome(FrozenModel):
     """One finished attempt of one fixer. Infrastructure failures are not outcomes."""
 
     instance_id: str = Field(min_length=1)

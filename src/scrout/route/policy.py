@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
+from scrout.base import FrozenModel, RouteError
 from scrout.config import Fixer, RouteSettings
-from scrout.errors import RouteError
-from scrout.money import CENT_FRACTION, Record
+from scrout.money import CENT_FRACTION
 from scrout.records import Candidate, Check, Decision
+from scrout.text import usd
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,7 +57,7 @@ class Undominated(NamedTuple):
     dropped: dict[str, str]
 
 
-class Dial(Record):
+class Dial(FrozenModel):
     """One number from cheapest to strongest, for people who want no dollars: it stands for what a solve is worth.
 
     Between the knots it is linear. On the tasks it was fitted on, spending grows evenly from 0 to 1.
@@ -212,7 +213,7 @@ def worth(candidates: Iterable[Candidate], solve_usd: Decimal) -> Choice | None:
     if not known:
         return None
     chosen = max(known, key=lambda one: (_gain(one, solve_usd), -_cost(one), _p(one)))
-    amount = "any cost" if solve_usd == INFINITE else _dollars(solve_usd)
+    amount = "any cost" if solve_usd == INFINITE else usd(solve_usd)
     return _made(candidates, chosen, f"{_beside(chosen, known)}; a solve is taken to be worth {amount}")
 
 
@@ -240,11 +241,9 @@ def within(candidates: Iterable[Candidate], max_usd: Decimal) -> Choice | None:
     fitting = [candidate for candidate in known if _cost(candidate) <= max_usd]
     if fitting:
         chosen = min(fitting, key=lambda one: (-_p(one), _cost(one)))
-        return _made(
-            candidates, chosen, f"{_tag(chosen)}, the likeliest of those that cost {_dollars(max_usd)} or less"
-        )
+        return _made(candidates, chosen, f"{_tag(chosen)}, the likeliest of those that cost {usd(max_usd)} or less")
     chosen = min(known, key=lambda one: (_cost(one), -_p(one)))
-    reason = f"no fixer is expected to cost {_dollars(max_usd)} or less; the cheapest takes it: {_tag(chosen)}"
+    reason = f"no fixer is expected to cost {usd(max_usd)} or less; the cheapest takes it: {_tag(chosen)}"
     return _made(candidates, chosen, reason, fallback=True)
 
 
@@ -356,7 +355,10 @@ def _short_of(candidate: Candidate, chosen: Candidate | None, theta: float) -> s
         return _against(candidate, theta)
     if candidate.expected_cost_usd == chosen.expected_cost_usd:
         return f"clears theta, but is not cheaper than {chosen.fixer}"
-    cost, least = _usd(candidate.expected_cost_usd), _usd(chosen.expected_cost_usd)
+    cost, least = (
+        usd(candidate.expected_cost_usd, unknown="an unknown amount"),
+        usd(chosen.expected_cost_usd, unknown="an unknown amount"),
+    )
     return f"clears theta, but costs {cost} where {chosen.fixer} costs {least}"
 
 
@@ -399,13 +401,13 @@ def _change(one: Candidate, chosen: Candidate) -> str:
         return f"has a chance of {_chance(_p(one))}, and {chosen.fixer} has {_chance(_p(chosen))}"
     p, cost = _p(one) - _p(chosen), _cost(one) - _cost(chosen)
     if p > 0 and cost > 0:
-        return f"would add {_chance(p)} for {_dollars(cost)} more, that is {_dollars(cost / _exact(p))} a further solve"
+        return f"would add {_chance(p)} for {usd(cost)} more, that is {usd(cost / _exact(p))} a further solve"
     if p < 0 and cost < 0:
-        each = _dollars(cost / _exact(p))
-        return f"would save {_dollars(-cost)} and lose {_chance(-p)}, that is {each} for each solve lost"
+        each = usd(cost / _exact(p))
+        return f"would save {usd(-cost)} and lose {_chance(-p)}, that is {each} for each solve lost"
     if p > 0:
-        return f"would add {_chance(p)} and save {_dollars(-cost)}"
-    return f"would cost {_dollars(cost)} more and lose {_chance(-p)}"
+        return f"would add {_chance(p)} and save {usd(-cost)}"
+    return f"would cost {usd(cost)} more and lose {_chance(-p)}"
 
 
 def _gain(one: Candidate, solve_usd: Decimal) -> Decimal:
@@ -448,21 +450,13 @@ def _tag(candidate: Candidate) -> str:
 
 
 def _numbers(candidate: Candidate) -> str:
-    return f"{_chance(_p(candidate))} for {_usd(candidate.expected_cost_usd)}"
+    return f"{_chance(_p(candidate))} for {usd(candidate.expected_cost_usd, unknown='an unknown amount')}"
 
 
 def _chance(p: float) -> str:
     """Two digits, more where they would show nothing."""
     digits = next((digits for digits in range(2, 7) if p == 0 or round(p, digits) > 0), 6)
     return f"{p:.{digits}f}".removeprefix("0") if p < 1 else f"{p:.2f}"
-
-
-def _dollars(amount: Decimal) -> str:
-    return f"${amount:,.2f}" if amount == 0 or amount >= Decimal("0.01") else f"${amount:.4f}"
-
-
-def _usd(amount: Decimal | None) -> str:
-    return "an unknown amount" if amount is None else _dollars(amount)
 
 
 def _against(candidate: Candidate, theta: float) -> str:

@@ -6,13 +6,13 @@ that of the same model under another agent or effort may stand in for it, and th
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
@@ -21,9 +21,10 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, ValidationError, model_validator
 
+from scrout.base import FrozenModel, RouteError
 from scrout.config import FixerKey
-from scrout.errors import RouteError
-from scrout.money import CENT_FRACTION, Price, Record, Usage
+from scrout.intervals import wilson
+from scrout.money import CENT_FRACTION, Price, Usage
 from scrout.route import counts
 from scrout.route.embed import Embedder
 from scrout.route.folder import write
@@ -41,13 +42,11 @@ TYPICAL = Usage(input_tokens=100_000, cache_read_tokens=900_000, output_tokens=4
 """The tokens of an attempt, in proportion, to compare price lists by. 250 read for one written lies between the medians
 of Claude 4.5 Sonnet (157) and GPT-5 (453) in SWE-bench Pro's trajectories; nine tenths cached is an assumption."""
 
-Z95 = 1.959963984540054
-
 # What names of one model differ in between providers: a date, a release channel, a size that is implied.
 _IDLE = re.compile(r"^(\d{6,8}|preview|latest|instruct|chat|exp|experimental|free|nitro|floor)$")
 
 
-class Resume(Record):
+class Resume(FrozenModel):
     """What is known of a fixer."""
 
     version: Literal[2] = 2
@@ -212,17 +211,6 @@ def same_model(one: str, other: str) -> bool:
     return mine == others if any(mine) else one == other
 
 
-def wilson(solved: int, n: int) -> tuple[float, float]:
-    """The 95% interval of a share, by Wilson's score, which holds for small n and at both ends."""
-    if not n:
-        return 0.0, 1.0
-    p, z2 = solved / n, Z95**2
-    middle = (p + z2 / (2 * n)) / (1 + z2 / n)
-    half = Z95 / (1 + z2 / n) * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
-    # At 0 and n the ends are exact, and rounding must not put the share outside.
-    return max(0.0, min(p, middle - half)), min(1.0, max(p, middle + half))
-
-
 def save(resume: Resume, folder: Path) -> Path:
     """Write a résumé into the folder, replacing the fixer's former one, and say where."""
     path = folder / file_name(resume.key)
@@ -239,7 +227,7 @@ def load(*folders: Path) -> dict[FixerKey, Resume]:
     for folder in folders:
         for path in sorted(folder.glob(f"*{SUFFIX}")):
             try:
-                resume = Resume.model_validate_json(path.read_bytes())
+                resume = _read(path.read_bytes())
             except (OSError, ValidationError) as error:
                 what = _first_problem(error) if isinstance(error, ValidationError) else error.strerror
                 raise RouteError(f"{path} is not a résumé ({what}). Build it again with `scrout fixers add`.") from None
@@ -249,6 +237,12 @@ def load(*folders: Path) -> dict[FixerKey, Resume]:
             if former is None or former.growing or not resume.growing:
                 resumes[resume.key] = resume
     return resumes
+
+
+@lru_cache(maxsize=64)
+def _read(content: bytes) -> Resume:
+    """Frozen, so one serves all: a server reads the same files for every decision, and a table reads them twice."""
+    return Resume.model_validate_json(content)
 
 
 def _first_problem(error: ValidationError) -> str:

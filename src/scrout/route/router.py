@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from scrout.base import RouteError
 from scrout.config import Fixer, FixerKey, Settings
-from scrout.errors import RouteError
 from scrout.records import Candidate, Decision, State
 from scrout.route import calibrate, counts, difficulty, heads, resume
 from scrout.route.calibrate import Calibration, combination

@@ -7,8 +7,9 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from scrout.errors import RouteError
-from scrout.money import Record
+from scrout.base import RouteError
+from scrout.intervals import Estimate
+from scrout.text import usd
 
 Floats = npt.NDArray[np.float64]
 
@@ -16,19 +17,6 @@ DRAWS = 2000
 SEED = 0
 MIN_GAIN = 1e-9
 """A chance that is higher by less is no step worth a price."""
-
-
-class Estimate(Record):
-    """A figure with its 95% interval over resampled tasks."""
-
-    value: float
-    low: float
-    high: float
-
-    @property
-    def clear(self) -> bool:
-        """Whether the interval leaves 0 out."""
-        return self.low > 0 or self.high < 0
 
 
 @lru_cache(maxsize=4)
@@ -89,7 +77,8 @@ def mix(costs: Floats, solves: Floats, at: float) -> Floats:
     """How often to draw each fixer, so that the mean cost is at most `at` and the solve rate is the hull's."""
     corners = hull(np.column_stack([costs, solves]))
     if at < corners[0][0]:
-        raise RouteError(f"no mixture of these fixers costs ${at:.4f} a task; the cheapest costs ${corners[0][0]:.4f}.")
+        least = usd(corners[0][0], 4)
+        raise RouteError(f"no mixture of these fixers costs {usd(at, 4)} a task; the cheapest costs {least}.")
     shares = np.zeros(len(costs))
     places = [int(np.flatnonzero((costs == cost) & (solves == solve))[0]) for cost, solve in corners]
     above = int(np.searchsorted(corners[:, 0], at, side="right"))

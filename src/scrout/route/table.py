@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import numpy as np
 import numpy.typing as npt
 
-from scrout.errors import RouteError
+from scrout.base import RouteError
 from scrout.route.outcomes import Arm, Told, read_outcomes, read_rows, read_texts, repository_of
 from scrout.route.stats import Floats
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shlex
 import shutil
 import signal
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -49,14 +51,17 @@ NETWORK_FILES = (
 
 _NAMESPACES = "/opt/scrout/namespaces"
 
-# For bash, as root, around a sandbox that stands: the first process inside is another user's than bwrap's, whose death
-# the kernel then does not pass on to it. What a shell runs in the background ignores interrupts, unless it is told.
-_WATCH = """
-trap 'read -r first < /proc/$bwrap/task/$bwrap/children; kill -KILL $first' TERM
-exec 3<&0
-(trap - INT QUIT; exec "$@" <&3 3<&-) &
-bwrap=$!
-wait $bwrap
+# For /bin/sh, around bwrap: scrout's death kills this process, which kills the first one of a process namespace that
+# bwrap and all that it starts are in. Each of the two asks the kernel for that first and looks then whether it still
+# has its parent, so there is no instant at which a death is missed, and SIGKILL ends stopped processes too.
+_BOUND = """
+[ "$PPID" = "$0" ] || exit
+read -r self others < /proc/self/stat
+exec {namespace} -- /bin/sh -c '
+read -r self name state parent others < /proc/self/stat
+[ "$parent" = "$0" ] || exit
+exec "$@"
+' "$self" "$@"
 """
 
 
@@ -79,15 +84,13 @@ class Bubblewrap:
         return sandbox_user()
 
     async def run(self, command: Command) -> Completed:
-        return await run_process(self.argv(command), command, end=_end)
+        return await run_process(_bound(self.argv(command)), command, end=_end)
 
     def standing(self, command: Command) -> Warm | None:
         if not _hides_unreadable_programs():
             return None
         argv = self.argv(replace(command, argv=[SHELL, "--norc", "--noprofile", "-c", SERVER]), warm=True)
-        if os.geteuid() == 0:
-            argv = [system_program("setpriv"), "--pdeathsig", "TERM", system_program("bash"), "-c", _WATCH, "-", *argv]
-        return Warm(argv, command, _end_standing)
+        return Warm(_bound(argv), command, _end)
 
     def argv(self, command: Command, *, warm: bool = False) -> list[str]:
         """The whole bwrap command line. Warm: the command is the first process, and says itself that it stands."""
@@ -138,6 +141,26 @@ class Bubblewrap:
         return [*argv, "--", *begin_argv(limits, processes=True, say=say), *command.argv]
 
 
+def _bound(argv: Sequence[str]) -> list[str]:
+    """A command line that dies with scrout at every instant."""
+    setpriv = (system_program("setpriv"), "--pdeathsig", "KILL", "--")
+    if not _may_unshare():
+        return [*setpriv, "/bin/sh", "-c", '[ "$PPID" = "$0" ] && exec "$@"', str(os.getpid()), *argv]
+    script = _BOUND.format(namespace=shlex.join(_new_process_namespace()))
+    return [*setpriv, "/bin/sh", "-c", script, str(os.getpid()), *argv]
+
+
+def _new_process_namespace() -> list[str]:
+    user = [] if os.geteuid() == 0 else ["--user", "--map-current-user"]
+    return [system_program("unshare"), *user, "--pid", "--fork", "--kill-child=KILL"]
+
+
+@cache
+def _may_unshare() -> bool:
+    """Where bwrap alone may make namespaces it is bound to scrout too, but for the first moments of its child."""
+    return subprocess.run([*_new_process_namespace(), "true"], check=False, capture_output=True).returncode == 0
+
+
 def _hides_unreadable_programs() -> bool:
     """Whether a process whose program may not be read is closed to others of its user: 1 opens it to debuggers."""
     try:
@@ -186,34 +209,17 @@ def _begin_as_root(limits: Limits, say: str) -> tuple[str, ...]:
 
 
 async def _end(process: Process) -> None:
-    """Kill what is left. bwrap's death takes the process namespace, and so every descendant, with it."""
+    """Kill the first process of the namespace, which takes the others along; what started it then ends by itself."""
     if process.returncode is not None:
         return
     with contextlib.suppress(ProcessLookupError):
-        # In its first milliseconds bwrap's child has left the process group but not yet asked to die with its parent;
-        # stopped, the parent can start no other one while we look.
+        # Stopped, it can start nothing while we look. Should scrout die here, the kernel kills it all the same.
         os.kill(process.pid, signal.SIGSTOP)
         children = _children(process.pid)
-        os.killpg(process.pid, signal.SIGKILL)
         for child in children:
             os.kill(child, signal.SIGKILL)
-    await process.wait()
-
-
-async def _end_standing(process: Process) -> None:
-    """Kill the first process inside, which takes its namespace with it; when that is empty, bwrap ends by itself."""
-    if process.returncode is not None:
-        return
-    with contextlib.suppress(ProcessLookupError):
-        generation = [process.pid]
-        for _ in range(2 if os.geteuid() == 0 else 1):
-            for pid in generation:
-                os.kill(pid, signal.SIGSTOP)
-            generation = [child for pid in generation for child in _children(pid)]
-        for first in generation:
-            os.kill(first, signal.SIGKILL)
-        if generation:
-            os.killpg(process.pid, signal.SIGCONT)
+        if children:
+            os.kill(process.pid, signal.SIGCONT)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(5):
                     await process.wait()

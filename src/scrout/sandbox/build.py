@@ -16,9 +16,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
+from scrout.base import SandboxError
 from scrout.config import EnvironmentSettings
-from scrout.errors import SandboxError
-from scrout.git import GitError, text
+from scrout.git import GitError, find_repository
 from scrout.sandbox.built import Built, Failed, Slot, downloads, evict, held
 from scrout.sandbox.environment import Environment, find_environment, plan_environment
 from scrout.sandbox.process import measure
@@ -203,7 +203,8 @@ class _Build:
     def _version(self) -> dict[str, str]:
         """Of the last tag: the base has no tags, and a package that thinks itself 0.1 breaks its dependents."""
         try:
-            tag = text("describe", "--tags", "--abbrev=0", self.base.commit, cwd=self.base.repo)
+            with find_repository(self.base.repo).borrowed() as git:
+                tag = git.text("describe", "--tags", "--abbrev=0", self.base.commit)
         except GitError:
             return {}
         number = re.search(r"[0-9]+(\.[0-9]+)+$", tag)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -17,8 +16,9 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
+from scrout.base import FrozenModel
 from scrout.config import cache_folder
-from scrout.money import Record
+from scrout.files import Lock
 from scrout.sandbox.recipes import Recipe
 from scrout.sandbox.tier import Mount
 from scrout.sandbox.workspace import Base, private_folder, remove_folder
@@ -29,10 +29,10 @@ IN_USE_S = 3600.0
 """One that was asked for this recently may be mounted somewhere, and is not removed to make room."""
 _FORMAT = "1"
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=FrozenModel)
 
 
-class Built(Record):
+class Built(FrozenModel):
     """What is known of one finished build."""
 
     kind: str
@@ -44,7 +44,7 @@ class Built(Record):
     size_bytes: int
 
 
-class Failed(Record):
+class Failed(FrozenModel):
     """Why a build ended early. It is not tried again until its inputs change or somebody forces it."""
 
     kind: str
@@ -117,18 +117,12 @@ def slot(recipe: Recipe, base: Base, interpreter: str) -> Slot:
 @asynccontextmanager
 async def held(slot: Slot, waiting: Callable[[], None]) -> AsyncIterator[None]:
     """Alone with this slot, after any other process that builds the same."""
-    descriptor = os.open(slot.folder.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                waiting()
-                await asyncio.sleep(0.2)
+    lock = Lock(slot.folder.with_suffix(".lock"))
+    while not lock.take():
+        waiting()
+        await asyncio.sleep(0.2)
+    with lock:
         yield
-    finally:
-        os.close(descriptor)
 
 
 def evict(keep: int) -> None:

@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+from scrout.base import ConfigError
 from scrout.config import EnvironmentSettings
-from scrout.errors import ConfigError
+from scrout.files import read_beneath
 from scrout.sandbox.built import Slot, slot
 from scrout.sandbox.recipes import VENV, Recipe, find_recipes
 from scrout.sandbox.tier import Mount
@@ -141,16 +142,17 @@ def _with_built(environment: Environment, built: Slot) -> Environment:
 
 def _own_venv(repo: Path, settings: EnvironmentSettings) -> Environment | None:
     """The virtual environment that is named, else one the repository has, unless a setup command takes its place."""
-    names = (settings.venv,) if settings.venv else () if settings.setup else (".venv", "venv")
-    for name in names:
-        folder = repo / name
-        if (folder / "pyvenv.cfg").is_file():
-            return _from_venv(folder, f"the repository's {name}")
     if settings.venv:
         folder = repo / settings.venv
-        raise ConfigError(
-            f"environment.venv is {settings.venv!r}, but {folder} holds no virtual environment (pyvenv.cfg)."
-        )
+        if not (folder / "pyvenv.cfg").is_file():
+            raise ConfigError(
+                f"environment.venv is {settings.venv!r}, but {folder} holds no virtual environment (pyvenv.cfg)."
+            )
+        return _from_venv(folder, f"the repository's {settings.venv}")
+    for name in () if settings.setup else (".venv", "venv"):
+        folder = repo / name
+        if _is_real_folder(folder) and read_beneath(folder, "pyvenv.cfg") is not None:
+            return _from_venv(folder, f"the repository's {name}")
     return None
 
 
@@ -182,11 +184,14 @@ def _from_caller() -> Environment:
     found = shutil.which("python3") or shutil.which("python")
     if found is None:
         return Environment("no Python on PATH", "", _SYSTEM_PATH, ())
-    folder = ""
-    with suppress(OSError):  # it may be gone
-        folder = str(Path.cwd())
     try:
-        executable, prefix, base_prefix = _asked(found, folder, frozenset(os.environ.items()))
+        if _is_script(found):
+            folder = ""
+            with suppress(OSError):  # it may be gone
+                folder = str(Path.cwd())
+            executable, prefix, base_prefix = _asked(found, folder, frozenset(os.environ.items()))
+        else:
+            executable, prefix, base_prefix = _asked(found)
     except (OSError, subprocess.SubprocessError, ValueError):
         return Environment(f"{found} does not run", "", _SYSTEM_PATH, ())
     if not Path(executable).is_relative_to(prefix) and not executable.startswith("/usr/"):
@@ -198,8 +203,13 @@ def _from_caller() -> Environment:
     return Environment(f"{kind} {prefix}", executable, path, tuple(dict.fromkeys(mounts)))
 
 
+def _is_script(program: str) -> bool:
+    with Path(program).open("rb") as file:
+        return file.read(2) == b"#!"
+
+
 @lru_cache(maxsize=16)
-def _asked(python: str, folder: str, variables: frozenset[tuple[str, str]]) -> tuple[str, str, str]:
+def _asked(python: str, folder: str = "", variables: frozenset[tuple[str, str]] = frozenset()) -> tuple[str, str, str]:
     """Where an interpreter says that it is. A version manager's script, which may stand for it, goes by folder and
     variables, and takes a tenth of a second: a batch asks once."""
     script = "import sys; print(sys.executable); print(sys.prefix); print(sys.base_prefix)"

@@ -43,23 +43,32 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def keep(run: Callable[[], int]) -> int:
-    """Run something that starts processes; when it returns, or scrout wants it ended, all of them are gone."""
+def keep(parent: int, run: Callable[[], int]) -> int:
+    """Run something that starts processes; when it returns, or scrout wants it ended, all of them are gone.
+
+    `parent` is scrout's process, which may have died before the kernel was asked to tell of it.
+    """
     if sys.platform == "linux":
         libc = ctypes.CDLL(None)
         libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    signal.signal(signal.SIGTERM, _stop)
+    if os.getppid() != parent:
+        return 128 + signal.SIGTERM
     try:
-        return run()
+        # Two steps: a signal that comes just after the end of the first one must not skip the ending of what is left.
+        try:
+            signal.signal(signal.SIGTERM, _stop)
+            return run()
+        finally:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
     except Stopped:
         return 128 + signal.SIGTERM
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         _end_all()
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise Stopped
 
 
@@ -101,4 +110,4 @@ def _run(argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(keep(lambda: _run(sys.argv[1:])))
+    sys.exit(keep(int(sys.argv[1]), lambda: _run(sys.argv[2:])))

@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from scrout.base import SandboxError
 from scrout.config import SandboxSettings, cache_folder
-from scrout.errors import SandboxError
 from scrout.sandbox.bubblewrap import Bubblewrap, find_program
 from scrout.sandbox.container import Container, find_engine
 from scrout.sandbox.process import system_program

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from scrout.errors import SandboxError
+from scrout.base import SandboxError
 from scrout.sandbox.keeper import descendants
 from scrout.sandbox.output import Output
 from scrout.sandbox.tier import Command, Completed, Limits, Overlay
@@ -48,6 +48,8 @@ async def run_process(
         pass
     finally:
         await end(process)
+        # Its streams may be open still, where somebody holds their other end or nobody read to the end in time.
+        process._transport.close()  # type: ignore[attr-defined]
     if exit_code is not None and exit_code < 0:
         exit_code = 128 - exit_code
     said = complaint.joined().decode(errors="replace").strip()

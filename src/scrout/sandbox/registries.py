@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from scrout.ledger.scrub import MARK, scrub
+from scrout.redact import MARK, redact
 from scrout.sandbox.tier import Mount
 
 _VARIABLE = re.compile(
@@ -57,7 +57,7 @@ def find_registries(home: str) -> Registries:
 
 def without_credentials(text: str) -> str:
     """Text that may be shown and stored."""
-    return _URL_CREDENTIALS.sub(f"://{MARK}@", scrub(text))
+    return _URL_CREDENTIALS.sub(f"://{MARK}@", redact(text))
 
 
 def _values(path: Path) -> Iterator[str]:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from scrout.records import Evidence
+from scrout.sandbox.outbox import read_outbox
 from scrout.sandbox.tier import Mount
 from scrout.sandbox.workshop import Workshop, shell_argv
-from scrout.sandbox.workspace import Base, Workspace, empty_folder, read_beneath
+from scrout.sandbox.workspace import Base, Workspace, empty_folder
 
 TAIL_CHARACTERS = 2_000
-MOST_REPORTS = 200
-"""One for each Python process of a command."""
-MOST_REPORT_BYTES = 20_000_000
+MOST_REPORT_BYTES = 5_000_000
+"""Of all Python processes of a command together."""
 _WATCH = "/opt/scrout/watch"
 _OUTBOX = "/opt/scrout/outbox"
 _SETS_PYTHONPATH = re.compile(r"\bPYTHONPATH=")
@@ -85,7 +85,7 @@ async def replay(
     mounts: tuple[Mount, ...] = ()
     line = command
     if watch:
-        line = _watchable(command, workshop.base)
+        line = watchable(command, workshop.base)
         variables = {
             "PYTHONPATH": _WATCH,
             "SCROUT_WATCH_ROOT": str(workshop.base.repo),
@@ -98,16 +98,19 @@ async def replay(
     done = await workshop.run(
         workspace, shell_argv(line), timeout_s=timeout_s, variables=variables, mounts=mounts, aliases=aliases
     )
+    witness = None
+    if watch:
+        witness = await asyncio.to_thread(_read_witness, workspace.outbox, workshop.root(workspace))
     return Replay(
         command=command,
         exit_code=done.exit_code,
         output=done.text,
         seconds=done.seconds,
-        witness=_read_witness(workspace.outbox, workshop.root(workspace)) if watch else None,
+        witness=witness,
     )
 
 
-def _watchable(command: str, base: Base) -> str:
+def watchable(command: str, base: Base) -> str:
     """The command, with the witness in it: it is found through PYTHONPATH, and a coverage tool would take its place."""
     command = _SETS_PYTHONPATH.sub('PYTHONPATH="$PYTHONPATH:"', command)
     covers = any(_COVERS.search(base.read(name) or b"") for name in _PYTEST_SETTINGS)
@@ -117,9 +120,9 @@ def _watchable(command: str, base: Base) -> str:
 def _read_witness(outbox: Path, repo: Path) -> Witness | None:
     lines: dict[str, set[int]] = {}
     raised: list[Raised] = []
-    for report in islice(outbox.iterdir(), MOST_REPORTS):
+    for report in read_outbox(outbox, MOST_REPORT_BYTES):
         try:
-            told = json.loads(read_beneath(outbox, report.name, MOST_REPORT_BYTES) or b"")
+            told = json.loads(report)
             for path, numbers in told["lines"].items():
                 ran = {int(number) for number in numbers}
                 if ran and (inside := _relative(path, repo)) is not None:

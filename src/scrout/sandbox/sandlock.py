@@ -68,5 +68,6 @@ def _spec(command: Command) -> Spec:
         processes=limits.processes,
         memory_mb=limits.total_memory_mb,
         network=command.network,
+        parent=os.getpid(),
         argv=[*begin_argv(limits, processes=False), *command.argv],
     )

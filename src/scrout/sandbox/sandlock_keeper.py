@@ -24,6 +24,7 @@ class Spec(TypedDict):
     processes: int
     memory_mb: int
     network: bool
+    parent: int
     argv: list[str]
 
 
@@ -35,7 +36,7 @@ def main() -> NoReturn:
         text, left = text + chunk, left - len(chunk)
     spec: Spec = json.loads(text)
     # Not sys.exit: the library would wait for its own threads.
-    os._exit(keep(lambda: _run(spec)))
+    os._exit(keep(spec["parent"], lambda: _run(spec)))
 
 
 def _run(spec: Spec) -> int:

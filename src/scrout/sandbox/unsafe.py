@@ -7,6 +7,7 @@ everything else. It reads and writes what the caller can, and talks to whom it l
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -26,5 +27,6 @@ class Unsafe(WithoutMounts):
     async def run(self, command: Command) -> Completed:
         here = at_host_paths(command)
         # The caller's own processes count against a process limit, so there is none.
-        argv = [*KEEPER, *in_folder(here.cwd), *begin_argv(command.limits, processes=False), *here.argv]
+        begin = begin_argv(command.limits, processes=False)
+        argv = [*KEEPER, str(os.getpid()), *in_folder(here.cwd), *begin, *here.argv]
         return await run_process(argv, command, end=end_keeper, env=here.env)

@@ -17,15 +17,15 @@ import asyncio
 import fcntl
 import os
 import re
-import secrets
 import shutil
 import signal
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
+from scrout.base import SandboxError
 from scrout.config import cache_folder
-from scrout.errors import SandboxError
+from scrout.files import atomic
 from scrout.sandbox.output import Output
 from scrout.sandbox.process import READY, Process, attend, start, system_program
 from scrout.sandbox.tier import Command, Completed
@@ -69,10 +69,9 @@ def unreadable_shell() -> Path:
     seen = bash.stat()
     shell = private_folder(cache_folder() / "shells") / f"bash-{seen.st_size}-{seen.st_mtime_ns}"
     if not shell.exists():
-        part = shell.with_name(f".{secrets.token_hex(6)}")
-        shutil.copyfile(bash, part)
-        part.chmod(0o111)
-        part.replace(shell)
+        with atomic(shell) as file:
+            shutil.copyfile(bash, file.name)
+            os.fchmod(file.fileno(), 0o111)
     return shell
 
 

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from scrout.base import SandboxError
 from scrout.config import Settings
-from scrout.errors import SandboxError
 from scrout.sandbox.copies import CopiedWorkspace, at_inside_paths
 from scrout.sandbox.environment import SHIMS, Environment, find_environment
 from scrout.sandbox.output import Output
@@ -216,7 +216,7 @@ class Session:
 @contextmanager
 def open_workshop(task: Task, tier: Tier, settings: Settings) -> Iterator[Workshop]:
     """Everything a task's commands need; all of it is gone when the block ends."""
-    base = make_base(task.repo, task.base_commit)
+    base = make_base(task.repo, task.base_commit, bounds=settings.sandbox)
     if tier.brings_tools:
         environment = Environment("the container image", "python3", "", ())
     else:

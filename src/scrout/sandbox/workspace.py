@@ -8,7 +8,6 @@ it; the overlay exists only inside the sandbox, so nothing is ever mounted on th
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import secrets
@@ -18,15 +17,15 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 
-from scrout.config import cache_folder
-from scrout.errors import SandboxError, TaskError
-from scrout.git import ISOLATED, GitError, environment, git, text
+from scrout.base import SandboxError, TaskError
+from scrout.config import SandboxSettings, cache_folder
+from scrout.files import Lock, is_inside, parent_beneath, read_beneath
+from scrout.git import Foreign, GitDir, GitError, find_repository, make_git_dir, users_ignore_file
 from scrout.sandbox.tier import SANDBOX_UID, Copy, Overlay, sandbox_user
 
-MOST_LEVELS = 100
-"""Folders above a file; no repository has as many, and a longer path is somebody's joke."""
 BRANCH = "refs/heads/main"
 _SNAPSHOT_AUTHOR = {
     "GIT_AUTHOR_NAME": "scrout",
@@ -42,36 +41,41 @@ class Source:
 
     repo: Path
     """Top of the work tree, absolute, symlinks resolved."""
+    store: Path
+    """Where its objects and references lie."""
     head: str
     changed: int
     """How many paths differ from HEAD, untracked ones included."""
-    submodules: tuple[str, ...]
 
 
 def find_source(path: Path) -> Source:
     """The repository at or above a path, or a TaskError that says what is missing."""
     # Not Path.is_dir, which raises where a folder on the way may not be entered.
-    if not os.path.isdir(path):  # noqa: PTH112
+    if not os.path.isdir(path) or not os.access(path, os.X_OK):  # noqa: PTH112
         raise TaskError(f"{path} is not a folder you can enter. Pass the repository's folder with --repo.")
-    try:
-        top = text("rev-parse", "--show-toplevel", cwd=path)
-    except GitError as error:
-        if "dubious ownership" in str(error):
-            raise
-        if "must be run in a work tree" in str(error):
-            raise TaskError(f"{path} is a bare repository. Clone it, and pass the clone with --repo.") from None
-        raise TaskError(f"{path} is not a git repository. Run `git init` and commit there, or pass --repo.") from None
-    repo = Path(top).resolve()
-    try:
-        head = text("rev-parse", "--verify", "HEAD^{commit}", cwd=repo)
-    except GitError:
-        raise TaskError(f"{repo} has no commits yet. Commit once, so that there is a base to work from.") from None
-    status = git("status", "--porcelain=v1", "-z", "--untracked-files=normal", "--ignore-submodules=all", cwd=repo)
-    tree = git("ls-tree", "-r", "-z", head, cwd=repo)
-    submodules = tuple(
-        os.fsdecode(entry.split(b"\t", 1)[1]) for entry in tree.split(b"\0") if entry.startswith(b"160000 ")
-    )
-    return Source(repo=repo, head=head, changed=len(status.split(b"\0")) - 1, submodules=submodules)
+    found = find_repository(path)
+    head = found.head()
+    if not head:
+        raise TaskError(f"{found.name} has no commits yet. Commit once, so that there is a base to work from.")
+    return Source(repo=found.name, store=found.common, head=head, changed=_count_changed(found))
+
+
+def _count_changed(found: Foreign) -> int:
+    look = (*_own_ignores(), "status", "--porcelain=v1", "-z", "--untracked-files=normal", "--ignore-submodules=all")
+    with found.borrowed() as git:
+        found.copy_ignored(git.path)
+        found.copy_index(git)
+        try:
+            status = git(*look)
+        except GitError:  # an index of many files, or a damaged one
+            (git.path / "index").unlink(missing_ok=True)
+            git("read-tree", "HEAD")
+            status = git(*look)
+    return len(status.split(b"\0")) - 1
+
+
+def _own_ignores() -> tuple[str, ...]:
+    return "-c", f"core.excludesFile={users_ignore_file()}"
 
 
 @dataclass(frozen=True)
@@ -84,31 +88,39 @@ class Base:
     tree: Path
     """The checkout, with a .git that ends at this commit."""
 
-    def git(self, *args: str, stdin: bytes | None = None) -> bytes:
-        """Ask git about this commit and its ancestors."""
-        # A named directory, because git refuses to discover one that belongs to the sandbox's user.
-        return git(*args, cwd=self.tree, stdin=stdin, env={**ISOLATED, "GIT_DIR": str(self.tree / ".git")})
+    @property
+    def git(self) -> GitDir:
+        """For questions about this commit and its ancestors."""
+        return GitDir.of(self.tree)
+
+    @cached_property
+    def submodules(self) -> tuple[str, ...]:
+        """Folders that are repositories of their own. They are left empty."""
+        listed = self.git("ls-tree", "-r", "-z", self.commit).split(b"\0")
+        return tuple(os.fsdecode(entry.split(b"\t", 1)[1]) for entry in listed if entry.startswith(b"160000 "))
 
     def read(self, path: str) -> bytes | None:
         """A file's bytes; None where there is no regular file. Symlinks are not followed."""
         return read_beneath(self.tree, path)
 
 
-def make_base(repo: Path, commit: str, *, dirty: bool = False) -> Base:
+def make_base(repo: Path, commit: str, *, dirty: bool = False, bounds: SandboxSettings | None = None) -> Base:
     """The base for a commit, from the cache or made now. `dirty` puts a snapshot of the work tree on top of it."""
     folder = private_folder(cache_folder() / "bases")
     if not dirty:
         tree = folder / base_key(repo, commit) / "tree"
         if tree.is_dir():
             return Base(repo, commit, tree)
+    found = find_repository(repo)
     making, lock = _claim(folder, ".making-")
     try:
         tree = making / "tree"
-        _copy_history(repo, commit, tree)
+        with found.borrowed() as git:
+            _must_fit(git, commit, bounds or SandboxSettings())
+            _copy_history(git, commit, tree)
         if dirty:
-            commit = _commit_work_tree(repo, tree)
+            commit = _commit_work_tree(found, tree, commit)
         _check_out(tree, commit)
-        _forget_past_positions(tree)
         _hand_over(Base(repo, commit, tree))
         final = folder / base_key(repo, commit)
         try:
@@ -125,14 +137,35 @@ def make_base(repo: Path, commit: str, *, dirty: bool = False) -> Base:
         ) from None
     finally:
         remove_folder(making)
-        os.close(lock)
+        lock.release()
+
+
+def _must_fit(git: GitDir, commit: str, bounds: SandboxSettings) -> None:
+    """A few kilobytes of objects can name themselves often enough to fill any disk, so they are counted first."""
+    paths = size_bytes = 0
+    rest = b""
+    with git.start("ls-tree", "-r", "-t", "-l", "-z", "--full-tree", commit) as process:
+        assert process.stdout is not None
+        while chunk := process.stdout.read(1 << 20):
+            *entries, rest = (rest + chunk).split(b"\0")
+            paths += len(entries)
+            for entry in entries:
+                size = entry.partition(b"\t")[0].rpartition(b" ")[2]
+                size_bytes += int(size) if size.isdigit() else 0
+            if paths > bounds.repo_paths or size_bytes > bounds.repo_mb * 1_000_000:
+                process.kill()
+                raise TaskError(
+                    f"{git.work_tree} has more than {bounds.repo_paths:,} paths or {bounds.repo_mb:,} MB at "
+                    f"{commit[:12]}. If that is what you expect, raise sandbox.repo_paths or sandbox.repo_mb."
+                )
 
 
 def _check_out(tree: Path, commit: str) -> None:
     try:
-        git("reset", "-q", "--hard", commit, cwd=tree, env=ISOLATED)
+        GitDir.of(tree)("reset", "-q", "--hard", commit)
     except GitError as error:
         raise OSError(str(error)) from None  # git does not say that the disk is full
+    (tree / ".git" / "ORIG_HEAD").unlink(missing_ok=True)
 
 
 def _hand_over(base: Base) -> None:
@@ -149,64 +182,51 @@ def base_key(repo: Path, commit: str) -> str:
     return hashlib.sha256(f"{repo}\0{commit}".encode(errors="surrogateescape")).hexdigest()[:20]
 
 
-def _copy_history(repo: Path, commit: str, tree: Path) -> None:
+def _copy_history(git: GitDir, commit: str, tree: Path) -> None:
     """Into a new repository at `tree`: the objects reachable from the commit, and no others."""
-    hashing = text("rev-parse", "--show-object-format", cwd=repo)
-    git("init", "-q", "--template=", f"--object-format={hashing}", str(tree), cwd=repo, env=ISOLATED)
+    make_git_dir(tree / ".git", f"ref: {BRANCH}", sha256=len(commit) == 64)
     # A pack of what the commit reaches: unlike a clone it knows no refs, and alternates are not carried over.
     # Old objects that a partial clone never fetched stay missing: only the base itself must be whole.
-    packer = ["git", "pack-objects", "--revs", "--stdout", "-q", "--delta-base-offset", "--missing=allow-any"]
-    pipe = subprocess.PIPE
-    with (
-        tempfile.TemporaryFile() as said,
-        subprocess.Popen(packer, cwd=repo, env=environment(), stdin=pipe, stdout=pipe, stderr=said) as pack,
-    ):
+    packer = ("pack-objects", "--revs", "--stdout", "-q", "--delta-base-offset", "--missing=allow-any")
+    with tempfile.TemporaryFile() as said, git.start(*packer, stderr=said) as pack:
         assert pack.stdin is not None and pack.stdout is not None
         with contextlib.suppress(BrokenPipeError), pack.stdin:
             pack.stdin.write(f"{commit}\n".encode())
-        reader = ["git", "index-pack", "--stdin"]
-        with subprocess.Popen(
-            reader, cwd=tree, env=environment(), stdin=pack.stdout, stdout=subprocess.DEVNULL, stderr=said
-        ) as unpack:
+        with GitDir.of(tree).start("index-pack", "--stdin", stdin=pack.stdout, stderr=said) as unpack:
             # Only the reader may hold this end, or the packer would wait for ever on one that died.
             pack.stdout.close()
+            assert unpack.stdout is not None
+            unpack.stdout.read()
         pack.wait()
         said.seek(0)
         message = said.read().decode(errors="replace").strip()
     if pack.returncode != 0 or unpack.returncode != 0:
         if "No space left" in message:
             raise OSError(message)
-        raise TaskError(f"the history of {repo} at {commit[:12]} cannot be read: {message}. Try `git fsck` there.")
-    shallow = repo / text("rev-parse", "--git-path", "shallow", cwd=repo)
-    if shallow.is_file():
-        shutil.copyfile(shallow, tree / ".git" / "shallow")
-    git("update-ref", BRANCH, commit, cwd=tree, env=ISOLATED)
-    git("symbolic-ref", "HEAD", BRANCH, cwd=tree, env=ISOLATED)
+        raise TaskError(
+            f"the history of {git.work_tree} at {commit[:12]} cannot be read: {message}. Try `git fsck` there."
+        )
+    if (git.path / "shallow").is_file():
+        shutil.copyfile(git.path / "shallow", tree / ".git" / "shallow")
+    (tree / ".git" / BRANCH).write_text(f"{commit}\n")
 
 
-def _commit_work_tree(repo: Path, tree: Path) -> str:
+def _commit_work_tree(found: Foreign, tree: Path, head: str) -> str:
     """Commit the user's files as they are, writing objects and index into our copy only."""
-    git_dir = tree / ".git"
-    exclude = repo / text("rev-parse", "--git-path", "info/exclude", cwd=repo)
-    if exclude.is_file():
-        (git_dir / "info").mkdir(exist_ok=True)
-        shutil.copyfile(exclude, git_dir / "info" / "exclude")
-    ours = (f"--git-dir={git_dir}", f"--work-tree={repo}")
-    git(*ours, "read-tree", "HEAD", cwd=repo)
-    git(*ours, "add", "--all", "--", ".", cwd=repo)
+    ours, theirs = GitDir.of(tree), GitDir(tree / ".git", found.work_tree)
+    found.copy_ignored(ours.path)
+    theirs("read-tree", head)
+    # Not `git add`, which asks a repository inside of this one what changed there.
+    listed = theirs(*_own_ignores(), "ls-files", "-z", "--modified", "--deleted", "--others", "--exclude-standard")
+    files = b"".join(name + b"\0" for name in set(listed.split(b"\0")) if name and not name.endswith(b"/"))
+    theirs("update-index", "--add", "--remove", "-z", "--stdin", stdin=files)
     # The date of HEAD, so that the same tree is the same commit and its base is found in the cache.
-    date = text("log", "-1", "--format=%cI", cwd=tree, env=ISOLATED)
-    names = {**ISOLATED, **_SNAPSHOT_AUTHOR, "GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
-    found = text("write-tree", cwd=tree, env=ISOLATED)
-    # Not `git commit`, which would sign or reword it where the user's configuration says so.
-    return text("commit-tree", found, "-p", "HEAD", "-m", "Work tree as found", cwd=tree, env=names)
-
-
-def _forget_past_positions(tree: Path) -> None:
-    git_dir = tree / ".git"
-    shutil.rmtree(git_dir / "logs", ignore_errors=True)
-    for name in ("ORIG_HEAD", "FETCH_HEAD"):
-        (git_dir / name).unlink(missing_ok=True)
+    date = ours.text("log", "-1", "--format=%cI", head)
+    names = {**_SNAPSHOT_AUTHOR, "GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
+    # Not `git commit`, which would run over the files again.
+    return ours.with_variables(**names).text(
+        "commit-tree", ours.text("write-tree"), "-p", head, "-m", "Work tree as found"
+    )
 
 
 class Workspace:
@@ -254,7 +274,7 @@ class Workspace:
         self.edits += 1
         try:
             mode = self._clear_way(path)
-            with _parent_beneath(self.upper, path) as (parent, name):
+            with parent_beneath(self.upper, path) as (parent, name):
                 # A new file, because a command can have linked the old one elsewhere.
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(name, dir_fd=parent)
@@ -269,7 +289,7 @@ class Workspace:
 
     def read(self, path: str) -> bytes | None:
         """A file as the next command will see it; None where there is no regular file."""
-        layer = self._layer(path) if _is_inside(path) else None
+        layer = self._layer(path) if is_inside(path) else None
         return None if layer is None else read_beneath(layer, path)
 
     def changed(self) -> Iterator[str]:
@@ -313,7 +333,7 @@ class Workspace:
 
     def _clear_way(self, path: str) -> int:
         """Make the folders above a file in the upper layer, and say which mode the file should have."""
-        if not _is_inside(path):
+        if not is_inside(path):
             raise SandboxError(f"{path!r} is not a path inside the repository")
         mode = 0o644
         *above, last = steps(path)
@@ -359,7 +379,7 @@ class Workspaces:
         self.form = form
         self.user = sandbox_user() if user is None else user
         self.folder: Path | None = None
-        self._lock: int | None = None
+        self._lock: Lock | None = None
 
     def __enter__(self) -> Workspaces:
         self.folder, self._lock = _claim(private_folder(cache_folder() / "workspaces"))
@@ -370,7 +390,7 @@ class Workspaces:
     def __exit__(self, *exception: object) -> None:
         assert self.folder is not None and self._lock is not None
         remove_folder(self.folder)
-        os.close(self._lock)
+        self._lock.release()
 
     @property
     def shared(self) -> Path:
@@ -420,21 +440,20 @@ def private_folder(folder: Path) -> Path:
     return folder
 
 
-def _claim(root: Path, prefix: str = "") -> tuple[Path, int]:
+def _claim(root: Path, prefix: str = "") -> tuple[Path, Lock]:
     """A new folder of this process's, and the lock on it; what processes that are gone left behind is removed first.
 
-    The lock is held for as long as the process lives. One more on the root keeps others from taking a folder for
+    The lock ends with the process, however that ends. One more on the root keeps others from taking a folder for
     abandoned between its making and its locking.
     """
     try:
-        gate = _lock(root / ".lock", fcntl.LOCK_EX)
-        try:
+        with Lock(root / ".lock"):
             _remove_abandoned(root, prefix)
             folder = root / f"{prefix}{os.getpid()}-{secrets.token_hex(4)}"
             folder.mkdir(mode=0o700)
-            return folder, _lock(folder / "lock", fcntl.LOCK_EX)
-        finally:
-            os.close(gate)
+            lock = Lock(folder / "lock")
+            lock.take(wait=True)
+            return folder, lock
     except OSError as error:
         raise SandboxError(
             f"{root} cannot be used: {error.strerror}. Free some room, or point XDG_CACHE_HOME at a folder you may "
@@ -442,24 +461,13 @@ def _claim(root: Path, prefix: str = "") -> tuple[Path, int]:
         ) from None
 
 
-def _lock(path: Path, kind: int) -> int:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, kind)
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
 def _remove_abandoned(root: Path, prefix: str) -> None:
     for folder in root.glob(f"{prefix}[0-9]*-*"):
-        try:
-            descriptor = _lock(folder / "lock", fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            continue  # in use, or gone by now
-        remove_folder(folder)
-        os.close(descriptor)
+        lock = Lock(folder / "lock")
+        with contextlib.suppress(OSError):  # it is gone by now
+            if lock.take():
+                remove_folder(folder)
+                lock.release()
 
 
 _OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
@@ -494,43 +502,7 @@ def unlock(folder: Path, least: int = 0o700) -> bool:
     return closed
 
 
-def _is_inside(path: str) -> bool:
-    parts = PurePosixPath(path).parts
-    return 0 < len(parts) <= MOST_LEVELS and not path.startswith("/") and ".." not in parts and "\0" not in path
-
-
 def steps(path: str) -> list[PurePosixPath]:
     """The folders above a path, outermost first, and the path."""
     pure = PurePosixPath(path)
     return [*list(reversed(pure.parents))[1:], pure]
-
-
-@contextlib.contextmanager
-def _parent_beneath(root: Path, path: str) -> Iterator[tuple[int, str]]:
-    """The open folder that holds `path`, and its last part, reached without following a symlink."""
-    *above, name = PurePosixPath(path).parts
-    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        for part in above:
-            below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=descriptor)
-            os.close(descriptor)
-            descriptor = below
-        yield descriptor, name
-    finally:
-        os.close(descriptor)
-
-
-def read_beneath(root: Path, path: str, most_bytes: int | None = None) -> bytes | None:
-    """A regular file's bytes; None where there is none, or a larger one. No symlink is followed."""
-    if not _is_inside(path):
-        return None
-    try:
-        with _parent_beneath(root, path) as (parent, name):
-            # Non-blocking, because a command can leave a pipe where a file was.
-            descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=parent)
-            with os.fdopen(descriptor, "rb") as file:
-                entry = os.fstat(descriptor)
-                fits = most_bytes is None or entry.st_size <= most_bytes
-                return file.read() if fits and stat.S_ISREG(entry.st_mode) else None
-    except OSError:
-        return None

@@ -21,11 +21,10 @@ from pydantic import BaseModel, ValidationError
 from scrout.agent.dialect import Offer
 from scrout.agent.dialects import dialect
 from scrout.agent.loop import Terms, ask
+from scrout.base import FrozenModel, ModelError, ScroutError
 from scrout.config import Sampling, SearcherSettings
-from scrout.errors import ModelError, ScroutError
-from scrout.ledger.store import total_usd
-from scrout.models.chat import Chat, Message, Refused, Reply, Tool
-from scrout.money import Price, Purse, PurseEmpty, Receipt, Record, Usd
+from scrout.models.chat import Chat, Message, Refused, Reply, Tool, certificates, read_body
+from scrout.money import Price, Purse, PurseEmpty, Receipt, Usd, total_usd
 from scrout.scout.inprocess import Transformers
 from scrout.scout.states import read_state
 from scrout.scout.voice import aloud
@@ -57,7 +56,7 @@ Outcome = Literal["ok", "failed", "note"]
 Check = Callable[[], Awaitable[tuple[Outcome, str]]]
 
 
-class Finding(Record):
+class Finding(FrozenModel):
     """What one check found."""
 
     name: str
@@ -66,7 +65,7 @@ class Finding(Record):
     detail: str
 
 
-class Canary(Record):
+class Canary(FrozenModel):
     """All checks, in their order. Those that a failed one makes pointless are left out."""
 
     model: str
@@ -155,15 +154,17 @@ class _Bird:
     async def _model(self) -> tuple[Outcome, str]:
         """Reachable, and serving the right model with a context that is long enough."""
         settings, key = self.settings, self.settings.key()
-        headers = {"authorization": f"Bearer {key}"} if key else {}
+        headers = {"accept-encoding": "identity", **({"authorization": f"Bearer {key}"} if key else {})}
         try:
-            async with httpx.AsyncClient(timeout=TIMEOUT_S) as client:
+            async with httpx.AsyncClient(verify=certificates(), timeout=TIMEOUT_S) as client:
                 url = httpx.URL(settings.base_url)
-                response = await client.get(url.copy_with(path=f"{url.path.rstrip('/')}/models"), headers=headers)
+                url = url.copy_with(path=f"{url.path.rstrip('/')}/models")
+                async with client.stream("GET", url, headers=headers) as response:
+                    body = await read_body(response) or b""
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             return "failed", f"the endpoint cannot be reached ({type(error).__name__}). Is the server running?"
         try:
-            listed = _Models.model_validate_json(response.content).data
+            listed = _Models.model_validate_json(body).data
         except ValidationError:
             return "note", f"the endpoint does not list its models (status {response.status_code})"
         mine = next((model for model in listed if model.id == settings.model), None)

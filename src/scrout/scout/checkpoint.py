@@ -22,8 +22,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field, ValidationError
 
+from scrout.base import ConfigError
 from scrout.config import cache_folder
-from scrout.errors import ConfigError
 
 WEIGHTS = ("*.safetensors", "*.gguf", "*.bin")
 """As loaders choose: the first kind that a folder has, and no other."""

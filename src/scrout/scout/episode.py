@@ -15,7 +15,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +25,17 @@ from scrout.agent.context import Window
 from scrout.agent.dialect import Call, Toolbox, Turn
 from scrout.agent.loop import UNCOUNTED, Conversation, Terms, about_what_was_sent, ask, converse
 from scrout.agent.tools import Toolset, Workbench, aliases
+from scrout.base import HandoffError, ModelError, ScroutError, TaskError
 from scrout.config import ScoutSettings, SearcherSettings, data_folder
-from scrout.errors import HandoffError, ModelError, ScroutError, TaskError
 from scrout.handoff import Handoff, Kind, normalize, parse, render
 from scrout.languages import language_of
-from scrout.ledger.scrub import scrub_json
-from scrout.ledger.store import total_usd
 from scrout.models.chat import TRIES, Chat, Message, Reply, Tool, secrets_of, shown
 from scrout.models.meter import Account
 from scrout.models.metering import Metered, metered
 from scrout.models.socket import SocketTransport
-from scrout.models.trajectory import FILE_NAME as TRAJECTORY
-from scrout.money import Purse, PurseEmpty, Receipt
+from scrout.money import Purse, PurseEmpty, Receipt, total_usd
 from scrout.records import Scouting, ScoutStop, State, Stop
+from scrout.redact import redact_json
 from scrout.sandbox.workshop import Session, Workshop
 from scrout.sandbox.workspace import Base
 from scrout.scout.canary import require
@@ -61,6 +58,8 @@ from scrout.scout.trace import (
 )
 from scrout.scout.voice import Listening, Observing, OutputAlone, Voice, holds_handoff
 from scrout.task import Task
+from scrout.text import usd
+from scrout.trajectory import FILE_NAME as TRAJECTORY
 
 MAX_TRY_S = 300.0
 """For one request."""
@@ -343,7 +342,7 @@ class _Meter:
         turn = min(max(len(self.receipts) - self._before, 1), self._settings.turns)
         cost = total_usd(receipt.cost_usd for receipt in self.receipts)
         tokens = sum(sum(receipt.usage.model_dump().values()) for receipt in self.receipts)
-        spent = f"${cost:.4f}" if cost else f"{tokens:,} tokens"
+        spent = usd(cost) if cost else f"{tokens:,} tokens"
         self._progress(f"{self._settings.model}, turn {turn} of {self._settings.turns}, {spent}: {doing}")
 
 
@@ -380,7 +379,7 @@ async def _header(task: Task, base: Base, settings: SearcherSettings, index: Ind
     )
     # All of it enters the conversation or the trace, and nothing of it is worth a secret.
     known = secrets_of(settings.base_url, settings.key())
-    return Header.model_validate(json.loads(scrub_json(json.dumps(header.model_dump(mode="json")), known)))
+    return Header.model_validate(json.loads(redact_json(json.dumps(header.model_dump(mode="json")), known)))
 
 
 async def _state(
@@ -416,7 +415,7 @@ def _scouting(header: Header, found: Found, left: Left, receipts: Sequence[Recei
         handoff=handoff,
         text=render(handoff, paper=header.settings.preset == "paper"),
         seconds=0,
-        cost_usd=total_usd(receipt.cost_usd for receipt in receipts) or Decimal(0),
+        cost_usd=total_usd(receipt.cost_usd for receipt in receipts),
         searcher=header.settings.model,
         stop=found.stop,
         detail="; ".join(part for part in (found.detail, remark) if part),

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from scrout.errors import ConfigError, ModelError, ScroutError
+from scrout.base import ConfigError, ModelError, ScroutError
 from scrout.models.chat import Message, Tool, message_json, tool_json
 from scrout.records import State
 from scrout.scout import checkpoint

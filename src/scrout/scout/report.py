@@ -24,6 +24,7 @@ from scrout.index.files import MAX_FILE_BYTES, read_blobs
 from scrout.records import Scouting
 from scrout.sandbox.workspace import Base
 from scrout.task import Task
+from scrout.text import clip, duration, excerpt, usd
 
 MAX_FILES = 20
 MAX_REGION_LINES = 200
@@ -76,10 +77,10 @@ def page(task: Task, found: Scouting, sources: Mapping[str, str], where: str = "
         before.append(reproduction_section(handoff.reproduction))
     after = []
     if handoff.dead_ends:
-        ends = (element("li", _cut(end, 1000)) for end in handoff.dead_ends[:50])
+        ends = (element("li", excerpt(end, 1000)) for end in handoff.dead_ends[:50])
         after.append(_section("Dead ends", element("ul", *ends, class_="dead pad")))
     if handoff.notes:
-        after.append(_section("Notes", element("div", _inline(_cut(handoff.notes)), class_="prose pad")))
+        after.append(_section("Notes", element("div", _inline(excerpt(handoff.notes)), class_="prose pad")))
     after.append(_section("How this page came about", _origin(task, found, where)))
     room = MAX_PAGE_BYTES - sum(len(part.encode()) for part in (*before, *after)) - 20_000  # style and frame
     code = _code_sections(refs, sources, names_in(task.text), room)
@@ -126,7 +127,7 @@ def _document(title: str, body: Html) -> Html:
 
 
 def _facts(task: Task, found: Scouting) -> Html:
-    facts = [(task.repo.name, "repository"), (task.base_commit[:10], "commit"), (f"{found.seconds:.2f} s", "took")]
+    facts = [(task.repo.name, "repository"), (task.base_commit[:10], "commit"), (duration(found.seconds), "took")]
     cells = (element("li", f"{label} ", element("b", value)) for value, label in facts)
     return element("ul", *cells, class_="facts")
 
@@ -136,7 +137,7 @@ def issue_section(text: str) -> Html:
     _, _, rest = text.strip().partition("\n")
     parts: list[Html] = []
     end = 0
-    shown = _cut(rest.strip("\n"))
+    shown = excerpt(rest.strip("\n"))
     for fence in _FENCE.finditer(shown):
         parts += [
             _inline(shown[end : fence.start()].strip("\n")),
@@ -155,7 +156,7 @@ def ranking_table(refs: tuple[FileRef, ...], more: int) -> Html:
         link = element("a", ref.path, class_="path", href=f"#file-{rank}")
         lines = (element("a", f"{first}-{last}", href=f"#file-{rank}-line-{first}") for first, last in ref.regions[:20])
         places = element("span", *lines, class_="places")
-        what = element("div", link, places, element("p", _inline(_cut(ref.why, 1000)), class_="soft"))
+        what = element("div", link, places, element("p", _inline(excerpt(ref.why, 1000)), class_="soft"))
         rows.append(element("li", element("span", str(rank), class_="rank"), _confidence(ref), what))
     if not rows:
         return _section("Where to look", element("p", "No file was named.", class_="pad soft"), id="files")
@@ -180,11 +181,11 @@ def reproduction_section(claim: Reproduction) -> Html:
     seen = ("failed when run", "badge good") if claim.claim else ("not seen failing", "badge warn")
     parts = [element("span", seen[0], class_=seen[1])]
     if claim.command:
-        parts.append(element("pre", f"$ {_cut(claim.command)}", class_="block", tabindex="0"))
+        parts.append(element("pre", f"$ {excerpt(claim.command)}", class_="block", tabindex="0"))
     if claim.observed:
-        parts.append(element("pre", _cut(claim.observed).rstrip(), class_="block", tabindex="0"))
+        parts.append(element("pre", excerpt(claim.observed).rstrip(), class_="block", tabindex="0"))
     for path, content in list(claim.files.items())[:10]:
-        script = element("pre", _cut(content).rstrip(), class_="block", tabindex="0")
+        script = element("pre", excerpt(content).rstrip(), class_="block", tabindex="0")
         parts.append(element("details", element("summary", element("code", path)), script))
     return _section("Reproduction", element("div", *parts, class_="pad"))
 
@@ -195,12 +196,12 @@ def _origin(task: Task, found: Scouting, where: str) -> Html:
         "commit": task.base_commit + (" (a snapshot of uncommitted work)" if task.dirty else ""),
         "command run": ran or "none that failed",
         "run in": where,
-        "scouting took": f"{found.seconds:.2f} s",
-        "cost": f"${found.cost_usd}",
+        "scouting took": duration(found.seconds),
+        "cost": usd(found.cost_usd),
         "searcher": " ".join(part for part in (found.searcher, found.state.space if found.state else "") if part),
         "scrout": __version__,
     }
-    cells = [cell for k, v in facts.items() if v for cell in (element("dt", k), element("dd", _cut(v, 1000)))]
+    cells = [cell for k, v in facts.items() if v for cell in (element("dt", k), element("dd", excerpt(v, 1000)))]
     return element("dl", *cells, class_="pad")
 
 
@@ -235,7 +236,7 @@ def file_section(rank: int, ref: FileRef, code: Html) -> Html:
         "header",
         element("h3", f"{rank}  {ref.path}"),
         _confidence(ref),
-        element("p", _inline(_cut(ref.why, 1000)), class_="soft") if ref.why else "",
+        element("p", _inline(excerpt(ref.why, 1000)), class_="soft") if ref.why else "",
     )
     return element("section", header, code, class_="file card", id=f"file-{rank}")
 
@@ -252,7 +253,7 @@ def split_lines(source: str) -> list[str]:
 def lines_of(source: str) -> list[str]:
     """The same as they are shown: overlong ones are cut."""
     lines = split_lines(visible(source.replace("\r\n", "\n")))
-    return [line if len(line) <= MAX_LINE_CHARS else f"{line[:MAX_LINE_CHARS]} …" for line in lines]
+    return [clip(line, MAX_LINE_CHARS) for line in lines]
 
 
 def code_table(rank: int, lines: list[str], coloured: list[Html], spans: list[tuple[int, int]], *, folds: bool) -> Html:
@@ -371,7 +372,3 @@ def _title(text: str) -> str:
 
 def _section(title: str, *children: Html, **attributes: str) -> Html:
     return element("section", element("h2", title), element("div", *children, class_="card"), **attributes)
-
-
-def _cut(text: str, most: int = MAX_TEXT_CHARS) -> str:
-    return text if len(text) <= most else f"{text[:most]}\n… {len(text) - most:,} more characters"

@@ -21,9 +21,9 @@ import httpx
 import numpy as np
 from pydantic import BaseModel, Field, JsonValue, TypeAdapter, ValidationError
 
+from scrout.base import ModelError
 from scrout.config import Sampling, SearcherSettings, cache_folder
-from scrout.errors import ModelError
-from scrout.models.chat import Chat, Message, Tool
+from scrout.models.chat import TOO_LONG, Chat, Message, Tool, certificates, read_body
 from scrout.money import Receipt
 from scrout.records import State
 from scrout.scout import checkpoint
@@ -99,7 +99,7 @@ class _Tap(httpx.AsyncBaseTransport):
     def __init__(self, fields: Mapping[str, JsonValue]) -> None:
         self.fields = fields
         self.answer = b""
-        self._inner = httpx.AsyncHTTPTransport()
+        self._inner = httpx.AsyncHTTPTransport(verify=certificates())
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         body = json.loads(await request.aread()) | dict(self.fields)
@@ -107,8 +107,13 @@ class _Tap(httpx.AsyncBaseTransport):
         response = await self._inner.handle_async_request(
             httpx.Request(request.method, request.url, headers=headers, json=body, extensions=request.extensions)
         )
-        self.answer = await response.aread()
-        return response
+        body = await read_body(response)
+        await response.aclose()
+        if body is None:
+            raise ModelError(f"{request.url.host}: {TOO_LONG}. Is it the right server?")
+        self.answer = body
+        retry_after = {"retry-after": response.headers["retry-after"]} if "retry-after" in response.headers else {}
+        return httpx.Response(response.status_code, headers=retry_after, content=body)
 
     async def aclose(self) -> None:
         await self._inner.aclose()

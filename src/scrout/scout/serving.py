@@ -15,9 +15,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Literal
 
+from scrout.base import ConfigError, FrozenModel
 from scrout.config import SearcherSettings
-from scrout.errors import ConfigError
-from scrout.money import Record
 from scrout.scout import checkpoint
 from scrout.scout.servers import storage, sweep
 
@@ -30,7 +29,7 @@ SWEEP_S = 5.0
 INSTALL: dict[Engine, str] = {"vllm": "vllm>=0.32", "sglang": "sglang>=0.5.23"}
 
 
-class Serving(Record):
+class Serving(FrozenModel):
     """How to serve one checkpoint."""
 
     engine: Engine

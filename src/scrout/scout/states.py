@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from scrout.agent.dialects import dialect
+from scrout.base import ConfigError, ModelError
 from scrout.config import SearcherSettings
-from scrout.errors import ConfigError, ModelError
 from scrout.models.chat import Message, Tool
 from scrout.money import Receipt
 from scrout.records import State

@@ -14,11 +14,12 @@ from pydantic import JsonValue
 
 from scrout.agent.dialect import Call, Toolbox
 from scrout.agent.tools import BadCall, text_argument
-from scrout.errors import TaskError
+from scrout.base import TaskError
 from scrout.index.repository import File, Repository, read_repository
 from scrout.models.chat import Tool
 from scrout.sandbox.workspace import Base
 from scrout.scout.recon.search import Ranked, search
+from scrout.text import clip
 
 MOST_FOUND = 10
 MOST_DEFINITIONS = 150
@@ -117,8 +118,7 @@ def _wanted(call: Call, name: str) -> str:
 def _line(file: Ranked) -> str:
     spans = ",".join(f"{first}-{last}" if first != last else str(first) for first, last in file.regions)
     why = "; ".join(dict.fromkeys(clue.words for clue in file.clues[:2]))
-    why = why if len(why) <= MAX_WHY_CHARS else f"{why[:MAX_WHY_CHARS]}..."
-    return f"{file.path}{':' if spans else ''}{spans}" + (f"  {why}" if why else "")
+    return f"{file.path}{':' if spans else ''}{spans}" + (f"  {clip(why, MAX_WHY_CHARS)}" if why else "")
 
 
 def _meant(named: str, root: Path, repository: Repository) -> list[str]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import platform
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -24,13 +23,14 @@ from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
 from scrout import __version__
 from scrout.agent.dialect import Call, Toolbox
-from scrout.agent.tools import clip
+from scrout.agent.tools import drop_middle
+from scrout.base import ConfigError, FrozenModel, TaskError
 from scrout.config import SearcherSettings
-from scrout.errors import ConfigError, TaskError
-from scrout.ledger.scrub import scrub, scrub_json
-from scrout.models.chat import KEEP_ALIVE_S, MAX_ANSWER_BYTES, Tool, certificates, secrets_of
-from scrout.money import Record
+from scrout.files import LineFile
+from scrout.models.bounds import MAX_ANSWER_BYTES
+from scrout.models.chat import KEEP_ALIVE_S, Tool, certificates, secrets_of
 from scrout.records import Scouting
+from scrout.redact import redact, redact_json
 from scrout.scout.prompts import Prompts
 
 FILE_NAME = "trace.jsonl"
@@ -42,7 +42,7 @@ CUT_OFF = "CancelledError"
 _KEPT_HEADERS = ("content-type", "retry-after")
 
 
-class ToolSpec(Record):
+class ToolSpec(FrozenModel):
     """A tool as the model was offered it."""
 
     name: str
@@ -50,7 +50,7 @@ class ToolSpec(Record):
     parameters: dict[str, JsonValue]
 
 
-class Header(Record):
+class Header(FrozenModel):
     """What an episode starts from."""
 
     kind: Literal["header"] = "header"
@@ -80,7 +80,7 @@ class Header(Record):
         return tuple(Tool(tool.name, tool.description, tool.parameters) for tool in self.tools)
 
 
-class Exchange(Record):
+class Exchange(FrozenModel):
     """One HTTP request and what came back."""
 
     kind: Literal["http"] = "http"
@@ -96,7 +96,7 @@ class Exchange(Record):
     seconds: float
 
 
-class Use(Record):
+class Use(FrozenModel):
     """One call of a tool and its answer."""
 
     kind: Literal["tool"] = "tool"
@@ -107,7 +107,7 @@ class Use(Record):
     seconds: float
 
 
-class Left(Record):
+class Left(FrozenModel):
     """What the searcher left in its workspace."""
 
     kind: Literal["left"] = "left"
@@ -117,7 +117,7 @@ class Left(Record):
     """Files of the repository that are not as they were."""
 
 
-class End(Record):
+class End(FrozenModel):
     """The last line of an episode that came to its end."""
 
     kind: Literal["end"] = "end"
@@ -132,28 +132,21 @@ class TraceOver(Exception):
     """The trace holds nothing further. Control flow of a replay, not an error."""
 
 
-class Trace:
+class Trace(LineFile):
     """One that is being written."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
         self.secrets: tuple[str, ...] = ()
         """The endpoint's own, once it is known: cut out of all that comes in."""
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            super().__init__(path)
         except OSError as error:
             raise ConfigError(
                 f"the trace {path} cannot be written: {error.strerror}. Point XDG_DATA_HOME at a folder of yours."
             ) from None
 
     def write(self, line: Header | Exchange | Use | Left | End) -> None:
-        data = json.dumps(line.model_dump(mode="json"), ensure_ascii=False).encode() + b"\n"
-        while data:
-            data = data[os.write(self._file, data) :]
-
-    def close(self) -> None:
-        os.close(self._file)
+        self.write_line(json.dumps(line.model_dump(mode="json"), ensure_ascii=False))
 
     def transport(
         self, base_url: str, key: str | None = None, way: httpx.AsyncBaseTransport | None = None
@@ -189,7 +182,7 @@ class Recording(httpx.AsyncBaseTransport):
             self._trace.write(
                 Exchange(
                     method=request.method,
-                    path=scrub(request.url.path, secrets),
+                    path=redact(request.url.path, secrets),
                     request=body,
                     status=None if response is None else response.status_code,
                     headers={} if response is None else _kept(response.headers, secrets),
@@ -238,7 +231,7 @@ class RecordedTools:
         secrets = self._trace.secrets
         answer = _cleaned_ends(await self._inner.use(call), self._most_chars, secrets)
         seconds = round(time.monotonic() - started, 3)
-        arguments = scrub(_json(call), secrets)
+        arguments = redact(_json(call), secrets)
         self._trace.write(Use(name=_plain(call.name), arguments=arguments, answer=answer, seconds=seconds))
         return answer
 
@@ -304,10 +297,10 @@ class Replayed(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         body = (await request.aread()).decode("utf-8", "replace")
         event = self._recorded.take()
-        where = f"{request.method} {scrub(request.url.path)}"
+        where = f"{request.method} {redact(request.url.path)}"
         if isinstance(event, Use):
             raise self._recorded.differs(f"the tool {event.name}", where)
-        if f"{event.method} {scrub(event.path)}" != where:
+        if f"{event.method} {redact(event.path)}" != where:
             raise self._recorded.differs(f"{event.method} {event.path}", where)
         if event.request != body:
             raise self._recorded.differs(event.request, body)
@@ -334,14 +327,14 @@ class ReplayedTools:
         if event.name != _plain(call.name):
             raise self._recorded.differs(event.name, _plain(call.name))
         # As it is first: what is a secret here may have been none there.
-        if event.arguments not in (_json(call), scrub(_json(call))):
+        if event.arguments not in (_json(call), redact(_json(call))):
             raise self._recorded.differs(event.arguments, _json(call))
         return event.answer
 
 
 def clean(text: str, secrets: Iterable[str] = ()) -> str:
     """A text from outside as it may go on: Unicode, and without secrets."""
-    return scrub(_plain(text), secrets)
+    return redact(_plain(text), secrets)
 
 
 def _cleaned_ends(text: str, most_chars: int, secrets: Iterable[str] = ()) -> str:
@@ -351,17 +344,17 @@ def _cleaned_ends(text: str, most_chars: int, secrets: Iterable[str] = ()) -> st
     if len(text) > 2 * end:
         head, tail = clean(text[:end], secrets), clean(text[-end:], secrets)
         if len(head) == len(tail) == end:
-            return clip(head + " " * (len(text) - 2 * end) + tail, most_chars)
-    return clip(clean(text, secrets), most_chars)
+            return drop_middle(head + " " * (len(text) - 2 * end) + tail, most_chars)
+    return drop_middle(clean(text, secrets), most_chars)
 
 
 def clean_body(text: str, secrets: Iterable[str] = ()) -> str:
     """The same for the body of an HTTP answer; one that holds no secret stays byte for byte."""
     try:
         document = json.loads(text)
-        plain, scrubbed = json.dumps(document), scrub_json(text, secrets)
+        plain, scrubbed = json.dumps(document), redact_json(text, secrets)
     except (ValueError, RecursionError):
-        return scrub(text, secrets)
+        return redact(text, secrets)
     return text if plain == scrubbed else scrubbed
 
 
@@ -376,7 +369,7 @@ def _json(call: Call) -> str:
 def _kept(headers: Mapping[str, str], secrets: Iterable[str] = ()) -> dict[str, str]:
     """The headers that matter. ASCII: the HTTP library takes no other text for one, even where it was sent one."""
     return {
-        name: scrub(headers[name], secrets)[:200].encode("ascii", "replace").decode()
+        name: redact(headers[name], secrets)[:200].encode("ascii", "replace").decode()
         for name in _KEPT_HEADERS
         if name in headers
     }

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from scrout.errors import ConfigError
+from scrout.base import ConfigError
 from scrout.html import visible
 
 if TYPE_CHECKING:
@@ -40,10 +40,14 @@ def listen(host: str, port: int) -> socket.socket:
         )
         # With the protocol named, asyncio turns Nagle's waiting off for what is accepted.
         listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-        # From now on, so that who reads where it is may come at once.
-        listening.listen(BACKLOG)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+            # From now on, so that who reads where it is may come at once.
+            listening.listen(BACKLOG)
+        except OSError:
+            listening.close()
+            raise
     except OSError as error:
         raise ConfigError(
             f"--host {host} --port {port}: {error.strerror or error}. Name another port, or 0 for a free one."

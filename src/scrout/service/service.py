@@ -15,12 +15,12 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from scrout import handoff
+from scrout.base import HandoffError, LedgerError, ModelError, TaskError
 from scrout.config import Settings
-from scrout.errors import HandoffError, LedgerError, ModelError, TaskError
-from scrout.git import GitError, text
 from scrout.handoff import Handoff
 from scrout.ledger.opening import open_ledger
 from scrout.ledger.store import Ledger, OpenRun
+from scrout.money import Receipt
 from scrout.pipeline import Kit, build_missing, open_kit, open_task, solve
 from scrout.records import Decision, GatedHandoff, Run, Scouting
 from scrout.sandbox.workspace import Source, find_source
@@ -131,6 +131,11 @@ class Service:
             raise LedgerError(f"there is no run {run_id[:100]!r} of this folder. Use an id that a tool has named.")
         return run
 
+    def receipts(self, run_id: str) -> tuple[Receipt, ...]:
+        """Every call that such a run paid for."""
+        with open_ledger(self.settings) as book:
+            return book.receipts(self.run(run_id).id)
+
     def source(self, repo: str) -> Source:
         """The repository that a client names, if it is in the folder; empty: the folder's own."""
         refused = TaskError(
@@ -147,13 +152,9 @@ class Service:
         found = find_source(folder)
         if not found.repo.is_relative_to(self.root):
             raise refused
-        if found.repo != self.root:
-            try:
-                store = Path(text("rev-parse", "--path-format=absolute", "--git-common-dir", cwd=found.repo)).resolve()
-            except GitError:
-                raise refused from None
-            if not store.is_relative_to(self.root):  # a .git that points elsewhere
-                raise refused
+        # A work tree whose git directory lies elsewhere, which only the server's own may be.
+        if found.repo != self.root and not found.store.is_relative_to(self.root):
+            raise refused
         return found
 
     @asynccontextmanager
@@ -171,7 +172,7 @@ class Service:
             kit = await in_thread(partial(stack.enter_context, open_kit(task, self.settings, say)))
 
             def tell(run: OpenRun, ledger: Ledger = kit.ledger) -> None:
-                opened(run.id, paid_usd(ledger, run.id) if run.resumed else Decimal(0))
+                opened(run.id, ledger.paid_usd(run.id) if run.resumed else Decimal(0))
 
             yield task, replace(kit, opened=tell), _notes(source, kit, dirty)
 
@@ -187,14 +188,6 @@ async def _scouted(run: OpenRun, kit: Kit, task: Task) -> Scouting:
             "again, or have the user set scout.searcher to recon, which needs no model."
         )
     return found
-
-
-def paid_usd(ledger: Ledger, run_id: str) -> Decimal:
-    """What a run has cost so far. A call without a known price counts nothing."""
-    steps = ledger.steps(run_id)
-    known = [receipt.cost_usd or Decimal(0) for step in steps for receipt in step.receipts]
-    without = [step.result.cost_usd for step in steps if isinstance(step.result, Scouting) and not step.receipts]
-    return sum([*known, *without], Decimal(0))
 
 
 def root_of(folder: Path) -> Path:
@@ -227,7 +220,7 @@ def _notes(source: Source, kit: Kit, dirty: bool) -> tuple[str, ...]:
     notes = []
     if source.changed and not dirty:
         notes.append(f"{source.changed} uncommitted changes were left out; dirty=true includes them.")
-    if source.submodules:
+    if kit.workshop.base.submodules:
         notes.append("Submodules were left empty.")
     if kit.workshop.tier.name == "unsafe":
         notes.append("There is no isolation: commands of the repository run as the user.")

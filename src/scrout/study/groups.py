@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats as scipy_stats
 
-from scrout.errors import StudyError
-from scrout.money import Record
-from scrout.route.stats import Estimate, Floats
+from scrout.base import FrozenModel, StudyError
+from scrout.intervals import Estimate
+from scrout.route.stats import Floats
 from scrout.route.table import Bools
 from scrout.study.stats import DRAWS, SEED, bootstrap, ratio_of
 
@@ -19,7 +19,7 @@ FEW = 3
 NEAR = 1e-9
 
 
-class Apart(Record):
+class Apart(FrozenModel):
     """A figure in two groups of tasks."""
 
     tasks: int

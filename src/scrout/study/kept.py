@@ -11,9 +11,10 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
+from scrout.base import FrozenModel
 from scrout.config import data_folder
-from scrout.ledger.scrub import scrub
-from scrout.money import Record
+from scrout.files import write_atomic
+from scrout.redact import redact
 from scrout.study.report import Report, Sheet
 
 MAX_KEPT = 50
@@ -21,7 +22,7 @@ MAX_KEPT = 50
 FORMAT = 1
 
 
-class KeptTable(Record):
+class KeptTable(FrozenModel):
     """A table, as the study's page has it."""
 
     title: str
@@ -30,7 +31,7 @@ class KeptTable(Record):
     note: str = ""
 
 
-class KeptPicture(Record):
+class KeptPicture(FrozenModel):
     """A picture, drawn."""
 
     title: str
@@ -39,7 +40,7 @@ class KeptPicture(Record):
     svg: str
 
 
-class Kept(Record):
+class Kept(FrozenModel):
     """What a study said."""
 
     format: int = Field(default=FORMAT, ge=FORMAT, le=FORMAT)
@@ -66,7 +67,7 @@ def keep(study: str, report: Report, source: str, command: str) -> Kept:
         id=f"{study}-{digest}",
         study=study,
         title=report.title,
-        source=scrub(source),
+        source=redact(source),
         command=command,
         at=datetime.now(UTC),
         findings=_clean(report.findings),
@@ -76,20 +77,17 @@ def keep(study: str, report: Report, source: str, command: str) -> Kept:
                 title=part.title,
                 columns=_clean(part.columns),
                 rows=tuple(_clean(row) for row in part.rows),
-                note=scrub(part.note),
+                note=redact(part.note),
             )
             if isinstance(part, Sheet)
-            else KeptPicture(title=part.title, told=scrub(part.told), svg=drawn(part, "svg").decode())
+            else KeptPicture(title=part.title, told=redact(part.told), svg=drawn(part, "svg").decode())
             for part in report.parts
         ),
         notes=_clean(report.notes),
     )
     folder = kept_folder()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = folder / f"{made.id}.json"
-    half = path.with_suffix(".part")
-    half.write_text(made.model_dump_json(), encoding="utf-8")
-    half.replace(path)
+    write_atomic(folder / f"{made.id}.json", made.model_dump_json())
     for old in sorted(folder.glob("*.json"), key=lambda one: one.stat().st_mtime, reverse=True)[MAX_KEPT:]:
         old.unlink(missing_ok=True)
     return made
@@ -114,4 +112,4 @@ def kept_folder() -> Path:
 
 
 def _clean(words: Sequence[str]) -> tuple[str, ...]:
-    return tuple(scrub(one).encode(errors="replace").decode() for one in words)
+    return tuple(redact(one).encode(errors="replace").decode() for one in words)

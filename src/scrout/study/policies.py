@@ -8,9 +8,10 @@ from typing import Literal
 
 import numpy as np
 
-from scrout.money import Record
+from scrout.base import FrozenModel
+from scrout.intervals import Estimate
 from scrout.route.calibrate import Rule
-from scrout.route.stats import Estimate, Floats, hull_at
+from scrout.route.stats import Floats, hull_at
 from scrout.route.table import Bools, Ints, Table
 from scrout.study.stats import DRAWS, Statistic, bootstraps, mean_of, ratio_of
 
@@ -36,7 +37,7 @@ class Way:
     """The cost, where `cost` counts less than was likely paid; None: it does not."""
 
 
-class Spot(Record):
+class Spot(FrozenModel):
     """A way on the plane of cost and solve rate."""
 
     name: str

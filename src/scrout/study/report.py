@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
+
+from scrout.text import percent, usd
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-from scrout.route.stats import Estimate
+from scrout.intervals import Estimate
 
 
 @dataclass(frozen=True)
@@ -51,16 +54,6 @@ class Report:
     """Cells that ought to agree and do not: with any, the command's exit code is 1."""
 
 
-def rate(share: float, digits: int = 1) -> str:
-    """59.8%"""
-    return "-" if share != share else f"{100 * share:.{digits}f}%"
-
-
-def usd(amount: float, digits: int = 3) -> str:
-    """$0.137"""
-    return "-" if amount != amount else f"${amount:,.{digits}f}"
-
-
 def points(change: Estimate | float) -> str:
     """+3.8 [-2.3, 9.8]: percentage points, with the interval where there is one."""
     if isinstance(change, Estimate):
@@ -68,9 +61,14 @@ def points(change: Estimate | float) -> str:
     return "-" if change != change else _signed(change)
 
 
-def interval(found: Estimate, form: Callable[[float], str] = rate) -> str:
+def interval(found: Estimate, form: Callable[[float], str] = percent) -> str:
     """59.8% [53.8%, 65.4%]"""
     return f"{form(found.value)} [{form(found.low)}, {form(found.high)}]"
+
+
+def usd_interval(found: Estimate, *, sign: bool = False) -> str:
+    """$0.137 [$0.121, $0.152]"""
+    return interval(found, partial(usd, digits=3, sign=sign))
 
 
 def p_value(p: float) -> str:

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from scrout.errors import StudyError
-from scrout.money import Record
-from scrout.route.stats import Estimate, Floats, resamples
+from scrout import intervals
+from scrout.base import FrozenModel, StudyError
+from scrout.intervals import Estimate
+from scrout.route.stats import Floats, resamples
 from scrout.route.table import Bools
 
 DRAWS = 10_000
@@ -26,7 +27,7 @@ Statistic = Callable[[Floats], Floats]
 Method = Literal["percentile", "bca"]
 
 
-class Paired(Record):
+class Paired(FrozenModel):
     """Two ways on the same tasks."""
 
     tasks: int
@@ -71,8 +72,8 @@ def wilson(solved: int, tasks: int) -> Estimate:
     """A share with Wilson's 95% interval."""
     if not 0 <= solved <= tasks or not tasks:
         raise StudyError(f"{solved} of {tasks} is no share.")
-    found = stats.binomtest(solved, tasks).proportion_ci(LEVEL, method="wilson")
-    return Estimate(value=solved / tasks, low=float(found.low), high=float(found.high))
+    low, high = intervals.wilson(solved, tasks)
+    return Estimate(value=solved / tasks, low=low, high=high)
 
 
 def mean_of(values: npt.ArrayLike) -> Statistic:

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scrout.errors import ConfigError
-from scrout.telemetry.seam import SILENT, Watch
+from scrout.base import ConfigError
+from scrout.observe import SILENT, Watch
 
 if TYPE_CHECKING:
     from scrout.config import Settings

@@ -10,9 +10,9 @@ from urllib.parse import unquote, urlsplit
 from pydantic import JsonValue
 
 from scrout.config import Settings, read_key
-from scrout.ledger.scrub import scrub
-from scrout.models.trajectory import Answer, Request
+from scrout.redact import redact
 from scrout.telemetry import names
+from scrout.trajectory import Answer, Request
 
 MAX_CHARS = 8_000
 """Of one text of content."""
@@ -88,7 +88,7 @@ class Censor:
 
     def _clean(self, text: str) -> str:
         # Half a character, which a patch of a Latin-1 file has, cannot be sent, and would take its whole batch along.
-        return scrub(text, self._known).encode("utf-8", "replace").decode()
+        return redact(text, self._known).encode("utf-8", "replace").decode()
 
 
 def finish_of(word: str) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from pydantic import BaseModel
 
-from scrout.models.trajectory import Call
 from scrout.money import Usage
 from scrout.records import Attempt, Check, Decision, GatedHandoff, Scouting
 from scrout.telemetry import names
 from scrout.telemetry.outlet import Value
+from scrout.trajectory import Call
 
 NO_ANSWER = "no_answer"
 INCOMPLETE = "incomplete"
@@ -18,22 +20,23 @@ def of(result: BaseModel) -> dict[str, Value]:
     """What a stage came to."""
     match result:
         case Scouting():
-            return {
-                names.STOP: result.stop,
-                names.TURNS: result.turns,
-                names.FILES: len(result.handoff.files),
-                names.COST: float(result.cost_usd),
-            }
+            files = len(result.handoff.files)
+            return {names.STOP: result.stop, names.TURNS: result.turns, names.FILES: files, **_cost(result.cost_usd)}
         case GatedHandoff():
             return {names.VERDICT: result.verdict, names.KEPT: result.kept}
         case Decision():
             return {names.CANDIDATES: len(result.candidates), names.FALLBACK: result.fallback}
         case Attempt():
-            cost: dict[str, Value] = {} if result.cost_usd is None else {names.COST: float(result.cost_usd)}
-            return {names.STOP: result.stop, names.CALLS: result.calls, names.PATCHED: bool(result.patch), **cost}
+            patched, cost = bool(result.patch), _cost(result.cost_usd)
+            return {names.STOP: result.stop, names.CALLS: result.calls, names.PATCHED: patched, **cost}
         case Check():
             return {names.CHECK: result.outcome, names.TESTS: result.tests, names.TESTS_RUN: result.tests_run}
     return {}
+
+
+def _cost(cost_usd: Decimal | None) -> dict[str, Value]:
+    """Nothing where it is unknown."""
+    return {} if cost_usd is None else {names.COST: float(cost_usd)}
 
 
 def names_of(result: BaseModel) -> dict[str, str]:

@@ -28,8 +28,8 @@ from opentelemetry.sdk.version import __version__ as SDK_VERSION
 from opentelemetry.trace import Span, SpanKind
 
 from scrout import __version__
+from scrout.base import ConfigError
 from scrout.config import TelemetrySettings
-from scrout.errors import ConfigError
 from scrout.telemetry import FLUSH_S, names
 
 NAME = "scrout"

@@ -18,16 +18,16 @@ from typing import ParamSpec
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from pydantic import BaseModel, JsonValue
 
+from scrout.base import ConfigError
 from scrout.config import Settings
-from scrout.errors import ConfigError
-from scrout.models.trajectory import FILE_NAME, Call, Refusal, read
-from scrout.money import Receipt
+from scrout.money import Receipt, total_usd
+from scrout.observe import LISTENER
 from scrout.records import Attempt, Run, Scouting
 from scrout.task import Task
 from scrout.telemetry import facts, names
 from scrout.telemetry.content import Censor, finish_of, provider_of, server_of
 from scrout.telemetry.outlet import Attributes, Outlet, Value, _log
-from scrout.telemetry.seam import LISTENER
+from scrout.trajectory import FILE_NAME, Call, Refusal, read
 
 MAX_TRAJECTORY_BYTES = 20_000_000
 """A longer one is not read again: its calls are told by their receipts alone, which say when they ended."""
@@ -242,8 +242,8 @@ class Tracing:
         given |= {names.CONVERSATION: step.place, names.CALLS: len(step.receipts)}
         if agent.key:
             given[names.FIXER_KEY] = self._censor.label(agent.key)
-        if all(receipt.cost_usd is not None for receipt in step.receipts):
-            given[names.COST] = float(sum(receipt.cost_usd or 0 for receipt in step.receipts))
+        if (cost_usd := total_usd(receipt.cost_usd for receipt in step.receipts)) is not None:
+            given[names.COST] = float(cost_usd)
         span = self._out.span(f"{names.INVOKE_AGENT} {given[names.AGENT]}", step.span, given, began_ns=step.began_ns)
         if error:
             self._fail(span, error)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
-from scrout.errors import TaskError
+from scrout.base import TaskError
 
 BLOCKED = frozenset(
     (

@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 from typing import Any, Literal
 
-from scrout.errors import TaskError
-from scrout.money import Record
+from scrout.base import FrozenModel, TaskError
+from scrout.files import atomic_folder
 from scrout.scout.checkpoint import digest
 from scrout.train.tokens import Template
 from scrout.train.weights import Precision, load_adapter, load_model, require_lora, told
@@ -17,7 +17,7 @@ CONFIG = "adapter_config.json"
 Form = Literal["merged", "adapter"]
 
 
-class Exported(Record):
+class Exported(FrozenModel):
     """What was written, and how it is served."""
 
     form: Form
@@ -69,15 +69,8 @@ def export(
     require_lora(adapter)
     if trained_on and digest(base) != trained_on:
         raise TaskError(f"{base} is another model ({digest(base)}) than the run began with ({trained_on}). Name that.")
-    part = out.with_name(f".{out.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    try:
-        with told(f"{out} cannot be written"):
-            part.mkdir(parents=True)
-            rank = _merge(base, adapter, part, precision) if form == "merged" else _copy(base, adapter, part)
-            part.replace(out)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+    with told(f"{out} cannot be written"), atomic_folder(out) as part:
+        rank = _merge(base, adapter, part, precision) if form == "merged" else _copy(base, adapter, part)
     name = out.resolve().name
     serve = (
         f"vllm serve {out} --generation-config=vllm --dtype={precision}"

@@ -10,18 +10,19 @@ left out; the rest still names the right symbols more often than an issue does.
 from __future__ import annotations
 
 import argparse
+import atexit
 import hashlib
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-from scrout.errors import ScroutError, TaskError
-from scrout.git import GitError, environment, git
+from scrout.base import FrozenModel, ScroutError, TaskError
+from scrout.git import GitDir, GitError, repository_at
 from scrout.index.files import role
-from scrout.money import Record
 from scrout.train.blocklist import refuse_blocked
 
 MAX_FILES = 6
@@ -42,7 +43,6 @@ _CODE = frozenset(
         *(".java", ".kt", ".rb", ".php", ".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".vue"),
     )
 )
-_LOCAL_OBJECTS_ONLY = {"GIT_NO_LAZY_FETCH": "1"}
 
 _TRAILER = re.compile(
     r"^\s*(?:[A-Z]\w*(?:-\w+)+|Author|Bug|Cc|Ref(?:erence)?s?|PR|Link|See|Issue|git-svn-id|svn path|Topic)"
@@ -95,7 +95,7 @@ _NEVER = re.compile(
 )
 
 
-class Row(Record):
+class Row(FrozenModel):
     """One commit as a task with its answer, in the layout of the task sets."""
 
     instance_id: str
@@ -128,17 +128,18 @@ class Change:
     other: tuple[str, ...]
 
 
-def rows(git_dir: Path, repo: str, limit: int, tip: str = "HEAD", since: str = SINCE) -> Iterator[Row]:
+def rows(clone: Path, repo: str, limit: int, tip: str = "HEAD", since: str = SINCE) -> Iterator[Row]:
     """At most `limit` rows from the history of a commit, spread over it, always the same ones; newest first."""
-    candidates = list(changes(git_dir, tip, since))
-    share = max(1.0, len(candidates) / max(1, limit))
-    for number in range(min(limit, len(candidates))):
-        stretch = candidates[int(number * share) : int((number + 1) * share)]
-        for change in sorted(stretch, key=_preference):
-            row = _row(git_dir, repo, change)
-            if row is not None:
-                yield row
-                break
+    with repository_at(clone).borrowed() as git:
+        candidates = list(_changes(git, tip, since))
+        share = max(1.0, len(candidates) / max(1, limit))
+        for number in range(min(limit, len(candidates))):
+            stretch = candidates[int(number * share) : int((number + 1) * share)]
+            for change in sorted(stretch, key=_preference):
+                row = _row(git, repo, change)
+                if row is not None:
+                    yield row
+                    break
 
 
 def _preference(change: Change) -> tuple[bool, bytes]:
@@ -146,9 +147,9 @@ def _preference(change: Change) -> tuple[bool, bytes]:
     return len(change.message) < RICH_CHARS, hashlib.sha256(change.commit.encode()).digest()
 
 
-def changes(git_dir: Path, tip: str = "HEAD", since: str = SINCE) -> Iterator[Change]:
+def _changes(git: GitDir, tip: str, since: str) -> Iterator[Change]:
     """The commits that look like a fix or a small feature, going by message and names of files, newest first."""
-    for commit, parent, created_at, raw, files in _log(git_dir, tip):
+    for commit, parent, created_at, raw, files in _log(git, tip):
         if created_at < since or any(status not in "AM" for status in files.values()):
             continue
         roles = {path: role(path) for path in files}
@@ -190,18 +191,11 @@ def _testing(path: str) -> bool:
     return re.search(r"(?:^|[/_.-])(?:tests?|testing|e2e|conftest)(?:[/_.-]|$)", path, re.IGNORECASE) is not None
 
 
-def _log(git_dir: Path, tip: str) -> Iterator[tuple[str, str, str, str, dict[str, str]]]:
+def _log(git: GitDir, tip: str) -> Iterator[tuple[str, str, str, str, dict[str, str]]]:
     """Commit, parent, date, message and changed files with their status, of every commit with one parent."""
-    command = [
-        *("git", "log", "--no-merges", "--min-parents=1", "--no-renames", "--raw", "--no-abbrev", "-z"),
+    with git.start(
+        *("log", "--no-merges", "--min-parents=1", "--no-renames", "--raw", "--no-abbrev", "-z"),
         *("--encoding=UTF-8", "--format=%x00%H%x00%P%x00%aI%x00%B%x00", tip),
-    ]
-    with subprocess.Popen(
-        command,
-        cwd=git_dir,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={**environment(), **_LOCAL_OBJECTS_ONLY},
     ) as process:
         assert process.stdout is not None
         fields = _fields(process.stdout.read)
@@ -232,14 +226,12 @@ def _fields(read: Callable[[int], bytes]) -> Iterator[str]:
         yield rest.decode("utf-8", errors="replace")
 
 
-def _row(git_dir: Path, repo: str, change: Change) -> Row | None:
+def _row(git: GitDir, repo: str, change: Change) -> Row | None:
     """None: the change is too large, binary, or its blobs are not all here."""
     try:
         diff = git(
             *("diff-tree", "-p", "-U0", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv"),
             *(change.parent, change.commit, "--", *(f":(literal){path}" for path in change.changed)),
-            cwd=git_dir,
-            env=_LOCAL_OBJECTS_ONLY,
         ).decode("utf-8", errors="replace")
     except GitError:
         return None
@@ -279,6 +271,14 @@ def read_diff(diff: str) -> tuple[dict[str, tuple[tuple[int, int], ...]], int]:
         elif line.startswith("+++ b/"):
             path = line.removeprefix("+++ b/").rstrip("\t")
     return {path: tuple(spans) for path, spans in regions.items()}, total
+
+
+@cache
+def open_mirror(clone: Path) -> Path:
+    """A git directory of scrout's own with the clone's objects, until the process ends."""
+    kept = ExitStack()
+    atexit.register(kept.close)
+    return kept.enter_context(repository_at(clone).borrowed()).path
 
 
 def mirror(mirrors: Path, repo: str) -> Path:

@@ -29,10 +29,10 @@ import numpy.typing as npt
 from scrout import __version__
 from scrout.agent.context import Window
 from scrout.agent.dialect import Offer
+from scrout.base import FrozenModel, TaskError
 from scrout.config import SearcherSettings
-from scrout.errors import TaskError
+from scrout.files import atomic, remove_parts, write_atomic
 from scrout.models.chat import Message, Tool, ToolCall, message_json, tool_json
-from scrout.money import Record
 from scrout.train.corpus.corpus import CARD as CORPUS_CARD
 from scrout.train.corpus.corpus import CORPUS, demonstrations
 from scrout.train.corpus.demonstration import Demonstration
@@ -48,7 +48,7 @@ LARGE_TRIED, SMALL_TRIED, COPIES_TRIED = 40, 12, 8
 """Sizes that a block is filled with, and how often each."""
 
 
-class PackCard(Record):
+class PackCard(FrozenModel):
     """What a pack holds, and how well it is filled."""
 
     scrout: str
@@ -254,6 +254,7 @@ def pack(
     spool, marks = out / ".tokens", out / ".learned"
     try:
         out.mkdir(parents=True, exist_ok=True)
+        remove_parts(out)
         with spool.open("w+b") as ids, marks.open("w+b") as learned:
             made, lengths = _spool(source, template, settings, ids, learned, dropped, progress)
             if not lengths:
@@ -279,7 +280,7 @@ def pack(
             seconds=round(time.monotonic() - started, 3),
         )
         # The card comes last: without it a folder is no pack.
-        _whole(out / CARD, lambda file: file.write(card.model_dump_json(indent=2).encode() + b"\n"))
+        write_atomic(out / CARD, card.model_dump_json(indent=2) + "\n")
     except OSError as error:
         raise TaskError(f"{out}: {error.strerror or error}. Name a folder with room that you may write to.") from None
     finally:
@@ -414,29 +415,17 @@ def _write(
     total = int(starts[-1])
     for name, file, kind in ((TOKENS, ids, np.int32), (LEARNED, learned, np.bool_)):
         spooled = np.memmap(file, dtype=kind, mode="r", shape=(total,))
-
-        def write(to: IO[bytes], spooled: Any = spooled) -> None:
-            # Written and not mapped: a full disk ends a process that writes to a map, without a word.
+        # Written and not mapped: a full disk ends a process that writes to a map, without a word.
+        with atomic(out / name) as to:
             about = {"descr": spooled.dtype.str, "fortran_order": False, "shape": spooled.shape}
             np.lib.format.write_array_header_1_0(to, about)
             for index in order:
                 to.write(spooled[starts[index] : starts[index + 1]].tobytes())
-
-        _whole(out / name, write)
     documents = np.concatenate(([0], np.cumsum([lengths[index] for index in order])))
     blocks = np.concatenate(([0], np.cumsum([len(share) for share in shares])))
-    _whole(out / DOCUMENTS, lambda file: np.save(file, documents.astype(np.int64)))
-    _whole(out / BLOCKS, lambda file: np.save(file, blocks.astype(np.int64)))
-
-
-def _whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    part = path.with_name(f".{path.name}.part")
-    try:
-        with part.open("wb") as file:
-            write(file)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    for name, array in ((DOCUMENTS, documents), (BLOCKS, blocks)):
+        with atomic(out / name) as to:
+            np.save(to, array.astype(np.int64))
 
 
 def _map(path: Path) -> Any:

@@ -24,8 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from scrout.errors import ConfigError
-from scrout.money import Record, Usd
+from scrout.base import ConfigError, FrozenModel
+from scrout.money import Usd
+from scrout.text import percent, usd
 from scrout.train.pack import Pack
 from scrout.train.sft import Tuning, collate
 from scrout.train.tokens import needs_extra
@@ -69,7 +70,7 @@ GPUS = {
 }
 
 
-class Plan(Record):
+class Plan(FrozenModel):
     """What a run will take."""
 
     device: str
@@ -125,7 +126,7 @@ def plan_run(
     peak, hours = sum(memory.values()), seconds / 3600
     rate = usd_per_hour if usd_per_hour is not None else (PUBLISHED_USD_PER_HOUR if gpu else None)
     if rate is not None and usd_per_hour is None:
-        notes = (*notes, f"Dollars at ${rate} an hour, as in the published run; --usd-per-hour says yours.")
+        notes = (*notes, f"Dollars at {usd(rate)} an hour, as in the published run; --usd-per-hour says yours.")
     if has_gb is not None and peak > has_gb:
         notes = (*notes, f"It needs {peak:.1f} GB and {name} has {has_gb:.0f}: use shorter blocks or another device.")
     return Plan(
@@ -226,7 +227,7 @@ def by_arithmetic(
     flops = tokens * work.flops_per_token(checkpointing=tuning.checkpointing)
     speed = gpu.flops * (1 if tuning.precision == "bfloat16" else 0.5)
     note = (
-        f"By arithmetic, for a GPU that is not here: {flops:.2e} operations at {UTILIZATION:.0%} of "
+        f"By arithmetic, for a GPU that is not here: {flops:.2e} operations at {percent(UTILIZATION, 0)} of "
         f"{speed / 1e12:,.0f} TFLOP/s, which is what the published run reached if it ran on an H100. Needs flash "
         "attention."
     )

@@ -21,8 +21,8 @@ from pathlib import Path
 
 import numpy as np
 
+from scrout.base import RouteError
 from scrout.config import EmbedderSettings, FixerKey
-from scrout.errors import RouteError
 from scrout.route import calibrate, counts, difficulty, heads, heldout, resume
 from scrout.route.calibrate import Table, group_folds
 from scrout.route.embed import Embedder, HashedEmbedder, open_embedder

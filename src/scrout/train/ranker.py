@@ -21,7 +21,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from scrout.errors import ScroutError, TaskError
+from scrout.base import ScroutError, TaskError
+from scrout.git import repository_at
 from scrout.index.bm25 import Scores
 from scrout.index.repository import Repository, read_repository
 from scrout.scout.recon.model import Logistic, load_model
@@ -76,10 +77,15 @@ def learn(row: Mapping[str, object], mirrors: Path) -> Lessons | None:
     """None: the clone lacks the commit."""
     repo = str(row["repo"])
     refuse_blocked([repo])
-    try:
-        repository = read_repository(mirror(mirrors, repo), str(row["base_commit"]))
-    except TaskError:
-        return None
+    with repository_at(mirror(mirrors, repo)).borrowed() as git:
+        try:
+            repository = read_repository(git.path, str(row["base_commit"]))
+        except TaskError:
+            return None
+        return _lessons(row, repo, repository)
+
+
+def _lessons(row: Mapping[str, object], repo: str, repository: Repository) -> Lessons:
     gold = row["gold_files"]
     regions = row["gold_regions"]
     assert isinstance(gold, list) and isinstance(regions, dict)

@@ -29,7 +29,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, Field, JsonValue, ValidationError
 
-from scrout.errors import ConfigError
+from scrout.base import ConfigError
 from scrout.models import http
 from scrout.train.tokens import Template, Unfit
 from scrout.train.weights import load_model, require_lora

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from scrout import __version__
-from scrout.errors import TaskError
-from scrout.money import Record
+from scrout.base import FrozenModel, TaskError
+from scrout.files import JsonLines, atomic_folder, lock_folder, write_atomic
 from scrout.scout.checkpoint import digest
-from scrout.train.journal import Journal, claimed
 from scrout.train.pack import Block, Pack, tokenizer_digest
 from scrout.train.tokens import Template, needs_extra
 from scrout.train.weights import Precision, load_model, told, with_adapter
@@ -35,7 +34,7 @@ UNLEARNED = -100
 """The label of a token that nothing is learned from."""
 
 
-class Tuning(Record):
+class Tuning(FrozenModel):
     """How a model is fine-tuned."""
 
     rank: int = Field(default=16, ge=1, le=4096)
@@ -85,7 +84,7 @@ PAPER = Tuning(
 PRESETS = {"small": Tuning(), "paper": PAPER}
 
 
-class Run(Record):
+class Run(FrozenModel):
     """What a run's folder holds."""
 
     scrout: str = __version__
@@ -99,7 +98,7 @@ class Run(Record):
     """Of the pack that the loss is measured on; empty: none."""
 
 
-class Step(Record):
+class Step(FrozenModel):
     """One line of losses.jsonl."""
 
     step: int
@@ -109,7 +108,7 @@ class Step(Record):
     learning_rate: float
 
 
-class Tuned(Record):
+class Tuned(FrozenModel):
     """How a run ended."""
 
     run: Run
@@ -144,7 +143,7 @@ def tune(
     )
     progress("loading the model")
     model = load_model(checkpoint, tuning.precision, device, attention)
-    with claimed(out), told("the run stopped"):
+    with lock_folder(out), told("the run stopped"):
         _begin(out, run)
         trainer = _trainer(model, template, blocks, out, run, progress)
         before = _kept_loss(out / "held_out_before.json", lambda: _held_out(trainer, judged, progress))
@@ -173,7 +172,7 @@ def read_run(folder: Path) -> Run:
 
 def read_losses(folder: Path) -> list[Step]:
     """Every step that is done. The last line may have been cut off by a kill."""
-    return Journal(folder / LOSSES, Step).read()
+    return JsonLines(folder / LOSSES, Step).read()
 
 
 def collate(blocks: Sequence[Block]) -> dict[str, Any]:
@@ -215,9 +214,7 @@ def _begin(out: Path, run: Run) -> None:
         return
     for name in ("held_out_before.json", "held_out_after.json"):
         (out / name).unlink(missing_ok=True)
-    part = out / f".{RUN}.part"
-    part.write_text(run.model_dump_json(indent=2) + "\n", encoding="utf-8")
-    part.replace(path)
+    write_atomic(path, run.model_dump_json(indent=2) + "\n")
 
 
 def _trainer(model: Any, template: Template, pack: Pack, out: Path, run: Run, progress: Callable[[str], None]) -> Any:
@@ -288,9 +285,7 @@ def _noting(out: Path, run: Run, progress: Callable[[str], None]) -> TrainerCall
         def on_train_begin(self, args: TrainingArguments, state: Any, control: Any, **more: Any) -> None:
             # Steps after the checkpoint are taken again, and written again.
             done = [step for step in read_losses(out) if step.step <= state.global_step]
-            part = out / f".{LOSSES}.part"
-            part.write_text("".join(step.model_dump_json() + "\n" for step in done), encoding="utf-8")
-            part.replace(out / LOSSES)
+            write_atomic(out / LOSSES, "".join(step.model_dump_json() + "\n" for step in done))
 
         def on_log(self, args: TrainingArguments, state: Any, control: Any, logs: dict[str, Any], **more: Any) -> None:
             if "loss" not in logs:
@@ -306,7 +301,7 @@ def _noting(out: Path, run: Run, progress: Callable[[str], None]) -> TrainerCall
                 grad_norm=logs["grad_norm"],
                 learning_rate=logs["learning_rate"],
             )
-            Journal(out / LOSSES, Step).append(step)
+            JsonLines(out / LOSSES, Step, durable=True).append(step)
             progress(f"step {step.step} of {run.steps}, loss {step.loss:.4f}")
 
         def on_save(self, args: TrainingArguments, state: Any, control: Any, **more: Any) -> None:
@@ -353,15 +348,11 @@ def _kept_loss(path: Path, measure: Callable[[], float | None]) -> float | None:
         return float(kept) if kept is not None else None
     loss = measure()
     if loss is not None:
-        part = path.with_name(f".{path.name}.part")
-        part.write_text(json.dumps(loss), encoding="utf-8")
-        part.replace(path)
+        write_atomic(path, json.dumps(loss))
     return loss
 
 
 def _save(model: Any, folder: Path) -> None:
-    part = folder.with_name(f".{folder.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    model.save_pretrained(str(part))
-    shutil.rmtree(folder, ignore_errors=True)
-    part.replace(folder)
+    with atomic_folder(folder) as part:
+        model.save_pretrained(str(part))
+        shutil.rmtree(folder, ignore_errors=True)

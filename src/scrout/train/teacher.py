@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,11 +20,11 @@ from pydantic import JsonValue
 
 from scrout.agent.dialect import Call, Toolbox
 from scrout.agent.tools import Workbench, aliases
+from scrout.base import FrozenModel, ScroutError, TaskError
 from scrout.batch.tasks import Repositories, Row
 from scrout.config import Settings
-from scrout.errors import ScroutError, TaskError
+from scrout.files import JsonLines
 from scrout.index.repository import Repository, read_repository
-from scrout.money import Record
 from scrout.sandbox.probe import require_tier
 from scrout.sandbox.tier import Tier
 from scrout.sandbox.workshop import Workshop, open_workshop
@@ -52,7 +51,7 @@ _SEEN: frozenset[ClueKind] = frozenset(("raised", "place", "path", "executed", "
 """Clues that the issue, a search or a run shows. A model knows nothing of the index's, such as past commits."""
 
 
-class Tally(Record):
+class Tally(FrozenModel):
     """What came of all tasks."""
 
     tasks: int
@@ -113,30 +112,23 @@ async def teach(
 
 
 def _read(path: Path) -> frozenset[str]:
-    """Ids of what a file holds. A last line that a kill cut off is taken away."""
+    """Ids of what a file holds."""
     try:
-        raw = path.read_bytes() if path.exists() else b""
-        whole = raw[: raw.rfind(b"\n") + 1]
-        cut = raw[len(whole) :]
-        found = frozenset(Taught.model_validate_json(line).issue_id for line in whole.splitlines())
-        if not (cut.startswith(_START) or _START.startswith(cut)):
-            raise ValueError(cut[:80])
-        if cut:
-            os.truncate(path, len(whole))
+        last = path.read_bytes().rpartition(b"\n")[2] if path.exists() else b""
+        # A last line that a kill cut off is overwritten. Anything else without a line break is not ours to overwrite.
+        if last.startswith(_START) or _START.startswith(last):
+            return frozenset(one.issue_id for one in JsonLines(path, Taught).read())
     except OSError as error:
         raise TaskError(f"{path}: {error.strerror or error}. Name a file that you may read and write.") from None
-    except ValueError:
-        raise TaskError(f"{path} holds other things than episodes of `scrout train teach`. Name a new file.") from None
-    return found
+    except TaskError:
+        pass
+    raise TaskError(f"{path} holds other things than episodes of `scrout train teach`. Name a new file.")
 
 
 def _append(path: Path, taught: Taught) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab") as file:
-            file.write(
-                json.dumps(taught.model_dump(mode="json"), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-            )
+        JsonLines(path, Taught).append(taught)
     except OSError as error:
         why = error.strerror or error
         raise TaskError(f"{path}: {why}. Make room, or name a file that you may write to.") from None

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import JsonValue
 
-from scrout.errors import ConfigError
+from scrout.base import ConfigError
 
 Json = Mapping[str, JsonValue]
 Ids = npt.NDArray[np.int32]

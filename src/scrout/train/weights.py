@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from scrout.errors import ConfigError, ScroutError, TaskError
+from scrout.base import ConfigError, ScroutError, TaskError
 from scrout.train.tokens import MAX_EXCERPT, needs_extra
 
 Precision = Literal["bfloat16", "float32"]

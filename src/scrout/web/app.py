@@ -18,11 +18,11 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from scrout.base import FrozenModel, ScroutError
 from scrout.config import Settings
-from scrout.errors import ScroutError
 from scrout.html import Html
-from scrout.ledger.scrub import scrub, scrub_dumped
-from scrout.money import Record
+from scrout.plot import STYLE
+from scrout.redact import redact, redact_dumped
 from scrout.web import batches, fixers, frontier, runs, story, studies, turns
 from scrout.web.desk import Asked, BadQuestion, Desk, NotThere, open_desk
 from scrout.web.frame import html_response, words_page
@@ -33,7 +33,7 @@ ICON = (
     'stroke="#0b6bcb" stroke-width="2"/><path d="M11 11l4 4" stroke="#0b6bcb" stroke-width="2"/></svg>'
 )
 
-View = TypeVar("View", bound=Record)
+View = TypeVar("View", bound=FrozenModel)
 
 
 def create_app(settings: Settings, token: str = "") -> Starlette:
@@ -96,14 +96,14 @@ class _Pages:
 
     def _cleaned(self, view: View) -> tuple[View, str]:
         text = json.dumps(view.model_dump(mode="json"))
-        clean = scrub_dumped(text, self._known)
+        clean = redact_dumped(text, self._known)
         return (view if clean == text else type(view).model_validate(json.loads(clean))), clean
 
 
 def style() -> str:
     """The style sheet: a scouting's page has the first half of it."""
     first = package_files("scrout.scout").joinpath("report.css").read_text(encoding="utf-8")
-    return first + package_files("scrout.web").joinpath("style.css").read_text(encoding="utf-8")
+    return first + package_files("scrout.web").joinpath("style.css").read_text(encoding="utf-8") + STYLE
 
 
 def _asked(request: Request) -> Asked:
@@ -131,7 +131,7 @@ def _told(request: Request, error: Exception) -> Response:
         BadQuestion: (400, "Not understood"),
     }
     status, title = titles.get(type(error), (500, "It cannot be read"))
-    return words_page(path, status, title, scrub(str(error)))
+    return words_page(path, status, title, redact(str(error)))
 
 
 def _failed(request: Request, error: Exception) -> Response:

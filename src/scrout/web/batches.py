@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from decimal import Decimal
 
+from scrout.base import FrozenModel, TaskError
 from scrout.batch.folder import Batch, Folder
-from scrout.errors import TaskError
 from scrout.html import Html, element
-from scrout.money import Record
+from scrout.money import known_usd
+from scrout.text import percent, usd
 from scrout.web import frame
 from scrout.web.desk import Asked, Desk, NotThere, words
 from scrout.web.runs import lines, totals_facts
@@ -19,7 +19,7 @@ REFRESH_S = 5
 MAX_OPEN = 50
 
 
-class BatchLine(Record):
+class BatchLine(FrozenModel):
     """One batch."""
 
     name: str
@@ -35,7 +35,7 @@ class BatchLine(Record):
     """Whether it still goes on, as far as the ledger shows."""
 
 
-class ArmLine(Record):
+class ArmLine(FrozenModel):
     """One arm of a batch."""
 
     arm: str
@@ -46,7 +46,7 @@ class ArmLine(Record):
     fixers: tuple[str, ...]
 
 
-class BatchesView(Record):
+class BatchesView(FrozenModel):
     """Every batch, newest first."""
 
     batches: tuple[BatchLine, ...]
@@ -54,7 +54,7 @@ class BatchesView(Record):
     """True: the page is not to be asked for again and again."""
 
 
-class BatchView(Record):
+class BatchView(FrozenModel):
     """One batch by its arms, and what is going on in it."""
 
     batch: BatchLine
@@ -118,9 +118,9 @@ def added(parts: Iterable[Totals]) -> Totals:
     return Totals(
         runs=sum(one.runs for one in every),
         outcomes=outcomes,
-        cost_usd=sum((one.cost_usd for one in every), Decimal(0)),
+        cost_usd=known_usd(one.cost_usd for one in every),
         unpriced=sum(one.unpriced for one in every),
-        unjudged_usd=sum((one.unjudged_usd for one in every), Decimal(0)),
+        unjudged_usd=known_usd(one.unjudged_usd for one in every),
     )
 
 
@@ -159,7 +159,7 @@ def show(view: BatchView) -> Html:
             frame.link(arm.arm or "none", "/runs", batch=one.name, arm=arm.arm),
             _progress(arm),
             *_figures(arm.totals),
-            frame.usd(arm.totals.cost_usd / arm.totals.runs) if arm.totals.runs else "",
+            usd(arm.totals.usd_a_run) if arm.totals.runs else "",
             ", ".join(arm.fixers),
         ]
         for arm in view.arms
@@ -226,12 +226,12 @@ def _progress(one: BatchLine | ArmLine) -> str:
 
 
 def _figures(totals: Totals) -> list[str]:
-    share = frame.percent(totals.solved / totals.done) if totals.done else ""
+    share = percent(totals.solved / totals.done, 0) if totals.done else ""
     unverified = totals.outcomes.get("unverified", 0)
     return [
         f"{totals.solved:,} {f'({share})' if share else ''}".strip(),
         f"{unverified:,}" if unverified else "",
-        frame.usd(totals.cost_usd),
+        usd(totals.cost_usd),
     ]
 
 

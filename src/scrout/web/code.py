@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+from scrout.base import FrozenModel
 from scrout.handoff import FileRef
 from scrout.html import Html, element
-from scrout.money import Record
 from scrout.scout import report
 
 MAX_SHOWN_LINES = 400
@@ -31,7 +31,7 @@ _DEFINITION = re.compile(
 )
 
 
-class Excerpt(Record):
+class Excerpt(FrozenModel):
     """Some lines of a file."""
 
     first: int
@@ -39,7 +39,7 @@ class Excerpt(Record):
     text: str
 
 
-class Source(Record):
+class Source(FrozenModel):
     """What is needed of a file to show its regions."""
 
     lines: int

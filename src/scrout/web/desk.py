@@ -8,8 +8,8 @@ from datetime import date
 from pathlib import Path
 from typing import get_args
 
+from scrout.base import ScroutError
 from scrout.config import LEDGER_URL, Settings, cache_folder, data_folder
-from scrout.errors import ScroutError
 from scrout.ledger.opening import attempts_folder
 from scrout.ledger.store import Ledger
 from scrout.records import RunOutcome

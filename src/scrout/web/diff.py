@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from scrout.html import Html, element, escape
+from scrout.text import clip
 from scrout.web.frame import soft
 
 MAX_ROWS = 4000
@@ -103,8 +104,7 @@ _KINDS = {"+": "added", "-": "removed", "@": "hunk", "i": "told", " ": ""}
 
 def _rows(rows: list[tuple[str, int | None, int | None, str]]) -> Iterator[str]:
     for kind, old, new, text in rows:
-        shown = text if len(text) <= MAX_LINE_CHARS else f"{text[:MAX_LINE_CHARS]} …"
-        sign = kind if kind in "+- " else ""
+        sign, shown = kind if kind in "+- " else "", clip(text, MAX_LINE_CHARS)
         yield (
             f'<tr class="{_KINDS[kind]}"><td class="at">{"" if old is None else old}</td>'
             f'<td class="at">{"" if new is None else new}</td><td><pre>{sign}{escape(shown)}</pre></td></tr>'

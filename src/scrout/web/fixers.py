@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from datetime import date
-from pathlib import Path
 
+from scrout.base import FrozenModel, ScroutError
 from scrout.config import FixerKey, Settings
-from scrout.errors import ScroutError
 from scrout.fix.pool import completed
 from scrout.html import Html, element
-from scrout.money import Record, Usd
+from scrout.money import Usd
 from scrout.route import resume as resumes
 from scrout.route.feedback import own_folder
 from scrout.route.resume import SHIPPED, Resume
+from scrout.text import percent, usd
 from scrout.web import frame
 from scrout.web.desk import Asked, Desk
 
 
-class Known(Record):
+class Known(FrozenModel):
     """A résumé in one line."""
 
     key: str
@@ -38,7 +38,7 @@ class Known(Record):
     made: date
 
 
-class Entry(Record):
+class Entry(FrozenModel):
     """A fixer of the pool."""
 
     name: str
@@ -57,7 +57,7 @@ class Entry(Record):
     cap_calls: int
 
 
-class FixersView(Record):
+class FixersView(FrozenModel):
     """Who may fix, and what is known of them."""
 
     pool: tuple[Entry, ...]
@@ -79,7 +79,7 @@ def look(desk: Desk, asked: Asked) -> FixersView:
     except ScroutError as error:
         own = {}
         notes.append(str(error))
-    public = _shipped()
+    public = resumes.load(SHIPPED)
     every = [(one, False) for one in own.values()] + [(one, True) for one in public.values() if one.key not in own]
     counting = {**public, **own}
     return FixersView(
@@ -96,10 +96,10 @@ def show(view: FixersView) -> Html:
     for one in view.pool:
         price = "by subscription" if one.subscription else "free" if one.kind == "repair" else "unknown"
         if one.input_usd is not None and one.output_usd is not None:
-            price = f"{frame.price(one.input_usd)} in, {frame.price(one.output_usd)} out"
+            price = f"{usd(one.input_usd, exact=True)} in, {usd(one.output_usd, exact=True)} out"
         kind = one.kind if one.kind != one.name else ""
         name = element("span", one.name, element("span", kind, class_="under"))
-        caps = "none" if one.kind == "repair" else f"{frame.usd(one.cap_usd)}, {one.cap_calls} calls"
+        caps = "none" if one.kind == "repair" else f"{usd(one.cap_usd)}, {one.cap_calls} calls"
         priced = element("span", price, element("span", one.price_date, class_="under")) if one.price_date else price
         runs = frame.link("its runs", "/runs", fixer=one.name)
         pool.append([name, one.model, one.effort, priced, caps, one.resume or "none: taken as anchor only", runs])
@@ -108,14 +108,12 @@ def show(view: FixersView) -> Html:
     parts.append(frame.section("The pool", frame.table(columns, pool, caption="Entries of scrout.toml")))
     rows = []
     for resume in view.resumes:
-        share = (
-            f"{frame.percent(resume.solved / resume.n)} ({frame.percent(resume.low)} to {frame.percent(resume.high)})"
-        )
+        share = f"{percent(resume.solved / resume.n, 0)} ({percent(resume.low, 0)} to {percent(resume.high, 0)})"
         told = "comes with scrout" if resume.public else "yours"
         about = element(
             "span", told + (", still growing" if resume.growing else ""), element("span", resume.source, class_="under")
         )
-        costs = [frame.usd(resume.handoff_usd), frame.usd(resume.solo_usd)]
+        costs = [usd(resume.handoff_usd), usd(resume.solo_usd)]
         rows.append(
             [resume.key, f"{resume.solved} of {resume.n}", share, *costs, about, element("time", f"{resume.made}")]
         )
@@ -124,16 +122,6 @@ def show(view: FixersView) -> Html:
     about = frame.soft("What is known of each fixer: outcomes of tasks, and the mean cost of an attempt.")
     parts.append(frame.section("Résumés", about, frame.table(columns, rows, caption="Résumés", numbers=numbers)))
     return frame.page("Fixers", *parts, here="/fixers", twin="/fixers.json")
-
-
-_SHIPPED: dict[Path, dict[FixerKey, Resume]] = {}
-
-
-def _shipped() -> dict[FixerKey, Resume]:
-    """They do not change while scrout runs."""
-    if SHIPPED not in _SHIPPED:
-        _SHIPPED[SHIPPED] = resumes.load(SHIPPED)
-    return _SHIPPED[SHIPPED]
 
 
 def _pool(settings: Settings, counting: dict[FixerKey, Resume]) -> tuple[Entry, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import datetime
-from decimal import Decimal
 from urllib.parse import urlencode
 
 from starlette.responses import JSONResponse, Response
@@ -179,35 +178,9 @@ def address(path: str, **query: str) -> str:
     return f"{path}?{urlencode(asked)}" if asked else path
 
 
-def price(amount: Decimal) -> str:
-    """As it is written, without zeros at its end."""
-    return f"${amount.normalize():f}"
-
-
-def usd(amount: Decimal | None) -> str:
-    """Cents where they suffice, more decimals below ten of them."""
-    if amount is None:
-        return "unknown"
-    return f"${amount:,.2f}" if amount == 0 or amount >= Decimal("0.1") else f"${amount:.4f}"
-
-
 def moment(at: datetime) -> Html:
     """A time, in UTC."""
     return element("time", f"{at:%Y-%m-%d %H:%M}", datetime=at.isoformat(), title=f"{at:%Y-%m-%d %H:%M:%S} UTC")
-
-
-def percent(share: float | None) -> str:
-    return "unknown" if share is None else f"{100 * share:.0f}%"
-
-
-def seconds(count: float) -> str:
-    if count < 60:
-        return f"{count:.1f} s"
-    return f"{count / 60:.1f} min" if count < 3600 else f"{count / 3600:.1f} h"
-
-
-def cut(text: str, most: int = 20_000) -> str:
-    return text if len(text) <= most else f"{text[:most]}\n… {len(text) - most:,} more characters"
 
 
 def _document(title: str, body: Html, refresh_s: int = 0) -> Html:

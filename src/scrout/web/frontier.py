@@ -14,12 +14,15 @@ from typing import Literal
 import numpy as np
 from pydantic import ValidationError
 
+from scrout.base import FrozenModel
 from scrout.batch.folder import Folder
 from scrout.batch.outputs.results import ArmResult, Summary
-from scrout.html import Html, element, escape
-from scrout.money import Record, Usd
-from scrout.route.resume import wilson
+from scrout.html import Html, element
+from scrout.intervals import Estimate, wilson
+from scrout.money import Usd
+from scrout.plot import SHAPES, Mark, cost_plot
 from scrout.route.stats import hull, hull_at
+from scrout.text import percent, usd
 from scrout.web import frame
 from scrout.web.batches import added
 from scrout.web.desk import Asked, Desk, NotThere, words
@@ -28,15 +31,11 @@ from scrout.web.shelf import Group
 ROUTED = "routed"
 FEW = 10
 """Below so many runs a rate says little."""
-WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 640, 372, 64, 52, 30, 40
-MOST_TICKS = 6
-NEAR = 15.0
-"""Pixels between a point and its number, and between numbers."""
 
 JudgedBy = Literal["check", "grade"]
 
 
-class Point(Record):
+class Point(FrozenModel):
     """One arm's runs in the plane."""
 
     label: str
@@ -61,7 +60,7 @@ class Point(Record):
     """Who worked in it."""
 
 
-class FrontierView(Record):
+class FrontierView(FrozenModel):
     """The plane of cost and solve rate."""
 
     batch: str
@@ -116,7 +115,8 @@ def show(view: FrontierView) -> Html:
         buttons = element("div", element("button", "Show", type="submit"), class_="buttons")
         parts.append(element("form", field, buttons, method="get", action="/frontier", class_="filter"))
     if view.points:
-        parts.append(element("div", _plot(view), class_="card pad"))
+        region = {"class_": "card pad scroll", "tabindex": "0", "role": "region", "aria-label": "The picture"}
+        parts.append(element("div", _plot(view), **region))
         parts.append(_legend(view))
         parts += [element("ul", *(element("li", words_) for words_ in view.findings))] if view.findings else []
         parts.append(_table(view.points))
@@ -155,8 +155,7 @@ def _by_label(groups: Sequence[Group]) -> dict[str, list[Group]]:
 def _point(label: str, parts: Sequence[Group], told: ArmResult | None, judged_by: JudgedBy) -> Point | None:
     """None: what it costs is unknown. `told` is what the batch says of the arm, with what it shares with others."""
     totals = added(group.totals for group in parts)
-    priced = totals.runs - totals.unpriced
-    usd = told.usd_a_task if told else totals.cost_usd / priced if priced else None
+    usd = told.usd_a_task if told else totals.usd_a_run
     if usd is None:
         return None
     done, solved, unverified = totals.done, totals.solved, totals.outcomes.get("unverified", 0)
@@ -209,7 +208,7 @@ def _findings(points: Sequence[Point]) -> list[str]:
             over = round(100 * one.over_line, 1)
             place = f"{abs(over)} points {'above' if over > 0 else 'below'}" if over else "as good as"
             told.append(
-                f"{one.label} solved {frame.percent(one.rate)} of {one.done:,} at {frame.usd(one.usd)} a run, "
+                f"{one.label} solved {percent(one.rate, 0)} of {one.done:,} at {usd(one.usd, 3)} a run, "
                 f"{place} the best random mix of fixers at that cost."
             )
         else:
@@ -244,19 +243,20 @@ def _table(points: Sequence[Point]) -> Html:
     for number, one in enumerate(points, 1):
         name = element("span", f"{number}  {one.label}", element("span", one.baseline, class_="under"))
         over = "" if one.over_line is None else f"{round(100 * one.over_line, 1) + 0.0:+.1f} points"
-        between = f"{frame.percent(one.low)} to {frame.percent(one.high)}"
+        between = f"{percent(one.low, 0)} to {percent(one.high, 0)}"
         unverified = f"{one.unverified:,}" if one.unverified else ""
         solved = f"{one.solved:,} of {one.done:,}"
-        rows.append([name, solved, unverified, frame.percent(one.rate), between, frame.usd(one.usd), over])
+        rows.append([name, solved, unverified, percent(one.rate, 0), between, usd(one.usd, 3), over])
     columns = ["Arm", "Solved", "Unverified", "Rate", "95%", "A run", "Over the mixing line"]
     return frame.table(columns, rows, caption="The same in figures", numbers=columns[1:])
 
 
 def _legend(view: FrontierView) -> Html:
     keys = [
-        ("alone", "a fixer", any(not one.routed for one in view.points)),
+        ("solo", "from the issue alone", any(one.label.startswith("solo/") for one in view.points)),
+        ("handoff", "with a handoff", any(one.label.startswith("handoff/") for one in view.points)),
+        ("passthrough", "with all that the scout claimed", any(one.label.startswith("pass") for one in view.points)),
         ("routed", "routed", any(one.routed for one in view.points)),
-        ("baseline", "a baseline, named in the table", any(one.baseline for one in view.points)),
         ("mix", "mixing fixers at random", bool(view.line)),
     ]
     there = [(kind, words_) for kind, words_, is_there in keys if is_there]
@@ -265,65 +265,16 @@ def _legend(view: FrontierView) -> Html:
 
 
 def _plot(view: FrontierView) -> Html:
-    """Drawn by hand: no script, no picture from elsewhere. Numbers name the rows of the table."""
-    most = max([float(one.usd) for one in view.points] + [1e-6]) * 1.08
-    top = min(1.0, max(0.1, max(one.high for one in view.points) * 1.05))
-
-    def x(usd: float) -> float:
-        return round(LEFT + usd / most * (WIDTH - LEFT - RIGHT), 1)
-
-    def y(rate: float) -> float:
-        return round(TOP + (1 - rate / top) * (HEIGHT - TOP - BOTTOM), 1)
-
-    parts = []
-    for rate in _ticks(top):
-        parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(rate)}" y2="{y(rate)}"></line>')
-        parts.append(f'<text class="tick end" x="{LEFT - 8}" y="{y(rate) + 4}">{100 * rate:.0f}%</text>')
-    steps = _ticks(most)
-    decimals = max(2, -math.floor(math.log10(steps[1]) + 1e-9))
-    for place, usd in enumerate(steps):
-        kind = "tick middle odd" if place % 2 else "tick middle"
-        parts.append(f'<text class="{kind}" x="{x(usd)}" y="{HEIGHT - BOTTOM + 24}">${usd:.{decimals}f}</text>')
-    parts.append('<text class="tick" x="8" y="14">solved</text>')
-    parts.append(f'<text class="tick middle" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 4}">dollars a run</text>')
-    if view.line:
-        corners = [*view.line, (most, view.line[-1][1])]
-        path = " ".join(f"{x(usd)},{y(rate)}" for usd, rate in corners)
-        parts.append(f'<polyline class="mix" points="{path}"></polyline>')
-    places = [(x(float(one.usd)), y(one.rate)) for one in view.points]
-    for one, (at, height) in zip(view.points, places, strict=True):
-        kind = "routed" if one.routed else "alone"
-        told = f"{one.label}: {frame.percent(one.rate)} at {frame.usd(one.usd)}"
-        told += f" ({one.baseline})" if one.baseline else ""
-        parts.append(
-            f'<line class="whisker {kind}" x1="{at}" x2="{at}" y1="{y(min(one.high, top))}" y2="{y(one.low)}"></line>'
+    title = f"Solve rate against cost of {len(view.points)} arms; the table below has the figures"
+    marks = [
+        Mark(
+            f"{number} {one.label}",
+            Estimate(value=float(one.usd), low=float(one.usd), high=float(one.usd)),
+            Estimate(value=one.rate, low=one.low, high=one.high),
+            SHAPES.get(one.label.partition("/")[0], "circle"),
+            routed=one.routed,
+            detail=one.baseline,
         )
-        shown = f"{kind} baseline" if one.baseline else kind
-        parts.append(f'<circle class="{shown}" cx="{at}" cy="{height}" r="6"><title>{escape(told)}</title></circle>')
-    for number, (at, height) in enumerate(_beside(places), 1):
-        parts.append(f'<text class="name middle" x="{at}" y="{height + 4}">{number}</text>')
-    label = f"Solve rate against cost of {len(view.points)} arms; the table below has the figures."
-    shape = f'class="plot" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(label)}"'
-    return Html(f"<svg {shape}>{''.join(parts)}</svg>")
-
-
-def _ticks(most: float) -> list[float]:
-    """Round numbers from 0 up to it, at least two."""
-    power = 10.0 ** math.floor(math.log10(most / MOST_TICKS))
-    step = next(step for factor in (1, 2, 5, 10) if most / (step := factor * power) <= MOST_TICKS)
-    return [step * at for at in range(int(most / step * (1 + 1e-9)) + 1)]
-
-
-def _beside(places: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Where each point's number stands: near it, and as far as can be from other points and numbers."""
-    around = [(1, 0), (-1, 0), (0.7, -0.7), (0.7, 0.7), (-0.7, -0.7), (-0.7, 0.7), (0, -1), (0, 1)]
-    taken: list[tuple[float, float]] = []
-    for at, height in places:
-        free = [
-            (round(at + NEAR * right, 1), round(height + NEAR * down, 1))
-            for right, down in around
-            if LEFT - 20 < at + NEAR * right < WIDTH and 0 < height + NEAR * down < HEIGHT - BOTTOM + 10
-        ]
-        others = [*(place for place in places if place != (at, height)), *taken]
-        taken.append(max(free, key=lambda spot: min([NEAR, *(math.dist(spot, other) for other in others)])))
-    return taken
+        for number, one in enumerate(view.points, 1)
+    ]
+    return cost_plot(title, marks, view.line)

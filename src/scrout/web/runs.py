@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from scrout.base import FrozenModel
 from scrout.html import Html, element, escape
-from scrout.money import Record
+from scrout.text import percent, usd
 from scrout.web import frame
 from scrout.web.desk import OUTCOMES, Asked, Desk, filter_of, number
 from scrout.web.shelf import Filter, Line, Totals
@@ -11,7 +12,7 @@ from scrout.web.shelf import Filter, Line, Totals
 PAGE = 50
 
 
-class RunsView(Record):
+class RunsView(FrozenModel):
     """One page of runs, newest first."""
 
     filter: Filter
@@ -80,7 +81,7 @@ def lines(runs: tuple[Line, ...], caption: str) -> Html:
         if run.finished is None and run.step:
             came_to.append(element("span", run.step, class_="under"))
         where = element("span", run.arm, class_="quiet") if run.arm else ""
-        cost = frame.usd(run.cost_usd)
+        cost = usd(run.cost_usd)
         rows.append([name, Html("".join(came_to)), run.fixer, where, cost, frame.moment(run.started)])
     columns = ["Issue", "Outcome", "Fixer", "Arm", "Cost", "Begun (UTC)"]
     return frame.table(columns, rows, caption=caption, numbers=("Cost",))
@@ -88,15 +89,14 @@ def lines(runs: tuple[Line, ...], caption: str) -> Html:
 
 def totals_facts(totals: Totals) -> list[tuple[str, str]]:
     solved = f"{totals.solved:,} of {totals.done:,} done"
-    share = f" ({frame.percent(totals.solved / totals.done)})" if totals.done else ""
-    each = frame.usd(totals.cost_usd / (totals.runs - totals.unpriced)) if totals.runs > totals.unpriced else ""
+    share = f" ({percent(totals.solved / totals.done, 0)})" if totals.done else ""
     return [
         ("runs", f"{totals.runs:,}"),
         ("solved", solved + share),
         ("unverified", f"{totals.outcomes.get('unverified', 0):,}"),
-        ("paid", frame.usd(totals.cost_usd)),
-        ("a run", each),
-        ("a solve", frame.usd((totals.cost_usd - totals.unjudged_usd) / totals.solved) if totals.solved else ""),
+        ("paid", usd(totals.cost_usd)),
+        ("a run", usd(totals.usd_a_run) if totals.runs else ""),
+        ("a solve", usd(totals.usd_a_solve) if totals.solved else ""),
         ("without a known price", f"{totals.unpriced:,}" if totals.unpriced else ""),
     ]
 

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from scrout.errors import ConfigError
+from scrout.base import ConfigError
 from scrout.service.listening import HEADERS as BASE_HEADERS
 from scrout.service.listening import (
     MIN_TOKEN_CHARS,

@@ -21,9 +21,9 @@ from typing import Any
 
 from pydantic import Field
 
-from scrout.errors import LedgerError
+from scrout.base import FrozenModel, LedgerError
 from scrout.ledger.store import Brief, Ledger, Progress
-from scrout.money import CENT_FRACTION, Record, Usd
+from scrout.money import CENT_FRACTION, Usd, known_usd
 from scrout.records import RunOutcome
 
 FORM = 4
@@ -70,7 +70,7 @@ _LINE = "id, number, task, repository, title, batch, arm, started, finished, out
 _WORD = re.compile(r"[^\W_]+")
 
 
-class Filter(Record):
+class Filter(FrozenModel):
     """Which runs are meant; what is empty asks for nothing."""
 
     outcome: RunOutcome | None = None
@@ -84,7 +84,7 @@ class Filter(Record):
     """The last day that counts, in UTC."""
 
 
-class Line(Record):
+class Line(FrozenModel):
     """One run of a list."""
 
     id: str
@@ -111,7 +111,7 @@ class Line(Record):
         return self.finished is None and is_going(self.step.endswith(" started"), self.at or self.started)
 
 
-class Totals(Record):
+class Totals(FrozenModel):
     """What some runs come to."""
 
     runs: int = 0
@@ -131,8 +131,19 @@ class Totals(Record):
     def solved(self) -> int:
         return self.outcomes.get("solved", 0)
 
+    @property
+    def usd_a_run(self) -> Decimal | None:
+        """The mean of the runs whose cost is known; None: there are none."""
+        priced = self.runs - self.unpriced
+        return self.cost_usd / priced if priced else None
 
-class Group(Record):
+    @property
+    def usd_a_solve(self) -> Decimal | None:
+        """None: nothing is solved, or the cost of a run is unknown."""
+        return (self.cost_usd - self.unjudged_usd) / self.solved if self.solved and not self.unpriced else None
+
+
+class Group(FrozenModel):
     """Runs of one batch, arm and fixer."""
 
     batch: str
@@ -388,20 +399,23 @@ def _where(tests: Sequence[str]) -> str:
 
 
 def _row(brief: Brief) -> tuple[str | int | None, ...]:
-    cost = None if brief.cost_usd is None else int(brief.cost_usd.quantize(CENT_FRACTION) / CENT_FRACTION)
     words = (brief.task_id, brief.repository, title_of(brief.text), brief.batch, brief.arm)
     return (
         *(brief.id, brief.number),
         *(word.encode(errors="replace").decode() for word in words),
         brief.started.isoformat(),
         None if brief.finished is None else brief.finished.isoformat(),
-        *(brief.outcome, brief.fixer, cost),
+        *(brief.outcome, brief.fixer, _whole(brief.cost_usd)),
     )
 
 
 def _where_it_is(one: Progress) -> tuple[str | int | None, ...]:
     step = f"{one.step} {one.status}".strip()
-    return int(one.spent_usd / CENT_FRACTION), step, one.at.isoformat() if one.at else None, one.run_id
+    return _whole(one.cost_usd), step, one.at.isoformat() if one.at else None, one.run_id
+
+
+def _whole(cost_usd: Decimal | None) -> int | None:
+    return None if cost_usd is None else int(cost_usd.quantize(CENT_FRACTION) / CENT_FRACTION)
 
 
 def _usd(cost: int | None) -> Decimal | None:
@@ -418,7 +432,7 @@ def _totals(rows: Sequence[tuple[Any, ...]]) -> Totals:
     return Totals(
         runs=sum(row[1] for row in rows),
         outcomes={row[0]: row[1] for row in rows},
-        cost_usd=sum((_usd(row[2]) or Decimal(0) for row in rows), Decimal(0)),
+        cost_usd=known_usd(_usd(row[2]) for row in rows),
         unpriced=sum(row[1] - row[3] for row in rows),
-        unjudged_usd=sum((_usd(row[2]) or Decimal(0) for row in rows if row[0] == "unjudged"), Decimal(0)),
+        unjudged_usd=known_usd(_usd(row[2]) for row in rows if row[0] == "unjudged"),
     )

@@ -8,18 +8,19 @@ from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 
+from scrout.base import FrozenModel, LedgerError, ScroutError
 from scrout.config import cache_folder
-from scrout.errors import LedgerError, ScroutError
 from scrout.handoff import FileRef
 from scrout.html import Html, element
-from scrout.ledger.scrub import MARK
-from scrout.ledger.store import Step, total_usd
-from scrout.money import Component, Record, Usage, Usd
+from scrout.ledger.store import Step
+from scrout.money import Component, Usage, Usd, total_usd
 from scrout.records import Attempt, Candidate, Check, Decision, Evidence, GatedHandoff, Run, Scouting
+from scrout.redact import MARK
 from scrout.sandbox import workspace
 from scrout.sandbox.workspace import Base
 from scrout.scout import report
 from scrout.task import Task
+from scrout.text import duration, excerpt, percent, usd
 from scrout.web import code, diff, frame
 from scrout.web.desk import Asked, Desk, NotThere
 from scrout.web.shelf import is_going, title_of
@@ -31,7 +32,7 @@ CODE_FILES = 5
 _RUN_ID = re.compile(r"[0-9A-Za-z-]{1,64}")
 
 
-class Bill(Record):
+class Bill(FrozenModel):
     """What one model was paid in one part of the run."""
 
     component: Component
@@ -45,7 +46,7 @@ class Bill(Record):
     """Calls whose usage was not reported."""
 
 
-class Moment(Record):
+class Moment(FrozenModel):
     """One row of the run's history."""
 
     step: int
@@ -60,7 +61,7 @@ class Moment(Record):
     """Whether its conversation is kept."""
 
 
-class StoryView(Record):
+class StoryView(FrozenModel):
     """All that is known of a run."""
 
     run: Run
@@ -208,9 +209,9 @@ def _facts(run: Run, *, going: bool) -> Html:
     pairs = [
         ("repository", run.task.repo.name),
         ("commit", run.task.base_commit[:10] + (" with uncommitted work" if run.task.dirty else "")),
-        ("cost", frame.usd(run.cost_usd)),
+        ("cost", usd(run.cost_usd)),
         ("begun", f"{run.started:%Y-%m-%d %H:%M} UTC"),
-        ("took", frame.seconds(took) if took is not None else ""),
+        ("took", duration(took, unknown="")),
         ("sandbox", run.sandbox),
         ("environment", run.environment),
         ("arm", run.arm),
@@ -240,7 +241,7 @@ def _issue(text: str) -> Html:
 
 def _scouting(scouting: Scouting, view: StoryView) -> list[Html]:
     handoff = scouting.handoff
-    told = [f"{scouting.searcher}, {frame.seconds(scouting.seconds)}, {frame.usd(scouting.cost_usd)}"]
+    told = [f"{scouting.searcher}, {duration(scouting.seconds)}, {usd(scouting.cost_usd)}"]
     told += [f"{scouting.turns} turns"] if scouting.turns else []
     told += [f"stopped: {scouting.stop}"] if scouting.stop != "finished" else []
     told += [f"paid by run {scouting.paid_by}"] if scouting.paid_by else []
@@ -254,12 +255,11 @@ def _scouting(scouting: Scouting, view: StoryView) -> list[Html]:
     if handoff.reproduction:
         parts.append(report.reproduction_section(handoff.reproduction))
     if handoff.dead_ends:
-        ends = (element("li", frame.cut(end, 1000)) for end in handoff.dead_ends[:50])
+        ends = (element("li", excerpt(end, 1000)) for end in handoff.dead_ends[:50])
         parts.append(frame.section("Dead ends", frame.card(element("ul", *ends))))
     if handoff.notes:
-        parts.append(
-            frame.section("Notes", frame.card(element("div", frame.inline(frame.cut(handoff.notes)), class_="prose")))
-        )
+        notes = element("div", frame.inline(excerpt(handoff.notes)), class_="prose")
+        parts.append(frame.section("Notes", frame.card(notes)))
     return parts
 
 
@@ -274,7 +274,7 @@ def _gate(gated: GatedHandoff) -> Html:
     if gated.flags:
         parts.append(element("ul", *(element("li", flag) for flag in gated.flags), class_="warn"))
     if gated.text:
-        parts.append(_folded("The handoff as the fixer got it", frame.block(frame.cut(gated.text))))
+        parts.append(_folded("The handoff as the fixer got it", frame.block(excerpt(gated.text))))
     return frame.section("Gate: the claim, replayed", frame.card(*parts), id="gate")
 
 
@@ -283,9 +283,9 @@ def _evidence(seen: Evidence) -> list[Html]:
         return []
     times = f"{seen.runs} times" if seen.runs != 1 else "once"
     ended = "no exit code" if seen.exit_code is None else f"exit code {seen.exit_code}"
-    parts = [frame.block(f"$ {seen.command}"), frame.soft(f"Run {times}, {frame.seconds(seen.seconds)}, {ended}.")]
+    parts = [frame.block(f"$ {seen.command}"), frame.soft(f"Run {times}, {duration(seen.seconds)}, {ended}.")]
     if seen.output_tail.strip():
-        parts.append(_folded("The end of its output", frame.block(frame.cut(seen.output_tail))))
+        parts.append(_folded("The end of its output", frame.block(excerpt(seen.output_tail))))
     return parts
 
 
@@ -310,10 +310,10 @@ def _decision(decision: Decision, tried: Sequence[str]) -> Html:
 
 def _candidate(one: Candidate, chosen: bool) -> list[str]:
     name = element("span", one.fixer, " ", frame.badge("chosen", "good")) if chosen else one.fixer
-    between = f"{frame.percent(one.p_low)} to {frame.percent(one.p_high)}" if one.p_low is not None else ""
+    between = f"{percent(one.p_low, 0)} to {percent(one.p_high, 0)}" if one.p_low is not None else ""
     reason = one.reason.removeprefix(f"{one.fixer}: ")
     why = element("span", reason, element("span", one.evidence, class_="under")) if one.evidence else reason
-    return [name, frame.percent(one.p_solve), between, frame.usd(one.expected_cost_usd), why]
+    return [name, percent(one.p_solve, 0), between, usd(one.expected_cost_usd), why]
 
 
 def _attempt(run: Run, attempt: Attempt, check: Check | None, number: int, talk: int | None) -> Html:
@@ -321,14 +321,14 @@ def _attempt(run: Run, attempt: Attempt, check: Check | None, number: int, talk:
     title = f"Attempt {number + 1} of {of}: {attempt.fixer}" if of > 1 else f"Attempt: {attempt.fixer}"
     facts = [
         ("stopped", attempt.stop.replace("_", " ")),
-        ("took", frame.seconds(attempt.seconds)),
+        ("took", duration(attempt.seconds)),
         ("model calls", f"{attempt.calls:,}"),
-        ("cost", frame.usd(attempt.cost_usd)),
+        ("cost", usd(attempt.cost_usd)),
         ("handoff", attempt.handoff),
     ]
     parts = [frame.facts(facts)]
     if attempt.detail:
-        parts.append(element("p", frame.inline(frame.cut(attempt.detail, 4000)), class_="prose"))
+        parts.append(element("p", frame.inline(excerpt(attempt.detail, 4000)), class_="prose"))
     if talk is not None:
         parts.append(element("p", frame.link("Its conversation, turn by turn", f"/runs/{run.id}/steps/{talk}")))
     if MARK in attempt.patch:
@@ -345,7 +345,7 @@ def _check(check: Check) -> Html:
         ("patch", "applies" if check.applies else "does not apply"),
         ("reproduction", check.reproduction),
         ("tests", f"{check.tests.replace('_', ' ')} ({check.tests_run} run)"),
-        ("took", frame.seconds(check.seconds)),
+        ("took", duration(check.seconds)),
     ]
     parts = [element("p", frame.badge(check.outcome.replace("_", " "), tone), " ", check.detail), frame.facts(facts)]
     if check.flags:
@@ -364,9 +364,9 @@ def _bill(bills: Sequence[Bill], run: Run) -> Html:
         name = f"{one.component} ({one.fixer})" if one.fixer else one.component
         estimated = f" ({one.estimated} estimated)" if one.estimated else ""
         tokens = [f"{count:,}" for count in buckets]
-        rows.append([name, one.model, f"{one.calls:,}{estimated}", *tokens, frame.usd(one.cost_usd)])
+        rows.append([name, one.model, f"{one.calls:,}{estimated}", *tokens, usd(one.cost_usd)])
     columns = ["Component", "Model", "Calls", "Input", "Cache read", "Cache write", "Output", "Cost"]
-    total = element("p", "Total ", element("b", frame.usd(run.cost_usd)))
+    total = element("p", "Total ", element("b", usd(run.cost_usd)))
     if not rows:
         return frame.section("Bill", frame.card(total, frame.soft("No call was billed.")), id="bill")
     table = frame.table(columns, rows, caption="Receipts by component; tokens in disjoint buckets", numbers=columns[2:])
@@ -377,9 +377,9 @@ def _history(history: Sequence[Moment], run_id: str) -> Html:
     rows = []
     for one in history:
         turns = frame.link("turn by turn", f"/runs/{run_id}/steps/{one.step}") if one.turns else ""
-        took = frame.seconds(one.seconds) if one.seconds is not None else ""
-        cost = frame.usd(one.cost_usd) if one.calls else ""
-        rows.append([one.name, one.status, frame.moment(one.at), took, cost, turns, frame.cut(one.error, 500)])
+        took = duration(one.seconds, unknown="")
+        cost = usd(one.cost_usd) if one.calls else ""
+        rows.append([one.name, one.status, frame.moment(one.at), took, cost, turns, excerpt(one.error, 500)])
     columns = ["Step", "Status", "At (UTC)", "Took", "Cost", "Conversation", "Error"]
     table = frame.table(columns, rows, caption="Every step, failed and interrupted ones too", numbers=("Took", "Cost"))
     talks = [

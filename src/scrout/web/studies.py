@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from importlib import import_module
 
+from scrout.base import FrozenModel
 from scrout.html import Html, element, escape
-from scrout.money import Record
 from scrout.study.kept import Kept, KeptPicture, all_kept
 from scrout.web import frame
 from scrout.web.batches import added
@@ -21,7 +21,7 @@ STUDIES = ("audit", "calibrate", "frontier", "handoff", "localize", "spend")
 MIN_RUNS = 10
 
 
-class Study(Record):
+class Study(FrozenModel):
     """One study."""
 
     name: str
@@ -32,7 +32,7 @@ class Study(Record):
     """What the ledger has too little of; empty: nothing."""
 
 
-class Made(Record):
+class Made(FrozenModel):
     """A study that was made, in one line."""
 
     id: str
@@ -44,7 +44,7 @@ class Made(Record):
     """The first; empty: it found nothing that is a sentence."""
 
 
-class StudiesView(Record):
+class StudiesView(FrozenModel):
     """What was asked of outcomes beyond these pages, and what can be."""
 
     made: tuple[Made, ...]

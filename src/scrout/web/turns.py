@@ -13,11 +13,12 @@ from pathlib import Path
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from scrout.errors import LedgerError
+from scrout import trajectory as metered
+from scrout.base import FrozenModel, LedgerError
 from scrout.html import Html, element
-from scrout.models import trajectory as metered
-from scrout.money import Record, Usage, Usd
+from scrout.money import Usage, Usd
 from scrout.scout import trace as searched
+from scrout.text import duration, excerpt, usd
 from scrout.web import frame
 from scrout.web.desk import Asked, Desk, NotThere, number
 
@@ -28,14 +29,14 @@ MAX_MESSAGES = 30
 _TRACE: TypeAdapter[searched.Line] = TypeAdapter(searched.Line)
 
 
-class Said(Record):
+class Said(FrozenModel):
     """A message, or the answer of a tool."""
 
     who: str
     text: str
 
 
-class Turn(Record):
+class Turn(FrozenModel):
     """A request and what came of it."""
 
     number: int
@@ -54,7 +55,7 @@ class Turn(Record):
     at: datetime | None = None
 
 
-class TurnsView(Record):
+class TurnsView(FrozenModel):
     """Some turns of one step."""
 
     run: str
@@ -126,7 +127,7 @@ def show(view: TurnsView) -> Html:
 def _turn(turn: Turn) -> Html:
     words = [f"Turn {turn.number}"]
     words += [f"{turn.calls[0].who}: {_first_line(turn.calls[0].text)}"] if turn.calls else [_first_line(turn.text)]
-    paid = frame.usd(turn.cost_usd) if turn.cost_usd is not None else ""
+    paid = usd(turn.cost_usd, unknown="")
     head = element(
         "summary", element("h2", words[0]), " ", " ".join(words[1:]), " ", element("span", paid, class_="soft")
     )
@@ -141,7 +142,7 @@ def _turn(turn: Turn) -> Html:
     parts += [element("p", turn.error, class_="bad")] if turn.error else []
     used = turn.usage
     facts = [
-        ("took", frame.seconds(turn.seconds)),
+        ("took", duration(turn.seconds)),
         ("prompt tokens", f"{used.prompt_tokens:,}" if used else ""),
         ("cached", f"{used.cache_read_tokens:,}" if used else ""),
         ("output", f"{used.output_tokens + used.reasoning_tokens:,}" if used else ""),
@@ -179,16 +180,17 @@ def _metered(path: Path, first: int) -> Iterator[Turn]:
                 continue
             asked = tuple(_message(one) for one in line.asked.new[:MAX_MESSAGES])
             if isinstance(line, metered.Refusal):
-                yield Turn(number=at, asked=asked, error=_cut(line.error), seconds=line.seconds, at=line.at)
+                error = excerpt(line.error, MAX_TEXT_CHARS)
+                yield Turn(number=at, asked=asked, error=error, seconds=line.seconds, at=line.at)
                 continue
             said = line.said
             yield Turn(
                 number=at,
                 asked=asked,
-                reasoning=_cut(said.reasoning),
-                text=_cut(said.text),
+                reasoning=excerpt(said.reasoning, MAX_TEXT_CHARS),
+                text=excerpt(said.text, MAX_TEXT_CHARS),
                 calls=tuple(_call(call) for call in said.calls[:MAX_MESSAGES]),
-                error=_cut(said.error),
+                error=excerpt(said.error, MAX_TEXT_CHARS),
                 finish=said.finish[:100],
                 usage=line.receipt.usage,
                 cost_usd=line.receipt.cost_usd,
@@ -215,8 +217,8 @@ def _searched(path: Path, first: int) -> Iterator[Turn]:
             except ValidationError:
                 continue
             if isinstance(line, searched.Use):
-                called = Said(who=line.name, text=_cut(_arguments(line.arguments)))
-                answered = Said(who=f"{line.name} answered", text=_cut(line.answer))
+                called = Said(who=line.name, text=excerpt(_arguments(line.arguments), MAX_TEXT_CHARS))
+                answered = Said(who=f"{line.name} answered", text=excerpt(line.answer, MAX_TEXT_CHARS))
                 yield Turn(number=at, asked=(), calls=(called, answered), seconds=line.seconds)
 
 
@@ -232,14 +234,14 @@ def _model(path: Path) -> str:
 def _message(entry: JsonValue) -> Said:
     """One entry of a conversation, whichever API it is of."""
     if not isinstance(entry, dict):
-        return Said(who="", text=_cut(_plain(entry)))
+        return Said(who="", text=excerpt(_plain(entry), MAX_TEXT_CHARS))
     who = entry.get("role") or entry.get("type") or ""
     rest = {key: value for key, value in entry.items() if key != "role"}
     content = rest.pop("content", None)
     texts = [_plain(content)] if content else []
     left = {key: value for key, value in rest.items() if value and key not in ("type", "tool_call_id", "id")}
     texts += [json.dumps(left, indent=1, ensure_ascii=False)] if left else []
-    return Said(who=str(who)[:60], text=_cut("\n".join(texts)))
+    return Said(who=str(who)[:60], text=excerpt("\n".join(texts), MAX_TEXT_CHARS))
 
 
 def _plain(content: JsonValue) -> str:
@@ -259,7 +261,8 @@ def _part(part: JsonValue) -> str:
 
 
 def _call(call: dict[str, JsonValue]) -> Said:
-    return Said(who=str(call.get("name") or "tool")[:100], text=_cut(_arguments(call.get("arguments", ""))))
+    text = excerpt(_arguments(call.get("arguments", "")), MAX_TEXT_CHARS)
+    return Said(who=str(call.get("name") or "tool")[:100], text=text)
 
 
 def _arguments(given: JsonValue) -> str:
@@ -277,7 +280,3 @@ def _arguments(given: JsonValue) -> str:
     if len(texts) == 1:
         return next(iter(texts.values()))
     return "\n".join(f"{name}:\n{text}" if "\n" in text else f"{name}: {text}" for name, text in texts.items())
-
-
-def _cut(text: str) -> str:
-    return frame.cut(text, MAX_TEXT_CHARS)

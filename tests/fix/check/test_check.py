@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
-from scrout.errors import SandboxError
+from scrout.base import SandboxError
+from scrout.config import EnvironmentSettings, Settings
 from scrout.fix.check import regression
 from scrout.fix.check.check import check
 from scrout.handoff import Handoff, Reproduction
 from scrout.records import Attempt, Check, Evidence, GatedHandoff
 from scrout.sandbox.tier import Command, Completed, Tier
-from scrout.sandbox.workshop import Workshop
+from scrout.sandbox.workshop import Workshop, open_workshop
+from scrout.sandbox.workspace import find_source
+from scrout.task import Task
 
 SOURCE = "def double(n):\n    return n + n + 1\n"
 TESTS = """\
@@ -54,65 +64,75 @@ FIXED = "sed -i 's/ + 1//' numbers_.py"
 REPO = {"numbers_.py": SOURCE, "test_numbers_.py": TESTS}
 
 
-async def test_a_right_patch_passes(make_repo, workshop) -> None:
-    with workshop(make_repo(REPO)) as shop:
-        result = await checked(shop, FIXED, gated())
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory, empty_repo: Path, tier: Tier) -> Iterator[Workshop]:
+    """One workshop over REPO for all tests: each has workspaces of its own."""
+    folder = tmp_path_factory.mktemp("check")
+    repo = shutil.copytree(empty_repo, folder / "repo")
+    for name, content in REPO.items():
+        (repo / name).write_text(content)
+    for arguments in (["add", "--all"], ["-c", "user.name=t", "-c", "user.email=t@localhost", "commit", "-qm", "base"]):
+        subprocess.run(["git", *arguments], cwd=repo, check=True, env={"PATH": os.environ["PATH"]})
+    source = find_source(repo)
+    task = Task(id="task", text="an issue", repo=source.repo, base_commit=source.head)
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        # The interpreter itself rather than a version manager's script, which takes a tenth of a second to start it.
+        environment.setenv("PATH", str(Path(sys.base_prefix, "bin")), prepend=os.pathsep)
+        with open_workshop(task, tier, Settings()) as opened:
+            yield opened
+
+
+async def test_a_right_patch_passes(shop) -> None:
+    result = await checked(shop, FIXED, gated())
     assert (result.outcome, result.reproduction, result.tests) == ("passed", "passes", "pass")
     assert result.tests_run == 2
     assert result.flags == ()
 
 
-async def test_a_patch_that_leaves_the_bug_fails(make_repo, workshop) -> None:
-    with workshop(make_repo(REPO)) as shop:
-        result = await checked(shop, "echo '# looked at' >> numbers_.py", gated())
+async def test_a_patch_that_leaves_the_bug_fails(shop) -> None:
+    result = await checked(shop, "echo '# looked at' >> numbers_.py", gated())
     assert (result.outcome, result.reproduction) == ("failed", "fails")
     assert "still fails" in result.detail
 
 
-async def test_a_patch_that_breaks_a_test_fails_though_the_bug_is_gone(make_repo, workshop) -> None:
-    with workshop(make_repo(REPO)) as shop:
-        result = await checked(
-            shop, "printf 'def double(n):\\n    return 4 if n == 2 else 0\\n' > numbers_.py", gated()
-        )
+async def test_a_patch_that_breaks_a_test_fails_though_the_bug_is_gone(shop) -> None:
+    result = await checked(shop, "printf 'def double(n):\\n    return 4 if n == 2 else 0\\n' > numbers_.py", gated())
     assert (result.outcome, result.reproduction, result.tests) == ("failed", "passes", "fail")
     assert "test_grows" in result.detail
     assert "test_wrong_before" not in result.detail
 
 
-async def test_without_a_reproduction_or_without_tests_a_patch_stays_unverified(make_repo, workshop) -> None:
-    with workshop(make_repo(REPO)) as shop:
-        unseen = await checked(shop, FIXED, gated(kept=False))
+async def test_without_a_reproduction_or_without_tests_a_patch_stays_unverified(shop, workshop_over) -> None:
+    unseen = await checked(shop, FIXED, gated(kept=False))
     assert (unseen.outcome, unseen.tests) == ("unverified", "pass")
-    with workshop(make_repo({"numbers_.py": SOURCE}, "untested")) as shop:
-        untested = await checked(shop, FIXED, gated())
+    with workshop_over({"numbers_.py": SOURCE}) as other:
+        untested = await checked(other, FIXED, gated())
     assert (untested.outcome, untested.reproduction, untested.tests) == ("unverified", "passes", "none")
 
 
-async def test_tests_that_cannot_run_prove_nothing(make_repo, workshop) -> None:
-    with workshop(make_repo({**REPO, "test_numbers_.py": "import nobody_has_this\n" + TESTS})) as shop:
+async def test_tests_that_cannot_run_prove_nothing(workshop_over) -> None:
+    with workshop_over({**REPO, "test_numbers_.py": "import nobody_has_this\n" + TESTS}) as shop:
         result = await checked(shop, FIXED, gated())
     assert (result.outcome, result.tests) == ("unverified", "not_run")
 
 
-async def test_an_edited_test_is_flagged(make_repo, workshop) -> None:
-    with workshop(make_repo(REPO)) as shop:
-        result = await checked(shop, f"{FIXED}; sed -i 's/3), 3/3), 2/' test_numbers_.py", gated())
+async def test_an_edited_test_is_flagged(shop) -> None:
+    result = await checked(shop, f"{FIXED}; sed -i 's/3), 3/3), 2/' test_numbers_.py", gated())
     assert (result.outcome, result.tests) == ("passed", "pass")
     assert result.flags == ("changes what a test expects: test_numbers_.py::Double.test_grows",)
 
 
 @pytest.mark.parametrize("trap", ["ln -s /etc/hostname shown.py", "mkdir shown.py; touch shown.py/x"])
-async def test_a_patch_cannot_take_the_reproductions_place(make_repo, workshop, trap: str) -> None:
-    with workshop(make_repo(REPO)) as shop:
-        result = await checked(shop, trap, gated())
+async def test_a_patch_cannot_take_the_reproductions_place(shop, trap: str) -> None:
+    result = await checked(shop, trap, gated())
     assert (result.outcome, result.reproduction) == ("failed", "fails")
 
 
-async def test_no_patch_and_a_patch_that_does_not_apply(make_repo, workshop) -> None:
-    with workshop(make_repo(REPO)) as shop:
-        empty = await check(gated(), Attempt(fixer="x", patch="", stop="nothing_found", detail="", seconds=0), shop)
-        alien = "diff --git a/x.py b/x.py\n--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-a\n+b\n"
-        wrong = await check(gated(), Attempt(fixer="x", patch=alien, stop="finished", detail="", seconds=0), shop)
+async def test_no_patch_and_a_patch_that_does_not_apply(shop) -> None:
+    empty = await check(gated(), Attempt(fixer="x", patch="", stop="nothing_found", detail="", seconds=0), shop)
+    alien = "diff --git a/x.py b/x.py\n--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-a\n+b\n"
+    wrong = await check(gated(), Attempt(fixer="x", patch=alien, stop="finished", detail="", seconds=0), shop)
     assert empty.outcome == "no_patch"
     assert (wrong.outcome, wrong.applies) == ("failed", False)
     assert "x.py" in wrong.detail
@@ -126,31 +146,37 @@ BROKEN = "printf 'def double(n):\\n    return 4 if n == 2 else 0\\n' > numbers_.
     ("weakening", "flag"),
     [
         ("sed -i 's/double(3), 3/3, 2/' test_numbers_.py", "changes what a test expects"),
-        ("sed -i 's/def test_grows/@unittest.skip(\"\")\\n    &/' test_numbers_.py", "skips a test"),
-        ("sed -i 's/def test_grows/def grows/' test_numbers_.py", "deletes or renames a test"),
+        pytest.param(
+            "sed -i 's/def test_grows/@unittest.skip(\"\")\\n    &/' test_numbers_.py",
+            "skips a test",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "sed -i 's/def test_grows/def grows/' test_numbers_.py",
+            "deletes or renames a test",
+            marks=pytest.mark.slow,
+        ),
         ("rm test_numbers_.py", "deletes a test file"),
-        ("git mv test_numbers_.py numbers_checks.py", "deletes a test file"),
+        pytest.param("git mv test_numbers_.py numbers_checks.py", "deletes a test file", marks=pytest.mark.slow),
     ],
 )
-async def test_a_weakened_test_does_not_hide_what_it_tested(make_repo, workshop, weakening: str, flag: str) -> None:
-    with workshop(make_repo(REPO)) as shop:
-        result = await checked(shop, f"{BROKEN}; {weakening}", gated())
+async def test_a_weakened_test_does_not_hide_what_it_tested(shop, weakening: str, flag: str) -> None:
+    result = await checked(shop, f"{BROKEN}; {weakening}", gated())
     assert (result.outcome, result.reproduction, result.tests) == ("failed", "passes", "fail")
     assert "1 tests that passed before fail now: test_numbers_.Double.test_grows" in result.detail
     assert [one for one in result.flags if one.startswith(flag)]
 
 
-async def test_a_broken_test_that_the_patch_rewrote_is_told_as_such(make_repo, workshop) -> None:
-    with workshop(make_repo(REPO)) as shop:
-        rewritten = await checked(shop, f"{BROKEN}; sed -i 's/double(3), 3/3, 2/' test_numbers_.py", gated())
-        untouched = await checked(shop, BROKEN, gated())
+@pytest.mark.slow
+async def test_a_broken_test_that_the_patch_rewrote_is_told_as_such(shop) -> None:
+    rewritten = await checked(shop, f"{BROKEN}; sed -i 's/double(3), 3/3, 2/' test_numbers_.py", gated())
+    untouched = await checked(shop, BROKEN, gated())
     assert rewritten.detail.endswith("1 of them pass as the patch rewrote them, which is for a reviewer to judge")
     assert "rewrote" not in untouched.detail
 
 
-async def test_a_test_that_fails_only_as_the_patch_leaves_it_is_broken_too(make_repo, workshop) -> None:
-    with workshop(make_repo(REPO)) as shop:
-        result = await checked(shop, f"{FIXED}; sed -i 's/double(3), 3/double(3), 30/' test_numbers_.py", gated())
+async def test_a_test_that_fails_only_as_the_patch_leaves_it_is_broken_too(shop) -> None:
+    result = await checked(shop, f"{FIXED}; sed -i 's/double(3), 3/double(3), 30/' test_numbers_.py", gated())
     assert (result.outcome, result.tests) == ("failed", "fail")
     assert "test_grows" in result.detail and "rewrote" not in result.detail
 
@@ -172,21 +198,20 @@ class Own(unittest.TestCase):
         ("self.assertEqual(double(5), 9)", ("fails a test of its own: test_own.Own.test_own",)),
     ],
 )
-async def test_tests_that_the_patch_adds_are_run(make_repo, workshop, line: str, flags: tuple[str, ...]) -> None:
+async def test_tests_that_the_patch_adds_are_run(shop, line: str, flags: tuple[str, ...]) -> None:
     added = OWN.format(line).replace("\n", "\\n")
-    with workshop(make_repo(REPO)) as shop:
-        result = await checked(shop, f"{FIXED}; printf '{added}' > test_own.py", gated())
+    result = await checked(shop, f"{FIXED}; printf '{added}' > test_own.py", gated())
     assert (result.outcome, result.tests) == ("passed", "pass")
     assert result.flags == flags
     assert len(result.evidence) == 3
 
 
-async def test_code_in_a_folder_called_test_is_judged_by_the_patch_as_a_whole(make_repo, workshop) -> None:
+async def test_code_in_a_folder_called_test_is_judged_by_the_patch_as_a_whole(workshop_over) -> None:
     files = {**REPO, "test/__init__.py": "", "test/client.py": "def get():\n    return 1\n"}
     files["test_numbers_.py"] = (
         TESTS + "\n    def test_get(self):\n        from test.client import get\n        self.assertEqual(get(), 1)\n"
     )
-    with workshop(make_repo(files)) as shop:
+    with workshop_over(files) as shop:
         result = await checked(shop, f"{FIXED}; sed -i 's/return 1/return 2/' test/client.py", gated())
     assert (result.outcome, result.tests) == ("failed", "fail")
     assert "test_get" in result.detail
@@ -205,19 +230,19 @@ class Leak(unittest.TestCase):
 """
 
 
-async def test_a_test_that_passes_alone_breaks_nothing_and_is_flagged(make_repo, workshop) -> None:
+async def test_a_test_that_passes_alone_breaks_nothing_and_is_flagged(workshop_over) -> None:
     remembers = "printf 'calls = []\\ndef double(n):\\n    calls.append(n)\\n    return n + n\\n' > numbers_.py"
-    with workshop(make_repo({**REPO, "test_numbers_.py": LEAKY})) as shop:
+    with workshop_over({**REPO, "test_numbers_.py": LEAKY}) as shop:
         result = await checked(shop, remembers, gated())
     assert (result.outcome, result.tests) == ("passed", "pass")
     assert result.flags == ("a test failed with the others and passed alone: test_numbers_.Leak.test_second",)
 
 
-async def test_only_so_many_tests_are_run_again(make_repo, workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_so_many_tests_are_run_again(workshop_over, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(regression, "MOST_AGAIN", 1)
     many = LEAKY + "\n    def test_third(self):\n        self.assertEqual(getattr(numbers_, 'calls', []), [])\n"
     remembers = "printf 'calls = []\\ndef double(n):\\n    calls.append(n)\\n    return n + n\\n' > numbers_.py"
-    with workshop(make_repo({**REPO, "test_numbers_.py": many})) as shop:
+    with workshop_over({**REPO, "test_numbers_.py": many}) as shop:
         result = await checked(shop, remembers, gated())
     assert result.tests == "fail"
     assert "1 tests that passed before fail now: test_numbers_.Leak.test_third" in result.detail
@@ -225,21 +250,17 @@ async def test_only_so_many_tests_are_run_again(make_repo, workshop, monkeypatch
 
 
 @pytest.mark.slow
-async def test_a_patch_that_hangs_its_tests_is_stopped(make_repo, workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_patch_that_hangs_its_tests_is_stopped(shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(regression, "SUITE_TIMEOUT_S", 8.0)
     monkeypatch.setattr(regression, "AGAIN_TIMEOUT_S", 2.0)
     hangs = "printf 'def double(n):\\n    while n == 3: pass\\n    return n + n\\n' > numbers_.py"
-    with workshop(make_repo(REPO)) as shop:
-        result = await checked(shop, hangs, gated())
+    result = await checked(shop, hangs, gated())
     assert (result.outcome, result.reproduction, result.tests) == ("failed", "passes", "fail")
 
 
-async def test_without_time_the_original_tests_still_judge(
-    make_repo, workshop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_time_the_original_tests_still_judge(shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(regression, "LATE_S", 0.0)
-    with workshop(make_repo(REPO)) as shop:
-        result = await checked(shop, f"{BROKEN}; sed -i 's/double(3), 3/3, 2/' test_numbers_.py", gated())
+    result = await checked(shop, f"{BROKEN}; sed -i 's/double(3), 3/3, 2/' test_numbers_.py", gated())
     assert (result.outcome, result.tests) == ("failed", "fail")
     assert "no time was left for the tests as it changes them" in result.flags
 
@@ -255,26 +276,24 @@ def test_grows(n):
 
 
 @pytest.fixture
-def with_pytest(make_repo, workshop):
+def with_pytest(make_repo, workshop, venv_with_pytest):
     """A workshop over a project that is tested by pytest."""
-    with workshop(
-        make_repo(
-            {
-                **REPO,
-                "numbers_.py": "def double(n):\n    return n + n + n\n",
-                "tests/test_numbers_.py": PYTESTS,
-                "test_numbers_.py": "",
-            }
-        )
-    ) as shop:
+    repo = make_repo(
+        {
+            **REPO,
+            "numbers_.py": "def double(n):\n    return n + n + n\n",
+            "tests/test_numbers_.py": PYTESTS,
+            "test_numbers_.py": "",
+        }
+    )
+    with workshop(repo, Settings(environment=EnvironmentSettings(venv=str(venv_with_pytest)))) as shop:
         yield shop
 
 
+@pytest.mark.slow
 async def test_pytest_names_are_run_again(with_pytest: Workshop) -> None:
     change = "printf 'def double(n):\\n    return n if n == 1 else n + n\\n' > numbers_.py"
     result = await checked(with_pytest, change, gated())
-    if result.tests == "none":
-        pytest.skip("no pytest in this environment")
     assert (result.outcome, result.tests) == ("failed", "fail")
     assert "1 tests that passed before fail now: tests/test_numbers_.py::test_grows[1]" in result.detail
 
@@ -283,8 +302,6 @@ async def test_pytest_names_are_run_again(with_pytest: Workshop) -> None:
 async def test_a_patch_cannot_deselect_the_tests_that_it_breaks(with_pytest: Workshop) -> None:
     ignore = "printf 'collect_ignore = [\"test_numbers_.py\"]\\n' > tests/conftest.py"
     result = await checked(with_pytest, f"{BROKEN}; {ignore}", gated())
-    if result.tests == "none":
-        pytest.skip("no pytest in this environment")
     assert (result.outcome, result.tests) == ("failed", "fail")
     assert "changes how tests are chosen or run: tests/conftest.py" in result.flags
 
@@ -292,37 +309,41 @@ async def test_a_patch_cannot_deselect_the_tests_that_it_breaks(with_pytest: Wor
 @pytest.mark.parametrize(
     ("change", "flag"),
     [
-        ("rm -rf .git", ""),
-        ("git -c user.name=x -c user.email=x commit -qam mine; git checkout -q -b other", ""),
-        ("mkdir -p vendor && echo 'int x;' > vendor/x.c", "changes vendored, generated or lock files: vendor/x.c"),
+        pytest.param("rm -rf .git", "", marks=pytest.mark.slow),
+        pytest.param(
+            "git -c user.name=x -c user.email=x commit -qam mine; git checkout -q -b other", "", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "mkdir -p vendor && echo 'int x;' > vendor/x.c",
+            "changes vendored, generated or lock files: vendor/x.c",
+            marks=pytest.mark.slow,
+        ),
         ("head -c 3000000 /dev/zero > zero.bin", "has a binary file: zero.bin"),
-        ("seq 1 300000 > numbers.txt", "adds a lot: 300,001 lines, 1,988,912 bytes"),
+        pytest.param(
+            "seq 1 300000 > numbers.txt", "adds a lot: 300,001 lines, 1,988,912 bytes", marks=pytest.mark.slow
+        ),
         ("ln -s /etc/passwd link", "leaves the repository or enters .git: link"),
         ("mkdir -p 'x\ty' && echo 1 > $'x\ty/caf\\xe9.py'", ""),
     ],
 )
-async def test_what_an_agent_may_leave_behind_is_flagged_and_the_rest_is_judged(
-    make_repo, workshop, change: str, flag: str
-) -> None:
-    with workshop(make_repo(REPO)) as shop:
-        result = await checked(shop, f"{FIXED}; {change}", gated())
+async def test_what_an_agent_may_leave_behind_is_flagged_and_the_rest_is_judged(shop, change: str, flag: str) -> None:
+    result = await checked(shop, f"{FIXED}; {change}", gated())
     assert (result.outcome, result.tests) == ("passed", "pass")
     assert flag in result.flags if flag else result.flags == ()
     assert Check.model_validate_json(result.model_dump_json()) == result
 
 
-async def test_a_patch_that_leaves_the_repository_does_not_apply_and_says_why(make_repo, workshop) -> None:
+async def test_a_patch_that_leaves_the_repository_does_not_apply_and_says_why(shop) -> None:
     patch = "diff --git a/../x b/../x\nnew file mode 100644\n--- /dev/null\n+++ b/../x\n@@ -0,0 +1 @@\n+x\n"
     attempt = Attempt(fixer="x", patch=patch, stop="finished", detail="", seconds=0)
-    with workshop(make_repo(REPO)) as shop:
-        result = await check(gated(), attempt, shop)
+    result = await check(gated(), attempt, shop)
     assert (result.outcome, result.applies) == ("failed", False)
     assert result.flags == ("leaves the repository or enters .git: ../x",)
 
 
-async def test_parts_that_only_apply_together_leave_the_tests_unrun(make_repo, workshop) -> None:
+async def test_parts_that_only_apply_together_leave_the_tests_unrun(workshop_over) -> None:
     files = {**REPO, "lib/tests/test_lib.py": "import unittest\n"}
-    with workshop(make_repo(files)) as shop:
+    with workshop_over(files) as shop:
         result = await checked(shop, f"{FIXED}; rm -rf lib; echo file > lib", gated())
     assert (result.outcome, result.tests) == ("unverified", "not_run")
     assert any(flag.startswith("keeps its tests from being run: ") for flag in result.flags)
@@ -344,10 +365,9 @@ class Failing:
         return await self._tier.run(command)
 
 
-async def test_a_reproduction_that_cannot_be_started_proves_nothing(make_repo, workshop) -> None:
-    with workshop(make_repo(REPO)) as shop:
-        shop.tier = Failing(shop.tier, "shown.py")
-        result = await checked(shop, FIXED, gated())
+async def test_a_reproduction_that_cannot_be_started_proves_nothing(shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shop, "tier", Failing(shop.tier, "shown.py"))
+    result = await checked(shop, FIXED, gated())
     assert (result.outcome, result.reproduction, result.tests) == ("unverified", "none", "pass")
     assert result.flags[0].startswith("keeps the reproduction from being run: ")
 

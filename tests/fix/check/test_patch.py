@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.fix.check.patch import FileChange, read_patch, with_texts
@@ -79,13 +79,11 @@ def letter(change: FileChange) -> str:
     return {"added": "A", "deleted": "D", "renamed": "R", "changed": "M", "mode": "M"}[change.kind]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(before=TREE, after=TREE, kept=st.booleans())
-def test_names_kinds_and_lines_are_what_git_says(tmp_path: Path, before, after, kept) -> None:
+def test_names_kinds_and_lines_are_what_git_says(tmp_path: Path, empty_repo: Path, before, after, kept) -> None:
     repo = tmp_path / "any"
     shutil.rmtree(repo, ignore_errors=True)
-    repo.mkdir()
-    run_git(repo, "init", "-q")
+    shutil.copytree(empty_repo, repo)
     lay(repo, before)
     run_git(repo, "add", "--all")
     run_git(repo, "commit", "-q", "--allow-empty", "-m", "base")

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.fix.repair.edits import PRIORS, edits, edits_of, statements
@@ -198,7 +198,7 @@ def test_what_is_not_python_has_no_edits(source: str) -> None:
 
 
 def test_a_long_table_gives_a_bounded_number() -> None:
-    source = f"TABLE = [{', '.join(str(n) for n in range(5000))}]\n"
+    source = f"TABLE = [{', '.join(str(n) for n in range(500))}]\n"
     assert 0 < len(list(edits(source, [1]))) <= 240
 
 
@@ -217,14 +217,13 @@ def pieces_of_real_code(draw: st.DrawFn) -> tuple[str, str]:
     return piece.replace("self", word).replace("\n", newline), newline
 
 
-@settings(max_examples=60, deadline=None)
 @given(piece=pieces_of_real_code(), seed=st.integers(0, 2**16))
 def test_an_edit_changes_its_span_and_nothing_else(piece: tuple[str, str], seed: int) -> None:
     source, newline = piece
     lines = source.split(newline)
     chosen = random.Random(seed).sample(range(1, len(lines) + 1), min(8, len(lines)))
     seen = set()
-    for edit in islice(edits(source, chosen), 150):
+    for edit in islice(edits(source, chosen), 60):
         after = edit.apply(source)
         assert source[edit.start : edit.end] == edit.before
         assert edit.line == source[: edit.start].count(newline) + 1

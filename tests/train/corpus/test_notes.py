@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from scrout.base import ConfigError, ModelError
 from scrout.cli.train import command
-from scrout.errors import ConfigError, ModelError
 from scrout.handoff import parse
 from scrout.models.scripted import Request, ScriptedEndpoint, ScriptedReply, Status
 from scrout.money import Price, Usage

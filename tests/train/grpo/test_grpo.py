@@ -20,10 +20,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from scrout.base import ConfigError, ModelError, TaskError
 from scrout.batch.repositories import Repositories
 from scrout.config import load
-from scrout.errors import ConfigError, ModelError, TaskError
-from scrout.ledger.locks import Lock
+from scrout.files import Lock
 from scrout.scout.trace import Recorded
 from scrout.task import Gold
 from scrout.train.grpo.documents import documents, said
@@ -194,7 +194,7 @@ def test_a_full_disk_is_named_and_leaves_nothing_half_written(shop_task: Any, ti
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     assert shop_task.script.asked == asked + 8
-    assert not list(out.rglob("*.making")) and not (out / "states" / "step-2").exists()
+    assert not list(out.rglob("*.part")) and not (out / "states" / "step-2").exists()
     assert (out / "before" / "step-1").is_file(), "what the update was measured against is kept until the step counts"
     assert len(run(shop_task, tiny, out, steps=2).steps) == 2
     assert not (out / "before").exists()

@@ -12,7 +12,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 
-from scrout.errors import ConfigError
+from scrout.base import ConfigError
 from scrout.train.grpo.loss import (
     Lesson,
     Sums,

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scrout.base import ModelError
 from scrout.batch.repositories import Repositories
-from scrout.errors import ModelError
 from scrout.models.scripted import ScriptedEndpoint, ScriptedReply, Status
 from scrout.sandbox.tier import Tier
 from scrout.scout.trace import Recorded

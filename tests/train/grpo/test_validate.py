@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from scrout.base import ConfigError, TaskError
 from scrout.batch.repositories import Repositories
 from scrout.cli.train.reward import command
 from scrout.config import SearcherSettings
-from scrout.errors import ConfigError, TaskError
 from scrout.handoff import FileRef, Handoff
 from scrout.records import Scouting, ScoutStop
 from scrout.sandbox.tier import Tier

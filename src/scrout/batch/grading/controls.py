@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Literal
 
+from scrout.base import FrozenModel, SandboxError
 from scrout.batch.grading.judge import (
     MOST_DETAIL,
     NO_TESTS,
@@ -17,15 +18,13 @@ from scrout.batch.grading.judge import (
     in_words,
     wavering,
 )
-from scrout.errors import SandboxError
-from scrout.money import Record
 
 _LACKS = re.compile(r"\bModuleNotFoundError: No module named '([\w.]{1,200})'")
 
 Outcome = Literal["held", "failed", "infrastructure"]
 
 
-class Control(Record):
+class Control(FrozenModel):
     """Of one task. A line of controls.jsonl."""
 
     id: str

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Literal, NotRequired, TypedDict
 
+from scrout.base import FrozenModel, SandboxError
 from scrout.batch.grading.controls import Control
 from scrout.batch.grading.judge import (
     MOST_DETAIL,
@@ -24,13 +25,11 @@ from scrout.batch.grading.judge import (
     in_words,
     wavering,
 )
-from scrout.errors import SandboxError
-from scrout.money import Record
 
 Verdict = Literal["resolved", "unresolved", "empty_patch", "does_not_apply", "infrastructure"]
 
 
-class Grade(Record):
+class Grade(FrozenModel):
     """What a patch came to. A line of grades.jsonl."""
 
     id: str

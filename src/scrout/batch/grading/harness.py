@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
-from scrout.batch.folder import write_whole
+from scrout.base import SandboxError, TaskError
 from scrout.batch.forms import Row
 from scrout.batch.grading.grade import Grade, Verdict
 from scrout.batch.grading.judge import TIMEOUT_S, digest, gold_digest
 from scrout.batch.grading.many import Arms, Book, without_patch
 from scrout.batch.grading.patches import Prediction
-from scrout.errors import SandboxError, TaskError
+from scrout.files import write_atomic
 
 PRO_IMAGES = "jefzda"
 """The account that SWE-bench Pro's authors publish its images under."""
@@ -157,7 +157,7 @@ def write_pro_patches(path: Path, run_id: str, predictions: Mapping[str, Predict
         for one in predictions.values()
         if one.patch.strip()
     ]
-    write_whole(path, json.dumps(rows, indent=1) + "\n")
+    write_atomic(path, json.dumps(rows, indent=1) + "\n")
 
 
 def run_harness(command: Sequence[str], folder: Path, log: Path) -> int:

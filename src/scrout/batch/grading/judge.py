@@ -7,21 +7,23 @@ prints is read, which code under test can forge.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
+from scrout.files import read_beneath
 from scrout.fix.check.flags import flags
 from scrout.fix.check.patch import read_patch, with_texts
+from scrout.sandbox.outbox import read_outbox
 from scrout.sandbox.reports import TestReport
 from scrout.sandbox.reports_by_name import PYTEST, names_of, read_documents, read_printed
 from scrout.sandbox.suite import Suite, find_suite, is_test_file
 from scrout.sandbox.tier import Mount
 from scrout.sandbox.workshop import Workshop, shell_argv
-from scrout.sandbox.workspace import Base, Workspace, read_beneath
+from scrout.sandbox.workspace import Base, Workspace
 from scrout.task import Gold, Task
 
 TIMEOUT_S = 1_800.0
@@ -31,8 +33,8 @@ REPORTS = "/opt/scrout/reports"
 REPORTS_VARIABLE = "SCROUT_REPORTS"
 PYTEST_REPORT = "pytest.xml"
 UNITTEST_REPORT = "unittest.xml"
-MOST_REPORTS = 200
 MOST_REPORT_BYTES = 20_000_000
+"""Of all reports of a run together."""
 MOST_OUTPUT_BYTES = 20_000_000
 """Of what tests print: a result in the middle must not get lost."""
 MOST_TAIL = 4_000
@@ -191,10 +193,7 @@ class Judge:
             variables={REPORTS_VARIABLE: REPORTS, **variables},
             mounts=(Mount(workspace.outbox, REPORTS, writable=True), Mount(_INSIDE, _SEEN_INSIDE)),
         )
-        report = read_documents(_documents(workspace, only))
-        if report is None:
-            # Where a document was asked for, what is printed in its place may be forged.
-            report = TestReport(frozenset(), frozenset()) if only else read_printed(done.text, command)
+        report = await asyncio.to_thread(_read_report, workspace, only, done.text, command)
         passed = frozenset(test for test in self.case.tests if _has_passed(test, report))
         seen = len(report.passed) + len(report.failed)
         return Trial(passed, seen, done.exit_code, done.seconds, done.text.strip()[-MOST_TAIL:])
@@ -263,12 +262,19 @@ def _has_passed(test: str, report: TestReport) -> bool:
     return any(name in report.passed for name in names) and not any(name in report.failed for name in names)
 
 
-def _documents(workspace: Workspace, only: str) -> Iterator[str]:
-    names = [only] if only else [path.name for path in islice(workspace.outbox.iterdir(), MOST_REPORTS)]
-    for name in names:
-        content = read_beneath(workspace.outbox, name, MOST_REPORT_BYTES)
-        if content is not None:
-            yield content.decode("utf-8", errors="replace")
+def _read_report(workspace: Workspace, only: str, printed: str, command: str) -> TestReport:
+    report = read_documents(content.decode("utf-8", errors="replace") for content in _documents(workspace, only))
+    if report is not None:
+        return report
+    # Where a document was asked for, what is printed in its place may be forged.
+    return TestReport(frozenset(), frozenset()) if only else read_printed(printed, command)
+
+
+def _documents(workspace: Workspace, only: str) -> Iterator[bytes]:
+    if not only:
+        yield from read_outbox(workspace.outbox, MOST_REPORT_BYTES)
+    elif (content := read_beneath(workspace.outbox, only, MOST_REPORT_BYTES)) is not None:
+        yield content
 
 
 def _paths(test: str) -> Iterator[str]:

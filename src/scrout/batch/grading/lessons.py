@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from scrout.base import RouteError
 from scrout.batch.folder import Batch
 from scrout.batch.grading.grade import Grade
 from scrout.batch.grading.judge import digest
 from scrout.config import FixerKey, Settings
-from scrout.errors import RouteError
 from scrout.ledger.store import Ledger
 from scrout.route.embed import Embedder
 from scrout.route.feedback import Learned, Lesson, from_run, history, learn, own_folder

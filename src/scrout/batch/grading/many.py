@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, TypeVar
 
 from pydantic import RootModel, ValidationError
 
-from scrout.batch.folder import write_whole
+from scrout.base import FrozenModel, ScroutError, TaskError
 from scrout.batch.forms import Row
 from scrout.batch.grading.controls import Control, control
 from scrout.batch.grading.grade import Grade, Verdict, grade
@@ -22,9 +21,7 @@ from scrout.batch.grading.judge import TIMEOUT_S, Case, digest, gold_digest, ope
 from scrout.batch.grading.patches import Prediction
 from scrout.batch.repositories import Repositories
 from scrout.config import Settings
-from scrout.errors import ScroutError, TaskError
-from scrout.ledger.locks import Lock
-from scrout.money import Record
+from scrout.files import JsonLines, lock_folder, write_atomic
 from scrout.pipeline import build_missing
 from scrout.sandbox.tier import Tier
 from scrout.sandbox.workshop import Workshop, open_workshop
@@ -34,12 +31,10 @@ from scrout.task import Gold, Task
 Arms = Mapping[str, Mapping[str, Prediction]]
 """Predictions by arm and task; the arm of predictions that are no batch's is empty."""
 
-R = TypeVar("R", bound=Record)
-
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
-class ArmGrades(Record):
+class ArmGrades(FrozenModel):
     """One arm's patches."""
 
     arm: str
@@ -53,7 +48,7 @@ class ArmGrades(Record):
     grades: tuple[Grade, ...]
 
 
-class Report(Record):
+class Report(FrozenModel):
     """What grading came to."""
 
     arms: tuple[ArmGrades, ...]
@@ -69,44 +64,13 @@ class Report(Record):
         return sum(arm.verdicts.get("infrastructure", 0) for arm in self.arms)
 
 
-class Lines(Generic[R]):
-    """Records in a file that only grows, one a line. A last line that was cut off is taken away."""
-
-    def __init__(self, path: Path, kind: type[R]) -> None:
-        self.path = path
-        self.kind = kind
-
-    def read(self) -> list[R]:
-        """All records, oldest first."""
-        try:
-            raw = self.path.read_bytes()
-        except FileNotFoundError:
-            return []
-        *lines, rest = raw.split(b"\n")
-        if rest:
-            # Written by a process that was killed on the way: what it stands for is graded again.
-            with self.path.open("rb+") as file:
-                file.truncate(len(raw) - len(rest))
-        return [self._record(number, line) for number, line in enumerate(lines, 1) if line.strip()]
-
-    def add(self, record: R) -> None:
-        with self.path.open("ab") as file:
-            file.write(record.model_dump_json().encode() + b"\n")
-
-    def _record(self, number: int, line: bytes) -> R:
-        try:
-            return self.kind.model_validate_json(line)
-        except ValidationError:
-            raise TaskError(f"{self.path}, line {number} is no {self.kind.__name__.lower()}. Remove it.") from None
-
-
 class Book:
     """What is graded, in a folder that one process grades into at a time."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._grades = Lines(folder / "grades.jsonl", Grade)
-        self._controls = Lines(folder / "controls.jsonl", Control)
+        self._grades = JsonLines(folder / "grades.jsonl", Grade)
+        self._controls = JsonLines(folder / "controls.jsonl", Control)
         self._graded: dict[tuple[str, str, str], Grade] = {}
         self._newest: dict[tuple[str, str], Grade] = {}
         """By task and arm: what a reader of the file takes for its grade."""
@@ -140,14 +104,14 @@ class Book:
 
     def add(self, made: Grade, arms: Sequence[str]) -> None:
         """Store a grade for each arm that submitted the patch, unless it is that arm's newest already."""
-        for arm in arms:
-            one = made.model_copy(update={"arm": arm})
-            if self._newest.get((one.id, arm)) != one:
-                self._grades.add(one)
-                self._remember(one)
+        of_arms = (made.model_copy(update={"arm": arm}) for arm in arms)
+        if new := [one for one in of_arms if self._newest.get((one.id, one.arm)) != one]:
+            self._grades.append(*new)
+        for one in new:
+            self._remember(one)
 
     def add_control(self, made: Control) -> None:
-        self._controls.add(made)
+        self._controls.append(made)
         self._controlled[made.key] = made
 
     def _remember(self, one: Grade) -> None:
@@ -158,20 +122,10 @@ class Book:
 @contextmanager
 def open_book(folder: Path) -> Iterator[Book]:
     """The folder's grades, which nobody else writes meanwhile."""
-    lock = Lock(folder / ".grading")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        taken = lock.take()
-    except OSError as error:
-        raise TaskError(f"--out {folder}: {error.strerror}. Name a folder that you may write to.") from None
-    if not taken:
-        raise TaskError(f"another process grades into {folder}. Wait for it, or name another --out.")
-    try:
+    with lock_folder(folder, ".grading"):
         book = Book(folder)
         book.load()
         yield book
-    finally:
-        lock.release()
 
 
 @dataclass(frozen=True)
@@ -247,7 +201,7 @@ class Grader:
     async def _open(self, row: Row, stack: AsyncExitStack) -> tuple[Task, Workshop]:
         task = await asyncio.to_thread(self.repositories.task, row)
         await build_missing(task, self.settings, lambda words: None)
-        await asyncio.to_thread(make_base, task.repo, task.base_commit)
+        await asyncio.to_thread(make_base, task.repo, task.base_commit, bounds=self.settings.sandbox)
         return task, stack.enter_context(open_workshop(task, self.tier, self.settings))
 
 
@@ -322,7 +276,7 @@ def reserve(folder: Path, run_id: str, arms: Arms) -> None:
         )
     path.parent.mkdir(exist_ok=True)
     joined = {arm: {**former.get(arm, {}), **new.get(arm, {})} for arm in {**former, **new}}
-    write_whole(path, _Submitted(joined).model_dump_json() + "\n")
+    write_atomic(path, _Submitted(joined).model_dump_json() + "\n")
 
 
 def without_patch(row: Row, gold: Gold, one: Prediction) -> Grade:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from scrout.base import TaskError
 from scrout.batch.folder import Folder
 from scrout.batch.outputs.predictions import file_names
-from scrout.errors import TaskError
 from scrout.records import Run
 
 MAX_BYTES = 2_000_000_000

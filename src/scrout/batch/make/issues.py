@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from scrout.batch.make.scripts import Failure, Script
+from scrout.text import clip
 
 MOST_SHOWN = 400
 """Characters of a value or a message."""
@@ -35,7 +36,7 @@ def issue_with_code(seen: Seen, rng: random.Random) -> str:
         return _join(title, "This should raise, and does not:", _block(script.text), f"Expected: `{script.raises}`.")
     if seen.error:
         title = f"{seen.error} from {name}" if script.call else f"Unexpected {seen.error}"
-        said = _block(_cut(f"{seen.error}: {seen.message}".rstrip(": ")), "")
+        said = _block(clip(f"{seen.error}: {seen.message}".rstrip(": "), MOST_SHOWN), "")
         return _join(title, "To reproduce:", _block(script.text), "It ends with", said, "I expected no exception.")
     if not script.left or not seen.got or len(seen.got) + len(seen.expected) > MOST_SHOWN:
         return _join(f"{name} gives a wrong result", "This assertion should hold, but fails:", _block(script.text))
@@ -58,14 +59,14 @@ def issue_without_code(package: str, failure: Failure, done: str, call: str) -> 
     what = re.sub(r"^test_?", "", failure.test.partition("[")[0].rpartition("::")[2]).replace("_", " ").strip()
     about = f"`{call}`" if call else package
     title = f"Problem with {about}: {what}" if what else f"Problem with {about}"
-    values = [f"{name} = {_ADDRESS.sub('', _cut(value))}" for name, value in failure.params.items()]
+    values = [f"{name} = {_ADDRESS.sub('', clip(value, MOST_SHOWN))}" for name, value in failure.params.items()]
     steps = ("Roughly what I do:", _block(done, "")) if done else ()
     given = ("With these values:", _block("\n".join(values), "")) if values else ()
     if failure.type in ("AssertionError", "Failed"):
         said = "A check that should hold fails:"
     else:
         said = f"I get an unexpected {failure.type}:"
-    message = _ADDRESS.sub("", _cut(failure.message.strip() or failure.type))
+    message = _ADDRESS.sub("", clip(failure.message.strip() or failure.type, MOST_SHOWN))
     return _join(title, *steps, *given, said, _block(message, ""), f"Seen with {package}.")
 
 
@@ -85,10 +86,6 @@ def _block(text: str, language: str = "python") -> str:
     while fence in text:
         fence += "`"
     return f"{fence}{language}\n{text.strip()}\n{fence}"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]} ..."
 
 
 def _short(text: str) -> str:

@@ -20,14 +20,14 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from scrout.base import FrozenModel, TaskError
 from scrout.batch.make.hidden import without_tests
 from scrout.batch.make.issues import Seen, gives_away, issue_with_code, issue_without_code
 from scrout.batch.make.mutations import Mutation, compiles, mutations
 from scrout.batch.make.packages import Package, open_package, split
 from scrout.batch.make.scripts import NOTES, PLUGIN, PLUGIN_SOURCE, Failure, Script, make_script, read_failures, sketch
 from scrout.config import SandboxSettings, Settings
-from scrout.errors import TaskError
-from scrout.money import Record
+from scrout.files import write_atomic
 from scrout.sandbox.replay import Witness, replay
 from scrout.sandbox.reports import read_tracebacks
 from scrout.sandbox.suite import Suite, SuiteRun, belongs_to_tests, run_suite, test_files
@@ -54,7 +54,7 @@ _EXAMPLE = "scrout_example.py"
 Progress = Callable[[str], None]
 
 
-class Origin(Record):
+class Origin(FrozenModel):
     """Where a task comes from. Whoever reads it knows the answer."""
 
     id: str
@@ -71,7 +71,7 @@ class Origin(Record):
     """True: the issue has code that shows the bug; False: it only tells of it."""
 
 
-class Made(Record):
+class Made(FrozenModel):
     """What became of one package."""
 
     format: int = FORMAT
@@ -158,9 +158,7 @@ def _write(out: Path, done: Sequence[Made]) -> None:
         ("tasks.jsonl", [line for made in done for line in made.rows]),
         ("origins.jsonl", [origin.model_dump_json() for made in done for origin in made.origins]),
     ):
-        making = out / f".{name}"
-        making.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        making.replace(out / name)
+        write_atomic(out / name, "".join(f"{line}\n" for line in lines))
 
 
 class _Maker:

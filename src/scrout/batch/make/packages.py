@@ -23,11 +23,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from scrout.base import SandboxError, TaskError
 from scrout.config import EnvironmentSettings, cache_folder
-from scrout.errors import SandboxError, TaskError
-from scrout.git import ISOLATED, git
-from scrout.git import text as git_text
-from scrout.ledger.locks import Lock
+from scrout.files import Lock
+from scrout.git import GitDir, make_git_dir
 from scrout.sandbox.environment import find_environment
 from scrout.sandbox.registries import find_registries, without_credentials
 from scrout.sandbox.tier import Command, Limits, Mount, Tier
@@ -62,36 +61,40 @@ class Package:
     good: str
     """The commit with its source as it was published."""
 
+    @property
+    def git(self) -> GitDir:
+        return GitDir.of(self.repo)
+
     def read(self, path: str) -> str | None:
         """A file of the good commit; None: there is none, or it is no text."""
         try:
             # With \\r\\n left as it is: the text is written back.
-            return git("cat-file", "blob", f"{self.good}:{path}", cwd=self.repo, env=ISOLATED).decode()
+            return self.git("cat-file", "blob", f"{self.good}:{path}").decode()
         except (TaskError, UnicodeDecodeError):
             return None
 
     def commit(self, files: Mapping[str, str]) -> str:
         """A commit without parents, so that no history gives a fix away: the good one with some files replaced."""
-        index = {**ISOLATED, **_AUTHOR, "GIT_INDEX_FILE": str(self.repo / ".git" / "scrout-index")}
-        git("read-tree", self.good, cwd=self.repo, env=index)
+        git = self.git.with_variables(GIT_INDEX_FILE=str(self.repo / ".git" / "scrout-index"))
+        git("read-tree", self.good)
         for path, text in files.items():
-            blob = git("hash-object", "-w", "--stdin", cwd=self.repo, stdin=text.encode(), env=index).decode().strip()
-            git("update-index", "--add", "--cacheinfo", f"100644,{blob},{path}", cwd=self.repo, env=index)
-        return _commit_tree(self.repo, git_text("write-tree", cwd=self.repo, env=index))
+            blob = git("hash-object", "-w", "--stdin", stdin=text.encode()).decode().strip()
+            git("update-index", "--add", "--cacheinfo", f"100644,{blob},{path}")
+        return _commit_tree(git, git.text("write-tree"))
 
     def keep(self, commit: str) -> None:
         """Let a commit be one that git does not clean away."""
-        git("update-ref", f"refs/tasks/{commit}", commit, cwd=self.repo, env=ISOLATED)
+        self.git("update-ref", f"refs/tasks/{commit}", commit)
 
     def diff(self, old: str, new: str) -> str:
         """A patch from one commit to another."""
         options = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--full-index")
-        return git("diff", *options, old, new, cwd=self.repo, env=ISOLATED).decode("utf-8", "surrogateescape")
+        return self.git("diff", *options, old, new).decode("utf-8", "surrogateescape")
 
     def show(self, commit: str) -> None:
         """Check a commit out, so that the work tree is one that a reader can look at."""
-        git("update-ref", "refs/heads/main", commit, cwd=self.repo, env=ISOLATED)
-        git("reset", "-q", "--hard", commit, cwd=self.repo, env=ISOLATED)
+        self.git("update-ref", "refs/heads/main", commit)
+        self.git("reset", "-q", "--hard", commit)
 
 
 def split(requirement: str) -> tuple[str, str]:
@@ -112,7 +115,8 @@ def open_package(requirement: str, repo: Path, tier: Tier, progress: Progress) -
     name, version = split(requirement)
     remove_folder(repo)
     repo.mkdir(parents=True)
-    git("init", "-q", "--template=", "-b", "main", str(repo), cwd=repo, env=ISOLATED)
+    make_git_dir(repo / ".git")
+    git = GitDir.of(repo)
     venv.EnvBuilder(symlinks=True).create(repo / ".venv")
     sdist = _cached(name, version)
     if sdist is None:
@@ -121,16 +125,16 @@ def open_package(requirement: str, repo: Path, tier: Tier, progress: Progress) -
     unpack(sdist, repo)
     (repo / ".gitignore").write_text(_IGNORED)
     version = _version(sdist, name)
-    git("add", "--all", cwd=repo, env=ISOLATED)
-    good = _commit_tree(repo, git_text("write-tree", cwd=repo, env=ISOLATED))
-    git("update-ref", "refs/heads/main", good, cwd=repo, env=ISOLATED)
+    git("add", "--all")
+    good = _commit_tree(git, git.text("write-tree"))
+    git("update-ref", "refs/heads/main", good)
     progress(f"{name}: installing what its tests need")
     _install(name, version, repo)
     return Package(name, version, repo, good)
 
 
-def _commit_tree(repo: Path, tree: str) -> str:
-    return git_text("commit-tree", tree, "-m", "State", cwd=repo, env={**ISOLATED, **_AUTHOR})
+def _commit_tree(git: GitDir, tree: str) -> str:
+    return git.with_variables(**_AUTHOR).text("commit-tree", tree, "-m", "State")
 
 
 # The source
@@ -162,8 +166,9 @@ async def _download(requirement: str, name: str, repo: Path, tier: Tier) -> Path
     """With pip, in a sandbox: it runs the build of the source to learn its metadata."""
     if not tier.mounts:
         raise SandboxError(f"a source is downloaded in a sandbox that mounts a folder for it; {tier.name} mounts none.")
-    empty = _commit_tree(repo, git_text("write-tree", cwd=repo, env=ISOLATED))
-    git("update-ref", "refs/heads/main", empty, cwd=repo, env=ISOLATED)
+    git = GitDir.of(repo)
+    empty = _commit_tree(git, git.text("write-tree"))
+    git("update-ref", "refs/heads/main", empty)
     base, environment = make_base(repo, empty), find_environment(repo, EnvironmentSettings(venv=str(_pip())))
     registries = find_registries(_HOME)
     with tempfile.TemporaryDirectory(dir=_sdists()) as made, open_workspaces(base, tier) as workspaces:
@@ -258,13 +263,9 @@ def _install(name: str, version: str, repo: Path) -> None:
 def _pip() -> Path:
     """A virtual environment with pip, made once: the one that runs scrout need not have it."""
     folder = _sdists() / f"pip-{sys.version_info.major}.{sys.version_info.minor}"
-    lock = Lock(_sdists() / "pip.lock")
-    lock.take(wait=True)
-    try:
+    with Lock(_sdists() / "pip.lock"):
         if not (folder / "bin" / "pip").exists():
             venv.EnvBuilder(with_pip=True, symlinks=True, clear=True).create(folder)
-    finally:
-        lock.release()
     return folder
 
 

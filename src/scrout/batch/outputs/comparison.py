@@ -12,7 +12,7 @@ import numpy as np
 from scrout.batch.jobs import ROUTED
 from scrout.batch.outputs.results import Baseline, Comparison, JudgedBy
 from scrout.batch.outputs.tally import Tally, each
-from scrout.ledger.store import total_usd
+from scrout.money import total_usd
 from scrout.records import Arm
 from scrout.route.stats import hull_at
 

@@ -1,19 +1,15 @@
-"""The pictures of a batch's page, as SVG that a style sheet colours: light, dark, or printed in gray."""
+"""The bars of a batch's page, as SVG that a style sheet colours: light, dark, or printed in gray."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from scrout.html import Html, element
-from scrout.route.plot import ticks
-from scrout.route.stats import Estimate, hull
+from scrout.text import clip
 
-WIDTH, HEIGHT = 480, 340
-LEFT, RIGHT, TOP, BOTTOM = 46, 16, 26, 44
+WIDTH = 480
 LETTER = 7.4
 """About the width of a letter in names."""
 ROW, BAR, LABEL = 44, 16, 16
@@ -21,23 +17,6 @@ ROW, BAR, LABEL = 44, 16, 16
 
 # Lightness and pattern tell parts apart where colour cannot.
 Fill = Literal["solid", "pale", "empty", "url(#hatch)", "url(#dots)", "url(#bars)"]
-Shape = Literal["circle", "square", "triangle"]
-
-
-Box = tuple[float, float, float, float]
-"""Left, top, right, bottom."""
-
-
-@dataclass(frozen=True)
-class Mark:
-    """An arm among the others."""
-
-    name: str
-    usd: Estimate
-    rate: Estimate
-    shape: Shape
-    open: bool = False
-    """True: drawn as an outline."""
 
 
 @dataclass(frozen=True)
@@ -86,86 +65,6 @@ def bars(title: str, rows: Sequence[Bar], most: float) -> Html:
     return _picture(title, len(rows) * ROW, parts)
 
 
-def scatter(title: str, marks: Sequence[Mark], alone: Sequence[tuple[float, float]]) -> Html:
-    """Rates against dollars a task, with intervals, and what drawing among those in `alone` at random would reach."""
-    frame = _Frame(
-        ticks(0.0, max(0.01, *(mark.usd.high for mark in marks))),
-        ticks(min(mark.rate.low for mark in marks), max(mark.rate.high for mark in marks)),
-    )
-    parts = [*frame.axes()]
-    if len(alone) > 1:
-        corners = [(float(x), float(y)) for x, y in hull(np.array(alone))]
-        parts.append(frame.line(corners, "mix"))
-    for mark in marks:
-        parts.append(frame.line([(mark.usd.low, mark.rate.value), (mark.usd.high, mark.rate.value)], "span"))
-        parts.append(frame.line([(mark.usd.value, mark.rate.low), (mark.usd.value, mark.rate.high)], "span"))
-    parts += [frame.shape(mark) for mark in marks]
-    parts += frame.names({mark.name: (mark.usd.value, mark.rate.value) for mark in marks})
-    return _picture(title, HEIGHT, parts)
-
-
-@dataclass(frozen=True)
-class _Frame:
-    """From dollars and rates to places in the picture."""
-
-    x_ticks: Sequence[float]
-    y_ticks: Sequence[float]
-
-    def at(self, usd: float, rate: float) -> tuple[float, float]:
-        across = (usd - self.x_ticks[0]) / (self.x_ticks[-1] - self.x_ticks[0])
-        up = (rate - self.y_ticks[0]) / (self.y_ticks[-1] - self.y_ticks[0])
-        return LEFT + across * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - up * (HEIGHT - TOP - BOTTOM)
-
-    def line(self, points: Sequence[tuple[float, float]], kind: str) -> Html:
-        places = " ".join(f"{x:.1f},{y:.1f}" for x, y in (self.at(*point) for point in points))
-        return element("polyline", points=places, class_=kind)
-
-    def shape(self, mark: Mark) -> Html:
-        x, y = self.at(mark.usd.value, mark.rate.value)
-        kind = "open" if mark.open else "mark"
-        if mark.shape == "square":
-            return element("rect", class_=kind, **_box(x - 5.5, y - 5.5, 11, 11))
-        if mark.shape == "triangle":
-            return element("path", d=f"M{x:.1f} {y - 7:.1f} l6.5 12 h-13 z", class_=kind)
-        return element("circle", cx=f"{x:.1f}", cy=f"{y:.1f}", r="6", class_=kind)
-
-    def names(self, points: Mapping[str, tuple[float, float]]) -> Iterator[Html]:
-        """Each beside its mark, where it covers no other mark and no name that is written already."""
-        taken = [(x - 8, y - 8, x + 8, y + 8) for x, y in (self.at(*point) for point in points.values())]
-        for name, point in points.items():
-            x, y = self.at(*point)
-            places = [
-                (left, y + down - 11, left + len(name) * LETTER, y + down + 3)
-                for down in (-8, 17, -22, 31, -36, 45, -50, 59)
-                for left in (x + 11, x - 11 - len(name) * LETTER)
-            ]
-            inside = [place for place in places if self._holds(place)] or [(2.0, y - 11, 2 + len(name) * LETTER, y + 3)]
-            place = next((place for place in inside if not any(_meet(place, other) for other in taken)), inside[0])
-            taken.append(place)
-            yield _text(place[0], place[3] - 3, name, "name")
-
-    def _holds(self, box: Box) -> bool:
-        return box[0] >= 2 and box[2] <= WIDTH - 2 and box[1] >= TOP - 12 and box[3] <= HEIGHT - BOTTOM
-
-    def axes(self) -> Iterator[Html]:
-        x0, y0 = self.x_ticks[0], self.y_ticks[0]
-        for y in self.y_ticks[1:]:
-            yield self.line([(x0, y), (self.x_ticks[-1], y)], "grid")
-        yield self.line([(x0, self.y_ticks[-1]), (x0, y0), (self.x_ticks[-1], y0)], "axis")
-        for x in self.x_ticks:
-            across, down = self.at(x, y0)
-            yield _text(across, down + 17, f"${x:.10g}", "tick", "middle")
-        for y in self.y_ticks:
-            across, down = self.at(x0, y)
-            yield _text(across - 6, down + 4, f"{100 * y:.10g}%", "tick", "end")
-        yield _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, "dollars a task", "tick", "middle")
-        yield _text(2, 14, "solved", "tick")
-
-
-def _meet(one: Box, other: Box) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
-
-
 def _picture(title: str, height: float, parts: Sequence[Html]) -> Html:
     told = {"role": "img", "aria-label": title}
     return element("svg", *parts, viewBox=f"0 0 {WIDTH} {height:.0f}", class_="plot", **told)
@@ -188,4 +87,4 @@ def _text(x: float, y: float, words: str, kind: str, anchor: str = "start") -> H
 def _short(label: str, value: str) -> str:
     """As much of a label as fits before the value."""
     room = int((WIDTH - len(value) * LETTER) / LETTER) - 2
-    return label if len(label) <= room else f"{label[: room - 1]}…"
+    return clip(label, room)

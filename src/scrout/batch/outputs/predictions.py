@@ -14,11 +14,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from scrout.batch.folder import Batch, Folder, write_whole
-from scrout.errors import TaskError
-from scrout.ledger.scrub import MARK
+from scrout.base import TaskError
+from scrout.batch.folder import Batch, Folder
+from scrout.files import atomic, write_atomic
 from scrout.ledger.store import Ledger
 from scrout.records import Run
+from scrout.redact import MARK
 
 MAX_NAME_CHARS = 120
 """Of a file name without its ending; file systems take 255 bytes."""
@@ -99,25 +100,22 @@ class _Writer:
     def write(self, arm: str, name: str, run_ids: dict[str, str]) -> Predictions:
         """The files of one arm, run by run: a batch's patches need not fit in memory."""
         path, pro = self.folder.predictions / f"{name}.jsonl", self.folder.predictions / f"{name}.pro.json"
-        lines_part, array_part = (file.with_name(f".{file.name}.part") for file in (path, pro))
         present = [task_id for task_id in self.tasks if task_id in run_ids]
         altered: list[str] = []
-        with lines_part.open("w", encoding="ascii") as lines, array_part.open("w", encoding="ascii") as array:
-            array.write("[")
+        with atomic(pro) as array, atomic(path) as lines:
+            array.write(b"[")
             for number, task_id in enumerate(present):
                 run = self.ledger.run(run_ids[task_id])
                 row = {"instance_id": task_id, "model_name_or_path": f"scrout-{name}", "model_patch": run.patch}
-                lines.write(json.dumps(row) + "\n")
+                lines.write(f"{json.dumps(row)}\n".encode())
                 # The script keeps results under the prefix: with the patch in it, none gets another patch's result.
                 prefix = f"scrout-{self.batch.id}-{name}-{_digest(run.patch)}"
                 pro_row = {"instance_id": task_id, "model_patch": run.patch, "prefix": prefix}
-                array.write(("," if number else "") + "\n" + json.dumps(pro_row))
+                array.write(f"{',' if number else ''}\n{json.dumps(pro_row)}".encode())
                 if MARK in run.patch:
                     altered.append(task_id)
                 self._tell(task_id, run)
-            array.write("\n]\n")
-        lines_part.replace(path)
-        array_part.replace(pro)
+            array.write(b"\n]\n")
         missing = tuple(task_id for task_id in self.tasks if task_id not in run_ids)
         return Predictions(arm, path, pro, len(present), missing, tuple(altered))
 
@@ -129,7 +127,7 @@ class _Writer:
             path, text = self.folder.handoffs / f"{self.tasks[task_id]}.txt", run.gated.text
             # Replacing a file waits for the disk, and most of thousands are there from the last session.
             if not path.exists() or path.read_bytes() != text.encode("utf-8", "surrogateescape"):
-                write_whole(path, text)
+                write_atomic(path, text)
             self.told.add(task_id)
 
 

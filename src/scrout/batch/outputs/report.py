@@ -11,15 +11,21 @@ from decimal import Decimal
 from importlib.resources import files as package_files
 from typing import TypeVar, get_args
 
-from scrout.batch.folder import Folder, write_whole
+import numpy as np
+
+from scrout.batch.folder import Folder
 from scrout.batch.jobs import ROUTED
-from scrout.batch.outputs.figures import Bar, Fill, Mark, Shape, bars, patterns, scatter, swatch
+from scrout.batch.outputs.figures import Bar, Fill, bars, patterns, swatch
 from scrout.batch.outputs.predictions import disk_explained
 from scrout.batch.outputs.results import Census, Comparison, Share, Summary
+from scrout.files import write_atomic
 from scrout.html import Html, document, element
+from scrout.intervals import Estimate
 from scrout.money import Component
+from scrout.plot import SHAPES, STYLE, Mark, cost_plot
 from scrout.records import NothingVerdict
-from scrout.route.stats import Estimate
+from scrout.route.stats import hull
+from scrout.text import clip, duration, percent, plural, usd
 
 Item = TypeVar("Item")
 
@@ -28,7 +34,6 @@ MAX_ROWS = 200
 MAX_CHARS = 300
 """Of a name or a message."""
 NOTHING = frozenset(get_args(NothingVerdict))
-SHAPES: dict[str, Shape] = {"handoff": "square", "passthrough": "triangle"}
 COMPONENT_FILLS: dict[Component, Fill] = {
     "scout": "pale",
     "gate": "url(#dots)",
@@ -49,7 +54,7 @@ KINDS = {"spontaneous": "handed over by itself", "forced": "forced at the end of
 def write_report(folder: Folder, summary: Summary) -> None:
     """Write report.html."""
     with disk_explained(folder):
-        write_whole(folder.report, page(summary))
+        write_atomic(folder.report, page(summary))
 
 
 def page(summary: Summary) -> str:
@@ -69,7 +74,7 @@ def page(summary: Summary) -> str:
         _origin(summary),
     )
     body = element("body", patterns(), element("main", *sections))
-    style = package_files("scrout.batch.outputs").joinpath("report.css").read_text(encoding="utf-8")
+    style = package_files("scrout.batch.outputs").joinpath("report.css").read_text(encoding="utf-8") + STYLE
     return f"<!doctype html>\n{document(f'Batch {summary.batch.id}', style, body)}\n"
 
 
@@ -78,16 +83,16 @@ def _head(summary: Summary) -> Html:
     done = sum(arm.done for arm in summary.arms)
     facts = (
         ("done", f"{done:,} of {sum(arm.tasks for arm in summary.arms):,} runs"),
-        ("spent", _usd(costs.usd) if costs.usd is not None else f"{_usd(costs.known_usd)} and more"),
+        ("spent", usd(costs.usd) if costs.usd is not None else f"{usd(costs.known_usd)} and more"),
         ("calls", f"{costs.calls:,}"),
         ("begun", f"{batch.started:%Y-%m-%d %H:%M} UTC"),
         ("scrout", batch.scrout),
     )
-    cells = (element("li", f"{label} ", element("b", _cut(value))) for label, value in facts)
+    cells = (element("li", f"{label} ", element("b", clip(value, MAX_CHARS))) for label, value in facts)
     doubts = [element("li", words) for words in _doubts(summary)]
     return Html(
         element("p", "scrout · what a batch came to", class_="kicker")
-        + element("h1", f"{_count(batch.tasks, 'task')} in {_count(len(summary.arms), 'arm')}")
+        + element("h1", f"{plural(batch.tasks, 'task')} in {plural(len(summary.arms), 'arm')}")
         + element("ul", *cells, class_="facts")
         + (_section("What to know first", "", element("ul", *doubts, class_="list")) if doubts else "")
     )
@@ -97,25 +102,25 @@ def _doubts(summary: Summary) -> Iterator[str]:
     """What a reader of the figures must not miss."""
     costs = summary.costs
     if left := sum(arm.not_run for arm in summary.arms):
-        yield f"{_count(left, 'run')} not finished: the same command goes on with the batch."
+        yield f"{plural(left, 'run')} not finished: the same command goes on with the batch."
     if failed := sum(arm.infrastructure for arm in summary.arms):
-        yield f"{_count(failed, 'run')} ended because an endpoint failed. They count in no rate."
+        yield f"{plural(failed, 'run')} ended because an endpoint failed. They count in no rate."
     if costs.unpriced_calls:
-        yield f"{_count(costs.unpriced_calls, 'call')} without a known price: costs that they are in are unknown."
+        yield f"{plural(costs.unpriced_calls, 'call')} without a known price: costs that they are in are unknown."
     if costs.estimated_calls:
         yield (
-            f"{_count(costs.estimated_calls, 'call')} of which nobody said what they cost, "
-            f"booked at the reserve: {_usd(costs.estimated_usd)}."
+            f"{plural(costs.estimated_calls, 'call')} of which nobody said what they cost, "
+            f"booked at the reserve: {usd(costs.estimated_usd)}."
         )
     if costs.lost_usd:
-        yield f"{_usd(costs.lost_usd)} went to steps that were cut off or failed, or to runs that were made again."
+        yield f"{usd(costs.lost_usd)} went to steps that were cut off or failed, or to runs that were made again."
     for arm in summary.arms:
         if arm.constant:
-            yield f"{_cut(arm.arm)}: the router chose {_cut(arm.fixers[0].fixer)} every time."
+            yield f"{clip(arm.arm, MAX_CHARS)}: the router chose {clip(arm.fixers[0].fixer, MAX_CHARS)} every time."
     if summary.problems:
-        yield f"{_count(len(summary.problems), 'row')} of the task file could not be used; they are listed below."
+        yield f"{plural(len(summary.problems), 'row')} of the task file could not be used; they are listed below."
     if summary.unreadable_grades:
-        yield f"{_count(summary.unreadable_grades, 'line')} of grades.jsonl could not be read."
+        yield f"{plural(summary.unreadable_grades, 'line')} of grades.jsonl could not be read."
     if not any(arm.graded for arm in summary.arms):
         yield "Nothing was graded: “solved” is what the check of each patch says, which is no proof."
 
@@ -127,18 +132,18 @@ def _arms(summary: Summary) -> Html:
     rows: list[list[str]] = []
     for arm in summary.arms:
         row = [arm.arm, f"{arm.done:,}", _share(arm.solved)]
-        row += [_usd(arm.usd_a_task, arm.done), _usd(arm.usd_a_solve, arm.solved.count)]
+        row += [_each(arm.usd_a_task, arm.done), _each(arm.usd_a_solve, arm.solved.count)]
         if graded:
             resolved = arm.graded.resolved if arm.graded else None
-            row += [_share(resolved) if resolved else "–", _usd(arm.usd_a_resolve, resolved.count if resolved else 0)]
+            row += [_share(resolved) if resolved else "–", _each(arm.usd_a_resolve, resolved.count if resolved else 0)]
         rows.append(row)
     totals = [
         [
             arm.arm,
-            _usd(arm.alone_usd),
-            _usd(arm.paid.usd),
+            usd(arm.alone_usd),
+            usd(arm.paid.usd),
             f"{arm.paid.calls:,}",
-            _seconds(arm.seconds_a_task),
+            duration(arm.seconds_a_task, unknown="–"),
             f"{arm.infrastructure:,}",
             f"{arm.not_run:,}",
         ]
@@ -147,9 +152,9 @@ def _arms(summary: Summary) -> Html:
     about = (
         "Rates are of the tasks done, with 95% intervals. Dollars a task and a solve are what they would have been "
         "with this arm alone, and so is “$ alone”. Scouting that arms share was paid once: “$ paid” is what an arm's "
-        f"own runs paid, and all of them together {_usd(summary.costs.usd)}."
+        f"own runs paid, and all of them together {usd(summary.costs.usd)}."
     )
-    columns = ["arm", "$ alone", "$ paid", "calls", "seconds a task", "infrastructure", "not run"]
+    columns = ["arm", "$ alone", "$ paid", "calls", "time a task", "infrastructure", "not run"]
     return _section("Arms", about, _table(header, rows), _table(columns, totals))
 
 
@@ -165,7 +170,7 @@ def _frontier(summary: Summary) -> Html:
         assert rate.rate is not None and arm.usd_a_task_interval is not None
         whole = Estimate(value=rate.rate, low=rate.low, high=rate.high)
         shape = SHAPES.get(kind, "circle")
-        marks.append(Mark(_cut(arm.arm, 40), arm.usd_a_task_interval, whole, shape, open=fixer == ROUTED))
+        marks.append(Mark(clip(arm.arm, 40), arm.usd_a_task_interval, whole, shape, routed=fixer == ROUTED))
         if kind == "solo" and fixer != ROUTED:
             alone.append((arm.usd_a_task_interval.value, rate.rate))
     if not marks:
@@ -175,9 +180,10 @@ def _frontier(summary: Summary) -> Html:
         "work from the issue alone, squares with what survived the gate, triangles with all that the scout claimed; "
         "outlines are routed."
     )
-    if len(alone) > 1:
+    mix = [(float(usd), float(rate)) for usd, rate in hull(np.array(alone))] if len(alone) > 1 else []
+    if mix:
         about += " Dashed: what drawing among the solo arms at random would reach."
-    picture = scatter("Solve rate against dollars a task, an arm each", marks, alone)
+    picture = cost_plot("Solve rate against dollars per task, by arm", marks, mix)
     return _section("Solve rate against cost", about, _card(picture))
 
 
@@ -192,10 +198,10 @@ def _savings(summary: Summary) -> Html:
     rows = [
         [
             one.arm,
-            f"{one.baseline}: {_cut(one.baseline_arm)}",
+            f"{one.baseline}: {clip(one.baseline_arm, MAX_CHARS)}",
             f"{one.tasks:,} ({one.judged_by})",
-            f"{_usd(one.usd_a_task)} / {_usd(one.baseline_usd_a_task)}",
-            "–" if one.saved is None else f"{100 * one.saved:.1f}%",
+            f"{usd(one.usd_a_task, 4)} / {usd(one.baseline_usd_a_task, 4)}",
+            percent(one.saved, unknown="–"),
             f"{one.solved:,} / {one.baseline_solved:,}",
             f"{one.only_arm:,} / {one.only_baseline:,}",
             _mixed(one),
@@ -211,7 +217,7 @@ def _savings(summary: Summary) -> Html:
 
 
 def _mixed(one: Comparison) -> str:
-    return "–" if one.mix is None else f"{100 * one.mix:.1f}%, here {100 * one.solved / one.tasks:.1f}%"
+    return "–" if one.mix is None else f"{percent(one.mix)}, here {percent(one.solved / one.tasks)}"
 
 
 def _components(summary: Summary) -> Html:
@@ -222,7 +228,7 @@ def _components(summary: Summary) -> Html:
     for arm in summary.arms:
         parts: list[tuple[Fill, float]] = [(SHARED, float(arm.shared_usd))] if arm.shared_usd else []
         parts += [(COMPONENT_FILLS[name], float(arm.paid.by_component[name])) for name in used]
-        rows.append(Bar(_cut(arm.arm), _usd(arm.paid.known_usd + arm.shared_usd), parts))
+        rows.append(Bar(clip(arm.arm, MAX_CHARS), usd(arm.paid.known_usd + arm.shared_usd), parts))
     most = max(sum(amount for _, amount in row.parts) for row in rows)
     key = [(str(name), COMPONENT_FILLS[name]) for name in used]
     if any(arm.shared_usd for arm in summary.arms):
@@ -231,13 +237,13 @@ def _components(summary: Summary) -> Html:
         ["paid", *used, "sum"],
         [
             *(
-                [arm.arm, *(_usd(arm.paid.by_component[name]) for name in used), _usd(arm.paid.known_usd)]
+                [arm.arm, *(usd(arm.paid.by_component[name]) for name in used), usd(arm.paid.known_usd)]
                 for arm in summary.arms
             ),
-            ["all arms", *(_usd(summary.costs.by_component[name]) for name in used), _usd(summary.costs.known_usd)],
+            ["all arms", *(usd(summary.costs.by_component[name]) for name in used), usd(summary.costs.known_usd)],
         ],
     )
-    about = "Of calls with a known price, and a searcher's machine time. Interrupted and repeated steps are in it."
+    about = "Of calls with a known price. Interrupted and repeated steps are in it."
     picture = bars("Dollars by component, a bar for each arm", rows, most)
     return _section("Cost by component", about, _card(_key(key), picture), table)
 
@@ -345,7 +351,7 @@ def _fixers(summary: Summary) -> Html:
     if not rows:
         return Html()
     escalated = sum(arm.escalated for arm in summary.arms)
-    about = f"Who was chosen, who tried, and whose attempt the check passed. {_count(escalated, 'run')} escalated."
+    about = f"Who was chosen, who tried, and whose attempt the check passed. {plural(escalated, 'run')} escalated."
     return _section("Fixers", about, _table(["arm", "fixer", "chosen", "attempts", "solved"], rows))
 
 
@@ -354,7 +360,7 @@ def _repositories(summary: Summary) -> Html:
     for arm in summary.arms:
         for place in arm.repositories:
             solved, of = (place.solved, place.done) if place.resolved is None else (place.resolved, place.graded)
-            words = f"{solved:,} of {of:,}, {_usd(place.cost_usd)}"
+            words = f"{solved:,} of {of:,}, {usd(place.cost_usd)}"
             by_name.setdefault(place.repository, {})[arm.arm] = words
     if not by_name:
         return Html()
@@ -387,7 +393,7 @@ def _origin(summary: Summary) -> Html:
         cell
         for name, value in facts.items()
         if value
-        for cell in (element("dt", name), element("dd", _cut(value, 2000), class_="mono"))
+        for cell in (element("dt", name), element("dd", clip(value, 2000), class_="mono"))
     ]
     return _section("How this page came about", "", _card(element("dl", *cells)))
 
@@ -416,13 +422,13 @@ def _card(*children: Html) -> Html:
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]], words: Sequence[int] = ()) -> Html:
     """A table whose first column names its rows; columns in `words` hold text, others figures."""
     head = element(
-        "tr", *(element("th", _cut(name), scope="col", **_kind(at, words)) for at, name in enumerate(header))
+        "tr", *(element("th", clip(name, MAX_CHARS), scope="col", **_kind(at, words)) for at, name in enumerate(header))
     )
     body = [
         element(
             "tr",
-            element("th", _cut(row[0]), scope="row"),
-            *(element("td", _cut(cell), **_kind(at, words)) for at, cell in enumerate(row[1:], 1)),
+            element("th", clip(row[0], MAX_CHARS), scope="row"),
+            *(element("td", clip(cell, MAX_CHARS), **_kind(at, words)) for at, cell in enumerate(row[1:], 1)),
         )
         for row in rows[:MAX_ROWS]
     ]
@@ -445,29 +451,12 @@ def _key(entries: Sequence[tuple[str, Fill]]) -> Html:
 def _share(share: Share) -> str:
     if share.rate is None:
         return "–"
-    return f"{share.count:,} of {share.of:,}: {100 * share.rate:.1f}% ({100 * share.low:.1f}–{100 * share.high:.1f})"
+    return f"{share.count:,} of {share.of:,}: {percent(share.rate)} ({100 * share.low:.1f}–{100 * share.high:.1f})"
 
 
-def _usd(usd: Decimal | None, of: int = 1) -> str:
-    """Readable dollars; the exact ones are in summary.json."""
-    if not of:
-        return "–"
-    if usd is None:
-        return "unknown"
-    return f"${usd:,.2f}" if usd == 0 or abs(usd) >= 1 else f"${usd:,.4f}"
-
-
-def _seconds(seconds: float | None) -> str:
-    return "–" if seconds is None else f"{seconds:,.1f}"
+def _each(amount: Decimal | None, of: int) -> str:
+    return usd(amount, 4) if of else "–"
 
 
 def _number(number: int | None) -> str:
     return "–" if number is None else f"{number:,}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
-
-
-def _cut(text: str, most: int = MAX_CHARS) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"

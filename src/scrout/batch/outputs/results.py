@@ -5,11 +5,11 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Literal
 
+from scrout.base import FrozenModel
 from scrout.batch.folder import Batch
 from scrout.batch.tasks import Problem
-from scrout.money import Component, Record, Usd
-from scrout.route.resume import wilson
-from scrout.route.stats import Estimate
+from scrout.intervals import Estimate, wilson
+from scrout.money import Component, Usd
 
 Kind = Literal["spontaneous", "forced", "none"]
 """Whether the searcher handed over by itself, when it was told to, or not at all. Never pooled."""
@@ -17,7 +17,7 @@ Baseline = Literal["cheapest alone", "strongest alone", "cheapest with handoff"]
 JudgedBy = Literal["grade", "check"]
 
 
-class Share(Record):
+class Share(FrozenModel):
     """So many of so many, with the 95% interval by Wilson's score."""
 
     count: int
@@ -33,7 +33,7 @@ class Share(Record):
         return Share(count=count, of=of, rate=count / of if of else None, low=low, high=high)
 
 
-class Cap(Record):
+class Cap(FrozenModel):
     """A limit, and what became of the attempts that ran into it."""
 
     stop: str
@@ -45,7 +45,7 @@ class Cap(Record):
     """The same with a patch that was graded as resolved; None: nothing was graded."""
 
 
-class Census(Record):
+class Census(FrozenModel):
     """What the gate said of the handoffs of one kind."""
 
     kind: Kind
@@ -54,7 +54,7 @@ class Census(Record):
     verdicts: dict[str, int]
 
 
-class Localization(Record):
+class Localization(FrozenModel):
     """How well the files that a searcher named fit those of the known answers."""
 
     kind: Kind
@@ -68,7 +68,7 @@ class Localization(Record):
     """Named, a task."""
 
 
-class FixerUse(Record):
+class FixerUse(FrozenModel):
     """One fixer in one arm."""
 
     fixer: str
@@ -79,7 +79,7 @@ class FixerUse(Record):
     """Runs that its attempt ended with a passed check."""
 
 
-class Place(Record):
+class Place(FrozenModel):
     """One repository in one arm."""
 
     repository: str
@@ -93,7 +93,7 @@ class Place(Record):
     """None: a call had no known price."""
 
 
-class Graded(Record):
+class Graded(FrozenModel):
     """What grading said of an arm's patches."""
 
     resolved: Share
@@ -102,15 +102,13 @@ class Graded(Record):
     verdicts: dict[str, int]
 
 
-class Costs(Record):
+class Costs(FrozenModel):
     """Dollars of calls, sorted out."""
 
     by_component: dict[Component, Usd]
-    """Of calls with a known price, and of machine time."""
+    """Of calls with a known price."""
     known_usd: Usd
     """Their sum."""
-    machine_usd: Usd
-    """Of it, for a searcher's machine time, which has no receipts."""
     lost_usd: Usd
     """Of it, for steps that came to nothing: cut off, failed, or in a run that was made again."""
     estimated_usd: Usd
@@ -126,7 +124,7 @@ class Costs(Record):
         return None if self.unpriced_calls else self.known_usd
 
 
-class ArmResult(Record):
+class ArmResult(FrozenModel):
     """One arm."""
 
     arm: str
@@ -178,7 +176,7 @@ class ArmResult(Record):
         return None if self.paid.usd is None or self.shared_unpriced_calls else self.paid.usd + self.shared_usd
 
 
-class Comparison(Record):
+class Comparison(FrozenModel):
     """An arm beside a baseline, on the tasks that both have done."""
 
     arm: str
@@ -200,7 +198,7 @@ class Comparison(Record):
     arms, an unknown cost, or less than any of them costs."""
 
 
-class Summary(Record):
+class Summary(FrozenModel):
     """What a batch came to, as far as it is."""
 
     form: Literal[1] = 1

@@ -11,16 +11,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from scrout.batch.folder import Batch, Folder, write_whole
+from scrout.batch.folder import Batch, Folder
 from scrout.batch.grading.judge import digest
 from scrout.batch.outputs.comparison import comparisons
 from scrout.batch.outputs.predictions import disk_explained
 from scrout.batch.outputs.results import Summary
 from scrout.batch.outputs.tally import Paid, Tally, costs_of
 from scrout.batch.tasks import Problem, Row
-from scrout.ledger.scrub import scrub_command
+from scrout.files import write_atomic
 from scrout.ledger.store import Ledger
 from scrout.records import Run
+from scrout.redact import redact_command
 
 __all__ = ["Grades", "Known", "Summary", "known_of", "read_grades", "summarize", "tally_runs"]
 
@@ -41,7 +42,7 @@ def summarize(
     tallies = tally_runs(ledger, ledger.runs_of(batch.id), grades, known_of(rows), batch.arms)
     summary = Summary(
         batch=batch,
-        command=scrub_command(command),
+        command=redact_command(command),
         problems=tuple(problems),
         costs=costs_of(tally.paid for tally in tallies.values()),
         arms=tuple(tally.result(batch.tasks) for tally in tallies.values()),
@@ -49,7 +50,7 @@ def summarize(
         unreadable_grades=grades.unreadable,
     )
     with disk_explained(folder):
-        write_whole(folder.summary, json.dumps(summary.model_dump(mode="json"), indent=2) + "\n")
+        write_atomic(folder.summary, json.dumps(summary.model_dump(mode="json"), indent=2) + "\n")
     return summary
 
 

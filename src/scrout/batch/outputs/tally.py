@@ -22,11 +22,10 @@ from scrout.batch.outputs.results import (
     Place,
     Share,
 )
-from scrout.ledger.store import Step, total_usd
-from scrout.money import CENT_FRACTION, Component
+from scrout.intervals import Z95, Estimate
+from scrout.ledger.store import Step
+from scrout.money import CENT_FRACTION, Component, known_usd, total_usd
 from scrout.records import Attempt, Run, Scouting
-from scrout.route.resume import Z95
-from scrout.route.stats import Estimate
 
 COMPONENTS: tuple[Component, ...] = get_args(Component)
 CAPS = ("cap_calls", "cap_usd", "timeout")
@@ -38,7 +37,6 @@ class Paid:
     """Money of some steps."""
 
     by_component: defaultdict[Component, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
-    machine_usd: Decimal = Decimal(0)
     lost_usd: Decimal = Decimal(0)
     estimated_usd: Decimal = Decimal(0)
     calls: int = 0
@@ -57,14 +55,10 @@ class Paid:
             # What a run that is made again has scouted serves the next one.
             if step.result is None or (again and step.name != "scout"):
                 self.lost_usd += usd
-        if isinstance(step.result, Scouting) and not step.receipts:
-            self.by_component["scout"] += step.result.cost_usd
-            self.machine_usd += step.result.cost_usd
 
     def add(self, other: Paid) -> None:
         for component, usd in other.by_component.items():
             self.by_component[component] += usd
-        self.machine_usd += other.machine_usd
         self.lost_usd += other.lost_usd
         self.estimated_usd += other.estimated_usd
         self.calls += other.calls
@@ -73,7 +67,7 @@ class Paid:
 
     @property
     def known_usd(self) -> Decimal:
-        return sum(self.by_component.values(), Decimal(0))
+        return known_usd(self.by_component.values())
 
     @property
     def usd(self) -> Decimal | None:
@@ -311,7 +305,6 @@ def costs_of(parts: Iterable[Paid]) -> Costs:
     return Costs(
         by_component={component: whole.by_component[component] for component in COMPONENTS},
         known_usd=whole.known_usd,
-        machine_usd=whole.machine_usd,
         lost_usd=whole.lost_usd,
         estimated_usd=whole.estimated_usd,
         calls=whole.calls,

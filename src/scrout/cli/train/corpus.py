@@ -13,10 +13,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from scrout.base import ConfigError
 from scrout.cli import options, render
 from scrout.config import DialectName
-from scrout.errors import ConfigError
 from scrout.money import Price
+from scrout.text import percent, usd
 
 if TYPE_CHECKING:
     from scrout.train.corpus.corpus import Card
@@ -124,12 +125,12 @@ def _view(card: Card) -> RenderableType:
         ("on the shelf", f"{card.shelf:,}"),
         ("issues", f"{card.issues:,} of {card.repositories:,} repositories"),
         ("turns each", f"{card.turns:.1f}"),
-        ("reproduction seen to fail", "-" if card.reproduced is None else f"{card.reproduced:.1%}"),
+        ("reproduction seen to fail", percent(card.reproduced)),
         *((f"from {name}", f"{count:,}") for name, count in card.layouts.items()),
         *((f"in {name}", f"{count:,}") for name, count in card.languages.items()),
         *((f"left out: {why}", f"{count:,}") for why, count in card.dropped.items()),
         (f"notes by {card.notes_by or 'a model'}", f"{card.notes['model']:,}"),
-        *([("what they cost", f"${card.notes_usd:.4f}")] if card.notes_usd is not None else []),
+        *([("what they cost", usd(card.notes_usd))] if card.notes_usd is not None else []),
         ("never trained on", f"{card.excluded_repositories} repositories, {card.excluded_issues:,} issues"),
         ("hits of the blocklist", str(card.blocked_hits)),
     ]

@@ -13,9 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from scrout.cli import options, render
+from scrout.text import percent
 
 if TYPE_CHECKING:
-    from scrout.route.stats import Estimate
+    from scrout.intervals import Estimate
     from scrout.train.exam.episode import Arm
     from scrout.train.exam.score import Measure, Score, Split
 
@@ -169,7 +170,7 @@ def _split(split: Split, where: str) -> str:
     rates = f"sampled finds {split.sampled:.3f}, greedy {split.greedy:.3f}"
     if split.ratio is None or split.emission_ratio is None or split.recall_ratio is None:
         return f"{where} ({split.tasks}): {rates}; there is no ratio."
-    share = "" if split.emission_share is None else f" ({split.emission_share:.0%} of it, in logarithms)"
+    share = "" if split.emission_share is None else f" ({percent(split.emission_share, 0)} of it, in logarithms)"
     return (
         f"{where} ({split.tasks}): {rates}, {split.ratio.value:.2f} times as much "
         f"[{split.ratio.low:.2f}, {split.ratio.high:.2f}] = {split.emission_ratio.value:.2f} by handing over more "

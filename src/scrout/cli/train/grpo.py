@@ -11,9 +11,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from scrout.base import ConfigError
 from scrout.cli import options, render
 from scrout.cli.waiting import wait
-from scrout.errors import ConfigError
 
 if TYPE_CHECKING:
     from scrout.train.grpo.grpo import Outcome, Sync

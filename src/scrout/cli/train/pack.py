@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from scrout.cli import options, render
+from scrout.text import percent
 
 if TYPE_CHECKING:
     from scrout.train.pack import PackCard
@@ -39,8 +40,8 @@ def command(
     """Make blocks of tokens of a corpus, whole demonstrations as the searcher will see them, for one tokenizer."""
     from pydantic import ValidationError
 
+    from scrout.base import ConfigError
     from scrout.config import SearcherSettings
-    from scrout.errors import ConfigError
     from scrout.train.pack import pack
     from scrout.train.tokens import Template
 
@@ -67,7 +68,7 @@ def _view(card: PackCard) -> RenderableType:
         ("tokens", f"{card.tokens:,}"),
         ("of them learned", f"{card.learned_tokens:,}"),
         ("blocks", f"{card.blocks:,} of {card.block_tokens:,}, at least {card.least_blocks:,} are needed"),
-        ("filled", f"{card.fill:.1%}"),
+        ("filled", percent(card.fill)),
         *((f"left out: {why}", f"{count:,}") for why, count in card.dropped.items()),
         ("tokens a second", f"{card.tokens / max(card.seconds, 0.001):,.0f}"),
     ]

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from scrout.cli import options, render
+from scrout.text import usd
 
 if TYPE_CHECKING:
     from scrout.train.plan import Plan
@@ -72,7 +73,7 @@ def command(
     """
     from pydantic import ValidationError
 
-    from scrout.errors import ConfigError
+    from scrout.base import ConfigError
     from scrout.train.sft import PRESETS, Tuning, tune
 
     changed = {name: value for name, value in given.items() if value is not None}
@@ -122,7 +123,7 @@ def _planned(plan: Plan) -> RenderableType:
         *((f"memory: {name}", f"{gb:.2f} GB") for name, gb in plan.memory_gb.items()),
         ("memory together", f"{plan.peak_gb:.1f} GB" + (f" of {plan.has_gb:.0f}" if plan.has_gb else "")),
         ("hours", f"{plan.hours:,.2f}"),
-        ("dollars", "-" if plan.usd is None else f"{plan.usd:,.2f}"),
+        ("cost", usd(plan.usd)),
     ]
     return Group(_table(rows), *(Text(render.inert(note), "dim") for note in plan.notes))
 

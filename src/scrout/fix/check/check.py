@@ -9,7 +9,7 @@ import asyncio
 import time
 from typing import Literal
 
-from scrout.errors import SandboxError
+from scrout.base import SandboxError
 from scrout.fix.check.flags import flags, patch_flags
 from scrout.fix.check.patch import read_patch, with_texts
 from scrout.fix.check.regression import Tested, run_tests

@@ -31,6 +31,7 @@ from scrout.fix.check.weakened import (
     removed_assertions,
 )
 from scrout.index.files import FOREIGN, role
+from scrout.text import clip
 
 MOST_ADDED_BYTES = 1_000_000
 MOST_ADDED_LINES = 2_000
@@ -81,8 +82,7 @@ def _sentence(words: str, places: Iterator[str]) -> str:
 
 def shown(name: str) -> str:
     """A name that can be stored and printed, whatever bytes it has."""
-    plain = name if name.isprintable() else repr(name)
-    return plain if len(plain) <= MOST_NAME_CHARS else f"{plain[:MOST_NAME_CHARS]}..."
+    return clip(name if name.isprintable() else repr(name), MOST_NAME_CHARS)
 
 
 def _escapes(changes: Sequence[FileChange]) -> Iterator[str]:

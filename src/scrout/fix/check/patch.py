@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
-from scrout.sandbox.workspace import Base, Workspace, read_beneath
+from scrout.files import read_beneath
+from scrout.sandbox.workspace import Base, Workspace
 
 MOST_READ_BYTES = 400_000
 """A hand-written file is smaller; of a larger one only the lines of the patch are looked at."""

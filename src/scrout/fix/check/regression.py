@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Literal
 
-from scrout.errors import SandboxError
+from scrout.base import SandboxError
 from scrout.fix.check.flags import MOST_NAMED, shown
 from scrout.fix.check.patch import FileChange
 from scrout.records import Evidence

@@ -34,6 +34,7 @@ from scrout.sandbox.replay import Witness, replay
 from scrout.sandbox.suite import Suite, belongs_to_tests, find_suite, related_tests, run_suite
 from scrout.sandbox.workshop import Workshop
 from scrout.sandbox.workspace import Base, Workspace
+from scrout.text import duration, plural
 
 MAX_SOURCE_BYTES = 500_000
 """Larger files are generated ones, and slow to parse."""
@@ -211,9 +212,8 @@ class _Search:
         self.checked = "the project has no tests to check it with"
 
     def tally(self) -> str:
-        seconds = time.monotonic() - self.started
-        edits_tried, suspected = _count(self.tried, "edit"), _count(len(self.suspects), "suspected statement")
-        return f"{edits_tried} tried on {suspected} in {seconds:.1f} s"
+        suspects = plural(len(self.suspects), "suspected statement")
+        return f"{plural(self.tried, 'edit')} tried on {suspects} in {duration(time.monotonic() - self.started)}"
 
     async def prepare(self) -> str:
         """Find the suspects; empty, or why there is nothing to search."""
@@ -304,8 +304,8 @@ class _Search:
             survivors = [self._survivor(one) for one in kept]
             index = best(survivors, [standing(one, self.hints.strings) for one in survivors])
             if index is None:
-                places = _count(len({(one.path, one.statement) for one in survivors}), "place")
-                self.doubt = f"{_count(len(kept), 'edit')} at {places} passed, and none could be told from an accident"
+                places = plural(len({(one.path, one.statement) for one in survivors}), "place")
+                self.doubt = f"{plural(len(kept), 'edit')} at {places} passed, and none could be told from an accident"
                 break
             candidate = kept.pop(index)
             self.doubt = ""
@@ -587,10 +587,6 @@ def _read(base: Base, paths: Iterable[str]) -> Iterator[_File]:
             yield _File(path, data[len(mark) :].decode(), mark)
         except UnicodeDecodeError:
             continue
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _one_line(source: str) -> str:

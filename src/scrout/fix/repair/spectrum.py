@@ -48,7 +48,7 @@ async def contrast_of(
         }
         passed = frozenset(str(name) for name in told["passed"])
         return Contrast(spectrum, passed, done.seconds, told["finished"] is True)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return Contrast({})
 
 

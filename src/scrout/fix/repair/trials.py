@@ -240,5 +240,5 @@ def _names(told: object) -> tuple[str, ...]:
 def _parsed(line: str) -> object:
     try:
         return json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None

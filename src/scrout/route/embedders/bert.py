@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ValidationError
 
-from scrout.errors import RouteError
+from scrout.base import RouteError
 
 Weights = Mapping[str, npt.NDArray[np.float32]]
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, Field, ValidationError
 
-from scrout.errors import RouteError
+from scrout.base import RouteError
 from scrout.models.chat import certificates, secrets_of, shown
 from scrout.models.overflow import too_long
 from scrout.models.wire import retry_after_s

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib
-import os
 import tempfile
 from collections.abc import Sequence
 from functools import cached_property
@@ -19,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from scrout.base import RouteError
 from scrout.config import cache_folder
-from scrout.errors import RouteError
+from scrout.files import write_atomic
 from scrout.route.embedders import bert, weights
 from scrout.route.embedders.seam import MAX_CHARS, Vectors
 
@@ -146,11 +146,4 @@ def _write(path: Path, graph: bytes) -> None:
     """Whole or not at all. Where nothing can be kept, the next process converts again."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle, made = tempfile.mkstemp(dir=path.parent, prefix=".making-")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(hashlib.sha256(graph).digest() + graph)
-            Path(made).replace(path)
-        except BaseException:
-            Path(made).unlink(missing_ok=True)
-            raise
+        write_atomic(path, hashlib.sha256(graph).digest() + graph, mode=0o600)

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ValidationError
 
+from scrout.base import RouteError
 from scrout.config import EmbedderSettings
-from scrout.errors import RouteError
 from scrout.route.embedders import weights
 from scrout.route.embedders.endpoint import EndpointEmbedder
 from scrout.route.embedders.seam import Embedder, Vectors

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from scrout.errors import RouteError
+from scrout.base import RouteError
 
 
 def digest(files: Iterable[Path]) -> str:

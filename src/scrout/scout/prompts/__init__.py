@@ -10,8 +10,7 @@ import hashlib
 import re
 from pathlib import Path
 
-from scrout.errors import ConfigError
-from scrout.money import Record
+from scrout.base import ConfigError, FrozenModel
 
 NAMES = {
     "system": "system_prompt",
@@ -27,7 +26,7 @@ _SAME = {"problem_statement": "issue", "workdir": "root", "error": "problem"}
 _PLACE = re.compile(r"\{\{ ?(\w+) ?\}\}|\$?\{(\w+)\}|\$(\w+)")
 
 
-class Prompts(Record):
+class Prompts(FrozenModel):
     """The five texts, as they are before anything is filled in."""
 
     system: str

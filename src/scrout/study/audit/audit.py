@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scrout.errors import StudyError
-from scrout.money import Record
+from scrout.base import FrozenModel, StudyError
 from scrout.records import Arm
 from scrout.route.calibrate import CONSTANT
 from scrout.study.audit.overlap import POOL, Overlap, Pools, Spread, overlap, pools, spread
 from scrout.study.audit.routers import Family, Routed, routed
 from scrout.study.figures import INK, MARKERS, SHADES
-from scrout.study.report import Picture, Report, Sheet, interval, p_value, points, rate
+from scrout.study.report import Picture, Report, Sheet, interval, p_value, points
 from scrout.study.sources.benchmark import Benchmark
 from scrout.study.sources.paper import Paper, PublicName
 from scrout.study.sources.source import Source
+from scrout.text import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,7 +47,7 @@ PUBLISHED: Mapping[PublicName, tuple[str, ...]] = {
 """The pools behind the three columns that the paper prints."""
 
 
-class Claimed(Record):
+class Claimed(FrozenModel):
     """What the paper prints of its best router."""
 
     benchmark: str
@@ -56,7 +56,7 @@ class Claimed(Record):
     p: float
 
 
-class Audit(Record):
+class Audit(FrozenModel):
     """The whole of it."""
 
     published: tuple[Overlap, ...]
@@ -169,7 +169,7 @@ def report(result: Audit) -> Report:
 def _findings(result: Audit) -> list[str]:
     lines = [
         f"{one.benchmark} ({one.n} tasks): best {_short(one.best)}, containment {_short(one.containment)}, "
-        f"unique-solver shell {rate(one.shell) if one.shell is not None else '-'}; a router that never errs would "
+        f"unique-solver shell {percent(one.shell, unknown='-')}; a router that never errs would "
         f"solve {_short(one.any)}."
         for one in result.published
     ]
@@ -188,15 +188,15 @@ def _findings(result: Audit) -> list[str]:
             f"{pool.benchmark}: over {pool.pools} pools of {POOL} containment runs from "
             f"{_short(pool.containment.lowest)} to {_short(pool.containment.highest)} "
             f"(median {_short(pool.containment.median)}), the shell from "
-            f"{rate(pool.shell.lowest)} to {rate(pool.shell.highest)} (median {rate(pool.shell.median)})"
-            + (f"; {rate(beside, 0)} of them overlap less than the published one." if beside is not None else ".")
+            f"{percent(pool.shell.lowest)} to {percent(pool.shell.highest)} (median {percent(pool.shell.median)})"
+            + (f"; {percent(beside, 0)} of them overlap less than the published one." if beside is not None else ".")
         )
     return lines
 
 
 def _named(family: Family) -> str:
     fixer, share = max(family.shares.items(), key=lambda item: item[1])
-    return f"{family.name}, which takes {fixer} for {rate(share, 0)}" if share >= CONSTANT else family.name
+    return f"{family.name}, which takes {fixer} for {percent(share, 0)}" if share >= CONSTANT else family.name
 
 
 def _wins(family: Family) -> bool:
@@ -239,7 +239,7 @@ def _further(others: Sequence[Overlap]) -> Sheet:
                 f"{one.n}",
                 _short(one.best),
                 _short(one.containment),
-                rate(one.shell) if one.shell is not None else "-",
+                percent(one.shell, unknown="-"),
                 _short(one.any),
             ]
             for one in others
@@ -277,7 +277,7 @@ def _routers(found: Routed, claimed: Sequence[Claimed]) -> Sheet:
         rows=[
             [
                 family.name,
-                rate(family.rate),
+                percent(family.rate),
                 points(family.beside_best.change),
                 f"{family.beside_best.gained}",
                 f"{family.beside_best.lost}",
@@ -294,7 +294,7 @@ def _routers(found: Routed, claimed: Sequence[Claimed]) -> Sheet:
 def _picture(result: Audit) -> Picture:
     told = "; ".join(
         f"{one.benchmark}: {one.pools} pools, containment {_short(one.containment.lowest)} to "
-        f"{_short(one.containment.highest)}, shell {rate(one.shell.lowest)} to {rate(one.shell.highest)}"
+        f"{_short(one.containment.highest)}, shell {percent(one.shell.lowest)} to {percent(one.shell.highest)}"
         for one in result.pools
     )
     return Picture("audit-pools", f"Every pool of {POOL}", lambda axes: _draw(axes, result), f"{told}.", height=4.2)

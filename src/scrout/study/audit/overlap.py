@@ -8,10 +8,10 @@ from math import comb
 
 import numpy as np
 
-from scrout.errors import StudyError
-from scrout.money import Record
+from scrout.base import FrozenModel, StudyError
+from scrout.intervals import Estimate
 from scrout.records import Arm
-from scrout.route.stats import Estimate, Floats
+from scrout.route.stats import Floats
 from scrout.route.table import Bools
 from scrout.study.sources.benchmark import Benchmark, Played
 from scrout.study.stats import Statistic, bootstraps, mean_of, ratio_of
@@ -22,7 +22,7 @@ MAX_POOLS = 5_000
 """Of one benchmark; more fixers than that takes are more than anyone routes among."""
 
 
-class Overlap(Record):
+class Overlap(FrozenModel):
     """A pool on the tasks that all of it tried. All figures are fractions, the shell too."""
 
     benchmark: str
@@ -40,7 +40,7 @@ class Overlap(Record):
     """Share that at least one solves: as much as a router that never errs."""
 
 
-class Spread(Record):
+class Spread(FrozenModel):
     """The same figures with intervals over resampled tasks."""
 
     best: Estimate
@@ -48,7 +48,7 @@ class Spread(Record):
     shell: Estimate | None
 
 
-class Quantiles(Record):
+class Quantiles(FrozenModel):
     """How a figure is spread over pools."""
 
     lowest: float
@@ -58,7 +58,7 @@ class Quantiles(Record):
     highest: float
 
 
-class Pools(Record):
+class Pools(FrozenModel):
     """Every pool of four of one benchmark."""
 
     benchmark: str

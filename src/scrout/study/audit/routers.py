@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scrout.money import Record
+from scrout.base import FrozenModel
 from scrout.records import Arm
 from scrout.route.embed import HashedEmbedder
 from scrout.route.stats import Floats
@@ -31,7 +31,7 @@ MIN_TASKS = 25
 """Below it a fold teaches nothing."""
 
 
-class Family(Record):
+class Family(FrozenModel):
     """One way to choose, and what it solves beside the strongest fixer alone."""
 
     name: str
@@ -44,7 +44,7 @@ class Family(Record):
     """How often each fixer is taken."""
 
 
-class Routed(Record):
+class Routed(FrozenModel):
     """Every family on one pool."""
 
     benchmark: str
@@ -78,7 +78,7 @@ Chances = Callable[[Tasks, Floats, Tasks], Floats]
 
 def routed(benchmark: Benchmark, fixers: Sequence[str], arm: Arm = "solo") -> Routed | str:
     """Every family on the tasks that the whole pool tried; or why there is none."""
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    from threadpoolctl import threadpool_limits
 
     if not benchmark.texts:
         return f"{benchmark.name}: no texts of its tasks are here, so no router can be tried."

@@ -10,24 +10,24 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from scrout.errors import RouteError, StudyError
-from scrout.money import Record
+from scrout.base import FrozenModel, RouteError, StudyError
+from scrout.intervals import Estimate
 from scrout.records import Arm
-from scrout.route.stats import Estimate
 from scrout.study.calibrate.chances import Group
 from scrout.study.calibrate.design import embedders
 from scrout.study.calibrate.shrinkage import Shrinkage, shrinkage
 from scrout.study.calibrate.spaces import BASE, Matched, Space, design_space, named
 from scrout.study.figures import DASHES, INK, MARKERS, SHADES
-from scrout.study.report import Picture, Report, Sheet, interval, p_value, points, rate, usd
+from scrout.study.report import Picture, Report, Sheet, interval, p_value, points
 from scrout.study.sources.paper import Absent, Paper
 from scrout.study.sources.source import Source
+from scrout.text import percent, usd
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-class Published(Record):
+class Published(FrozenModel):
     """A row of the paper's design space, as printed."""
 
     name: str
@@ -38,7 +38,7 @@ class Published(Record):
     usd_per_task: float
 
 
-class Calibrations(Record):
+class Calibrations(FrozenModel):
     """What `scrout study calibrate` finds."""
 
     source: str
@@ -135,7 +135,7 @@ def _savings(space: Space) -> Sheet:
         [
             named(cell.features, cell.head),
             f"{cell.matched.theta:.3f}",
-            usd(cell.matched.usd),
+            usd(cell.matched.usd, 3),
             _saved(cell.matched),
             points(cell.matched.gain),
             points(cell.matched.over_mix),
@@ -147,10 +147,11 @@ def _savings(space: Space) -> Sheet:
         f"{space.benchmark}, {_arm(space.arm)}: what routing by them saves at the matched rate",
         ["Features, head", "Theta", "$/task", "Saved", "Points", "Over mix", "Folds won"],
         rows,
-        f"Beside {space.strongest}, the strongest alone: {rate(space.strongest_solve)} at {usd(space.strongest_usd)} a "
-        "task. Theta is chosen for each fold on the others as the cheapest that solves as much as the strongest there; "
-        "the one shown is that of all tasks. Over mix: points over the best random mix at the same cost. Settings are "
-        "held in the resampling. A fold is won where no less is solved for less money.",
+        f"Beside {space.strongest}, the strongest alone: {percent(space.strongest_solve)} at "
+        f"{usd(space.strongest_usd, 3)} a task. Theta is chosen for each fold on the others as the cheapest that "
+        "solves as much as the strongest there; the one shown is that of all tasks. Over mix: points over the best "
+        "random mix at the same cost. Settings are held in the resampling. A fold is won where no less is solved for "
+        "less money.",
     )
 
 
@@ -281,8 +282,8 @@ def _control_findings(control: Shrinkage) -> list[str]:
         f"That does not say that the state knows nothing: its AUC is {_signed(control.state_over_text)} over the "
         f"text's for the cheapest fixer with handoff. But the blend's is {_signed(control.blend_over_text)}: {shown} "
         "to be above 0.",
-        f"Of the tasks that the text alone would take from the cheapest fixer it solves "
-        f"{rate(control.solved_where_text_diverts)} with handoff, of the others {rate(control.solved_elsewhere)}.",
+        "Of the tasks that the text alone would take from the cheapest fixer it solves "
+        f"{percent(control.solved_where_text_diverts)} with handoff, of others {percent(control.solved_elsewhere)}.",
     ]
 
 

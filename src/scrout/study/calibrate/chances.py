@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from scrout.money import Record
-from scrout.route.stats import Estimate, Floats
+from scrout.base import FrozenModel
+from scrout.intervals import Estimate
+from scrout.route.stats import Floats
 from scrout.route.table import Bools, Ints
 from scrout.study.stats import Statistic, wilson
 
@@ -15,7 +16,7 @@ GROUPS = 6
 """Of a picture of reliability: fewer hide a bend, more are noise."""
 
 
-class Group(Record):
+class Group(FrozenModel):
     """Attempts with similar chances."""
 
     attempts: int

@@ -148,7 +148,7 @@ _Fit = Callable[[Floats, Bools, Sequence[str], Floats], Floats]
 
 def held_out(head: Head, table: Table, seen: Features, folds: Ints) -> Floats:
     """A head's chances. On matrices this small, threads cost more than they bring."""
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1):
         return head(table, seen, folds)

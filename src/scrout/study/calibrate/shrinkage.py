@@ -12,10 +12,11 @@ from collections.abc import Mapping
 import numpy as np
 from scipy import stats as scipy_stats
 
-from scrout.money import Record
+from scrout.base import FrozenModel
+from scrout.intervals import Estimate
 from scrout.records import Arm
 from scrout.route.calibrate import Walk
-from scrout.route.stats import Estimate, Floats
+from scrout.route.stats import Floats
 from scrout.route.table import Bools, Ints
 from scrout.study.calibrate.chances import Group, auc_of, reliability
 from scrout.study.sources.paper import FIXERS, KIMI, Paper
@@ -25,7 +26,7 @@ PERMUTATIONS = 1000
 SPACES = ("text", "state", "blend")
 
 
-class Swap(Record):
+class Swap(FrozenModel):
     """The paper's walk with other chances in place of its blend."""
 
     name: str
@@ -35,7 +36,7 @@ class Swap(Record):
     """Tasks that are decided as the paper's router did."""
 
 
-class Order(Record):
+class Order(FrozenModel):
     """How well chances order the tasks of one fixer."""
 
     fixer: str
@@ -49,7 +50,7 @@ class Order(Record):
     """Adjusted for all the looks of this table."""
 
 
-class Shrinkage(Record):
+class Shrinkage(FrozenModel):
     """The control, on the tasks of the paper's evaluation."""
 
     tasks: int

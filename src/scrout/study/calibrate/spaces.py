@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scrout.errors import StudyError
-from scrout.money import Record
+from scrout.base import FrozenModel, StudyError
+from scrout.intervals import Estimate
 from scrout.records import Arm
 from scrout.route.calibrate import MIN_TASKS, Walk, constant_warning, matched, pick
-from scrout.route.stats import Estimate, Floats
+from scrout.route.stats import Floats
 from scrout.route.table import Bools, Ints, Table, group_folds
 from scrout.study.calibrate.chances import Group, auc_of, auc_within, reliability, squared_error
 from scrout.study.calibrate.design import DIRECTED, HEADS, base_rates, feature_sets, held_out
@@ -25,7 +25,7 @@ NOTHING = "nothing"
 """The feature set of a base rate."""
 
 
-class Matched(Record):
+class Matched(FrozenModel):
     """The paper's walk, at the cheapest theta that solves as much as the strongest fixer on the other folds."""
 
     theta: float
@@ -47,7 +47,7 @@ class Matched(Record):
     """What to say where it nearly always takes one fixer; empty: it does not."""
 
 
-class Cell(Record):
+class Cell(FrozenModel):
     """One feature set under one head, in one arm."""
 
     features: str
@@ -66,7 +66,7 @@ class Cell(Record):
     matched: Matched
 
 
-class Space(Record):
+class Space(FrozenModel):
     """The design space of one arm."""
 
     benchmark: str

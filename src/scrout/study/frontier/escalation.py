@@ -11,11 +11,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scrout.money import Record
+from scrout.base import FrozenModel
+from scrout.intervals import Estimate
 from scrout.route.calibrate import Worth
-from scrout.route.stats import Estimate
 from scrout.study.policies import Way, over_mix
 from scrout.study.stats import Statistic, bootstraps, mean_of
+from scrout.text import percent
 
 RECALLS = tuple(at / 10 for at in range(11))
 FALSE_ALARMS = (0.0, 0.05, 0.1, 0.2, 0.4)
@@ -32,7 +33,7 @@ COVERAGES = (0.5, 1.0)
 """Shares of tasks with a reproduction, beside what was measured."""
 
 
-class Second(Record):
+class Second(FrozenModel):
     """A second try under one verifier."""
 
     verifier: str
@@ -51,7 +52,7 @@ class Second(Record):
     """Solve rate less that of the best random mix of fixers at the same cost, one try each."""
 
 
-class Escalation(Record):
+class Escalation(FrozenModel):
     """First one fixer, then another."""
 
     benchmark: str
@@ -76,7 +77,7 @@ def escalation(benchmark: str, alone: Sequence[Way], coverage: float | None) -> 
     grid = _tried(alone, alone[first], alone[second], places)
     shares = [*([coverage] if coverage is not None else []), *COVERAGES]
     gates = [
-        (f"the gate, {share:.0%} of tasks with a reproduction", share * GATE_RECALL, share * GATE_FALSE)
+        (f"the gate, {percent(share, 0)} of tasks with a reproduction", share * GATE_RECALL, share * GATE_FALSE)
         for share in shares
     ]
     return Escalation(

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scrout.errors import RouteError, StudyError
-from scrout.money import Record
+from scrout.base import FrozenModel, RouteError, StudyError
 from scrout.records import Arm
 from scrout.route.calibrate import Rule, Walk, Worth
 from scrout.route.stats import Floats, hull
@@ -18,6 +17,7 @@ from scrout.study.frontier import released
 from scrout.study.policies import Spot, Way, alone, decided, drawn_evenly, oracle, spots
 from scrout.study.sources.benchmark import Benchmark
 from scrout.study.sources.paper import Absent, Paper
+from scrout.text import usd
 
 MIN_TASKS = 10
 """Below it no figure would mean anything."""
@@ -25,14 +25,14 @@ COUNTS, BASE = "counts", "base rates"
 ARMS: tuple[Arm, ...] = ("solo", "handoff")
 
 
-class Corner(Record):
+class Corner(FrozenModel):
     """Where a hull bends."""
 
     usd: float
     solve: float
 
 
-class Field(Record):
+class Field(FrozenModel):
     """One benchmark."""
 
     benchmark: str
@@ -215,7 +215,7 @@ def _priced_arms(benchmark: Benchmark) -> dict[Arm, Table]:
 
 
 def _handoff_note(added_usd: float) -> str:
-    return f"A way with handoff costs ${added_usd:.4f} a task more, for searcher and sandbox."
+    return f"A way with handoff costs {usd(added_usd, 4)} a task more, for searcher and sandbox."
 
 
 def _hull(ways: Sequence[Way]) -> tuple[Corner, ...]:

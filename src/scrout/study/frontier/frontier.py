@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scrout.errors import RouteError, StudyError
-from scrout.money import Record
+from scrout.base import FrozenModel, RouteError, StudyError
 from scrout.records import Arm
 from scrout.study.frontier import released
 from scrout.study.frontier.escalation import Escalation, escalation
@@ -29,13 +28,14 @@ from scrout.study.frontier.sheets import (
     seconds,
 )
 from scrout.study.policies import Spot, alone
-from scrout.study.report import Picture, Report, Sheet, interval, points, rate, usd
+from scrout.study.report import Picture, Report, Sheet, interval, points, usd_interval
 from scrout.study.sources.benchmark import Benchmark
 from scrout.study.sources.paper import Absent, Paper, PublicName
 from scrout.study.sources.source import Own, Source
+from scrout.text import percent, usd
 
 
-class Frontier(Record):
+class Frontier(FrozenModel):
     """What `scrout study frontier` finds."""
 
     source: str
@@ -153,8 +153,8 @@ def _field_findings(field: Field) -> list[str]:
     strongest = max(fixed, key=lambda spot: (spot.solve.value, -spot.usd.value))
     said = [
         f"{field.benchmark}: the strongest constant is {strongest.name} ({interval(strongest.solve)} at "
-        f"{usd(strongest.usd.value)} a task); an oracle would solve {rate(whole.solve.value)} at "
-        f"{usd(whole.usd.value)}."
+        f"{usd(strongest.usd.value, 3)} a task); an oracle would solve {percent(whole.solve.value)} at "
+        f"{usd(whole.usd.value, 3)}."
     ]
     looked = [spot for spot in field.spots if spot.family]
     tried = [spot for spot in looked if not spot.unmeasured]
@@ -188,7 +188,7 @@ def _router_finding(router: Spot) -> str:
         else ""
     )
     return (
-        f"The paper's router solves {interval(router.solve)} at {interval(router.usd, usd)} a task: "
+        f"The paper's router solves {interval(router.solve)} at {usd_interval(router.usd)} a task: "
         f"{points(router.over_mix)} points over a mix of fixers alone{handed}."
     )
 
@@ -197,20 +197,21 @@ def _pool_findings(one: Pools) -> list[str]:
     least, median, most = one.oracle_gain
     first = one.ablations[0]
     said = [
-        f"{one.benchmark}, {len(one.pools)} pools of {SIZE}: in {rate(one.constant)} one fixer is both cheapest and "
-        f"strongest, so a constant is the whole hull; in {rate(one.lead_not_shown)} the strongest is not shown to beat "
-        f"the cheapest. Perfect routing would add {points(median)} points to mixing in the median ({points(least)} to "
-        f"{points(most)}), luck of single attempts included.",
+        f"{one.benchmark}, {len(one.pools)} pools of {SIZE}: in {percent(one.constant)} one fixer is both cheapest and "
+        f"strongest, so a constant is the whole hull; in {percent(one.lead_not_shown)} the strongest is not shown to "
+        f"beat the cheapest. Perfect routing would add {points(median)} points to mixing in the median ("
+        f"{points(least)} to {points(most)}), luck of single attempts included.",
         f"{one.benchmark}: at theta {first.theta:.2f} the cheapest fixer's solve rate reaches it in "
-        f"{rate(first.cheapest)} of the pools, where `no router` is the cheapest fixer: {rate(first.saved)} cheaper "
-        f"than the strongest, at {points(-first.given_up)} points, medians over pools.",
+        f"{percent(first.cheapest)} of the pools, where `no router` is the cheapest fixer: {percent(first.saved)} "
+        f"cheaper than the strongest, at {points(-first.given_up)} points, medians over pools.",
     ]
     if one.routed:
         above = max(share for _, share, _, _ in one.routed.values())
         below = [share for _, _, share, _ in one.routed.values()]
         said.append(
-            f"{one.benchmark}: the value policy by counts of the text is shown above the mix in {rate(above)} of the "
-            f"pools at best, and below it in {rate(min(below))} to {rate(max(below))}, by what a solve is worth."
+            f"{one.benchmark}: the value policy by counts of the text is shown above the mix in {percent(above)} of "
+            f"the pools at best, and below it in {percent(min(below))} to {percent(max(below))}, by what "
+            "a solve is worth."
         )
     return said
 

@@ -13,7 +13,8 @@ from scrout.study.frontier.escalation import FALSE_ALARMS, Escalation
 from scrout.study.frontier.fields import Field
 from scrout.study.frontier.pools import SIZE, Pools
 from scrout.study.policies import Spot
-from scrout.study.report import Picture, points, rate, usd
+from scrout.study.report import Picture, points
+from scrout.text import percent, usd
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +25,7 @@ MOST_OPEN = 0.25
 
 def field_picture(field: Field) -> Picture:
     best = max(field.spots, key=lambda spot: spot.solve.value)
-    told = "; ".join(f"{spot.name}: {rate(spot.solve.value)} at {usd(spot.usd.value)}" for spot in field.spots)
+    told = "; ".join(f"{spot.name}: {percent(spot.solve.value)} at {usd(spot.usd.value, 3)}" for spot in field.spots)
     return Picture(
         f"frontier-{_slug(field.benchmark)}",
         f"{field.benchmark}: solve rate against cost",
@@ -160,7 +161,7 @@ def second_picture(found: Escalation) -> Picture:
         partial(_draw_second, found=found),
         f"{found.first}, then {found.second}. A perfect verifier gains {points(last.over_mix)} points over the mix. "
         + " ".join(
-            f"With {false:.0%} false alarms the gain is above 0 from a recall of "
+            f"With {percent(false, 0)} false alarms the gain is above 0 from a recall of "
             f"{or_never(found.break_even[f'{false:g}'])}."
             for false in FALSE_ALARMS
         ),
@@ -179,7 +180,7 @@ def _draw_second(axes: Axes, found: Escalation) -> None:
             marker=MARKERS[at],
             markersize=4,
             linestyle=DASHES[at % len(DASHES)],
-            label=f"{false:.0%} false alarms",
+            label=f"{percent(false, 0)} false alarms",
         )
         if not at:
             low, high = ([100 * getattr(one.over_mix, end) for one in some] for end in ("low", "high"))

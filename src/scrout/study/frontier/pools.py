@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from scipy import stats as scipy_stats
 
-from scrout.errors import StudyError
-from scrout.money import Record
+from scrout.base import FrozenModel, StudyError
+from scrout.intervals import Estimate
 from scrout.route.calibrate import Worth
-from scrout.route.stats import Estimate, Floats, hull, hull_at, resamples
+from scrout.route.stats import Floats, hull, hull_at, resamples
 from scrout.route.table import Bools, Ints, Table
 from scrout.study.audit.overlap import containment_of
 from scrout.study.stats import mcnemar
@@ -26,7 +26,7 @@ THETAS = (0.30, 0.50, 0.60, 0.70)
 LEVEL = 0.05
 
 
-class Pool(Record):
+class Pool(FrozenModel):
     """Four fixers."""
 
     fixers: tuple[str, ...]
@@ -49,7 +49,7 @@ class Pool(Record):
     """The same of the value policy on held-out chances, by what a solve is worth; empty: nothing is seen of tasks."""
 
 
-class Ablation(Record):
+class Ablation(FrozenModel):
     """No router: always the cheapest fixer whose solve rate reaches theta, else the strongest."""
 
     theta: float
@@ -66,7 +66,7 @@ class Ablation(Record):
     """Median of the solve rate that it gives up for that."""
 
 
-class PoolKind(Record):
+class PoolKind(FrozenModel):
     """Pools that leave a router alike much."""
 
     name: str
@@ -78,7 +78,7 @@ class PoolKind(Record):
     """Median over them, by what a solve is worth."""
 
 
-class Pools(Record):
+class Pools(FrozenModel):
     """All pools of one benchmark."""
 
     benchmark: str

@@ -10,7 +10,8 @@ from scrout.study.frontier.escalation import FALSE_ALARMS, Escalation
 from scrout.study.frontier.fields import Field
 from scrout.study.frontier.pictures import or_never
 from scrout.study.frontier.pools import SIZE, Pool, Pools
-from scrout.study.report import Sheet, interval, points, rate, usd
+from scrout.study.report import Sheet, interval, points, usd_interval
+from scrout.text import percent, usd
 
 
 def plane(field: Field) -> Sheet:
@@ -23,11 +24,12 @@ def plane(field: Field) -> Sheet:
     columns += ["Differs"] if field.differs else []
     rows = []
     for spot in field.spots:
-        row = [spot.name, interval(spot.usd, usd), interval(spot.solve)]
-        row.append(interval(spot.usd_per_solve, usd) if spot.usd_per_solve else "-")
+        row = [spot.name, usd_interval(spot.usd), interval(spot.solve)]
+        row.append(usd_interval(spot.usd_per_solve) if spot.usd_per_solve else "-")
         row.append(points(spot.over_mix))
         row += [points(spot.over_constants)] if spot.over_constants else []
-        row += [str(spot.unmeasured), f"{rate(spot.solve_low)} to {rate(spot.solve_high)}", usd(spot.usd_full)] * open_
+        solves = f"{percent(spot.solve_low)} to {percent(spot.solve_high)}"
+        row += [str(spot.unmeasured), solves, usd(spot.usd_full, 3)] * open_
         row += [str(field.differs.get(spot.name, "-"))] if field.differs else []
         rows.append(row)
     note = (
@@ -45,10 +47,10 @@ def pools_sheet(found: Sequence[Pools]) -> Sheet:
         [
             one.benchmark,
             f"{len(one.pools)} of {one.models} models",
-            rate(one.constant),
-            rate(one.lead_not_shown),
+            percent(one.constant),
+            percent(one.lead_not_shown),
             " / ".join(points(gain) for gain in one.oracle_gain),
-            rate(float(np.mean([pool.oracle_gain.low > 0 for pool in one.pools]))),
+            percent(float(np.mean([pool.oracle_gain.low > 0 for pool in one.pools]))),
             ", ".join(f"{name} {rho:+.2f}" for name, rho in one.goes_with.items()),
         ]
         for one in found
@@ -77,7 +79,7 @@ def kinds(found: Sequence[Pools]) -> Sheet:
     rows = [
         [
             f"{one.benchmark}: {kind.name}",
-            rate(kind.share),
+            percent(kind.share),
             points(kind.oracle_gain),
             *(points(kind.routed_gain[worth]) if worth in kind.routed_gain else "-" for worth in _worths(found)),
         ]
@@ -128,11 +130,11 @@ def ablations(found: Sequence[Pools]) -> Sheet:
     rows = [
         [
             f"{one.benchmark}, theta {each.theta:.2f}",
-            rate(each.cheapest),
-            rate(each.strongest),
-            rate(each.on_hull),
+            percent(each.cheapest),
+            percent(each.strongest),
+            percent(each.on_hull),
             f"{points(-each.below_hull[0])} / {points(-each.below_hull[1])}",
-            rate(each.saved),
+            percent(each.saved),
             points(-each.given_up),
         ]
         for one in found
@@ -150,7 +152,7 @@ def ablations(found: Sequence[Pools]) -> Sheet:
 def routed(found: Sequence[Pools]) -> list[Sheet]:
     """What our policy does on pools; nothing where no text is known."""
     rows = [
-        [f"{one.benchmark}, {worth} a solve", points(median), rate(above), rate(below), rate(varied)]
+        [f"{one.benchmark}, {worth} a solve", points(median), percent(above), percent(below), percent(varied)]
         for one in found
         for worth, (median, above, below, varied) in one.routed.items()
     ]
@@ -174,8 +176,8 @@ def seconds(found: Sequence[Escalation]) -> Sheet:
             f"{one.benchmark}: {each.verifier}",
             f"{each.recall:.3f}",
             "-" if each.precision is None else f"{each.precision:.3f}",
-            rate(each.again),
-            interval(each.usd, usd),
+            percent(each.again),
+            usd_interval(each.usd),
             interval(each.solve),
             points(each.over_mix),
         ]
@@ -198,7 +200,7 @@ def break_even(found: Sequence[Escalation]) -> Sheet:
     rows = [[one.benchmark, *(or_never(one.break_even[f"{false:g}"]) for false in FALSE_ALARMS)] for one in found]
     return Sheet(
         "The least recall from which a second try beats a random mix",
-        ["Benchmark", *(f"{false:.0%} false alarms" for false in FALSE_ALARMS)],
+        ["Benchmark", *(f"{percent(false, 0)} false alarms" for false in FALSE_ALARMS)],
         rows,
         "On a grid of tenths; the interval of the gain lies above 0 from there on.",
     )

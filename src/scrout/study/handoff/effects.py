@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scrout.money import Record
+from scrout.base import FrozenModel
+from scrout.intervals import Estimate
 from scrout.records import Arm
-from scrout.route.stats import Estimate, Floats
+from scrout.route.stats import Floats
 from scrout.route.table import Bools
 from scrout.study.sources.benchmark import Benchmark
 from scrout.study.stats import Paired, bootstrap, holm, mean_of, paired, permutation, ratio_of
@@ -40,7 +41,7 @@ class Pairs:
         return self.after.astype(np.float64) - self.before
 
 
-class Effect(Record):
+class Effect(FrozenModel):
     """One fixer in two arms."""
 
     benchmark: str
@@ -59,7 +60,7 @@ class Effect(Record):
     usd_change: Estimate | None
 
 
-class Pooled(Record):
+class Pooled(FrozenModel):
     """All fixers of a benchmark together. A task's fixers are resampled, and change signs, together."""
 
     benchmark: str
@@ -75,7 +76,7 @@ class Pooled(Record):
     """By permuting, for each task, which arm is which."""
 
 
-class Effort(Record):
+class Effort(FrozenModel):
     """What a fixer's attempts took."""
 
     benchmark: str

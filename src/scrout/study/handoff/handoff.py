@@ -9,8 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scrout.errors import StudyError
-from scrout.money import Record
+from scrout.base import FrozenModel, StudyError
 from scrout.study.handoff import report as handoff_report
 from scrout.study.handoff.effects import (
     Effect,
@@ -38,7 +37,7 @@ CURVE = 40
 """Points of a curve."""
 
 
-class Power(Record):
+class Power(FrozenModel):
     """How many tasks it takes to see an effect, where the two arms differ as often as was measured."""
 
     measured_on: str
@@ -56,7 +55,7 @@ class Power(Record):
     """Power by tasks."""
 
 
-class HandoffStudy(Record):
+class HandoffStudy(FrozenModel):
     """All of it."""
 
     comparable: bool

@@ -6,16 +6,17 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from scrout.money import Record
+from scrout.base import FrozenModel
 from scrout.route.table import Bools, group_folds
 from scrout.study.handoff.effects import Pairs
 from scrout.study.handoff.looks import splits
 from scrout.study.stats import Paired, paired
+from scrout.text import percent
 
 QUARTERS = (0.25, 0.5, 0.75)
 
 
-class Injection(Record):
+class Injection(FrozenModel):
     """A rule that says which tasks get the handoff, simulated on tasks that were tried both ways."""
 
     benchmark: str
@@ -93,7 +94,7 @@ def _before(pairs: Pairs) -> Iterator[tuple[str, Bools]]:
     lengths = np.array([float(len(pairs.tasks.texts.get(task, ""))) for task in pairs.tasks.ids])
     if lengths.any():
         for share in QUARTERS:
-            yield f"issues longer than {share:.0%} of them", lengths > np.quantile(lengths, share)
+            yield f"issues longer than {percent(share, 0)} of them", lengths > np.quantile(lengths, share)
 
 
 def _after(pairs: Pairs, most_steps: int | None) -> dict[str, Bools]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scrout.money import Record
+from scrout.base import FrozenModel
 from scrout.route.stats import Floats
 from scrout.route.table import Bools
 from scrout.study.groups import Apart, apart
@@ -26,7 +26,7 @@ LEAST = 5
 """A group of fewer tasks is not looked at."""
 
 
-class Side(Record):
+class Side(FrozenModel):
     """One group of a look."""
 
     paired: Paired
@@ -34,7 +34,7 @@ class Side(Record):
     """Adjusted over both groups of all looks at the benchmark."""
 
 
-class Look(Record):
+class Look(FrozenModel):
     """The effect within a group of tasks, and outside of it."""
 
     benchmark: str

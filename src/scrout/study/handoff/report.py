@@ -9,7 +9,8 @@ from scrout.study.figures import DASHES, MARKERS, SHADES
 from scrout.study.handoff.effects import Effect, Effort, Pooled
 from scrout.study.handoff.injection import Injection
 from scrout.study.handoff.looks import Look, Side
-from scrout.study.report import Picture, Report, Sheet, interval, p_value, points, rate, usd
+from scrout.study.report import Picture, Report, Sheet, p_value, points, usd_interval
+from scrout.text import percent, usd
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,10 +67,11 @@ def _findings(result: HandoffStudy) -> Iterator[str]:
     )
     yield from _rules([one for one in result.injections if not one.possible], "One that also looks ahead,")
     for one_power in result.powers:
-        needed = ", ".join(f"{count or 'too many'} for {share:.0%}" for share, count in one_power.needed.items())
+        counts = ((count or "too many", percent(share, 0)) for share, count in one_power.needed.items())
+        needed = ", ".join(f"{count} for {share}" for count, share in counts)
         yield (
             f"{one_power.measured_on}: with {one_power.tasks} tasks an effect of {100 * one_power.effect:.0f} points "
-            f"is found {one_power.power:.0%} of the time; tasks needed: {needed}."
+            f"is found {percent(one_power.power, 0)} of the time; tasks needed: {needed}."
         )
 
 
@@ -140,13 +142,13 @@ def _effects(title: str, effects: Sequence[Effect], pooled: Sequence[Pooled]) ->
             effect.benchmark,
             _name(effect),
             str(effect.paired.tasks),
-            rate(effect.paired.first),
-            rate(effect.paired.second),
+            percent(effect.paired.first),
+            percent(effect.paired.second),
             points(effect.paired.change),
             f"{effect.paired.gained}/{effect.paired.lost}",
             p_value(effect.paired.p),
             "-" if effect.p_holm is None else p_value(effect.p_holm),
-            "-" if effect.usd_change is None else interval(effect.usd_change, _dollars),
+            "-" if effect.usd_change is None else usd_interval(effect.usd_change, sign=True),
         )
         for effect in effects
     ]
@@ -155,8 +157,8 @@ def _effects(title: str, effects: Sequence[Effect], pooled: Sequence[Pooled]) ->
             one.benchmark,
             f"pooled, {len(one.fixers)} fixers",
             f"{one.tasks} ({one.pairs} pairs)",
-            rate(one.first),
-            rate(one.second),
+            percent(one.first),
+            percent(one.second),
             points(one.change),
             f"{one.gained}/{one.lost}",
             p_value(one.p),
@@ -229,11 +231,11 @@ def _injections(found: Sequence[Injection]) -> Sheet:
             one.fixer,
             one.known,
             "; ".join(dict.fromkeys(one.chosen)),
-            rate(one.given),
-            rate(one.over_never.second),
+            percent(one.given),
+            percent(one.over_never.second),
             points(one.over_never.change),
             points(one.over_always.change),
-            "-" if one.usd is None else usd(one.usd),
+            usd(one.usd, 3, unknown="-"),
         )
         for one in found
     ]
@@ -252,8 +254,8 @@ def _powers(powers: Sequence[Power]) -> Sheet:
         (
             one.measured_on,
             str(one.tasks),
-            rate(one.differ),
-            rate(one.power),
+            percent(one.differ),
+            percent(one.power),
             "-" if one.visible is None else f"{100 * one.visible:.1f} points",
             *(str(one.needed[share] or "too many") for share in shares),
         )
@@ -268,7 +270,7 @@ def _powers(powers: Sequence[Power]) -> Sheet:
             "arms differ",
             "power",
             "seen with 80%",
-            *(f"tasks for {share:.0%}" for share in shares),
+            *(f"tasks for {percent(share, 0)}" for share in shares),
         ),
         rows,
         "Exact McNemar, two-sided, at 5%, if the arms differ on as many tasks as they did.",
@@ -332,7 +334,7 @@ def _curves(powers: Sequence[Power]) -> Picture:
                 *([tasks for tasks, _ in one.curve], [100 * power for _, power in one.curve]),
                 color=SHADES[at % len(SHADES)],
                 linestyle=DASHES[at % len(DASHES)],
-                label=f"{one.measured_on}: arms differ on {one.differ:.0%}",
+                label=f"{one.measured_on}: arms differ on {percent(one.differ, 0)}",
             )
             axes.plot(
                 *(one.tasks, 100 * one.power),
@@ -348,13 +350,9 @@ def _curves(powers: Sequence[Power]) -> Picture:
         axes.legend(loc="lower right")
 
     effect = f"{100 * powers[0].effect:.0f} points"
-    told = "; ".join(f"{one.measured_on}: {one.power:.0%} with {one.tasks} tasks" for one in powers)
+    told = "; ".join(f"{one.measured_on}: {percent(one.power, 0)} with {one.tasks} tasks" for one in powers)
     return Picture("handoff-power", f"How often an effect of {effect} would be found", draw, told, 4.0)
 
 
 def _number(amount: float) -> str:
     return f"{amount:+.1f}"
-
-
-def _dollars(amount: float) -> str:
-    return f"{'-' if amount < 0 else '+'}${abs(amount):.3f}"

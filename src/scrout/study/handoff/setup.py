@@ -9,10 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from scrout.batch.folder import write_whole
+from scrout.base import FrozenModel, StudyError
 from scrout.batch.tasks import Row, read_tasks
-from scrout.errors import StudyError
-from scrout.money import Record
+from scrout.files import write_atomic
 from scrout.records import Arm
 from scrout.study.stats import ALPHA, power, tasks_needed
 
@@ -21,7 +20,7 @@ DIFFER = 0.2
 """Share of tasks on which two arms of a fixer differ, as the paper's evaluation has it."""
 
 
-class Drawn(Record):
+class Drawn(FrozenModel):
     """A batch that waits to be run."""
 
     needed: int | None
@@ -70,7 +69,7 @@ def draw_batch(
     chosen = _drawn(rows, min(len(rows), needed or len(rows)), seed)
     folder.mkdir(parents=True, exist_ok=True)
     file, out = folder / "tasks.jsonl", folder / "batch"
-    write_whole(file, "".join(f"{json.dumps(_written(row))}\n" for row in chosen))
+    write_atomic(file, "".join(f"{json.dumps(_written(row))}\n" for row in chosen))
     commands = (
         ["scrout", "run", str(file), "--out", str(out), "--arms", ",".join(arms), "--fixers", ",".join(fixers)],
         ["scrout", "grade", str(out), "--tasks", str(file)],

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from scrout.base import FrozenModel, StudyError
 from scrout.batch.jobs import ROUTED
-from scrout.errors import StudyError
-from scrout.money import Record
-from scrout.route.stats import Estimate
+from scrout.intervals import Estimate
 from scrout.study.figures import MARKERS, SHADES
 from scrout.study.groups import Apart, apart
 from scrout.study.report import Picture, Report, Sheet, interval, p_value, points
@@ -29,7 +28,7 @@ LEAST = 5
 """Groups of fewer tasks are not compared."""
 
 
-class Group(Record):
+class Group(FrozenModel):
     """Some handoffs."""
 
     by: Division
@@ -49,7 +48,7 @@ class Group(Record):
     gold: float
 
 
-class Compared(Record):
+class Compared(FrozenModel):
     """Two groups in one figure."""
 
     group: str
@@ -60,7 +59,7 @@ class Compared(Record):
     """Adjusted over the figures that these two are compared in."""
 
 
-class LocalizeStudy(Record):
+class LocalizeStudy(FrozenModel):
     """All of it."""
 
     tasks: int

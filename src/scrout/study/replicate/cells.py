@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal, TypeGuard
 
-from scrout.money import Record
+from scrout.base import FrozenModel
 
 Place = tuple[str, ...]
 """Where a figure stands: its table, then the keys down to it."""
@@ -32,7 +32,7 @@ class Said:
     note: str = ""
 
 
-class Cell(Record):
+class Cell(FrozenModel):
     """One published figure, and ours."""
 
     table: str

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scrout.route.stats import Estimate, hull
+from scrout.intervals import Estimate
+from scrout.route.stats import hull
 from scrout.study.figures import INK, MARKERS, SHADES, SOFT
 from scrout.study.replicate.receipts import ROUTER
 from scrout.study.replicate.sweep import Threshold
 from scrout.study.replicate.tables import Effect, Way
-from scrout.study.report import Picture, interval, points, rate, usd
+from scrout.study.report import Picture, interval, points
+from scrout.text import percent, usd
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
 def plane(found: Sequence[Way]) -> Picture:
     """Solve rate against cost, with what mixing fixers alone at random would give."""
     known = [way for way in found if way.usd_task]
-    told = "; ".join(f"{way.name}: {interval(way.rate)} at {usd(way.usd_task.value)}" for way in known if way.usd_task)
+    priced = ((way, usd(way.usd_task.value, 3)) for way in known if way.usd_task)
+    told = "; ".join(f"{way.name}: {interval(way.rate)} at {cost}" for way, cost in priced)
     return Picture(
         "replicate-plane",
         "Solve rate against cost",
@@ -66,7 +69,7 @@ def _arms(found: Estimate, times: float = 1) -> list[list[float]]:
 def thresholds(found: Sequence[Threshold]) -> Picture:
     """What each threshold solves: between all unknown outcomes failing and all succeeding."""
     told = "; ".join(
-        f"{row.theta:.2f}: {rate(row.least.value)} to {rate(row.most.value)}, {usd(row.usd_task.value)} a task"
+        f"{row.theta:.2f}: {percent(row.least.value)} to {percent(row.most.value)}, {usd(row.usd_task.value, 3)} a task"
         for row in found
     )
     return Picture(
@@ -104,8 +107,8 @@ def _draw_thresholds(axes: Axes, found: Sequence[Threshold]) -> None:
         color=INK,
         label="by the paper's rule",
     )
-    axes.set_xticks(at, [f"{row.theta:.2f}\n{usd(row.usd_task.value)}\n({usd(row.usd_task_priced)})" for row in found])
-    axes.set_xlim(-0.5, len(found) - 0.5)
+    costs = [f"{usd(row.usd_task.value, 3)}\n({usd(row.usd_task_priced, 3)})" for row in found]
+    axes.set_xticks(at, [f"{row.theta:.2f}\n{cost}" for row, cost in zip(found, costs, strict=True)])
     axes.set_xlabel("threshold; dollars a task by the paper's rule (and with no attempt for free)")
     axes.set_ylabel("solved (%)")
     axes.legend(loc="lower left")

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from scrout.money import Record
-from scrout.route.stats import Estimate
+from scrout.base import FrozenModel
+from scrout.intervals import Estimate
 from scrout.route.table import Bools
 from scrout.study.audit.audit import published_pools
 from scrout.study.audit.overlap import Overlap
@@ -16,6 +16,7 @@ from scrout.study.replicate.sweep import Chances, Threshold, chances, routed, sw
 from scrout.study.replicate.tables import Attempts, Effect, Tables, by_name, effects, tables, way_name
 from scrout.study.sources.paper import FLASH, GPT, KIMI, MAX_STEPS, OPUS, PARTS, SHARED_USD, Paper, Part
 from scrout.study.stats import Paired, bootstrap, mean_of, paired
+from scrout.text import usd
 
 CAP_USD = 2.0
 """What an attempt of the paper's was allowed to cost."""
@@ -36,7 +37,7 @@ _ON_LEADERBOARD = {
 }
 
 
-class Beside(Record):
+class Beside(FrozenModel):
     """The router as it was run beside another way."""
 
     way: str
@@ -44,7 +45,7 @@ class Beside(Record):
     """First the other way, then the router."""
 
 
-class Fresh(Record):
+class Fresh(FrozenModel):
     """A fixer alone on the fresh tasks of the label run, and on public ones."""
 
     fixer: str
@@ -55,7 +56,7 @@ class Fresh(Record):
     public_tasks: int
 
 
-class Receipts(Record):
+class Receipts(FrozenModel):
     """The paper's tables, recomputed."""
 
     evaluation: Tables
@@ -244,7 +245,7 @@ def _caps(found: Receipts) -> dict[Place, Said]:
     told: dict[Place, Said] = {}
     alone = {one.fixer: one for one in found.evaluation.attempts if one.arm == "solo" and one.at_cap is not None}
     loosely: Mapping[str, tuple[Callable[[Attempts], float | None], str]] = {
-        "hit_2usd_cap": (lambda one: found.dear_attempts[one.fixer], f"attempts of ${CAP_USD:.2f} or more"),
+        "hit_2usd_cap": (lambda one: found.dear_attempts[one.fixer], f"attempts of {usd(CAP_USD)} or more"),
         "auto_submitted": (lambda one: one.at_cap, f"attempts that reach {MAX_STEPS} steps"),
         "solves_rescued": (lambda one: one.solved_at_cap, f"solved attempts that reach {MAX_STEPS} steps"),
         "rate_without_rescue_pct": (

@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from scrout.errors import StudyError
+from scrout.base import FrozenModel, StudyError
 from scrout.gate.classify import classify
 from scrout.gate.paper import paper_class
 from scrout.gate.scene import Finding, Scene
 from scrout.gate.sources import deciding_word, own_sources, simple_commands
 from scrout.handoff import Handoff, Reproduction, parse
-from scrout.money import Record
 from scrout.records import KEPT
 from scrout.sandbox.replay import Replay
 from scrout.sandbox.workspace import Base
@@ -37,7 +36,7 @@ _TIMED_OUT = -1
 Fate = Literal["same class", "another class", "open"]
 
 
-class Judged(Record):
+class Judged(FrozenModel):
     """One record, as the release and as we judge it."""
 
     task: str

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 
-from scrout.money import Record
+from scrout.base import FrozenModel
 from scrout.study.replicate import sheets as sheets
 from scrout.study.replicate.cells import Cell, cells
 from scrout.study.replicate.pictures import forest, plane, thresholds
 from scrout.study.replicate.receipts import ROUTER, Receipts, recompute, said
 from scrout.study.replicate.regated import Judged, judge_all
 from scrout.study.replicate.tables import Tables, by_name, tables
-from scrout.study.report import Picture, Report, Sheet, interval, p_value, points, rate, usd
+from scrout.study.report import Picture, Report, Sheet, interval, p_value, points
 from scrout.study.sources.paper import FIXERS, Paper
 from scrout.study.sources.source import Source
 from scrout.study.stats import ALPHA, holm
+from scrout.text import percent, usd
 
 
-class Replication(Record):
+class Replication(FrozenModel):
     """Tables recomputed, and what was published beside them."""
 
     tables: Tables
@@ -93,7 +94,7 @@ def _findings(result: Replication) -> list[str]:
             f"{counts['not backed']} the receipts say nothing, or nothing that is quite the same."
         )
     lines += [
-        f"{way.name} solves {interval(way.rate)} at {usd(way.usd_task.value)} a task, {points(way.over_mix)} points "
+        f"{way.name} solves {interval(way.rate)} at {usd(way.usd_task.value, 3)} a task, {points(way.over_mix)} points "
         "over the best random mix of fixers alone at that cost"
         + (": clear of it." if way.over_mix.clear else ": not clear of it.")
         for way in result.tables.ways
@@ -125,13 +126,14 @@ def _of_receipts(found: Receipts) -> list[str]:
             better = "it solves more" if one.change.value > 0 else "it solves less"
             lines.append(
                 f"The router beside {name}: {points(one.change)} points, p {p_value(one.p)}, adjusted "
-                f"{p_value(adjusted)}, at {rate(router.usd_task.value / other.usd_task.value, 0)} of its cost: "
+                f"{p_value(adjusted)}, at {percent(router.usd_task.value / other.usd_task.value, 0)} of its cost: "
                 + (f"{better}." if adjusted < ALPHA else "the two cannot be told apart.")
             )
     hidden = [row for row in found.sweep if row.usd_task_priced > row.usd_task.value + 0.0005]
     if hidden:
         told = ", ".join(
-            f"{usd(row.usd_task_priced)} instead of {usd(row.usd_task.value)} at {row.theta:.2f}" for row in hidden
+            f"{usd(one.usd_task_priced, 3)} instead of {usd(one.usd_task.value, 3)} at {one.theta:.2f}"
+            for one in hidden
         )
         lines.append(
             "The published sweep counts attempts that were never made as free. At the mean of those that were made, a "

@@ -6,8 +6,8 @@ from collections import Counter
 
 import numpy as np
 
-from scrout.money import Record
-from scrout.route.stats import Estimate
+from scrout.base import FrozenModel
+from scrout.intervals import Estimate
 from scrout.route.table import Bools
 from scrout.study.sources.benchmark import Benchmark, Scouted
 from scrout.study.stats import bootstraps, mean_of, wilson
@@ -16,7 +16,7 @@ _PASSES = ("passed_stripped", "passed")
 """In the paper's words and in ours."""
 
 
-class Located(Record):
+class Located(FrozenModel):
     """How well the files that were named fit the true ones: means over a group of tasks."""
 
     group: str
@@ -29,7 +29,7 @@ class Located(Record):
     named_median: float
 
 
-class Claims(Record):
+class Claims(FrozenModel):
     """What became of the reproductions that were claimed."""
 
     group: str

@@ -12,8 +12,9 @@ from scrout.study.replicate.regated import Judged
 from scrout.study.replicate.scouted import Claims, Located
 from scrout.study.replicate.sweep import Chances, Threshold
 from scrout.study.replicate.tables import Attempts, Effect, Pair, Tables, Way, way_name
-from scrout.study.report import Sheet, interval, p_value, points, rate, usd
+from scrout.study.report import Sheet, interval, p_value, points, usd_interval
 from scrout.study.stats import Paired
+from scrout.text import percent, usd
 
 _MARKS: dict[Status, str] = {"agrees": "✓", "differs": "✗", "contradicted": "≠", "not backed": "?"}
 _ELSEWHERE = {
@@ -67,8 +68,8 @@ def main_results(found: Sequence[Way]) -> Sheet:
                 way.name,
                 f"{way.solves} of {way.tasks}",
                 interval(way.rate),
-                interval(way.usd_task, usd) if way.usd_task else "-",
-                interval(way.usd_solve, usd) if way.usd_solve else "-",
+                usd_interval(way.usd_task) if way.usd_task else "-",
+                usd_interval(way.usd_solve) if way.usd_solve else "-",
                 points(way.over_mix) if way.over_mix else "-",
             ]
             for way in found
@@ -97,9 +98,9 @@ def sweep_rows(found: Sequence[Threshold]) -> Sheet:
                 f"{row.theta:.2f}",
                 " / ".join(f"{tasks}" for tasks in row.split.values()),
                 f"{row.unmeasured}",
-                f"{rate(row.least.value)} to {rate(row.most.value)}" if row.unmeasured else interval(row.least),
-                interval(row.usd_task, usd),
-                usd(row.usd_task_priced),
+                f"{percent(row.least.value)} to {percent(row.most.value)}" if row.unmeasured else interval(row.least),
+                usd_interval(row.usd_task),
+                usd(row.usd_task_priced, 3),
             ]
             for row in found
         ],
@@ -160,7 +161,7 @@ def fresh(found: Sequence[Fresh]) -> Sheet:
             [
                 one.fixer,
                 interval(one.fresh),
-                rate(one.public) if one.public is not None else "-",
+                percent(one.public, unknown="-"),
                 points(one.fresh.value - one.public) if one.public is not None else "-",
             ]
             for one in found
@@ -233,8 +234,8 @@ def attempts(found: Sequence[Attempts]) -> Sheet:
             [
                 way_name(one.fixer, one.arm),
                 f"{one.n}",
-                usd(one.usd, 2) if one.usd is not None else "-",
-                usd(one.dearest_usd, 2) if one.dearest_usd is not None else "-",
+                usd(one.usd, unknown="-"),
+                usd(one.dearest_usd, unknown="-"),
                 f"{one.mean_steps:.1f}" if one.mean_steps is not None else "-",
                 f"{one.at_cap}" if one.at_cap is not None else "-",
                 f"{one.solved_at_cap}" if one.solved_at_cap is not None else "-",
@@ -275,8 +276,8 @@ def printed(cell: Cell) -> str:
 
 def _paired_cells(both: Paired) -> list[str]:
     return [
-        rate(both.first),
-        rate(both.second),
+        percent(both.first),
+        percent(both.second),
         points(both.change),
         f"{both.gained}",
         f"{both.lost}",

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scrout.money import Record
+from scrout.base import FrozenModel
+from scrout.intervals import Estimate
 from scrout.route.calibrate import Walk
-from scrout.route.stats import Estimate
 from scrout.study.replicate.tables import Column
 from scrout.study.sources.benchmark import Benchmark, Played
 from scrout.study.sources.paper import FIXERS, OPUS, Routing
@@ -19,7 +19,7 @@ from scrout.study.sources.stand_in import stood_in
 from scrout.study.stats import Statistic, bootstraps, mean_of, ratio_of, wilson
 
 
-class Threshold(Record):
+class Threshold(FrozenModel):
     """The router at one threshold."""
 
     theta: float
@@ -41,7 +41,7 @@ class Threshold(Record):
     """Dollars a task if what has no cost at all costs as much as that fixer's measured attempts do."""
 
 
-class Chances(Record):
+class Chances(FrozenModel):
     """What one head says of the cheapest fixer."""
 
     head: str

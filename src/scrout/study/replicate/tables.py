@@ -11,10 +11,10 @@ from itertools import combinations
 
 import numpy as np
 
-from scrout.errors import StudyError
-from scrout.money import Record
+from scrout.base import FrozenModel, StudyError
+from scrout.intervals import Estimate
 from scrout.records import Arm
-from scrout.route.stats import Estimate, Floats, hull_at
+from scrout.route.stats import Floats, hull_at
 from scrout.route.table import Bools
 from scrout.study.replicate.scouted import Claims, Located, claims, located
 from scrout.study.sources.benchmark import Benchmark
@@ -24,7 +24,7 @@ MOST = 0.5
 """A way that fewer of the tasks were tried with is left out, else it would take the others' tasks with it."""
 
 
-class Way(Record):
+class Way(FrozenModel):
     """One way to handle every task, such as a fixer alone."""
 
     name: str
@@ -42,7 +42,7 @@ class Way(Record):
     mix is as cheap."""
 
 
-class Pair(Record):
+class Pair(FrozenModel):
     """Two fixers alone, on the tasks that both tried."""
 
     first: str
@@ -50,7 +50,7 @@ class Pair(Record):
     paired: Paired
 
 
-class Effect(Record):
+class Effect(FrozenModel):
     """A fixer alone, then with the handoff, on the tasks that it tried in both ways."""
 
     fixer: str
@@ -58,7 +58,7 @@ class Effect(Record):
     paired: Paired
 
 
-class Attempts(Record):
+class Attempts(FrozenModel):
     """What a fixer's attempts in one arm took."""
 
     fixer: str
@@ -74,7 +74,7 @@ class Attempts(Record):
     solved_at_cap: int | None
 
 
-class Tables(Record):
+class Tables(FrozenModel):
     """All of them, about one benchmark. Empty ones are of what it does not have."""
 
     benchmark: str

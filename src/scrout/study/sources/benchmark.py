@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from scrout.errors import StudyError
+from scrout.base import StudyError
 from scrout.records import Arm
 from scrout.route.stats import Floats
 from scrout.route.table import Bools, Table

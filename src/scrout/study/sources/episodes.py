@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scrout.errors import StudyError
+from scrout.base import StudyError
 from scrout.study.sources.benchmark import Played
 
 MAX_AMOUNT = 1_000_000

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from scrout.base import StudyError
 from scrout.batch.folder import FILE_NAME
-from scrout.errors import StudyError
 from scrout.study.sources.paper import Paper
 from scrout.study.sources.public import read_public, with_tasks
 from scrout.study.sources.source import Own, Source

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import get_args
 from urllib.parse import urlsplit
 
+from scrout.base import StudyError
 from scrout.batch.folder import FILE_NAME, Batch, Folder
 from scrout.batch.jobs import ROUTED
 from scrout.batch.outputs.summary import Grades, Known, known_of, read_grades, tally_runs
 from scrout.batch.outputs.tally import OnTask, Paid, Tally, costs_of, hits_of, kind_of
 from scrout.batch.tasks import Row, read_tasks
 from scrout.config import load
-from scrout.errors import StudyError
 from scrout.languages import language_of
 from scrout.ledger.store import Ledger
 from scrout.records import Arm, Run

@@ -27,7 +27,7 @@ from typing import Annotated, Any, Literal, get_args
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
-from scrout.errors import RouteError, StudyError
+from scrout.base import RouteError, StudyError
 from scrout.gate.paper import PaperClass
 from scrout.records import Arm
 from scrout.route.outcomes import read_rows, read_texts, repository_of

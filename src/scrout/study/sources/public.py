@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from scrout.errors import StudyError
+from scrout.base import StudyError
 from scrout.languages import language_of
 from scrout.route.outcomes import read_rows, read_texts, repository_of
 from scrout.study.sources.benchmark import Benchmark

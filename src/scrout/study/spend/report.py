@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from scrout.route.stats import Estimate
+from scrout.intervals import Estimate
 from scrout.study.figures import DASHES, SHADES
-from scrout.study.report import Picture, Report, Sheet, interval, points, usd
+from scrout.study.report import Picture, Report, Sheet, points, usd_interval
+from scrout.text import usd
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,18 +41,18 @@ def _findings(result: SpendStudy) -> Iterator[str]:
         yield f"{benchmark}: attempts cost {_total(arm.usd for arm in arms)} in all, by {len(arms)} arms and fixers."
     for item in result.components:
         if item.published is not None and abs(float(item.usd) - item.published) >= CENT:
-            yield f"{item.name}: the receipts come to {usd(float(item.usd), 2)}, printed is {usd(item.published, 2)}."
+            yield f"{item.name}: the receipts come to {usd(item.usd)}, printed is {usd(item.published)}."
     for arm in result.arms:
         if arm.other_usd is not None:
             yield (
-                f"{arm.fixer} {arm.arm}: {usd(float(arm.usd), 2)} at the prices used, {usd(float(arm.other_usd), 2)} "
+                f"{arm.fixer} {arm.arm}: {usd(arm.usd)} at the prices used, {usd(arm.other_usd)} "
                 "at the other list of the receipts."
             )
     if result.booked:
         lost = sum((one.lost_usd for one in result.booked), Decimal(0))
         yield (
             f"{_total(one.usd for one in result.booked)} were paid in {sum(one.calls for one in result.booked)} calls, "
-            f"{usd(float(lost), 4)} of it for steps that came to nothing."
+            f"{usd(lost)} of it for steps that came to nothing."
         )
         if unpriced := sum(one.unpriced_calls for one in result.booked):
             yield f"{unpriced} calls have no known price, so the true total is higher."
@@ -61,15 +62,15 @@ def _findings(result: SpendStudy) -> Iterator[str]:
 
 
 def _said(one: Payback) -> str:
-    saves = f"saves {interval(one.saving, _signed)} a task"
+    saves = f"saves {usd_interval(one.saving)} a task"
     if one.saving.value < 0:
         more = Estimate(value=-one.saving.value, low=-one.saving.high, high=-one.saving.low)
-        saves = f"costs {interval(more, _signed)} a task more"
+        saves = f"costs {usd_interval(more)} a task more"
     if one.once_usd is None:
         return saves
     if not one.once_usd:
         return f"{saves}, and nothing is paid once"
-    paid = f"{usd(float(one.once_usd), 0)} paid once"
+    paid = f"{usd(one.once_usd)} paid once"
     if one.pays_after is None:
         return f"{saves}, so {paid} never come back"
     high = "no end" if one.pays_after_high is None else f"{one.pays_after_high:,}"
@@ -82,11 +83,11 @@ def _arms(arms: Sequence[ArmSpend]) -> Sheet:
             arm.benchmark,
             f"{arm.fixer}, {arm.arm}",
             str(arm.tasks) + (f" (+{arm.unknown} unknown)" if arm.unknown else ""),
-            usd(float(arm.usd), 2),
-            "-" if arm.published is None else usd(arm.published, 2),
-            "-" if arm.other_usd is None else usd(float(arm.other_usd), 2),
-            interval(arm.a_task, usd),
-            "-" if arm.a_solve is None else interval(arm.a_solve, usd),
+            usd(arm.usd),
+            usd(arm.published, unknown="-"),
+            usd(arm.other_usd, unknown="-"),
+            usd_interval(arm.a_task),
+            "-" if arm.a_solve is None else usd_interval(arm.a_solve),
         )
         for arm in arms
     ]
@@ -95,10 +96,7 @@ def _arms(arms: Sequence[ArmSpend]) -> Sheet:
 
 
 def _items(title: str, items: Sequence[Item]) -> Sheet:
-    rows = [
-        (item.name, usd(float(item.usd), 4), "-" if item.published is None else usd(item.published, 2))
-        for item in items
-    ]
+    rows = [(item.name, usd(item.usd), usd(item.published, unknown="-")) for item in items]
     return Sheet(title, ("", "dollars", "printed"), rows)
 
 
@@ -106,11 +104,11 @@ def _booked(booked: Sequence[Booked]) -> Sheet:
     rows = [
         (
             one.arm,
-            usd(float(one.usd), 4),
+            usd(one.usd),
             str(one.calls),
             str(one.unpriced_calls),
-            usd(float(one.lost_usd), 4),
-            usd(float(one.estimated_usd), 4),
+            usd(one.lost_usd),
+            usd(one.estimated_usd),
         )
         for one in booked
     ]
@@ -124,10 +122,10 @@ def _paybacks(found: Sequence[Payback]) -> Sheet:
             one.system,
             one.anchor,
             str(one.tasks),
-            usd(one.usd),
-            interval(one.saving, _signed),
+            usd(one.usd, 3),
+            usd_interval(one.saving),
             "-" if one.solves is None else points(one.solves),
-            "-" if one.once_usd is None else usd(float(one.once_usd), 0),
+            usd(one.once_usd, unknown="-"),
             _after(one),
         )
         for one in found
@@ -163,7 +161,7 @@ def _bars(arms: Sequence[ArmSpend]) -> Picture:
         for at, arm in enumerate(shown):
             axes.barh(at, float(arm.usd), color=SHADES[0 if arm.arm == "solo" else 1], height=0.7)
             axes.annotate(
-                usd(float(arm.usd), 2),
+                usd(arm.usd),
                 (float(arm.usd), at),
                 (3, 0),
                 textcoords="offset points",
@@ -176,7 +174,7 @@ def _bars(arms: Sequence[ArmSpend]) -> Picture:
         axes.grid(visible=False, axis="y")
         axes.set_xlabel("dollars (attempts in brackets; dark: alone)")
 
-    told = "; ".join(f"{arm.fixer} {arm.arm} on {arm.benchmark} {usd(float(arm.usd), 2)}" for arm in arms)
+    told = "; ".join(f"{arm.fixer} {arm.arm} on {arm.benchmark} {usd(arm.usd)}" for arm in arms)
     return Picture("spend-arms", "What attempts cost", draw, told, 1.2 + 0.4 * len(shown))
 
 
@@ -211,8 +209,4 @@ def _lines(found: Sequence[Payback]) -> Picture:
 
 
 def _total(amounts: Iterator[Decimal]) -> str:
-    return usd(float(sum(amounts, Decimal(0))), 2)
-
-
-def _signed(amount: float) -> str:
-    return f"{'-' if amount < 0 else ''}${abs(amount):.3f}"
+    return usd(sum(amounts, Decimal(0)))

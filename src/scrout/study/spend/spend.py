@@ -10,11 +10,12 @@ from typing import Any, get_args
 
 import numpy as np
 
+from scrout.base import FrozenModel, StudyError
 from scrout.batch.jobs import ROUTED
-from scrout.errors import StudyError
-from scrout.money import Record, Usd
+from scrout.intervals import Estimate
+from scrout.money import Usd
 from scrout.records import Arm
-from scrout.route.stats import Estimate, Floats
+from scrout.route.stats import Floats
 from scrout.route.table import Bools, Ints
 from scrout.study.report import Report
 from scrout.study.sources.benchmark import Benchmark, Played
@@ -22,13 +23,14 @@ from scrout.study.sources.paper import GPT, KIMI, OPUS, SHARED_USD, Paper, Price
 from scrout.study.sources.source import Own, Source
 from scrout.study.spend import report as spend_report
 from scrout.study.stats import bootstraps, mean_of, ratio_of
+from scrout.text import usd
 
 MICRO = Decimal("0.000001")
 _PRINTED = {("solo", GPT): "GPT-5.2 solo", ("solo", OPUS): "Opus 4.6 solo", ("solo", KIMI): "Kimi K2.5 solo"}
 """Rows of the published table of spend, by what the receipts tell of it."""
 
 
-class ArmSpend(Record):
+class ArmSpend(FrozenModel):
     """What one fixer's attempts in one arm came to."""
 
     benchmark: str
@@ -48,7 +50,7 @@ class ArmSpend(Record):
     """The total that is printed; None: none is."""
 
 
-class Item(Record):
+class Item(FrozenModel):
     """An amount by its name."""
 
     name: str
@@ -57,12 +59,12 @@ class Item(Record):
     """None: nothing is printed of it."""
 
 
-class Booked(Record):
+class Booked(FrozenModel):
     """What the ledger says of an arm of one's own runs, those included that do not count."""
 
     arm: str
     usd: Usd
-    """Of calls with a known price, and of machine time."""
+    """Of calls with a known price."""
     calls: int
     unpriced_calls: int
     """While there are any, the true cost is unknown."""
@@ -72,7 +74,7 @@ class Booked(Record):
     """Booked at the reserve, because nobody said what the call had cost."""
 
 
-class Payback(Record):
+class Payback(FrozenModel):
     """A system beside a fixer alone."""
 
     system: str
@@ -95,7 +97,7 @@ class Payback(Record):
     """With the smallest; None: that is no saving."""
 
 
-class SpendStudy(Record):
+class SpendStudy(FrozenModel):
     """All of it."""
 
     arms: tuple[ArmSpend, ...]
@@ -139,8 +141,8 @@ def _paper(paper: Paper) -> SpendStudy:
         paybacks=tuple(_paper_paybacks(paper, once)),
         notes=(
             "Solo rows of GPT-5.2 and Opus are at litellm's prices, all others at what providers charged.",
-            f"Searcher and sandbox of the evaluation, ${SHARED_USD}, and what was paid once are as printed: no receipt "
-            "has them, but for the label run's fixers. The former is spread over the tasks of each system.",
+            f"Searcher and sandbox of the evaluation, {usd(SHARED_USD)}, and what was paid once are as printed: no "
+            "receipt has them, but for the label run's fixers. The former is spread over the tasks of each system.",
             "A system without a router needs no label run.",
             "Paying back counts dollars alone: where solve rates differ, the two do not buy the same.",
         ),

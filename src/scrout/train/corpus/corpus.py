@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,10 +20,11 @@ from pydantic import ValidationError
 
 from scrout import __version__
 from scrout.agent.tools import OBSERVATION_CHARS
+from scrout.base import FrozenModel, TaskError
 from scrout.config import DialectName
-from scrout.errors import TaskError
+from scrout.files import atomic, remove_parts, write_atomic
 from scrout.languages import language_of
-from scrout.money import Record, Usd
+from scrout.money import Usd
 from scrout.scout.prompts import Prompts, read_prompts
 from scrout.train.blocklist import BLOCKED, blocked_in
 from scrout.train.corpus.demonstration import Demonstration, Dropped, Notes, by_template, demonstrate
@@ -37,13 +38,12 @@ KEPT, SHELVED = 2, 1
 """Demonstrations of one issue that are trained on, and further ones that are put on the shelf."""
 BEYOND = "beyond the best of its issue"
 CORPUS, SHELF, CARD = "corpus.jsonl", "shelf.jsonl", "card.json"
-FROZEN, FROZEN_SHELF = ".frozen.jsonl", ".frozen_shelf.jsonl"
 MIN_STEPS = 2
 MAX_NAME = 500
 MAX_EXAMPLES = 5
 
 
-class Card(Record):
+class Card(FrozenModel):
     """What a corpus was made of, and what was left out and why."""
 
     scrout: str
@@ -123,18 +123,18 @@ def build(
                     progress(f"{path.name}: {number:,} trajectories, {len(ranked):,} issues")
         kept = [place.at for best in ranked.values() for place in best[:KEPT]]
         shelved = [place.at for best in ranked.values() for place in best[KEPT:]]
-        with Scribe(rules.notes_model, out, rules.dialect) if rules.notes_model else nullcontext() as scribe:
-            try:
-                shelf = _write(out / FROZEN_SHELF, _lines(spool, shelved, scribe, progress))
-                frozen = _write(out / FROZEN, _lines(spool, kept, scribe, progress))
-                card = _card(frozen, shelf, rules, len(paths), number, len(ranked), dropped, scribe)
-                _write(out / CARD, [card.model_dump_json(indent=2).encode() + b"\n"])
-                # Their names come last: what has them was read again and found free of what nothing is trained on.
-                shelf.replace(out / SHELF)
-                frozen.replace(out / CORPUS)
-            finally:
-                for name in (FROZEN, FROZEN_SHELF):
-                    (out / name).unlink(missing_ok=True)
+        with (
+            Scribe(rules.notes_model, out, rules.dialect) if rules.notes_model else nullcontext() as scribe,
+            atomic(out / CORPUS) as corpus,
+            atomic(out / SHELF) as shelf,
+        ):
+            for file, places in ((shelf, shelved), (corpus, kept)):
+                file.writelines(_lines(spool, places, scribe, progress))
+                file.flush()
+            # Before the files get their names they are read again and found free of what nothing is trained on.
+            written = Path(corpus.name), Path(shelf.name)
+            card = _card(*written, rules, len(paths), number, len(ranked), dropped, scribe)
+            write_atomic(out / CARD, card.model_dump_json(indent=2) + "\n")
     return card
 
 
@@ -238,6 +238,7 @@ def _folder(out: Path) -> Iterator[IO[bytes]]:
     spool = out / ".spool"
     try:
         out.mkdir(parents=True, exist_ok=True)
+        remove_parts(out)
         with spool.open("w+b") as file:
             yield file
     except OSError as error:
@@ -264,16 +265,6 @@ def _lines(
 
 def _line(made: Demonstration) -> bytes:
     return json.dumps(made.model_dump(mode="json"), ensure_ascii=False).encode() + b"\n"
-
-
-def _write(path: Path, lines: Iterable[bytes]) -> Path:
-    part = path.with_name(f".{path.name}.part")
-    try:
-        with part.open("wb") as file:
-            file.writelines(lines)
-        return part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _card(

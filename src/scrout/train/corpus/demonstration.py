@@ -17,11 +17,11 @@ from pydantic import JsonValue
 
 from scrout.agent import dialects
 from scrout.agent.dialect import Call, Dialect, Turn
-from scrout.agent.tools import OBSERVATION_CHARS, Bash, StrReplaceEditor, clip
+from scrout.agent.tools import OBSERVATION_CHARS, Bash, StrReplaceEditor, drop_middle
+from scrout.base import FrozenModel
 from scrout.config import DialectName, SearcherSettings
 from scrout.handoff import Handoff, normalize, parse, render
 from scrout.models.chat import Message, Reply, Tool, message_json, tool_json
-from scrout.money import Record
 from scrout.scout.prompts import Prompts, read_prompts
 from scrout.scout.trace import Header, ToolSpec
 from scrout.scout.voice import Listening, Voice
@@ -33,7 +33,7 @@ MAX_DEAD_ENDS = 5
 Notes = Callable[[Trajectory, Search], str]
 
 
-class Demonstration(Record):
+class Demonstration(FrozenModel):
     """One line of a corpus."""
 
     id: str
@@ -116,7 +116,7 @@ def demonstrate(
             return Dropped("a turn that the dialect cannot carry")
         if not _comes_back(said, turn, dialect):
             return Dropped("a turn does not come back as it was")
-        messages += [said, dialect.answer(turn.calls[0], clip(step.observation, observation_chars))]
+        messages += [said, dialect.answer(turn.calls[0], drop_middle(step.observation, observation_chars))]
     messages.append(Message("assistant", text))
     if dialect.parse(Reply(text, (), None, "stop", "")).calls:
         return Dropped("its handoff is read as a call")

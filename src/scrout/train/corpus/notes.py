@@ -21,15 +21,15 @@ from types import TracebackType
 from scrout.agent import dialects
 from scrout.agent.dialect import Offer
 from scrout.agent.loop import UNCOUNTED, Terms, ask
-from scrout.agent.tools import clip
+from scrout.agent.tools import drop_middle
+from scrout.base import FrozenModel, HandoffError, ModelError
 from scrout.config import DialectName, Sampling
-from scrout.errors import HandoffError, ModelError
+from scrout.files import JsonLines
 from scrout.handoff import normalize, parse, render
 from scrout.models.chat import Chat, Message, Overflow, Reply
-from scrout.money import Price, Purse, PurseEmpty, Receipt, Record, Usd
+from scrout.money import Price, Purse, PurseEmpty, Receipt, Usd, known_usd
 from scrout.scout.voice import aloud
 from scrout.train.corpus.demonstration import Demonstration
-from scrout.train.journal import Journal
 
 FILE_NAME = "notes.jsonl"
 AT_ONCE = 8
@@ -69,7 +69,7 @@ class NotesModel:
     """For all notes of a corpus; None: no cap."""
 
 
-class _Asked(Record):
+class _Asked(FrozenModel):
     """One line of the file of answers."""
 
     key: str
@@ -87,11 +87,11 @@ class Scribe:
         """Demonstrations that got the model's notes."""
         self._model = model
         self._path = folder / FILE_NAME
-        self._answers = Journal(self._path, _Asked)
+        self._answers = JsonLines(self._path, _Asked, durable=True)
         self._dialect = dialect
         former = self._answers.read()
         self._known = {asked.key: asked.said for asked in former if asked.said is not None}
-        self._spent_usd = sum((asked.cost_usd for asked in former), Decimal(0))
+        self._spent_usd = known_usd(asked.cost_usd for asked in former)
         left = None if model.cap_usd is None else max(Decimal(0), model.cap_usd - self._spent_usd)
         self._purse = Purse(left, None)
         self._chat = Chat(model.url, model.model, model.key, TRY_S, sampling=Sampling(temperature=0))
@@ -150,7 +150,7 @@ class Scribe:
         except (PurseEmpty, Overflow):
             return None
         finally:
-            cost_usd = sum((receipt.cost_usd or Decimal(0) for receipt in receipts), Decimal(0))
+            cost_usd = known_usd(receipt.cost_usd for receipt in receipts)
             if said is not None or cost_usd:
                 self._keep(_Asked(key=key, said=said, cost_usd=cost_usd))
         return said
@@ -165,15 +165,15 @@ class Scribe:
 def question(demonstration: Demonstration) -> tuple[Message, Message]:
     """What the model is asked: the search as the demonstration shows it, without its system prompt and handoff."""
     _, opening, *turns = demonstration.messages[:-1]
-    told = [f"report: {clip(_content(opening), OPENING_CHARS)}"]
+    told = [f"report: {drop_middle(_content(opening), OPENING_CHARS)}"]
     for turn in turns:
         said = "searcher" if turn["role"] == "assistant" else "answer"
         calls = f"\n{json.dumps(turn['tool_calls'])}" if turn.get("tool_calls") else ""
-        told.append(f"{said}: {clip(_content(turn) + calls, TURN_CHARS)}")
+        told.append(f"{said}: {drop_middle(_content(turn) + calls, TURN_CHARS)}")
     handoff = parse(_content(demonstration.messages[-1]))
     found = f"files found: {', '.join(ref.path for ref in handoff.files)}"
     seen = "A reproduction was seen to fail." if demonstration.reproduced else "Nothing was run that fails."
-    record = "\n\n".join([clip("\n\n".join(told), ALL_CHARS), found, seen])
+    record = "\n\n".join([drop_middle("\n\n".join(told), ALL_CHARS), found, seen])
     mark = hashlib.sha256(record.encode("utf-8", "replace")).hexdigest()[:16]
     return Message("system", _SYSTEM), Message("user", f"--- record {mark} ---\n{record}\n--- end of record {mark} ---")
 

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from pydantic import JsonValue
 
-from scrout.errors import TaskError
+from scrout.base import TaskError
 
 ENDINGS = (".json", ".jsonl", ".traj", ".parquet")
 CHUNK = 1 << 20
@@ -114,8 +114,8 @@ def _values(path: Path, file: IO[str]) -> Iterator[Found]:
 
 def _parquet(path: Path) -> Iterator[Found]:
     try:
-        from pyarrow import ArrowException  # type: ignore[import-untyped]
-        from pyarrow.parquet import ParquetFile  # type: ignore[import-untyped]
+        from pyarrow import ArrowException
+        from pyarrow.parquet import ParquetFile
     except ImportError:
         raise TaskError(f"{path}: Parquet needs pyarrow. Install it: pip install 'scrout[parquet]'") from None
     number = 0

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pydantic import JsonValue
 
 from scrout import __version__
-from scrout.money import Record
+from scrout.base import FrozenModel
 
 LAYOUT = "scrout"
 ROOT = "/testbed"
 """What the repository's folder is called in an episode. The sandbox shows it there too."""
 
 
-class Act(Record):
+class Act(FrozenModel):
     """One turn of an episode."""
 
     thought: str
@@ -21,7 +21,7 @@ class Act(Record):
     observation: str
 
 
-class Answer(Record):
+class Answer(FrozenModel):
     """What the fix changed."""
 
     files: tuple[str, ...]
@@ -29,7 +29,7 @@ class Answer(Record):
     patch: str
 
 
-class Taught(Record):
+class Taught(FrozenModel):
     """One episode of recon's: a line of what `scrout train teach` writes."""
 
     layout: str = LAYOUT

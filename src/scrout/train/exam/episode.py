@@ -15,11 +15,12 @@ from typing import Literal
 from pydantic import ValidationError
 
 from scrout.agent import dialects
+from scrout.base import FrozenModel
 from scrout.handoff import Kind
 from scrout.models.chat import Reply, ToolCall
 from scrout.models.usage import of_chat
 from scrout.models.wire import Completion
-from scrout.money import Record, Usd
+from scrout.money import Usd
 from scrout.records import Scouting, ScoutStop
 from scrout.scout.trace import Exchange, Recorded
 from scrout.scout.voice import Listening, holds_handoff
@@ -31,7 +32,7 @@ _TAG = re.compile(r"^<(/?)(files|why|repro|dead_ends|notes)>[ \t]*$", re.M)
 _HANDED: dict[ScoutStop, Kind] = {"finished": "spontaneous", "forced": "forced"}
 
 
-class Episode(Record):
+class Episode(FrozenModel):
     """What came of one draw on one task."""
 
     task: str
@@ -56,7 +57,8 @@ class Episode(Record):
     input_tokens: int = 0
     output_tokens: int = 0
     seconds: float = 0.0
-    cost_usd: Usd = Decimal(0)
+    cost_usd: Usd | None = Decimal(0)
+    """None: a call had no known price."""
     detail: str = ""
     trace: str = ""
     """Relative to the exam's folder."""

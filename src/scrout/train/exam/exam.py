@@ -20,13 +20,12 @@ from typing import Literal
 from pydantic import JsonValue, ValidationError
 
 from scrout import __version__
-from scrout.batch.folder import write_whole
+from scrout.base import FrozenModel, ModelError, ScroutError, TaskError
 from scrout.batch.forms import Row
 from scrout.batch.repositories import Repositories
 from scrout.config import Sampling, ScoutSettings, Settings
-from scrout.errors import ModelError, ScroutError, TaskError
+from scrout.files import JsonLines, lock_folder, write_atomic
 from scrout.models.chat import shown
-from scrout.money import Record
 from scrout.sandbox.probe import require_tier
 from scrout.sandbox.tier import Tier
 from scrout.sandbox.workshop import open_workshop
@@ -35,7 +34,6 @@ from scrout.scout.episode import episode
 from scrout.scout.prompts import read_prompts
 from scrout.train.exam.episode import Arm, Episode, infrastructure, read, scored
 from scrout.train.exam.score import Score, compare, score
-from scrout.train.journal import Journal, claimed
 
 CARD = "exam.json"
 EPISODES = "episodes.jsonl"
@@ -99,7 +97,7 @@ class Job:
         return settings.model_copy(update={"model": settings.model.model_copy(update={"sampling": sampling})})
 
 
-class Card(Record):
+class Card(FrozenModel):
     """What an exam is. Written once, when it begins."""
 
     format: Literal[1] = 1
@@ -141,16 +139,16 @@ def examine(
         raise TaskError(f"of none of the {len(rows)} tasks the gold files are known. Name a task file with `gold`.")
     card = _card(held, settings.scout, plan)
     tier = require_tier(settings.sandbox)
-    with claimed(out):
+    with lock_folder(out):
         _begin(out, card)
-        journal = Journal(out / EPISODES, Episode)
+        journal = JsonLines(out / EPISODES, Episode, durable=True)
         jobs = list(plan.jobs(held))
         before = {(one.task, one.arm, one.draw) for one in journal.read()}
         left = [job for job in jobs if job.key not in before]
         hall = _Hall(out, settings, plan, repositories, tier, journal, progress, len(jobs), len(before))
         asyncio.run(hall.sit(left))
         found = score(journal.read(), card.model, len(jobs), hall.failed)
-        write_whole(out / SCORE, found.model_dump_json(indent=2) + "\n")
+        write_atomic(out / SCORE, found.model_dump_json(indent=2) + "\n")
     return found
 
 
@@ -159,7 +157,7 @@ def read_exam(folder: Path) -> tuple[Card, list[Episode]]:
     card = _read_card(folder)
     if card is None:
         raise TaskError(f"{folder} holds no exam ({CARD}). Name a folder that `scrout train exam` wrote.")
-    return card, Journal(folder / EPISODES, Episode).read()
+    return card, JsonLines(folder / EPISODES, Episode).read()
 
 
 def against(found: Score, folder: Path, other: Path) -> Score:
@@ -179,7 +177,7 @@ class _Hall:
     plan: Plan
     repositories: Repositories
     tier: Tier
-    journal: Journal[Episode]
+    journal: JsonLines[Episode]
     progress: Callable[[str], None]
     total: int
     done: int
@@ -283,7 +281,7 @@ def _begin(out: Path, card: Card) -> None:
     if there is None:
         if any(path.name != ".lock" for path in out.iterdir()):
             raise TaskError(f"{out} holds files and no exam. Name an empty or a new folder.")
-        write_whole(out / CARD, card.model_dump_json(indent=2) + "\n")
+        write_atomic(out / CARD, card.model_dump_json(indent=2) + "\n")
         return
     old, new = there.making(), card.making()
     if other := [name for name in old if old[name] != new[name]]:

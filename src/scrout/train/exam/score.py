@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import Decimal
 from typing import Literal, get_args
 
 import numpy as np
 
-from scrout.errors import TaskError
-from scrout.money import Record, Usd
-from scrout.route.stats import Estimate, Floats, estimate, resamples
+from scrout.base import FrozenModel, TaskError
+from scrout.intervals import Estimate
+from scrout.money import Usd, total_usd
+from scrout.route.stats import Floats, estimate, resamples
 from scrout.train.exam.episode import Arm, Episode
 
 DRAWS = 10_000
@@ -56,7 +56,7 @@ COMPARED: tuple[Measure, ...] = (
 )
 
 
-class ArmScore(Record):
+class ArmScore(FrozenModel):
     """One way to decode."""
 
     arm: Arm
@@ -72,10 +72,11 @@ class ArmScore(Record):
     measures: dict[Measure, Estimate | None]
     """None: there is nothing that it could be of."""
     output_tokens: int
-    cost_usd: Usd
+    cost_usd: Usd | None
+    """None: a call had no known price."""
 
 
-class Split(Record):
+class Split(FrozenModel):
     """Why one arm finds more: sampled over greedy, find rate = emission times recall per handoff."""
 
     tasks: int
@@ -90,7 +91,7 @@ class Split(Record):
     """Of the ratio's logarithm; what is left is recall's. None: there is no ratio, or it is 1."""
 
 
-class Decoding(Record):
+class Decoding(FrozenModel):
     """The finding about decoding, on all tasks that both arms have, and where no episode of either timed out."""
 
     every: Split
@@ -98,7 +99,7 @@ class Decoding(Record):
     """None: there is no such task."""
 
 
-class Change(Record):
+class Change(FrozenModel):
     """One figure of one arm, in two exams of the same tasks."""
 
     arm: Arm
@@ -109,7 +110,7 @@ class Change(Record):
     change: Estimate
 
 
-class Score(Record):
+class Score(FrozenModel):
     """All of it."""
 
     model: str
@@ -214,7 +215,7 @@ def _arm(arm: Arm, episodes: Sequence[Episode]) -> ArmScore:
         stops=dict(Counter(one.stop for one in episodes).most_common()),
         measures={measure: _resampled(len(tasks), columns.figure(measure, tasks)) for measure in MEASURES},
         output_tokens=sum(one.output_tokens for one in episodes),
-        cost_usd=sum((one.cost_usd for one in episodes), Decimal(0)),
+        cost_usd=total_usd(one.cost_usd for one in episodes),
     )
 
 

@@ -22,11 +22,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from pydantic import Field, JsonValue, ValidationError
 
-from scrout.errors import ConfigError, TaskError
-from scrout.ledger.locks import Lock
-from scrout.money import Record
+from scrout.base import ConfigError, FrozenModel, TaskError
+from scrout.files import JsonLines, Lock, atomic_folder, remove_parts, write_atomic
 from scrout.train.grpo.reward import Weights
-from scrout.train.journal import Journal, sync
 
 if TYPE_CHECKING:
     from scrout.train.grpo.learner import Learner
@@ -36,7 +34,7 @@ STATES_KEPT = 2
 _DISK = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM))
 
 
-class Options(Record):
+class Options(FrozenModel):
     """What a run learns from, and how. All of it stays as it is for the whole run."""
 
     group: int = Field(default=8, ge=2)
@@ -54,7 +52,7 @@ class Options(Record):
     weights: Weights = Weights()
 
 
-class Card(Record):
+class Card(FrozenModel):
     """What a run was started with."""
 
     format: Literal[1] = 1
@@ -68,7 +66,7 @@ class Card(Record):
     options: Options
 
 
-class Step(Record):
+class Step(FrozenModel):
     """What one step did."""
 
     step: int
@@ -107,7 +105,7 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path.resolve()
-        self.steps = Journal(path / STEPS, Step)
+        self.steps = JsonLines(path / STEPS, Step, durable=True)
         self._lock = Lock(path / ".lock")
 
     def __enter__(self) -> Folder:
@@ -118,6 +116,7 @@ class Folder:
             raise ConfigError(f"--out {self.path} holds other things than a run. Name a new folder.")
         if not self._lock.take():
             raise ConfigError(f"another process trains in {self.path}. Wait for it, or name another folder.")
+        remove_parts(self.path / "states")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -133,7 +132,7 @@ class Folder:
         """Write down what the run starts with; or a ConfigError where it was started with something else."""
         path = self.path / CARD
         if not path.is_file():
-            _write(path, card.model_dump_json(indent=2).encode() + b"\n")
+            write_atomic(path, card.model_dump_json(indent=2) + "\n", durable=True)
             return
         try:
             known = Card.model_validate_json(path.read_bytes())
@@ -164,24 +163,16 @@ class Folder:
 
     def save(self, step: int, learner: Learner) -> None:
         """Adapter and state, each whole or not there."""
-        target = self.adapter(step)
-        making = target.with_name(f".{target.name}.making")
-        shutil.rmtree(making, ignore_errors=True)
-        making.mkdir(parents=True)
-        try:
+        target, state = self.adapter(step), self.state(step)
+        with atomic_folder(target, durable=True) as part:
             try:
-                learner.save_adapter(making)
+                learner.save_adapter(part)
             except Exception as error:  # whatever the library makes of a disk that is full
                 raise _as_os_error(error) from None
-            for file in making.iterdir():
-                sync(file)
             if target.is_dir():  # of a try that was killed before its line was written
                 shutil.rmtree(target)
-            making.rename(target)
-            sync(target.parent)
-        finally:
-            shutil.rmtree(making, ignore_errors=True)
-        _write(self.state(step), learner.state())
+        state.parent.mkdir(exist_ok=True)
+        write_atomic(state, learner.state(), durable=True)
 
     def clear(self, step: int) -> None:
         """Drop what no later call can need."""
@@ -205,9 +196,11 @@ class Folder:
         return kept if {name: array.shape for name, array in kept.items()} == wanted else None
 
     def keep_before(self, step: int, arrays: Mapping[str, Any]) -> None:
+        path = self.path / "before" / f"step-{step}"
+        path.parent.mkdir(exist_ok=True)
         buffer = io.BytesIO()
         np.savez(buffer, **arrays)
-        _write(self.path / "before" / f"step-{step}", buffer.getvalue())
+        write_atomic(path, buffer.getvalue(), durable=True)
 
 
 @contextmanager
@@ -230,18 +223,3 @@ def _as_os_error(error: Exception) -> Exception:
         return error
     code = next((code for code in _DISK if os.strerror(code) in str(error) or f"os error {code}" in str(error)), None)
     return error if code is None else OSError(code, os.strerror(code))
-
-
-def _write(path: Path, data: bytes) -> None:
-    """All of it or nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    making = path.with_name(f".{path.name}.making")
-    try:
-        with making.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        making.replace(path)
-        sync(path.parent)
-    finally:
-        making.unlink(missing_ok=True)

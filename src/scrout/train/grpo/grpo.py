@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import httpx
 
+from scrout.base import ConfigError, FrozenModel, ModelError, TaskError
 from scrout.batch.forms import Row
 from scrout.batch.repositories import Repositories
 from scrout.config import SearcherSettings, Settings
-from scrout.errors import ConfigError, ModelError, TaskError
 from scrout.models.chat import shown
-from scrout.money import Record
 from scrout.sandbox.probe import require_tier
 from scrout.scout.checkpoint import digest
 from scrout.scout.trace import Recorded
@@ -47,7 +46,7 @@ _OF_THE_MOMENT = ("base_url", "key_env", "price", "cap_usd", "episode_s", "cache
 """Settings of the searcher that may differ from call to call."""
 
 
-class Outcome(Record):
+class Outcome(FrozenModel):
     """A run as far as it has come."""
 
     adapter: str

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from scrout.errors import ConfigError
+from scrout.base import ConfigError
 from scrout.train.grpo.loss import Lesson, Sums, Terms, backward, learned_tokens, log_probabilities, require_plain_head
 from scrout.train.tokens import Document
 from scrout.train.weights import OUT_OF_MEMORY, load_model, with_adapter

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from scrout.errors import ConfigError
-from scrout.money import Record
+from scrout.base import ConfigError, FrozenModel
 
 if TYPE_CHECKING:
     from scrout.train.tokens import Document
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 PROBE_TOKENS = 8
 
 
-class Terms(Record):
+class Terms(FrozenModel):
     """What the loss is made of."""
 
     clip: float = 0.2

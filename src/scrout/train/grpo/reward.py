@@ -16,9 +16,8 @@ from statistics import fmean, pstdev
 
 from pydantic import Field, ValidationError, model_validator
 
+from scrout.base import ConfigError, FrozenModel
 from scrout.config import SearcherSettings
-from scrout.errors import ConfigError
-from scrout.money import Record
 from scrout.records import Scouting
 
 FLAT = 1e-9
@@ -27,7 +26,7 @@ FLOOR = 0.05
 """The least deviation of a group that is divided by, so that a difference of next to nothing stays one."""
 
 
-class Weights(Record):
+class Weights(FrozenModel):
     """What counts how much."""
 
     files: float = Field(default=0.5, gt=0, le=1)
@@ -53,7 +52,7 @@ class Weights(Record):
         return self
 
 
-class Reward(Record):
+class Reward(FrozenModel):
     """What one episode is worth, and why. Each part is from 0 to 1."""
 
     recall: float

@@ -7,7 +7,6 @@ flight alone, and the same call goes on with the group. An episode's seed is tha
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import os
 import shutil
@@ -17,13 +16,14 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
+from scrout.base import FrozenModel, GateError, ModelError, SandboxError, ScroutError, TaskError
 from scrout.batch.forms import Row
 from scrout.batch.repositories import Repositories
 from scrout.config import ScoutSettings, Settings
-from scrout.errors import GateError, ModelError, SandboxError, ScroutError, TaskError
+from scrout.files import JsonLines, atomic, sync
 from scrout.gate.gate import gate
 from scrout.handoff import Handoff
-from scrout.money import Record, Usd
+from scrout.money import Usd
 from scrout.records import Scouting, ScoutStop
 from scrout.sandbox.tier import Tier
 from scrout.sandbox.workshop import Workshop, open_workshop
@@ -31,7 +31,6 @@ from scrout.scout.episode import episode
 from scrout.task import Task
 from scrout.train.exam.episode import read
 from scrout.train.grpo.reward import Reward, Weights, reward
-from scrout.train.journal import Journal, sync
 
 EPISODES = "episodes.jsonl"
 TRACES = "traces"
@@ -41,7 +40,7 @@ MOST_OPENING = 2
 """Repositories that are copied at once: more would only wait for the same disk."""
 
 
-class Rollout(Record):
+class Rollout(FrozenModel):
     """One finished episode."""
 
     step: int
@@ -60,7 +59,8 @@ class Rollout(Record):
     verdict: str = ""
     """The gate's; empty: it reached none."""
     seconds: float
-    cost_usd: Usd = Decimal(0)
+    cost_usd: Usd | None = Decimal(0)
+    """None: a call had no known price."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Rollouts:
         self.repositories = repositories
         self.drawing = drawing
         self.progress = progress
-        self.journal = Journal(folder / EPISODES, Rollout)
+        self.journal = JsonLines(folder / EPISODES, Rollout, durable=True)
         self.lost: dict[str, str] = {}
         """Tasks that the last call could draw nothing for, and why."""
 
@@ -202,13 +202,8 @@ class Rollouts:
         try:
             os.link(source, self.folder / kept)
         except OSError:
-            making = self.folder / f"{kept}.making"
-            try:
-                shutil.copyfile(source, making)
-                making.rename(self.folder / kept)
-            finally:
-                with contextlib.suppress(OSError):
-                    making.unlink()
+            with atomic(self.folder / kept) as file:
+                shutil.copyfile(source, file.name)
         sync(self.folder / kept)
         return str(kept)
 

@@ -12,13 +12,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import StatisticsError, correlation, fmean, pstdev, quantiles
 
+from scrout.base import FrozenModel, GateError, SandboxError, TaskError
 from scrout.batch.forms import Row
 from scrout.batch.repositories import Repositories
 from scrout.config import SearcherSettings, Settings
-from scrout.errors import GateError, SandboxError, TaskError
 from scrout.gate.gate import gate
 from scrout.handoff import FileRef, Handoff, parse
-from scrout.money import Record
 from scrout.records import Scouting
 from scrout.sandbox.probe import require_tier
 from scrout.sandbox.workshop import open_workshop
@@ -47,7 +46,7 @@ class Saved:
     """The endpoint did not take what the model had said."""
 
 
-class Spread(Record):
+class Spread(FrozenModel):
     """How one part is distributed."""
 
     mean: float
@@ -59,7 +58,7 @@ class Spread(Record):
     high: float
 
 
-class Gamed(Record):
+class Gamed(FrozenModel):
     """A policy that does not search, on the same tasks."""
 
     policy: str
@@ -70,7 +69,7 @@ class Gamed(Record):
     pays: bool
 
 
-class Report(Record):
+class Report(FrozenModel):
     """What the reward makes of saved episodes."""
 
     episodes: int

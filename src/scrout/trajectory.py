@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,9 +18,12 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, JsonValue, TypeAdapter, ValidationError
 
 from scrout import __version__
-from scrout.ledger.scrub import scrub_dumped
-from scrout.models.apis import ApiName
-from scrout.money import Component, Price, Receipt, Record, Usage, Usd
+from scrout.base import FrozenModel
+from scrout.files import LineFile
+from scrout.money import Component, Price, Receipt, Usage, Usd
+from scrout.redact import redact_dumped
+
+ApiName = Literal["chat", "responses", "messages"]
 
 FILE_NAME = "trajectory.jsonl"
 MAX_DEPTH = 60
@@ -57,7 +59,7 @@ Text = Annotated[str, BeforeValidator(_text)]
 Foreign = Annotated[JsonValue, BeforeValidator(_json)]
 
 
-class Header(Record):
+class Header(FrozenModel):
     """Whose attempt it is, and on what terms."""
 
     kind: Literal["header"] = "header"
@@ -74,7 +76,7 @@ class Header(Record):
     at: datetime = Field(default_factory=_now)
 
 
-class Held(Record):
+class Held(FrozenModel):
     """A call is about to be forwarded."""
 
     kind: Literal["held"] = "held"
@@ -87,7 +89,7 @@ class Held(Record):
     at: datetime = Field(default_factory=_now)
 
 
-class Request(Record):
+class Request(FrozenModel):
     """What was asked, as far as the last request did not ask it already."""
 
     same: int = 0
@@ -100,7 +102,7 @@ class Request(Record):
     """True: the trajectory is too long for what this and any later request asked."""
 
 
-class Answer(Record):
+class Answer(FrozenModel):
     """What was said, whatever the API and whether or not in a stream."""
 
     text: Text = ""
@@ -113,7 +115,7 @@ class Answer(Record):
     """Of an answer that was refused or broke off; empty: nothing went wrong."""
 
 
-class Call(Record):
+class Call(FrozenModel):
     """A call that was answered, or broke off and may have been billed."""
 
     kind: Literal["call"] = "call"
@@ -124,11 +126,13 @@ class Call(Record):
     asked: Request
     said: Answer
     receipt: Receipt
+    over_usd: Usd | None = None
+    """What it cost beyond what was held for it: the endpoint used more tokens than it was asked for. None: nothing."""
     seconds: float
     at: datetime = Field(default_factory=_now)
 
 
-class Refusal(Record):
+class Refusal(FrozenModel):
     """A call that the endpoint refused: nothing was generated, nothing was billed."""
 
     kind: Literal["refused"] = "refused"
@@ -141,7 +145,7 @@ class Refusal(Record):
     at: datetime = Field(default_factory=_now)
 
 
-class End(Record):
+class End(FrozenModel):
     """The meter was told to stop counting, or has stopped the attempt."""
 
     kind: Literal["end"] = "end"
@@ -155,45 +159,31 @@ Line = Header | Held | Call | Refusal | End
 _LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="kind")])
 
 
-class Trajectory:
+class Trajectory(LineFile):
     """One that is being written."""
 
     def __init__(self, path: Path, secrets: Iterable[str] = ()) -> None:
-        self.path = path
+        super().__init__(path)
         self.secrets = tuple(secrets)
-        self.size = 0
-        """Bytes written so far."""
         self._asked: dict[int, str] = {}
         """What calls under way asked, as their lines will say it."""
-        self._torn = False
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
     def prepare(self, call: int, asked: Request) -> None:
         """Have ready what a call's line will say was asked: it is long, and until the answer comes nobody waits."""
-        self._asked[call] = self._scrubbed(asked.model_dump(mode="json"))
+        self._asked[call] = self._redacted(asked.model_dump(mode="json"))
 
     def write(self, line: Line) -> None:
         if isinstance(line, Call | Refusal):
             if line.call not in self._asked:
                 self.prepare(line.call, line.asked)
-            rest = self._scrubbed(line.model_dump(mode="json", exclude={"asked"}))
+            rest = self._redacted(line.model_dump(mode="json", exclude={"asked"}))
             text = f'{rest[:-1]}, "asked": {self._asked.pop(line.call)}}}'
         else:  # nothing in it came from outside
             text = json.dumps(line.model_dump(mode="json"))
-        # What follows a line that a full disk has cut off stands in a line of its own.
-        data = b"\n" * self._torn + text.encode() + b"\n"
-        self.size += len(data)
-        self._torn = True
-        while data:
-            data = data[os.write(self._file, data) :]
-        self._torn = False
+        self.write_line(text)
 
-    def close(self) -> None:
-        os.close(self._file)
-
-    def _scrubbed(self, dumped: dict[str, JsonValue]) -> str:
-        return scrub_dumped(json.dumps(dumped), self.secrets)
+    def _redacted(self, dumped: dict[str, JsonValue]) -> str:
+        return redact_dumped(json.dumps(dumped), self.secrets)
 
 
 def read(path: Path) -> Iterator[Line]:

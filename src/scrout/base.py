@@ -1,4 +1,17 @@
-"""One small hierarchy, one type a boundary. A message names the value that is wrong and the next step to take."""
+"""The frozen record that all records extend, and the errors: one type per boundary.
+
+An error's message names the value that is wrong and the next step to take.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+class FrozenModel(BaseModel):
+    """A frozen record that refuses fields it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class ScroutError(Exception):

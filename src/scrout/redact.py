@@ -14,8 +14,6 @@ from contextlib import suppress
 from functools import lru_cache
 from urllib.parse import unquote, urlsplit
 
-from scrout.config import LEDGER_URL
-
 MARK = "[secret]"
 MIN_LENGTH = 8
 """Shorter values are words like `true`, and cutting those out would ruin the text."""
@@ -23,6 +21,9 @@ MIN_LENGTH = 8
 _WITH_PASSWORD = re.compile(r"(\w{1,40}://)[^\s/@]{1,500}@")
 """An address with a name or password in it."""
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|APIKEY)S?([_0-9]|$)", re.IGNORECASE)
+
+_ADDRESS_NAME = re.compile(r"(URL|URI|DSN)$", re.IGNORECASE)
+"""A variable that may hold an address with a password, such as a database's."""
 
 # Every repetition is bounded or ends at a character that starts no other match: text is hostile, and must not make the
 # search slow. No possessive groups: Python 3.11.2, which Debian 12 has, gets them wrong.
@@ -62,22 +63,22 @@ _STARTS = (
 Json = dict[str, "Json"] | list["Json"] | str | int | float | None
 
 
-def scrub(text: str, known: Iterable[str] = ()) -> str:
+def redact(text: str, known: Iterable[str] = ()) -> str:
     """The text with each secret replaced by `[secret]`; `known` are some that no rule here would find."""
     return _cut(text, _literal_secrets(known))
 
 
-def scrub_command(command: str) -> str:
+def redact_command(command: str) -> str:
     """A command line without secrets, names and passwords in addresses included."""
-    return scrub(_WITH_PASSWORD.sub(rf"\1{MARK}@", command))
+    return redact(_WITH_PASSWORD.sub(rf"\1{MARK}@", command))
 
 
-def scrub_json(text: str, known: Iterable[str] = ()) -> str:
+def redact_json(text: str, known: Iterable[str] = ()) -> str:
     """The same for every string of a JSON document, keys included, as `json.dumps` writes it; numbers stay."""
     return json.dumps(_walk(json.loads(text), _literal_secrets(known)))
 
 
-def scrub_dumped(text: str, known: Iterable[str] = ()) -> str:
+def redact_dumped(text: str, known: Iterable[str] = ()) -> str:
     """The same for what `json.dumps` has just written, without reading it where nothing in it could be a secret."""
     secrets = _literal_secrets(known)
     signs = (*_STARTS, *(json.dumps(secret)[1:-1] for secret in secrets))
@@ -110,17 +111,17 @@ def _literal_secrets(known: Iterable[str]) -> list[str]:
         # GOOGLE_APPLICATION_CREDENTIALS and its like name a file; the path is no secret, and records are full of paths.
         and not os.path.exists(value := os.environ[name])  # noqa: PTH110
     }
-    values |= _of_address(os.environ.get(LEDGER_URL, ""))
+    values = values.union(*(_of_address(os.environ[name]) for name in os.environ if _ADDRESS_NAME.search(name)))
     return sorted((value for value in values.union(known) if len(value) >= MIN_LENGTH), key=len, reverse=True)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=64)
 def _of_address(url: str) -> frozenset[str]:
-    """The ledger's address where it has a password, and the password by itself."""
+    """The name and password in an address, together and the password by itself."""
     with suppress(ValueError):
-        password = urlsplit(url.strip()).password
-        if password:
-            return frozenset({url.strip(), password, unquote(password)})
+        parts = urlsplit(url.strip())
+        if parts.password:
+            return frozenset({parts.netloc.rpartition("@")[0], parts.password, unquote(parts.password)})
     return frozenset()
 
 

@@ -11,13 +11,13 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from scrout.models import trajectory
-from scrout.models.trajectory import Answer, Call, End, Header, Held, Line, Refusal, Request, Trajectory, read, receipts
+from scrout import trajectory
 from scrout.money import Price, Receipt, Usage
+from scrout.trajectory import Answer, Call, End, Header, Held, Line, Refusal, Request, Trajectory, read, receipts
 
 PRICE = Price(input=Decimal(1), output=Decimal(2))
 WORST = Usage(input_tokens=100, output_tokens=1000)
@@ -99,7 +99,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None)
 def test_a_file_cut_anywhere_still_tells_all_that_may_have_been_paid(whole: bytes, data: st.DataObject) -> None:
     """At any cut each call that was forwarded by then is there: at its cost, or at its hold, or refused."""
     cut = data.draw(st.integers(0, len(whole)))

@@ -1,6 +1,6 @@
-"""Where a run is watched: the ledger tells of its steps, the turn loop of calls and tools. It imports nothing.
+"""How a run is observed: the ledger reports its steps, the turn loop its calls and tools.
 
-Whoever watches neither raises nor waits: a run goes on as if nobody did.
+An observer neither raises nor waits: a run goes on as if there were none.
 """
 
 from __future__ import annotations

@@ -1,0 +1,45 @@
+"""`scrout trust`: vouch for the scrout.toml of a repository, as it is now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from scrout.base import ConfigError, FrozenModel
+from scrout.cli import options, render
+from scrout.config import FILE_NAME, distrust, trust
+
+
+class TrustReport(FrozenModel):
+    """What became of the file."""
+
+    path: Path
+    trusted: bool
+    keys: tuple[str, ...] = ()
+    """What it sets."""
+
+
+@click.command(name="trust")
+@options.repository
+@click.option("--revoke", is_flag=True, help="Take it back.")
+@options.as_json
+def command(repo: Path, revoke: bool, as_json: bool) -> int:
+    """Vouch for the scrout.toml of a repository, so that it may set everything, as long as it stays as it is now.
+
+    Read the file first. It may name programs that run as you, endpoints that get your code and keys, and paths of
+    yours. When it changes, or lies elsewhere, it is no longer trusted.
+    """
+    path = options.config_folder(repo) / FILE_NAME
+    if not path.exists():
+        raise ConfigError(f"there is no {path}. Write one with `scrout init`.")
+    if revoke:
+        was = distrust(path)
+        report = TrustReport(path=path, trusted=False)
+        render.say(f"{path} is no longer trusted" if was else f"{path} was not trusted")
+    else:
+        report = TrustReport(path=path, trusted=True, keys=trust(path))
+        render.say(f"{path} is trusted as it is now. It sets: {', '.join(report.keys) or 'nothing'}")
+    if as_json:
+        render.print_json(report)
+    return 0

@@ -1,0 +1,293 @@
+"""How files are written and read: whole ones in one step, lines that survive a kill, foreign ones without a link."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import stat
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO, Generic, TypeVar
+
+from pydantic import ValidationError
+
+from scrout.base import FrozenModel, TaskError
+
+R = TypeVar("R", bound=FrozenModel)
+
+# Files
+
+
+def write_atomic(path: Path, data: str | bytes, *, mode: int = 0o666, durable: bool = False) -> None:
+    """Write a file so that a reader sees all of the new content or all of the old."""
+    with atomic(path, mode=mode, durable=durable) as file:
+        # Surrogates stand for bytes of a foreign file that are no UTF-8. They are written as those bytes.
+        file.write(data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data)
+
+
+@contextmanager
+def atomic(path: Path, *, mode: int = 0o666, durable: bool = False) -> Iterator[IO[bytes]]:
+    """A temporary file, open for writing, that replaces `path` when the block ends; an error removes it.
+
+    `mode` is subject to the umask. `durable` waits until the content and the name are on the disk.
+    """
+    # A new name for each writer: concurrent writers do not meet, and no planted link is followed.
+    part = path.with_name(f".{secrets.token_hex(8)}.part")
+    try:
+        with open(part, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+            yield file
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    if durable:
+        sync(path.parent)
+
+
+@contextmanager
+def atomic_folder(path: Path, *, durable: bool = False) -> Iterator[Path]:
+    """A temporary folder that becomes `path` when the block ends; an error removes it.
+
+    `path` must be missing or empty by then. Only one process at a time may write it.
+    """
+    part = path.with_name(f".{path.name}.part")
+    shutil.rmtree(part, ignore_errors=True)  # left by a process that was killed
+    part.mkdir(parents=True)
+    try:
+        yield part
+        if durable:
+            for file in (part, *part.rglob("*")):
+                sync(file)
+        part.replace(path)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    if durable:
+        sync(path.parent)
+
+
+def remove_parts(folder: Path) -> None:
+    """Remove what killed writers left in a folder. Call it only where no other process writes to the folder."""
+    for part in folder.glob(".*.part"):
+        if part.is_file():
+            part.unlink()
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# Folders that others wrote
+
+MOST_LEVELS = 100
+"""Folders above a file; no repository has as many, and a longer path is somebody's joke."""
+
+
+def is_inside(path: str) -> bool:
+    """Whether a relative path names something below a folder, going by its parts."""
+    parts = PurePosixPath(path).parts
+    return 0 < len(parts) <= MOST_LEVELS and not path.startswith("/") and ".." not in parts and "\0" not in path
+
+
+@contextmanager
+def parent_beneath(root: Path, path: str) -> Iterator[tuple[int, str]]:
+    """The open folder that holds `path`, and its last part, reached without following a symlink."""
+    *above, name = PurePosixPath(path).parts
+    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for part in above:
+            below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = below
+        yield descriptor, name
+    finally:
+        os.close(descriptor)
+
+
+def read_beneath(root: Path, path: str, most_bytes: int | None = None) -> bytes | None:
+    """A regular file's bytes; None where there is none, or a larger one. No symlink is followed."""
+    if not is_inside(path):
+        return None
+    try:
+        with parent_beneath(root, path) as (parent, name):
+            # Non-blocking, because a command can leave a pipe where a file was.
+            descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=parent)
+            with os.fdopen(descriptor, "rb") as file:
+                entry = os.fstat(descriptor)
+                fits = most_bytes is None or entry.st_size <= most_bytes
+                return file.read() if fits and stat.S_ISREG(entry.st_mode) else None
+    except OSError:
+        return None
+
+
+# Lines
+
+
+class JsonLines(Generic[R]):
+    """Records of one type in a file that only grows, one per line. A kill can only cut off the last line.
+
+    `durable` waits after each append until it is on the disk.
+    """
+
+    def __init__(self, path: Path, kind: type[R], *, durable: bool = False) -> None:
+        self.path = path
+        self.kind = kind
+        self.durable = durable
+
+    def read(self) -> list[R]:
+        """All records, oldest first. A last line that was cut off counts as never written."""
+        try:
+            *lines, last = self.path.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            return []
+        if self._is_record(last):
+            lines.append(last)
+        records = []
+        for number, line in enumerate(lines, 1):
+            try:
+                if line.strip():
+                    records.append(self.kind.model_validate_json(line))
+            except ValidationError as error:
+                problem = error.errors(include_url=False, include_input=False)[0]["msg"]
+                raise TaskError(
+                    f"{self.path}, line {number} cannot be read ({problem}). Remove the line, or start in a new folder."
+                ) from None
+        return records
+
+    def append(self, *records: R) -> None:
+        """Add records: all of them, or none if the disk does not take them."""
+        # JSON has no form for half of a character, which text from outside may hold.
+        dumped = (json.dumps(record.model_dump(mode="json"), ensure_ascii=False) for record in records)
+        data = "".join(f"{line}\n" for line in dumped).encode("utf-8", "replace")
+        with self.path.open("a+b", buffering=0) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # or two writers would take each other's lines for cut off
+            end = os.fstat(file.fileno()).st_size
+            last = _last_line(file.fileno(), end)
+            if self._is_record(last):  # an editor left out the line break
+                data = b"\n" + data
+            else:
+                end -= len(last)
+                file.truncate(end)
+            try:
+                while data:
+                    data = data[os.write(file.fileno(), data) :]
+                if self.durable:
+                    os.fsync(file.fileno())
+            except OSError:
+                file.truncate(end)
+                raise
+
+    def _is_record(self, line: bytes) -> bool:
+        try:
+            self.kind.model_validate_json(line)
+        except ValidationError:
+            return False
+        return True
+
+
+def _last_line(descriptor: int, end: int) -> bytes:
+    """What follows the last line break; empty: the last line is whole."""
+    found = b""
+    while end > 0 and b"\n" not in found:
+        start = max(end - 65_536, 0)
+        found = os.pread(descriptor, end - start, start) + found
+        end = start
+    return found.rpartition(b"\n")[2]
+
+
+class LineFile:
+    """A new file that only its owner may read, written line by line."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.size = 0
+        """Bytes written so far."""
+        self._torn = False
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+    def write_line(self, text: str) -> None:
+        # After a line that a full disk cut off, the next one starts on a line of its own.
+        data = b"\n" * self._torn + text.encode() + b"\n"
+        self.size += len(data)
+        self._torn = True
+        while data:
+            data = data[os.write(self._file, data) :]
+        self._torn = False
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+# Locks
+
+
+class Lock:
+    """One file, locked by at most one holder on this machine; two Locks of one process exclude each other too.
+
+    The kernel releases it when its holder dies. `with` waits for it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._close: weakref.finalize[[int], Lock] | None = None
+
+    def __enter__(self) -> None:
+        self.take(wait=True)
+
+    def __exit__(self, *exception: object) -> None:
+        self.release()
+
+    def take(self, *, wait: bool = False) -> bool:
+        """True: it is ours, now or since before."""
+        if self._close is not None and self._close.alive:
+            return True
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BaseException as error:
+            os.close(descriptor)
+            if isinstance(error, BlockingIOError):
+                return False
+            raise
+        self._close = weakref.finalize(self, os.close, descriptor)
+        return True
+
+    def release(self) -> None:
+        """Let others take it. The file stays: removing it would let two holders lock two files of one name."""
+        if self._close is not None:
+            self._close()
+
+    def retire(self) -> None:
+        """Release it and remove its file, for a lock that will never be taken again."""
+        # A file that stays does no harm.
+        with contextlib.suppress(OSError):
+            self.path.unlink()
+        self.release()
+
+
+@contextmanager
+def lock_folder(folder: Path, name: str = ".lock") -> Iterator[None]:
+    """Work in a folder as the only process that takes this lock. The folder is made if it is missing."""
+    lock = Lock(folder / name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        taken = lock.take()
+    except OSError as error:
+        raise TaskError(f"{folder}: {error.strerror}. Name a folder that you may write to.") from None
+    if not taken:
+        raise TaskError(f"another process works in {folder}. Wait for it, or name another folder.")
+    with lock:
+        yield

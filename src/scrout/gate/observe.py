@@ -1,0 +1,152 @@
+"""Runs a claim's command under the gate's own witness, and reads what it reports."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path, PurePosixPath
+
+from scrout.files import read_beneath
+from scrout.sandbox.replay import Raised, Replay, Witness, watchable
+from scrout.sandbox.tier import Mount
+from scrout.sandbox.workshop import Workshop, shell_argv
+from scrout.sandbox.workspace import Workspace, empty_folder
+
+MAX_REPORTS = 200
+"""One for each Python process of a command."""
+MAX_REPORT_BYTES = 2_000_000
+_WATCH = "/opt/scrout/watch"
+_OUTBOX = "/opt/scrout/outbox"
+_FILES = "/opt/scrout/files"
+_SETS_PYTHON = re.compile(r"\bPYTHON\w+=")
+_FLAGS = re.compile(r"-[bBdEiIOPqsuvx]+[cm]?")
+_OPTIONS = re.compile(r"(\bpython[0-9.]*)((?:[ \t]+(?:-[bBdEiIOPqsuvx]+[cm]?|-[WX][ \t]*\w+))+)(?=[ \t])")
+INSIDE = ("SCROUT_WATCH", "/opt/scrout")
+"""Words of the witness's own that no claim has a reason to know."""
+
+
+@dataclass(frozen=True)
+class Observed(Replay):
+    """A replay under the witness."""
+
+    tampered: str = ""
+    """What the claim changed of the repository or of Python under it; empty: nothing that was seen."""
+    escaped: tuple[Raised, ...] = ()
+    """Exceptions that left a function or script of the claim's own."""
+    fixed: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By path of the claim's own code: variables whose values the repository did not change."""
+
+
+async def observe(workshop: Workshop, workspace: Workspace, command: str, *, timeout_s: float) -> Observed:
+    """Run a shell command as `replay` does, and see who did what."""
+    key = secrets.token_hex(16)
+    mounts = (
+        Mount(Path(__file__).with_name("watch"), _WATCH),
+        Mount(workspace.outbox, _OUTBOX, writable=True),
+        Mount(_tracked(workshop), _FILES),
+    )
+    variables = {
+        "PYTHONPATH": _WATCH,
+        "SCROUT_WATCH_ROOT": str(workshop.base.repo),
+        "SCROUT_WATCH_OUTBOX": _OUTBOX,
+        "SCROUT_WATCH_FILES": _FILES,
+        "SCROUT_WATCH_KEY": key,
+    }
+    line = watchable(_without_isolation(command), workshop.base)
+    done = await workshop.run(workspace, shell_argv(line), timeout_s=timeout_s, variables=variables, mounts=mounts)
+    reports = list(_reports(workspace.outbox, key, workshop.root(workspace)))
+    empty_folder(workspace.outbox)
+    lines: dict[str, frozenset[int]] = {}
+    fixed: dict[str, frozenset[str]] = {}
+    for report in reports:
+        for path, numbers in report.lines.items():
+            lines[path] = lines.get(path, frozenset()) | numbers
+        for path, names in report.fixed.items():
+            fixed[path] = fixed.get(path, names) & names
+    raised = tuple(event for report in reports for event in report.raised)
+    return Observed(
+        command,
+        done.exit_code,
+        done.text,
+        done.seconds,
+        Witness(lines, raised) if lines else None,
+        tampered=next((report.tampered for report in reports if report.tampered), ""),
+        escaped=tuple(event for report in reports for event in report.escaped),
+        fixed=fixed,
+    )
+
+
+def _without_isolation(command: str) -> str:
+    """The command without `python -I` and `-E`, which hide the witness; the next replay runs it as it is.
+
+    A command that sets variables of Python itself stays as it is, since `-E` would have ignored them.
+    """
+    return command if _SETS_PYTHON.search(command) else _OPTIONS.sub(_watched_options, command)
+
+
+def _watched_options(match: re.Match[str]) -> str:
+    words = match[2].split()
+    plain = [
+        re.sub("[EI]", lambda flag: "sP" if flag[0] == "I" else "", word) if _FLAGS.fullmatch(word) else word
+        for word in words
+    ]
+    return " ".join([match[1], *(word for word in plain if word != "-")])
+
+
+def _tracked(workshop: Workshop) -> Path:
+    """A list of the base commit's files, which are the repository's; all others are the claim's."""
+    target = workshop.workspaces.shared / "files"
+    if not target.exists():
+        names = workshop.base.git("ls-tree", "-r", "-z", "--name-only", workshop.base.commit)
+        target.write_bytes(names)
+        target.chmod(0o644)
+    return target
+
+
+@dataclass(frozen=True)
+class _Report:
+    """What one Python process told. Paths of the repository are relative to its root."""
+
+    tampered: str
+    lines: dict[str, frozenset[int]]
+    raised: tuple[Raised, ...]
+    escaped: tuple[Raised, ...]
+    fixed: dict[str, frozenset[str]]
+
+
+def _reports(outbox: Path, key: str, repo: Path) -> Iterator[_Report]:
+    for entry in islice(os.scandir(outbox), MAX_REPORTS):
+        try:
+            told = json.loads(read_beneath(outbox, entry.name, MAX_REPORT_BYTES) or b"")
+            secret, tampered, lines, raised, escaped, fixed = told
+            if secrets.compare_digest(str(secret).encode(), key.encode()):
+                yield _Report(
+                    _plain(tampered)[:300],
+                    {_relative(path, repo): frozenset(map(int, numbers)) for path, numbers in lines},
+                    tuple(_event(row, repo) for row in raised),
+                    tuple(_event(row, repo) for row in escaped),
+                    {_relative(path, repo): frozenset(map(_plain, names)) for path, names in fixed},
+                )
+        except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+            continue  # cut off by a kill, or forged: no evidence
+
+
+def _event(row: Sequence[object], repo: Path) -> Raised:
+    path, line, function, kind, message = row
+    return Raised(_relative(str(path), repo), int(str(line)), _plain(function), _plain(kind), _plain(message))
+
+
+def _relative(told: str, repo: Path) -> str:
+    path = _plain(told)
+    pure = PurePosixPath(path)
+    return str(pure.relative_to(repo)) if pure.is_relative_to(repo) and ".." not in pure.parts else path
+
+
+def _plain(told: object) -> str:
+    """Text that a record can hold: printable, without halves of surrogate pairs."""
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in str(told).encode(errors="replace").decode())

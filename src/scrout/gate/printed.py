@@ -1,0 +1,184 @@
+"""A wrong value that a claim prints, or has the shell look for: it counts if the issue tells of this very value."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from scrout.gate.depends import printed_results, prints
+from scrout.gate.scene import Scene
+from scrout.gate.sources import deciding_word, simple_commands
+from scrout.sandbox.replay import Replay
+from scrout.syntax import parse_python
+
+DISTINCTIVE = 12
+"""Characters of a value that nothing else in an issue holds by chance."""
+MAX_LINES = 200
+"""Of the output that are compared."""
+MAX_LINE_CHARS = 2_000
+"""Of a line in which values are looked for."""
+
+_EXPECTED = re.compile(
+    r"(?:should|expect\w*|want\w*|not|instead of|rather than|used to|correct\w*|right)\W+(?:[\w`']+\W+){0,3}$",
+    re.IGNORECASE,
+)
+_SPACE = re.compile(r"\s+")
+_SCRIPT = re.compile(r"^(?:chmod \+x \S+ *(?:&&|;) *)?(?:(?:ba)?sh +(?:-\w+ +)*)?(?:\./)?(\S+\.sh)$")
+_NOISE = re.compile(r"^(?:#.*|set [-+].*|)$")
+_KEPT_OUTPUT = re.compile(r"^(\w+)=\"?\$\((.*)\)\"?$")
+_IF = re.compile(r"^if +(.*?) *[;\n] *then\b(.*?)\bfi$", re.S)
+_OTHERWISE = re.compile(r" *(?:\|\||&&) *(?:\{[^{}|]*\}|\([^()|]*\)|exit +[0-9]+|echo [^|&;]*) *;?$")
+_TEST = re.compile(
+    r"^(?:! *)?(?:test|\[\[?) +\"?\$\((?P<program>.*)\)\"? +(?:==?|!=|-eq|-ne) +(?P<value>.*?)(?: *\]\]?)?$", re.S
+)
+_WRITES = re.compile(
+    r"^(?P<program>[^;&|<>\n]+?) *>\|? *(?P<file>[\w./-]+)(?: +2>&1)? *(?:;|&&|\n) *(?P<rest>.*)$", re.S
+)
+_COMPARES = re.compile(r"^! *(?=diff|cmp)|^(?=diff|cmp)")
+_GIVEN = re.compile(r"<\((?P<program>(?:[^()']|'[^']*'|\([^()]*\))*)\)")
+_TO_NOWHERE = re.compile(r" *(?:[12&]?> */dev/null|2>&1)(?=\s|$)")
+_ECHOED = re.compile(r"^(! *)?(?:echo|printf '?%s(?:\\n)?'?) +\"?\$\((.*)\)\"? *(?=\|)", re.S)
+
+
+@dataclass(frozen=True)
+class ShellCheck:
+    """A command whose exit code says whether a program printed what was expected."""
+
+    program: str
+    """The program alone."""
+
+
+def read_check(command: str, own: Mapping[str, str]) -> ShellCheck | None:
+    """The program whose output a command looks at; None: it does not do that, or something else as well."""
+    text = command.strip()
+    if (script := _SCRIPT.match(text)) and (name := str(PurePosixPath(script[1]))) in own:
+        text = "\n".join(line for line in own[name].strip().split("\n") if not _NOISE.match(line.strip()))
+    first, rest = _kept_output(text)
+    text = rest if first else text
+    if branch := _IF.match(text):
+        if re.search(r"\bpython|[|&`]|\$\(", branch[2]):
+            return None
+        text = branch[1].strip()
+    if first:
+        text = text.replace(f"${{{first[1]}}}", f"${first[1]}").replace(f"${first[1]}", f"$({first[2]})")
+    text = _OTHERWISE.sub("", _OTHERWISE.sub("", text)).strip()
+    text = _ECHOED.sub(r"\1\2 ", text)
+    program = _program(text)
+    if program is None or deciding_word(program) or any("\n" in operator for operator, _ in simple_commands(program)):
+        return None
+    return ShellCheck(program)
+
+
+def _kept_output(text: str) -> tuple[re.Match[str] | None, str]:
+    """A first line that keeps a program's output in a variable, and what comes after it."""
+    first, _, rest = re.sub(r"(?<=\))(\"?) *; *(?=test|\[|echo|if)", r"\1\n", text, count=1).partition("\n")
+    return _KEPT_OUTPUT.match(first.strip()), rest.strip()
+
+
+def _program(text: str) -> str | None:
+    if tested := _TEST.match(text):
+        return None if "$(" in tested["program"] or "$(" in tested["value"] else tested["program"].strip()
+    if written := _WRITES.match(text):
+        look = _words(written["rest"])
+        return written["program"] if _looks(look, 1) and look.count(written["file"]) == 1 else None
+    if _COMPARES.match(text):
+        return _compared(text)
+    program, pipe, last = text.removeprefix("!").rpartition("|")
+    words = _words(last)
+    if not pipe or program.endswith("|") or not _looks(words, 0):
+        return None
+    return program.strip() if words[0] not in ("diff", "cmp") or words.count("-") == 1 else None
+
+
+def _compared(text: str) -> str | None:
+    """The program whose output `diff <(program) file` compares with a file, or with what echo prints."""
+    given = [match["program"].strip() for match in _GIVEN.finditer(text)]
+    words = _words(_GIVEN.sub(" - ", text).removeprefix("!"))
+    programs = [program for program in given if not re.match(r"(?:echo|printf|cat) [^|;&$`]*$", program)]
+    return programs[0] if _looks(words, 1) and len(programs) == 1 and words.count("-") == len(given) else None
+
+
+def _words(text: str) -> list[str]:
+    """Of the one command that a text is, without where its output goes; none: it is more than that."""
+    commands = list(simple_commands(_TO_NOWHERE.sub("", text.strip())))
+    return commands[0][1] if len(commands) == 1 else []
+
+
+def _looks(words: Sequence[str], files: int) -> bool:
+    """Whether the words are one command that looks at a text, and `grep` at this number of files."""
+    if not words:
+        return False
+    plain = [word for word in words[1:] if not re.fullmatch(r"-[\w-]+|--", word)]
+    if words[0] in ("diff", "cmp"):
+        return len(plain) == 2
+    return words[0] in ("grep", "egrep", "fgrep") and len(plain) == 1 + files
+
+
+def reported_value(run: Replay, scene: Scene) -> str | None:
+    """A value in the output that the repository gave and that the issue calls wrong; None: there is none."""
+    for value in (*_values(run.output), *_filled(run.output, scene)):
+        if _is_told(value, scene.issue) and _is_result(value, scene):
+            return value
+    return None
+
+
+def _values(output: str) -> Iterator[str]:
+    for line in output.splitlines()[-MAX_LINES:]:
+        whole = line.strip()
+        yield from dict.fromkeys(part for part in (whole, whole.partition(": ")[2], whole.partition(" ")[2]) if part)
+
+
+def _filled(output: str, scene: Scene) -> Iterator[str]:
+    """Results of the repository in lines that the claim's own code words: `BUG: 3 instead of 4`."""
+    lines = [line for line in output.splitlines()[-MAX_LINES:] if len(line) <= MAX_LINE_CHARS]
+    for text in scene.sources.all:
+        yield from printed_results(text, scene.belongs, lines)
+
+
+def _is_told(value: str, issue: str) -> bool:
+    """Whether an issue tells of a value, and not as the one that should be."""
+    place = re.compile(rf"(?<![\w.\[(]){re.escape(' '.join(value.split()))}(?![\w.\])])")
+    lines = (" ".join(line.split()) for line in issue.splitlines())
+    found = ((line, match) for line in lines for match in place.finditer(line))
+    return any(not _EXPECTED.search(line[max(0, match.start() - 60) : match.start()]) for line, match in found)
+
+
+def _is_result(value: str, scene: Scene) -> bool:
+    """Whether the value came out of the repository: no word of the claim's own, and printed by what uses it."""
+    texts = scene.sources.all
+    if not texts:
+        return True  # the repository's own program
+    if any(value in _code(text) for text in texts):
+        return False
+    if not any(prints(text, scene.belongs) for text in texts):
+        return False
+    return len(value) >= DISTINCTIVE or any(_squeezed(call) in _squeezed(scene.issue) for call in _calls(texts, scene))
+
+
+def _code(text: str) -> str:
+    """Without comments."""
+    try:
+        return ast.unparse(parse_python(text))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return text
+
+
+def _calls(texts: Iterable[str], scene: Scene) -> Iterator[str]:
+    """Calls in the claim's own code, without what the function is an attribute of."""
+    for text in texts:
+        try:
+            nodes = list(ast.walk(parse_python(text)))
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        for node in nodes:
+            if isinstance(node, ast.Call) and (node.args or node.keywords):
+                name, _, rest = ast.unparse(node).partition("(")
+                if name.rpartition(".")[2] not in ("print", "repr", "str", "format", "append", "write", "exit"):
+                    yield f"{name.rpartition('.')[2]}({rest}"
+
+
+def _squeezed(text: str) -> str:
+    return _SPACE.sub("", text).replace('"', "'")

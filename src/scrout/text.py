@@ -1,0 +1,65 @@
+"""How amounts, shares, counts, durations and long texts are shown to people; one rule for the whole product."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+CENT = Decimal("0.01")
+
+
+def usd(
+    amount: Decimal | float | None,
+    digits: int = 2,
+    *,
+    sign: bool = False,
+    exact: bool = False,
+    unknown: str = "unknown",
+) -> str:
+    """Dollars to the cent: $0.00, $0.05, -$1,234.50. Only zero reads as zero.
+
+    Below one cent four decimals, six where four would show zeros, then `<$0.000001`. `digits` shows more than cents,
+    `exact` every digit there is, `sign` a plus on amounts above zero. None and NaN are `unknown`.
+    """
+    if amount is None or amount != amount:
+        return unknown
+    if amount == 0:
+        return "$0.00"
+    size, before = (-amount, "-") if amount < 0 else (amount, "+" if sign else "")
+    if exact:
+        whole, _, cents = f"{Decimal(str(size)):,f}".partition(".")
+        return f"{before}${whole}.{cents.rstrip('0'):0<2}"
+    for decimals in (digits if size >= CENT else max(digits, 4), 6):
+        shown = f"{size:,.{decimals}f}"
+        if shown.strip("0.,"):
+            return f"{before}${shown}"
+    return ">-$0.000001" if amount < 0 else f"<{before}$0.000001"
+
+
+def percent(share: Decimal | float | None, digits: int = 1, *, unknown: str = "unknown") -> str:
+    """A share of one: 59.8%. None and NaN are `unknown`."""
+    # `z`: a share that rounds to zero has no sign.
+    return unknown if share is None or share != share else f"{share:z.{digits}%}"
+
+
+def clip(text: str, limit: int) -> str:
+    """At most `limit` characters, the last of them `…` if there were more."""
+    return text if len(text) <= limit else f"{text[: max(limit - 1, 0)]}…"
+
+
+def excerpt(text: str, limit: int = 20_000) -> str:
+    """The start of a block of text, and a line that says how much is missing."""
+    return text if len(text) <= limit else f"{text[:limit]}\n… {len(text) - limit:,} more characters"
+
+
+def plural(count: int, noun: str, nouns: str = "") -> str:
+    """1 task, 2,000 tasks. `nouns` is for a plural that takes more than an s."""
+    return f"{count:,} {noun if count == 1 else nouns or f'{noun}s'}"
+
+
+def duration(seconds: float | None, *, unknown: str = "unknown") -> str:
+    """0.41 s, 12.3 s, 4.5 min, 1.5 h."""
+    if seconds is None:
+        return unknown
+    if seconds < 60:
+        return f"{seconds:.2f} s" if seconds < 1 else f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:,.1f} h"

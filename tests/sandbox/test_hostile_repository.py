@@ -1,0 +1,203 @@
+"""A stranger's repository may hold any configuration, link and object. None of it runs, leaks or fills the disk."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.conftest import MakeRepo, run_git
+
+from scrout.base import TaskError
+from scrout.config import SandboxSettings
+from scrout.git import find_repository
+from scrout.sandbox.workspace import find_source, make_base
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """Leaves a mark when it runs."""
+    path = tmp_path / "program"
+    path.write_text(f"#!/bin/sh\necho ran >> {tmp_path}/ran\ncat\n")
+    path.chmod(0o755)
+    return path
+
+
+CONFIGURED = [
+    ("filter.f.clean", "{program}"),
+    ("filter.f.smudge", "{program}"),
+    ("filter.f.process", "{program}"),
+    ("core.fsmonitor", "{program}"),
+    ("core.sshCommand", "{program}"),
+    ("core.editor", "{program}"),
+    ("core.pager", "{program}"),
+    ("core.askPass", "{program}"),
+    ("core.gitProxy", "{program}"),
+    ("core.alternateRefsCommand", "{program}"),
+    ("core.hooksPath", "{folder}"),
+    ("diff.external", "{program}"),
+    ("diff.f.textconv", "{program}"),
+    ("diff.f.command", "{program}"),
+    ("merge.f.driver", "{program}"),
+    ("gpg.program", "{program}"),
+    ("log.showSignature", "true"),
+    ("credential.helper", "{program}"),
+    ("uploadpack.packObjectsHook", "{program}"),
+    ("trailer.x.command", "{program}"),
+    ("interactive.diffFilter", "{program}"),
+    ("sequence.editor", "{program}"),
+    ("include.path", "{folder}/more"),
+]
+
+
+def test_no_program_that_a_repository_names_runs(make_repo: MakeRepo, program: Path, tmp_path: Path) -> None:
+    repo = make_repo({"a.txt": "x\n", "b.txt": "x\n", ".gitattributes": "* filter=f diff=f merge=f\n"})
+    (tmp_path / "more").write_text(f'[filter "f"]\n\tclean = {program}\n[core]\n\tfsmonitor = {program}\n')
+    for hook in ("post-checkout", "pre-commit", "post-commit", "reference-transaction", "post-index-change"):
+        (tmp_path / hook).symlink_to(program)
+    for key, value in CONFIGURED:
+        run_git(repo, "config", key, value.format(program=program, folder=tmp_path))
+    (repo / "a.txt").write_text("y\n")
+    os.utime(repo / "b.txt", (1, 1))  # git must look whether it changed
+    source = find_source(repo)
+    assert source.changed >= 1
+    base = make_base(source.repo, source.head)
+    dirty = make_base(source.repo, source.head, dirty=True)
+    assert dirty.read("a.txt") == b"y\n" and base.read("a.txt") == b"x\n"
+    patch = dirty.git("diff", "--no-ext-diff", base.commit, dirty.commit)
+    (repo / "a.txt").write_text("x\n")
+    with find_repository(repo).borrowed() as git:
+        git("apply", "-", stdin=patch)
+    assert (repo / "a.txt").read_text() == "y\n"
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("settings", [("core.sshCommand", "ssh://127.0.0.1/x"), ("remote.origin.uploadpack", "{repo}")])
+def test_a_missing_object_is_not_fetched(
+    make_repo: MakeRepo, program: Path, tmp_path: Path, settings: tuple[str, str]
+) -> None:
+    repo = make_repo({"a.txt": "x\n", "b.txt": "y\n"})
+    blob = run_git(repo, "rev-parse", "HEAD:a.txt").decode().strip()
+    (repo / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    key, url = settings
+    for name, value in (
+        (key, str(program)),
+        ("remote.origin.url", url.format(repo=repo)),
+        ("remote.origin.promisor", "true"),
+        ("extensions.partialClone", "origin"),
+        ("core.repositoryFormatVersion", "1"),
+    ):
+        run_git(repo, "config", name, value)
+    source = find_source(repo)
+    with pytest.raises(Exception, match=r"a\.txt|missing|unable to read|cannot be read|could be made"):
+        make_base(source.repo, source.head)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_repository_inside_is_not_asked(make_repo: MakeRepo, program: Path, tmp_path: Path) -> None:
+    """Its own configuration would count for what git asks of it."""
+    outer = make_repo({"a.txt": "x\n"})
+    inner = make_repo({"b.txt": "x\n"}, "repo/inner")
+    run_git(inner, "config", "core.fsmonitor", str(program))
+    run_git(inner, "config", "filter.f.clean", str(program))
+    (inner / ".git" / "info").mkdir(exist_ok=True)
+    (inner / ".git" / "info" / "attributes").write_text("* filter=f\n")
+    (inner / "b.txt").write_text("y\n")
+    head = run_git(inner, "rev-parse", "HEAD").decode().strip()
+    run_git(outer, "update-index", "--add", "--cacheinfo", f"160000,{head},inner")
+    run_git(outer, "commit", "-q", "-m", "with a repository inside")
+    source = find_source(outer)
+    base = make_base(source.repo, source.head, dirty=True)
+    assert base.submodules == ("inner",)
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("name", ["info/exclude", "index", "packed-refs", "shallow", "HEAD", "refs/heads/main"])
+def test_no_link_in_a_git_directory_is_followed(make_repo: MakeRepo, tmp_path: Path, name: str) -> None:
+    repo = make_repo({"a.txt": "x\n"})
+    secret = tmp_path / "secret"
+    secret.write_text("the secret\n")
+    path = repo / ".git" / name
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.symlink_to(secret)
+    try:
+        source = find_source(repo)
+        base = make_base(source.repo, source.head, dirty=True)
+    except TaskError as error:
+        assert "the secret" not in str(error)
+        return
+    for file in base.tree.rglob("*"):
+        assert not file.is_file() or b"the secret" not in file.read_bytes()
+
+
+def test_neither_replacements_nor_grafts_nor_forged_graphs_show_a_later_commit(make_repo: MakeRepo) -> None:
+    repo = make_repo({"a.txt": "x\n"})
+    head = run_git(repo, "rev-parse", "HEAD").decode().strip()
+    (repo / "a.txt").write_text("the answer\n")
+    run_git(repo, "commit", "-qam", "later")
+    later = run_git(repo, "rev-parse", "HEAD").decode().strip()
+    run_git(repo, "commit-graph", "write", "--reachable")
+    run_git(repo, "reset", "-q", "--hard", head)
+    run_git(repo, "replace", "-f", head, later)
+    (repo / ".git" / "info").mkdir(exist_ok=True)
+    (repo / ".git" / "info" / "grafts").write_text(f"{head} {later}\n")
+    base = make_base(repo, head)
+    assert base.read("a.txt") == b"x\n"
+    assert base.git.text("log", "--format=%H") == head
+
+
+def test_a_few_objects_that_unfold_to_many_paths_are_counted_first(make_repo: MakeRepo) -> None:
+    repo = make_repo({"a.txt": "x\n"})
+    entry = run_git(repo, "ls-tree", "HEAD", "a.txt")
+    for _ in range(7):
+        tree = run_git(repo, "mktree", stdin=entry).decode().strip()
+        entry = "".join(f"040000 tree {tree}\t{number}\n" for number in range(10)).encode()
+    tree = run_git(repo, "mktree", stdin=entry).decode().strip()
+    commit = run_git(repo, "commit-tree", tree, "-m", "ten million paths").decode().strip()
+    run_git(repo, "update-ref", "refs/heads/bomb", commit)
+    with pytest.raises(TaskError, match=r"more than 200,000 paths.*sandbox\.repo_paths"):
+        make_base(repo, commit)
+
+
+def test_a_large_file_under_many_names_is_counted_first(make_repo: MakeRepo) -> None:
+    repo = make_repo({f"{number}.txt": "x" * 100_000 for number in range(30)})
+    source = find_source(repo)
+    with pytest.raises(TaskError, match=r"2 MB.*sandbox\.repo_mb"):
+        make_base(source.repo, source.head, bounds=SandboxSettings(repo_mb=2))
+    assert make_base(source.repo, source.head, bounds=SandboxSettings(repo_mb=4)).read("1.txt")
+
+
+def test_files_with_odd_names_are_in_a_snapshot(make_repo: MakeRepo) -> None:
+    repo = make_repo({"a b": "1", "ü": "1", '"q"': "1"})
+    for name in ("a b", "ü", '"q"', "new\nline", "-dash", ":(top)magic"):
+        (repo / name).write_text("2")
+    (repo / "link").symlink_to("/etc/passwd")
+    source = find_source(repo)
+    base = make_base(source.repo, source.head, dirty=True)
+    for name in ("a b", "ü", '"q"', "new\nline", "-dash", ":(top)magic"):
+        assert base.read(name) == b"2"
+    assert (base.tree / "link").is_symlink() and base.read("link") is None
+
+
+def test_git_of_the_host_never_sees_it(make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whatever git may yet learn to run: no process starts with a foreign git directory or folder to find one in."""
+    repo = make_repo({"a.txt": "x\n"})
+    (repo / "a.txt").write_text("y\n")
+    seen: list[str] = []
+    started = subprocess.Popen
+
+    class Watched(started):  # type: ignore[misc, valid-type]
+        def __init__(self, argv: list[str], **given: object) -> None:
+            if argv[0] == "git":
+                variables = given["env"]
+                assert isinstance(variables, dict)
+                seen.append(variables["GIT_DIR"] if "config" not in argv else "")
+            super().__init__(argv, **given)
+
+    monkeypatch.setattr(subprocess, "Popen", Watched)
+    source = find_source(repo)
+    make_base(source.repo, source.head, dirty=True)
+    assert len(seen) > 5
+    assert not [path for path in seen if path.startswith(str(repo))]
