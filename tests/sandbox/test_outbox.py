@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scrout.sandbox.outbox import MOST_FILES, read_outbox
+from scrout.sandbox.outbox import MOST_FILES, has_more, read_outbox
 
 
 @pytest.fixture
@@ -40,3 +40,13 @@ def test_links_pipes_and_folders_are_no_reports(outbox: Path) -> None:
     (outbox / "folder").mkdir()
     os.mkfifo(outbox / "pipe")
     assert list(read_outbox(outbox, 100_000)) == []
+
+
+def test_more_than_is_read_is_told(outbox: Path) -> None:
+    (outbox / "one").write_bytes(b"x" * 60)
+    assert not has_more(outbox, 100)
+    (outbox / "two").write_bytes(b"x" * 60)
+    assert has_more(outbox, 100)
+    for number in range(MOST_FILES):
+        (outbox / str(number)).touch()
+    assert has_more(outbox, 1_000)

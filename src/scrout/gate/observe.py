@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import os
 import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path, PurePosixPath
 
-from scrout.files import read_beneath
+from scrout.sandbox.outbox import has_more, read_outbox
 from scrout.sandbox.replay import Raised, Replay, Witness, watchable
 from scrout.sandbox.tier import Mount
 from scrout.sandbox.workshop import Workshop, shell_argv
 from scrout.sandbox.workspace import Workspace, empty_folder
 
-MAX_REPORTS = 200
-"""One for each Python process of a command."""
-MAX_REPORT_BYTES = 2_000_000
+MAX_REPORT_BYTES = 5_000_000
+"""Of all Python processes of a command together."""
 _WATCH = "/opt/scrout/watch"
 _OUTBOX = "/opt/scrout/outbox"
 _FILES = "/opt/scrout/files"
@@ -59,8 +57,7 @@ async def observe(workshop: Workshop, workspace: Workspace, command: str, *, tim
     }
     line = watchable(_without_isolation(command), workshop.base)
     done = await workshop.run(workspace, shell_argv(line), timeout_s=timeout_s, variables=variables, mounts=mounts)
-    reports = list(_reports(workspace.outbox, key, workshop.root(workspace)))
-    empty_folder(workspace.outbox)
+    reports, unread = await asyncio.to_thread(_read_reports, workspace.outbox, key, workshop.root(workspace))
     lines: dict[str, frozenset[int]] = {}
     fixed: dict[str, frozenset[str]] = {}
     for report in reports:
@@ -75,7 +72,7 @@ async def observe(workshop: Workshop, workspace: Workspace, command: str, *, tim
         done.text,
         done.seconds,
         Witness(lines, raised) if lines else None,
-        tampered=next((report.tampered for report in reports if report.tampered), ""),
+        tampered=next((report.tampered for report in reports if report.tampered), unread),
         escaped=tuple(event for report in reports for event in report.escaped),
         fixed=fixed,
     )
@@ -119,11 +116,18 @@ class _Report:
     fixed: dict[str, frozenset[str]]
 
 
+def _read_reports(outbox: Path, key: str, repo: Path) -> tuple[list[_Report], str]:
+    """What the processes of a command told, and whether some of it was left out, which may be what counts."""
+    unread = "more reports are left than are read" if has_more(outbox, MAX_REPORT_BYTES) else ""
+    reports = list(_reports(outbox, key, repo))
+    empty_folder(outbox)
+    return reports, unread
+
+
 def _reports(outbox: Path, key: str, repo: Path) -> Iterator[_Report]:
-    for entry in islice(os.scandir(outbox), MAX_REPORTS):
+    for content in read_outbox(outbox, MAX_REPORT_BYTES):
         try:
-            told = json.loads(read_beneath(outbox, entry.name, MAX_REPORT_BYTES) or b"")
-            secret, tampered, lines, raised, escaped, fixed = told
+            secret, tampered, lines, raised, escaped, fixed = json.loads(content)
             if secrets.compare_digest(str(secret).encode(), key.encode()):
                 yield _Report(
                     _plain(tampered)[:300],
@@ -133,7 +137,7 @@ def _reports(outbox: Path, key: str, repo: Path) -> Iterator[_Report]:
                     {_relative(path, repo): frozenset(map(_plain, names)) for path, names in fixed},
                 )
         except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
-            continue  # cut off by a kill, or forged: no evidence
+            continue  # forged: no evidence
 
 
 def _event(row: Sequence[object], repo: Path) -> Raised:

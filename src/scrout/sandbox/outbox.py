@@ -19,3 +19,9 @@ def read_outbox(folder: Path, most_bytes: int) -> Iterator[bytes]:
         if (content := read_beneath(folder, entry.name, left)) is not None:
             left -= len(content)
             yield content
+
+
+def has_more(folder: Path, most_bytes: int) -> bool:
+    """Whether `read_outbox` leaves something out for its size or number."""
+    sizes = [entry.lstat().st_size for entry in islice(folder.iterdir(), MOST_FILES + 1)]
+    return len(sizes) > MOST_FILES or sum(sizes) > most_bytes

@@ -53,7 +53,7 @@ _INPUTS = frozenset(
 
 _REPOSITORY, _OWN, _LIBRARY = "repository", "own", "library"
 _compile, _open, _read, _close, _getframe, _clock = compile, os.open, os.read, os.close, sys._getframe, time.monotonic
-_exit, _write_bytes = os._exit, os.write
+_exit, _write_bytes, _rename = os._exit, os.write, os.rename
 _lock = threading.Lock()
 _quote = json.encoder.encode_basestring_ascii
 
@@ -717,14 +717,16 @@ def _write(kind="watch"):
     escaped = [(_path(row[0]), *row[1:]) for row in list(_escaped)]
     fixed = [(_path(name), [key for key in known if known[key]]) for name, known in list(_fixed.items())]
     told = _json([_KEY, _state["tampered"], ran, raised, escaped, fixed])
-    target = os.path.join(_OUTBOX, "%s-%d.json" % (kind, os.getpid()))
-    descriptor = _open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    target = os.path.join(_OUTBOX, "%s-%d" % (kind, os.getpid()))
+    # A worker of a pool may be killed at any moment, and its last report must then still be whole.
+    descriptor = _open(target + ".part", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         rest = told.encode()
         while rest:
             rest = rest[_write_bytes(descriptor, rest) :]
     finally:
         _close(descriptor)
+    _rename(target + ".part", target + ".json")
 
 
 def _json(value):
