@@ -301,7 +301,9 @@ def test_no_content_breaks_the_reader(data: bytes, language: str) -> None:
     ],
 )
 def test_hostile_content_is_read_in_time(piece: str, language: str) -> None:
-    assert_linear(lambda text: read_symbols(text.encode(), language), piece, 6_000)
+    # The recovery of some grammars grows faster than the text until it gives up.
+    size = 6_000 if language in ("python", "typescript") else 24_000
+    assert_linear(lambda text: read_symbols(text.encode(), language), piece, size)
 
 
 @given(st.text(alphabet="fromimport as.,x\n\t ()\\", max_size=200))
