@@ -154,6 +154,25 @@ OWN = [
         issue="mean() is wrong\n\nmean([1, 3]) should be 2.0, but mean([]) dies.",
     ),
     Claim(
+        "a helper of its own that gives a constant",
+        "unrelated_failure",
+        "import helpers\ntill.mean([1])\nassert helpers.total() == 10\n",
+        files={"helpers.py": "import till\n\n\ndef total():\n    till.split(10, 3)\n    return 9\n"},
+    ),
+    Claim(
+        "the value that should be, where the wrong one goes on",
+        "passed",
+        "print(till.mean([1, 3]))\n",
+        issue="mean() is wrong\n\nmean([1, 3])\n\nExpected: `'2.0'`\nActual: `'2.0??'`",
+    ),
+    Claim(
+        "a shell that hides Python from the witness",
+        "tampered",
+        "import subprocess\ntill.mean([1])\n"
+        "line = 'env -i python3 -c \"import till; till.split = 1; till.split(1)\"'\n"
+        "assert not subprocess.run(line, shell=True).returncode\n",
+    ),
+    Claim(
         "a Python that is not watched",
         "nonzero_other",
         command="python -c 'import till; till.mean([1])'; env -i PYTHONPATH=. $(which python) -c 'import till; "
@@ -162,6 +181,32 @@ OWN = [
 ]
 
 TRUE = [
+    Claim(
+        "a helper of its own in another file",
+        "real_failure",
+        "import helpers\nassert helpers.total() == 10\n",
+        files={"helpers.py": "from till import split\n\n\ndef total():\n    return sum(split(10, 3))\n"},
+    ),
+    Claim(
+        "a name that another file of its own gives",
+        "real_failure",
+        "from helpers import total as ask\nassert ask() == 10\n",
+        files={"helpers.py": "import till\n\n\ndef total():\n    return sum(till.split(10, 3))\n"},
+    ),
+    Claim(
+        "another Python in its place",
+        "real_failure",
+        "import os\ncode = 'import till\\nassert sum(till.split(10, 3)) == 10'\n"
+        "os.execv(sys.executable, [sys.executable, '-c', code])\n",
+    ),
+    Claim(
+        "a Python that reads no environment",
+        "real_failure",
+        "import subprocess\n"
+        "code = 'import sys; sys.path.insert(0, \".\"); import till; print(sum(till.split(10, 3)))'\n"
+        "done = subprocess.run([sys.executable, '-I', '-c', code], capture_output=True, text=True)\n"
+        "assert done.stdout.strip() == '10', done\n",
+    ),
     Claim(
         "an argument that the repository changed",
         "real_failure",

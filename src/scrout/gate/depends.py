@@ -23,6 +23,7 @@ MAX_CHARS = 30_000
 """A longer script is not followed: it would take seconds, and no reproduction needs it."""
 
 NO_FIXTURES: Mapping[str, bool] = MappingProxyType({})
+NO_HELPERS: Mapping[str, frozenset[str]] = MappingProxyType({})
 
 IsOwn = Callable[[str], bool]
 """Whether a top-level package is the repository's."""
@@ -53,14 +54,19 @@ class Seen:
 
 
 def depends(
-    source: str, line: int, is_own: IsOwn, seen: Seen = Seen(), fixtures: Mapping[str, bool] = NO_FIXTURES
+    source: str,
+    line: int,
+    is_own: IsOwn,
+    seen: Seen = Seen(),
+    fixtures: Mapping[str, bool] = NO_FIXTURES,
+    helpers: Mapping[str, frozenset[str]] = NO_HELPERS,
 ) -> bool:
     """Whether the statement at a line fails, or runs at all, because of a result of the repository.
 
-    `fixtures` are those of the claim's other files.
+    `fixtures` and `helpers` are those of the claim's other files.
     """
     tree = _parse(source)
-    flow = _flow(tree, is_own, seen, fixtures)
+    flow = _flow(tree, is_own, seen, fixtures, helpers)
     if tree is None or flow is None:
         return False
     paths = _paths_to(tree, line)
@@ -78,6 +84,17 @@ def fixtures(source: str, is_own: IsOwn) -> dict[str, bool]:
     flow = _flow(tree, is_own, Seen())
     known = flow.fixtures.items() if flow else ()
     return {name: fixture.name in flow.yields for name, fixture in known if flow and not flow.hands_on(fixture)}
+
+
+def exports(source: str, is_own: IsOwn) -> frozenset[str]:
+    """What another script can import of one that holds something of the repository's, or gives it back."""
+    tree = _parse(source)
+    flow = _flow(tree, is_own, Seen())
+    if tree is None or flow is None:
+        return frozenset()
+    own = {plain_name(name) for name in flow.functions}
+    held = {plain_name(name) for name in flow.held if "." not in name}
+    return frozenset(plain_name(name) for name in flow.yields) | (held - own)
 
 
 def prints(source: str, is_own: IsOwn) -> bool:
@@ -221,11 +238,17 @@ def _parse(source: str) -> ast.Module | None:
         return None
 
 
-def _flow(tree: ast.Module | None, is_own: IsOwn, seen: Seen, given: Mapping[str, bool] = NO_FIXTURES) -> _Flow | None:
+def _flow(
+    tree: ast.Module | None,
+    is_own: IsOwn,
+    seen: Seen,
+    given: Mapping[str, bool] = NO_FIXTURES,
+    helpers: Mapping[str, frozenset[str]] = NO_HELPERS,
+) -> _Flow | None:
     try:
         if tree and seen.ran:
             drop_what_did_not_run(tree, seen.ran)
-        return _Flow(rename_versions(tree), is_own, seen, given) if tree else None
+        return _Flow(rename_versions(tree), is_own, seen, given, helpers) if tree else None
     except RecursionError:  # nested deeper than anybody writes by hand
         return None
 
@@ -233,11 +256,18 @@ def _flow(tree: ast.Module | None, is_own: IsOwn, seen: Seen, given: Mapping[str
 class _Flow:
     """The names that hold something of the repository's."""
 
-    def __init__(self, tree: ast.Module, is_own: IsOwn, seen: Seen, given: Mapping[str, bool]) -> None:
+    def __init__(
+        self,
+        tree: ast.Module,
+        is_own: IsOwn,
+        seen: Seen,
+        given: Mapping[str, bool],
+        helpers: Mapping[str, frozenset[str]],
+    ) -> None:
         self.tree = tree
         self.is_own = is_own
         self.seen = seen
-        self.held = set(_imported(tree, is_own))
+        self.held = {*_imported(tree, is_own), *_helped(tree, helpers)}
         self.constant = _constants(tree)
         self.texts = _texts(tree)
         self.functions = _functions(tree)
@@ -521,6 +551,17 @@ def _imported(tree: ast.Module, is_own: IsOwn) -> Iterator[str]:
                     yield alias.asname or alias.name.partition(".")[0]
         elif isinstance(node, ast.ImportFrom) and (node.level or is_own((node.module or "").partition(".")[0])):
             yield from (alias.asname or alias.name for alias in node.names)
+
+
+def _helped(tree: ast.Module, helpers: Mapping[str, frozenset[str]]) -> Iterator[str]:
+    """Names of what a script imports from the claim's other files and that holds something of the repository's."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield from (f"{alias.asname or alias.name}.{name}" for name in helpers.get(alias.name, ()))
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            known = helpers.get(node.module or "", frozenset())
+            yield from (alias.asname or alias.name for alias in node.names if alias.name in known)
 
 
 def _texts(tree: ast.Module) -> dict[str, list[str]]:

@@ -142,8 +142,16 @@ def _is_told(value: str, issue: str) -> bool:
     """Whether an issue tells of a value, and not as the one that should be."""
     place = re.compile(rf"(?<![\w.\[(]){re.escape(' '.join(value.split()))}(?![\w.\])])")
     lines = (" ".join(line.split()) for line in issue.splitlines())
-    found = ((line, match) for line in lines for match in place.finditer(line))
+    found = ((line, match) for line in lines for match in place.finditer(line) if _is_whole(line, match))
     return any(not _EXPECTED.search(line[max(0, match.start() - 60) : match.start()]) for line, match in found)
+
+
+def _is_whole(line: str, match: re.Match[str]) -> bool:
+    """Whether a value ends where it is found: a quoted one at its quote, and no mark goes on after it."""
+    before, after = line[match.start() - 1 : match.start()], line[match.end() : match.end() + 1]
+    if before and before in "'\"`":
+        return after == before
+    return not after or after != match[0][-1]
 
 
 def _is_result(value: str, scene: Scene) -> bool:
@@ -174,7 +182,9 @@ def _calls(texts: Iterable[str], scene: Scene) -> Iterator[str]:
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
         for node in nodes:
-            if isinstance(node, ast.Call) and (node.args or node.keywords):
+            if isinstance(node, ast.Call) and not (node.args or node.keywords):
+                yield ast.unparse(node)  # as a whole: a name alone says little
+            elif isinstance(node, ast.Call):
                 name, _, rest = ast.unparse(node).partition("(")
                 if name.rpartition(".")[2] not in ("print", "repr", "str", "format", "append", "write", "exit"):
                     yield f"{name.rpartition('.')[2]}({rest}"

@@ -16,6 +16,7 @@ from scrout.gate.depends import (
     called,
     catches,
     depends,
+    exports,
     fixtures,
     has_statement,
     raises,
@@ -121,7 +122,9 @@ class Scene:
         # Several scripts may bear one name, and which of them failed is not known.
         texts = [text for text in self.sources.of(self.relative(path)) if has_statement(text, line)]
         meant = [text for text in texts if raises(text, line)] or texts
-        return bool(meant) and all(depends(text, line, self.belongs, seen, self.fixtures) for text in meant)
+        return bool(meant) and all(
+            depends(text, line, self.belongs, seen, self.fixtures, self.helpers) for text in meant
+        )
 
     @cached_property
     def fixtures(self) -> dict[str, bool]:
@@ -131,6 +134,17 @@ class Scene:
             for text in texts if PurePosixPath(path).name == "conftest.py" else ():
                 for name, uses in fixtures(text, self.belongs).items():
                     found[name] = uses and found.get(name, True)
+        return found
+
+    @cached_property
+    def helpers(self) -> dict[str, frozenset[str]]:
+        """What the claim's scripts import from each other, by the module's name."""
+        found: dict[str, frozenset[str]] = {}
+        for path, texts in self.sources.texts.items():
+            if path.endswith(".py") and len(texts) == 1:
+                name = ".".join(PurePosixPath(path).with_suffix("").parts)
+                # Scripts beside each other import without the folder.
+                found[name] = found[PurePosixPath(path).stem] = exports(texts[0], self.belongs)
         return found
 
     def seen(self, path: str) -> Seen:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import PurePosixPath
 
 from scrout.handoff import Reproduction
+from scrout.syntax import parse_python
 
 _HEREDOC = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1([^\n]*)\n(.*?)^[ \t]*\2[ \t]*$", re.M | re.S)
 _WRITTEN_TO = re.compile(r">[ \t]*([^\s;&|<>]+)")
@@ -58,6 +61,8 @@ def own_sources(claim: Reproduction, written: Mapping[str, str]) -> Sources:
             texts.setdefault(target[1] if target else "<stdin>", []).append(body)
         for code in _inline(shell if shell is command else _COMMENT.sub("", shell)):
             texts.setdefault("<string>", []).append(code)
+    for code in [code for found in texts.values() for text in found for code in _started(text)]:
+        texts.setdefault("<string>", []).append(code)
     return Sources({name: tuple(found) for name, found in texts.items()})
 
 
@@ -134,6 +139,27 @@ def simple_commands(command: str) -> Iterator[tuple[str, list[str]]]:
             words.append(token)
     if words:
         yield operator, words
+
+
+def _started(source: str) -> Iterator[str]:
+    """Code that a script gives to another Python after `-c`, as it stands or by a name."""
+    try:
+        nodes = list(ast.walk(parse_python(source)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    named = {
+        target.id: node.value
+        for node in nodes
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in nodes:
+        words = node.elts if isinstance(node, ast.List | ast.Tuple) else node.args if isinstance(node, ast.Call) else []
+        for option, code in pairwise(words):
+            code = named.get(code.id, code) if isinstance(code, ast.Name) else code
+            if isinstance(option, ast.Constant) and option.value == "-c" and isinstance(code, ast.Constant):
+                yield str(code.value)
 
 
 def _inline(command: str) -> Iterator[str]:

@@ -18,6 +18,7 @@ import functools
 import json
 import operator
 import os
+import re
 import sys
 import threading
 import time
@@ -806,8 +807,11 @@ def _audit(event, arguments):
     elif event == "resource.setrlimit":
         if _caller_side(_getframe(0)) is _OWN:
             _flag("the claim's own code changes a limit of the process")
-    elif isinstance(arguments[-1], dict):
-        _keep_watching(arguments[-1])
+    else:
+        if isinstance(arguments[-1], dict):
+            _keep_watching(arguments[-1])
+        if _caller_side(_getframe(0)) is _OWN:
+            _keep_in_sight(arguments[0] if event == "os.system" else arguments[1])
 
 
 def _depth():
@@ -819,7 +823,9 @@ def _depth():
 
 _SWITCHED_OFF = "the claim's own code switches off the witness"
 _STARTS = ("subprocess.Popen", "os.exec", "os.posix_spawn")
-_EVENTS = frozenset([*_STARTS, "sys.settrace", "object.__setattr__", "object.__delattr__", "resource.setrlimit"])
+_EVENTS = frozenset(
+    [*_STARTS, "os.system", "sys.settrace", "object.__setattr__", "object.__delattr__", "resource.setrlimit"]
+)
 
 
 def _keep_watching(variables):
@@ -828,6 +834,33 @@ def _keep_watching(variables):
     folders = variables.get("PYTHONPATH", "").split(os.pathsep)
     if _HERE not in folders:
         variables["PYTHONPATH"] = os.pathsep.join([_HERE, *filter(None, folders)])
+
+
+_OUT_OF_SIGHT = re.compile(
+    r"python[0-9.]*(?: +-[A-Za-z]+)*? +-[A-Za-z]*[EIS]|\benv +(?:-\S+ +)*(?:-i|-|--ignore-environment)(?: |$)"
+    r"|\b(?:unset|-u) +PYTHONPATH"
+)
+
+
+def _keep_in_sight(words):
+    """Of a process whose command asks Python to read no environment, or to load no sitecustomize."""
+    is_list = isinstance(words, list)
+    line = " ".join(map(os.fsdecode, words if isinstance(words, (list, tuple)) else [words]))
+    found = _OUT_OF_SIGHT.search(line)
+    if found is None or "python" not in line:
+        return
+    name = os.path.basename(os.fsdecode(words[0])) if is_list and words else ""
+    if not name.startswith("python"):
+        _flag("the claim's own code starts a Python out of sight")
+        return
+    options = 1
+    while options < len(words) and os.fsdecode(words[options]).startswith("-"):
+        plain = os.fsdecode(words[options])
+        if plain in ("-c", "-m", "-", "--"):
+            break
+        words[options] = plain.replace("I", "s").replace("E", "").replace("S", "") if plain[1:2] not in "WX" else plain
+        options += 1
+    words[1:options] = [word for word in words[1:options] if word != "-"]
 
 
 def _begin_watching():
