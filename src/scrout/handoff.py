@@ -29,8 +29,9 @@ path that could be misread is written in double quotes. Text that looks like our
 field) carries a backslash, `<\\/notes>`, which the reader takes off again: nothing breaks out of its block, and file
 contents and commands survive exactly.
 
-`parse(render(h), h.kind) == normalize(h)` for whatever fits the size limit. The kind is not in the wire form. Nothing
-here looks at a repository: whether a path exists is for the gate to say.
+`parse(render(h), h.kind) == normalize(h)` for whatever fits the size limit, except for the basis of a reproduction:
+neither it nor the kind is in the wire form. Nothing here looks at a repository: whether a path exists is for the gate
+to say.
 """
 
 from __future__ import annotations
@@ -53,6 +54,9 @@ MAX_PATH_CHARS = 1000
 MAX_LINE_NUMBER = 999_999_999
 
 Kind = Literal["spontaneous", "forced"]
+Basis = Literal["verbatim", "confirmed", "assumed"]
+"""What a reproduction rests on. `verbatim`: the reporter's own code fails as reported. `confirmed`: the expected value
+is the report's, and a run gave the actual value that it reports. `assumed`: anything weaker."""
 
 
 class FileRef(FrozenModel):
@@ -75,6 +79,8 @@ class Reproduction(FrozenModel):
     claim: bool = False
     """True: the scout says that the command fails because of the bug."""
     observed: str = ""
+    basis: Basis = "assumed"
+    """Set by recon, which compares the run with the report. The wire form does not carry it."""
 
 
 class Handoff(FrozenModel):
@@ -189,6 +195,7 @@ def normalize(handoff: Handoff) -> Handoff:
             command=_command(reproduction.command or ""),
             claim=reproduction.claim,
             observed=_text(reproduction.observed).strip(),
+            basis=reproduction.basis,
         )
     return Handoff(
         kind=handoff.kind,

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 from pydantic import Field
 
 from scrout.base import FrozenModel
-from scrout.handoff import Handoff
+from scrout.handoff import Basis, Handoff
 from scrout.money import Receipt, Usd, total_usd
 from scrout.task import Task
 
@@ -104,6 +104,13 @@ class GatedHandoff(FrozenModel):
     text: str
     flags: tuple[str, ...] = ()
     """What was taken out or marked because it could mislead a fixer: secrets, hidden characters, orders to it."""
+    basis: Basis | None = None
+    """What a kept reproduction rests on; None: none was kept."""
+
+    @property
+    def verified(self) -> bool:
+        """Whether the reproduction can judge a patch: it was kept, and the report itself says that it is wrong."""
+        return self.kept and self.basis in ("verbatim", "confirmed")
 
 
 class Candidate(FrozenModel):
@@ -166,14 +173,15 @@ class Attempt(FrozenModel):
     """Folder with the trajectory and the agent's own log; empty: there is none."""
 
 
-CheckOutcome = Literal["passed", "unverified", "failed", "no_patch"]
+CheckOutcome = Literal["passed", "unverified", "doubtful", "failed", "no_patch"]
 
 
 class Check(FrozenModel):
     """The patch, examined on a clean workspace."""
 
     outcome: CheckOutcome
-    """`passed`: the verified reproduction is gone, tests ran and none broke. `unverified`: that could not be shown."""
+    """`passed`: a verbatim or confirmed reproduction no longer fails, no test broke, and something independent agrees.
+    `unverified`: that could not be shown. `doubtful`: the patch changes what the report does not complain about."""
     applies: bool
     reproduction: Literal["passes", "fails", "none"]
     tests: Literal["pass", "fail", "none", "not_run"]
@@ -183,6 +191,12 @@ class Check(FrozenModel):
     flags: tuple[str, ...] = ()
     """What a reviewer should know, a sentence each: a test weakened, a symlink, a test that failed by chance. A flag
     decides nothing."""
+    agreement: tuple[str, ...] = ()
+    """What agrees besides the reproduction, a sentence each: tests and examples that execute the changed lines."""
+    doubts: tuple[str, ...] = ()
+    """Why the patch is doubtful, each with the input that shows it."""
+    missing: tuple[str, ...] = ()
+    """What would have to be shown for `passed`, a sentence each."""
     detail: str = ""
     evidence: tuple[Evidence, ...] = ()
     seconds: float = 0.0

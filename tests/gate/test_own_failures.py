@@ -181,6 +181,15 @@ OWN = [
 ]
 
 TRUE = [
+    Claim("a file as an argument", "real_failure", "till.mean([])\n", 'python -c "$(cat shows_it.py)"'),
+    Claim(
+        "a file through a pipe", "real_failure", "assert sum(till.split(10, 3)) == 10\n", "cat shows_it.py | python -"
+    ),
+    Claim(
+        "an exit code that a comparison gives",
+        "real_failure",
+        "wrong = [1] if sum(till.split(10, 3)) != 10 else []\nraise SystemExit(1 if wrong else 0)\n",
+    ),
     Claim(
         "a helper of its own in another file",
         "real_failure",

@@ -24,6 +24,10 @@ ISSUE = """add() is off by one
 `add(2, 2)` gives `5`. It should give 4. Also `half(0)` dies with `ZeroDivisionError: division by zero`.
 """
 FILES = {
+    "shop/lines.py": (
+        "from dataclasses import dataclass\n\n\n@dataclass\nclass Line:\n    price: int\n\n\n"
+        "def cost(line):\n    return line.price\n"
+    ),
     "shop/__init__.py": "from shop.core import Box, add, double, half, scaled, total\n",
     "shop/core.py": """\
 import enum
@@ -218,6 +222,11 @@ class Case:
 START = "import sys\nimport shop\nfrom shop import core\n"
 
 TAMPERING = [
+    Case(
+        "a module that has generated code",
+        "import shop.lines\nshop.lines.__setattr__('cost', lambda line: 5)\nshop.add(1, 1)\n"
+        "assert shop.lines.cost(shop.lines.Line(4)) == 4\n",
+    ),
     Case("an aliased setattr", "put = setattr\nput(core, 'LIMIT', 1)\nassert core.limited(5) == 5\n"),
     Case("object.__setattr__", "type(core).__setattr__(core, 'LIMIT', 1)\nassert core.limited(5) == 5\n"),
     Case("a change through vars()", "vars(core)['LIMIT'] = 1\nassert core.limited(5) == 5\n"),

@@ -325,7 +325,8 @@ class _Flow:
         if isinstance(node, ast.Assert):
             return self.touches(node.test)
         if isinstance(node, ast.Raise):
-            return False
+            code = node.exc.args if isinstance(node.exc, ast.Call) and _name(node.exc.func) in _EXITS else []
+            return any(self.touches(argument) for argument in code if not isinstance(argument, ast.JoinedStr))
         if isinstance(node, _With):
             return self.touches(node)
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):

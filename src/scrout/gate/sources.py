@@ -25,6 +25,11 @@ _CODE = r"\$(?:\?|\{PIPESTATUS\[[0-9]\]\}|(?P<plain>\w+)|\{(?P<braced>\w+)\})"
 _GIVES = re.compile(rf"exit {_CODE}")
 _ZERO = re.compile(rf"(?:test|\[\[?) {_CODE} (?:-eq|==?) 0(?: \]\]?)?")
 _NOT_ZERO = re.compile(rf"(?:test|\[\[?) {_CODE} (?:-ne|-gt|!=) 0(?: \]\]?)?")
+_FED = {
+    "<string>": r"-c[ \t]+\"\$\((?:cat[ \t]+|<[ \t]*)FILE\)\"",
+    "<stdin>": r"\bcat[ \t]+FILE[ \t]*\||<[ \t]*FILE(?:\s|$)",
+}
+"""How a command gives a file to Python so that a traceback does not name it."""
 _COMMENT = re.compile(r"^[ \t]*#.*$", re.M)
 _SCRIPT = re.compile(r"[^\s;&|<>()'\"]+\.(?:ba)?sh\b")
 _KEYWORDS = frozenset(["if", "then", "else", "elif", "do", "while", "until", "{", "time", "command", "exec", "env"])
@@ -54,6 +59,10 @@ def own_sources(claim: Reproduction, written: Mapping[str, str]) -> Sources:
         if path.endswith(".py"):
             texts.setdefault(path, []).append(content)
     command = claim.command or ""
+    for path, content in claim.files.items():
+        for name, shape in _FED.items():
+            if re.search(shape.replace("FILE", rf"[\"']?(?:\./)?{re.escape(path)}[\"']?"), command):
+                texts.setdefault(name, []).append(content)
     scripts = (claim.files.get(str(PurePosixPath(name))) for name in dict.fromkeys(_SCRIPT.findall(command)))
     for shell in (command, *filter(None, scripts)):
         for before, after, body in _heredocs(shell):

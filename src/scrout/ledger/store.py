@@ -602,7 +602,7 @@ def outcome_of(attempts: Sequence[Attempt], checks: Sequence[Check], *, again: b
     outcome = checks[-1].outcome if len(checks) == len(attempts) else None
     if outcome == "passed":
         return "solved"
-    if outcome == "unverified" and attempts[-1].patch:
+    if outcome in ("unverified", "doubtful") and attempts[-1].patch:
         return "unverified"
     return "not_solved"
 

@@ -325,7 +325,7 @@ def order(decision: Decision, pool: Sequence[Fixer], escalate: bool, anchor: str
 
 def proven_wrong(check: Check) -> bool:
     """Whether the next fixer should try: an unverified patch may be right, so it is not proven wrong."""
-    return check.outcome in ("failed", "no_patch")
+    return check.outcome in ("failed", "no_patch", "doubtful")
 
 
 def output_price(fixer: Fixer) -> Decimal:

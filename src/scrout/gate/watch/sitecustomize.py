@@ -192,7 +192,8 @@ def _enter(frame, event, argument):
     code = frame.f_code
     side = _side_of_frame(frame)
     if side is _LIBRARY:
-        if code.co_name == "<module>":
+        # Generated code, as of dataclasses, runs in the namespace of the module that asked for it.
+        if code.co_name == "<module>" and id(frame.f_globals) not in _namespaces:
             frame.f_trace_lines = False
             return _library_loads
         if code.co_filename.endswith("mock.py"):
