@@ -154,6 +154,46 @@ OWN = [
         issue="mean() is wrong\n\nmean([1, 3]) should be 2.0, but mean([]) dies.",
     ),
     Claim(
+        "a name that a loop binds anew",
+        "unrelated_failure",
+        "import json\ngot = till.mean([1])\nfor got in json.loads('[1, 2]'):\n    pass\nassert got == 1.0\n",
+    ),
+    Claim(
+        "a field of its own beside a result",
+        "unrelated_failure",
+        "from dataclasses import dataclass\n\n@dataclass\nclass Case:\n    result: object = None\n"
+        "    passed: bool = False\n\ncase = Case(till.mean([1]))\nassert case.passed, case.result\n",
+    ),
+    Claim(
+        "a value of its own that equals nothing",
+        "unrelated_failure",
+        "class Never:\n    def __eq__(self, other):\n        return False\n\nwanted = Never()\n"
+        "got = till.mean([1])\nassert got == wanted\n",
+    ),
+    Claim(
+        "a constant that is evaluated beside a result",
+        "unrelated_failure",
+        "space = {'got': till.mean([1])}\nactual = eval('[3, 3, 3]', space)\nassert actual == [4, 3, 3]\n",
+    ),
+    Claim(
+        "an error of a library's in an assertion",
+        "own_error",
+        "import re\nassert re.match('(' + repr(till.mean([1]))[:0], 'x')\n",
+    ),
+    Claim(
+        "its own exception through the repository",
+        "unrelated_failure",
+        "class Broken(Exception):\n    pass\n\ndef label(value):\n    raise Broken('no label')\n\n"
+        "try:\n    print(till.each([1], label))\nexcept Broken as error:\n"
+        "    raise SystemExit(f'each fails: {error}')\n",
+    ),
+    Claim(
+        "a number that is the same either way",
+        "unrelated_failure",
+        "errors = 0\ntry:\n    got = till.mean([1])\n    errors += 1\nexcept Exception:\n    errors += 1\n"
+        "raise SystemExit(errors)\n",
+    ),
+    Claim(
         "a helper of its own that gives a constant",
         "unrelated_failure",
         "import helpers\ntill.mean([1])\nassert helpers.total() == 10\n",
@@ -181,6 +221,13 @@ OWN = [
 ]
 
 TRUE = [
+    Claim(
+        "a field of its own that holds a result",
+        "real_failure",
+        "from dataclasses import dataclass\n\n@dataclass\nclass Case:\n    actual: object\n    expected: object\n\n"
+        "    @property\n    def passed(self):\n        return self.actual == self.expected\n\n"
+        "case = Case(sum(till.split(10, 3)), 10)\nassert case.passed, case\n",
+    ),
     Claim("a file as an argument", "real_failure", "till.mean([])\n", 'python -c "$(cat shows_it.py)"'),
     Claim(
         "a file through a pipe", "real_failure", "assert sum(till.split(10, 3)) == 10\n", "cat shows_it.py | python -"

@@ -223,6 +223,12 @@ START = "import sys\nimport shop\nfrom shop import core\n"
 
 TAMPERING = [
     Case(
+        "the class of a module",
+        "import types\nshop.add(1, 1)\n\n\nclass Patched(types.ModuleType):\n    def __getattribute__(self, name):\n"
+        "        return (lambda a, b: 5) if name == 'add' else super().__getattribute__(name)\n\n\n"
+        "shop.__class__ = Patched\nassert shop.add(2, 2) == 4\n",
+    ),
+    Case(
         "a module that has generated code",
         "import shop.lines\nshop.lines.__setattr__('cost', lambda line: 5)\nshop.add(1, 1)\n"
         "assert shop.lines.cost(shop.lines.Line(4)) == 4\n",

@@ -38,6 +38,7 @@ _RUNNERS = re.compile(
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Loop = ast.For | ast.AsyncFor
 _With = ast.With | ast.AsyncWith
+_COMPARES = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__bool__", "__len__", "__contains__")
 _LEAVES = ast.Return | ast.Raise | ast.Continue | ast.Break
 
 
@@ -162,9 +163,12 @@ def has_statement(source: str, line: int) -> bool:
     return bool(_statements(source, line))
 
 
-def raises(source: str, line: int) -> bool:
-    """Whether the statement at a line raises on purpose."""
-    return any(isinstance(statement, ast.Raise | ast.Assert) for statement in _statements(source, line))
+def raises(source: str, line: int, kind: str = "AssertionError") -> bool:
+    """Whether the statement at a line raises an exception of a type on purpose; an assertion raises only its own."""
+    statements = _statements(source, line)
+    if any(isinstance(statement, ast.Raise) for statement in statements):
+        return True
+    return kind in ("AssertionError", "Failed") and any(isinstance(statement, ast.Assert) for statement in statements)
 
 
 def asks_for_truth(source: str, line: int) -> bool:
@@ -246,9 +250,10 @@ def _flow(
     helpers: Mapping[str, frozenset[str]] = NO_HELPERS,
 ) -> _Flow | None:
     try:
+        either_way = frozenset(_either_way(tree)) if tree else frozenset()
         if tree and seen.ran:
             drop_what_did_not_run(tree, seen.ran)
-        return _Flow(rename_versions(tree), is_own, seen, given, helpers) if tree else None
+        return _Flow(rename_versions(tree), is_own, seen, given, helpers, either_way) if tree else None
     except RecursionError:  # nested deeper than anybody writes by hand
         return None
 
@@ -263,6 +268,7 @@ class _Flow:
         seen: Seen,
         given: Mapping[str, bool],
         helpers: Mapping[str, frozenset[str]],
+        either_way: frozenset[ast.stmt],
     ) -> None:
         self.tree = tree
         self.is_own = is_own
@@ -281,9 +287,15 @@ class _Flow:
         self.fixtures = _fixtures(tree)
         self.parameters = _parameters(tree)
         self.given = given
+        self.classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+        self.instances: dict[str, str] = {}
+        """Names of objects of own classes, with the class."""
+        self.fields: set[str] = set()
+        """Attributes of such objects that hold something of the repository's."""
+        self.either_way = either_way
         before = -1
-        while before < len(self.held) + len(self.yields) + len(self.gives):
-            before = len(self.held) + len(self.yields) + len(self.gives)
+        while before < (known := sum(map(len, (self.held, self.yields, self.gives, self.instances, self.fields)))):
+            before = known
             self._spread(tree, guarded=False)
 
     def touches(self, node: ast.AST | None) -> bool:
@@ -295,6 +307,12 @@ class _Flow:
                 # A stub that is given a result and returns a constant has nothing of the repository's any more.
                 if part.func.id in self.yields:
                     return True
+                continue
+            if isinstance(part, ast.Attribute) and self._class_of(part.value) is not None:
+                if part.attr in self.fields or part.attr in self.gives:
+                    return True
+                continue  # an object of the claim's own is more than the result in it
+            if isinstance(part, ast.Call) and _name(part.func) == "eval" and _is_closed(part):
                 continue
             if isinstance(part, ast.Name) and not self.held.isdisjoint(versions(part.id)):
                 return True
@@ -323,7 +341,7 @@ class _Flow:
     def _subject(self, node: ast.AST) -> bool:
         """What the statement itself judges. A message is no judgement, and `raise` judges nothing."""
         if isinstance(node, ast.Assert):
-            return self.touches(node.test)
+            return self.touches(node.test) and not any(self._compares_itself(part) for part in ast.walk(node.test))
         if isinstance(node, ast.Raise):
             code = node.exc.args if isinstance(node.exc, ast.Call) and _name(node.exc.func) in _EXITS else []
             return any(self.touches(argument) for argument in code if not isinstance(argument, ast.JoinedStr))
@@ -341,6 +359,38 @@ class _Flow:
                 judged = [argument for argument in call.args[:count] if not isinstance(argument, ast.JoinedStr)]
                 return any(self.touches(argument) for argument in (judged[:2] if "Raises" not in name else judged))
         return isinstance(node, ast.stmt) and not isinstance(node, _Function | ast.ClassDef) and self.touches(node)
+
+    def _class_of(self, node: ast.expr) -> ast.ClassDef | None:
+        """The claim's own class that a name is an object of; None: it is none, or may be something else too."""
+        names = {self.instances.get(name, "") for name in versions(node.id)} if isinstance(node, ast.Name) else {""}
+        return self.classes.get(next(iter(names))) if len(names) == 1 else None
+
+    def _compares_itself(self, node: ast.AST) -> bool:
+        """Whether a value decides by the claim's own code what it is equal to."""
+        made = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and self.classes.get(node.func.id)
+        kind = made or (self._class_of(node) if isinstance(node, ast.expr) else None)
+        return any(isinstance(part, _Function) and part.name in _COMPARES for part in (kind.body if kind else ()))
+
+    def _construct(self, target: ast.expr, call: ast.expr | None) -> bool:
+        """Note an object of an own class, and which of its attributes hold something of the repository's."""
+        made = call.func.id if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else ""
+        kind = self.classes.get(made)
+        if kind is None or not isinstance(target, ast.Name) or not isinstance(call, ast.Call):
+            return False
+        names = _fields_of(kind)
+        if any(self.touches(base) for base in kind.bases) or len(names) < len(call.args) or kind.keywords:
+            return False
+        if any(isinstance(argument, ast.Starred) for argument in call.args):
+            return False
+        given = [*zip(names, call.args, strict=False), *((word.arg, word.value) for word in call.keywords)]
+        for name, value in given:
+            if name is None:
+                return False
+            if self.touches(value):
+                self.fields.add(name)
+                self.held.add(f"self.{name}")
+        self.instances[target.id] = made
+        return True
 
     def _guards(self, parent: ast.AST, child: ast.AST) -> bool:
         """Whether the parent runs the child only for some results, or an earlier statement may have left before it."""
@@ -396,6 +446,11 @@ class _Flow:
             if self.touches(node.value.body):
                 self.yields.update(target.id for target in node.targets if isinstance(target, ast.Name))
         elif isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.NamedExpr):
+            if node in self.either_way:
+                return
+            single = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+            if single is not None and not guarded and self._construct(single, node.value):
+                return
             if guarded or self.touches(node.value):
                 for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                     self._hold(target)
@@ -487,6 +542,9 @@ class _Flow:
         elif isinstance(target, ast.Attribute):
             if _root(target) in ("self", "cls"):
                 self.held.add(_name(target))
+                self.fields.add(target.attr)
+            elif self._class_of(target.value) is not None:
+                self.fields.add(target.attr)
             else:
                 self._hold(target.value, fixed)
 
@@ -497,6 +555,31 @@ class _Flow:
         names = [part.id for part in ast.walk(call) if isinstance(part, ast.Name)]
         texts += [text for name in names for version in versions(name) for text in self.texts.get(version, ())]
         return any(self.is_own(word) for text in texts for word in re.findall(r"\w+", text))
+
+
+def _either_way(tree: ast.Module) -> Iterator[ast.stmt]:
+    """Assignments that are the same whether an exception was raised or not."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Try) and node.handlers:
+            ways = [[*node.body, *node.orelse], *(handler.body for handler in node.handlers)]
+            assigned = [[part for part in way if isinstance(part, ast.Assign | ast.AugAssign)] for way in ways]
+            same = set.intersection(*({ast.dump(part) for part in way} for way in assigned))
+            yield from (part for way in assigned for part in way if ast.dump(part) in same)
+
+
+def _fields_of(kind: ast.ClassDef) -> list[str]:
+    """What positional arguments of a class are called: those of its `__init__`, or the fields of a data class."""
+    for part in kind.body:
+        if isinstance(part, _Function) and part.name == "__init__":
+            return [plain_name(argument.arg) for argument in part.args.args[1:]]
+    return [plain_name(_name(part.target)) for part in kind.body if isinstance(part, ast.AnnAssign)]
+
+
+def _is_closed(call: ast.Call) -> bool:
+    """Whether what is evaluated is a text that names nothing."""
+    text = call.args[0] if call.args else None
+    tree = _parse(text.value) if isinstance(text, ast.Constant) and isinstance(text.value, str) else None
+    return tree is not None and not any(isinstance(part, ast.Name) for part in ast.walk(tree))
 
 
 def _functions(tree: ast.Module) -> dict[str, _Function | ast.Lambda]:

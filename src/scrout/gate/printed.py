@@ -25,6 +25,7 @@ _EXPECTED = re.compile(
     r"(?:should|expect\w*|want\w*|not|instead of|rather than|used to|correct\w*|right)\W+(?:[\w`']+\W+){0,3}$",
     re.IGNORECASE,
 )
+_QUOTES = "'\"`"
 _SPACE = re.compile(r"\s+")
 _SCRIPT = re.compile(r"^(?:chmod \+x \S+ *(?:&&|;) *)?(?:(?:ba)?sh +(?:-\w+ +)*)?(?:\./)?(\S+\.sh)$")
 _NOISE = re.compile(r"^(?:#.*|set [-+].*|)$")
@@ -147,11 +148,11 @@ def _is_told(value: str, issue: str) -> bool:
 
 
 def _is_whole(line: str, match: re.Match[str]) -> bool:
-    """Whether a value ends where it is found: a quoted one at its quote, and no mark goes on after it."""
-    before, after = line[match.start() - 1 : match.start()], line[match.end() : match.end() + 1]
-    if before and before in "'\"`":
-        return after == before
-    return not after or after != match[0][-1]
+    """Whether a value ends where it is found: a quoted one at its quote, another one with its word."""
+    before, after = line[match.start() - 1 : match.start()], line[match.end() : match.end() + 2]
+    if before and before in _QUOTES:
+        return after[:1] == before
+    return not after or after[0] in f" ,;{_QUOTES}" or bool(re.fullmatch(r"[.!?:)](?:\s|$)", after))
 
 
 def _is_result(value: str, scene: Scene) -> bool:

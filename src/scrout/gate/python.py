@@ -120,7 +120,7 @@ def _traced(chain: Sequence[Traceback], ran: bool, run: Replay, scene: Scene) ->
                 f"{what}, which neither the issue nor the scout mentions: likely an argument of the wrong type",
             )
         return Finding("real_failure", f"{what}, raised in the repository's {scene.relative(frame.path)}:{frame.line}")
-    on_purpose = frame is not None and scene.raises(frame.path, frame.line)
+    on_purpose = frame is not None and scene.raises(frame.path, frame.line, last.type)
     first = scene.locus(chain[0])
     theirs = first is not None and scene.is_repository_code(first.path)
     if (

@@ -155,7 +155,8 @@ class Scene:
         name = names[0] if len(names) == 1 else path
         begun = set()
         for events in exceptions(self.run.witness.raised):
-            if not any(self.is_repository_code(event.path) for event in events):
+            # One that began in the claim's own code stays its own, also where the repository called that code.
+            if not self.is_repository_code(events[0].path):
                 begun |= {(event.line, events[0].line) for event in events if event.path == events[0].path == name}
         ran = self.run.witness.lines.get(name, frozenset())
         # Several scripts may bear the name of `python -c`.
@@ -163,8 +164,8 @@ class Scene:
         fixed = self.run.fixed.get(name, frozenset())
         return Seen(ran, frozenset(begun), fixed) if alone else Seen()
 
-    def raises(self, path: str, line: int) -> bool:
-        return any(raises(text, line) for text in self.sources.of(self.relative(path)))
+    def raises(self, path: str, line: int, kind: str) -> bool:
+        return any(raises(text, line, kind) for text in self.sources.of(self.relative(path)))
 
     def is_vague(self, path: str, line: int) -> bool:
         """Whether the claim raises because a result is there at all, of a function that the issue does not name."""

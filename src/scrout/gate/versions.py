@@ -15,6 +15,7 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Assignment = ast.Assign | ast.AnnAssign | ast.AugAssign
 _Loop = ast.For | ast.AsyncFor | ast.While
 _KEPT = ("self", "cls")
+_LOOPED = "ran"
 MAX_LOOPS = 3
 """Nested ones that are gone through twice each; a name that is bound further inside keeps all of its versions."""
 Bound = dict[str, str]
@@ -38,8 +39,13 @@ def rename_versions(tree: ast.Module) -> ast.Module:
 
 
 def drop_what_did_not_run(tree: ast.AST, ran: frozenset[int]) -> None:
-    """Take assignments out of a tree, in place. The rest stays: what could have run may be why something else did."""
+    """Take assignments out of a tree, in place. The rest stays: what could have run may be why something else did.
+
+    A loop whose body ran has bound its name anew, and is marked.
+    """
     for node in ast.walk(tree):
+        if isinstance(node, ast.For | ast.AsyncFor) and _ran(node.body[0], ran):
+            node.type_comment = _LOOPED
         for name, block in ast.iter_fields(node):
             if isinstance(block, list) and block and isinstance(block[0], ast.stmt):
                 kept = [part for part in block if not isinstance(part, _Assignment) or _ran(part, ran)]
@@ -124,7 +130,11 @@ class _Scope:
             bound.update(_merged([bound, rehearsed]))
         start = dict(bound)
         self.round(node, bound)
+        end = dict(bound)
         bound.update(_merged([start, bound]))
+        if not isinstance(node, ast.While) and node.type_comment == _LOOPED:
+            targets = [plain_name(part.id) for part in ast.walk(node.target) if isinstance(part, ast.Name)]
+            bound.update({name: end[name] for name in targets if name in end})
         self.loops -= 1
 
     def round(self, node: _Loop, bound: Bound) -> None:

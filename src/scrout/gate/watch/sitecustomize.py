@@ -74,6 +74,8 @@ _tracers = {}
 _known_codes = {}
 _namespaces = {}
 """Of modules of the repository by the number of their dictionary."""
+_kinds = {}
+"""Of modules of the repository, the class that each has."""
 _names = set()
 """Of modules of the repository that were loaded."""
 _nodes = {}
@@ -489,6 +491,7 @@ def _remember():
     try:
         for space in list(_namespaces.values()):
             _add(space, str(space.get("__name__")), 0)
+        _kinds.update((name, type(sys.modules[name])) for name in list(_names) if name in sys.modules)
         for node in list(_nodes.values()):
             parts = node.view(node.thing)
             if not _same(node, parts):
@@ -648,6 +651,9 @@ _STANDARD = frozenset(getattr(sys, "stdlib_module_names", sys.builtin_module_nam
 
 def _changed_modules():
     """Modules that are not what their names say."""
+    for name, kind in _kinds.items():
+        if type(sys.modules.get(name)) not in (kind, type(None)):
+            return "the class of the module %s" % name
     for name in _EXPECTED & sys.modules.keys():
         module = sys.modules[name]
         if isinstance(module, types.ModuleType) and type(module).__name__ == "_LazyModule":
