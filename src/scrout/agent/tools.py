@@ -24,7 +24,7 @@ OBSERVATION_CHARS = 8_000
 COMMAND_S = 60.0
 MAX_COMMAND_S = 120.0
 
-_RANGE = re.compile(r"\s*[\[(]?\s*(\d{1,9})(?:\s*[,:;]\s*|\s+|-)(-?\d{1,9})\s*[\])]?\s*", re.A)
+_RANGE = re.compile(r"\s*+[\[(]?\s*+(\d{1,9})(?:\s*+[,:;]\s*+|\s++|-)(-?\d{1,9})\s*+[\])]?\s*+", re.A)
 
 
 class BadCall(Exception):

@@ -13,8 +13,9 @@ AGREES = 0.5
 MISUSE = ("TypeError", "AttributeError")
 """What a wrong argument ends in, wherever it is first used."""
 _EXCEPTION = re.compile(r"(?<![\w.])(?:\w+\.)*([A-Z]\w*(?:Error|Exception))(?=:|$)", re.M)
+_TOKEN = re.compile(r"\S+")
 _VARIES = re.compile(
-    r"\S*/\S+|0x[0-9a-fA-F]+|\b[0-9]{1,4}[:-][0-9]{2}[:-][0-9]{2}\S*|\b[0-9.]+ ?m?s\b|\b[Ll]ine [0-9]+|^OBSERVATION:",
+    r"0x[0-9a-fA-F]+|\b[0-9]{1,4}[:-][0-9]{2}[:-][0-9]{2}\S*|\b[0-9.]+ ?m?s\b|\b[Ll]ine [0-9]+|^OBSERVATION:",
     re.M,
 )
 _WORD = re.compile(r"\w{2,}")
@@ -98,5 +99,6 @@ def unreported_refusal(kind: str, message: str, called: Collection[str], scene: 
 
 
 def _words(text: str) -> frozenset[str]:
-    lines = [line for line in _VARIES.sub(" ", text).splitlines() if line.strip()]
+    without_paths = _TOKEN.sub(lambda token: " " if "/" in token[0][:-1] else token[0], text)
+    lines = [line for line in _VARIES.sub(" ", without_paths).splitlines() if line.strip()]
     return frozenset(word.lower() for line in lines[-LAST_LINES:] for word in _WORD.findall(line))

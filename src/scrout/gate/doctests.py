@@ -37,7 +37,8 @@ def read_examples(output: str) -> list[Example]:
     """The examples that a runner says have failed."""
     found = []
     for match in _FAILED.finditer(output):
-        block = _NEXT.split(output[match.end() :])[0]
+        end = _NEXT.search(output, match.end())
+        block = output[match.end() : end.start() if end else len(output)]
         tracebacks = read_tracebacks(textwrap.dedent(block)) if match[5].startswith("Exception raised") else ()
         found.append(Example(match[1], int(match[2]), match[3], tracebacks[-1] if tracebacks else None))
     return found or [

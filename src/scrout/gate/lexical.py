@@ -33,17 +33,20 @@ _TEST_PATH = re.compile(
 _JS_REQUIRE = re.compile(
     r"(?:const|let|var)\s+(\{[^{}]{0,2000}\}|[\w$]+)\s*=\s*(?:await\s+)?(?:require|import)\(\s*['\"]([^'\"\n]+)['\"]\s*\)"
 )
-_JS_IMPORT = re.compile(r"^\s*import\s+([^'\";]{1,2000}?)\s+from\s+['\"]([^'\"\n]+)['\"]", re.M)
+_JS_IMPORT = re.compile(r"^[^\S\n]*+import\s++([^'\";]{1,2000}?)(?<=\S)\s++from\s++['\"]([^'\"\n]+)['\"]", re.M)
 _JS_MOCK = re.compile(r"\b(?:jest|vi|mock)\.(?:do)?[mM]o(?:ck|dule)\(\s*['\"]([^'\"\n]+)['\"]")
-_GO_IMPORTS = re.compile(r"^import\s*(?:\(([^)]*)\)|(.*))$", re.M)
-_GO_IMPORT = re.compile(r"^\s*(?:([\w.]+)\s+)?\"([^\"\n]+)\"", re.M)
+_GO_IMPORTS = re.compile(r"^import\s*(?:\(([^()]*)\)|(.*))$", re.M)
+_GO_IMPORT = re.compile(r"^[^\S\n]*+(?:([\w.]++)\s++)?\"([^\"\n]+)\"", re.M)
 _GO_DEFINED = re.compile(r"^(?:func|type|var|const) (\w+)", re.M)
-_RUST_USE = re.compile(r"^\s*(?:pub\s+)?(?:use|extern\s+crate)\s+(?:::)?(\w+)([^;]{0,2000});", re.M)
-_RUST_PUBLIC = re.compile(r"^\s*pub (?:async |const |unsafe )*(?:fn|struct|enum|trait|const|static|type) (\w+)", re.M)
+_RUST_USE = re.compile(r"^[^\S\n]*+(?:pub\s++)?(?:use|extern\s++crate)\s++(?:::)?(\w++)([^;]{0,2000}+);", re.M)
+_RUST_PUBLIC = re.compile(
+    r"^[^\S\n]*+pub (?:async |const |unsafe )*(?:fn|struct|enum|trait|const|static|type) (\w+)", re.M
+)
 _CRATE = re.compile(r"^name\s*=\s*\"([\w-]+)\"", re.M)
 _JVM_IMPORT = re.compile(r"^import\s+(static\s+)?([\w.]+)", re.M)
 _JVM_PACKAGE = re.compile(r"^package\s+([\w.]+)", re.M)
-_RUBY_DEFINED = re.compile(r"^\s*(?:class|module)\s+(?:[A-Z]\w*::)*([A-Z]\w*)", re.M)
+_RUBY_DEFINED = re.compile(r"^[^\S\n]*+(?:class|module)\s++(?:[A-Z]\w*+::)*([A-Z]\w*)", re.M)
+_RUBY_DESCRIBED = re.compile(r"\bdescribe\(?\s*+((?:\w++::)*\w++)")
 _RUBY_CORE = frozenset(["Array", "Class", "Error", "Hash", "Integer", "Kernel", "Module", "Object", "String", "Symbol"])
 _PHP_USE = re.compile(r"^use\s+([\w\\]+)(?:\s+as\s+(\w+))?;", re.M)
 
@@ -55,10 +58,13 @@ _OWN_OBJECT = re.compile(r"\b(?:this|self)\.|\$this->|@")
 _WORD = re.compile(r"[A-Za-z_$][\w$]*")
 _KEYWORDS = frozenset(["async", "await", "const", "final", "for", "if", "let", "mut", "ref", "val", "var"])
 _ASSIGNED = re.compile(r"^(.*?[\w$)\]}>]\s*)(?::=|[-+*/%|&]?(?<![=!<>])=(?![=>~]))(.*)$", re.S)
-_COLLECTED = re.compile(r"([\w$]+)(?:\.(?:push|append|add|insert|extend|put|set|unshift)\(|\s*<<)(.*)", re.S)
+_COLLECTED = re.compile(
+    r"(?<![\w$])([\w$]++)(?:\.(?:push|append|add|insert|extend|put|set|unshift)\(|\s*+<<)(.*)", re.S
+)
 _ANNOTATION = re.compile(r":(?!=)[^,=)}\]]*")
-_LOOP = re.compile(r"\bfor\b\s*\(?(.*?)(?:\bof\b|\bin\b|\brange\b|:(?!=|:))(.*)", re.S)
-_CLOSURE = re.compile(r"\|([^|\n]{1,100})\||\(?([\w$, ]{1,100})\)?\s*=>")
+_FOR = re.compile(r"\bfor\b")
+_LOOP = re.compile(r"\s*+\(?(.*?)(?:\bof\b|\bin\b|\brange\b|:(?!=|:))(.*)", re.S)
+_CLOSURE = re.compile(r"\|([^|\n]{1,100})\||\(?(?<![\w$, ])([\w$, ]++)\)?\s*+=>")
 _LET = re.compile(r"\b(?:let!?|subject!?)\(:(\w+)\)|\b(subject)\b\s*(?:\{|do)")
 _FUNCTION = re.compile(
     r"\b(?:function|func|fn|def|fun)\s+([\w$]+)\s*\(([^()\n]*)\)|\b(?:const|let)\s+([\w$]+)\s*=\s*(?:async\s*)?\(([^()\n]*)\)\s*=>"
@@ -204,7 +210,7 @@ def _ruby_names(text: str, scene: Scene) -> Iterator[str]:
     defined = {name for path in _sources(scene, ("rb",)) for name in _RUBY_DEFINED.findall(scene.read(path))}
     used = (defined - _RUBY_CORE) & set(_WORD.findall(_NOISE.sub(" ", text)))
     yield from used
-    if any(re.search(rf"\bdescribe\(?\s*(?:\w+::)*{name}\b", text) for name in used):
+    if any(not used.isdisjoint(described.split("::")) for described in _RUBY_DESCRIBED.findall(text)):
         yield from ("described_class", "subject")
 
 
@@ -256,11 +262,14 @@ def _open(line: str) -> int:
 
 def _touches(code: str, held: frozenset[str] | set[str]) -> bool:
     """Whether code uses one of the names; `text.split()` does not use `split`."""
-    return any(
-        match[0] in held
-        for match in _WORD.finditer(code)
-        if not code.endswith(".", 0, match.start()) or code.endswith("..", 0, match.start())
-    )
+    return any(True for _ in _touching(code, held))
+
+
+def _touching(code: str, held: frozenset[str] | set[str]) -> Iterator[re.Match[str]]:
+    for match in _WORD.finditer(code):
+        after_dot = code.endswith(".", 0, match.start()) and not code.endswith("..", 0, match.start())
+        if match[0] in held and not after_dot:
+            yield match
 
 
 def _spread(lines: list[str], names: frozenset[str]) -> set[str]:
@@ -288,7 +297,8 @@ def _given(statement: str, held: set[str], parameters: dict[str, list[str]]) -> 
         left = _ANNOTATION.sub("", assigned[1])
         words = _WORD.findall(left)
         yield from words if re.search(r"[,{(\[]", left) else words[-1:]
-    loop = _LOOP.search(statement)
+    begun = _FOR.search(statement)
+    loop = _LOOP.match(statement, begun.end()) if begun else None
     if loop and _touches(loop[2], held):
         yield from _WORD.findall(loop[1])
     collected = _COLLECTED.search(statement)
@@ -300,8 +310,9 @@ def _given(statement: str, held: set[str], parameters: dict[str, list[str]]) -> 
         for let, subject in _LET.findall(statement):
             yield let or subject
         if not _FUNCTION.search(statement):
+            last = max((match.start() for match in _touching(statement, held)), default=0)
             for call in _CALL.finditer(statement):
-                if call[1] in parameters and _touches(statement[call.end() :], held):
+                if call[1] in parameters and call.end() <= last:
                     yield from parameters[call[1]]
 
 

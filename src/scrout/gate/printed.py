@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import PurePosixPath
 
 from scrout.gate.depends import printed_results, prints
@@ -18,6 +19,8 @@ DISTINCTIVE = 12
 """Characters of a value that nothing else in an issue holds by chance."""
 MAX_LINES = 200
 """Of the output that are compared."""
+MAX_PLACES = 1_000
+"""Of an issue that are looked at for one value."""
 MAX_LINE_CHARS = 2_000
 """Of a line in which values are looked for."""
 
@@ -27,20 +30,20 @@ _EXPECTED = re.compile(
 )
 _QUOTES = "'\"`"
 _SPACE = re.compile(r"\s+")
-_SCRIPT = re.compile(r"^(?:chmod \+x \S+ *(?:&&|;) *)?(?:(?:ba)?sh +(?:-\w+ +)*)?(?:\./)?(\S+\.sh)$")
+_GOES_ON_BEFORE = re.compile(r"[\w.\[(]")
+_SCRIPT = re.compile(r"^(?:chmod \+x [^\s;&]++ *(?:&&|;) *)?(?:(?:ba)?sh +(?:-\w+ +)*)?(?:\./)?(\S+\.sh)$")
 _NOISE = re.compile(r"^(?:#.*|set [-+].*|)$")
 _KEPT_OUTPUT = re.compile(r"^(\w+)=\"?\$\((.*)\)\"?$")
-_IF = re.compile(r"^if +(.*?) *[;\n] *then\b(.*?)\bfi$", re.S)
-_OTHERWISE = re.compile(r" *(?:\|\||&&) *(?:\{[^{}|]*\}|\([^()|]*\)|exit +[0-9]+|echo [^|&;]*) *;?$")
-_TEST = re.compile(
-    r"^(?:! *)?(?:test|\[\[?) +\"?\$\((?P<program>.*)\)\"? +(?:==?|!=|-eq|-ne) +(?P<value>.*?)(?: *\]\]?)?$", re.S
-)
+_THEN = re.compile(r"[;\n] *+then\b")
+_FI = re.compile(r"\bfi\Z")
+_OTHERWISE = re.compile(r"(?<! ) *+(?:\|\||&&) *+(?:\{[^{}|]*+\}|\([^()|]*+\)|exit ++[0-9]++|echo [^|&;]*+) *+;?$")
+_TEST = re.compile(r"^(?:! *)?(?:test|\[\[?) +\"?\$\((?P<program>.*)\)\"? +(?:==?|!=|-eq|-ne) +(?P<value>.*)$", re.S)
 _WRITES = re.compile(
-    r"^(?P<program>[^;&|<>\n]+?) *>\|? *(?P<file>[\w./-]+)(?: +2>&1)? *(?:;|&&|\n) *(?P<rest>.*)$", re.S
+    r"^(?P<program>[^;&|<>\n]++)>\|? *+(?P<file>[\w./-]+)(?: +2>&1)? *(?:;|&&|\n) *(?P<rest>.*)$", re.S
 )
 _COMPARES = re.compile(r"^! *(?=diff|cmp)|^(?=diff|cmp)")
 _GIVEN = re.compile(r"<\((?P<program>(?:[^()']|'[^']*'|\([^()]*\))*)\)")
-_TO_NOWHERE = re.compile(r" *(?:[12&]?> */dev/null|2>&1)(?=\s|$)")
+_TO_NOWHERE = re.compile(r"(?<! ) *+(?:[12&]?> */dev/null|2>&1)(?=\s|$)")
 _ECHOED = re.compile(r"^(! *)?(?:echo|printf '?%s(?:\\n)?'?) +\"?\$\((.*)\)\"? *(?=\|)", re.S)
 
 
@@ -59,10 +62,10 @@ def read_check(command: str, own: Mapping[str, str]) -> ShellCheck | None:
         text = "\n".join(line for line in own[name].strip().split("\n") if not _NOISE.match(line.strip()))
     first, rest = _kept_output(text)
     text = rest if first else text
-    if branch := _IF.match(text):
-        if re.search(r"\bpython|[|&`]|\$\(", branch[2]):
+    if branch := _branch(text):
+        if re.search(r"\bpython|[|&`]|\$\(", branch[1]):
             return None
-        text = branch[1].strip()
+        text = branch[0].strip()
     if first:
         text = text.replace(f"${{{first[1]}}}", f"${first[1]}").replace(f"${first[1]}", f"$({first[2]})")
     text = _OTHERWISE.sub("", _OTHERWISE.sub("", text)).strip()
@@ -71,6 +74,13 @@ def read_check(command: str, own: Mapping[str, str]) -> ShellCheck | None:
     if program is None or deciding_word(program) or any("\n" in operator for operator, _ in simple_commands(program)):
         return None
     return ShellCheck(program)
+
+
+def _branch(text: str) -> tuple[str, str] | None:
+    """The condition and the rest of a text that is one `if`; None: it is not."""
+    then = _THEN.search(text) if text.startswith("if ") else None
+    end = _FI.search(text, then.end()) if then else None
+    return (text[3 : then.start()], text[then.end() : end.start()]) if then and end else None
 
 
 def _kept_output(text: str) -> tuple[re.Match[str] | None, str]:
@@ -84,7 +94,7 @@ def _program(text: str) -> str | None:
         return None if "$(" in tested["program"] or "$(" in tested["value"] else tested["program"].strip()
     if written := _WRITES.match(text):
         look = _words(written["rest"])
-        return written["program"] if _looks(look, 1) and look.count(written["file"]) == 1 else None
+        return written["program"].rstrip(" ") if _looks(look, 1) and look.count(written["file"]) == 1 else None
     if _COMPARES.match(text):
         return _compared(text)
     program, pipe, last = text.removeprefix("!").rpartition("|")
@@ -120,8 +130,9 @@ def _looks(words: Sequence[str], files: int) -> bool:
 
 def reported_value(run: Replay, scene: Scene) -> str | None:
     """A value in the output that the repository gave and that the issue calls wrong; None: there is none."""
-    for value in (*_values(run.output), *_filled(run.output, scene)):
-        if _is_told(value, scene.issue) and _is_result(value, scene):
+    lines = [" ".join(line.split()) for line in scene.issue.splitlines()]
+    for value in dict.fromkeys((*_values(run.output), *_filled(run.output, scene))):
+        if _is_told(value, lines) and _is_result(value, scene):
             return value
     return None
 
@@ -139,20 +150,33 @@ def _filled(output: str, scene: Scene) -> Iterator[str]:
         yield from printed_results(text, scene.belongs, lines)
 
 
-def _is_told(value: str, issue: str) -> bool:
-    """Whether an issue tells of a value, and not as the one that should be."""
-    place = re.compile(rf"(?<![\w.\[(]){re.escape(' '.join(value.split()))}(?![\w.\])])")
-    lines = (" ".join(line.split()) for line in issue.splitlines())
-    found = ((line, match) for line in lines for match in place.finditer(line) if _is_whole(line, match))
-    return any(not _EXPECTED.search(line[max(0, match.start() - 60) : match.start()]) for line, match in found)
+def _is_told(value: str, lines: Sequence[str]) -> bool:
+    """Whether the lines of an issue tell of a value, and not as the one that should be."""
+    words = " ".join(value.split())
+    if not 0 < len(words) <= MAX_LINE_CHARS:
+        return False
+    places = ((line, at) for line in lines for at in _places(words, line))
+    for line, at in islice(places, MAX_PLACES):
+        before, behind = line[max(at - 1, 0) : at], line[at + len(words) : at + len(words) + 2]
+        if _is_whole(before, behind) and not _EXPECTED.search(line[max(0, at - 60) : at]):
+            return True
+    return False
 
 
-def _is_whole(line: str, match: re.Match[str]) -> bool:
+def _places(words: str, line: str) -> Iterator[int]:
+    at = line.find(words)
+    while at >= 0:
+        yield at
+        at = line.find(words, at + 1)
+
+
+def _is_whole(before: str, behind: str) -> bool:
     """Whether a value ends where it is found: a quoted one at its quote, another one with its word."""
-    before, after = line[match.start() - 1 : match.start()], line[match.end() : match.end() + 2]
     if before and before in _QUOTES:
-        return after[:1] == before
-    return not after or after[0] in f" ,;{_QUOTES}" or bool(re.fullmatch(r"[.!?:)](?:\s|$)", after))
+        return behind[:1] == before
+    if _GOES_ON_BEFORE.match(before):
+        return False
+    return not behind or behind[0] in f" ,;{_QUOTES}" or bool(re.fullmatch(r"[.!?:)](?:\s|$)", behind))
 
 
 def _is_result(value: str, scene: Scene) -> bool:

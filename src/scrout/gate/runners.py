@@ -42,11 +42,14 @@ _VARIABLES = frozenset(
     ["CI", "FORCE_COLOR", "LANG", "LC_ALL", "NODE_ENV", "NO_COLOR", "RAILS_ENV", "RUST_BACKTRACE", "TZ"]
 )
 _DECIDES_HOW = re.compile(
-    r"(?:^|/)(?:package\.json|(?:jest|vitest|vite|babel|tsconfig)[\w.]*\.(?:json|[cm]?[jt]s)|\.babelrc|\.npmrc|\.mocharc.*"
-    r"|Cargo\.toml|build\.rs|\.cargo/.*|go\.(?:mod|work)|pom\.xml|.*\.gradle(?:\.kts)?|gradle\.properties"
-    r"|Gemfile.*|\.rspec|Rakefile|composer\.json|phpunit[\w.]*\.xml(?:\.dist)?)$"
+    r"(?:^|/)(?:\.cargo/|\.mocharc|Gemfile)"
+    r"|(?:^|/)(?:package\.json|(?:jest|vitest|vite|babel|tsconfig)[\w.]*\.(?:json|[cm]?[jt]s)|\.babelrc|\.npmrc"
+    r"|Cargo\.toml|build\.rs|go\.(?:mod|work)|pom\.xml|[^/]*\.gradle(?:\.kts)?|gradle\.properties"
+    r"|\.rspec|Rakefile|composer\.json|phpunit[\w.]*\.xml(?:\.dist)?)$"
 )
-_EXCEPTION = re.compile(r"^\W*((?:[A-Za-z_][\w$]*[.:\\]+)*\w*(?:Error|Exception|Throwable))(?: \[\w+\])?(?::|$)", re.M)
+_EXCEPTION = re.compile(
+    r"^[^\w\n]*+((?:[A-Za-z_][\w$]*[.:\\]+)*\w*(?:Error|Exception|Throwable))(?: \[\w+\])?(?::|$)", re.M
+)
 _ASSERTION = re.compile(r"Assert|Comparison|Expectation|opentest4j|ERR_ASSERTION")
 _RUST_CHECK = re.compile(r"^assertion (?:failed|`)")
 _UNWRAPS = re.compile(r"\.(?:unwrap|expect)(?:_err)?\(|\?")

@@ -5,15 +5,16 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import PurePosixPath
 
 from scrout.handoff import Reproduction
 from scrout.syntax import parse_python
 
-_HEREDOC = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1([^\n]*)\n(.*?)^[ \t]*\2[ \t]*$", re.M | re.S)
+_HEREDOC = re.compile(r"<<-?[ \t]*+(['\"]?)(\w++)\1")
 _WRITTEN_TO = re.compile(r">[ \t]*([^\s;&|<>]+)")
 _PYTHON = re.compile(r"(?:^|/)python[0-9.]*$")
 _OPERATORS = "();<>|&\n"
@@ -31,7 +32,7 @@ _FED = {
 }
 """How a command gives a file to Python so that a traceback does not name it."""
 _COMMENT = re.compile(r"^[ \t]*#.*$", re.M)
-_SCRIPT = re.compile(r"[^\s;&|<>()'\"]+\.(?:ba)?sh\b")
+_SCRIPT = re.compile(r"(?<![^\s;&|<>()'\"])[^\s;&|<>()'\"]+\.(?:ba)?sh\b")
 _KEYWORDS = frozenset(["if", "then", "else", "elif", "do", "while", "until", "{", "time", "command", "exec", "env"])
 
 
@@ -65,9 +66,9 @@ def own_sources(claim: Reproduction, written: Mapping[str, str]) -> Sources:
                 texts.setdefault(name, []).append(content)
     scripts = (claim.files.get(str(PurePosixPath(name))) for name in dict.fromkeys(_SCRIPT.findall(command)))
     for shell in (command, *filter(None, scripts)):
-        for before, after, body in _heredocs(shell):
-            target = _WRITTEN_TO.search(f"{before} {after}")
-            texts.setdefault(target[1] if target else "<stdin>", []).append(body)
+        for found in heredocs(shell):
+            target = _WRITTEN_TO.search(f"{found.before} {found.after}")
+            texts.setdefault(target[1] if target else "<stdin>", []).append(found.body)
         for code in _inline(shell if shell is command else _COMMENT.sub("", shell)):
             texts.setdefault("<string>", []).append(code)
     for code in [code for found in texts.values() for text in found for code in _started(text)]:
@@ -121,15 +122,52 @@ def _passes_on(words: Sequence[str], shape: re.Pattern[str], command: str) -> bo
     return len(kept) == 1 and bool(kept[0])
 
 
-def _heredocs(command: str) -> Iterator[tuple[str, str, str]]:
-    for match in _HEREDOC.finditer(command):
-        line_start = command.rfind("\n", 0, match.start()) + 1
-        yield command[line_start : match.start()], match[3], match[4]
+@dataclass(frozen=True)
+class Heredoc:
+    """A here-document."""
+
+    before: str
+    """The line that begins it, up to its mark."""
+    after: str
+    """The rest of that line."""
+    body: str
+    start: int
+    end: int
+    """Where its mark begins, and where the line that ends it does end."""
+
+
+def heredocs(command: str) -> Iterator[Heredoc]:
+    """The here-documents of a command that are ended. Takes linear time, whatever is begun and never ended."""
+    starts: dict[str, list[int]] = {}
+    lines = command.split("\n")
+    ends = list(accumulate(len(line) + 1 for line in lines))
+    for line, end in zip(lines, ends, strict=True):
+        starts.setdefault(line.strip(" \t"), []).append(end - len(line) - 1)
+    position = 0
+    while mark := _HEREDOC.search(command, position):
+        position = mark.end()
+        known = starts.get(mark[2], [])
+        if not known or known[-1] <= position:
+            continue
+        line_end = command.index("\n", position)
+        last = known[bisect_right(known, line_end)]
+        line_start = command.rfind("\n", 0, mark.start()) + 1
+        position = ends[bisect_right(ends, last)] - 1
+        before, after = command[line_start : mark.start()], command[mark.end() : line_end]
+        yield Heredoc(before, after, command[line_end + 1 : last], mark.start(), position)
+
+
+def _without_heredocs(command: str) -> str:
+    kept, position = [], 0
+    for found in heredocs(command):
+        kept += [command[position : found.start], found.after]
+        position = found.end
+    return "".join((*kept, command[position:]))
 
 
 def simple_commands(command: str) -> Iterator[tuple[str, list[str]]]:
     """Each command with the operator before it; nothing where the quoting cannot be read."""
-    lexer = shlex.shlex(_HEREDOC.sub(r"\3", command), posix=True, punctuation_chars=_OPERATORS)
+    lexer = shlex.shlex(_without_heredocs(command), posix=True, punctuation_chars=_OPERATORS)
     lexer.whitespace = " \t\r"
     lexer.whitespace_split = True
     lexer.commenters = ""

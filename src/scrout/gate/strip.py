@@ -21,7 +21,7 @@ _ASSERTS = re.compile(
 )
 _ENDED = re.compile(rf"\b{_OUTCOME}\b", re.IGNORECASE)
 _SENTENCE = re.compile(r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\betc\.)(?<!\bcf\.)(?<!\bvs\.)\s+|\n+")
-_SCRIPT = re.compile(r"[\w./-]+\.(?:py|sh|js|ts|rb|go|rs|php)\b")
+_SCRIPT = re.compile(r"(?<![\w./-])[\w./-]+\.(?:py|sh|js|ts|rb|go|rs|php)\b")
 
 
 def strip(handoff: Handoff, known: Callable[[str], bool] = lambda path: False) -> Handoff:

@@ -15,7 +15,7 @@ _STRING_OR_COMMENT = re.compile(
     r"""|"[^"\\\n]*(?:\\[^\n]?[^"\\\n]*)*"?|'[^'\\\n]*(?:\\[^\n]?[^'\\\n]*)*'?"""
 )
 _FUNCTION = re.compile(r"func[ \t]+(?:\(([^)]*)\)[ \t]*)?(\w+)")
-_RECEIVER = re.compile(r"(\w+)[ \t]*(?:\[[^\]]*\][ \t]*)?$")
+_RECEIVER = re.compile(r"(?<!\w)(\w++)[ \t]*+(?:\[[^\[\]]*+\][ \t]*+)?$")
 _OTHER = re.compile(r"(type|const|var)[ \t]+(?:(\w+)|\()")
 _GROUPED = re.compile(r"\t(\w+)")
 _LABEL = re.compile(r"\w+:\s*$")

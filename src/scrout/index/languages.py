@@ -53,7 +53,7 @@ def _expanded(text: str, separator: str) -> Iterator[str]:
     prefixes = [""]
     count = 0
     path = ""
-    for token in re.findall(r"[{},]|[^{},]+", re.sub(r"//[^\n]*|\s+as\s+\w+", "", text)):
+    for token in re.findall(r"[{},]|[^{},]+", re.sub(r"//[^\n]*+(?:\s++as\s++\w+)?|(?<!\s)\s++as\s++\w+", "", text)):
         if token == "{":
             prefixes.append(prefixes[-1] + path)
         elif token not in ",}":

@@ -207,7 +207,7 @@ class _Build:
                 tag = git.text("describe", "--tags", "--abbrev=0", self.base.commit)
         except GitError:
             return {}
-        number = re.search(r"[0-9]+(\.[0-9]+)+$", tag)
+        number = re.search(r"(?<![0-9])(?<![0-9]\.)[0-9]+(\.[0-9]+)+$", tag)
         return {"SETUPTOOLS_SCM_PRETEND_VERSION": number[0]} if number else {}
 
     def _failed(self, line: str, done: Completed) -> Failed:

@@ -105,7 +105,7 @@ def _version(program: str) -> tuple[int, ...]:
         said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False, timeout=10).stdout
     except (OSError, subprocess.TimeoutExpired):
         return ()
-    found = re.search(r"(\d+)\.(\d+)", said)
+    found = re.search(r"(?<!\d)(\d++)\.(\d+)", said)
     return (int(found[1]), int(found[2])) if found else ()
 
 

@@ -106,8 +106,10 @@ def _devcontainer(base: Base) -> Iterator[Recipe]:
 
 
 # Strings are matched first and kept, so that what looks like a comment inside one stays.
-_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*+|/\*(?:[^*]|\*(?!/))*\*/')
-_TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,\s*+([\]}])')
+# What nothing ends goes on to the end of the text, so that no part of it is tried twice.
+_STRING = r'("[^"\\]*+(?:\\.?[^"\\]*+)*(?:"|\Z))'
+_COMMENT = re.compile(rf"{_STRING}|//[^\n]*+|/\*.*?(?:\*/|\Z)", re.S)
+_TRAILING_COMMA = re.compile(rf"{_STRING}|,\s*+([\]}}])", re.S)
 
 
 def _devcontainer_lines(stage: object) -> list[str]:
@@ -129,7 +131,7 @@ _REQUIREMENT_FILE = re.compile(
       | tests?/requirements\.txt""",
     re.VERBOSE,
 )
-_INCLUDE = re.compile(r"^\s*(?:-r|--requirement|-c|--constraint)[\s=]*(\S+)", re.M)
+_INCLUDE = re.compile(r"^[^\S\n]*+(?:-r|--requirement|-c|--constraint)[\s=]*(\S+)", re.M)
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 _PLAIN_VERSION = re.compile(r"[0-9][A-Za-z0-9.!+_-]*")
 _COMPILES = re.compile(

@@ -21,7 +21,7 @@ _WATCH = "/opt/scrout/watch"
 _OUTBOX = "/opt/scrout/outbox"
 _SETS_PYTHONPATH = re.compile(r"\bPYTHONPATH=")
 # Only where every pytest asks for it: there the plugin is installed; elsewhere --no-cov would be an unknown option.
-_COVERS = re.compile(rb"^[ \t]*addopts[ \t]*=(?:[^\n]|\n[ \t])*--cov", re.MULTILINE)
+_OPTIONS = re.compile(rb"^[ \t]*+addopts[ \t]*+=[^\n]*+(?:\n[ \t][^\n]*+)*", re.MULTILINE)
 _PYTEST_SETTINGS = ("pyproject.toml", "pytest.ini", "tox.ini", "setup.cfg")
 
 
@@ -113,7 +113,8 @@ async def replay(
 def watchable(command: str, base: Base) -> str:
     """The command, with the witness in it: it is found through PYTHONPATH, and a coverage tool would take its place."""
     command = _SETS_PYTHONPATH.sub('PYTHONPATH="$PYTHONPATH:"', command)
-    covers = any(_COVERS.search(base.read(name) or b"") for name in _PYTEST_SETTINGS)
+    settings = (base.read(name) or b"" for name in _PYTEST_SETTINGS)
+    covers = any(b"--cov" in options for text in settings for options in _OPTIONS.findall(text))
     return f"export PYTEST_ADDOPTS=--no-cov; {command}" if covers else command
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -193,12 +194,10 @@ _JS_FRAME = re.compile(
 _GO_FRAME = re.compile(r"^[ \t]++(?:Error Trace:\s+)?([^\s:]{1,500}\.go):([0-9]{1,9})(?::| \+0x|$)", re.M)
 _RUST_FRAME = re.compile(r"^[ \t]++at (?:\./)?(\S{1,500}\.rs):([0-9]{1,9}):[0-9]{1,9}$", re.M)
 _RUST_PANIC = re.compile(
-    r"panicked at (?:'(?P<old>[^\n]*)', )?(?:\./)?(?P<path>[^\s:]{1,500}\.rs):(?P<line>[0-9]{1,9}):[0-9]{1,9}"
+    r"panicked at (?:'(?P<old>[^\n]{0,2000})', )?(?:\./)?(?P<path>[^\s:]{1,500}\.rs):(?P<line>[0-9]{1,9}):[0-9]{1,9}"
     r"(?::\n(?P<said>(?:(?!stack backtrace:|note: )[^\n]++\n?)*))?"
 )
-_JVM_FRAME = re.compile(
-    r"\bat (?:[\w.@-]*/{1,2})*([\w.$]{1,300})\(([\w$]{1,200}\.(?:java|kt|groovy|scala)):([0-9]{1,9})\)"
-)
+_JVM_FRAME = re.compile(r"\bat (?:[\w.@-]*/)*([\w.$]{1,300})\(([\w$]{1,200}\.(?:java|kt|groovy|scala)):([0-9]{1,9})\)")
 _JVM_PLACE = re.compile(r"\bat ([\w$]{1,200}\.(?:java|kt|groovy|scala)):([0-9]{1,9})$", re.M)
 _RUBY_FRAME = re.compile(r"^[ \t]++# (?:\./)?([^\s:]{1,500}\.rb):([0-9]{1,9})", re.M)
 _PHP_FRAME = re.compile(r"^(\S{1,500}\.php):([0-9]{1,9})$", re.M)
@@ -320,18 +319,21 @@ _GO_STOPPED = re.compile(r"^panic: test timed out|^signal: ", re.M)
 def _go(text: str) -> RunnerReport | None:
     text = _go_text(text)
     build_failed = _first(_GO_BUILD, text)
-    said: dict[str, str] = {}
+    parts: dict[str, list[str]] = {}
     ended: dict[str, str] = {}
     for head, body in _blocks(text, _GO_TEST):
         end = _GO_END.search(body)
-        said[head[2]] = said.get(head[2], "") + (body[: end.start()] if end else body)
+        parts.setdefault(head[2], []).append(body[: end.start()] if end else body)
         if head[1]:
             ended[head[2]] = head[1]
     if not (ended or build_failed):
         return None
     failed = [name for name, how in ended.items() if how == "FAIL"]
     # A test with failed subtests failed by them.
-    failed = [name for name in failed if not any(other.startswith(f"{name}/") for other in failed)]
+    ordered = sorted(failed)
+    following = ((name, bisect_left(ordered, f"{name}/")) for name in failed)
+    failed = [name for name, at in following if not any(s.startswith(f"{name}/") for s in ordered[at : at + 1])]
+    said = {name: "".join(parts[name]) for name in failed}
     failures = [Failure(name, said[name].strip()[:_MAX_MESSAGE], _frames(said[name], _GO_FRAME)) for name in failed]
     closed = bool(_GO_END.search(text)) and not _GO_STOPPED.search(text)
     return _report("go", list(ended.values()).count("PASS"), len(failed), failures, build_failed, closed)
@@ -354,7 +356,8 @@ def _go_text(text: str) -> str:
 
 _TAP_FAILED = re.compile(r"^[ \t]*+(?:not ok|ok) [0-9]{1,9} - (.*)$|^# tests [0-9]{1,9}$", re.M)
 _TAP_FIELD = re.compile(r"^[ \t]++(failureType|name): '?([^'\n]*)'?$", re.M)
-_TAP_ERROR = re.compile(r"^[ \t]++error: (?:\|-\n)?(.*?)^[ \t]++code: ", re.M | re.S)
+_TAP_ERROR = re.compile(r"^[ \t]++error: (?:\|-\n)?", re.M)
+_TAP_CODE = re.compile(r"^[ \t]++code: ", re.M)
 _TAP_BUILD = re.compile(r"^# (?:SyntaxError: |Error(?: \[\w+\])?: Cannot find ).*$", re.M)
 _SPEC_BUILD = re.compile(r"^(?:SyntaxError: |Error(?: \[\w+\])?: Cannot find ).*$", re.M)
 _SPEC_FAILED = re.compile(r"^test at \S+:[0-9]{1,9}:[0-9]{1,9}\n✖ (.*?)(?: \([0-9.]+ms\))?$", re.M)
@@ -371,7 +374,9 @@ def _node_test(text: str) -> RunnerReport | None:
         fields = dict(_TAP_FIELD.findall(body))
         if head[0].lstrip().startswith("not ok") and fields.get("failureType") != "subtestsFailed":
             error = _TAP_ERROR.search(body)
-            said = f"{fields.get('name', 'Error')}: {error[1].strip() if error else ''}"
+            code = _TAP_CODE.search(body, error.end()) if error else None
+            message = body[error.end() : code.start()].strip() if error and code else ""
+            said = f"{fields.get('name', 'Error')}: {message}"
             stack = body.partition("stack: |-")[2]
             failures.append(Failure(head[1], said[:_MAX_MESSAGE], _frames(stack, _JS_FRAME)))
     for head, body in [] if tap else _blocks(text, _SPEC_FAILED):
@@ -381,7 +386,7 @@ def _node_test(text: str) -> RunnerReport | None:
     return RunnerReport("node_test", counts["pass"], counts["fail"], tuple(failures), bool(failures), build_failed)
 
 
-_JEST_TOTAL = re.compile(r"^Tests: +(.*[0-9] total)$", re.M)
+_JEST_TOTAL = re.compile(r"^Tests: ++(.*[0-9] total)$", re.M)
 _JEST_FAILED = re.compile(r"^  ● (.*)$|^(?:FAIL|PASS) .*$|^Test Suites: .*$|^Summary of all failing tests$", re.M)
 _JEST_LOAD = "Test suite failed to run"
 
@@ -400,7 +405,7 @@ def _jest(text: str) -> RunnerReport | None:
     return _report("jest", _count("passed", total[-1]), _count("failed", total[-1]), failures, build_failed, True)
 
 
-_VITEST_TOTAL = re.compile(r"^ +Tests +(.*\([0-9]{1,9}\)|no tests)$", re.M)
+_VITEST_TOTAL = re.compile(r"^ ++Tests ++(.*\([0-9]{1,9}\)|no tests)$", re.M)
 _VITEST_FAILED = re.compile(r"^ FAIL +(.*)$|^⎯+.*$|^ Test Files .*$", re.M)
 
 
@@ -421,7 +426,7 @@ def _vitest(text: str) -> RunnerReport | None:
 _MAVEN_TOTAL = re.compile(
     r"^\[\w+\] Tests run: ([0-9]{1,9}), Failures: ([0-9]{1,9}), Errors: ([0-9]{1,9}), Skipped: ([0-9]{1,9})$", re.M
 )
-_MAVEN_FAILED = re.compile(r"^\[ERROR\] +(\S+)(?:\(\S+\))? .*<<< (?:FAILURE|ERROR)!$|^\[\w+\].*$", re.M)
+_MAVEN_FAILED = re.compile(r"^\[ERROR\] ++(\S++) .*<<< (?:FAILURE|ERROR)!$|^\[\w+\].*$", re.M)
 _MAVEN_BUILD = re.compile(r"^\[ERROR\] (?:COMPILATION ERROR|.*Compilation failure).*$", re.M)
 _MAVEN_END = re.compile(r"^\[\w+\] BUILD FAILURE$", re.M)
 

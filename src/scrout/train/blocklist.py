@@ -62,17 +62,19 @@ _COPY = frozenset(("backup", "clone", "copy", "final", "fork", "forked", "mirror
 """Words that a name has besides the repository's own where it is one more of the same."""
 _BY_NAME = {blocked.partition("/")[2]: blocked for blocked in BLOCKED}
 
-_ADDRESS = re.compile(r"(?:[\w.+-]+://(?:[^/@]*@)?[^/]+/|[^/\s]+@[^/:\s]+:|(?:www\.)?(?:github|gitlab)\.com[/:])(.+)")
-_SERIAL = re.compile(r"(-\d+|-[0-9a-f]{40}.*|@[0-9a-f]{6,})$")
+_ADDRESS = re.compile(r"(?:[\w.+-]+://(?:[^/@]*@)?[^/]+/|[^/\s@]+@[^/:\s]+:|(?:www\.)?(?:github|gitlab)\.com[/:])(.+)")
+_SERIAL = re.compile(r"(-\d+|-[0-9a-f]{40}.*|@[0-9a-f]{6,})$", re.S)
 _ROW_TAIL = re.compile(
     r"[-._@:#](?=\d|[0-9a-f]{7,40}\b|(?:pr|pull|run|attempt|issue|trial|task|sample|traj|v\d)(?![a-z]))"
 )
-_IMAGE = re.compile(r"(?:.*/)?(?:sweb\.eval|swesmith|sweap-images|sweb)[.:](?:(?:x86_64|arm64|aarch64)\.)?(?P<row>.+)")
+_IMAGE = re.compile(
+    r"(?:.*/)?(?:sweb\.eval|swesmith|sweap-images|sweb)[.:](?:(?:x86_64|arm64|aarch64)\.)?(?P<row>.+)", re.S
+)
 """A container's image that is named for the row of a data set."""
 _IMAGE_JOINS = re.compile(r"_(?:1776|s)_")
 """What stands between owner and name there, where two underscores are not allowed."""
-_PAIR = re.compile(r"(?:instance_)?([\w.-]+?)(?:__|\+|/)([\w.-]+)")
-_REMOTE = re.compile(r"^\s*(?:push)?url\s*=\s*(\S+)", re.MULTILINE | re.IGNORECASE)
+_PART = re.compile(r"[\w.-]+")
+_REMOTE = re.compile(r"^[^\S\n]*+(?:push)?url\s*+=\s*+(\S+)", re.MULTILINE | re.IGNORECASE)
 
 
 def refuse_blocked(repos: Iterable[str]) -> None:
@@ -142,7 +144,22 @@ def _folder_names(folder: Path) -> Iterator[str]:
                 for url in _REMOTE.findall(config.read_text(encoding="utf-8", errors="replace")):
                     # A remote that is a folder goes by its own names; its remotes were its own affair.
                     yield from _names(url) if _ADDRESS.match(url) else Path(url).parts[-2:]
-    yield from (part for part in folder.parts if _PAIR.fullmatch(part))
+    yield from (part for part in folder.parts if _pair(part))
+
+
+def _pair(name: str) -> tuple[str, str] | None:
+    """Owner and name, with `/`, `+` or else `__` between them; None: it is something else."""
+    for form in dict.fromkeys((name.removeprefix("instance_"), name)):
+        at = max(form.rfind("/"), form.rfind("+"))
+        owner, bare = (form[:at], form[at + 1 :]) if at >= 0 else _halves(form)
+        if _PART.fullmatch(owner) and _PART.fullmatch(bare):
+            return owner, bare
+    return None
+
+
+def _halves(form: str) -> tuple[str, str]:
+    owner, _, bare = form[1:].partition("__")
+    return form[:1] + owner, bare
 
 
 def _is_clone(folder: Path) -> bool:
@@ -153,8 +170,7 @@ def _by_name(name: str) -> str | None:
     name = name.strip().strip("/").lower()
     for form in (name, _SERIAL.sub("", name)):
         form = form.removesuffix(".git")
-        pair = _PAIR.fullmatch(form)
-        owner, bare = (pair[1], pair[2]) if pair else ("", form)
+        owner, bare = _pair(form) or ("", form)
         plain = "-".join(word for word in re.split(r"[-_]", bare) if word not in _COPY)
         blocked = _BY_NAME.get(bare) or _BY_NAME.get(plain) or _FORMER.get(f"{owner}/{bare}")
         if blocked:

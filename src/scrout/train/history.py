@@ -23,6 +23,7 @@ from pathlib import Path
 from scrout.base import FrozenModel, ScroutError, TaskError
 from scrout.git import GitDir, GitError, repository_at
 from scrout.index.files import role
+from scrout.scout.recon.mentions import without_comments
 from scrout.train.blocklist import refuse_blocked
 
 MAX_FILES = 6
@@ -45,26 +46,28 @@ _CODE = frozenset(
 )
 
 _TRAILER = re.compile(
-    r"^\s*(?:[A-Z]\w*(?:-\w+)+|Author|Bug|Cc|Ref(?:erence)?s?|PR|Link|See|Issue|git-svn-id|svn path|Topic)"
-    r"\s*:(?:\s.*)?$"
-    r"|^(?:Squashed commit of .*|.*squashes the following commits:?|\W*This is a backport of .*)$"
+    r"^[^\S\n]*+(?:[A-Z]\w*+(?:-\w++)+|Author|Bug|Cc|Ref(?:erence)?s?|PR|Link|See|Issue|git-svn-id|svn path|Topic)"
+    r"\s*+:(?:\s.*)?$"
+    r"|^(?:Squashed commit of .*|.*squashes the following commits:?|[^\w\n]*+This is a backport of .*)$"
     r"|^#+ (?:What do these|Are there changes|Is it a substantial|Related issue|Checklist|Description|Summary).*$"
-    r"|^--HG--\s*$|^extra : .*$|^\s*\(cherry picked from commit .*$|^\s*-{3,}\s*$|^\s*\[(?:ci skip|skip ci)\]\s*$"
-    r"|^\s*Merge (?:pull request|branch|remote|commit|tag|in) .*$|^\s*(?:Co-authored-by|Signed-off-by)\b.*$"
+    r"|^--HG--\s*$|^extra : .*$|^[^\S\n]*+\(cherry picked from commit .*$|^[^\S\n]*+-{3,}+\s*$"
+    r"|^[^\S\n]*+\[(?:ci skip|skip ci)\]\s*$"
+    r"|^[^\S\n]*+Merge (?:pull request|branch|remote|commit|tag|in) .*$"
+    r"|^[^\S\n]*+(?:Co-authored-by|Signed-off-by)\b.*$"
     # What squashing leaves behind of a review.
-    r"|^\s*[*-]\s+(?:\W*(?:fix(?:ed|es)?|address(?:ed)?|apply|update[ds]?|add(?:ed)?|more|minor|further|wip|lint\w*|typos?"
+    r"|^[^\S\n]*+[*-]\s(?:\W*+(?:fix(?:ed|es)?|address(?:ed)?|apply|update[ds]?|add(?:ed)?|more|minor|further|wip|lint\w*|typos?"
     r"|black|isort|mypy|flake8|pep8|ruff|whatsnew|tests?|merge\b.*|review|revert|cleanup|clean up|nits?|changelog|"
     r"release notes?|\[pre-commit\.ci\].*|auto fixes.*|suggestions?|from code review|comments?|feedback|ci|docs?|"
-    r"formatting|style|news|fragment|file|some|the|and|per|a|to|up|for)\b\W*)+$",
+    r"formatting|style|news|fragment|file|some|the|and|per|a|to|up|for)\b)+\W*$",
     re.IGNORECASE | re.MULTILINE,
 )
 _NUMBER = re.compile(
-    r"\s*\((?:(?:gh|pr|issue|closes?|fix(?:e[sd])?|refs?)?[\s:-]*(?:#|gh-)\d+[,\s]*)+\)"
-    r"|\b(?:(?:this\s+)?(?:closes?|fix(?:e[sd])?|resolves?|refs?|see|re|related to|part of|xref)\s*:?\s+)?"
-    r"(?:(?:pr|issue|bug|ticket)\s*)?(?:[\w.-]+/[\w.-]+)?(?:#\d+|\bgh-?\d+\b|https?://\S+/(?:issues|pull|ticket)/\d+\S*)\s*[.,:]?",
+    r"(?:(?<!\s)\s++)?\((?:(?:gh|pr|issue|closes?|fix(?:e[sd])?|refs?)?[\s:-]*+(?:#|gh-)\d++[,\s]*+)+\)"
+    r"|\b(?:(?:this\s+)?(?:closes?|fix(?:e[sd])?|resolves?|refs?|see|re|related to|part of|xref)(?:\s*+:)?\s++)?"
+    r"(?:(?:pr|issue|bug|ticket)\s*)?(?:[\w.-]{1,100}/[\w.-]{1,100})?"
+    r"(?:#\d+|\bgh-?\d+\b|https?://\S{1,300}/(?:issues|pull|ticket)/\d+\S*)\s*[.,:]?",
     re.IGNORECASE,
 )
-_COMMENT = re.compile(r"<!--.{0,2000}?-->", re.DOTALL)
 _SQUASHED = re.compile(r"^[0-9a-f]{7,12} \[[^\]\n]{1,60}\] ", re.MULTILINE)
 _NEWS = re.compile(r"(?:^|/)(?:news|newsfragments?|changes|changelog[^/]*|whatsnew|unreleased[^/]*)/", re.IGNORECASE)
 _SUBJECT_TAG = re.compile(r"^\s*(?:\[[\w .,/-]{1,30}\]\s*)+|^\s*(?:bug|fix|enh|feat)(?:\([\w./-]+\))?\s*[:-]\s*", re.I)
@@ -90,7 +93,7 @@ _NEVER = re.compile(
     r"(?:maint|mnt|sty|doc|docs|tst|test|tests|ci|bld|build|chore|style|rls|rel|typ|refactor|revert|ref|cln|bench|"
     r"deps|security)\b\s*(?:\([\w./-]+\))?!?\s*[:/&,-]|"
     r"(?-i:MAINT|MNT|STY|DOCS?|TST|CI|BLD|RLS|REL|TYP|REF|CLN)\b|\[(?:pre-commit|maint|doc|docs|ci|bot)[^\]]*\])"
-    r"|\b(?:black|isort|ruff format|pyupgrade|reindent)\b.*\b(?:all|everything|codebase)\b",
+    r"|\b(?:black|isort|ruff format|pyupgrade|reindent)\b.{0,200}\b(?:all|everything|codebase)\b",
     re.IGNORECASE,
 )
 
@@ -166,7 +169,7 @@ def _changes(git: GitDir, tip: str, since: str) -> Iterator[Change]:
 
 def clean(message: str) -> str:
     """A commit message without trailers, sign-offs, numbers of issues, and what squashing leaves behind."""
-    text = _SQUASHED.sub("", _COMMENT.sub("", message.replace("\r\n", "\n"))).strip()
+    text = _SQUASHED.sub("", without_comments(message.replace("\r\n", "\n"))).strip()
     subject, _, body = text.partition("\n")
     subject, body = (re.sub(r"\(\s*\)", "", _NUMBER.sub("", part)) for part in (subject, _TRAILER.sub("", body)))
     subject = _SUBJECT_TAG.sub("", subject).strip()
@@ -182,7 +185,7 @@ def _telling(raw: str, message: str) -> bool:
         return False
     words = re.findall(r"[A-Za-z_]{2,}", message)
     enough = len(message) >= MIN_CHARS or len(words) >= MIN_WORDS
-    few = len(message) <= MAX_CHARS and len(re.findall(r"^\s*[*-]\s", message, re.MULTILINE)) <= MAX_BULLETS
+    few = len(message) <= MAX_CHARS and len(re.findall(r"^[^\S\n]*+[*-]\s", message, re.MULTILINE)) <= MAX_BULLETS
     return enough and few and len(words) >= MIN_WORDS - 4
 
 

@@ -41,7 +41,7 @@ _HOME, _DROP = "/opt/scrout/home", "/opt/scrout/packages"
 _IGNORED = ".venv/\n__pycache__/\n*.py[co]\n.pytest_cache/\n"
 _REQUIREMENT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:==([A-Za-z0-9][A-Za-z0-9.+!_-]*))?")
 _FOR_TESTS = re.compile(r"tests?|testing", re.IGNORECASE)
-_EXTRA = re.compile(r"""\(?\s*extra\s*==\s*["']([^"']+)["']\s*\)?""")
+_EXTRA = re.compile(r"""(?:\(|(?<!\s))\s*+extra\s*+==\s*+["']([^"']+)["']\s*+\)?""")
 _AUTHOR = {
     f"GIT_{role}_{key}": value
     for role in ("AUTHOR", "COMMITTER")
@@ -294,7 +294,7 @@ def _requirements(repo: Path, *, tests: bool) -> Iterator[str]:
         if extra is None and not tests:
             yield _plain(requirement, marker)
         elif extra is not None and tests and _FOR_TESTS.fullmatch(extra[1]):
-            rest = re.sub(r"^\s*and\s+|\s+and\s*$", "", _EXTRA.sub("", marker))
+            rest = re.sub(r"^\s*+and\s++|(?<!\s)\s++and\s*+$", "", _EXTRA.sub("", marker))
             yield _plain(requirement, rest)
     if tests:
         yield from _groups(repo)

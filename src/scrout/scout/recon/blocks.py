@@ -16,9 +16,9 @@ MAX_TEXT_CHARS = 100_000
 MAX_BLOCKS = 100
 
 _FENCE = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*\{?\.?([\w+#.-]*)")
-_TRAC = re.compile(r"^[ \t]*\{\{\{[ \t]*(?:#!([\w-]+))?[ \t]*$")
+_TRAC = re.compile(r"^[ \t]*\{\{\{[ \t]*+(?:#!([\w-]++)[ \t]*+)?$")
 _FORUM = re.compile(r"^[ \t]*\[code(?:[ =:](?:lang=|language=)?[\"']?([\w+-]*)[\"']?)?\][ \t]*$", re.I)
-_DIRECTIVE = re.compile(r"^[ \t]*\.\. (?:code|code-block|sourcecode)::[ \t]*([\w+-]*)[ \t]*$")
+_DIRECTIVE = re.compile(r"^[ \t]*\.\. (?:code|code-block|sourcecode)::[ \t]*+([\w+-]*+)[ \t]*+$")
 _INDENTED = re.compile(r"^(?: {4}|\t)")
 _ITEM = re.compile(r"^[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]")
 _PROMPT = re.compile(r"^[ \t]*(?:>>>|In \[\d{1,5}\]:)(?: (.*)|[ \t]*)$")
@@ -55,8 +55,8 @@ def _blocks(lines: Sequence[str]) -> Iterator[Block]:
             continue
         tag, first, last, position = found
         code = textwrap.dedent("\n".join(lines[first:last]).strip("\n")) + "\n"
-        below = next((line.strip() for line in islice(lines, position, None) if line.strip()), "")
         if code.strip():
+            below = next((said for at in range(position, len(lines)) if (said := lines[at].strip())), "")
             yield Block(code, tag.lower(), above, below)
             above = ""  # a heading is that of one block
 
@@ -71,19 +71,25 @@ def _closed(lines: Sequence[str], start: int) -> _Found | None:
     if opening := _FENCE.match(line):
         if "`" in line[opening.end() :]:
             return None  # code within a line
-        tag = opening[2]
-        end = re.compile(rf"^[ \t]*{re.escape(opening[1])}[`~]*[ \t]*$")
+        tag, mark = opening[2], opening[1]
     elif opening := _TRAC.match(line):
-        tag, end = opening[1] or "", re.compile(r"^[ \t]*\}\}\}")
+        tag, mark = opening[1] or "", "}}}"
     elif opening := _FORUM.match(line):
-        tag, end = opening[1] or "", re.compile(r"^[ \t]*\[/code\]", re.I)
+        tag, mark = opening[1] or "", "[/code]"
     else:
         return None
-    last = next((at for at in range(start + 1, len(lines)) if end.match(lines[at])), len(lines))
+    last = next((at for at in range(start + 1, len(lines)) if _closes(lines[at], mark)), len(lines))
     first = start + 1
     if not tag and first < last and lines[first].strip().startswith("#!") and "/" not in lines[first]:
         tag, first = lines[first].strip()[2:], first + 1  # Trac names the language on a line of its own
     return tag, first, last, last + 1
+
+
+def _closes(line: str, mark: str) -> bool:
+    bare = line.strip(" \t")
+    if mark[0] in "`~":
+        return bare.startswith(mark) and not bare.strip("`~")
+    return bare.lower().startswith(mark)
 
 
 def _indented(lines: Sequence[str], start: int) -> _Found | None:

@@ -19,7 +19,6 @@ _MOST_NAMED = 500  # of a kind, so that no text makes the search slow
 _MOST_MESSAGES = 30
 _MIN_MESSAGE_CHARS = 12
 
-_HIDDEN = re.compile(r"<!--.*?-->", re.S)
 # Boxes to tick are the form's words, not the reporter's.
 _FORM_LINE = re.compile(r"^[ \t]*[-*] \[[ xX]\].*$", re.M)
 _URL = re.compile(r"\bhttps?://\S+")
@@ -57,7 +56,7 @@ _CODE_NAME = re.compile(r"\b(?:\w+_\w+|[A-Za-z]*[a-z][A-Z]\w*|[A-Z][a-z]+[A-Z]\w
 _FIXED_TEXT = re.compile(r"[A-Za-z][A-Za-z ,_-]*[A-Za-z]")
 _IMPORT_LINE = re.compile(r"\s*(>>> )?(from|import)\s")
 # A table of installed versions names half of the world and says nothing.
-_VERSION_LINE = re.compile(r"^\W{0,4}[\w .-]{1,40}\s*(?:[:=|]|\s)+v?\d+\.\d+[\w.+-]*\s*$")
+_VERSION_LINE = re.compile(r"^\W{0,4}[\w .-]{1,40}[\s:=|]++v?\d++\.\d++[\w.+-]*+\s*+$")
 # In a small repository they are rare enough to look telling.
 _FUNCTION_WORDS = frozenset(
     re.findall(
@@ -108,9 +107,19 @@ class Mentions:
         return frozenset(name for name, where in self.names.items() if "quoted" in where)
 
 
+def without_comments(text: str) -> str:
+    """The text without HTML comments. One that nothing ends stays; a pattern would look for the end of each again."""
+    kept = []
+    position = 0
+    while (start := text.find("<!--", position)) >= 0 and (end := text.find("-->", start + 4)) >= 0:
+        kept.append(text[position:start])
+        position = end + 3
+    return "".join((*kept, text[position:]))
+
+
 def read_mentions(text: str) -> Mentions:
     """Take a text apart."""
-    text = _FORM_LINE.sub("", _HIDDEN.sub("", text[:MAX_TEXT_CHARS])).strip()
+    text = _FORM_LINE.sub("", without_comments(text[:MAX_TEXT_CHARS])).strip()
     prose, code = split(text)
     title = text.partition("\n")[0]
     # Import lines have a signal of their own, weaker than a module named on purpose.

@@ -29,7 +29,7 @@ ROOT = Path("/app")
 """Where the records' containers had the repository."""
 NEEDS_REPLAY = frozenset(["real_failure", "unrelated_failure", "nonzero_other", "reproduced_exit_zero", "tampered"])
 """Verdicts that rest on what the witness or the workspace shows, unless the command itself tells."""
-_NAMED = re.compile(r"(?:/app/)?([\w./-]+\.py)\b")
+_NAMED = re.compile(r"(?<![\w./-])(?:/app/)?([\w./-]+\.py)\b")
 _IMPORTED = re.compile(r"(?:from|import|No module named|module) '?(\w+)")
 _TIMED_OUT = -1
 

@@ -13,7 +13,7 @@ from scrout.route.outcomes import read_rows, read_texts, repository_of
 from scrout.study.sources.benchmark import Benchmark
 from scrout.study.sources.episodes import Episode, add, amount_of, played
 
-_COMMIT = re.compile(r"-[0-9a-f]{40}.*$")
+_COMMIT = re.compile(r"-[0-9a-f]{40}.*", re.S)
 
 
 @dataclass(frozen=True)

@@ -23,19 +23,20 @@ Document = Mapping[str, Any]
 BROKEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError)
 """What comes of values that are not what a layout has in their place."""
 
-_ISSUE = (
-    re.compile(r"<(pr_description|issue_description|issue)>\s*(?P<text>.*?)\s*</\1>", re.S),
-    re.compile(r"(?:^|\n)ISSUE:\s*\n(?P<text>.*?)\n+INSTRUCTIONS:", re.S),
+_ISSUE = re.compile(r"<(pr_description|issue_description|issue)>")
+_ISSUE_HEAD = re.compile(r"(?:^|\n)ISSUE:\s*\n")
+_ROOT = re.compile(
+    r"<uploaded_files>\s*+(?P<path>/[^\s<]++)\s*+</uploaded_files>|\(Current directory: (?P<at>/[^)\s]+)\)"
 )
-_ROOT = re.compile(r"<uploaded_files>\s*(?P<path>/\S+)\s*</uploaded_files>|\(Current directory: (?P<at>/[^)\s]+)\)")
 _FENCED = re.compile(r"```(?:bash|sh|mswea_bash_command)?[ \t]*\n(?P<command>.*?)\n?```", re.S)
 _NAMES = ("instance_id", "id", "traj_id", "repo", "repository", "repo_name", "environment", "image_name")
 _EVENTS = {"run": "bash", "edit": "str_replace_editor"}
 """OpenHands' actions that go by other names than its tools."""
-_NAME = re.compile(r"(?:(?<=[/_])|\A)[A-Za-z0-9][A-Za-z0-9.-]*__[\w.-]+?(?=\.traj|\Z)")
-"""An id, also in the name of a file."""
+_NAME = re.compile(r"[\w.-]+")
+_OWNER = re.compile(r"(?:(?<=[/_])|\A)[A-Za-z0-9][A-Za-z0-9.-]*+__")
 # What SWE-agent puts behind each answer.
-_PROMPT = re.compile(r"\s*\(Open file: [^\n]*\)\s*\n\(Current directory: [^\n]*\)\s*\n?bash-\$\s*\Z")
+_PROMPT_START = "(Open file: "
+_PROMPT = re.compile(r"\(Open file: [^\n]*\)\s*\n\(Current directory: [^\n]*\)\s*\n?bash-\$\s*\Z")
 
 
 def read(document: Document, where: str) -> Trajectory | Unreadable:
@@ -163,7 +164,7 @@ def _answers(
 
 
 def _plain(text: str) -> str:
-    return _PROMPT.sub("", text.removeprefix("OBSERVATION:\n"))
+    return _without_prompt(text.removeprefix("OBSERVATION:\n"))
 
 
 def _follows(turns: Sequence[Document], number: int, role: str) -> bool:
@@ -177,14 +178,14 @@ def _pairs(told: Iterable[tuple[str, str, str | None]]) -> Iterator[Step]:
         if said is END:
             return
         if isinstance(said, Call):
-            yield Step(thought.strip(), said, _PROMPT.sub("", answer or ""), answered=answer is not None)
+            yield Step(thought.strip(), said, _without_prompt(answer or ""), answered=answer is not None)
 
 
 def _trajectory(
     document: Document, layout: str, where: str, issue: str, root: str, steps: Sequence[Step]
 ) -> Trajectory | Unreadable:
     names = (document.get("instance_id"), _replayed_name(document), document.get("environment"), where)
-    name = next((found[0] for one in names if isinstance(one, str) and (found := _NAME.search(one))), "")
+    name = next((found for one in names if isinstance(one, str) and (found := _id_in(one))), "")
     if not name:
         return Unreadable("no id of its issue")
     if not issue.strip():
@@ -260,9 +261,40 @@ def _split(text: str) -> tuple[str, str]:
     return (text[: blocks[-1].start()].strip(), blocks[-1]["command"]) if blocks else (text.strip(), "")
 
 
+def _id_in(text: str) -> str:
+    """The id of an issue, also in the name of a file; empty: there is none."""
+    for name in _NAME.finditer(text):
+        owner = _OWNER.search(text, name.start(), name.end())
+        if owner is None:
+            continue
+        last = name.end() if name.end() == len(text) else -1
+        suffix = text.find(".traj", owner.end() + 1, name.end())
+        if (end := suffix if suffix >= 0 else last) > owner.end():
+            return text[owner.start() : end]
+    return ""
+
+
+def _without_prompt(text: str) -> str:
+    line = text.rfind("\n", 0, max(0, text.rfind(_PROMPT_START))) + 1
+    start = text.find(_PROMPT_START, line)
+    return text[:start].rstrip() if start >= 0 and _PROMPT.match(text, start) else text
+
+
+def _stated(text: str) -> str | None:
+    """The issue in an opening, by the tags or headings around it; None: there are none."""
+    unended: set[str] = set()
+    for tag in _ISSUE.finditer(text):
+        end = -1 if tag[1] in unended else text.find(f"</{tag[1]}>", tag.end())
+        if end >= 0:
+            return text[tag.end() : end].strip()
+        unended.add(tag[1])
+    head = _ISSUE_HEAD.search(text)
+    end = text.find("\nINSTRUCTIONS:", head.end()) if head else -1
+    return text[head.end() : end].rstrip("\n") if head and end >= 0 else None
+
+
 def _issue(texts: Iterable[str]) -> str:
-    found = (form.search(text) for text in texts for form in _ISSUE)
-    return next((match["text"] for match in found if match), "")
+    return next((issue for text in texts if (issue := _stated(text)) is not None), "")
 
 
 def _root(texts: Iterable[str]) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from scrout.agent.dialect import Call
+from scrout.gate.sources import heredocs
 from scrout.handoff import FileRef, Reproduction
 from scrout.train.corpus.trajectory import Step, Trajectory
 
@@ -24,7 +25,7 @@ _RUNS = re.compile(
 )
 _FAILS = re.compile(
     r"Traceback \(most recent call last\)|^\w*(?:Error|Exception)\b.*|\bAssertionError\b|\bFAILED\b|\bFAIL:|--- FAIL|"
-    r"\bpanic(?:ked)?\b|Segmentation fault|exit code (?:[1-9]\d*)\b|\b[1-9]\d* failed\b|Tests?:.*\b[1-9]\d* failed",
+    r"\bpanic(?:ked)?\b|Segmentation fault|exit code (?:[1-9]\d*)\b|\b[1-9]\d* failed",
     re.M,
 )
 _NO_EVIDENCE = re.compile(
@@ -42,7 +43,7 @@ _VIEWERS = frozenset(
 )
 _GIT_VIEWS = frozenset(("log", "show", "diff", "blame", "grep", "status", "ls-files", "branch"))
 _PATH = re.compile(r"[\w./@+-]+")
-_FIRST_TEXT = re.compile(r"edit 1:1\s*\n(.*?)(?:\nend_of_edit)?\s*\Z|insert\s+'?(.*?)'?\s*\Z", re.S)
+_FIRST_TEXT = re.compile(r"edit 1:1\s*\n(.*)|insert\s+'?(.*)", re.S)
 """What SWE-agent writes into a file that it has just made."""
 _SHOWS = re.compile(r"\b(?:cat|head|tail|less|more|nl|sed\s+-n|awk)\b")
 _NOT_SHOWN = re.compile(r"\s*(?:ERROR:|Invalid `|The path \S+ does not exist|File \S+ not found|\[File does not exist)")
@@ -132,8 +133,9 @@ def _as_ours(step: Step, seen: _Seen) -> Step:
     written = _FIRST_TEXT.fullmatch(str(step.call.arguments.get("command", ""))) if step.call.name == "edit" else None
     if written is None or not seen.made:
         return step
-    text = f"{written[1] or written[2]}\n"
-    create = {"command": "create", "path": seen.made, "file_text": text}
+    edited, inserted = (part.rstrip() for part in written.groups(default=""))
+    text = edited.removesuffix("\nend_of_edit") or inserted.removesuffix("'")
+    create = {"command": "create", "path": seen.made, "file_text": f"{text}\n"}
     return replace(step, call=Call("str_replace_editor", create))
 
 
@@ -206,9 +208,10 @@ def _look(step: Step, seen: _Seen) -> None:
         return
     if step.call.name != "bash":
         return
+    text = next((found.body for found in heredocs(command)), "")
     for found in _WRITES.finditer(command):
         if not _is_nowhere(target := found[1] or found[2]):
-            seen.written.setdefault(seen.relative(target), _heredoc(command))
+            seen.written.setdefault(seen.relative(target), text)
     if _SHOWS.search(command):
         lines = [(int(a), int(b)) for a, b in _LINES.findall(command)]
         named = {seen.relative(word) for word in _PATH.findall(command)}
@@ -224,12 +227,6 @@ def _look(step: Step, seen: _Seen) -> None:
         seen.reproduction = Reproduction(
             files=used if fits else {}, command=_at_home(command, seen.root), claim=True, observed=observed
         )
-
-
-def _heredoc(command: str) -> str:
-    """What a command writes from its own text; empty: nothing that shows."""
-    found = re.search(r"<<-?\s*['\"]?(\w+)['\"]?[^\n]*\n(.*?)\n\1\s*(?:\n|\Z)", command, re.S)
-    return f"{found[2]}\n" if found else ""
 
 
 def _failed(observation: str) -> bool:

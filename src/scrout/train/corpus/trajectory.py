@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from scrout.agent.dialect import Call
 
-_ID = re.compile(
-    r"(?:instance_)?(?P<owner>[\w.-]+?)__(?P<name>[\w.-]+?)"
-    r"(?:-(?P<number>\d+)(?:_\d+)?|\.[0-9a-f]{8}\..+|-[0-9a-f]{40}.*)?"
-)
-_FILE = re.compile(r"^diff --git a/(?P<path>.+?) b/(?P=path)\s*$(?P<head>(?:\r?\n(?!diff --git |@@ |--- ).*)*)", re.M)
+_OWNER = re.compile(r"[\w.-]+")
+_NAME = re.compile(r"([\w.-]+?)(?:-(\d+)(?:_\d+)?|\.[0-9a-f]{8}\..+|-[0-9a-f]{40}.*)?", re.S)
 _TEST = re.compile(r"(^|/)(tests?|testing|spec|__tests__)/|(^|/)(test_[^/]*|[^/]*[_.](test|spec)s?\.\w+|conftest\.py)$")
 
 
@@ -53,21 +51,35 @@ class Trajectory:
 
 def issue_of(instance_id: str) -> tuple[str, str]:
     """The issue's own id, without the number of an attempt, and its repository as owner/name; empty: it tells none."""
-    found = _ID.fullmatch(instance_id.strip())
-    if found is None:
-        return instance_id.strip(), ""
-    repository = f"{found['owner']}/{found['name']}"
-    if found["number"]:
-        return f"{found['owner']}__{found['name']}-{found['number']}", repository
-    return instance_id.strip(), repository
+    instance_id = instance_id.strip()
+    for form in dict.fromkeys((instance_id.removeprefix("instance_"), instance_id)):
+        owner, _, rest = form[1:].partition("__")
+        owner = form[:1] + owner
+        if _OWNER.fullmatch(owner) and (found := _NAME.fullmatch(rest)):
+            name, number = found.groups()
+            return f"{owner}__{name}-{number}" if number else instance_id, f"{owner}/{name}"
+    return instance_id, ""
 
 
 def changed_files(patch: str) -> tuple[str, ...]:
     """Files that a patch changes and that were there before, tests left out."""
-    return tuple(
-        dict.fromkeys(
-            found["path"]
-            for found in _FILE.finditer(patch)
-            if "new file mode" not in found["head"] and not _TEST.search(found["path"])
-        )
-    )
+    found = (path for path, head in _files(patch) if not any("new file mode" in line for line in head))
+    return tuple(dict.fromkeys(path for path in found if not _TEST.search(path)))
+
+
+def _files(patch: str) -> Iterator[tuple[str, list[str]]]:
+    """Each file that keeps its name, with the lines between its name and its first change."""
+    path, head = "", list[str]()
+    in_head = False
+    for line in [*patch.split("\n"), "diff --git "]:
+        if line.startswith("diff --git "):
+            if path:
+                yield path, head
+            both = line.removeprefix("diff --git a/").rstrip()
+            half = both[: max(0, len(both) - 3) // 2]
+            path, head = half if line[11:13] == "a/" and both == f"{half} b/{half}" else "", []
+            in_head = True
+        elif line.startswith(("@@ ", "--- ")):
+            in_head = False
+        elif in_head:
+            head.append(line)
