@@ -41,8 +41,6 @@ class Project:
     """Its name on the index, if it asks for its own version at import."""
     generated: dict[str, str] = field(default_factory=dict)
     """Files that its build writes and that it does not start without."""
-    suites: tuple[str, ...] = ()
-    """Test files to run if a fix changes only data of tests."""
 
 
 VERSION_FILE = "version = __version__ = '99.0'\nversion_tuple = __version_tuple__ = (99, 0)\n"
@@ -105,28 +103,16 @@ PROJECTS = (
     Project(
         "marshmallow-code/webargs",
         (
-            "marshmallow<4",
-            "flask",
-            "bottle",
-            "falcon",
-            "webtest",
-            "webtest-aiohttp",
-            "pytest-aiohttp",
-            "pytest-asyncio",
-            "django",
+            *("marshmallow<4", "flask", "bottle", "falcon", "webtest", "webtest-aiohttp", "pytest-aiohttp"),
+            *("pytest-asyncio", "django"),
         ),
         distribution="webargs",
     ),
     Project(
         "hgrecco/pint",
         (
-            "numpy<2.3",
-            "flexcache",
-            "flexparser",
-            "platformdirs",
-            "typing-extensions",
-            "pytest-subtests",
-            "uncertainties",
+            *("numpy<2.3", "flexcache", "flexparser", "platformdirs", "typing-extensions", "pytest-subtests"),
+            *("uncertainties",),
         ),
     ),
     Project("tobymao/sqlglot", ("duckdb", "pandas<3", "python-dateutil", "pytz", "numpy", "pyperf")),
@@ -138,30 +124,10 @@ PROJECTS = (
     Project(
         "encode/httpx",
         (
-            "httpcore",
-            "anyio",
-            "certifi",
-            "idna",
-            "sniffio",
-            "chardet",
-            "trio",
-            "uvicorn",
-            "h2",
-            "brotli",
-            "zstandard",
-            "click",
-            "rich",
-            "pygments",
-            "socksio",
-            "trustme",
-            "cryptography",
-            "rfc3986",
-            "charset-normalizer",
+            *("httpcore", "anyio", "certifi", "idna", "sniffio", "chardet", "trio", "uvicorn", "h2", "brotli"),
+            *("zstandard", "click", "rich", "pygments", "socksio", "trustme", "cryptography", "rfc3986"),
+            *("charset-normalizer",),
         ),
-    ),
-    Project("trentm/python-markdown2", ("pygments", "wavedrom", "latex2mathml"), suites=("test/test_markdown2.py",)),
-    Project(
-        "PyCQA/isort", ("hypothesis", "colorama", "black", "libcst", "natsort", "tomli", "pylama"), distribution="isort"
     ),
 )
 """None is a corpus of gate.py, repair_cases.py or own_tasks.py."""
@@ -280,6 +246,7 @@ def mine(bench: Bench, out: Path, most: int, seconds: float) -> None:
     tried = bench.work / "tried" / bench.project.repo.replace("/", "+")
     tried.parent.mkdir(exist_ok=True)
     known = set(tried.read_text().split()) if tried.exists() else set()
+    proofs = {frozenset(row["fail_to_pass"]) for row in rows if row["repo"] == bench.project.repo}
     count = 0
     for commit, patch in commits(bench.mirror):
         if proven >= most or time.monotonic() - started > seconds:
@@ -288,9 +255,12 @@ def mine(bench: Bench, out: Path, most: int, seconds: float) -> None:
             continue
         count += 1
         candidate, why = bench.prove(commit)
+        if candidate and frozenset(candidate.fail_to_pass) in proofs:
+            candidate, why = None, "same tests as a newer fix"
         print(f"{bench.project.repo} {commit.fix[:10]} {why}: {commit.message.splitlines()[0][:80]}", flush=True)
         if candidate:
             proven += 1
+            proofs.add(frozenset(candidate.fail_to_pass))
             with out.open("a") as file:
                 file.write(json.dumps(asdict(candidate), ensure_ascii=False) + "\n")
         known |= {commit.fix, patch}
@@ -339,6 +309,8 @@ def commits(mirror: Path) -> Iterator[tuple[Commit, str]]:
 def speaks_of_fix(message: str) -> bool:
     """Whether a commit message is one of a bug fix. That of a merge is in its body."""
     lines = [line for line in message.strip().splitlines() if line.strip()]
+    if lines and lines[0].startswith("Merge branch"):
+        return False
     if len(lines) > 1 and lines[0].startswith("Merge "):
         lines = lines[1:]
     if not lines or _NO_FIX.search(lines[0]):
@@ -391,7 +363,6 @@ class Bench:
     def prove(self, commit: Commit) -> tuple[Candidate | None, str]:
         """The candidate, or None and why not."""
         suites = sorted(path for path in commit.tests if PurePosixPath(path).suffix == ".py" and is_suite(path))
-        suites = suites or [path for path in self.project.suites if any(commit.tests)]
         if not suites:
             return None, "no tests"
         if not self.checkout(commit.base) or not self.overlay(commit):
@@ -419,7 +390,7 @@ class Bench:
             fix_commit=commit.fix,
             message=commit.message,
             source_files=commit.sources,
-            test_files=tuple(sorted({*commit.tests, *suites})),
+            test_files=tuple(sorted(commit.tests)),
             fail_to_pass=tuple(fixed),
             requirements=("pytest<9", *self.project.requirements),
             generated=self.project.generated,
@@ -459,12 +430,13 @@ class Bench:
         return all((self.tree / path).exists() for path in commit.tests)
 
     def run(self, suites: Collection[str]) -> dict[str, str]:
-        """The outcome of each test. None if they take too long or pytest does not get to the end."""
+        """The outcome of each test. Empty if they take too long or pytest does not get to the end."""
         report = self.tree / ".outcomes.json"
         report.unlink(missing_ok=True)
         done = self.inside(
             ("-m", "pytest", "-q", "--maxfail=200", "-p", "no:cacheprovider", "-p", "outcomes"),
-            ("-o", "addopts=", "-o", "filterwarnings=", "-W", "ignore", "--continue-on-collection-errors", *suites),
+            ("--rootdir=.", "-o", "addopts=", "-o", "filterwarnings=", "-W", "ignore"),
+            ("--continue-on-collection-errors", *suites),
         )
         if done is None or not report.exists():
             return {}
