@@ -5,7 +5,7 @@
 DIR/owner+name/repo are bare clones. A project gets one virtual environment with what its tests import (this step needs
 a package index) but without the project: a tree is put on PYTHONPATH. The history is walked from the newest commit. A
 commit is tried if its message speaks of a fix and it changes tests and a few lines of one to three source files. It is
-proven if tests fail on its parent with its test files put over it, and the same tests pass twice on the commit itself.
+proven if tests fail twice on its parent with its test files put over it, and pass twice on the commit itself.
 A test that cannot be collected on the parent proves nothing: what it imports is not there yet, so it is a feature.
 
 Tests run in bubblewrap without a network and may only write to the tree. What was tried is kept in the work folder, so
@@ -371,6 +371,8 @@ class Bench:
         failed = [name for name, outcome in before.items() if outcome == "failed"]
         if not failed:
             return None, "no test fails before" if before else "nothing runs before"
+        before = self.run(suites)
+        failed = [name for name in failed if before.get(name) == "failed"]
         if not self.checkout(commit.fix):
             return None, "missing objects"
         after = self.run(suites)
