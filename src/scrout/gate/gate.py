@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from scrout.base import SandboxError
 from scrout.config import GateSettings
 from scrout.gate.agree import disagreement
+from scrout.gate.basis import with_basis
 from scrout.gate.chance import runs_needed
 from scrout.gate.classify import classify, judge_program
 from scrout.gate.neutralize import as_data, neutralize
@@ -98,6 +99,7 @@ async def _gate(task: Task, handoff: Handoff, workshop: Workshop, settings: Gate
         handoff=handoff,
         text=render(handoff),
         flags=flags,
+        basis=finding.basis or reproduction.basis,
     )
 
 
@@ -127,7 +129,7 @@ async def _replay(
                 observed=reproduction.observed,
                 run=last,
             )
-            finding = _tampered(workspace) or classify(last, scene)
+            finding = _tampered(workspace) or with_basis(classify(last, scene), last, scene)
         finally:
             workspace.remove()
         if not number and finding.verdict == "nonzero_other" and (check := read_check(command, scene.own)):

@@ -25,6 +25,7 @@ from scrout.gate.depends import (
 )
 from scrout.gate.observe import Observed
 from scrout.gate.sources import Sources
+from scrout.handoff import Basis
 from scrout.records import Verdict
 from scrout.sandbox.replay import Raised, Replay
 from scrout.sandbox.reports import Frame, Traceback
@@ -44,6 +45,8 @@ class Finding:
     verdict: Verdict
     reason: str
     signature: tuple[str, ...] = ()
+    basis: Basis | None = None
+    """What the run itself shows of the report; None: nothing, and the scout's word stands."""
 
 
 @dataclass(frozen=True)

@@ -42,15 +42,18 @@ class Block:
 
 def find_blocks(text: str) -> tuple[Block, ...]:
     """All blocks in the order of the text."""
-    return tuple(islice(_blocks(text[:MAX_TEXT_CHARS].splitlines()), MAX_BLOCKS))
+    return tuple(islice((part for part in segments(text) if isinstance(part, Block)), MAX_BLOCKS))
 
 
-def _blocks(lines: Sequence[str]) -> Iterator[Block]:
+def segments(text: str) -> Iterator[Block | str]:
+    """The text in its order: blocks, and the lines between them."""
+    lines = text[:MAX_TEXT_CHARS].splitlines()
     position, above = 0, ""
     while position < len(lines):
         found = _closed(lines, position) or _indented(lines, position) or _session(lines, position)
         if found is None:
             above = lines[position].strip() or above
+            yield lines[position]
             position += 1
             continue
         tag, first, last, position = found

@@ -12,20 +12,21 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Literal, Protocol
 
-from scrout.handoff import Reproduction
+from scrout.handoff import Basis, Reproduction
 from scrout.sandbox.replay import Replay, Witness, replay
 from scrout.sandbox.reports import Frame, Traceback, read_runner, read_tracebacks
 from scrout.sandbox.suite import Suite, find_suite, related_tests, run_suite
 from scrout.sandbox.workshop import Workshop
 from scrout.sandbox.workspace import Base, Workspace
+from scrout.scout.recon.checks import compose, compose_output, confirm, confirms_output, probe, read_results
 from scrout.scout.recon.commands import find_commands, find_programs
 from scrout.scout.recon.scripts import Script, find_exports, find_scripts
 
-MAX_RUNS = 6
+MAX_RUNS = 7
 TIMEOUT_S = 30.0
 """Of one run."""
 TESTS_S = 20.0
@@ -72,6 +73,8 @@ class Tried:
     runs: int = 0
     dead_end: str = ""
     """Why there is no reproduction; empty: there is one, or none was wanted."""
+    dropped: tuple[str, ...] = ()
+    """What of the report was tried before the reproduction, and why it is no part of it, in words."""
     origin: Literal["script", "command", "test"] | None = None
     """Where the reproduction comes from: the issue's code, a command that it shows, or a test of the project's."""
 
@@ -86,6 +89,10 @@ class _Attempt:
     files: Mapping[str, str] = field(default_factory=dict)
     expected: str | None = None
     """The exception that the issue shows for it; None: it shows none."""
+    script: Script | None = None
+    """What the issue says about it; None: it is a command."""
+    basis: Basis | None = None
+    """What its checks rest on; None: it is as the issue has it, and the run will tell."""
 
 
 async def reproduce(text: str, repository: Listing, workshop: Workshop, suspects: Sequence[str] = ()) -> Tried:
@@ -93,23 +100,76 @@ async def reproduce(text: str, repository: Listing, workshop: Workshop, suspects
     runs = _Runs(workshop)
     scripts = find_scripts(text, repository.top_levels, _exports(repository, workshop.base))
     said: list[str] = []
+    weaker: Tried | None = None
     for attempt in (*_scripts(scripts, repository.taken), *_commands(text, repository, workshop.base)):
         if not runs.left_s():
             said.append(f"{attempt.label} was not run any more")
             break
-        run = await runs.run(attempt.command, attempt.files)
-        reason = _why_no_claim(run, attempt, text, workshop.base)
-        if reason is None:
-            return Tried(_claim(run, attempt.files), run.witness, runs.count, origin=attempt.origin)
-        said.append(f"{attempt.label} {reason}")
+        made: _Attempt | None = attempt
+        if attempt.script is not None and attempt.script.says_what_is_right:
+            made, remarks = await _checked(attempt, attempt.script, text, runs)
+            said += [f"{attempt.label}: {remark}" for remark in remarks]
+        if made is None or not runs.left_s():
+            continue
+        run = await runs.run(made.command, made.files)
+        reason = _why_no_claim(run, made, text, workshop.base)
+        if reason is not None:
+            said.append(f"{attempt.label} {reason}")
+            continue
+        basis = made.basis or _basis(run, made, text)
+        tried = Tried(_claim(run, made.files, basis), run.witness, runs.count, origin=attempt.origin)
+        if basis != "assumed":
+            return replace(tried, runs=runs.count, dropped=tuple(said))
+        weaker = weaker or tried
+        said.append(f"{attempt.label} fails, and the report does not tell so")
+    if weaker is not None:
+        return replace(weaker, runs=runs.count, dropped=tuple(said))
     nothing = "the issue holds no Python code that imports this repository, and no command that may be run"
     dead_end = f"No reproduction: {'; '.join(said) or nothing}."
     if suspects:
         shown, words = await _existing_tests(text, suspects[:MOST_SUSPECTS], runs)
         if shown is not None:
-            return Tried(_claim(shown, {}), shown.witness, runs.count, origin="test")
+            return Tried(_claim(shown, {}, "assumed"), shown.witness, runs.count, origin="test")
         dead_end = f"{dead_end} {words}".strip()
     return Tried(runs=runs.count, dead_end=dead_end)
+
+
+async def _checked(
+    attempt: _Attempt, script: Script, text: str, runs: _Runs
+) -> tuple[_Attempt | None, tuple[str, ...]]:
+    """The script with checks of what the report expects, as far as a run confirms it; and what was dropped.
+
+    None: nothing is left to run. The script as it is: its own exception may be what the report tells.
+    """
+    name = next(iter(attempt.files))
+    output = script.output
+    if script.runner is not None:
+        return attempt, ()
+    if output.actual and output.expected:
+        shown = await runs.run(attempt.command, attempt.files)
+        if confirms_output(script, shown.output):
+            return replace(attempt, files={name: _writable(compose_output(script))}, basis="confirmed"), ()
+        if not runs.left_s():
+            return None, ("it does not print what the report has",)
+    run = await runs.run(attempt.command, {name: _writable(probe(script))})
+    results = read_results(run.output)
+    found = confirm(script, results, text)
+    if found.checks:
+        source = _writable(compose(script, found.checks))
+        return replace(attempt, files={name: source}, basis=found.basis), found.dropped
+    fails = run.exit_code != 0 or any(result.error for result in results.values())
+    return (attempt if fails else None), found.dropped or ("ran without an error",)
+
+
+def _basis(run: Replay, attempt: _Attempt, text: str) -> Basis:
+    """Whether what the issue has was seen to fail as the issue tells."""
+    tracebacks = read_tracebacks(run.output[-_END_CHARS:])
+    if not tracebacks:
+        last = run.output.strip().rpartition("\n")[2].strip()
+        return "verbatim" if len(last) >= _LEAST_SAID_CHARS and last in text else "assumed"
+    last_type = tracebacks[-1].type
+    told = last_type == attempt.expected or bool(re.search(rf"(?<!\w){re.escape(last_type)}(?!\w)", text))
+    return "verbatim" if told or last_type in _CHECKS else "assumed"
 
 
 class _Runs:
@@ -157,9 +217,8 @@ def _scripts(scripts: Sequence[Script], taken: frozenset[str]) -> Iterator[_Atte
         name = _free_name("test_scrout_repro" if script.runner else "scrout_repro", taken)
         command = Suite(script.runner, (name,)).command([name]) if script.runner else f"python {name}"
         files = {name: _writable(script.source)}
-        yield _Attempt(
-            "script", f"script {number} of the issue", _on_path(script.root, command), files, script.expected
-        )
+        label = f"script {number} of the issue"
+        yield _Attempt("script", label, _on_path(script.root, command), files, script.expected, script)
 
 
 def _commands(text: str, repository: Listing, base: Base) -> Iterator[_Attempt]:
@@ -196,9 +255,9 @@ def _free_name(stem: str, taken: frozenset[str]) -> str:
     return name
 
 
-def _claim(run: Replay, files: Mapping[str, str]) -> Reproduction:
+def _claim(run: Replay, files: Mapping[str, str], basis: Basis) -> Reproduction:
     observed = run.output.strip()[-OBSERVED_CHARS:]
-    return Reproduction(files=dict(files), command=run.command, claim=True, observed=observed)
+    return Reproduction(files=dict(files), command=run.command, claim=True, observed=observed, basis=basis)
 
 
 def _why_no_claim(run: Replay, attempt: _Attempt, text: str, base: Base) -> str | None:

@@ -1,7 +1,8 @@
 """Python of an issue's text that uses the repository, made complete where that takes no invention. Nothing runs here.
 
-An output that the text shows proves nothing, since the reporter may show it as wrong. Only what the text plainly calls
-expected becomes an assertion.
+A script comes with what the report says about its statements: what each gave, and what was expected. A pair counts only
+where the report fixes it: on the same line, in the same sentence, or as many values as statements, in order. Two values
+that belong together and to no statement are left to a run: one statement may give the value that is complained of.
 """
 
 from __future__ import annotations
@@ -13,41 +14,57 @@ import re
 import tokenize
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice, takewhile
-from operator import itemgetter
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Literal
 
-from scrout.scout.recon.blocks import MAX_BLOCKS, MAX_TEXT_CHARS, Block, find_blocks, is_session, read_session
+from scrout.scout.recon.blocks import MAX_BLOCKS, MAX_TEXT_CHARS, Block, is_session, read_session, segments
 from scrout.scout.recon.commands import inline_python
+from scrout.scout.recon.expectations import (
+    EXCEPTION,
+    NOTHING,
+    Told,
+    find_expression,
+    leading_value,
+    read_table,
+    read_told,
+    sentences,
+)
 from scrout.syntax import is_literal, parse_python
 
 MAX_SCRIPTS = 5
 MAX_SCRIPT_CHARS = 65_536
+MAX_ASKS = 20
+"""Statements of a script that a report says something about."""
+MAX_OUTPUT_CHARS = 3_000
 
 _PYTHON_TAGS = ("", "python", "py", "python3", "pycon", "ipython", "ipython3", "python-console", "pytb", "doctest")
 _TRACEBACK = re.compile(r"^.*Traceback \(most recent call last\).*$", re.M)
 _EXCEPTION = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception|Exit|Interrupt|Warning|Group))(?::.*)?$", re.M)
 _ALIASES = {"np": "import numpy as np", "pd": "import pandas as pd"}
 """Names that everybody gives the same module."""
-_MOST_ENDS = 8
-_MOST_VALUE_CHARS = 300
 
-_VERB = r"(?:be|equal|return|give|print|yield|output|produce|evaluate to|result in)"
-_EXPECTED = re.compile(
-    rf"\b(?:expect(?:ed)?\b(?: (?:result|output|value|answer))?(?: to {_VERB})?|(?:should|must) {_VERB})"
-    r"[ \t]*(?:is|was|:|=|->|=>)?[ \t]*(\S.{0,300})$",
+_HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*|__|[-*]\s+\*\*)|:\**\s*$|^\s*[A-Z][\w ]{2,40}\??$")
+_EXPECTED_HEAD = re.compile(
+    r"\bexpect(?:ed|ation)?\b|\b(?:should|must|would)\s+(?:be|have|return|give|print|look|happen|output|see)\b"
+    r"|\bcorrect (?:output|result|behaviou?r)\b|\bdesired\b",
     re.I,
 )
-_NEGATED = re.compile(r"(?:\b(?:not|never|no|cannot)|n['\u2019]t)\b[^.:;,]*$", re.I)
-_ENDS_VALUE = re.compile(r"[.;!]?$|[,;(]|\.\s|\s(?:but|instead|not|and|got|rather|as|#)\b")
-_HEADS_EXPECTED = re.compile(
-    rf"\bexpect(?:ed)?(?: (?:behaviou?rs?|results?|outputs?|values?|outcome|to (?:see|get|{_VERB})))?[^\w]*$"
-    rf"|\b(?:should|must) (?:{_VERB}|look like)[^\w]*$",
+_ACTUAL_HEAD = re.compile(
+    r"\bactual(?:ly)?\b|\bcurrent(?:ly)?\b|\bobserved\b|\bgot\b|\bi (?:get|see)\b|\b(?:we|it) gets?\b|\boutputs?\b"
+    r"|\bresults?\b|\bprints?\b|\bwhat happen(?:s|ed)\b|\binstead\b|\breturns?\b|\bgives?\b",
     re.I,
 )
-_CONTRADICTS = re.compile(r"\b(?:but|got|(?:i|we|it) gets?|actual(?:ly)?|instead|however|unexpected|not)\b", re.I)
-_IN_PROSE = re.compile(rf"`([^`\n]{{3,200}})`,? (?:should|must|is expected to|ought to) {_VERB} `([^`\n]{{1,100}})`")
+_NOT_EXPECTED = re.compile(r"\b(?:un|not (?:as |what i )?)expected\b|\bunexpected\b", re.I)
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A statement of a script that shows a value, with what the report says about it."""
+
+    line: int
+    """The last one of the statement."""
+    told: Told = NOTHING
 
 
 @dataclass(frozen=True)
@@ -61,6 +78,17 @@ class Script:
     """The exception that the issue shows for it; None: it shows none."""
     runner: Literal["pytest", "unittest"] | None = None
     """What has to call the tests that it defines; None: it defines none."""
+    asks: tuple[Ask, ...] = ()
+    pairs: tuple[Told, ...] = ()
+    """Values that the report pairs with each other and with no statement."""
+    output: Told = NOTHING
+    """All that it prints, if the report tells that as a whole."""
+    unpaired: tuple[str, ...] = ()
+    """Expected values that belong to no statement for certain."""
+
+    @property
+    def says_what_is_right(self) -> bool:
+        return any(ask.told.expected for ask in self.asks) or any(pair.expected for pair in (*self.pairs, self.output))
 
 
 def find_scripts(
@@ -73,48 +101,205 @@ def find_scripts(
     earlier: list[_Piece] = []
     complete: dict[str, Script] = {}
     incomplete: dict[str, Script] = {}
-    for source, expected in islice(_sources(text[:MAX_TEXT_CHARS]), MAX_BLOCKS):
-        piece = _Piece(source)
+    for shown in islice(_shown(text[:MAX_TEXT_CHARS]), MAX_BLOCKS):
+        piece = _Piece(shown.source)
         whole, unknown = _completed(piece, earlier, exports or {})
         earlier.append(piece)
         tree = _parse(whole)
         root = _root(tree, top_levels)
         if tree is None or root is None or len(whole) > MAX_SCRIPT_CHARS or not _does_something(piece.tree):
             continue
-        whole = _with_assertions(whole, tree)
+        above = whole.count("\n") - shown.source.count("\n")
+        asks, pairs, output, unpaired = shown.settled()
+        asks = tuple(replace(ask, line=ask.line + above) for ask in asks)
         found = incomplete if unknown else complete
-        found.setdefault(whole, Script(whole, root, expected, _runner(tree)))
+        script = Script(whole, root, shown.error, _runner(tree), asks, pairs, output, unpaired)
+        if whole not in found or not found[whole].says_what_is_right:
+            found[whole] = script
     return tuple((complete | incomplete).values())[:MAX_SCRIPTS]
 
 
-def _sources(text: str) -> Iterator[tuple[str, str | None]]:
-    """Python in the order of the text, with the exception that the text shows for each."""
-    blocks = find_blocks(text)
-    for number, block in enumerate(blocks, 1):
-        later = blocks[number:]
-        yield from ((code, None) for code in inline_python(block))
-        if block.tag not in _PYTHON_TAGS or _TRACEBACK.match(block.code):
-            continue
-        source, error = _from_session(block) if is_session(block.code) else _from_script(block)
-        if not source.strip() or _parse(source) is None:
-            continue
-        if error is None and later and not is_session(later[0].code):
-            error = _last_exception(later[0].code)
-        yield _with_expectation_beside(source, block, later), error
-    for expression, value in _IN_PROSE.findall(text):
-        if _value(value) and "(" in expression:
-            yield f"{expression}  # should be {value}\n", None
+@dataclass
+class _Shown:
+    """A piece of code as the report shows it, while what is said about it is being collected."""
+
+    source: str
+    error: str | None = None
+    asks: list[Ask] = field(default_factory=list)
+    loose: list[Told] = field(default_factory=list)
+    """What lines near it say, each by itself."""
+    outputs: dict[str, str] = field(default_factory=dict)
+    """Blocks that are headed as expected or actual."""
+
+    def settled(self) -> tuple[tuple[Ask, ...], tuple[Told, ...], Told, tuple[str, ...]]:
+        """Statements with their values, pairs without a statement, the output as a whole, and what is left over."""
+        for role in ("actual", "expected"):
+            block = self.outputs.get(role, "").strip()
+            lines = block.splitlines()
+            if block and (len(lines) == 1 or len(lines) == sum(not ask.told.expected for ask in self.asks)):
+                self.loose += [Told(**{role: line.strip()}) for line in lines]
+                del self.outputs[role]
+        output = Told(self.outputs.get("actual", ""), self.outputs.get("expected", ""))
+        both = [told for told in self.loose if told.actual and told.expected]
+        expected = [told.expected for told in self.loose if told.expected and not told.actual]
+        actual = [told.actual for told in self.loose if told.actual and not told.expected]
+        free = [number for number, ask in enumerate(self.asks) if not ask.told.expected]
+        if both and len(both) == len(free) and not expected:
+            for number, told in zip(free, both, strict=True):
+                known = self.asks[number].told
+                self.asks[number] = replace(self.asks[number], told=Told(known.actual or told.actual, told.expected))
+            both = []
+        elif expected and len(expected) == len(free) and not both:
+            given = actual if len(actual) == len(free) else [""] * len(free)
+            for number, value, came in zip(free, expected, given, strict=True):
+                known = self.asks[number].told
+                self.asks[number] = replace(self.asks[number], told=Told(known.actual or came, value))
+            expected = []
+        elif expected and len(expected) == len(actual):
+            both += [Told(came, value) for came, value in zip(actual, expected, strict=True)]
+            expected = []
+        return tuple(self.asks[:MAX_ASKS]), tuple(both[:MAX_ASKS]), output, tuple(expected[:MAX_ASKS])
 
 
-def _from_session(block: Block) -> tuple[str, str | None]:
-    """What was typed, and the exception that the session ends in. Lines that are not Python, such as magic, go."""
-    stated = _heads_expected(block.above)
-    lines = []
+def _shown(text: str) -> Iterator[_Shown]:
+    """Python in the order of the text, with what the text says about each piece."""
+    found: list[_Shown] = []
+    before: list[Told] = []
+    """What is said before there is any code."""
+    section = ""
+    table: list[str] = []
+    for part in segments(text):
+        if isinstance(part, Block):
+            found += _in_block(part, section or _role_of(part.above), found)
+            if found and before:
+                found[-1].loose += before
+                before = []
+            if not _is_heading(part.above):
+                section = ""
+            continue
+        if part.lstrip().startswith("|"):
+            table.append(part)
+            continue
+        found += [_Shown(f"{code}\n", asks=[Ask(1, told)]) for code, told in _rows(table)]
+        table = []
+        if _is_heading(part):
+            section = _role_of(part)
+        for sentence in sentences(part):
+            code, rest = find_expression(sentence)
+            told = read_told(rest) if code else read_told(sentence)
+            if code and told.expected and _is_expression(code):
+                found.append(_Shown(f"{code}\n", asks=[Ask(1, told)]))
+            elif not told and section and (value := _whole_value(sentence)):
+                told = Told(**{section: value})
+            if told and not code:
+                (found[-1].loose if found else before).append(told)
+    found += [_Shown(f"{code}\n", asks=[Ask(1, told)]) for code, told in _rows(table)]
+    yield from found
+
+
+def _rows(table: Sequence[str]) -> Iterator[tuple[str, Told]]:
+    return ((code, told) for code, told in read_table(table) if _is_expression(code) and not is_literal(code))
+
+
+def _in_block(block: Block, role: str, known: Sequence[_Shown]) -> Iterator[_Shown]:
+    """The code in a block; or nothing, where it is a value or an output of the code before."""
+    yield from (_Shown(code) for code in inline_python(block))
+    if _TRACEBACK.match(block.code):
+        if known and known[-1].error is None:
+            known[-1].error = _last_exception(block.code)
+        return
+    if is_session(block.code):
+        yield _from_session(block, role)
+        return
+    is_code = block.tag in _PYTHON_TAGS and _does_something(_parse(block.code) or ast.Module([], []))
+    value = _value(block.code)
+    if role and known and (value or not is_code):
+        if len(block.code) <= MAX_OUTPUT_CHARS:
+            known[-1].outputs.setdefault(role, block.code)
+        if role == "actual" and known[-1].error is None:
+            known[-1].error = _last_exception(block.code)
+        return
+    if block.tag in _PYTHON_TAGS and not value:
+        source, error = _from_script(block)
+        if source.strip() and _parse(source) is not None:
+            yield _Shown(source, error, _asks(source))
+
+
+def _is_heading(line: str) -> bool:
+    return bool(_HEADING.search(line)) and len(line) < 120
+
+
+def _role_of(line: str) -> str:
+    """What a heading, or the line above a block, says of the values below it; empty: nothing."""
+    if _NOT_EXPECTED.search(line):
+        return "actual"
+    expected, actual = _EXPECTED_HEAD.search(line), _ACTUAL_HEAD.search(line)
+    if expected and actual:
+        # "Expected output:" is expected, "expected X but got:" is not.
+        return "actual" if re.search(r"\b(?:but|instead|however)\b", line, re.I) else "expected"
+    return "expected" if expected else "actual" if actual else ""
+
+
+def _whole_value(sentence: str) -> str:
+    """The value that a line consists of; empty: it says more, or none."""
+    plain = sentence.strip().lstrip("-*> \t")
+    value = leading_value(plain)
+    return value if value and len(plain.strip("`*. \t")) <= len(value) + 2 else ""
+
+
+def _from_session(block: Block, role: str) -> _Shown:
+    """What was typed and answered. Lines that are not Python, such as magic, go."""
+    lines: list[str] = []
+    asks: list[Ask] = []
     for typed, answer in read_session(block.code):
-        if _parse(typed) is not None:
-            asked = stated and _is_expression(typed) and _value(answer)
-            lines.append(f"{typed}  # should be {answer}" if asked else typed)
-    return "\n".join(lines).rstrip() + "\n", _last_exception(block.code)
+        if _parse(typed) is None:
+            continue
+        lines += typed.split("\n")
+        told = read_told(_comment(typed))
+        if _is_expression(typed) and not _TRACEBACK.search(answer) and answer:
+            given = Told(expected=answer) if role == "expected" else Told(answer, told.expected)
+            asks.append(Ask(len(lines), given))
+        elif _is_expression(typed):
+            raised = _last_exception(answer) or ""
+            asks.append(Ask(len(lines), Told(raised or told.actual, told.expected)))
+    return _Shown("\n".join(lines).rstrip() + "\n", _last_exception(block.code), asks)
+
+
+def _comment(source: str) -> str:
+    found = [text for _, text in _comments(source)]
+    return found[-1] if found else ""
+
+
+def _comments(source: str) -> Iterator[tuple[int, str]]:
+    """Comments with the line that each is about: its own, or the one above where it stands alone."""
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
+    except (tokenize.TokenError, SyntaxError):
+        return
+    for token in tokens:
+        if token.type == tokenize.COMMENT:
+            alone = not token.line[: token.start[1]].strip()
+            yield token.start[0] - alone, token.string
+
+
+def _asks(source: str) -> list[Ask]:
+    """The statements of a script that show a value: what is printed, what a comment tells of, and its last line."""
+    tree = _parse(source)
+    if tree is None:
+        return []
+    comments = dict(_comments(source))
+    found: dict[int, Ask] = {}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Expr | ast.Assign) or isinstance(getattr(node, "value", None), ast.Constant):
+            continue
+        line = node.end_lineno or node.lineno
+        told = read_told(comments.get(line, ""))
+        printed = isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name)
+        printed = printed and isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "print"
+        is_last = isinstance(node, ast.Expr) and bool(tree.body) and node is tree.body[-1]
+        if told or (isinstance(node, ast.Expr) and (printed or is_last)):
+            found[line] = Ask(line, told)
+    return [found[line] for line in sorted(found)]
 
 
 def _from_script(block: Block) -> tuple[str, str | None]:
@@ -126,19 +311,9 @@ def _from_script(block: Block) -> tuple[str, str | None]:
 def _last_exception(code: str) -> str | None:
     start = _TRACEBACK.search(code)
     named = _EXCEPTION.findall(code[start.end() :]) if start else []
+    if not named and (alone := EXCEPTION.match(code.strip())) and code.strip().count("\n") < 2:
+        return alone[1]
     return named[-1] if named else None
-
-
-def _with_expectation_beside(source: str, block: Block, later: Sequence[Block]) -> str:
-    """The source, its last line with what the text expects of it: in the next line, or in a block of its own."""
-    last = source.rstrip().rpartition("\n")[2]
-    if not _is_expression(last) or "#" in last:
-        return source
-    # Past a block that is no value, a value is about that block.
-    values = takewhile(itemgetter(1), ((other, _value(other.code)) for other in later))
-    beside = next((value for other, value in values if _heads_expected(other.above)), "")
-    value = _expected_value(block.below) or beside
-    return f"{source.rstrip()}  # should be {value}\n" if value else source
 
 
 def _is_expression(line: str) -> bool:
@@ -146,29 +321,12 @@ def _is_expression(line: str) -> bool:
     return tree is not None and len(tree.body) == 1 and isinstance(tree.body[0], ast.Expr)
 
 
-def _heads_expected(line: str) -> bool:
-    return bool(_HEADS_EXPECTED.search(line)) and not _CONTRADICTS.search(line)
-
-
-def _expected_value(remark: str) -> str:
-    """The literal that a remark calls expected; empty: it calls none so."""
-    match = _EXPECTED.search(remark[:500])
-    if not match or _NEGATED.search(remark[: match.start()]):
-        return ""
-    rest = match[1].strip()
-    ends = [rest, *(rest[: end.start()] for end in islice(_ENDS_VALUE.finditer(rest), _MOST_ENDS))]
-    return next((value for end in ends if (value := _value(end))), "")
-
-
 def _value(text: str) -> str:
-    """A Python literal in one line, as written; empty: it is none."""
-    text = text.strip().strip("`").strip()
-    # A repr in several lines was laid out by somebody's hand.
-    if "\n" in text or len(text) > _MOST_VALUE_CHARS or not _is_expression(text):
-        return ""
+    """A Python literal, as written; empty: it is none."""
+    text = text.strip()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return text if is_literal(text) else ""
+        return text if len(text) <= MAX_OUTPUT_CHARS and is_literal(text) else ""
 
 
 def _parse(source: str) -> ast.Module | None:
@@ -258,64 +416,6 @@ def _runner(tree: ast.Module) -> Literal["pytest", "unittest"] | None:
 
 def _is_test(node: ast.stmt) -> bool:
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test")
-
-
-def _with_assertions(source: str, tree: ast.Module) -> str:
-    """The source, with an assertion wherever a comment at or right below a statement says what to expect."""
-    try:
-        tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
-    except (tokenize.TokenError, SyntaxError):
-        return source
-    expected: dict[int, str] = {}
-    for token in tokens:
-        if token.type == tokenize.COMMENT and (value := _expected_value(token.string)):
-            alone = not token.line[: token.start[1]].strip()
-            expected[token.start[0] - alone] = value
-    asserting = _Asserting(expected)
-    changed = asserting.visit(tree)
-    return ast.unparse(ast.fix_missing_locations(changed)) + "\n" if asserting.count else source
-
-
-class _Asserting(ast.NodeTransformer):
-    """Puts an assertion in place of an expression or a print, and behind an assignment, that ends on a given line."""
-
-    def __init__(self, expected: Mapping[int, str]) -> None:
-        self.expected = expected
-        self.count = 0
-
-    def visit_Expr(self, node: ast.Expr) -> ast.AST:
-        value = self.expected.get(node.end_lineno or 0)
-        if value is None or isinstance(node.value, ast.Await | ast.Yield | ast.YieldFrom):
-            return node
-        self.count += 1
-        match node.value:
-            case ast.Call(func=ast.Name(id="print"), args=[shown], keywords=[]) if not isinstance(shown, ast.Starred):
-                return _assertion(shown, value, printed=True)
-        return _assertion(node.value, value)
-
-    def visit_Assign(self, node: ast.Assign) -> ast.AST | list[ast.AST]:
-        value = self.expected.get(node.end_lineno or 0)
-        if value is None or len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
-            return node
-        self.count += 1
-        return [node, _assertion(ast.Name(node.targets[0].id, ast.Load()), value)]
-
-
-def _assertion(seen: ast.expr, value: str, *, printed: bool = False) -> ast.Assert:
-    literal = ast.literal_eval(value)
-    if isinstance(literal, float) and "e" not in value.lower():
-        # People write as many decimals as they care about.
-        test = f"round((_seen := 0), {len(value.partition('.')[2])}) == {literal!r}"
-    else:
-        test = f"(_seen := 0) {'is' if literal is None else '=='} {literal!r}"
-    if printed:
-        test += f" or str(_seen) in {(value, str(literal))!r}"
-    parsed = parse_python(f"assert {test}, {f'expected {value}, got '!r} + repr(_seen)").body[0]
-    assert isinstance(parsed, ast.Assert)
-    for node in ast.walk(parsed.test):
-        if isinstance(node, ast.NamedExpr):
-            node.value = seen
-    return parsed
 
 
 def find_exports(sources: Mapping[str, str]) -> dict[str, str]:

@@ -1,0 +1,379 @@
+"""Measures on real bugs whether "reproduced" and "solved" are true.
+
+    python bench/real_bugs.py --mirrors DIR --work DIR --half held --json bench/results/real_bugs.json
+    python bench/real_bugs.py --mirrors DIR --work DIR --half seen --parts reproduction --show
+
+Rows are those of real_bugs/reports.jsonl (see its README): a report as users write it, the commit with the bug, and the
+fix with its tests, which judge here and nowhere else. DIR/owner+name/repo are bare clones; environments are made as
+real_bugs_mine.py makes them. For each row:
+
+- reproduction: recon and the gate work on the report. A kept claim is true if it passes once the fix is applied.
+- fix: the upstream fix is given to the check as if a fixer had made it.
+- wrong: parts and mutants of the fix that its tests refute are given to the check in the same way, three a bug.
+- repair: the $0 repair tries; the fix's tests judge its patch.
+
+Rules may be made after a look at the half `seen`. `held` is for the figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import asyncio
+import json
+import os
+import random
+import shlex
+import shutil
+import sys
+import time
+import traceback
+import venv
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from real_bugs_mine import PROJECTS, Bench, git
+from record import record
+
+from scrout.config import GateSettings, RepairSettings, Settings
+from scrout.fix.check.check import check
+from scrout.fix.repair.repair import repair
+from scrout.gate.gate import gate
+from scrout.git import GitDir, make_git_dir
+from scrout.intervals import wilson
+from scrout.records import Attempt, GatedHandoff
+from scrout.sandbox.probe import require_tier
+from scrout.sandbox.replay import replay
+from scrout.sandbox.tier import Tier
+from scrout.sandbox.workshop import Workshop, open_workshop
+from scrout.sandbox.workspace import Workspace
+from scrout.scout.recon.recon import recon
+from scrout.task import Task
+
+REPORTS = Path(__file__).with_name("real_bugs") / "reports.jsonl"
+LEFT_OUT = ("Textualize/rich",)
+"""Projects that were looked at before."""
+PARTS = ("reproduction", "fix", "wrong", "repair")
+WRONG_EACH = 3
+TRIED_EACH = 12
+"""Mutants of a fix, of which those that its tests refute count."""
+_AUTHOR = {
+    f"GIT_{role}_{key}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for key, value in (("NAME", "bench"), ("EMAIL", "bench@localhost"), ("DATE", "2024-01-01T00:00:00Z"))
+}
+Row = dict[str, Any]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mirrors", type=Path, required=True, metavar="DIR", help="folder of owner+name/repo")
+    parser.add_argument("--work", type=Path, required=True, metavar="DIR", help="folder for environments and trees")
+    parser.add_argument("--half", choices=("seen", "held", "all"), default="seen")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--limit", type=int, help="at most this many rows, spread over the projects")
+    parser.add_argument("--only", nargs="+", metavar="ID", help="these rows alone")
+    parser.add_argument("--at-once", type=int, default=2, metavar="N", help="rows at a time (default: 2)")
+    parser.add_argument("--show", action="store_true", help="print what became of each row")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    asked = parser.parse_args()
+    rows = [json.loads(line) for line in REPORTS.read_text(encoding="utf-8").splitlines()]
+    rows = [row for row in rows if asked.half in (row["half"], "all") and row["repo"] not in LEFT_OUT]
+    if asked.only:
+        rows = [row for row in rows if row["id"] in asked.only]
+    if asked.limit:
+        rows = random.Random(1).sample(rows, min(asked.limit, len(rows)))
+    work = asked.work.resolve()
+    os.environ["XDG_CACHE_HOME"] = str(work / "cache")
+    started = time.monotonic()
+    results = asyncio.run(run_all(rows, asked.mirrors.resolve(), work, asked.parts, asked.at_once, asked.show))
+    summary = {"half": asked.half, "seconds": round(time.monotonic() - started), **summarize(results)}
+    record({**summary, "rows": results}, asked.json)
+
+
+async def run_all(
+    rows: Sequence[Row], mirrors: Path, work: Path, parts: Sequence[str], at_once: int, show: bool
+) -> list[Row]:
+    tier = require_tier()
+    slots = asyncio.Semaphore(at_once)
+
+    async def one(row: Row) -> Row:
+        async with slots:
+            result: Row = {"id": row["id"], "form": row["form"], "has_code": row["has_code"]}
+            try:
+                result |= await run_row(row, mirrors, work, parts, tier)
+            except Exception as error:  # a bug here must not hide the other rows' figures
+                traceback.print_exc()
+                result["error"] = f"{type(error).__name__}: {error}"[:300]
+            print(json.dumps(result if show else {"id": row["id"]}, ensure_ascii=False), file=sys.stderr, flush=True)
+            return result
+
+    return await asyncio.gather(*(one(row) for row in rows))
+
+
+async def run_row(row: Row, mirrors: Path, work: Path, parts: Sequence[str], tier: Tier) -> Row:
+    project = next(project for project in PROJECTS if project.repo == row["repo"])
+    bench = Bench(project, mirrors / row["repo"].replace("/", "+") / "repo", work, "")
+    mirror = bench.mirror
+    bench.prepare()
+    repo = work / "repos" / row["id"]
+    commit = await asyncio.to_thread(make_repository, row, bench, repo)
+    patch = git(mirror, "diff", "--no-color", row["base_commit"], row["fix_commit"], "--", *row["source_files"])
+    task = Task(id=row["id"], text=row["text"], repo=repo.resolve(), base_commit=commit)
+    result: Row = {}
+    try:
+        with open_workshop(task, tier, Settings()) as workshop:
+            case = Case(row, task, workshop, mirror, patch)
+            gated = await case.reproduction(result)
+            if "fix" in parts:
+                await case.fix(gated, result)
+            if "wrong" in parts:
+                await case.wrong(gated, result)
+            if "repair" in parts:
+                await case.repair(gated, result)
+    finally:
+        shutil.rmtree(repo, ignore_errors=True)
+    return result
+
+
+def make_repository(row: Row, bench: Bench, repo: Path) -> str:
+    """The tree with the bug as a repository without a history, and its environment beside it."""
+    shutil.rmtree(repo, ignore_errors=True)
+    repo.mkdir(parents=True)
+    index = {"GIT_INDEX_FILE": str(repo.with_suffix(".index"))}
+    tree = f"--work-tree={repo}"
+    git(bench.mirror, tree, "read-tree", row["base_commit"], **index)
+    git(bench.mirror, tree, "checkout-index", "-a", "-f", "-q", **index)
+    Path(index["GIT_INDEX_FILE"]).unlink()
+    for path, text in bench.project.generated.items():
+        if (repo / path).parent.is_dir():
+            (repo / path).write_text(text)
+    make_git_dir(repo / ".git")
+    own = GitDir.of(repo).with_variables(**_AUTHOR)
+    own("add", "--all", "--force")
+    commit = own.text("commit-tree", own.text("write-tree"), "-m", "base")
+    folder = repo / ".venv"
+    venv.create(folder, symlinks=True)
+    packages = next(folder.glob("lib/python*/site-packages"))
+    shutil.copytree(
+        next(bench.venv.glob("lib/python*/site-packages")), packages, copy_function=os.link, dirs_exist_ok=True
+    )
+    (packages / "project.pth").write_text("".join(f"{repo / part}\n" for part in ("src", "lib", "")))
+    return commit
+
+
+class Case:
+    """One bug: what scrout makes of the report, and what the fix's tests say."""
+
+    def __init__(self, row: Row, task: Task, workshop: Workshop, mirror: Path, patch: str) -> None:
+        self.row = row
+        self.task = task
+        self.workshop = workshop
+        self.mirror = mirror
+        self.patch = patch
+
+    async def reproduction(self, result: Row) -> GatedHandoff:
+        scouting = await recon(self.task, self.workshop, Settings().scout)
+        gated = await gate(self.task, scouting.handoff, self.workshop, GateSettings(timeout_s=30))
+        result["first_file_right"] = any(ref.path in self.row["source_files"] for ref in scouting.handoff.files[:1])
+        result |= {"verdict": gated.verdict, "basis": gated.basis, "reason": gated.reason[:300]}
+        result["dead_ends"] = [end[:400] for end in scouting.handoff.dead_ends]
+        reproduction = gated.handoff.reproduction
+        if not gated.kept or reproduction is None or reproduction.command is None:
+            result["reproduction"] = "none"
+            return gated
+        result["files"] = dict(reproduction.files)
+        workspace = await self.patched(self.patch)
+        try:
+            for path, content in reproduction.files.items():
+                workspace.write(path, content.encode())
+            after = await replay(self.workshop, workspace, reproduction.command, timeout_s=30)
+        finally:
+            workspace.remove()
+        judged = "true" if after.exit_code == 0 else "false"
+        if gated.verdict == "reproduced_exit_zero":
+            judged = "true" if after.output != gated.evidence.output_tail else "false"
+        result["reproduction"] = judged if gated.verified else f"assumed {judged}"
+        if judged == "false":
+            result["after_fix"] = after.output[-600:]
+        return gated
+
+    async def fix(self, gated: GatedHandoff, result: Row) -> None:
+        checked = await check(gated, self.attempt(self.patch), self.workshop)
+        result["fix"] = checked.outcome
+        result["fix_detail"] = [checked.detail[:300], *checked.doubts, *checked.missing]
+
+    async def wrong(self, gated: GatedHandoff, result: Row) -> None:
+        """Wrong patches, and what the check says of each."""
+        result["wrong"] = []
+        for kind, patch in await self.mutants():
+            if len(result["wrong"]) == WRONG_EACH:
+                break
+            if patch and patch != self.patch and not await self.passes(patch):
+                checked = await check(gated, self.attempt(patch), self.workshop)
+                result["wrong"].append([kind, checked.outcome])
+                if checked.outcome == "passed":
+                    result.setdefault("wrong_passed", []).append(patch)
+
+    async def repair(self, gated: GatedHandoff, result: Row) -> None:
+        attempt = await repair(gated, self.workshop, RepairSettings())
+        result["repair"] = attempt.stop
+        result["repair_seconds"] = round(attempt.seconds, 1)
+        if attempt.patch:
+            checked = await check(gated, attempt, self.workshop)
+            right = await self.passes(attempt.patch)
+            result["repair"] = f"{checked.outcome} and {'right' if right else 'wrong'}"
+            result["repair_patch"] = attempt.patch
+
+    def attempt(self, patch: str) -> Attempt:
+        return Attempt(fixer="bench", patch=patch, stop="finished", detail="", seconds=0)
+
+    async def patched(self, patch: str) -> Workspace:
+        workspace = self.workshop.fresh()
+        refusal = await self.workshop.apply(workspace, patch)
+        if refusal:
+            workspace.remove()
+            raise RuntimeError(f"{self.row['id']}: the patch does not apply: {refusal[:200]}")
+        return workspace
+
+    async def passes(self, patch: str) -> bool:
+        """Whether the tests of the fix pass with a patch."""
+        workspace = await self.patched(patch)
+        try:
+            for path in self.row["test_files"]:
+                workspace.write(path, git(self.mirror, "show", f"{self.row['fix_commit']}:{path}").encode())
+            names = shlex.join(self.row["fail_to_pass"])
+            options = "-q -p no:cacheprovider -o addopts= -o filterwarnings= -W ignore --rootdir=."
+            run = await self.workshop.shell(workspace, f"python -m pytest {options} {names}", timeout_s=60)
+            return run.exit_code == 0
+        finally:
+            workspace.remove()
+
+    async def mutants(self) -> list[tuple[str, str]]:
+        """Patches that do a part of what the fix does, or something else at its place."""
+        found = [("a hunk less", patch) for patch in without_a_hunk(self.patch)]
+        rng = random.Random(self.row["id"])
+        made: list[tuple[str, str]] = []
+        for path in self.row["source_files"]:
+            before = self.workshop.base.read(path)
+            after = git(self.mirror, "show", f"{self.row['fix_commit']}:{path}")
+            for kind, source in mutate(after, (before or b"").decode()):
+                made.append((kind, await self.diff(path, source)))
+        rng.shuffle(made)
+        return (found + made)[:TRIED_EACH]
+
+    async def diff(self, path: str, source: str) -> str:
+        workspace = await self.patched(self.patch)
+        try:
+            workspace.write(path, source.encode())
+            return await self.workshop.diff(workspace)
+        finally:
+            workspace.remove()
+
+
+def without_a_hunk(patch: str) -> Iterator[str]:
+    """The patch without each of its hunks, if it has several."""
+    parts = [part for part in ("\n" + patch).split("\n@@")]
+    hunks = len(parts) - 1
+    if hunks < 2:
+        return
+    files = patch.split("\ndiff --git ")
+    for number, file in enumerate(files):
+        head, *pieces = file.split("\n@@")
+        for skipped in range(len(pieces)):
+            kept = pieces[:skipped] + pieces[skipped + 1 :]
+            changed = "\n@@".join([head, *kept]) if kept else ""
+            rest = [*files[:number], *([changed] if changed else []), *files[number + 1 :]]
+            text = "\ndiff --git ".join(rest)
+            yield (text if text.startswith("diff --git ") else f"diff --git {text}").rstrip("\n") + "\n"
+
+
+def mutate(after: str, before: str) -> Iterator[tuple[str, str]]:
+    """Sources with one change at a line that the fix wrote."""
+    old = set(before.splitlines())
+    lines = {number for number, line in enumerate(after.splitlines(), 1) if line not in old and line.strip()}
+    try:
+        tree = ast.parse(after)
+    except SyntaxError:
+        return
+    for node in ast.walk(tree):
+        if getattr(node, "lineno", None) not in lines:
+            continue
+        if isinstance(node, ast.Compare) and type(node.ops[0]) in _SWAPS:
+            swapped = ast.unparse(
+                ast.Compare(node.left, [_SWAPS[type(node.ops[0])](), *node.ops[1:]], node.comparators)
+            )
+            yield "another comparison", put(after, node, f"({swapped})")
+        elif isinstance(node, ast.Constant) and type(node.value) is int:
+            yield "another number", put(after, node, str(node.value + 1))
+        elif isinstance(node, ast.BoolOp):
+            other = ast.And() if isinstance(node.op, ast.Or) else ast.Or()
+            yield "another operator", put(after, node, f"({ast.unparse(ast.BoolOp(other, node.values))})")
+        elif isinstance(node, ast.If | ast.IfExp) and node.test.lineno in lines:
+            yield "a condition negated", put(after, node.test, f"(not ({ast.unparse(node.test)}))")
+            yield "a condition dropped", put(after, node.test, "True")
+        elif isinstance(node, ast.Return) and node.value is not None:
+            yield "nothing returned", put(after, node.value, "None")
+        elif isinstance(node, ast.Expr | ast.Assign | ast.AugAssign):
+            yield "a statement dropped", put(after, node, "pass")
+
+
+_SWAPS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    **{ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt},
+    **{ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In},
+}
+
+
+def put(source: str, node: ast.AST, text: str) -> str:
+    """The source with other text in the place of a node."""
+    lines = source.encode().splitlines(keepends=True)
+    first, last = node.lineno - 1, node.end_lineno - 1  # type: ignore[attr-defined]
+    head, tail = lines[first][: node.col_offset], lines[last][node.end_col_offset :]  # type: ignore[attr-defined]
+    return b"".join([*lines[:first], head + text.encode() + tail, *lines[last + 1 :]]).decode()
+
+
+def summarize(results: Sequence[Row]) -> Row:
+    with_code = [row for row in results if row["has_code"] and "error" not in row]
+    reproduced = Counter(row["reproduction"] for row in with_code)
+    kept = [row for row in results if row.get("reproduction") in ("true", "false")]
+    wrong = [outcome for row in results for _, outcome in row.get("wrong", ())]
+    return {
+        "bugs": len(results),
+        "projects": len({row["id"].rpartition("-")[0] for row in results}),
+        "errors": [row["id"] for row in results if "error" in row],
+        "first_file_right": share(sum(row.get("first_file_right", False) for row in results), len(results)),
+        "reproduction_where_the_report_has_code": {
+            **dict(reproduced),
+            "share_true": share(reproduced["true"], len(with_code)),
+            "share_false": share(reproduced["false"], len(with_code)),
+        },
+        "by_form": {
+            form: dict(Counter(row["reproduction"] for row in with_code if row["form"] == form))
+            for form in sorted({row["form"] for row in with_code})
+        },
+        "without_code": dict(Counter(row.get("reproduction") for row in results if not row["has_code"])),
+        "upstream_fix": {
+            "all": dict(Counter(row["fix"] for row in results if "fix" in row)),
+            "with_a_verified_reproduction": dict(Counter(row["fix"] for row in kept if "fix" in row)),
+            "share_passed": share(sum(row.get("fix") == "passed" for row in kept), len(kept)),
+        },
+        "wrong_patches": {**dict(Counter(wrong)), "share_passed": share(wrong.count("passed"), len(wrong))},
+        "repair": dict(Counter(row["repair"] for row in results if "repair" in row)),
+    }
+
+
+def share(count: int, of: int) -> Row:
+    low, high = wilson(count, of)
+    return {
+        "count": count,
+        "of": of,
+        "share": round(count / of, 3) if of else None,
+        "low": round(low, 3),
+        "high": round(high, 3),
+    }
+
+
+if __name__ == "__main__":
+    main()
