@@ -399,10 +399,17 @@ def _view_instance(thing):
     for base in type(thing).__mro__:
         for name, slot in _class_space(base).items():
             if type(slot) is types.MemberDescriptorType:
-                parts[name] = getattr(thing, name, None)
-    if hasattr(thing, "__dict__"):
-        parts.update(object.__getattribute__(thing, "__dict__"))
+                parts[name] = _attribute(thing, name)
+    parts.update(_attribute(thing, "__dict__") or {})
     return parts
+
+
+def _attribute(thing, name):
+    """Without code of the object's own, which may do anything."""
+    try:
+        return object.__getattribute__(thing, name)
+    except AttributeError:
+        return None
 
 
 def _view_bytes(thing):

@@ -17,14 +17,15 @@ from pathlib import PurePosixPath
 from typing import Literal, Protocol
 
 from scrout.handoff import Basis, Reproduction
+from scrout.index.repository import File
 from scrout.sandbox.replay import Replay, Witness, replay
 from scrout.sandbox.reports import Frame, Traceback, read_runner, read_tracebacks
-from scrout.sandbox.suite import Suite, find_suite, related_tests, run_suite
+from scrout.sandbox.suite import Suite, find_suite, related_tests, run_suite, test_files
 from scrout.sandbox.workshop import Workshop
 from scrout.sandbox.workspace import Base, Workspace
 from scrout.scout.recon.checks import compose, compose_output, confirm, confirms_output, probe, read_results
 from scrout.scout.recon.commands import find_commands, find_programs
-from scrout.scout.recon.scripts import Script, find_exports, find_scripts
+from scrout.scout.recon.scripts import Script, find_exports, find_imports, find_scripts
 
 MAX_RUNS = 7
 TIMEOUT_S = 30.0
@@ -50,6 +51,9 @@ _NEEDS_MORE = {
     "ConnectionError": "a network",
     "ConnectionRefusedError": "a network",
 }
+_IDENTIFIER = re.compile(r"\b[A-Za-z_]\w{2,60}")
+MOST_NAMES = 500
+MOST_TEST_FILES = 100
 _WORD = re.compile(r"[a-z_]{4,}")
 
 
@@ -62,6 +66,10 @@ class Listing(Protocol):
     def top_levels(self) -> Mapping[str, str]: ...
     @property
     def taken(self) -> frozenset[str]: ...
+    @property
+    def modules(self) -> Mapping[str, str]: ...
+    @property
+    def defining(self) -> Mapping[str, Sequence[tuple[File, int]]]: ...
 
 
 @dataclass(frozen=True)
@@ -98,7 +106,8 @@ class _Attempt:
 async def reproduce(text: str, repository: Listing, workshop: Workshop, suspects: Sequence[str] = ()) -> Tried:
     """Run what the issue shows until something fails in a way that is not its own; then tests near the suspects."""
     runs = _Runs(workshop)
-    scripts = find_scripts(text, repository.top_levels, _exports(repository, workshop.base))
+    names = await asyncio.to_thread(_names, text, repository, workshop.base)
+    scripts = find_scripts(text, repository.top_levels, names)
     said: list[str] = []
     weaker: Tried | None = None
     for attempt in (*_scripts(scripts, repository.taken), *_commands(text, repository, workshop.base)):
@@ -200,6 +209,25 @@ class _Runs:
             for name, content in (files or {}).items():
                 workspace.write(name, content.encode())
             return await replay(self.workshop, workspace, command, timeout_s=timeout_s, watch=True)
+
+
+def _names(text: str, repository: Listing, base: Base) -> dict[str, str]:
+    """The import for each name that a report may leave it out for: as the package offers it, as the project's tests
+    import it, or from the one module that defines it."""
+    tests = [path for path in test_files(base) if path in repository.files][:MOST_TEST_FILES]
+    sources = ((base.read(path) or b"").decode("utf-8", errors="replace") for path in tests)
+    return {**_defined(text, repository), **find_imports(sources), **_exports(repository, base)}
+
+
+def _defined(text: str, repository: Listing) -> dict[str, str]:
+    found = {}
+    for name in sorted(set(_IDENTIFIER.findall(text)))[:MOST_NAMES]:
+        files = {file for file, _ in repository.defining[name]} if name in repository.defining else set()
+        paths = [file.path for file in files if file.role == "source" and file.path.endswith(".py")]
+        module = next((dotted for dotted, path in repository.modules.items() if paths == [path]), "")
+        if module and any(definition.name == name for file in files for definition in file.definitions):
+            found[name] = f"from {module} import {name}"
+    return found
 
 
 def _exports(repository: Listing, base: Base) -> dict[str, str]:

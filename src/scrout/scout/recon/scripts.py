@@ -11,10 +11,13 @@ import ast
 import builtins
 import io
 import re
+import sys
 import tokenize
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from itertools import islice
 from typing import Literal
 
@@ -40,14 +43,28 @@ MAX_OUTPUT_CHARS = 3_000
 
 _PYTHON_TAGS = ("", "python", "py", "python3", "pycon", "ipython", "ipython3", "python-console", "pytb", "doctest")
 _TRACEBACK = re.compile(r"^.*Traceback \(most recent call last\).*$", re.M)
+_FRAME = re.compile(r'^  File "[^"\n]+", line \d+', re.M)
 _EXCEPTION = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception|Exit|Interrupt|Warning|Group))(?::.*)?$", re.M)
 _ALIASES = {"np": "import numpy as np", "pd": "import pandas as pd"}
 """Names that everybody gives the same module."""
+_HOMES = (
+    "typing",
+    "dataclasses",
+    "datetime",
+    "decimal",
+    "enum",
+    "collections",
+    "pathlib",
+    "fractions",
+    "functools",
+    "io",
+)
+"""Modules whose names are used without telling where they come from, best known first."""
 
 _HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*|__|[-*]\s+\*\*)|:\**\s*$|^\s*[A-Z][\w ]{2,40}\??$")
 _EXPECTED_HEAD = re.compile(
     r"\bexpect(?:ed|ation)?\b|\b(?:should|must|would)\s+(?:be|have|return|give|print|look|happen|output|see)\b"
-    r"|\bcorrect (?:output|result|behaviou?r)\b|\bdesired\b",
+    r"|\bcorrect (?:output|result|behaviou?r)\b|\bdesired\b|\bwant(?:ed)?\b",
     re.I,
 )
 _ACTUAL_HEAD = re.compile(
@@ -187,6 +204,11 @@ def _shown(text: str) -> Iterator[_Shown]:
         for sentence in sentences(part):
             code, rest = find_expression(sentence)
             told = read_told(rest) if code else read_told(sentence)
+            if code and not rest.strip(" .:,") and sentence.strip().startswith("`") and _is_expression(code):
+                found.append(_Shown(f"{code}\n", asks=[Ask(1)]))  # a line of its own
+                if before:
+                    found[-1].loose, before = before, []
+                continue
             if code and told.expected and _is_expression(code):
                 found.append(_Shown(f"{code}\n", asks=[Ask(1, told)]))
             elif not told and section and (value := _whole_value(sentence)):
@@ -204,7 +226,7 @@ def _rows(table: Sequence[str]) -> Iterator[tuple[str, Told]]:
 def _in_block(block: Block, role: str, known: Sequence[_Shown]) -> Iterator[_Shown]:
     """The code in a block; or nothing, where it is a value or an output of the code before."""
     yield from (_Shown(code) for code in inline_python(block))
-    if _TRACEBACK.match(block.code):
+    if _TRACEBACK.match(block.code) or _FRAME.search(block.code):
         if known and known[-1].error is None:
             known[-1].error = _last_exception(block.code)
         return
@@ -244,7 +266,8 @@ def _whole_value(sentence: str) -> str:
     """The value that a line consists of; empty: it says more, or none."""
     plain = sentence.strip().lstrip("-*> \t")
     value = leading_value(plain)
-    return value if value and len(plain.strip("`*. \t")) <= len(value) + 2 else ""
+    rest = plain.partition(value)[2].lstrip("`* \t") if value else ""
+    return value if not rest or rest[0] in ".,;(" else ""
 
 
 def _from_session(block: Block, role: str) -> _Shown:
@@ -310,6 +333,7 @@ def _from_script(block: Block) -> tuple[str, str | None]:
 
 def _last_exception(code: str) -> str | None:
     start = _TRACEBACK.search(code)
+    start = start or _FRAME.search(code)  # some paste its end alone
     named = _EXCEPTION.findall(code[start.end() :]) if start else []
     if not named and (alone := EXCEPTION.match(code.strip())) and code.strip().count("\n") < 2:
         return alone[1]
@@ -363,9 +387,19 @@ def _completed(piece: _Piece, earlier: Sequence[_Piece], exports: Mapping[str, s
         else:
             head.insert(0, other.source.rstrip())
             missing = (missing - other.bound) | other.missing
-    offered = {**_ALIASES, **exports}
-    head = [offered[name] for name in sorted(missing & offered.keys())] + head
+    offered = {name: statement for name in sorted(missing) if (statement := exports.get(name) or _standard(name))}
+    head = [*offered.values(), *head]
     return "\n".join([*dict.fromkeys(head), piece.source]), bool(missing - offered.keys())
+
+
+def _standard(name: str) -> str | None:
+    """The import that everybody means by a name: an alias, a module of the standard library, or something in one."""
+    if name in _ALIASES:
+        return _ALIASES[name]
+    if name in sys.stdlib_module_names and not name.startswith("_"):
+        return f"import {name}"
+    home = next((home for home in _HOMES if name in dir(import_module(home)) and not name.startswith("_")), None)
+    return f"from {home} import {name}" if home else None
 
 
 def _bound(tree: ast.AST) -> set[str]:
@@ -416,6 +450,26 @@ def _runner(tree: ast.Module) -> Literal["pytest", "unittest"] | None:
 
 def _is_test(node: ast.stmt) -> bool:
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test")
+
+
+def find_imports(sources: Iterable[str]) -> dict[str, str]:
+    """The import statement that most of some files have for each name."""
+    counted: dict[str, Counter[str]] = {}
+    for source in sources:
+        tree = _parse(source)
+        for node in ast.walk(tree) if tree else ():
+            for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
+                name = alias.asname or alias.name
+                if isinstance(node, ast.ImportFrom) and not node.level and node.module != "__future__":
+                    said = f"from {node.module} import {alias.name}"
+                elif isinstance(node, ast.Import) and (alias.asname or "." not in alias.name):
+                    said = f"import {alias.name}"
+                else:
+                    continue
+                if name.isidentifier():
+                    said += f" as {alias.asname}" if alias.asname else ""
+                    counted.setdefault(name, Counter())[said] += 1
+    return {name: statements.most_common(1)[0][0] for name, statements in counted.items()}
 
 
 def find_exports(sources: Mapping[str, str]) -> dict[str, str]:
