@@ -128,6 +128,14 @@ def find(name):
     raise NoSuchGoods(name)
 
 
+class Rack:
+    def __init__(self, goods):
+        self.goods = goods
+
+    def first(self):
+        return max(self.goods)
+
+
 def arrange(goods):
     goods.sort(reverse=True)
 

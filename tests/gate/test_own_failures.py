@@ -228,6 +228,12 @@ TRUE = [
         "    @property\n    def passed(self):\n        return self.actual == self.expected\n\n"
         "case = Case(sum(till.split(10, 3)), 10)\nassert case.passed, case\n",
     ),
+    Claim(
+        "an object of its own class below one of the repository's",
+        "real_failure",
+        "class Mine(till.shelf.Rack):\n    pass\n\nmine = Mine([3, 1])\nassert mine.first() == 1\n",
+        issue="Rack.first() gives the wrong one",
+    ),
     Claim("a file as an argument", "real_failure", "till.mean([])\n", 'python -c "$(cat shows_it.py)"'),
     Claim(
         "a file through a pipe", "real_failure", "assert sum(till.split(10, 3)) == 10\n", "cat shows_it.py | python -"

@@ -468,6 +468,9 @@ class _Flow:
         elif isinstance(node, ast.ExceptHandler):
             if guarded and node.name:
                 self.held.add(node.name)
+        elif isinstance(node, ast.ClassDef):
+            if any(self.touches(part) for part in (*node.bases, *node.decorator_list)):
+                self.held.add(node.name)
         elif isinstance(node, _Function):
             if any(self.touches(decorator) for decorator in node.decorator_list) or self._gives_back(node):
                 (self.gives if node in self.methods else self.yields).add(node.name)

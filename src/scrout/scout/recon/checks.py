@@ -130,7 +130,8 @@ def _check(line: int, told: Told, result: Result | None, text: str) -> Check | s
         return f"it {result} here, where the report has {_short(told.actual)}"
     raised = EXCEPTION.fullmatch(told.expected.partition(":")[0].strip())
     if raised:
-        return Check(line, raised[1], "raises", "confirmed" if told.actual else "assumed")
+        told_so = told.actual or (result.error and result.error in text)
+        return Check(line, raised[1], "raises", "confirmed" if told_so else "assumed")
     if result.error and not told.actual and result.error not in text:
         return f"it {result}, which the report does not tell"
     basis: Basis = "confirmed" if told.actual or result.error else "assumed"

@@ -25,7 +25,10 @@ _VERBS = (
     r"(?:be(?:en|come)?|equal|returned|return|given?|print(?:ed)?|yield|output|produced?|evaluate to|result in"
     r"|look like|raised?|parse(?:d)? (?:as|to|into)|come out as|read|say|show)"
 )
-_FILLER = r"(?:\s+(?:the|a|an|me|us|back|value|string|list|result|exactly|just|like|as|is|was|to|something))*+"
+_FILLER = (
+    r"(?:\s+(?:the|a|an|me|us|back|value|string|list|result|exactly|just|like|as|is|was|to|something|raising|giving"
+    r"|returning|printing|proper))*+"
+)
 _EXPECTED = (
     rf"\b(?:should|must|ought to|would)\s+(?:have\s+|rather\s+|instead\s+|probably\s+|really\s+)?{_VERBS}\b"
     r"|\bexpect(?:ed|ing|s)?\b(?:\s+(?:results?|outputs?|values?|answer|behaviou?r|outcome|return|it|this|that|to|here|be"
@@ -35,7 +38,7 @@ _EXPECTED = (
 _ACTUAL = (
     r"\b(?:returns?|returned|returning|gives?|gave|giving|yields?|prints?|printed|outputs?|produces?|produced"
     r"|results? in|evaluates? to|becomes?|became|comes? out as|ends? up (?:as|with)|shows?|is parsed as)\b"
-    r"|\b(?:got|gets?|getting|received?|see)\b"
+    r"|\b(?:got|gets?|getting|received?|see)\b|^\W*(?:is|was|now)\b(?=\s*:)|^\W{0,4}(?:->|=>)"
     r"|\bactual(?:ly)?\b(?:\s+(?:results?|outputs?|values?|behaviou?r|is|was))*+|(?:\bbut\b|,)\s+(?:it\s+)?(?:is|was)\b|\bcurrently\b"
     r"|\b(?:raises?|raised|raising|throws?|threw|(?:fails?|failed|crash(?:es)?|dies|errors?(?: out)?) with)\b"
 )
@@ -79,7 +82,7 @@ def sentences(line: str) -> list[str]:
 def read_told(text: str) -> Told:
     """The values that a sentence or comment gives for each role; the first of each counts."""
     found: dict[str, str] = {}
-    text = text[:MAX_LINE_CHARS]
+    text = text[:MAX_LINE_CHARS].replace("**", "").replace("__", "")
     first = len(text)
     for mark in islice(_MARK.finditer(text), MAX_MARKS):
         role = "expected" if mark["expected"] else "actual"

@@ -39,7 +39,19 @@ _END_CHARS = 20_000
 _LEAST_SAID_CHARS = 8  # a shorter last line is in any text
 _LEAST_S = 2.0  # too little to start anything in
 
-_NOT_PACKAGES = ("setup", "conftest", "docs", "doc", "examples", "example", "tests", "test", "benchmarks", "tasks")
+_NOT_PACKAGES = (
+    "setup",
+    "conftest",
+    "docs",
+    "doc",
+    "examples",
+    "example",
+    "tests",
+    "test",
+    "benchmarks",
+    "tasks",
+    "noxfile",
+)
 _ERROR_NAME = re.compile(r"\b([A-Z]\w*(?:Error|Exception))\b")
 _NO_ENVIRONMENT = ("ImportError", "ModuleNotFoundError", "SyntaxError", "IndentationError", "TabError")
 _CHECKS = ("AssertionError", "Failed")
@@ -175,7 +187,8 @@ def _basis(run: Replay, attempt: _Attempt, text: str) -> Basis:
     tracebacks = read_tracebacks(run.output[-_END_CHARS:])
     if not tracebacks:
         last = run.output.strip().rpartition("\n")[2].strip()
-        return "verbatim" if len(last) >= _LEAST_SAID_CHARS and last in text else "assumed"
+        told = last in text or last.partition(":")[0] in (attempt.expected, *_ERROR_NAME.findall(text))
+        return "verbatim" if len(last) >= _LEAST_SAID_CHARS and told else "assumed"
     last_type = tracebacks[-1].type
     told = last_type == attempt.expected or bool(re.search(rf"(?<!\w){re.escape(last_type)}(?!\w)", text))
     return "verbatim" if told or last_type in _CHECKS else "assumed"
@@ -216,7 +229,7 @@ def _names(text: str, repository: Listing, base: Base) -> dict[str, str]:
     import it, or from the one module that defines it."""
     tests = [path for path in test_files(base) if path in repository.files][:MOST_TEST_FILES]
     sources = ((base.read(path) or b"").decode("utf-8", errors="replace") for path in tests)
-    return {**_defined(text, repository), **find_imports(sources), **_exports(repository, base)}
+    return {**_defined(text, repository), **_exports(repository, base), **find_imports(sources)}
 
 
 def _defined(text: str, repository: Listing) -> dict[str, str]:
@@ -225,7 +238,11 @@ def _defined(text: str, repository: Listing) -> dict[str, str]:
         files = {file for file, _ in repository.defining[name]} if name in repository.defining else set()
         paths = [file.path for file in files if file.role == "source" and file.path.endswith(".py")]
         module = next((dotted for dotted, path in repository.modules.items() if paths == [path]), "")
-        if module and any(definition.name == name for file in files for definition in file.definitions):
+        if (
+            module
+            and module.partition(".")[0] not in _NOT_PACKAGES
+            and any(definition.name == name for file in files for definition in file.definitions)
+        ):
             found[name] = f"from {module} import {name}"
     return found
 
@@ -352,6 +369,8 @@ def _without_traceback(run: Replay, attempt: _Attempt, text: str) -> str | None:
     last = run.output.strip().rpartition("\n")[2].strip()
     if len(last) >= _LEAST_SAID_CHARS and last in text:
         return None
+    if last.partition(":")[0] == attempt.expected or last.partition(":")[0] in _ERROR_NAME.findall(text):
+        return None  # the traceback before it is too long to be read
     return f"ended with exit code {run.exit_code}" + (f" ({last[:120]})" if last else "")
 
 

@@ -209,8 +209,9 @@ def _shown(text: str) -> Iterator[_Shown]:
                 if before:
                     found[-1].loose, before = before, []
                 continue
-            if code and told.expected and _is_expression(code):
-                found.append(_Shown(f"{code}\n", asks=[Ask(1, told)]))
+            raised = EXCEPTION.match(told.actual)
+            if code and (told.expected or raised) and _is_expression(code):
+                found.append(_Shown(f"{code}\n", raised[1] if raised else None, asks=[Ask(1, told)]))
             elif not told and section and (value := _whole_value(sentence)):
                 told = Told(**{section: value})
             if told and not code:
@@ -226,12 +227,12 @@ def _rows(table: Sequence[str]) -> Iterator[tuple[str, Told]]:
 def _in_block(block: Block, role: str, known: Sequence[_Shown]) -> Iterator[_Shown]:
     """The code in a block; or nothing, where it is a value or an output of the code before."""
     yield from (_Shown(code) for code in inline_python(block))
-    if _TRACEBACK.match(block.code) or _FRAME.search(block.code):
-        if known and known[-1].error is None:
-            known[-1].error = _last_exception(block.code)
-        return
     if is_session(block.code):
         yield _from_session(block, role)
+        return
+    if _TRACEBACK.match(block.code) or (_FRAME.search(block.code) and _parse(block.code) is None):
+        if known and known[-1].error is None:
+            known[-1].error = _last_exception(block.code)
         return
     is_code = block.tag in _PYTHON_TAGS and _does_something(_parse(block.code) or ast.Module([], []))
     value = _value(block.code)
@@ -310,7 +311,9 @@ def _asks(source: str) -> list[Ask]:
     tree = _parse(source)
     if tree is None:
         return []
-    comments = dict(_comments(source))
+    comments: dict[int, str] = {}
+    for line, text in _comments(source):
+        comments[line] = f"{comments[line]} {text}" if line in comments else text
     found: dict[int, Ask] = {}
     for node in ast.walk(tree):
         if not isinstance(node, ast.Expr | ast.Assign) or isinstance(getattr(node, "value", None), ast.Constant):
