@@ -91,14 +91,13 @@ class _Attempt:
 async def reproduce(text: str, repository: Listing, workshop: Workshop, suspects: Sequence[str] = ()) -> Tried:
     """Run what the issue shows until something fails in a way that is not its own; then tests near the suspects."""
     runs = _Runs(workshop)
-    scripts = find_scripts(text, repository.top_levels, _exports(repository, workshop.base))
     said: list[str] = []
-    for attempt in (*_scripts(scripts, repository.taken), *_commands(text, repository, workshop.base)):
+    for attempt in await asyncio.to_thread(_attempts, text, repository, workshop.base):
         if not runs.left_s():
             said.append(f"{attempt.label} was not run any more")
             break
         run = await runs.run(attempt.command, attempt.files)
-        reason = _why_no_claim(run, attempt, text, workshop.base)
+        reason = await asyncio.to_thread(_why_no_claim, run, attempt, text, workshop.base)
         if reason is None:
             return Tried(_claim(run, attempt.files), run.witness, runs.count, origin=attempt.origin)
         said.append(f"{attempt.label} {reason}")
@@ -140,6 +139,11 @@ class _Runs:
             for name, content in (files or {}).items():
                 workspace.write(name, content.encode())
             return await replay(self.workshop, workspace, command, timeout_s=timeout_s, watch=True)
+
+
+def _attempts(text: str, repository: Listing, base: Base) -> list[_Attempt]:
+    scripts = find_scripts(text, repository.top_levels, _exports(repository, base))
+    return [*_scripts(scripts, repository.taken), *_commands(text, repository, base)]
 
 
 def _exports(repository: Listing, base: Base) -> dict[str, str]:

@@ -11,7 +11,6 @@ import builtins
 import io
 import re
 import tokenize
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, takewhile
@@ -166,19 +165,15 @@ def _value(text: str) -> str:
     # A repr in several lines was laid out by somebody's hand.
     if "\n" in text or len(text) > _MOST_VALUE_CHARS or not _is_expression(text):
         return ""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return text if is_literal(text) else ""
+    return text if is_literal(text) else ""
 
 
 def _parse(source: str) -> ast.Module | None:
     """None: not Python, or nested too deeply to be."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return parse_python(source)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return None
+    try:
+        return parse_python(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 class _Piece:
