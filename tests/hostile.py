@@ -207,7 +207,10 @@ def _units(body: list[tuple[object, object]], flags: int) -> list[str]:
     if len(body) == 1:
         op, value = body[0]
         if op in (sre.NOT_LITERAL, sre.IN, sre.ANY):
-            return list(_of_sort(op, value, flags))
+            sorts = _of_sort(op, value, flags)
+            words = [sort for sort in sorts if sort.isalnum()][:2]
+            # A word ends and begins again within the run, which `\b` and its like tell apart.
+            return [*sorts, *(word + sort for word in words for sort in sorts if not sort.isalnum())]
         if op is sre.SUBPATTERN:
             return _units(list(value[-1]), flags)  # type: ignore[index]
         if op is sre.BRANCH:

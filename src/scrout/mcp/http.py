@@ -12,7 +12,7 @@ import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from scrout.mcp.server import make_server
 from scrout.service.listening import bearer, listen, same
@@ -20,8 +20,6 @@ from scrout.service.service import Service
 
 HOST = "127.0.0.1"
 PATH = "/mcp"
-MAX_BODY_BYTES = 8_000_000
-"""Of one request. An issue has at most 1,000,000."""
 GRACE_S = 5
 """For calls under way when the server is told to end."""
 
@@ -41,37 +39,6 @@ class WithToken:
         await self._app(scope, receive, send)
 
 
-class WithLimit:
-    """Refuses requests with a longer body before all of it is there; the SDK would read any."""
-
-    def __init__(self, app: ASGIApp, max_bytes: int = MAX_BODY_BYTES) -> None:
-        self._app = app
-        self._max_bytes = max_bytes
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        body = bytearray()
-        while True:
-            message = await receive()
-            if message["type"] != "http.request":
-                return  # the client has left
-            body += message.get("body", b"")
-            if len(body) > self._max_bytes:
-                words = f"The body has more than {self._max_bytes:,} bytes. Send less."
-                await PlainTextResponse(words, 413)(scope, receive, send)
-                return
-            if not message.get("more_body", False):
-                break
-        whole: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
-
-        async def again() -> Message:
-            return whole.pop() if whole else await receive()
-
-        await self._app(scope, again, send)
-
-
 async def serve_http(
     service: Service, *, allow_fix: bool, port: int, token: str | None, ready: Callable[[str], None]
 ) -> None:
@@ -82,7 +49,6 @@ async def serve_http(
         security = TransportSecuritySettings(allowed_hosts=names, allowed_origins=[f"http://{name}" for name in names])
         server = make_server(service, allow_fix=allow_fix)
         app: ASGIApp = server.streamable_http_app(streamable_http_path=PATH, transport_security=security)
-        app = WithLimit(app)
         if token is not None:
             app = WithToken(app, token)
         config = uvicorn.Config(
