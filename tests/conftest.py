@@ -132,7 +132,7 @@ def assert_linear(work: Callable[[str], object], text: str | Callable[[int], str
     small, large = make(size), make(4 * size)
     tries = []
     for _ in range(5):
-        once, four_times = _cpu_seconds(work, small), _cpu_seconds(work, large)
+        once, four_times = cpu_seconds(work, small), cpu_seconds(work, large)
         # Below a few milliseconds the clock says more than the work.
         if four_times < 11 * max(once, 0.004):
             return
@@ -140,7 +140,7 @@ def assert_linear(work: Callable[[str], object], text: str | Callable[[int], str
     raise AssertionError(f"seconds for {len(small)} and {len(large)} characters: {tries}")
 
 
-def _cpu_seconds(work: Callable[[str], object], text: str) -> float:
+def cpu_seconds(work: Callable[[str], object], text: str) -> float:
     """Of this thread alone, without what the collector of garbage finds in others' memory."""
     gc.disable()
     try:

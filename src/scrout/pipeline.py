@@ -124,7 +124,7 @@ class Kit:
         from scrout.gate.gate import gate, pass_through
 
         if self.arm == "passthrough":
-            return pass_through(scouting.handoff, self.workshop)
+            return await asyncio.to_thread(pass_through, scouting.handoff, self.workshop)
         known = self.known.gated if self.known else None
         if self.arm == "handoff" and known and known.verdict != "not_replayed":
             return known
@@ -133,7 +133,11 @@ class Kit:
 
     async def route(self, task: Task, scouting: Scouting) -> Decision:
         self.progress("choosing a fixer")
-        return (self.router or router(self.settings)).route(task.text, scouting.state)
+
+        def choose() -> Decision:
+            return (self.router or router(self.settings)).route(task.text, scouting.state)
+
+        return await asyncio.to_thread(choose)
 
     def order(self, decision: Decision) -> list[str]:
         return order(decision, self.settings.fixers, self.settings.fix.escalate, self.settings.route.anchor)

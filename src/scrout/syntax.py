@@ -7,6 +7,9 @@ it changed by the other, and raise a SystemError for a file that is in order.
 from __future__ import annotations
 
 import ast
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Lock
 
 ALONE = Lock()
@@ -14,16 +17,24 @@ ALONE = Lock()
 
 
 def parse_python(source: str | bytes) -> ast.Module:
-    """As ast.parse; safe in threads."""
-    with ALONE:
+    """As ast.parse, without warnings of what others wrote; safe in threads."""
+    with ALONE, _quiet():
         return ast.parse(source)
 
 
 def is_literal(text: str) -> bool:
     """Whether a text is a value by itself: a number, a string, a list of such."""
     try:
-        with ALONE:
+        with ALONE, _quiet():
             ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return False
     return True
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    # What is filtered is one for all threads, too, so only who is alone may change it.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -16,6 +19,8 @@ from scrout.models.chat import ToolCall
 from scrout.models.scripted import ScriptedEndpoint, ScriptedReply
 from scrout.models.scripted.script import Request
 from scrout.money import Usage
+
+from ..conftest import SHOP_ISSUE
 
 if TYPE_CHECKING:
     from conftest import Server
@@ -285,3 +290,41 @@ def test_secrets_are_in_no_answer_event_or_file(
     for secret in (SECRET, token, key):
         assert not [text for text in texts if secret in text], secret
         assert secret.encode() not in stored, secret
+
+
+HELD = (
+    "scrout.api.app._json",
+    "scrout.service.service.read_issue",
+    "scrout.service.service.read_handoff",
+    "scrout.scout.recon.recon.examine",
+    "scrout.scout.recon.reproduce.find_scripts",
+    "scrout.gate.gate.neutralize",
+    "scrout.gate.gate.classify",
+    "scrout.api.jobs.redact_dumped",
+)
+"""What reads a text that a request brings, or that came of it."""
+
+
+def test_others_are_answered_while_a_text_is_read(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    claim = "<files>\nshop/cart.py\n</files>\n<repro>\ncommand: python x.py\nreproduced: true\n</repro>\nSTOP"
+    with server.running() as api, ThreadPoolExecutor(1) as pool:
+        for number, name in enumerate(HELD):
+            begun, go_on = threading.Event(), threading.Event()
+            reader = resolve_name(name)
+
+            def held(*given: Any, reader: Any = reader, begun: Any = begun, go_on: Any = go_on) -> Any:
+                begun.set()
+                assert go_on.wait(60)
+                return reader(*given)
+
+            body = {"issue": f"{SHOP_ISSUE}\n{number}", "handoff": claim if name.endswith("read_handoff") else ""}
+            with monkeypatch.context() as patch:
+                patch.setattr(name, held)
+                asking = pool.submit(api.client.post, "/v1/gate", json=body, params={"wait": 60})
+                try:
+                    assert begun.wait(60), name
+                    answers = [httpx.get(f"{api.url}/healthz", verify=False, timeout=30) for _ in range(3)]
+                    assert not asking.done() and [one.status_code for one in answers] == [200, 200, 200]
+                finally:
+                    go_on.set()
+                assert asking.result().json()["status"] == "done", (name, asking.result().text)

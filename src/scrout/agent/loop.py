@@ -145,7 +145,7 @@ async def _turns(
         tally.turns += 1
         # Calls that were not offered would want answers that this dialect has no form for.
         messages.append(Message("assistant", reply.text, reply.calls if offer.tools else ()))
-        turn = dialect.parse(reply)
+        turn = await asyncio.to_thread(dialect.parse, reply)
         tally.malformed += bool(turn.problem or any(call.problem for call in turn.calls))
         calls: Sequence[Call | None] = (None,)
         if turn.problem:

@@ -154,7 +154,7 @@ class _Desk:
     def start(self, stage: Stage) -> Handler:
         async def started(request: Request, caller: Caller) -> Response:
             seconds = _wait(request)
-            form = _form(FORMS[stage], await _body(request, MAX_BODY_BYTES))
+            form = await _body(request, MAX_BODY_BYTES, partial(_form, FORMS[stage]))
             if isinstance(form, RouteForm) and bool(form.issue.strip()) == bool(form.run):
                 raise Refused(422, "Not understood", "pass `issue`, or the `run` that has scouted it; one of the two.")
             job = await self._jobs.start(caller, stage, form, _label(request, "Idempotency-Key", MAX_KEY_CHARS))
@@ -211,7 +211,7 @@ class _Desk:
         """Its refusals have the form that clients of this protocol read."""
         try:
             name = _label(request, "X-Scrout-Conversation", MAX_NAME_CHARS)
-            sent = _object(await _body(request, MAX_CHAT_BYTES))
+            sent = await _body(request, MAX_CHAT_BYTES, _object)
             return _Passed(await _unless_gone(request, self._conversations.ask(caller, sent, name)))
         except Refused as refused:
             kind = "insufficient_quota" if refused.status in (402, 429) else "invalid_request_error"
@@ -266,7 +266,8 @@ async def _unless_gone(request: Request, work: Coroutine[None, None, T]) -> T:
         await asyncio.gather(doing, leaving, return_exceptions=True)
 
 
-async def _body(request: Request, most: int) -> JsonValue:
+async def _body(request: Request, most: int, read: Callable[[JsonValue], T]) -> T:
+    """What is read of the body; in a thread, since a long one takes its time."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
         raise Refused(415, "Not JSON", f"send the body as {JSON}.")
     body = bytearray()
@@ -275,11 +276,16 @@ async def _body(request: Request, most: int) -> JsonValue:
             body += part
             if len(body) > most:
                 raise Refused(413, "Too long", f"the body has more than {most:,} bytes. Send less.")
+    except ClientDisconnect:
+        raise Refused(400, "Broken off", "the body broke off. Send it again.") from None
+    return await asyncio.to_thread(lambda: read(_json(body)))
+
+
+def _json(body: bytearray) -> JsonValue:
+    try:
         return cast(JsonValue, json.loads(body, object_pairs_hook=_once, parse_constant=_number, parse_float=_number))
     except (ValueError, RecursionError):
         raise Refused(400, "Not JSON", "the body cannot be read as JSON. Send one object, each key once.") from None
-    except ClientDisconnect:
-        raise Refused(400, "Broken off", "the body broke off. Send it again.") from None
 
 
 def _once(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:

@@ -141,8 +141,9 @@ class Conversations:
             raise Refused(404, "No fixer", words)
         if request.get("model") != MODEL:
             raise Refused(404, "No such model", f"the model here is {MODEL!r}, not {str(request.get('model'))[:80]!r}.")
-        opening = opening_of(request)
-        key = (caller.name, _digest("name", name) if name else _digest("opening", *opening))
+        opening = await asyncio.to_thread(opening_of, request)
+        parts = ("name", name) if name else ("opening", *opening)
+        key = (caller.name, await asyncio.to_thread(_digest, *parts))
         # One at a time: two first requests of one conversation must not choose twice.
         turn = self._turns.setdefault(key, asyncio.Lock())
         async with turn:
@@ -294,9 +295,10 @@ class Conversations:
             door = await asyncio.shield(talk.door)
         except (ModelError, LedgerError, ConfigError, OSError) as error:
             raise Refused(503, "Not possible", str(error)) from None
+        body = await asyncio.to_thread(_dumped, talk, request)
         upstream = Upstream("http://socket", str(door.socket))
         asking = asyncio.ensure_future(
-            upstream.ask("POST", f"/v1/{CHAT.path}", {"content-type": "application/json"}, _dumped(talk, request))
+            upstream.ask("POST", f"/v1/{CHAT.path}", {"content-type": "application/json"}, body)
         )
         try:
             # The meter leaves a call without an answer that no longer fits, and says so on another line.

@@ -238,7 +238,7 @@ class Jobs:
         assert work.doing
         try:
             answer = await work.doing
-            return _ended(work.job, "done", result=self._answered(answer))
+            return _ended(work.job, "done", result=await asyncio.to_thread(self._answered, answer))
         except asyncio.CancelledError:
             return _ended(work.job, "interrupted" if self._closing else "called_off")
         except ScroutError as error:

@@ -15,7 +15,7 @@ MISUSE = ("TypeError", "AttributeError")
 _EXCEPTION = re.compile(r"(?<![\w.])(?:\w+\.)*([A-Z]\w*(?:Error|Exception))(?=:|$)", re.M)
 _TOKEN = re.compile(r"\S+")
 _VARIES = re.compile(
-    r"0x[0-9a-fA-F]+|\b[0-9]{1,4}[:-][0-9]{2}[:-][0-9]{2}\S*|\b[0-9.]+ ?m?s\b|\b[Ll]ine [0-9]+|^OBSERVATION:",
+    r"0x[0-9a-fA-F]+|\b[0-9]{1,4}[:-][0-9]{2}[:-][0-9]{2}\S*|(?<![\w.])[0-9.]++ ?m?s\b|\b[Ll]ine [0-9]+|^OBSERVATION:",
     re.M,
 )
 _WORD = re.compile(r"\w{2,}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import time
@@ -40,7 +41,7 @@ _READ = (".py", ".js", ".mjs", ".cjs", ".jsx", ".ts", ".tsx", ".go", ".rs", ".ja
 
 async def gate(task: Task, handoff: Handoff, workshop: Workshop, settings: GateSettings) -> GatedHandoff:
     """The handoff with its claim verified, or without it, and with nothing in it that gives the fixer orders."""
-    handoff, flags = neutralize(tidy(handoff, workshop.base))
+    handoff, flags = await asyncio.to_thread(lambda: neutralize(tidy(handoff, workshop.base)))
     gated = await _gate(task, handoff, workshop, settings)
     return gated.model_copy(update={"flags": (*flags, *gated.flags)})
 
@@ -64,17 +65,17 @@ async def _gate(task: Task, handoff: Handoff, workshop: Workshop, settings: Gate
     base = workshop.base
     reproduction = handoff.reproduction
     if reproduction is None:
-        return _stripped(handoff, base, Finding("no_repro", "the handoff has no reproduction"), Evidence())
+        return await _stripped(handoff, base, Finding("no_repro", "the handoff has no reproduction"), Evidence())
     if not reproduction.claim:
-        return _stripped(
+        return await _stripped(
             handoff, base, Finding("claim_not_true", "the scout does not claim to have seen it"), Evidence()
         )
     if reproduction.command is None:
-        return _stripped(handoff, base, Finding("no_command", "the claim names no command to run"), Evidence())
+        return await _stripped(handoff, base, Finding("no_command", "the claim names no command to run"), Evidence())
 
     if len(reproduction.command) > MAX_COMMAND_CHARS:
         too_long = f"the command has {len(reproduction.command):,} characters; at most {MAX_COMMAND_CHARS:,} are run"
-        return _stripped(handoff, base, Finding("usage_error", too_long), Evidence())
+        return await _stripped(handoff, base, Finding("usage_error", too_long), Evidence())
 
     started = time.monotonic()
     findings, last = await _replay(task, reproduction, reproduction.command, workshop, settings)
@@ -85,9 +86,9 @@ async def _gate(task: Task, handoff: Handoff, workshop: Workshop, settings: Gate
     if finding.verdict == "environment_missing" and workshop.environment.missing:
         finding = replace(finding, reason=f"{finding.reason} {workshop.environment.missing}")
     if finding.verdict not in KEPT:
-        return _stripped(handoff, base, finding, evidence)
-    remark = disagreement(reproduction.observed, evidence.output_tail)
-    output, flags = as_data(evidence.output_tail)
+        return await _stripped(handoff, base, finding, evidence)
+    remark = await asyncio.to_thread(disagreement, reproduction.observed, evidence.output_tail)
+    output, flags = await asyncio.to_thread(as_data, evidence.output_tail)
     evidence = evidence.model_copy(update={"output_tail": output})
     handoff = handoff.model_copy(update={"reproduction": reproduction.model_copy(update={"observed": output})})
     return GatedHandoff(
@@ -119,26 +120,31 @@ async def _replay(
             # The witness slows Python down, so one run does without it: a claim must hold either way.
             run = replay if number else observe
             last = await run(workshop, workspace, command, timeout_s=settings.timeout_s)
-            written = _written(workspace)
-            scene = Scene(
-                issue=task.text,
-                sources=own_sources(reproduction, written),
-                base=workshop.base,
-                brought=reproduction.files,
-                written=written,
-                observed=reproduction.observed,
-                run=last,
-            )
-            finding = _tampered(workspace) or with_basis(classify(last, scene), last, scene)
+            scene, finding = await asyncio.to_thread(_judge, last, task, reproduction, workspace)
         finally:
             workspace.remove()
-        if not number and finding.verdict == "nonzero_other" and (check := read_check(command, scene.own)):
+        may_check = not number and finding.verdict == "nonzero_other"
+        if may_check and (check := await asyncio.to_thread(read_check, command, scene.own)):
             finding = await _program(check, finding, last, scene, reproduction, workshop, settings)
         findings.append(finding)
         enough = number + 1 >= settings.runs and time.monotonic() - started > settings.timeout_s
         if findings[0].verdict not in KEPT or enough:
             break
     return findings, last
+
+
+def _judge(run: Replay, task: Task, reproduction: Reproduction, workspace: Workspace) -> tuple[Scene, Finding]:
+    written = _written(workspace)
+    scene = Scene(
+        issue=task.text,
+        sources=own_sources(reproduction, written),
+        base=workspace.base,
+        brought=reproduction.files,
+        written=written,
+        observed=reproduction.observed,
+        run=run,
+    )
+    return scene, _tampered(workspace) or with_basis(classify(run, scene), run, scene)
 
 
 async def _program(
@@ -155,9 +161,12 @@ async def _program(
     try:
         _write_files(reproduction, workspace)
         alone = await observe(workshop, workspace, check.program, timeout_s=settings.timeout_s)
-        sources = own_sources(reproduction.model_copy(update={"command": check.program}), scene.written)
-        found = _tampered(workspace) or judge_program(alone, last, replace(scene, run=alone, sources=sources))
-        return replace(found, signature=finding.signature)
+
+        def judge() -> Finding:
+            sources = own_sources(reproduction.model_copy(update={"command": check.program}), scene.written)
+            return _tampered(workspace) or judge_program(alone, last, replace(scene, run=alone, sources=sources))
+
+        return replace(await asyncio.to_thread(judge), signature=finding.signature)
     finally:
         workspace.remove()
 
@@ -222,8 +231,8 @@ def _confirm(findings: list[Finding]) -> Finding:
     return first
 
 
-def _stripped(handoff: Handoff, base: Base, finding: Finding, evidence: Evidence) -> GatedHandoff:
-    handoff = strip(handoff, lambda path: _is_theirs(path, base))
+async def _stripped(handoff: Handoff, base: Base, finding: Finding, evidence: Evidence) -> GatedHandoff:
+    handoff = await asyncio.to_thread(strip, handoff, lambda path: _is_theirs(path, base))
     return GatedHandoff(
         verdict=finding.verdict,
         kept=False,

@@ -64,7 +64,7 @@ _COLLECTED = re.compile(
 _ANNOTATION = re.compile(r":(?!=)[^,=)}\]]*")
 _FOR = re.compile(r"\bfor\b")
 _LOOP = re.compile(r"\s*+\(?(.*?)(?:\bof\b|\bin\b|\brange\b|:(?!=|:))(.*)", re.S)
-_CLOSURE = re.compile(r"\|([^|\n]{1,100})\||\(?(?<![\w$, ])([\w$, ]++)\)?\s*+=>")
+_CLOSURE = re.compile(r"\|([^|\n]{1,100})\||\(?(?<![\w$, ])([\w$, ]++)\)?[^\S\n]*+=>")
 _LET = re.compile(r"\b(?:let!?|subject!?)\(:(\w+)\)|\b(subject)\b\s*(?:\{|do)")
 _FUNCTION = re.compile(
     r"\b(?:function|func|fn|def|fun)\s+([\w$]+)\s*\(([^()\n]*)\)|\b(?:const|let)\s+([\w$]+)\s*=\s*(?:async\s*)?\(([^()\n]*)\)\s*=>"

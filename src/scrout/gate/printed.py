@@ -25,7 +25,8 @@ MAX_LINE_CHARS = 2_000
 """Of a line in which values are looked for."""
 
 _EXPECTED = re.compile(
-    r"(?:should|expect\w*|want\w*|not|instead of|rather than|used to|correct\w*|right)\W+(?:[\w`']+\W+){0,3}$",
+    r"(?:should|expect\w*|want\w*|not|instead of|rather than|used to|correct\w*|right)"
+    r"\W++(?:\w++(?:[`']\w++)*\W++){0,3}$",
     re.IGNORECASE,
 )
 _QUOTES = "'\"`"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -95,12 +94,10 @@ def read_symbols(data: bytes, language: str) -> Symbols:
 
 def parse_python(text: str) -> ast.Module | None:
     """None: not Python, or nested too deeply to be."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return syntax.parse_python(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return None
+    try:
+        return syntax.parse_python(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def _scripts(data: bytes) -> bytes:

@@ -46,7 +46,8 @@ def make_server(service: Service, *, allow_fix: bool) -> MCPServer[Any]:
         """Find the files an issue is about and, where possible, a command that shows it."""
 
         async def work(say: Say) -> Answer:
-            return answers.scouted(await service.scout(issue, repo, dirty=dirty, say=say))
+            found = await service.scout(issue, repo, dirty=dirty, say=say)
+            return await asyncio.to_thread(answers.scouted, found)
 
         return await _called(work, context)
 
@@ -56,7 +57,8 @@ def make_server(service: Service, *, allow_fix: bool) -> MCPServer[Any]:
         """Replay a handoff's claim in a sandbox: is it a real failure? False claims are stripped."""
 
         async def work(say: Say) -> Answer:
-            return answers.gated(await service.gate(issue, handoff, repo, dirty=dirty, say=say))
+            found = await service.gate(issue, handoff, repo, dirty=dirty, say=say)
+            return await asyncio.to_thread(answers.gated, found)
 
         return await _called(work, context)
 
@@ -64,7 +66,7 @@ def make_server(service: Service, *, allow_fix: bool) -> MCPServer[Any]:
         """Choose the cheapest model likely to fix an issue, and say why not the others. Runs nothing."""
 
         async def work(say: Say) -> Answer:
-            return answers.routed(await service.route(issue, run))
+            return await asyncio.to_thread(answers.routed, await service.route(issue, run))
 
         return await _called(work, context)
 
@@ -72,7 +74,8 @@ def make_server(service: Service, *, allow_fix: bool) -> MCPServer[Any]:
         """Fix an issue under the user's spending caps. Returns a checked patch and applies nothing. Takes minutes."""
 
         async def work(say: Say) -> Answer:
-            return answers.fixed(await service.fix(issue, repo, dirty=dirty, say=say))
+            found = await service.fix(issue, repo, dirty=dirty, say=say)
+            return await asyncio.to_thread(answers.fixed, found)
 
         return await _called(work, context)
 

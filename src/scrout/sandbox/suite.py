@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shlex
@@ -140,7 +141,7 @@ async def run_suite(
 ) -> SuiteRun:
     """Run the named test files, or the whole suite."""
     done = await replay(workshop, workspace, suite.command(files), timeout_s=timeout_s, watch=watch)
-    report = read_pytest(done.output) if suite.runner == "pytest" else read_unittest(done.output)
+    report = await asyncio.to_thread(read_pytest if suite.runner == "pytest" else read_unittest, done.output)
     return SuiteRun(report.passed, report.failed, done.exit_code is not None and not done.killed, done)
 
 

@@ -91,14 +91,15 @@ class Service:
         self, issue: str, claim: str, repo: str, *, dirty: bool, say: Say, opened: Opened = _nobody
     ) -> Gated:
         """`claim` is a handoff; empty: the scout's own."""
-        claimed = read_handoff(claim) if claim.strip() else None
+        claimed = await asyncio.to_thread(read_handoff, claim) if claim.strip() else None
         async with self._opened(issue, repo, dirty, say, opened) as (task, kit, notes):
             if claimed is None:
                 run = kit.open(task)
                 scouting = await _scouted(run, kit, task)
                 return Gated(run.id, notes, await run.step("gate", kit.gate, task, scouting))
             run = replace(kit, fresh=True, label="gate").open(task)
-            brought = Scouting(handoff=claimed, text=handoff.render(claimed), seconds=0, searcher="client")
+            text = await asyncio.to_thread(handoff.render, claimed)
+            brought = Scouting(handoff=claimed, text=text, seconds=0, searcher="client")
             gated = await run.step("gate", kit.gate, task, brought)
             run.close("unjudged")
             return Gated(run.id, notes, gated)
@@ -111,7 +112,7 @@ class Service:
                 raise LedgerError(f"run {run_id} has no scouting. Call scout first, and pass the run that it names.")
             words, state = run.task.text, run.scouting.state
         else:
-            words, state = read_issue(issue), None
+            words, state = await asyncio.to_thread(read_issue, issue), None
         return await in_thread(lambda: self.routing.route(words, state))
 
     async def fix(self, issue: str, repo: str, *, dirty: bool, say: Say, opened: Opened = _nobody) -> Fixed:
@@ -161,7 +162,7 @@ class Service:
     async def _opened(
         self, issue: str, repo: str, dirty: bool, say: Say, opened: Opened
     ) -> AsyncIterator[tuple[Task, Kit, tuple[str, ...]]]:
-        words = read_issue(issue)
+        words = await asyncio.to_thread(read_issue, issue)
         if self._turn.locked():
             say("waiting for other calls to end")
         async with self._turn, AsyncExitStack() as stack:

@@ -55,10 +55,10 @@ _TRAILER = re.compile(
     r"|^[^\S\n]*+Merge (?:pull request|branch|remote|commit|tag|in) .*$"
     r"|^[^\S\n]*+(?:Co-authored-by|Signed-off-by)\b.*$"
     # What squashing leaves behind of a review.
-    r"|^[^\S\n]*+[*-]\s(?:\W*+(?:fix(?:ed|es)?|address(?:ed)?|apply|update[ds]?|add(?:ed)?|more|minor|further|wip|lint\w*|typos?"
+    r"|^[^\S\n]*+[*-][^\S\n](?:[^\w\n]*+(?:fix(?:ed|es)?|address(?:ed)?|apply|update[ds]?|add(?:ed)?|more|minor|further|wip|lint\w*|typos?"
     r"|black|isort|mypy|flake8|pep8|ruff|whatsnew|tests?|merge\b.*|review|revert|cleanup|clean up|nits?|changelog|"
     r"release notes?|\[pre-commit\.ci\].*|auto fixes.*|suggestions?|from code review|comments?|feedback|ci|docs?|"
-    r"formatting|style|news|fragment|file|some|the|and|per|a|to|up|for)\b)+\W*$",
+    r"formatting|style|news|fragment|file|some|the|and|per|a|to|up|for)\b)+[^\w\n]*$",
     re.IGNORECASE | re.MULTILINE,
 )
 _NUMBER = re.compile(
@@ -91,7 +91,7 @@ _NEVER = re.compile(
     r"updat(?:e|ing) (?:to|dependenc\w+|requirements|version|translations|vendored|typeshed|submodules?|copyright)|"
     r"sync typeshed|squash\w*|initial commit|wip\b|refactor\w*|rename\w*|move\w*|reorgani[sz]e\w*|clean\w*|"
     r"(?:maint|mnt|sty|doc|docs|tst|test|tests|ci|bld|build|chore|style|rls|rel|typ|refactor|revert|ref|cln|bench|"
-    r"deps|security)\b\s*(?:\([\w./-]+\))?!?\s*[:/&,-]|"
+    r"deps|security)\b\s*+(?:\([\w./-]+\))?!?\s*+[:/&,-]|"
     r"(?-i:MAINT|MNT|STY|DOCS?|TST|CI|BLD|RLS|REL|TYP|REF|CLN)\b|\[(?:pre-commit|maint|doc|docs|ci|bot)[^\]]*\])"
     r"|\b(?:black|isort|ruff format|pyupgrade|reindent)\b.{0,200}\b(?:all|everything|codebase)\b",
     re.IGNORECASE,

@@ -17,7 +17,7 @@ FOLD_ROWS = 150
 MAX_LINE_CHARS = 1000
 
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(.*)")
-_HEADER = re.compile(r'diff --git (?:"?a/(?P<old>.*?)"?) (?:"?b/(?P<new>.*?)"?)')
+_HEADER = re.compile(r'diff --git (?:"?a/(?P<old>.*?)"?) (?:"?b/(?P<new>.*?)"?)', re.S)
 
 
 @dataclass

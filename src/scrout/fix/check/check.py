@@ -35,7 +35,7 @@ async def check(gated: GatedHandoff, attempt: Attempt, workshop: Workshop) -> Ch
         refusal = await workshop.apply(patched, attempt.patch)
         if refusal:
             return _refused(attempt.patch, refusal, time.monotonic() - started)
-        changes = with_texts(read_patch(attempt.patch), workshop.base, patched)
+        changes = await asyncio.to_thread(lambda: with_texts(read_patch(attempt.patch), workshop.base, patched))
         doubts = await asyncio.to_thread(flags, changes)
         reproduction, seen, kept_from_running = await _run_reproduction(gated, patched, workshop)
     finally:

@@ -6,6 +6,7 @@ and then all of it against its own. A test counts as broken only when it fails a
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -66,7 +67,7 @@ async def run_tests(changes: Sequence[FileChange], workshop: Workshop) -> Tested
     suite = await find_suite(workshop)
     if suite is None:
         return Tested("none", detail="the project has no tests that can be run here")
-    regression = _Regression(workshop, suite, changes)
+    regression = await asyncio.to_thread(_Regression, workshop, suite, changes)
     before = await run_on_base(workshop, suite, regression.files, timeout_s=SUITE_TIMEOUT_S)
     seen = before.replay.evidence()
     if not before.finished or not before.passed:

@@ -61,14 +61,14 @@ async def recon(
     base, model = workshop.base, load_model()
     repository = await asyncio.to_thread(read_repository, base.tree / ".git", base.commit, settings.subtree, progress)
     examined = await asyncio.to_thread(examine, task.text, repository, model.shortlist)
-    found = judge(examined, repository, settings.max_files, model)
+    found = await asyncio.to_thread(judge, examined, repository, settings.max_files, model)
     tried, seen = Tried(), []
     if settings.reproduce:
         suspects = [file.path for file in found.ranked[: settings.max_files]]
         tried = await reproduce(task.text, repository, workshop, suspects=suspects)
     if (witness := tried.witness) is not None:
         seen = await asyncio.to_thread(lambda: list(read_witness(witness, examined.mentions, repository)))
-        found = judge(examined, repository, settings.max_files, model, seen)
+        found = await asyncio.to_thread(judge, examined, repository, settings.max_files, model, seen)
     handoff = Handoff(
         files=(*(_reference(file) for file in found.named), *(_new(path) for path in found.new_files)),
         reproduction=tried.reproduction,
@@ -78,7 +78,7 @@ async def recon(
     clues = [*seen, *examined.signals.clues]
     return Scouting(
         handoff=handoff,
-        text=render(handoff),
+        text=await asyncio.to_thread(render, handoff),
         state=State(space=SPACE, vector=_vector(examined, repository, clues, found, tried)),
         seconds=round(time.monotonic() - started, 3),
     )

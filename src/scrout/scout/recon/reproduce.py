@@ -118,11 +118,9 @@ class _Attempt:
 async def reproduce(text: str, repository: Listing, workshop: Workshop, suspects: Sequence[str] = ()) -> Tried:
     """Run what the issue shows until something fails in a way that is not its own; then tests near the suspects."""
     runs = _Runs(workshop)
-    names = await asyncio.to_thread(_names, text, repository, workshop.base)
-    scripts = find_scripts(text, repository.top_levels, names)
     said: list[str] = []
     weaker: Tried | None = None
-    for attempt in (*_scripts(scripts, repository.taken), *_commands(text, repository, workshop.base)):
+    for attempt in await asyncio.to_thread(_attempts, text, repository, workshop.base):
         if not runs.left_s():
             said.append(f"{attempt.label} was not run any more")
             break
@@ -133,7 +131,7 @@ async def reproduce(text: str, repository: Listing, workshop: Workshop, suspects
         if made is None or not runs.left_s():
             continue
         run = await runs.run(made.command, made.files)
-        reason = _why_no_claim(run, made, text, workshop.base)
+        reason = await asyncio.to_thread(_why_no_claim, run, made, text, workshop.base)
         if reason is not None:
             said.append(f"{attempt.label} {reason}")
             continue
@@ -222,6 +220,11 @@ class _Runs:
             for name, content in (files or {}).items():
                 workspace.write(name, content.encode())
             return await replay(self.workshop, workspace, command, timeout_s=timeout_s, watch=True)
+
+
+def _attempts(text: str, repository: Listing, base: Base) -> list[_Attempt]:
+    scripts = find_scripts(text, repository.top_levels, _names(text, repository, base))
+    return [*_scripts(scripts, repository.taken), *_commands(text, repository, base)]
 
 
 def _names(text: str, repository: Listing, base: Base) -> dict[str, str]:

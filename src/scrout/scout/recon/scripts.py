@@ -13,7 +13,6 @@ import io
 import re
 import sys
 import tokenize
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -351,19 +350,15 @@ def _is_expression(line: str) -> bool:
 def _value(text: str) -> str:
     """A Python literal, as written; empty: it is none."""
     text = text.strip()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return text if len(text) <= MAX_OUTPUT_CHARS and is_literal(text) else ""
+    return text if len(text) <= MAX_OUTPUT_CHARS and is_literal(text) else ""
 
 
 def _parse(source: str) -> ast.Module | None:
     """None: not Python, or nested too deeply to be."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return parse_python(source)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return None
+    try:
+        return parse_python(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 class _Piece:
