@@ -24,6 +24,7 @@ from typing import IO
 
 from scrout.base import TaskError
 from scrout.files import read_beneath
+from scrout.programs import NEUTRAL, find_program, never_below, search_path
 
 MOST_BYTES = 1_000_000_000
 """Of one command's output, which is held in memory."""
@@ -246,8 +247,8 @@ def find_repository(path: Path) -> Foreign:
     """The repository whose work tree holds a folder, or a TaskError that says what is missing."""
     folder = path.resolve()
     for top in (folder, *folder.parents):
-        entry = top / ".git"
-        if os.path.lexists(entry):
+        if os.path.lexists(top / ".git"):
+            never_below(top)
             return _at(top)
         if is_git_dir(top):
             raise TaskError(f"{top} is a bare repository or looks like one. Clone it, and pass the clone with --repo.")
@@ -257,7 +258,10 @@ def find_repository(path: Path) -> Foreign:
 def repository_at(path: Path) -> Foreign:
     """The same, or the bare repository at a path that the user named, such as a mirror."""
     folder = path.resolve()
-    return Foreign(None, folder, folder) if is_git_dir(folder) else find_repository(path)
+    if not is_git_dir(folder):
+        return find_repository(path)
+    never_below(folder)
+    return Foreign(None, folder, folder)
 
 
 def is_git_dir(folder: Path) -> bool:
@@ -336,7 +340,7 @@ def _ignore_file(home: str, config_home: str) -> str:
 
 def _environment(protocols: str) -> dict[str, str]:
     """Nothing of the caller's but what finds programs and, for the network, a way out."""
-    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "TMPDIR")}
+    kept = {"PATH": search_path()} | {name: value for name, value in os.environ.items() if name == "TMPDIR"}
     if protocols:
         kept |= {name: value for name, value in os.environ.items() if _NETWORK_VARIABLES.fullmatch(name)}
     return {"HOME": "/nonexistent", **kept, **_VARIABLES, "GIT_ALLOW_PROTOCOL": protocols}
@@ -394,10 +398,16 @@ def _ended(process: Process, timeout_s: float | None) -> Iterator[threading.Even
 
 
 def _start(args: Sequence[str], cwd: Path, variables: Mapping[str, str], stdin: Stream, stderr: Stream) -> Process:
+    program = find_program("git")
+    if program is None:
+        raise TaskError("git is not installed or not on PATH. Install git 2.39 or later.")
+    if not os.access(cwd, os.X_OK):
+        raise TaskError(f"git cannot run in {cwd}. Check that it exists and that you may enter it.")
     try:
         return subprocess.Popen(
-            ["git", *_OPTIONS, *args],
-            cwd=cwd,
+            # git itself enters the folder: a version manager's script in its place would read files there.
+            [program, "-C", str(cwd.absolute()), *_OPTIONS, *args],
+            cwd=NEUTRAL,
             env=variables,
             stdin=stdin,
             stdout=subprocess.PIPE,
@@ -406,6 +416,4 @@ def _start(args: Sequence[str], cwd: Path, variables: Mapping[str, str], stdin: 
             process_group=0,
         )
     except OSError as error:
-        if shutil.which("git") is None:
-            raise TaskError("git is not installed or not on PATH. Install git 2.39 or later.") from None
-        raise TaskError(f"git cannot run in {cwd}: {error.strerror}. Check that you may enter that folder.") from None
+        raise TaskError(f"{program} cannot run: {error.strerror}. Check the installation of git.") from None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import stat
 import time
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from scrout.base import SandboxError
 from scrout.config import EnvironmentSettings
 from scrout.git import GitError, find_repository
+from scrout.programs import find_program
 from scrout.sandbox.built import Built, Failed, Slot, downloads, evict, held
 from scrout.sandbox.environment import Environment, find_environment, plan_environment
 from scrout.sandbox.process import measure
@@ -289,6 +289,6 @@ def _is_below(path: str, other: str) -> bool:
 
 def _uv() -> tuple[Mount, ...]:
     """uv by itself: the folder around it may be somebody's ~/.local/bin."""
-    found = shutil.which("uv")
+    found = find_program("uv")
     program = Path(os.path.realpath(found)) if found else None
     return () if program is None or program.is_relative_to("/usr") else (Mount(program, str(program)),)

@@ -8,10 +8,8 @@ because virtual environments and editable installs hold absolute paths.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +17,7 @@ from pathlib import Path
 from scrout.base import ConfigError
 from scrout.config import EnvironmentSettings
 from scrout.files import read_beneath
+from scrout.programs import NEUTRAL, find_program, variables
 from scrout.sandbox.built import Slot, slot
 from scrout.sandbox.recipes import VENV, Recipe, find_recipes
 from scrout.sandbox.tier import Mount
@@ -181,17 +180,11 @@ def _holds_python(prefix: Path) -> bool:
 
 
 def _from_caller() -> Environment:
-    found = shutil.which("python3") or shutil.which("python")
+    found = find_program("python3") or find_program("python")
     if found is None:
         return Environment("no Python on PATH", "", _SYSTEM_PATH, ())
     try:
-        if _is_script(found):
-            folder = ""
-            with suppress(OSError):  # it may be gone
-                folder = str(Path.cwd())
-            executable, prefix, base_prefix = _asked(found, folder, frozenset(os.environ.items()))
-        else:
-            executable, prefix, base_prefix = _asked(found)
+        executable, prefix, base_prefix = _asked(found, frozenset(variables().items()))
     except (OSError, subprocess.SubprocessError, ValueError):
         return Environment(f"{found} does not run", "", _SYSTEM_PATH, ())
     if not Path(executable).is_relative_to(prefix) and not executable.startswith("/usr/"):
@@ -203,17 +196,15 @@ def _from_caller() -> Environment:
     return Environment(f"{kind} {prefix}", executable, path, tuple(dict.fromkeys(mounts)))
 
 
-def _is_script(program: str) -> bool:
-    with Path(program).open("rb") as file:
-        return file.read(2) == b"#!"
-
-
 @lru_cache(maxsize=16)
-def _asked(python: str, folder: str = "", variables: frozenset[tuple[str, str]] = frozenset()) -> tuple[str, str, str]:
-    """Where an interpreter says that it is. A version manager's script, which may stand for it, goes by folder and
-    variables, and takes a tenth of a second: a batch asks once."""
+def _asked(python: str, env: frozenset[tuple[str, str]]) -> tuple[str, str, str]:
+    """Where an interpreter says that it is. A version manager's script may stand for it, which takes a tenth of a
+    second, so a batch asks once, and goes by variables and by files around the current folder: never in a repository.
+    """
     script = "import sys; print(sys.executable); print(sys.prefix); print(sys.base_prefix)"
-    told = subprocess.run([python, "-I", "-c", script], capture_output=True, text=True, check=True, timeout=30)
+    told = subprocess.run(
+        [python, "-I", "-c", script], cwd=NEUTRAL, env=dict(env), capture_output=True, text=True, check=True, timeout=30
+    )
     executable, prefix, base_prefix = told.stdout.splitlines()[-3:]
     return executable, prefix, base_prefix
 
@@ -247,7 +238,7 @@ def _go(environment: Environment) -> Environment:
 
 def _cargo(environment: Environment) -> Environment:
     """cargo, as rustup installs it. Not all of ~/.cargo, which holds the registry's token."""
-    found = shutil.which("cargo")
+    found = find_program("cargo")
     rustup = Path(os.environ.get("RUSTUP_HOME") or Path.home() / ".rustup")
     if found is None or found.startswith("/usr/") or not rustup.is_dir():
         return environment
@@ -261,7 +252,7 @@ _TOOLS: dict[str, Callable[[Environment], Environment]] = {"package.json": _node
 
 def _program(name: str) -> Path | None:
     """Where a program on PATH really lies; None: nowhere, or under /usr, which is always there."""
-    found = shutil.which(name)
+    found = find_program(name)
     real = Path(os.path.realpath(found)) if found else None
     return None if real is None or real.is_relative_to("/usr") else real
 

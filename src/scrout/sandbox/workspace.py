@@ -13,7 +13,6 @@ import os
 import secrets
 import shutil
 import stat
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from scrout.base import SandboxError, TaskError
 from scrout.config import SandboxSettings, cache_folder
 from scrout.files import Lock, is_inside, parent_beneath, read_beneath
 from scrout.git import Foreign, GitDir, GitError, find_repository, make_git_dir, users_ignore_file
+from scrout.sandbox.process import run_system
 from scrout.sandbox.tier import SANDBOX_UID, Copy, Overlay, sandbox_user
 
 BRANCH = "refs/heads/main"
@@ -172,7 +172,7 @@ def _hand_over(base: Base) -> None:
     """Give the tree to the sandbox's user, and let its index know, or every diff would read every file again."""
     if os.geteuid() == 0:
         owner = f"{SANDBOX_UID}:{SANDBOX_UID}"
-        subprocess.run(["chown", "-R", "-h", owner, base.tree], check=True)
+        run_system("chown", "-R", "-h", owner, str(base.tree)).check_returncode()
         base.git("update-index", "-q", "--refresh")
         os.chown(base.tree / ".git" / "index", SANDBOX_UID, SANDBOX_UID)
 
@@ -417,7 +417,7 @@ def remove_folder(folder: Path) -> None:
     if not os.path.lexists(folder):
         return
     for command in (("chmod", "-R", "u+rwx"), ("rm", "-rf")):
-        subprocess.run([*command, "--", str(folder)], check=False, capture_output=True)
+        run_system(*command, "--", str(folder))
 
 
 def empty_folder(folder: Path) -> None:
