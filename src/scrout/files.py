@@ -132,6 +132,22 @@ def read_beneath(root: Path, path: str, most_bytes: int | None = None) -> bytes 
         return None
 
 
+def plain_beneath(root: Path, path: str) -> Path | None:
+    """A file or folder below `root`, reached without a symlink; None where there is none of these."""
+    if not is_inside(path):
+        return None
+    found = root
+    for part in PurePosixPath(path).parts:
+        found = found / part
+        try:
+            mode = found.lstat().st_mode
+        except OSError:
+            return None
+        if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+            return None
+    return found
+
+
 # Lines
 
 
