@@ -158,7 +158,7 @@ kind = "repair"
 
 
 @click.command(name="init")
-@click.option("--user", is_flag=True, help="Write it into your configuration folder, for every repository without one.")
+@click.option("--user", is_flag=True, help="Write it into your configuration folder, for every repository.")
 @click.option("--force", is_flag=True, help="Replace a file that exists.")
 def command(user: bool, force: bool) -> int:
     """Write a commented scrout.toml into the current folder."""
