@@ -145,7 +145,9 @@ def _advise(run: Run, settings: Settings) -> None:
 
 def _apply(run: Run) -> None:
     try:
-        with find_repository(run.task.repo).borrowed() as git:
+        found = find_repository(run.task.repo)
+        found.check_work_tree()
+        with found.borrowed() as git:
             git("apply", "--whitespace=nowarn", "-", stdin=run.patch.encode("utf-8", "surrogateescape"))
     except GitError as error:
         raise TaskError(
