@@ -162,18 +162,116 @@ def test_a_file_that_is_a_link_is_not_read(tmp_path: Path, at_link: bool) -> Non
 
 
 def test_the_users_own_word_counts_beside_a_file_that_nobody_trusts(tmp_path: Path) -> None:
-    write(tmp_path, "[repair]\nmax_seconds = 5\n[sandbox]\nprocesses = 64\n[scout]\nmax_files = 9\n")
+    write(tmp_path, "[repair]\nmax_seconds = 5\n[sandbox]\nprocesses = 64\n[scout]\nmax_files = 3\n")
     settings = discover(tmp_path, ["route.embedder.kind=hashed"])
-    assert settings.repair.max_seconds == 5 and settings.sandbox.processes == 64 and settings.scout.max_files == 9
+    assert settings.repair.max_seconds == 5 and settings.sandbox.processes == 64 and settings.scout.max_files == 3
     assert settings.route.embedder.kind == "hashed"
 
 
-def test_the_repositorys_file_comes_before_the_users(tmp_path: Path) -> None:
+USERS = """
+[sandbox]
+tier = "container"
+image = "mine"
+timeout_s = 5
+memory_mb = 128
+repo_paths = 1000000
+[scout]
+max_files = 9
+reproduce = false
+subtree = "src"
+[gate]
+runs = 4
+[retention]
+text = false
+"""
+
+
+@pytest.fixture
+def users() -> Settings:
     user_file().parent.mkdir(parents=True, exist_ok=True)
-    user_file().write_text("[scout]\nmax_files = 9\n")
-    assert discover(tmp_path).scout.max_files == 9
-    write(tmp_path, "[scout]\nmax_files = 1\n")
-    assert discover(tmp_path).scout.max_files == 1
+    user_file().write_text(USERS)
+    return load(user_file())
+
+
+def test_what_the_user_set_stays_beside_a_repositorys_file(tmp_path: Path, users: Settings) -> None:
+    """Also beside one that sets nothing."""
+    write(tmp_path, "")
+    assert discover(tmp_path) == users
+    path = write(tmp_path, "[sandbox]\ntimeout_s = 3\nrepo_paths = 500000\n[scout]\nmax_files = 6\nsubtree='src/a'\n")
+    found = discover(tmp_path)
+    assert found.sandbox.tier == "container" and found.sandbox.memory_mb == 128 and not found.retention.text
+    assert (found.sandbox.timeout_s, found.sandbox.repo_paths, found.scout.max_files) == (3, 500_000, 6)
+    path.write_text('[sandbox]\ntier = "auto"\n')
+    trust(path)
+    assert discover(tmp_path).sandbox == users.sandbox.model_copy(update={"tier": "auto"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[sandbox]\ntimeout_s = 60",
+        "[sandbox]\nmemory_mb = 129",
+        "[scout]\nmax_files = 10",
+        "[scout]\nreproduce = true",
+        "[scout]\nsubtree = ''",
+        "[scout]\nsubtree = 'srcs'",
+        "[scout]\nsubtree = 'src/..'",
+        "[gate]\nruns = 3",
+    ],
+)
+def test_a_file_that_nobody_trusts_loosens_nothing_that_the_user_set(
+    tmp_path: Path, users: Settings, text: str
+) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(ConfigError, match="scrout trust"):
+        discover(tmp_path)
+    assert path.exists()
+
+
+@pytest.mark.parametrize(
+    ("setting", "file"),
+    [
+        ("[fix]\nmodel_list = 'models.yaml'", "models.yaml"),
+        ("[fix]\nprices = './prices.toml'", "prices.toml"),
+        ("[fix]\nprices = '{repo}/../repo/prices.toml'", "prices.toml"),
+        ("[scout.model]\nprompts = 'prompts'", "prompts/system.md"),
+        ("[scout.model]\nprompts = 'prompts'", "prompts/deep/new.md"),
+        ("[route]\nresumes = 'resumes'", "resumes/a.json"),
+    ],
+)
+def test_trust_covers_the_files_that_are_named(tmp_path: Path, setting: str, file: str) -> None:
+    """A pull can change them, and an endpoint in them gets the user's key."""
+    repo = tmp_path / "repo"
+    (repo / file).parent.mkdir(parents=True)
+    (repo / file).write_text("one")
+    path = write(repo, setting.format(repo=repo))
+    trust(path)
+    assert discover(repo)
+    for change in (lambda: (repo / file).write_text("two"), (repo / file).unlink):
+        change()
+        with pytest.raises(ConfigError, match="scrout trust"):
+            discover(repo)
+    (repo / file).write_text("one")
+    assert discover(repo)
+
+
+@pytest.mark.parametrize("setting", ["[fix]\nprices='link'", "[route]\nresumes='folder'", "[ledger]\npath='x.db'"])
+def test_what_cannot_be_vouched_for_is_not_trusted(tmp_path: Path, setting: str) -> None:
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "link").symlink_to("/etc")
+    path = write(tmp_path, setting)
+    with pytest.raises(ConfigError, match="cannot vouch"):
+        trust(path)
+
+
+def test_files_are_named_relative_to_the_file_that_names_them(tmp_path: Path, users: Settings) -> None:
+    user_file().write_text("[fix]\nprices = 'mine.toml'\n[route]\nresumes = 'kept'\n")
+    assert discover(tmp_path).route.resumes == str(user_file().parent / "kept")
+    trust(write(tmp_path, "[fix]\nmodel_list = 'models.yaml'\n"))
+    found = discover(tmp_path)
+    assert found.fix.prices == str(user_file().parent / "mine.toml")
+    assert found.fix.model_list == str(tmp_path / "models.yaml")
 
 
 def test_an_unknown_fixer_lists_the_pool() -> None:

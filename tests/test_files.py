@@ -25,6 +25,7 @@ from scrout.files import (
     lock_folder,
     remove_parts,
     write_atomic,
+    write_plain,
 )
 
 
@@ -130,6 +131,21 @@ def test_a_link_is_replaced_and_what_it_points_to_is_untouched(here: Path) -> No
     write_atomic(path, "new")
     assert victim.read_text() == "precious"
     assert path.read_text() == "new" and not path.is_symlink()
+
+
+def test_a_plain_file_is_written_through_no_link_and_into_no_pipe(tmp_path: Path) -> None:
+    write_plain(tmp_path / "file", b"one")
+    write_plain(tmp_path / "file", b"two")
+    with pytest.raises(FileExistsError):
+        write_plain(tmp_path / "file", b"three", replace=False)
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    (tmp_path / "dangling").symlink_to(tmp_path / "new")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "dangling", "pipe"):
+        with pytest.raises(OSError):
+            write_plain(tmp_path / name, b"three")
+    assert (tmp_path / "file").read_bytes() == b"two" and not (tmp_path / "new").exists()
+    write_plain(Path("/dev/null"), b"three")
 
 
 def test_another_library_may_write_by_name(here: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from tests.conftest import MakeRepo, run_git
 
 import scrout
+import scrout.git
 from scrout.base import TaskError
 from scrout.git import GitDir, GitError, find_repository, make_git_dir, repository_at, version
 
@@ -70,6 +71,17 @@ def test_a_command_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     make_git_dir(tmp_path / "git")
     with pytest.raises(GitError, match="took more than"):
         GitDir(tmp_path / "git")("-c", "alias.wait=!sleep 60", "wait", timeout_s=0.2)
+
+
+def test_every_command_has_a_time_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scrout.git, "LOCAL_S", 0.2)
+    make_git_dir(tmp_path / "git")
+    git = GitDir(tmp_path / "git")
+    with pytest.raises(GitError, match="took more than"), git.start("-c", "alias.wait=!sleep 60", "wait") as process:
+        assert process.stdout is not None
+        process.stdout.read()
+    with pytest.raises(GitError, match="took more than"):
+        git("-c", "alias.wait=!sleep 60", "wait")
 
 
 def test_no_protocol_is_allowed_unless_it_is_named(make_repo: MakeRepo, tmp_path: Path) -> None:
@@ -186,6 +198,13 @@ def _alternates(repo: Path, private: Path) -> None:
     (repo / ".git" / "objects" / "info" / "alternates").write_text(f"{private}/.git/objects\n")
 
 
+def _large_alternates(repo: Path, private: Path) -> None:
+    """Larger than what is read of a file, with holes: git reads the line all the same."""
+    _alternates(repo, private)
+    with (repo / ".git" / "objects" / "info" / "alternates").open("r+b") as file:
+        file.truncate(300_000_000)
+
+
 def _common(repo: Path, private: Path) -> None:
     (repo / ".git" / "commondir").write_text(f"{private}/.git\n")
     (repo / ".git" / "refs" / "heads" / "main").unlink()
@@ -199,6 +218,7 @@ def _common(repo: Path, private: Path) -> None:
         _forged_work_tree,
         _link,
         _alternates,
+        _large_alternates,
         _common,
         *map(_linked, ("HEAD", "refs", "refs/heads", "refs/heads/main", "objects", "objects/pack", "objects/info")),
     ],
@@ -218,6 +238,12 @@ def test_no_other_repository_of_the_machine_is_read(make_repo: MakeRepo, plant: 
                 git("cat-file", "-p", head)
     except TaskError as error:
         assert "private" not in str(error).replace(str(private), "")
+
+
+def test_a_line_break_in_a_path_adds_no_other_repository(make_repo: MakeRepo) -> None:
+    repo = make_repo({"a": "x"}, "a\nb")
+    with pytest.raises(TaskError, match="line break"), find_repository(repo).borrowed():
+        pass
 
 
 def test_a_folder_that_looks_like_a_repository_is_none(make_repo: MakeRepo) -> None:

@@ -21,13 +21,19 @@ from scrout.money import Price, Usd
 
 FILE_NAME = "scrout.toml"
 _MOST_BYTES = 1_000_000
-_MAY_SET = ("scout.max_files", "scout.reproduce", "scout.subtree", "gate.runs", "repair.seed")
-"""What a repository's own file may set though nobody trusts it."""
 _MAY_LOWER = (
     *(f"sandbox.{name}" for name in ("timeout_s", "memory_mb", "total_memory_mb", "processes", "file_mb", "disk_mb")),
     *("sandbox.repo_paths", "sandbox.repo_mb", "gate.timeout_s", "repair.max_candidates", "repair.max_seconds"),
+    *("scout.max_files", "scout.reproduce"),
 )
-"""What it may only make smaller than the default."""
+"""What a repository's own file may set though nobody trusts it, to what the user has or less."""
+_PATHS = (
+    *("fix.prices", "fix.model_list", "route.resumes", "route.embedder.checkpoint", "ledger.path"),
+    *("scout.model.prompts", "scout.model.tokenizer", "scout.model.checkpoint"),
+)
+"""Files and folders of the host's that settings name. Relative ones lie beside the file that names them."""
+_MOST_NAMED_FILES = 10_000
+_MOST_NAMED_BYTES = 200_000_000
 
 
 TierName = Literal["auto", "bubblewrap", "container", "sandlock", "seatbelt", "unsafe"]
@@ -621,13 +627,15 @@ class Settings(FrozenModel):
 
 def load(path: Path | None, overrides: Iterable[str] = ()) -> Settings:
     """Settings from a file (None: defaults alone) and `key=value` overrides, later ones winning."""
-    if path is None:
-        return _settings({}, overrides, "-c")
+    return _settings(_read(path) if path else {}, overrides, str(path or "-c"))
+
+
+def _read(path: Path) -> dict[str, Any]:
     try:
         raw = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}. Write one with `scrout init`.") from None
-    return _beside(_settings(_table(raw, path), overrides, str(path)), path.parent)
+    return _beside(_table(raw, path), path.parent)
 
 
 def _table(raw: bytes, path: Path) -> dict[str, Any]:
@@ -646,35 +654,51 @@ def _settings(table: dict[str, Any], overrides: Iterable[str], source: str) -> S
         raise ConfigError(f"{source}: {_explain(error)}") from None
 
 
-def _beside(settings: Settings, folder: Path) -> Settings:
-    """Files that a scrout.toml names relatively lie beside it."""
-    named = {key: getattr(settings.fix, key) for key in ("prices", "model_list")}
-    found = {key: str(folder.absolute() / Path(name).expanduser()) for key, name in named.items() if name}
-    return settings.model_copy(update={"fix": settings.fix.model_copy(update=found)}) if found else settings
+def _beside(table: Mapping[str, Any], folder: Path, above: str = "") -> dict[str, Any]:
+    """The same table, with the files that it names relatively where they are: beside it."""
+
+    def placed(key: str, value: Any) -> Any:
+        if isinstance(value, dict):
+            return _beside(value, folder, f"{key}.")
+        is_path = key in _PATHS and isinstance(value, str) and value
+        return str(folder.absolute() / Path(value).expanduser()) if is_path else value
+
+    return {key: placed(above + key, value) for key, value in table.items()}
 
 
 def discover(repo: Path, overrides: Iterable[str] = ()) -> Settings:
-    """The settings that apply to a repository: its own scrout.toml, else the user's, else the defaults.
+    """The settings that apply to a repository: the user's, and on top of them what its own scrout.toml sets.
 
     The repository's own may have come with a clone. Until the user trusts it, it may only tighten: it could send the
     user's key to an endpoint of its choice, or run a program.
     """
-    own = repo / FILE_NAME
+    users, own = user_file(), repo / FILE_NAME
+    table = _read(users) if users.is_file() else {}
     if not os.path.lexists(own):
-        users = user_file()
-        return load(users if users.is_file() else None, overrides)
+        return _settings(table, overrides, str(users) if table else "-c")
     raw = _read_own(own)
-    settings = _settings(_table(raw, own), overrides, str(own))
+    given = _table(raw, own)
+    _settings(_table(raw, own), (), str(own))
     if not _mark(own, raw).exists():
-        for key, value in _flat(_table(raw, own)):
-            _must_be_harmless(key, value, own)
-    return _beside(settings, repo)
+        limits = _settings(_layered(table, {}), (), str(users))
+        for key, value in _flat(given):
+            _must_tighten(key, value, limits, own)
+    return _settings(_layered(table, _beside(given, repo)), overrides, f"{own} over {users}" if table else str(own))
+
+
+def _layered(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Two tables as one, key by key; lists are not merged."""
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        merged[key] = _layered(old, value) if isinstance(value, dict) and isinstance(old, dict) else value
+    return merged
 
 
 def trust(path: Path) -> tuple[str, ...]:
     """Let a repository's scrout.toml set everything, as long as it is at this path and as it is now.
 
-    The keys that it sets are returned.
+    So must the files be that it names in the repository. The keys that it sets are returned.
     """
     raw = _read_own(path)
     table = _table(raw, path)
@@ -701,9 +725,57 @@ def _read_own(path: Path) -> bytes:
 
 
 def _mark(path: Path, raw: bytes) -> Path:
-    """What is there while a file is trusted; another path or another byte has another one."""
+    """What is there while a file is trusted; another path or another byte, also of a file it names, has another one."""
     told = os.fsencode(path.parent.resolve() / path.name) + b"\0" + raw
-    return data_folder() / "trusted" / hashlib.sha256(told).hexdigest()
+    named = "".join(_named_digests(_table(raw, path), path))
+    return data_folder() / "trusted" / hashlib.sha256(told + named.encode()).hexdigest()
+
+
+def _named_digests(table: Mapping[str, Any], source: Path) -> Iterator[str]:
+    """Of the files in the repository that its scrout.toml names: a pull can change them. Others are the user's."""
+    top = source.parent.resolve()
+    for key, value in _flat(_beside(table, top)):
+        if key not in _PATHS or not isinstance(value, str) or not value:
+            continue
+        path = Path(os.path.normpath(value))
+        if not any(each.is_relative_to(top) for each in (path, Path(os.path.realpath(path)))):
+            continue
+        digest = _digest_beneath(top, path) if key != "ledger.path" else None
+        if digest is None:
+            raise ConfigError(
+                f"{source}: {key} names {path}, and scrout cannot vouch for that: it is the ledger, a symlink, or too "
+                "large. Name a place outside of the repository, or pass the settings with --config."
+            )
+        yield f"\0{key}\0{digest}"
+
+
+def _digest_beneath(top: Path, path: Path) -> str | None:
+    """Of a file, or of all files in a folder; None: there is a link or too much."""
+    if not path.is_relative_to(top):
+        return None
+    found = hashlib.sha256()
+    left_bytes = _MOST_NAMED_BYTES
+    files = sorted(_files_at(path))[: _MOST_NAMED_FILES + 1]
+    if len(files) > _MOST_NAMED_FILES:
+        return None
+    for file in files:
+        name = str(file.relative_to(top))
+        content = read_beneath(top, name, left_bytes)
+        if content is None:
+            return None
+        left_bytes -= len(content)
+        found.update(f"{name}\0{len(content)}\0".encode("utf-8", "surrogateescape") + content)
+    return found.hexdigest()
+
+
+def _files_at(path: Path) -> Iterator[Path]:
+    """The file, or what lies in the folder, links included; nothing: it does not exist."""
+    if path.is_dir() and not path.is_symlink():
+        for folder, folders, names in os.walk(path):
+            yield from (Path(folder, name) for name in names)
+            yield from (link for name in folders if (link := Path(folder, name)).is_symlink())
+    elif os.path.lexists(path):
+        yield path
 
 
 def _flat(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
@@ -715,21 +787,34 @@ def _flat(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]
             yield above + key, value
 
 
-def _must_be_harmless(key: str, value: object, source: Path) -> None:
-    """A file that nobody trusts names no program, place or key, and raises no limit."""
+def _must_tighten(key: str, value: object, users: Settings, source: Path) -> None:
+    """A file that nobody trusts names no program, place or key, and loosens nothing that the user's own says."""
     section, _, name = key.partition(".")
-    limit = getattr(getattr(Settings(), section, None), name, None) if key in _MAY_LOWER else None
-    lowers = isinstance(limit, (int, float)) and isinstance(value, (int, float)) and value <= limit
-    if key not in _MAY_SET and not lowers:
-        what = f"sets {key}" if limit is None else f"raises {key} above {limit:g}"
+    limit = getattr(getattr(users, section, None), name, None)
+    if key in _MAY_LOWER:
+        tightens, problem = _is_number(value) and value <= limit, f"raises {key} above {limit}"  # type: ignore[operator]
+    elif key == "gate.runs":
+        tightens, problem = _is_number(value) and value >= limit, f"lowers {key} below {limit}"  # type: ignore[operator]
+    elif key == "scout.subtree":
+        folder = posixpath.normpath(str(value))
+        tightens = not limit or folder == limit or folder.startswith(f"{limit}/")
+        problem = f"sets {key} to a folder outside of {limit!r}"
+    else:
+        # A seed is neither tight nor loose.
+        tightens, problem = key == "repair.seed", f"sets {key}"
+    if not tightens:
         raise ConfigError(
-            f"{source} may have come with the repository, and it {what}. Look at the file; if you trust it as it is, "
-            f"run `scrout trust --repo {source.parent}`, or pass it with --config."
+            f"{source} may have come with the repository, and it {problem}. Look at the file; if you trust it as it "
+            f"is, run `scrout trust --repo {source.parent}`, or pass it with --config."
         )
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float))
+
+
 def user_file() -> Path:
-    """The user's own scrout.toml, which applies wherever a repository has none."""
+    """The user's own scrout.toml, on top of which a repository's own applies."""
     return user_folder("XDG_CONFIG_HOME", ".config") / FILE_NAME
 
 

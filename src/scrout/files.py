@@ -31,6 +31,28 @@ def write_atomic(path: Path, data: str | bytes, *, mode: int = 0o666, durable: b
         file.write(data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data)
 
 
+def write_plain(path: Path, data: bytes, *, replace: bool = True) -> None:
+    """Write a file in a folder that may be a stranger's: never through a symlink, which could name any file.
+
+    An OSError says that there is one, or, without `replace`, that there is something. Devices are written as they are.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if replace else os.O_EXCL)
+    # Non-blocking, because a pipe may lie there.
+    flags |= 0 if _is_device(path) else os.O_NOFOLLOW | os.O_NONBLOCK
+    with os.fdopen(os.open(path, flags, 0o666), "wb") as file:
+        file.write(data)
+
+
+def is_foreign_link(path: Path) -> bool:
+    """Whether `write_plain` refuses a path as a link."""
+    return path.is_symlink() and not _is_device(path)
+
+
+def _is_device(path: Path) -> bool:
+    """/dev/stdout is a link too, one of the system's."""
+    return path.absolute().is_relative_to("/dev")
+
+
 @contextmanager
 def atomic(path: Path, *, mode: int = 0o666, durable: bool = False) -> Iterator[IO[bytes]]:
     """A temporary file, open for writing, that replaces `path` when the block ends; an error removes it.
@@ -130,6 +152,22 @@ def read_beneath(root: Path, path: str, most_bytes: int | None = None) -> bytes 
                 return file.read() if fits and stat.S_ISREG(entry.st_mode) else None
     except OSError:
         return None
+
+
+def plain_beneath(root: Path, path: str) -> Path | None:
+    """A file or folder below `root`, reached without a symlink; None where there is none of these."""
+    if not is_inside(path):
+        return None
+    found = root
+    for part in PurePosixPath(path).parts:
+        found = found / part
+        try:
+            mode = found.lstat().st_mode
+        except OSError:
+            return None
+        if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+            return None
+    return found
 
 
 # Lines

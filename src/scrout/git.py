@@ -24,10 +24,13 @@ from typing import IO
 
 from scrout.base import TaskError
 from scrout.files import read_beneath
+from scrout.programs import NEUTRAL, find_program, never_below, search_path
 
 MOST_BYTES = 1_000_000_000
 """Of one command's output, which is held in memory."""
 MOST_REFERENCES = 100_000
+LOCAL_S = 1800.0
+"""For a command that asks for no time of its own."""
 _MOST_FILE_BYTES = 200_000_000
 """Of an index or a list of references."""
 _NETWORK_VARIABLES = re.compile(r"(?i)(ssh_\w+|\w*_proxy|ssl_\w+|home|user|logname|xdg_runtime_dir)")
@@ -66,6 +69,7 @@ Process = subprocess.Popen[bytes]
 Stream = int | IO[bytes]
 NETWORK = "https:http:ssh:git"
 """The protocols of a repository on another machine."""
+_READ_BY_NAME = (".gitignore", ".gitattributes", ".gitmodules", ".mailmap")
 _OBJECT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _REFERENCE = re.compile(r"refs/(?!.*\.\.)[^\x00-\x20\x7f~^:?*\[\\]{1,1000}")
 
@@ -93,9 +97,16 @@ class GitDir:
         """Standard output as stripped text."""
         return self(*args).decode("utf-8", errors="surrogateescape").strip()
 
-    def start(self, *args: str, stdin: Stream = subprocess.PIPE, stderr: Stream = subprocess.DEVNULL) -> Process:
-        """A command whose output the caller reads."""
-        return _start(args, self._cwd, self._variables, stdin, stderr)
+    @contextmanager
+    def start(
+        self, *args: str, stdin: Stream = subprocess.PIPE, stderr: Stream = subprocess.DEVNULL
+    ) -> Iterator[Process]:
+        """A command whose output the caller reads. When the block ends, so has the command."""
+        process = _start(args, self._cwd, self._variables, stdin, stderr)
+        with _ended(process, LOCAL_S) as late, process:
+            yield process
+        if late.is_set():
+            raise GitError(f"git {args[0]} took more than {LOCAL_S:g} seconds.")
 
     @property
     def _cwd(self) -> Path:
@@ -178,17 +189,23 @@ class Foreign:
     def borrowed(self) -> Iterator[GitDir]:
         """A git directory of scrout's own with this one's objects and references, gone when the block ends."""
         with tempfile.TemporaryDirectory(prefix="scrout-git-") as folder:
-            path = Path(folder, "git")
+            path = Path(folder, ".git")
             self.copy_references(path)
             (path / "objects" / "info" / "alternates").write_bytes(os.fsencode(self._objects()) + b"\n")
             yield GitDir(path, self.work_tree)
+
+    def check_work_tree(self) -> None:
+        """Before git reads the work tree: it opens these files by their names, and would wait on a pipe for ever."""
+        for entry in _all_below(self.work_tree, leave_out=".git") if self.work_tree else ():
+            if entry.name in _READ_BY_NAME and not (entry.is_file() or entry.is_symlink() or entry.is_dir()):
+                raise TaskError(f"{entry.path} is a pipe or a device, which git would wait on. Remove it.")
 
     def copy_references(self, path: Path) -> None:
         """Make a git directory with this one's references."""
         head = self.head()
         make_git_dir(path, self._read(self.own, "HEAD"), bare=self.work_tree is None, sha256=len(head) == 64)
         for name in ("packed-refs", "shallow"):
-            if (content := read_beneath(self.common, name, _MOST_FILE_BYTES)) is not None:
+            if (content := _content(self.common, name)) is not None:
                 (path / name).write_bytes(content)
         for number, name in enumerate(_files_below(self.common, "refs/heads", "refs/tags", "refs/remotes")):
             if number > MOST_REFERENCES:
@@ -201,13 +218,13 @@ class Foreign:
 
     def copy_index(self, to: GitDir) -> None:
         """What its index knows of the files' times spares git reading them all."""
-        content = read_beneath(self.own, "index", _MOST_FILE_BYTES)
+        content = _content(self.own, "index")
         if content is not None:
             (to.path / "index").write_bytes(content)
 
     def copy_ignored(self, to: Path) -> None:
         """What the repository ignores beside its .gitignore files."""
-        content = read_beneath(self.common, "info/exclude", _MOST_FILE_BYTES)
+        content = _content(self.common, "info/exclude")
         if content is not None:
             (to / "info").mkdir(exist_ok=True)
             (to / "info" / "exclude").write_bytes(content)
@@ -228,26 +245,35 @@ class Foreign:
     def _objects(self) -> Path:
         """The folder of its objects, if all of them are its own."""
         objects = self.common / "objects"
-        if read_beneath(self.common, "objects/info/alternates", _MOST_FILE_BYTES) not in (None, b""):
+        if b"\n" in os.fsencode(objects):
+            # It is written as a line of a file, and the rest of it would name another folder.
+            raise TaskError(f"{str(self.name)!r} has a line break in its path. Move the repository.")
+        # Whatever it holds: git reads more of it than we would.
+        if os.path.lexists(objects / "info" / "alternates") and _content(objects, "info/alternates") != b"":
             raise TaskError(
                 f"{self.name} borrows objects of another repository (objects/info/alternates). Make it stand alone: "
                 "`git repack -a -d && rm .git/objects/info/alternates`."
             )
-        link = next((path for path in (objects, *_all_below(objects)) if path.is_symlink()), None)
-        if link is not None:
-            raise TaskError(f"{link} is a symlink, and scrout follows none in a repository. Pass a clone instead.")
+        if objects.is_symlink():
+            raise TaskError(f"{objects} is a symlink, and scrout follows none in a repository. Pass a clone instead.")
+        for entry in _all_below(objects):
+            if entry.is_symlink() or not (entry.is_file() or entry.is_dir()):
+                what = (
+                    "a symlink, and scrout follows none" if entry.is_symlink() else "no file, which git would wait on"
+                )
+                raise TaskError(f"{entry.path} is {what} in a repository. Pass a clone instead.")
         return objects
 
     def _read(self, folder: Path, name: str) -> str:
-        return (read_beneath(folder, name, _MOST_FILE_BYTES) or b"").decode("utf-8", "surrogateescape").strip()
+        return (_content(folder, name) or b"").decode("utf-8", "surrogateescape").strip()
 
 
 def find_repository(path: Path) -> Foreign:
     """The repository whose work tree holds a folder, or a TaskError that says what is missing."""
     folder = path.resolve()
     for top in (folder, *folder.parents):
-        entry = top / ".git"
-        if os.path.lexists(entry):
+        if os.path.lexists(top / ".git"):
+            never_below(top)
             return _at(top)
         if is_git_dir(top):
             raise TaskError(f"{top} is a bare repository or looks like one. Clone it, and pass the clone with --repo.")
@@ -257,7 +283,10 @@ def find_repository(path: Path) -> Foreign:
 def repository_at(path: Path) -> Foreign:
     """The same, or the bare repository at a path that the user named, such as a mirror."""
     folder = path.resolve()
-    return Foreign(None, folder, folder) if is_git_dir(folder) else find_repository(path)
+    if not is_git_dir(folder):
+        return find_repository(path)
+    never_below(folder)
+    return Foreign(None, folder, folder)
 
 
 def is_git_dir(folder: Path) -> bool:
@@ -273,7 +302,7 @@ def _at(top: Path) -> Foreign:
         if not is_git_dir(entry):
             raise TaskError(f"{top} is not a git repository: its .git lacks HEAD, objects or refs. Run `git init`.")
         return Foreign(top, entry, entry)
-    named = (read_beneath(top, ".git", 10_000) or b"").decode("utf-8", "surrogateescape")
+    named = (_content(top, ".git", 10_000) or b"").decode("utf-8", "surrogateescape")
     if not named.startswith("gitdir:"):
         raise TaskError(f"{top} is not a git repository: {entry} names no git directory. Run `git init` there.")
     own = (top / named.removeprefix("gitdir:").strip()).resolve()
@@ -289,7 +318,7 @@ def _at(top: Path) -> Foreign:
 
 
 def _links_back(own: Path, entry: Path) -> bool:
-    said = (read_beneath(own, "gitdir", 10_000) or b"").decode("utf-8", "surrogateescape").strip()
+    said = (_content(own, "gitdir", 10_000) or b"").decode("utf-8", "surrogateescape").strip()
     return bool(said) and (own / said).parent.resolve() / ".git" == entry and is_git_dir(own.parent.parent)
 
 
@@ -305,16 +334,31 @@ def _is_submodule(top: Path, own: Path) -> bool:
 def _files_below(root: Path, *names: str) -> Iterator[str]:
     """Regular files in folders of a folder, relative to it; no link is followed."""
     for name in names:
-        for path in _all_below(root / name):
-            if path.is_file() and not path.is_symlink():
-                yield str(path.relative_to(root))
+        for entry in _all_below(root / name) if not (root / name).is_symlink() else ():
+            if entry.is_file(follow_symlinks=False):
+                yield os.path.relpath(entry.path, root)
 
 
-def _all_below(folder: Path) -> Iterator[Path]:
-    if folder.is_symlink():
-        return
-    for top, folders, files in os.walk(folder):
-        yield from (Path(top, name) for name in (*folders, *files))
+def _all_below(folder: Path, leave_out: str = "") -> Iterator[os.DirEntry[str]]:
+    """Everything in a folder and in its folders but those of one name; no link is followed."""
+    folders = [str(folder)]
+    while folders:
+        with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                yield entry
+                if entry.is_dir(follow_symlinks=False) and entry.name != leave_out:
+                    folders.append(entry.path)
+
+
+def _content(folder: Path, name: str, most_bytes: int = _MOST_FILE_BYTES) -> bytes | None:
+    """A file of a git directory; None: there is none, or a link. One that is too large does not count as missing."""
+    content = read_beneath(folder, name, most_bytes)
+    path = folder / name
+    if content is None and os.path.lexists(path) and not path.is_symlink() and not path.is_dir():
+        raise TaskError(
+            f"{path} is not a plain file of at most {most_bytes:,} bytes. That is no ordinary repository: pass a clone."
+        )
+    return content
 
 
 def users_ignore_file() -> str:
@@ -336,7 +380,7 @@ def _ignore_file(home: str, config_home: str) -> str:
 
 def _environment(protocols: str) -> dict[str, str]:
     """Nothing of the caller's but what finds programs and, for the network, a way out."""
-    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "TMPDIR")}
+    kept = {"PATH": search_path()} | {name: value for name, value in os.environ.items() if name == "TMPDIR"}
     if protocols:
         kept |= {name: value for name, value in os.environ.items() if _NETWORK_VARIABLES.fullmatch(name)}
     return {"HOME": "/nonexistent", **kept, **_VARIABLES, "GIT_ALLOW_PROTOCOL": protocols}
@@ -351,10 +395,11 @@ def _run(
     *,
     again: bool = False,
 ) -> bytes:
+    limit_s = timeout_s or LOCAL_S
     with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as said:
         asked.write(stdin)
         asked.seek(0)
-        with _start(args, cwd, variables, asked, said) as process, _ended(process, timeout_s) as late:
+        with _start(args, cwd, variables, asked, said) as process, _ended(process, limit_s) as late:
             assert process.stdout is not None
             output = process.stdout.read(MOST_BYTES + 1)
             if len(output) <= MOST_BYTES:
@@ -364,7 +409,7 @@ def _run(
     if len(output) > MOST_BYTES:
         raise GitError(f"git {args[0]} in {cwd} wrote more than {MOST_BYTES:,} bytes. That is no ordinary repository.")
     if late.is_set():
-        raise GitError(f"git {args[0]} took more than {timeout_s:g} seconds.")
+        raise GitError(f"git {args[0]} took more than {limit_s:g} seconds.")
     if -process.returncode in _OF_THE_TERMINAL and not again:
         # It came while git had no group of its own yet, and was meant for scrout, which ends by itself.
         return _run(args, cwd, variables, stdin, timeout_s, again=True)
@@ -374,17 +419,18 @@ def _run(
 
 
 @contextmanager
-def _ended(process: Process, timeout_s: float | None) -> Iterator[threading.Event]:
+def _ended(process: Process, timeout_s: float) -> Iterator[threading.Event]:
     """When the block or the time is over, a process that still runs ends, with those that it started."""
     late = threading.Event()
 
     def end() -> None:
-        late.set()
-        os.killpg(process.pid, signal.SIGKILL)
+        if process.poll() is None:
+            late.set()
+            os.killpg(process.pid, signal.SIGKILL)
 
-    timer = threading.Timer(timeout_s or 0, end)
-    if timeout_s:
-        timer.start()
+    timer = threading.Timer(timeout_s, end)
+    timer.daemon = True
+    timer.start()
     try:
         yield late
     finally:
@@ -394,10 +440,16 @@ def _ended(process: Process, timeout_s: float | None) -> Iterator[threading.Even
 
 
 def _start(args: Sequence[str], cwd: Path, variables: Mapping[str, str], stdin: Stream, stderr: Stream) -> Process:
+    program = find_program("git")
+    if program is None:
+        raise TaskError("git is not installed or not on PATH. Install git 2.39 or later.")
+    if not os.access(cwd, os.X_OK):
+        raise TaskError(f"git cannot run in {cwd}. Check that it exists and that you may enter it.")
     try:
         return subprocess.Popen(
-            ["git", *_OPTIONS, *args],
-            cwd=cwd,
+            # git itself enters the folder: a version manager's script in its place would read files there.
+            [program, "-C", str(cwd.absolute()), *_OPTIONS, *args],
+            cwd=NEUTRAL,
             env=variables,
             stdin=stdin,
             stdout=subprocess.PIPE,
@@ -406,6 +458,4 @@ def _start(args: Sequence[str], cwd: Path, variables: Mapping[str, str], stdin: 
             process_group=0,
         )
     except OSError as error:
-        if shutil.which("git") is None:
-            raise TaskError("git is not installed or not on PATH. Install git 2.39 or later.") from None
-        raise TaskError(f"git cannot run in {cwd}: {error.strerror}. Check that you may enter that folder.") from None
+        raise TaskError(f"{program} cannot run: {error.strerror}. Check the installation of git.") from None

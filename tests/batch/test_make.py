@@ -7,6 +7,7 @@ import io
 import json
 import random
 import tarfile
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from scrout.batch.make.hidden import without_tests
 from scrout.batch.make.issues import Seen, gives_away, issue_with_code, issue_without_code
 from scrout.batch.make.make import Made, make_tasks, seed_package
 from scrout.batch.make.mutations import OPERATORS, compiles, mutations
-from scrout.batch.make.packages import Package, split, unpack
+from scrout.batch.make.packages import Package, _requirements, open_package, split, unpack
 from scrout.batch.make.scripts import Failure, Script, make_script, read_failures
 from scrout.batch.tasks import Repositories, Row, read_tasks
 from scrout.config import Settings, cache_folder
@@ -179,6 +180,47 @@ def test_from_a_source_archive_to_a_task_file(tier: Tier, tmp_path: Path) -> Non
     said.clear()
     assert make_tasks(["Tally==1.0"], tmp_path / "out", tier, count=1, progress=said.append) == (made,)
     assert not said
+
+
+def wheel(folder: Path, name: str, files: dict[str, str]) -> None:
+    with zipfile.ZipFile(folder / f"{name}-1.0-py3-none-any.whl", "w") as made:
+        about = f"{name}-1.0.dist-info"
+        for path, text in {
+            **files,
+            f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
+            f"{about}/WHEEL": "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+            f"{about}/RECORD": "",
+        }.items():
+            made.writestr(path, text)
+
+
+@pytest.mark.slow
+def test_neither_a_source_nor_its_wheels_run_on_the_host(
+    tier: Tier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python finds modules in its current folder, and runs path files of wheels; pip builds what a name leads to."""
+    index, mark = tmp_path / "index", tmp_path / "ran"
+    index.mkdir()
+    run = f"import pathlib; pathlib.Path({str(mark)!r}).touch()\n"
+    wheel(index, "pytest", {"evil.pth": run, "pytest.py": ""})
+    wheel(index, "other", {"other.pth": run})
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
+    (cache_folder() / "packages").mkdir(parents=True)
+    asks = "Name: tally\nRequires-Dist: other\nRequires-Dist: missing; extra == 'test'\n"
+    files = FILES | {"PKG-INFO": asks, "pip/__init__.py": run, "pip/__main__.py": run, "setup.py": run, "json.py": run}
+    archive(cache_folder() / "packages" / "tally-1.0.tar.gz", {f"tally-1.0/{path}": files[path] for path in files})
+    package = open_package("tally==1.0", tmp_path / "tally", tier, lambda words: None)
+    assert list((package.repo / ".venv").glob("lib/*/site-packages/other.pth"))
+    assert not mark.exists()
+    with pytest.raises(TaskError, match="no name on an index"):
+        list(_requirements_of(tmp_path / "local", "."))
+
+
+def _requirements_of(folder: Path, name: str) -> list[str]:
+    folder.mkdir()
+    (folder / "PKG-INFO").write_text(f"Name: x\nRequires-Dist: {name}\n")
+    return list(_requirements(folder, tests=False))
 
 
 def test_every_operator_makes_something_and_changes_one_place() -> None:

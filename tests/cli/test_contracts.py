@@ -203,6 +203,19 @@ def test_init_then_the_file_loads(cli: Cli) -> None:
     assert settings.model_copy(update={"fixers": ()}) == load(None).model_copy(update={"fixers": ()})
 
 
+@pytest.mark.parametrize("force", [(), ("--force",)])
+@pytest.mark.parametrize("exists", [True, False])
+def test_init_does_not_write_through_a_link(cli: Cli, tmp_path: Path, force: tuple[str, ...], exists: bool) -> None:
+    """A clone may hold one that leads to any file of the user's."""
+    target = tmp_path / "profile"
+    if exists:
+        target.write_text("mine\n")
+    (cli.cwd / "scrout.toml").symlink_to(target)
+    refused = cli("init", *force)
+    assert refused.code == 2 and "symlink" in refused.err
+    assert target.read_text() == "mine\n" if exists else not target.exists()
+
+
 def test_trust(cli: Cli, shop_repo: Path) -> None:
     missing = cli("trust", "--repo", shop_repo)
     assert missing.code == 2 and "scrout init" in missing.err

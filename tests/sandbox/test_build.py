@@ -73,6 +73,30 @@ async def test_what_a_build_makes_is_seen_later_and_cannot_be_changed(
     assert not (repo / "made").exists() and not (repo / "fast.so").exists()
 
 
+async def test_a_build_cannot_name_a_folder_of_the_host_as_left_by_it(
+    make_repo, tier: Tier, workshop, no_python, tmp_path: Path
+) -> None:
+    """What a build left is asked of git in its sandbox, where the build can have put another program in its place."""
+    private = tmp_path / "private"
+    private.mkdir()
+    (private / "key").write_text("planted secret")
+    repo = make_repo({"a.txt": "tracked\n"})
+    names = (f"{private}/", f"../../..{private}/", f"real/../../..{private}/", f"link{private}/", "real/")
+    printed = "\\\\0".join(f"?? {name}" for name in names)
+    settings = run(
+        f"""
+        mkdir -p "$SCROUT_ENV/bin" real && echo kept > real/file && ln -s / link
+        printf '#!/bin/sh\\nprintf "{printed}\\\\0"\\n' > "$SCROUT_ENV/bin/git" && chmod +x "$SCROUT_ENV/bin/git"
+        """
+    )
+    built = await build_environment(base_of(repo), tier, settings.environment)
+    assert all(mount.source.is_relative_to(cache_folder()) for mount in built.mounts)
+    with workshop(repo, settings) as shop:
+        seen = await shop.shell(shop.fresh(), f"cat real/file {private}/key")
+        assert seen.text.startswith("kept\n") and "planted" not in seen.text
+    assert (private / "key").exists()
+
+
 async def test_a_failing_line_is_named_remembered_and_tried_again_when_forced(make_repo, tier: Tier, no_python) -> None:
     repo = make_repo({"a": ""})
     base = base_of(repo)

@@ -10,6 +10,7 @@ import venv
 from pathlib import Path
 
 import pytest
+from tests.conftest import run_git
 
 from scrout.base import ConfigError
 from scrout.config import EnvironmentSettings, Settings
@@ -60,17 +61,67 @@ async def test_a_repository_cannot_ask_for_a_folder_of_the_host(make_repo, works
     (private / "bin").mkdir(parents=True)
     (private / "key").write_text("planted secret")
     for home in (private / "bin", private / "bin" / ".." / "bin", private):
-        repo = make_repo({".venv/pyvenv.cfg": f"home = {home}\n"}, f"repo-{len(str(home))}")
+        repo = make_repo({"a": ""}, f"repo-{len(str(home))}")
+        (repo / ".venv").mkdir()
+        (repo / ".venv" / "pyvenv.cfg").write_text(f"home = {home}\n")
         with workshop(repo) as shop:
             assert "planted" not in (await shop.shell(shop.fresh(), f"cat {private}/key; ls {private}")).text
 
 
+@pytest.mark.parametrize("at", ["link/bin", "link/../link/bin", "folder/bin"])
+@pytest.mark.parametrize("committed", [True, False])
+async def test_a_repository_cannot_ask_for_the_whole_host(make_repo, workshop, tmp_path: Path, at, committed) -> None:
+    """Neither by a link of its own, such as one in a submodule, nor by an installation that is a link."""
+    secret = tmp_path / "secret.txt"
+    secret.write_text("planted secret")
+    repo = make_repo({"a": ""})
+    (repo / "link").symlink_to("/")
+    (repo / "folder").mkdir()
+    (repo / "folder" / "bin").symlink_to("/bin")
+    (repo / ".venv" / "bin").mkdir(parents=True)
+    (repo / ".venv" / "bin" / "python").symlink_to("/usr/bin/python3")
+    (repo / ".venv" / "pyvenv.cfg").write_text(f"home = {repo / at}\n")
+    if committed:
+        run_git(repo, "add", "--all", "--force")
+        run_git(repo, "commit", "-q", "-m", "environment")
+    with workshop(repo) as shop:
+        assert ("the repository's .venv" in shop.environment.label) is not committed
+        paths = (str(secret), f"{repo}/link{secret}", f"{repo}/folder/bin/..{secret}")
+        assert "planted" not in (await shop.shell(shop.fresh(), f"cat {' '.join(paths)}")).text
+
+
+@pytest.mark.parametrize("folder", ["/", "{home}", "{home}/.local", "{home}/env", "{root}"])
+def test_no_folder_around_the_users_files_passes_for_a_python(make_repo, tmp_path, monkeypatch, folder: str) -> None:
+    home, root = Path.home(), tmp_path / "all"
+    for prefix in (home, home / ".local", root):
+        (prefix / "bin").mkdir(parents=True)
+        (prefix / "bin" / "python3").touch()
+        (prefix / "lib" / "python3.11").mkdir(parents=True)
+        (prefix / "lib" / "python3.11" / "os.py").touch()
+    (home / "env").symlink_to(home)
+    repo = make_repo({"a": ""}, "all/repo")
+    (repo / ".venv").mkdir()
+    named = folder.format(home=home, root=root)
+    (repo / ".venv" / "pyvenv.cfg").write_text(f"home = {named}/bin\n")
+    monkeypatch.setenv("XDG_DATA_HOME", str(home / ".local" / "share"))
+    found = find_environment(repo, EnvironmentSettings())
+    assert [mount.source for mount in found.mounts] == [repo / ".venv"]
+
+
+def test_a_committed_environment_is_not_taken_by_its_name_either(make_repo) -> None:
+    repo = make_repo({"env/pyvenv.cfg": "home = /usr/bin\n"})
+    with pytest.raises(ConfigError, match="committed"):
+        find_environment(repo, EnvironmentSettings(venv="env"))
+
+
 async def test_a_repository_cannot_replace_what_builds_the_sandbox(make_repo, workshop) -> None:
-    """A tracked .venv/bin is first on PATH; as root its `setpriv` would have run before root was dropped."""
+    """.venv/bin is first on PATH; as root its `setpriv` would have run before root was dropped."""
     names = ("setpriv", "unshare", "prlimit", "sh")
-    programs = {f".venv/bin/{name}": "#!/bin/bash\nid -u; echo replaced\n" for name in names}
-    repo = make_repo({".venv/pyvenv.cfg": "version = 3.11\n", **programs})
+    repo = make_repo({"a": ""})
+    (repo / ".venv" / "bin").mkdir(parents=True)
+    (repo / ".venv" / "pyvenv.cfg").write_text("version = 3.11\n")
     for name in names:
+        (repo / ".venv" / "bin" / name).write_text("#!/bin/bash\nid -u; echo replaced\n")
         (repo / ".venv" / "bin" / name).chmod(0o755)
     with workshop(repo) as shop:
         done = await shop.shell(shop.fresh(), "echo fine")

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from tests.conftest import MakeRepo, run_git
 
+import scrout.git
 from scrout.base import TaskError
 from scrout.config import SandboxSettings
 from scrout.git import find_repository
-from scrout.sandbox.workspace import find_source, make_base
+from scrout.sandbox.workspace import count_changed, find_source, make_base
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def test_no_program_that_a_repository_names_runs(make_repo: MakeRepo, program: P
     (repo / "a.txt").write_text("y\n")
     os.utime(repo / "b.txt", (1, 1))  # git must look whether it changed
     source = find_source(repo)
-    assert source.changed >= 1
+    assert count_changed(source) >= 1
     base = make_base(source.repo, source.head)
     dirty = make_base(source.repo, source.head, dirty=True)
     assert dirty.read("a.txt") == b"y\n" and base.read("a.txt") == b"x\n"
@@ -161,6 +162,57 @@ def test_a_few_objects_that_unfold_to_many_paths_are_counted_first(make_repo: Ma
         make_base(repo, commit)
 
 
+def test_they_are_counted_before_git_holds_them_in_memory(make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`git status` and `git read-tree` would, as soon as somebody asks what changed."""
+    repo = make_repo({f"{number}.txt": "x\n" for number in range(30)})
+    ran: list[str] = []
+    started = subprocess.Popen
+
+    class Watched(started):  # type: ignore[misc, valid-type]
+        def __init__(self, argv: list[str], **given: object) -> None:
+            ran.extend(word for word in argv if word in ("status", "read-tree"))
+            super().__init__(argv, **given)
+
+    monkeypatch.setattr(subprocess, "Popen", Watched)
+    source = find_source(repo)
+    for dirty in (True, False):
+        with pytest.raises(TaskError, match=r"more than 20 paths.*sandbox\.repo_paths"):
+            make_base(source.repo, source.head, dirty=dirty, bounds=SandboxSettings(repo_paths=20))
+    with pytest.raises(TaskError, match=r"more than 20 paths.*sandbox\.repo_paths"):
+        count_changed(source, SandboxSettings(repo_paths=20))
+    assert ran == []
+    assert count_changed(source, SandboxSettings(repo_paths=40)) == 0 and ran
+
+
+def test_a_tree_that_cannot_be_listed_does_not_pass_for_a_small_one(make_repo: MakeRepo) -> None:
+    repo = make_repo({"a.txt": "x\n", "b/c.txt": "y\n"})
+    tree = run_git(repo, "rev-parse", "HEAD:b").decode().strip()
+    (repo / ".git" / "objects" / tree[:2] / tree[2:]).unlink()
+    with pytest.raises(TaskError, match="git fsck"):
+        count_changed(find_source(repo))
+
+
+PIPES = (
+    *(".gitignore", ".gitattributes", "sub/.gitignore", "sub/.gitattributes"),
+    *(".git/HEAD", ".git/index", ".git/packed-refs", ".git/shallow", ".git/info/exclude", ".git/refs/heads/main"),
+    *(".git/objects/info/alternates", ".git/objects/pack/pack-1.idx", ".git/objects/pack/pack-1.pack"),
+)
+
+
+@pytest.mark.parametrize("name", PIPES)
+def test_git_waits_on_no_pipe(make_repo: MakeRepo, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An archive can hold one where git reads a file, and nobody would ever write to it."""
+    monkeypatch.setattr(scrout.git, "LOCAL_S", 20)  # so that the test ends, too
+    repo = make_repo({"a.txt": "x\n", "sub/b.txt": "x\n"})
+    path = repo / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    with pytest.raises(TaskError) as told:
+        count_changed(find_source(repo))
+    assert "took more than" not in str(told.value)
+
+
 def test_a_large_file_under_many_names_is_counted_first(make_repo: MakeRepo) -> None:
     repo = make_repo({f"{number}.txt": "x" * 100_000 for number in range(30)})
     source = find_source(repo)
@@ -190,7 +242,7 @@ def test_git_of_the_host_never_sees_it(make_repo: MakeRepo, monkeypatch: pytest.
 
     class Watched(started):  # type: ignore[misc, valid-type]
         def __init__(self, argv: list[str], **given: object) -> None:
-            if argv[0] == "git":
+            if Path(argv[0]).name == "git":
                 variables = given["env"]
                 assert isinstance(variables, dict)
                 seen.append(variables["GIT_DIR"] if "config" not in argv else "")

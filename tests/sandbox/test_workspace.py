@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from scrout.base import SandboxError, TaskError
 from scrout.config import cache_folder
 from scrout.sandbox.workshop import Workshop
-from scrout.sandbox.workspace import Workspaces, find_source, make_base
+from scrout.sandbox.workspace import Workspaces, count_changed, find_source, make_base
 
 AS_ROOT = os.geteuid() == 0
 
@@ -60,7 +60,7 @@ def test_the_top_is_found_from_a_subfolder(make_repo) -> None:
     source = find_source(repo / "a" / "b")
     assert source.repo == repo.resolve()
     assert source.head == git(repo, "rev-parse", "HEAD")
-    assert source.changed == 0
+    assert count_changed(source) == 0
 
 
 def test_changes_are_counted(make_repo) -> None:
@@ -68,7 +68,7 @@ def test_changes_are_counted(make_repo) -> None:
     (repo / "a.txt").write_text("y")
     (repo / "new.txt").write_text("y")
     (repo / "x.log").write_text("y")
-    assert find_source(repo).changed == 2
+    assert count_changed(find_source(repo)) == 2
 
 
 def test_submodules_are_listed(make_repo) -> None:
@@ -108,7 +108,7 @@ def test_git_variables_of_the_caller_do_not_redirect(make_repo, monkeypatch: pyt
     monkeypatch.setenv("GIT_DIR", str(other / ".git"))
     monkeypatch.setenv("GIT_INDEX_FILE", str(other / ".git" / "index"))
     source = find_source(repo)
-    assert source.repo == repo.resolve() and source.changed == 0
+    assert source.repo == repo.resolve() and count_changed(source) == 0
     assert make_base(source.repo, source.head).read("a") == b"x"
 
 

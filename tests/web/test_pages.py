@@ -210,6 +210,22 @@ async def test_a_story_has_every_part(add_run: AddRun, web: httpx.AsyncClient, m
     ]
 
 
+async def test_no_git_runs_on_the_repository_of_a_story(
+    add_run: AddRun, web: httpx.AsyncClient, make_repo: Callable[..., Path], tmp_path: Path, monkeypatch
+) -> None:
+    """Its configuration would be in force, and its alternates read."""
+    repo = make_repo({"larder/shelf.py": "one = 1\n"})
+    run = add_run(repo=repo, commit=GitDir.of(repo).text("rev-parse", "HEAD"))
+    program = tmp_path / "bin" / "git"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "$GIT_DIR $*" >> {tmp_path}/asked\nexec /usr/bin/git "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    assert "larder/shelf.py" in (await web.get(f"/runs/{run}.json")).json()["sources"]
+    asked = (tmp_path / "asked").read_text()
+    assert "cat-file" in asked and str(repo) not in asked
+
+
 def test_of_a_long_file_only_what_is_shown_is_kept() -> None:
     whole = "def f():\n    pass\n\n" + "x = 1\n" * 5000 + "class Shelf:\n" + "    y = 2\r\n" * 30 + "\n\n"
     twice = [FileRef(path="a.py", regions=((5020, 5021),)), FileRef(path="a.py", regions=((2, 3), (9999, 9999)))]

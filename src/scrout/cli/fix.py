@@ -14,6 +14,7 @@ from scrout.cli import options, render
 from scrout.cli.opening import opened
 from scrout.cli.waiting import wait
 from scrout.config import HandoffMode, Settings
+from scrout.files import is_foreign_link, write_plain
 from scrout.fix.pool import completed
 from scrout.git import GitError, find_repository
 from scrout.ledger.store import OpenRun
@@ -108,6 +109,8 @@ def _must_be_writable(out: Path) -> None:
     """Said before the work, not after it."""
     if not out.parent.is_dir():
         raise TaskError(f"--out {out}: there is no folder {out.parent}. Make it first.")
+    if is_foreign_link(out):
+        raise TaskError(f"--out {out} is a symlink, which may lead anywhere. Name another file, or remove it.")
     if out.is_dir() or not os.access(out if out.exists() else out.parent, os.W_OK):
         raise TaskError(f"--out {out} cannot be written. Name a file in a folder of yours.")
 
@@ -117,7 +120,7 @@ def _write(run: Run, out: Path) -> None:
         render.say(f"there is no patch; {out} was not written")
         return
     try:
-        out.write_bytes(run.patch.encode("utf-8", "surrogateescape"))
+        write_plain(out, run.patch.encode("utf-8", "surrogateescape"))
     except OSError as error:
         raise TaskError(
             f"--out {out}: {error.strerror}. The patch is kept: print it with `scrout show {run.id} --patch`."
@@ -142,7 +145,9 @@ def _advise(run: Run, settings: Settings) -> None:
 
 def _apply(run: Run) -> None:
     try:
-        with find_repository(run.task.repo).borrowed() as git:
+        found = find_repository(run.task.repo)
+        found.check_work_tree()
+        with found.borrowed() as git:
             git("apply", "--whitespace=nowarn", "-", stdin=run.patch.encode("utf-8", "surrogateescape"))
     except GitError as error:
         raise TaskError(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from scrout.cli import options, render
+from scrout.files import write_plain
 
 if TYPE_CHECKING:
     from scrout.forge.admission import OpenBudget
@@ -126,7 +127,7 @@ def work(
     else:
         with render.working() as progress:
             result = wait(worked(event, admission, repo, place.commit, settings, progress))
-    out.write_text(result.model_dump_json(indent=2), encoding="utf-8")
+    write_plain(out, result.model_dump_json(indent=2).encode())
     render.say(f"{result.outcome}; result written to {out}")
     return 0
 

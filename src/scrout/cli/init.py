@@ -9,6 +9,7 @@ import click
 from scrout.base import ConfigError
 from scrout.cli import render
 from scrout.config import FILE_NAME, trust, user_file
+from scrout.files import is_foreign_link, write_plain
 
 TEMPLATE = """\
 # scrout.toml. Every key is shown with its default; remove the # in front of what you change.
@@ -157,15 +158,21 @@ kind = "repair"
 
 
 @click.command(name="init")
-@click.option("--user", is_flag=True, help="Write it into your configuration folder, for every repository without one.")
+@click.option("--user", is_flag=True, help="Write it into your configuration folder, for every repository.")
 @click.option("--force", is_flag=True, help="Replace a file that exists.")
 def command(user: bool, force: bool) -> int:
     """Write a commented scrout.toml into the current folder."""
-    path = user_file() if user else Path(FILE_NAME)
-    if path.exists() and not force:
-        raise ConfigError(f"{path} exists. Edit it, or replace it with --force.")
+    # The user's own may be a link of the user's own. One in a repository could lead to any file.
+    path = user_file().resolve() if user else Path(FILE_NAME)
+    if is_foreign_link(path):
+        raise ConfigError(f"{path} is a symlink, and scrout follows none in a repository. Remove it first.")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(TEMPLATE, encoding="utf-8")
+    try:
+        write_plain(path, TEMPLATE.encode(), replace=force)
+    except FileExistsError:
+        raise ConfigError(f"{path} exists. Edit it, or replace it with --force.") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}. Check the folder.") from None
     if user:
         render.say(f"wrote {path}")
     else:

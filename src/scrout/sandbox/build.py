@@ -10,15 +10,15 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
-import stat
 import time
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 from scrout.base import SandboxError
 from scrout.config import EnvironmentSettings
+from scrout.files import plain_beneath
 from scrout.git import GitError, find_repository
+from scrout.programs import find_program
 from scrout.sandbox.built import Built, Failed, Slot, downloads, evict, held
 from scrout.sandbox.environment import Environment, find_environment, plan_environment
 from scrout.sandbox.process import measure
@@ -253,13 +253,10 @@ class _Build:
         return tuple(kept)
 
     def _move(self, upper: Path, path: str) -> bool:
-        """False: it is no plain file or folder, reached without a link."""
-        source = upper
-        for part in PurePosixPath(path).parts:
-            source = source / part
-            entry = source.lstat() if os.path.lexists(source) else None
-            if part == ".." or entry is None or not (stat.S_ISDIR(entry.st_mode) or stat.S_ISREG(entry.st_mode)):
-                return False
+        """False: it is no plain file or folder of the repository's. Its name comes from inside the sandbox."""
+        source = plain_beneath(upper, path)
+        if source is None:
+            return False
         target = self.making / "tree" / path
         target.parent.mkdir(parents=True, exist_ok=True)
         source.rename(target)
@@ -289,6 +286,6 @@ def _is_below(path: str, other: str) -> bool:
 
 def _uv() -> tuple[Mount, ...]:
     """uv by itself: the folder around it may be somebody's ~/.local/bin."""
-    found = shutil.which("uv")
+    found = find_program("uv")
     program = Path(os.path.realpath(found)) if found else None
     return () if program is None or program.is_relative_to("/usr") else (Mount(program, str(program)),)

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from scrout.base import FrozenModel
 from scrout.config import cache_folder
-from scrout.files import Lock
+from scrout.files import Lock, plain_beneath
 from scrout.sandbox.recipes import Recipe
 from scrout.sandbox.tier import Mount
 from scrout.sandbox.workspace import Base, private_folder, remove_folder
@@ -94,9 +94,8 @@ class Slot:
             os.utime(self.folder / "built.json")
         mounts = [Mount(self.root, self.place)]
         for path in built.left:
-            source = self.tree / path
-            # Only what lies there itself: a link could name any folder of the host's.
-            if source.exists() and not source.is_symlink():
+            # Only what lies there itself: another path, or a link, could name any folder of the host's.
+            if source := plain_beneath(self.tree, path):
                 mounts.append(Mount(source, str(PurePosixPath(built.repo, path))))
         return tuple(mounts)
 

@@ -11,12 +11,12 @@ import asyncio
 import contextlib
 import os
 import secrets
-import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from scrout.programs import NEUTRAL, find_program, search_path
 from scrout.sandbox.process import SAY_READY, Process, kill_group, run_process
 from scrout.sandbox.tier import Command, Completed, Copy, Mount, sandbox_user
 
@@ -94,6 +94,7 @@ class Container:
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.DEVNULL,
                 env=engine_environment(),
+                cwd=NEUTRAL,
             )
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(20):
@@ -115,15 +116,15 @@ def _mount(mount: Mount) -> str:
 def engine_environment() -> Mapping[str, str]:
     """What a client needs to find its engine. It is not passed on to containers."""
     names = [name for name in os.environ if name.startswith(("DOCKER_", "CONTAINER_", "CONTAINERS_"))]
-    names += ["PATH", "HOME", "XDG_RUNTIME_DIR"]
-    return {name: os.environ[name] for name in names if name in os.environ}
+    names += ["HOME", "XDG_RUNTIME_DIR"]
+    return {"PATH": search_path()} | {name: os.environ[name] for name in names if name in os.environ}
 
 
 def find_engine() -> tuple[str, str]:
     """A client whose engine answers, and empty; or empty, and why there is none."""
     said = ""
     for name in ("docker", "podman"):
-        program = shutil.which(name)
+        program = find_program(name)
         if program is None:
             continue
         try:
@@ -134,6 +135,7 @@ def find_engine() -> tuple[str, str]:
                 timeout=15,
                 check=False,
                 env=dict(engine_environment()),
+                cwd=NEUTRAL,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             said = said or f"{name}: {error}"

@@ -10,14 +10,13 @@ from __future__ import annotations
 import os
 import re
 import stat
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from scrout.sandbox.process import measure
+from scrout.sandbox.process import measure, run_system
 from scrout.sandbox.tier import Command, Copy
 from scrout.sandbox.workspace import Workspace, steps, unlock
 
@@ -29,11 +28,11 @@ class CopiedWorkspace(Workspace):
 
     def make(self) -> None:
         self._make_folders("", "out", "scratch", "scratch/home")
-        done = subprocess.run([*_CP, str(self.base.tree), str(self.upper)], capture_output=True, text=True, check=False)
+        done = run_system(*_CP, str(self.base.tree), str(self.upper))
         if done.returncode != 0:
-            raise OSError(0, done.stderr.strip()[-300:])
+            raise OSError(0, done.stderr.decode(errors="replace").strip()[-300:])
         if os.geteuid() == 0:
-            subprocess.run(["chown", "-R", "-h", f"{self.user}:{self.user}", str(self.upper)], check=True)
+            run_system("chown", "-R", "-h", f"{self.user}:{self.user}", str(self.upper)).check_returncode()
         self.unlock()
         self._made = {path: _stamp(self.upper / path) for path in _entries(self.upper)}
 

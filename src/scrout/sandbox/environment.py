@@ -8,17 +8,17 @@ because virtual environments and editable installs hold absolute paths.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
 from scrout.base import ConfigError
-from scrout.config import EnvironmentSettings
+from scrout.config import EnvironmentSettings, cache_folder, data_folder
 from scrout.files import read_beneath
+from scrout.git import find_repository
+from scrout.programs import NEUTRAL, find_program, variables
 from scrout.sandbox.built import Slot, slot
 from scrout.sandbox.recipes import VENV, Recipe, find_recipes
 from scrout.sandbox.tier import Mount
@@ -26,6 +26,7 @@ from scrout.sandbox.workspace import Base
 
 SHIMS = "/opt/scrout/bin"
 """Where `python` is put when only `python3` exists, as on a bare Debian."""
+_MOST_CFG_BYTES = 100_000
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
 
@@ -100,7 +101,7 @@ def find_environment(repo: Path, settings: EnvironmentSettings, base: Base | Non
 def plan_environment(repo: Path, settings: EnvironmentSettings, base: Base | None) -> Plan:
     """Which recipes apply, after what the repository has of its own."""
     recipes = find_recipes(base, settings.setup) if base else ()
-    own = _own_venv(repo, settings)
+    own = _own_venv(repo, settings, base)
     start = own or _from_caller()
     if _is_real_folder(repo / "node_modules"):
         modules = Mount(repo / "node_modules", str(repo / "node_modules"))
@@ -140,20 +141,40 @@ def _with_built(environment: Environment, built: Slot) -> Environment:
     )
 
 
-def _own_venv(repo: Path, settings: EnvironmentSettings) -> Environment | None:
-    """The virtual environment that is named, else one the repository has, unless a setup command takes its place."""
+def _own_venv(repo: Path, settings: EnvironmentSettings, base: Base | None) -> Environment | None:
+    """The virtual environment that is named, else one the repository has, unless a setup command takes its place.
+
+    Not one that is committed: it is no installation of the user's, and says which folders of the host to mount.
+    """
     if settings.venv:
         folder = repo / settings.venv
+        if not Path(settings.venv).is_absolute() and _is_tracked(repo, settings.venv, base):
+            raise ConfigError(
+                f"environment.venv is {settings.venv!r}, which is committed and so came with the repository. Name an "
+                "environment that you made."
+            )
         if not (folder / "pyvenv.cfg").is_file():
             raise ConfigError(
                 f"environment.venv is {settings.venv!r}, but {folder} holds no virtual environment (pyvenv.cfg)."
             )
-        return _from_venv(folder, f"the repository's {settings.venv}")
+        return _from_venv(repo, folder, f"the repository's {settings.venv}")
     for name in () if settings.setup else (".venv", "venv"):
         folder = repo / name
-        if _is_real_folder(folder) and read_beneath(folder, "pyvenv.cfg") is not None:
-            return _from_venv(folder, f"the repository's {name}")
+        is_venv = _is_real_folder(folder) and read_beneath(folder, "pyvenv.cfg", _MOST_CFG_BYTES) is not None
+        if is_venv and not _is_tracked(repo, name, base):
+            return _from_venv(repo, folder, f"the repository's {name}")
     return None
+
+
+def _is_tracked(repo: Path, name: str, base: Base | None) -> bool:
+    """Whether anything at this path is committed, at the base or at HEAD, whose files the work tree holds."""
+    if base is not None and os.path.lexists(base.tree / name):
+        return True
+    found = find_repository(repo)
+    if not found.head():
+        return False
+    with found.borrowed() as git:
+        return bool(git("ls-tree", "-z", "--full-tree", "HEAD", "--", os.path.normpath(name)))
 
 
 def _is_real_folder(folder: Path) -> bool:
@@ -161,37 +182,46 @@ def _is_real_folder(folder: Path) -> bool:
     return folder.is_dir() and not folder.is_symlink()
 
 
-def _from_venv(folder: Path, label: str) -> Environment:
+def _from_venv(repo: Path, folder: Path, label: str) -> Environment:
     home = ""
-    for line in (folder / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace").splitlines():
+    content = read_beneath(folder, "pyvenv.cfg", _MOST_CFG_BYTES) or b""
+    for line in content.decode("utf-8", "surrogateescape").splitlines():
         key, _, value = line.partition("=")
         if key.strip() == "home":
             home = value.strip()
     mounts = [Mount(folder, str(folder))]
     if folder.is_symlink():
         mounts.append(Mount(folder.resolve(), str(folder.resolve())))
-    # The file may have come with the repository and name any folder of the host's; only a Python is let in.
-    mounts += [mount for mount in _prefix_mounts(Path(home)) if home and _holds_python(mount.source)]
+    if home.startswith("/") and "\0" not in home:
+        named = _prefix_mounts(Path(os.path.normpath(home)))
+        mounts += [mount for mount in named if _is_installation(repo, mount)]
     python = folder / "bin" / "python"
     return Environment(label, str(python), f"{folder / 'bin'}:{_SYSTEM_PATH}", tuple(mounts))
 
 
-def _holds_python(prefix: Path) -> bool:
-    return any(prefix.glob("lib*/python3*/os.py"))
+def _is_installation(repo: Path, mount: Mount) -> bool:
+    """Whether a folder that pyvenv.cfg names may be mounted: a Python of the user's or the system's, and no more.
+
+    The file may have come with the repository, in an archive say, and name any folder of the host's.
+    """
+    prefix = mount.source
+    for path in (Path(mount.target), prefix):
+        # Of a repository nothing counts, its links least of all.
+        if path.is_relative_to(repo) or repo.is_relative_to(path):
+            return False
+    if any(around.is_relative_to(prefix) for around in (Path.home().resolve(), cache_folder(), data_folder())):
+        return False
+    if prefix.stat().st_uid not in (0, os.geteuid()):
+        return False
+    return any(prefix.glob("bin/python3*")) and any(prefix.glob("lib*/python3*/os.py"))
 
 
 def _from_caller() -> Environment:
-    found = shutil.which("python3") or shutil.which("python")
+    found = find_program("python3") or find_program("python")
     if found is None:
         return Environment("no Python on PATH", "", _SYSTEM_PATH, ())
     try:
-        if _is_script(found):
-            folder = ""
-            with suppress(OSError):  # it may be gone
-                folder = str(Path.cwd())
-            executable, prefix, base_prefix = _asked(found, folder, frozenset(os.environ.items()))
-        else:
-            executable, prefix, base_prefix = _asked(found)
+        executable, prefix, base_prefix = _asked(found, frozenset(variables().items()))
     except (OSError, subprocess.SubprocessError, ValueError):
         return Environment(f"{found} does not run", "", _SYSTEM_PATH, ())
     if not Path(executable).is_relative_to(prefix) and not executable.startswith("/usr/"):
@@ -203,17 +233,15 @@ def _from_caller() -> Environment:
     return Environment(f"{kind} {prefix}", executable, path, tuple(dict.fromkeys(mounts)))
 
 
-def _is_script(program: str) -> bool:
-    with Path(program).open("rb") as file:
-        return file.read(2) == b"#!"
-
-
 @lru_cache(maxsize=16)
-def _asked(python: str, folder: str = "", variables: frozenset[tuple[str, str]] = frozenset()) -> tuple[str, str, str]:
-    """Where an interpreter says that it is. A version manager's script, which may stand for it, goes by folder and
-    variables, and takes a tenth of a second: a batch asks once."""
+def _asked(python: str, env: frozenset[tuple[str, str]]) -> tuple[str, str, str]:
+    """Where an interpreter says that it is. A version manager's script may stand for it, which takes a tenth of a
+    second, so a batch asks once, and goes by variables and by files around the current folder: never in a repository.
+    """
     script = "import sys; print(sys.executable); print(sys.prefix); print(sys.base_prefix)"
-    told = subprocess.run([python, "-I", "-c", script], capture_output=True, text=True, check=True, timeout=30)
+    told = subprocess.run(
+        [python, "-I", "-c", script], cwd=NEUTRAL, env=dict(env), capture_output=True, text=True, check=True, timeout=30
+    )
     executable, prefix, base_prefix = told.stdout.splitlines()[-3:]
     return executable, prefix, base_prefix
 
@@ -221,8 +249,13 @@ def _asked(python: str, folder: str = "", variables: frozenset[tuple[str, str]] 
 def _prefix_mounts(binaries: Path) -> list[Mount]:
     """The installation that a `bin` folder belongs to, unless /usr, which is always there."""
     real = Path(os.path.realpath(binaries)).parent
-    prefixes = [prefix for prefix in dict.fromkeys((binaries.parent, real)) if prefix != Path("/")]
-    return [Mount(prefix, str(prefix)) for prefix in prefixes if not prefix.is_relative_to("/usr")]
+    found = {prefix: Path(os.path.realpath(prefix)) for prefix in (binaries.parent, real)}
+    system = (Path("/"), Path("/usr"))
+    return [
+        Mount(source, str(prefix))
+        for prefix, source in found.items()
+        if source.is_dir() and source != system[0] and not prefix.is_relative_to(system[1])
+    ]
 
 
 # Programs of other languages, where they lie outside of /usr
@@ -247,7 +280,7 @@ def _go(environment: Environment) -> Environment:
 
 def _cargo(environment: Environment) -> Environment:
     """cargo, as rustup installs it. Not all of ~/.cargo, which holds the registry's token."""
-    found = shutil.which("cargo")
+    found = find_program("cargo")
     rustup = Path(os.environ.get("RUSTUP_HOME") or Path.home() / ".rustup")
     if found is None or found.startswith("/usr/") or not rustup.is_dir():
         return environment
@@ -261,7 +294,7 @@ _TOOLS: dict[str, Callable[[Environment], Environment]] = {"package.json": _node
 
 def _program(name: str) -> Path | None:
     """Where a program on PATH really lies; None: nowhere, or under /usr, which is always there."""
-    found = shutil.which(name)
+    found = find_program(name)
     real = Path(os.path.realpath(found)) if found else None
     return None if real is None or real.is_relative_to("/usr") else real
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from scrout.base import SandboxError
 from scrout.config import SandboxSettings, cache_folder
+from scrout.programs import NEUTRAL
 from scrout.sandbox.bubblewrap import Bubblewrap, find_program
 from scrout.sandbox.container import Container, find_engine
 from scrout.sandbox.process import system_program
@@ -102,7 +103,9 @@ def _bubblewrap(settings: SandboxSettings) -> Probed:
 def _version(program: str) -> tuple[int, ...]:
     """Empty: it would not say."""
     try:
-        said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False, timeout=10).stdout
+        said = subprocess.run(
+            [program, "--version"], cwd=NEUTRAL, capture_output=True, text=True, check=False, timeout=10
+        ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return ()
     found = re.search(r"(?<!\d)(\d++)\.(\d+)", said)

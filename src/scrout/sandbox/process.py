@@ -7,12 +7,14 @@ import contextlib
 import os
 import shutil
 import signal
+import subprocess
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 from scrout.base import SandboxError
+from scrout.programs import NEUTRAL
 from scrout.sandbox.keeper import descendants
 from scrout.sandbox.output import Output
 from scrout.sandbox.tier import Command, Completed, Limits, Overlay
@@ -86,7 +88,7 @@ async def start(
         # In a session of its own: a Ctrl-C in the terminal reaches scrout alone, which then ends the tree itself. The
         # environment is given whole, because commands may be able to read what their sandbox was started with.
         asyncio.create_subprocess_exec(
-            *argv, stdin=pipe, stdout=stdout, stderr=pipe, env=dict(env), cwd=folder, start_new_session=True
+            *argv, stdin=pipe, stdout=stdout, stderr=pipe, env=dict(env), cwd=folder or NEUTRAL, start_new_session=True
         )
     )
     try:
@@ -243,6 +245,11 @@ async def kill_group(process: Process) -> None:
 def system_program(name: str) -> str:
     """A program by its absolute path: PATH inside may begin in a folder that came with the repository."""
     return shutil.which(name, path="/usr/bin:/bin:/usr/sbin:/sbin") or name
+
+
+def run_system(name: str, *args: str) -> subprocess.CompletedProcess[bytes]:
+    """Run a program of the system's on the host, to its end."""
+    return subprocess.run([system_program(name), *args], cwd=NEUTRAL, capture_output=True, check=False)
 
 
 def limits_script(limits: Limits, *, processes: bool) -> str:

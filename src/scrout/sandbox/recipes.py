@@ -12,13 +12,13 @@ import configparser
 import json
 import re
 import shlex
-import shutil
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Literal
 
+from scrout.programs import find_program
 from scrout.sandbox.workspace import Base
 from scrout.syntax import parse_python
 
@@ -80,7 +80,7 @@ def _setup(kind: Kind, lines: tuple[str, ...], inputs: tuple[str, ...]) -> Recip
         # What the commands read cannot be known.
         per_commit=True,
     )
-    if not (shutil.which("python3") or shutil.which("python")):
+    if not (find_program("python3") or find_program("python")):
         return recipe
     # So that `pip install` has somewhere to install to.
     return replace(
@@ -175,7 +175,7 @@ def _python(base: Base) -> Recipe | None:
         variables=(("VIRTUAL_ENV", VENV),),
         per_commit=any(_COMPILES.search(_text(base, name)) for name in _DESCRIBES),
     )
-    if lock == ("uv.lock",) and shutil.which("uv"):
+    if lock == ("uv.lock",) and find_program("uv"):
         return _uv(recipe, wants_pytest and "pytest" not in pins)
     pip = "python -m pip install" + (f' -c "$SCROUT_ENV/{_PINS}"' if pins else "")
     lines = list(_PYTHON_VENV)

@@ -13,7 +13,6 @@ import os
 import secrets
 import shutil
 import stat
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from scrout.base import SandboxError, TaskError
 from scrout.config import SandboxSettings, cache_folder
 from scrout.files import Lock, is_inside, parent_beneath, read_beneath
 from scrout.git import Foreign, GitDir, GitError, find_repository, make_git_dir, users_ignore_file
+from scrout.sandbox.process import run_system
 from scrout.sandbox.tier import SANDBOX_UID, Copy, Overlay, sandbox_user
 
 BRANCH = "refs/heads/main"
@@ -44,8 +44,6 @@ class Source:
     store: Path
     """Where its objects and references lie."""
     head: str
-    changed: int
-    """How many paths differ from HEAD, untracked ones included."""
 
 
 def find_source(path: Path) -> Source:
@@ -57,12 +55,17 @@ def find_source(path: Path) -> Source:
     head = found.head()
     if not head:
         raise TaskError(f"{found.name} has no commits yet. Commit once, so that there is a base to work from.")
-    return Source(repo=found.name, store=found.common, head=head, changed=_count_changed(found))
+    return Source(repo=found.name, store=found.common, head=head)
 
 
-def _count_changed(found: Foreign) -> int:
+def count_changed(source: Source, bounds: SandboxSettings | None = None) -> int:
+    """How many paths differ from HEAD, untracked ones included."""
+    found = find_repository(source.repo)
+    found.check_work_tree()
     look = (*_own_ignores(), "status", "--porcelain=v1", "-z", "--untracked-files=normal", "--ignore-submodules=all")
     with found.borrowed() as git:
+        # `status` and `read-tree` hold every path of HEAD in memory.
+        _must_fit(git, source.head, bounds or SandboxSettings(), sizes=False)
         found.copy_ignored(git.path)
         found.copy_index(git)
         try:
@@ -140,16 +143,17 @@ def make_base(repo: Path, commit: str, *, dirty: bool = False, bounds: SandboxSe
         lock.release()
 
 
-def _must_fit(git: GitDir, commit: str, bounds: SandboxSettings) -> None:
+def _must_fit(git: GitDir, commit: str, bounds: SandboxSettings, *, sizes: bool = True) -> None:
     """A few kilobytes of objects can name themselves often enough to fill any disk, so they are counted first."""
     paths = size_bytes = 0
     rest = b""
-    with git.start("ls-tree", "-r", "-t", "-l", "-z", "--full-tree", commit) as process:
+    long = ("-l",) if sizes else ()
+    with git.start("ls-tree", "-r", "-t", *long, "-z", "--full-tree", commit) as process:
         assert process.stdout is not None
         while chunk := process.stdout.read(1 << 20):
             *entries, rest = (rest + chunk).split(b"\0")
             paths += len(entries)
-            for entry in entries:
+            for entry in entries if sizes else ():
                 size = entry.partition(b"\t")[0].rpartition(b" ")[2]
                 size_bytes += int(size) if size.isdigit() else 0
             if paths > bounds.repo_paths or size_bytes > bounds.repo_mb * 1_000_000:
@@ -158,6 +162,9 @@ def _must_fit(git: GitDir, commit: str, bounds: SandboxSettings) -> None:
                     f"{git.work_tree} has more than {bounds.repo_paths:,} paths or {bounds.repo_mb:,} MB at "
                     f"{commit[:12]}. If that is what you expect, raise sandbox.repo_paths or sandbox.repo_mb."
                 )
+    if process.returncode != 0:
+        # What it did not list was not counted.
+        raise TaskError(f"the history of {git.work_tree} at {commit[:12]} cannot be read. Try `git fsck` there.")
 
 
 def _check_out(tree: Path, commit: str) -> None:
@@ -172,7 +179,7 @@ def _hand_over(base: Base) -> None:
     """Give the tree to the sandbox's user, and let its index know, or every diff would read every file again."""
     if os.geteuid() == 0:
         owner = f"{SANDBOX_UID}:{SANDBOX_UID}"
-        subprocess.run(["chown", "-R", "-h", owner, base.tree], check=True)
+        run_system("chown", "-R", "-h", owner, str(base.tree)).check_returncode()
         base.git("update-index", "-q", "--refresh")
         os.chown(base.tree / ".git" / "index", SANDBOX_UID, SANDBOX_UID)
 
@@ -213,6 +220,7 @@ def _copy_history(git: GitDir, commit: str, tree: Path) -> None:
 
 def _commit_work_tree(found: Foreign, tree: Path, head: str) -> str:
     """Commit the user's files as they are, writing objects and index into our copy only."""
+    found.check_work_tree()
     ours, theirs = GitDir.of(tree), GitDir(tree / ".git", found.work_tree)
     found.copy_ignored(ours.path)
     theirs("read-tree", head)
@@ -417,7 +425,7 @@ def remove_folder(folder: Path) -> None:
     if not os.path.lexists(folder):
         return
     for command in (("chmod", "-R", "u+rwx"), ("rm", "-rf")):
-        subprocess.run([*command, "--", str(folder)], check=False, capture_output=True)
+        run_system(*command, "--", str(folder))
 
 
 def empty_folder(folder: Path) -> None:

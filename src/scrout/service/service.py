@@ -23,7 +23,7 @@ from scrout.ledger.store import Ledger, OpenRun
 from scrout.money import Receipt
 from scrout.pipeline import Kit, build_missing, open_kit, open_task, solve
 from scrout.records import Decision, GatedHandoff, Run, Scouting
-from scrout.sandbox.workspace import Source, find_source
+from scrout.sandbox.workspace import Source, count_changed, find_source
 from scrout.service.attending import Say, in_thread
 from scrout.service.routing import Routing
 from scrout.task import Task, issue_text
@@ -168,14 +168,16 @@ class Service:
         async with self._turn, AsyncExitStack() as stack:
             say("copying the repository")
             source = await in_thread(partial(self.source, repo))
-            task = await in_thread(partial(open_task, source.repo, words, dirty=dirty))
+            bounds = self.settings.sandbox
+            changed = 0 if dirty else await in_thread(partial(count_changed, source, bounds))
+            task = await in_thread(partial(open_task, source.repo, words, dirty=dirty, bounds=bounds))
             await build_missing(task, self.settings, say)
             kit = await in_thread(partial(stack.enter_context, open_kit(task, self.settings, say)))
 
             def tell(run: OpenRun, ledger: Ledger = kit.ledger) -> None:
                 opened(run.id, ledger.paid_usd(run.id) if run.resumed else Decimal(0))
 
-            yield task, replace(kit, opened=tell), _notes(source, kit, dirty)
+            yield task, replace(kit, opened=tell), _notes(changed, kit)
 
 
 async def _scouted(run: OpenRun, kit: Kit, task: Task) -> Scouting:
@@ -217,10 +219,11 @@ def read_handoff(claim: str) -> Handoff:
     return handoff.read(claim.encode(errors="surrogatepass"))
 
 
-def _notes(source: Source, kit: Kit, dirty: bool) -> tuple[str, ...]:
+def _notes(changed: int, kit: Kit) -> tuple[str, ...]:
+    """What the caller should know; `changed`: paths that were left out."""
     notes = []
-    if source.changed and not dirty:
-        notes.append(f"{source.changed} uncommitted changes were left out; dirty=true includes them.")
+    if changed:
+        notes.append(f"{changed} uncommitted changes were left out; dirty=true includes them.")
     if kit.workshop.base.submodules:
         notes.append("Submodules were left empty.")
     if kit.workshop.tier.name == "unsafe":

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from scrout.base import FrozenModel, LedgerError, ScroutError
 from scrout.config import cache_folder
+from scrout.git import find_repository
 from scrout.handoff import FileRef
 from scrout.html import Html, element
 from scrout.ledger.store import Step
@@ -144,16 +145,22 @@ def _sources(task: Task, refs: Sequence[FileRef]) -> tuple[dict[str, code.Source
 @lru_cache(maxsize=256)
 def _read(repo: Path, commit: str, refs: tuple[FileRef, ...]) -> dict[str, code.Source] | None:
     """None: the commit is not on this machine. What a commit holds never changes, so it is read once."""
+    if not re.fullmatch(r"[0-9a-f]{40,64}", commit):
+        return None
     cached = cache_folder() / "bases" / workspace.base_key(repo, commit) / "tree"
-    for tree in (cached, repo):
-        try:
-            if re.fullmatch(r"[0-9a-f]{40,64}", commit) and (tree / ".git").is_dir():
-                whole = report.read_sources(Base(repo, commit, tree), [ref.path for ref in refs])
-                same = {path: [ref for ref in refs if ref.path == path] for path in whole}
-                return {path: code.cut(same[path], text) for path, text in whole.items()}
-        except (ScroutError, OSError):
-            continue
-    return None
+    try:
+        if (cached / ".git").is_dir():
+            return _cut(Base(repo, commit, cached), refs)
+        # Never git on the repository itself, whose configuration it would read.
+        with find_repository(repo).borrowed() as git:
+            return _cut(Base(repo, commit, git.path.parent), refs)
+    except (ScroutError, OSError):
+        return None
+
+
+def _cut(base: Base, refs: Sequence[FileRef]) -> dict[str, code.Source]:
+    whole = report.read_sources(base, [ref.path for ref in refs])
+    return {path: code.cut([ref for ref in refs if ref.path == path], text) for path, text in whole.items()}
 
 
 def _bills(steps: Sequence[Step]) -> tuple[Bill, ...]:

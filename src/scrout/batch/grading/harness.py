@@ -7,7 +7,6 @@ id, a prefix) and silently give back an old one for it, so each name here stands
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +21,7 @@ from scrout.batch.grading.judge import TIMEOUT_S, digest, gold_digest
 from scrout.batch.grading.many import Arms, Book, without_patch
 from scrout.batch.grading.patches import Prediction
 from scrout.files import write_atomic
+from scrout.programs import NEUTRAL, find_program
 
 PRO_IMAGES = "jefzda"
 """The account that SWE-bench Pro's authors publish its images under."""
@@ -86,13 +86,13 @@ def _explain(exit_code: int, log: Path) -> None:
 
 def require_docker() -> None:
     """Whether Docker answers, or a SandboxError with the next step."""
-    docker = shutil.which("docker")
+    docker = find_program("docker")
     own = "grade with --harness own, in scrout's sandbox"
     if docker is None:
         raise SandboxError(f"--harness official needs Docker, and there is none here. Install it, or {own}.")
     try:
         asked = [docker, "version", "--format", "{{.Server.Version}}"]
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=DOCKER_S, check=False)
+        done = subprocess.run(asked, cwd=NEUTRAL, capture_output=True, text=True, timeout=DOCKER_S, check=False)
         said = done.stderr.strip()[-300:] if done.returncode else ""
     except (OSError, subprocess.TimeoutExpired) as error:
         said = str(error)

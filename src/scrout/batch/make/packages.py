@@ -1,8 +1,8 @@
 """A published package as a git repository with a virtual environment that its tests run in.
 
-Its source is downloaded in a sandbox that has network, since asking for a source's metadata runs its build. What it
-depends on is installed from wheels alone, which runs nothing. The package itself is not installed: a path file in the
-environment names the repository, and a copy of its metadata tells its version.
+pip runs in a sandbox that has network: asking for a source's metadata runs its build, and installed wheels can run code
+when Python starts. What the package depends on is installed from wheels alone. The package itself is not installed: a
+path file in the environment names the repository, and a copy of its metadata tells its version.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import tarfile
 import tempfile
 import tomllib
 import venv
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -29,7 +28,7 @@ from scrout.files import Lock
 from scrout.git import GitDir, make_git_dir
 from scrout.sandbox.environment import find_environment
 from scrout.sandbox.registries import find_registries, without_credentials
-from scrout.sandbox.tier import Command, Limits, Mount, Tier
+from scrout.sandbox.tier import Command, Completed, Limits, Mount, Tier
 from scrout.sandbox.workshop import open_workspaces
 from scrout.sandbox.workspace import make_base, private_folder, remove_folder
 
@@ -37,6 +36,7 @@ MOST_FILES = 20_000
 MOST_BYTES = 200_000_000
 INSTALL_S = 600.0
 """For one download or one installation."""
+INSTALL_MB = 20_480
 _HOME, _DROP = "/opt/scrout/home", "/opt/scrout/packages"
 _IGNORED = ".venv/\n__pycache__/\n*.py[co]\n.pytest_cache/\n"
 _REQUIREMENT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:==([A-Za-z0-9][A-Za-z0-9.+!_-]*))?")
@@ -129,7 +129,7 @@ def open_package(requirement: str, repo: Path, tier: Tier, progress: Progress) -
     good = _commit_tree(git, git.text("write-tree"))
     git("update-ref", "refs/heads/main", good)
     progress(f"{name}: installing what its tests need")
-    _install(name, version, repo)
+    _install(name, version, repo, tier)
     return Package(name, version, repo, good)
 
 
@@ -163,52 +163,12 @@ def _version(sdist: Path, name: str) -> str:
 
 
 async def _download(requirement: str, name: str, repo: Path, tier: Tier) -> Path:
-    """With pip, in a sandbox: it runs the build of the source to learn its metadata."""
-    if not tier.mounts:
-        raise SandboxError(f"a source is downloaded in a sandbox that mounts a folder for it; {tier.name} mounts none.")
-    git = GitDir.of(repo)
-    empty = _commit_tree(git, git.text("write-tree"))
-    git("update-ref", "refs/heads/main", empty)
-    base, environment = make_base(repo, empty), find_environment(repo, EnvironmentSettings(venv=str(_pip())))
-    registries = find_registries(_HOME)
-    with tempfile.TemporaryDirectory(dir=_sdists()) as made, open_workspaces(base, tier) as workspaces:
-        home, drop = Path(made) / "home", Path(made) / "drop"
-        parents = [Path(mount.target).parent for mount in registries.mounts if mount.target.startswith(_HOME)]
-        inside = [home / parent.relative_to(_HOME) for parent in parents]
-        for folder in (home, drop, home / "tmp", *inside):
-            folder.mkdir(parents=True, exist_ok=True)
-        # In a file, because others can see the arguments and variables of a process.
-        exports = "".join(f"export {key}={shlex.quote(value)}\n" for key, value in registries.variables.items())
-        (home / ".bash_env").write_text(exports)
-        if os.geteuid() == 0:
-            for path in (home, drop, *home.rglob("*")):
-                os.chown(path, tier.user, tier.user, follow_symlinks=False)
-        workspace = workspaces.fresh()
-        workspace.unlock()
-        pip = ["python", "-m", "pip", "download", "-q", "--no-input", "--no-deps", "--no-binary", name]
-        done = await tier.run(
-            Command(
-                argv=["bash", "-c", shlex.join([*pip, "--dest", _DROP, "--", requirement])],
-                cwd=str(repo),
-                view=workspace.view,
-                mounts=(
-                    *environment.mounts,
-                    Mount(home, _HOME, writable=True),
-                    Mount(drop, _DROP, writable=True),
-                    *registries.mounts,
-                ),
-                env={
-                    **environment.variables,
-                    "HOME": _HOME,
-                    "TMPDIR": f"{_HOME}/tmp",
-                    "BASH_ENV": f"{_HOME}/.bash_env",
-                    "PIP_NO_CACHE_DIR": "1",
-                    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-                },
-                limits=Limits(timeout_s=INSTALL_S, processes=1024),
-                network=True,
-            )
-        )
+    """Into the cache, with pip, which runs the build of the source to learn its metadata."""
+    with tempfile.TemporaryDirectory(dir=_sdists()) as made:
+        drop = Path(made) / "drop"
+        drop.mkdir()
+        wanted = ("--no-deps", "--no-binary", name, "--dest", _DROP, "--", requirement)
+        done = await _run_pip(("download", *wanted), repo, tier, Mount(drop, _DROP, writable=True))
         found = [file for file in drop.iterdir() if file.name.endswith(".tar.gz") and not file.is_symlink()]
         if done.exit_code != 0 or not found:
             said = without_credentials(done.text.strip())[-300:] or "there is no .tar.gz of it"
@@ -216,6 +176,57 @@ async def _download(requirement: str, name: str, repo: Path, tier: Tier) -> Path
         kept = _sdists() / found[0].name
         shutil.copyfile(found[0], kept)
     return kept
+
+
+async def _run_pip(arguments: Sequence[str], repo: Path, tier: Tier, into: Mount) -> Completed:
+    """pip in a sandbox with network and one folder to write to, beside an empty repository.
+
+    Never on the host: pip runs a source's build, and what a wheel brings along runs whenever Python starts beside it.
+    """
+    if not tier.mounts:
+        raise SandboxError(
+            f"pip runs in a sandbox that mounts a folder for it, and {tier.name} mounts none. Use the bubblewrap tier."
+        )
+    git = GitDir.of(repo)
+    empty = _commit_tree(git, git("mktree").decode().strip())
+    git("update-ref", "refs/scrout/empty", empty)
+    base, environment = make_base(repo, empty), find_environment(repo, EnvironmentSettings(venv=str(_pip())))
+    registries = find_registries(_HOME)
+    with tempfile.TemporaryDirectory(dir=_sdists()) as made, open_workspaces(base, tier) as workspaces:
+        home = Path(made) / "home"
+        parents = [Path(mount.target).parent for mount in registries.mounts if mount.target.startswith(_HOME)]
+        inside = [home / parent.relative_to(_HOME) for parent in parents]
+        for folder in (home, home / "tmp", *inside):
+            folder.mkdir(parents=True, exist_ok=True)
+        # In a file, because others can see the arguments and variables of a process.
+        exports = "".join(f"export {key}={shlex.quote(value)}\n" for key, value in registries.variables.items())
+        (home / ".bash_env").write_text(exports)
+        if os.geteuid() == 0:
+            for path in (home, *home.rglob("*"), into.source, *into.source.rglob("*")):
+                os.chown(path, tier.user, tier.user, follow_symlinks=False)
+        workspace = workspaces.fresh()
+        workspace.unlock()
+        pip = ("python", "-I", "-m", "pip", *arguments)
+        return await tier.run(
+            Command(
+                argv=["bash", "-c", shlex.join(pip)],
+                cwd=str(repo),
+                view=workspace.view,
+                mounts=(*environment.mounts, Mount(home, _HOME, writable=True), into, *registries.mounts),
+                env={
+                    **environment.variables,
+                    "HOME": _HOME,
+                    "TMPDIR": f"{_HOME}/tmp",
+                    "BASH_ENV": f"{_HOME}/.bash_env",
+                    "PIP_NO_CACHE_DIR": "1",
+                    "PIP_NO_INPUT": "1",
+                    "PIP_QUIET": "1",
+                    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+                },
+                limits=Limits(timeout_s=INSTALL_S, processes=1024, disk_mb=INSTALL_MB),
+                network=True,
+            )
+        )
 
 
 def unpack(sdist: Path, into: Path) -> None:
@@ -246,10 +257,8 @@ def unpack(sdist: Path, into: Path) -> None:
 # The environment
 
 
-def _install(name: str, version: str, repo: Path) -> None:
-    needed, tests = list(_requirements(repo, tests=False)), list(_requirements(repo, tests=True))
-    if not _installs(repo, ["pytest", *needed, *tests]) and not _installs(repo, ["pytest", *needed]):
-        raise TaskError(f"what {name} {version} depends on cannot be installed from wheels. Take another package.")
+def _install(name: str, version: str, repo: Path, tier: Tier) -> None:
+    # First, while the folder is as venv made it: what pip leaves there may be a link.
     (packages,) = (repo / ".venv" / "lib").glob("python3*/site-packages")
     roots = [repo, *([repo / "src"] if (repo / "src").is_dir() else [])]
     (packages / "scrout_package.pth").write_text("".join(f"{root}\n" for root in reversed(roots)))
@@ -258,6 +267,11 @@ def _install(name: str, version: str, repo: Path) -> None:
         metadata = packages / f"{name.replace('-', '_')}-{version}.dist-info"
         metadata.mkdir(exist_ok=True)
         shutil.copyfile(told, metadata / "METADATA")
+    needed, tests = list(_requirements(repo, tests=False)), list(_requirements(repo, tests=True))
+    for requirements in (["pytest", *needed, *tests], ["pytest", *needed]):
+        if asyncio.run(_installs(repo, requirements, tier)):
+            return
+    raise TaskError(f"what {name} {version} depends on cannot be installed from wheels. Take another package.")
 
 
 def _pip() -> Path:
@@ -269,16 +283,13 @@ def _pip() -> Path:
     return folder
 
 
-def _installs(repo: Path, requirements: list[str]) -> bool:
-    """Whether these could be installed from wheels, which runs nothing."""
-    command = [str(_pip() / "bin" / "python"), "-m", "pip", "--python", str(repo / ".venv" / "bin" / "python")]
-    command += ["install", "-q", "--no-input", "--disable-pip-version-check", "--only-binary", ":all:"]
-    command += ["--", *requirements]
-    try:
-        done = subprocess.run(command, cwd=repo, capture_output=True, check=False, timeout=INSTALL_S)
-    except subprocess.TimeoutExpired:
-        return False
-    return done.returncode == 0
+async def _installs(repo: Path, requirements: list[str], tier: Tier) -> bool:
+    """Whether these could be installed from wheels."""
+    folder = repo / ".venv"
+    python = ("--python", str(folder / "bin" / "python"))
+    wanted = ("install", "--only-binary", ":all:", "--", *requirements)
+    done = await _run_pip((*python, *wanted), repo, tier, Mount(folder, str(folder), writable=True))
+    return done.exit_code == 0
 
 
 def _requirements(repo: Path, *, tests: bool) -> Iterator[str]:
@@ -303,7 +314,7 @@ def _requirements(repo: Path, *, tests: bool) -> Iterator[str]:
 def _plain(requirement: str, marker: str) -> str:
     # An option or a URL would be pip's order, not a package.
     requirement = requirement.strip()
-    if requirement.startswith("-") or "@" in requirement or "/" in requirement:
+    if not requirement[:1].isalnum() or "@" in requirement or "/" in requirement:
         raise TaskError(f"the package depends on {requirement[:100]!r}, which is no name on an index. Take another.")
     return f"{requirement} ; {marker.strip()}" if marker.strip() else requirement
 
