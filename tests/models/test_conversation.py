@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 from scrout.models.allowlist import refusal
 from scrout.models.apis import APIS, CHAT, MESSAGES, RESPONSES, Api, Json
+from scrout.models.conversation import unkept
 
 ALL = list(APIS.values())
 PNG = "iVBORw0KGgo="
@@ -125,6 +126,7 @@ SENT: dict[str, tuple[Api, list[JsonValue]]] = {
             },
             {"type": "reasoning", "summary": [{"type": "summary_text", "text": "c"}], "content": None},
             {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"},
+            {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": None, "content": None},
             {
                 "type": "message",
                 "role": "assistant",
@@ -201,6 +203,12 @@ FROM_ELSEWHERE: list[tuple[Api, JsonValue, str]] = [
     (CHAT, said(images=[{"image_url": {"url": ADDRESS}}]), ""),
     (MESSAGES, user(BY_ADDRESS), PICTURE),
     (MESSAGES, user(BY_NAME), PICTURE),
+    (
+        MESSAGES,
+        user({"type": "image", "source": {"type": "url", "url": ADDRESS, "media_type": "image/png", "data": PNG}}),
+        PICTURE,
+    ),
+    (MESSAGES, user({"type": "image", "source": {"type": "url", "media_type": "image/png", "data": PNG}}), PICTURE),
     (MESSAGES, result(BY_ADDRESS), PICTURE),
     (MESSAGES, result({"type": "document", "source": {"type": "url", "url": ADDRESS}}), TEXT),
     (MESSAGES, user({"type": "document", "source": {"type": "file", "file_id": "f"}}), TEXT),
@@ -234,8 +242,6 @@ FROM_ELSEWHERE: list[tuple[Api, JsonValue, str]] = [
     (RESPONSES, {"type": None, "id": "msg_1"}, WHOLE),
     (RESPONSES, {"type": "item_reference", "id": "msg_1"}, WHOLE),
     (RESPONSES, {"type": "message", "role": "assistant", "id": "msg_1"}, ""),
-    (RESPONSES, {"type": "reasoning", "id": "rs_1", "summary": []}, "encrypted_content"),
-    (RESPONSES, {"type": "reasoning", "id": "rs_1", "encrypted_content": ""}, "encrypted_content"),
     (RESPONSES, {"type": "compaction", "encrypted_content": "gAAAA"}, ""),
     (RESPONSES, {"type": "web_search_call", "id": "ws_1", "status": "completed"}, ""),
     (RESPONSES, {"type": "image_generation_call", "id": "ig_1"}, PICTURE),
@@ -262,6 +268,15 @@ def test_what_an_endpoint_would_get_elsewhere_is_refused(api: Api, turn: JsonVal
 @pytest.mark.parametrize("key", ["previous_response_id", "conversation", "prompt"])
 def test_what_recalls_a_conversation_is_refused_with_the_way_to_do_it(key: str) -> None:
     assert why(RESPONSES, **{key: "r_1"}) == f"unsupported parameter: {key!r}. {WHOLE}"
+
+
+@pytest.mark.parametrize("missing", [{}, {"encrypted_content": None}, {"encrypted_content": ""}], ids=str)
+def test_no_thought_is_recalled_by_its_id(missing: Json) -> None:
+    whole: Json = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
+    named: Json = {"type": "reasoning", "id": "rs_2", "summary": [], **missing}
+    sent = unkept({"model": "m", "input": [whole, named, {"role": "user", "content": "a"}], "store": True})
+    assert sent["input"] == [whole, named | {"id": "rs_unkept_1"}, {"role": "user", "content": "a"}]
+    assert sent["store"] is False and unkept({"input": "a"}) == {"input": "a", "store": False}
 
 
 @pytest.mark.parametrize("ttl", ["2h", "60m", "3600s", 3600, "1H", ""])

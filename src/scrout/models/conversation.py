@@ -11,7 +11,7 @@ import reprlib
 
 from pydantic import JsonValue
 
-from scrout.models.apis import Api
+from scrout.models.apis import Api, Json
 from scrout.models.checks import (
     Check,
     an_object,
@@ -143,17 +143,10 @@ _REASONING_ITEM = item(
     content=list_of(by_type(reasoning_text=part("text", text=text), text=part("text", text=text))),
 )
 
-
-def _own_reasoning(value: JsonValue) -> bool:
-    """One that is there in full. By its name alone an endpoint would look for what it has kept."""
-    whole = isinstance(value, dict) and bool(value.get("encrypted_content") or not value.get("id"))
-    return whole and _REASONING_ITEM(value)
-
-
 _ITEM = by_type(
     "message",
     message=_MESSAGE_ITEM,
-    reasoning=_own_reasoning,
+    reasoning=_REASONING_ITEM,
     function_call=item("call_id", "name", "arguments", name=text, arguments=text),
     function_call_output=item("call_id", "output", output=_OUTPUT),
     custom_tool_call=item("call_id", "name", "input", name=text, input=text),
@@ -236,8 +229,22 @@ _INSTEAD = {
     "audio": "Send its text.",
     "video": "Send its text.",
     "reference": WHOLE,
-    "reasoning": 'Send it with its "encrypted_content", or without its "id".',
 }
+
+
+def unkept(request: Json) -> Json:
+    """A request of the responses API by which an endpoint keeps nothing, and recalls nothing that it has kept: it would
+    look for a thought by its id where the thought itself is not there."""
+    items = request.get("input")
+    if isinstance(items, list):
+        request = {**request, "input": [_unnamed(item, place) for place, item in enumerate(items)]}
+    return {**request, "store": False}
+
+
+def _unnamed(item: JsonValue, place: int) -> JsonValue:
+    if not isinstance(item, dict) or item.get("type") != "reasoning" or item.get("encrypted_content"):
+        return item
+    return {**item, "id": f"rs_unkept_{place}"} if "id" in item else item
 
 
 def explain(api: Api, turns: JsonValue) -> str:

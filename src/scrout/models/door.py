@@ -42,6 +42,7 @@ from scrout.models.apis import (
     without_cache_control,
 )
 from scrout.models.chat import MAX_EXCERPT, secrets_of, shown
+from scrout.models.conversation import unkept
 from scrout.models.keyless import Keyless
 from scrout.models.meter import BUILT_IN_TOKENS, Account, Full, Hold, Meter, Prompt
 from scrout.models.passage import Passage, Sent, unreachable
@@ -228,9 +229,7 @@ class Door:
         request = self._read(api, asked, query, writer)
         if request is None:
             return
-        if api is RESPONSES:
-            request["store"] = False  # what an endpoint keeps, a later request might recall by its name
-        request |= self.account.extra
+        request = (unkept(request) if api is RESPONSES else request) | self.account.extra
         sent = Sent(canonical(request), request)
         target, headers = self._target(api.path, query), self._headers(asked, api)
         prompt = _prompt(api, sent)
