@@ -30,6 +30,12 @@ def test_an_unpriced_cache_costs_as_much_as_input() -> None:
     assert price.cost(Usage(cache_write_tokens=500_000)) == Decimal("1")
 
 
+def test_what_is_kept_for_an_hour_costs_twice_the_input_unless_its_price_is_known() -> None:
+    usage = Usage(cache_write_1h_tokens=1_000_000)
+    for named, usd in (({}, 3), ({"cache_write": 4}, 6), ({"cache_write": 7}, 7), ({"cache_write_1h": 5}, 5)):
+        assert Price.model_validate({"input": 3, "output": 9, **named}).cost(usage) == usd
+
+
 @given(usages, rates, rates, rates, rates)
 def test_cost_is_never_understated_and_off_by_less_than_the_last_decimal(
     usage: Usage, input_rate: Decimal, output_rate: Decimal, read_rate: Decimal, write_rate: Decimal

@@ -55,7 +55,8 @@ class Rates(FrozenModel):
     cache_write: Usd | None = Field(default=None, ge=0)
     """None: writing to the cache costs as much as input."""
     cache_write_1h: Usd | None = Field(default=None, ge=0)
-    """None: what is kept for an hour costs as much as any writing to the cache."""
+    """None: what is kept for an hour costs twice as much as input if writing to the cache has a price of its own, which
+    is what sellers ask for; else as much as input."""
     reasoning: Usd | None = Field(default=None, ge=0)
     """None: reasoning costs as much as output."""
 
@@ -63,7 +64,8 @@ class Rates(FrozenModel):
         """What this usage costs at these rates, rounded up, so that a sum of receipts never understates."""
         cache_read = self.input if self.cache_read is None else self.cache_read
         cache_write = self.input if self.cache_write is None else self.cache_write
-        cache_write_1h = cache_write if self.cache_write_1h is None else self.cache_write_1h
+        hour = cache_write if self.cache_write is None else max(cache_write, 2 * self.input)
+        cache_write_1h = hour if self.cache_write_1h is None else self.cache_write_1h
         reasoning = self.output if self.reasoning is None else self.reasoning
         total = (
             usage.input_tokens * self.input

@@ -22,9 +22,13 @@ from scrout.models.apis import (
     Said,
     Stream,
     answers,
+    canonical,
+    is_cut,
     parse_request,
     pictures,
     read_whole,
+    tool_references,
+    without_cache_control,
 )
 from scrout.models.chat import ToolCall
 from scrout.models.scripted.protocols import PROTOCOLS
@@ -91,6 +95,12 @@ def test_a_limit_that_is_no_number_of_tokens_is_none_and_is_replaced(odd: JsonVa
     assert CHAT.limited({"max_tokens": odd}, 500) == {"max_tokens": 500}
 
 
+def test_a_budget_for_thinking_beyond_the_limit_is_what_is_asked_for() -> None:
+    assert MESSAGES.limit({"max_tokens": 900, "thinking": {"type": "enabled", "budget_tokens": 60_000}}) == 60_000
+    assert MESSAGES.limit({"max_tokens": 900, "thinking": {"type": "enabled", "budget_tokens": "60_000"}}) is None
+    assert MESSAGES.limit({"max_tokens": 900, "thinking": {"type": "adaptive"}}) == 900
+
+
 @given(st.integers(1, 100_000), st.integers(MIN_THINKING_TOKENS, 100_000))
 def test_a_budget_for_thinking_stays_one_that_the_api_takes(tokens: int, budget: int) -> None:
     lowered = MESSAGES.limited(
@@ -119,19 +129,51 @@ def test_how_many_answers_are_asked_for() -> None:
         ("text", 0),
         ({"role": "user", "content": "an image_url in words"}, 0),
         ({"role": "user", "content": [{"type": "text", "text": "file"}]}, 0),
-        ({"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://a/b"}}] * 2}, 2),
-        ({"role": "user", "content": [{"image_url": {"url": "https://a/b"}}]}, 1),
+        ({"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}] * 2}, 2),
         ({"role": "user", "content": [{"type": "tool_result", "content": [{"type": "image", "source": {}}]}]}, 1),
         ({"type": "function_call_output", "output": [{"type": "input_image", "image_url": "data:"}]}, 1),
-        ({"type": "computer_call_output", "output": {"type": "computer_screenshot"}}, 1),
         ({"role": "assistant", "content": [{"type": "tool_use", "input": {"type": "document", "file": "a"}}]}, 0),
-        ({"role": "user", "content": [{"type": "document", "source": {"type": "url"}}]}, -1),
-        ({"role": "user", "content": [{"type": "input_file", "file_id": "f"}, {"type": "image"}]}, -1),
-        ({"role": "user", "content": [{"type": "input_audio"}]}, -1),
     ],
 )
-def test_pictures_are_found_and_what_has_no_bound_is_told(turn: JsonValue, count: int) -> None:
+def test_pictures_are_found(turn: JsonValue, count: int) -> None:
     assert pictures(turn) == count
+
+
+def test_names_that_stand_for_tools_are_found() -> None:
+    named: Json = {"type": "tool_reference", "tool_name": "a"}
+    result: Json = {"type": "tool_result", "tool_use_id": "1", "content": [named, {"type": "text", "text": "b"}, named]}
+    assert tool_references({"role": "user", "content": [result, {"type": "text", "text": "c"}]}) == 2
+    assert tool_references({"role": "assistant", "content": [{"type": "tool_use", "input": {"content": [named]}}]}) == 0
+
+
+@pytest.mark.parametrize(
+    ("request_", "cut"),
+    [
+        ({}, False),
+        ({"truncation": "disabled"}, False),
+        ({"truncation": "auto"}, True),
+        ({"context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}}, False),
+        ({"context_management": {"edits": [{"type": "clear_thinking_20251015"}]}}, True),
+        ({"context_management": {"edits": [{"type": "clear_tool_uses_20250919", "keep": "all"}]}}, True),
+    ],
+)
+def test_what_lets_an_endpoint_cut_a_prompt_is_known(request_: Json, cut: bool) -> None:
+    assert is_cut(request_) is cut
+
+
+def test_marks_for_a_prompt_cache_are_no_part_of_what_is_said() -> None:
+    mark: Json = {"cache_control": {"type": "ephemeral"}}
+    called: Json = {"type": "tool_use", "id": "1", "name": "a", "input": mark}
+    result: Json = {
+        "type": "tool_result",
+        "tool_use_id": "1",
+        "content": [{"type": "text", "text": "b", **mark}],
+        **mark,
+    }
+    assert without_cache_control({"role": "user", "content": [called, result], **mark}) == {
+        "role": "user",
+        "content": [called, {"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "b"}]}],
+    }
 
 
 @pytest.mark.parametrize(
@@ -146,10 +188,43 @@ def test_pictures_are_found_and_what_has_no_bound_is_told(turn: JsonValue, count
         b'{"messages": [{"content": "a", "content": "b"}]}',
         b"[" * 100_000,
         b'{"a": ' + b"9" * 5000 + b"}",
+        b'{"a": 1e999}',
+        b'{"a": [-1e999]}',
+        b'\xef\xbb\xbf{"a": 1}',
+        '{"a": 1}'.encode("utf-16"),
+        '{"a": 1}'.encode("utf-16-le"),
+        '{"a": 1}'.encode("utf-32"),
+        b'{"a": "\xff"}',
+        b'{"a": "\xc0\xaf"}',
+        b'{"a": "\xed\xa0\x80"}',
+        b'{"a": {"\\ud800": 1, "?": 2}}',
+        b'{"a": 1} {"b": 2}',
     ],
 )
 def test_a_body_that_two_servers_may_read_differently_is_none(body: bytes) -> None:
     assert parse_request(body) is None
+
+
+SPOKEN: st.SearchStrategy[JsonValue] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(max_size=5), SPOKEN, max_size=4), st.booleans())
+def test_what_is_written_anew_says_what_was_read(request_: Json, ascii_alone: bool) -> None:
+    read = parse_request(json.dumps(request_, ensure_ascii=ascii_alone, indent=2).encode())
+    assert read == request_
+    assert canonical(read) == canonical(parse_request(canonical(read)) or {}) and json.loads(canonical(read)) == read
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [(b'{"a": "x\\ud800y"}', "x?y"), (b'{"a": "\\ud83d\\ude00"}', "\U0001f600"), (b'{"a": "\\\\ud800"}', "\\ud800")],
+)
+def test_half_a_character_is_replaced_before_anything_is_checked(body: bytes, text: str) -> None:
+    assert parse_request(body) == {"a": text}
 
 
 # Answers

@@ -26,11 +26,11 @@ from pydantic import JsonValue
 
 from scrout.models import door as door_module
 from scrout.models import http
-from scrout.models.apis import APIS, CHAT, MESSAGES, Api, Json
+from scrout.models.apis import APIS, CHAT, MESSAGES, RESPONSES, Api, Json, canonical
 from scrout.models.chat import ToolCall, certificates
 from scrout.models.door import MAX_TALKS, Door
 from scrout.models.keyless import Keyless
-from scrout.models.meter import UNLIMITED_TOKENS, Account, CapRule
+from scrout.models.meter import BUILT_IN_TOKENS, UNLIMITED_TOKENS, Account, CapRule
 from scrout.models.scripted import (
     Cut,
     ErrorBody,
@@ -414,15 +414,17 @@ async def test_each_of_several_answers_is_held_for() -> None:
 
 @per_api
 @streamed_or_not
-async def test_a_body_and_its_answer_pass_byte_for_byte(api: Api, streamed: bool) -> None:
+async def test_an_answer_passes_byte_for_byte_and_a_request_as_it_was_checked(api: Api, streamed: bool) -> None:
     more: Json = {"stream": streamed, **counted(api)}
-    body = json.dumps(request(api, **more), indent=3).replace('"m"', '"\\u006d"').encode() + b" \n"
+    asked = request(api, **more)
+    body = json.dumps(asked, indent=3).replace('"m"', '"\\u006d"').encode() + b" \n"
+    unkept: Json = {"store": False} if api is RESPONSES else {}
     with ScriptedEndpoint([REPLY, REPLY]) as endpoint:
         async with opened(endpoint.base_url) as there, httpx.AsyncClient(verify=False) as direct:
             through = await there.client.post(f"/v1/{api.path}", content=body)
             straight = await direct.post(f"{endpoint.base_url}/{api.path}", content=body)
         assert through.content == straight.content
-        assert [asked.body.encode() for asked in endpoint.requests] == [body, body]
+        assert [one.body.encode() for one in endpoint.requests] == [canonical(asked | unkept), body]
     assert [receipt.estimated for receipt in there.receipts] == [False]
 
 
@@ -990,12 +992,125 @@ async def test_a_request_that_cannot_be_counted_is_refused_and_reaches_no_endpoi
     assert there.receipts == [] and 0 < len(there.door.fault) < 400
 
 
-async def test_what_has_no_bound_passes_where_nothing_is_held() -> None:
-    body = BAD_BODIES["a document"]
-    with ScriptedEndpoint([REPLY] * 2) as endpoint:
-        for rule, price in (("paper", PRICE), ("hard", None)):
-            async with opened(endpoint.base_url, rule=rule, price=price) as there:  # type: ignore[arg-type]
-                assert (await there.client.post("/v1/chat/completions", content=body)).status_code == 200
+@pytest.mark.parametrize(("rule", "price"), [("paper", PRICE), ("hard", None)], ids=["paper", "subscription"])
+async def test_what_an_endpoint_would_load_is_refused_where_nothing_is_held_too(
+    rule: CapRule, price: Price | None
+) -> None:
+    async with opened("http://127.0.0.1:9/v1", rule=rule, price=price) as there:
+        answer = await there.client.post("/v1/messages", content=BAD_BODIES["a document"])
+    assert answer.status_code == 400 and "Send its text." in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"content-type": "application/json; charset=utf-7"},
+        {"content-type": "application/json;Charset = 'UTF-16'"},
+        {"content-type": "application/json; charset=utf-8; charset=utf-7"},
+        {"content-encoding": "gzip"},
+        {"content-encoding": "identity, gzip"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("path", ["chat/completions", "responses", "messages", "messages/count_tokens"])
+async def test_a_body_in_another_encoding_is_refused(path: str, headers: dict[str, str]) -> None:
+    with ScriptedEndpoint([]) as endpoint:
+        async with opened(endpoint.base_url) as there:
+            answer = await there.client.post(f"/v1/{path}", json=request(), headers=headers)
+        assert (answer.status_code, endpoint.connections) == (415, 0)
+    assert "UTF-8" in answer.json()["error"]["message"] and there.door.fault_own
+
+
+@per_api
+@pytest.mark.parametrize("kind", ["application/json; charset=UTF-8", "text/plain", 'a/b; charset="utf-8"'])
+async def test_the_endpoint_is_told_of_plain_json_and_gets_that(api: Api, kind: str) -> None:
+    body = json.dumps(request(api)).replace("Why", "+ACI-\\u201c").encode()
+    with ScriptedEndpoint([REPLY]) as endpoint:
+        async with opened(endpoint.base_url) as there:
+            sent = await there.client.post(f"/v1/{api.path}", content=body, headers={"content-type": kind})
+        assert sent.status_code == 200
+        (asked,) = endpoint.requests
+    headers = {name.lower(): value for name, value in asked.headers.items()}
+    assert headers["content-type"] == "application/json" and "content-encoding" not in headers
+    assert "\u201c" in asked.body and asked.content == json.loads(body) | ({"store": False} if api is RESPONSES else {})
+
+
+async def test_an_endpoint_is_told_to_keep_no_answer() -> None:
+    with ScriptedEndpoint([REPLY] * 3) as endpoint:
+        async with opened(endpoint.base_url) as there:
+            for store in (True, None, False):
+                await there.ask(RESPONSES, store=store)
+        assert [asked.content["store"] for asked in endpoint.requests] == [False] * 3
+
+
+HOUR = Price(input=Decimal(5), output=Decimal(25), cache_write=Decimal("6.25"), cache_write_1h=Decimal(10))
+
+
+async def test_prompts_that_are_kept_for_an_hour_pass_no_cap_with_many_calls_at_once() -> None:
+    """Each changes a word at its beginning, so that all of it is written once more."""
+
+    def reply(asked: Request) -> ScriptedReply:
+        usage = Usage(input_tokens=3, cache_write_1h_tokens=len(asked.body) // 4, output_tokens=1)
+        return ScriptedReply("x", usage=usage, fault=Hang(0.1))
+
+    part: Json = {"type": "text", "text": "word " * 8000, "cache_control": {"type": "ephemeral", "ttl": "1h"}}
+    bodies = [
+        request(MESSAGES, system=f"call {number}", max_tokens=1, messages=[{"role": "user", "content": [part]}])
+        for number in range(30)
+    ]
+    with ScriptedEndpoint(reply) as endpoint:
+        async with opened(endpoint.base_url, price=HOUR) as there:
+            await there.client.post("/v1/messages", json=bodies[0])
+            await asyncio.gather(
+                *(there.client.post("/v1/messages", json=body, timeout=3) for body in bodies[1:]),
+                return_exceptions=True,
+            )
+            spent = there.door.meter.purse.spent_usd
+    assert Decimal(1) < spent <= Decimal(2)
+
+
+async def test_a_tool_that_is_loaded_by_its_name_is_held_for() -> None:
+    tools: JsonValue = [{"name": "a", "description": "long " * 4000, "input_schema": {}, "defer_loading": True}]
+    ask: Json = {"role": "user", "content": "a"}
+    named: JsonValue = [{"type": "tool_reference", "tool_name": "a"}] * 3
+    load: Json = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": named}]}
+    with ScriptedEndpoint([ScriptedReply("x", usage=Usage(input_tokens=20, output_tokens=1))] * 2) as endpoint:
+        async with opened(endpoint.base_url) as there:
+            for turns in ([ask], [ask, load]):
+                assert (await there.ask(MESSAGES, tools=tools, messages=turns)).status_code == 200
+            _, held = (line for line in read(there.trajectory) if isinstance(line, Held))
+    assert held.worst.prompt_tokens >= 3 * 20_000
+
+
+async def test_tools_that_a_model_knows_are_held_for_beyond_their_names() -> None:
+    tools: JsonValue = [{"type": "bash_20250124", "name": "bash"}, {"type": "memory_20250818", "name": "memory"}]
+    with ScriptedEndpoint([REPLY]) as endpoint:
+        async with opened(endpoint.base_url) as there:
+            await there.ask(MESSAGES, tools=tools)
+            (held,) = (line for line in read(there.trajectory) if isinstance(line, Held))
+    assert held.worst.prompt_tokens >= 2 * BUILT_IN_TOKENS
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"model": "dearer"}, {"mcp_servers": [1]}, {"messages": [{"role": "user", "content": [{"type": "document"}]}]}],
+    ids=str,
+)
+async def test_a_question_about_tokens_is_checked_like_a_request(more: Json) -> None:
+    with ScriptedEndpoint([]) as endpoint:
+        async with opened(endpoint.base_url) as there:
+            asked = request(MESSAGES) | more
+            assert (await there.client.post("/v1/messages/count_tokens", json=asked)).status_code in (400, 404)
+            assert (await there.client.get("/v1/models?api_base=http://a")).status_code == 404
+        assert endpoint.connections == 0
+
+
+async def test_a_question_about_models_has_no_body() -> None:
+    seen: list[http.Asked] = []
+    async with raw_endpoint([http.whole(200, b"{}")], seen=seen) as base_url, opened(base_url) as there:
+        asked = await there.client.request("GET", "/v1/models?client_version=0.98.0", content=b'{"a": 1}')
+        assert asked.status_code == 200
+    assert [(one.path, one.body) for one in seen] == [("/v1/models?client_version=0.98.0", b"")]
 
 
 # Hostile agents
@@ -1078,7 +1193,7 @@ async def test_requests_that_come_at_once_are_answered_in_turn() -> None:
             second = b"POST /chat/completions HTTP/1.0\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
             answer = await there.raw(first + second)
         assert answer.index(b"first") < answer.index(b"second")
-        assert [asked.body.encode() for asked in endpoint.requests] == [body, body]
+        assert [asked.content for asked in endpoint.requests] == [request(), request()]
 
 
 async def test_one_attempt_takes_no_more_connections_than_its_share() -> None:
@@ -1141,11 +1256,11 @@ async def test_requests_can_be_put_together_again() -> None:
         (CHAT, request(messages=main[:1])),
         (CHAT, request(messages=main[:3])),
         (CHAT, request(messages=main[:3], tools=[{"type": "function", "function": {"name": "a"}}])),
-        (CHAT, request(messages=["a side task"])),
+        (CHAT, request(messages=[{"role": "user", "content": "a side task"}])),
         (CHAT, request(messages=main)),
         (MESSAGES, request(MESSAGES, messages=main[:4])),
-        (APIS["responses"], {"model": "m", "input": "as text", "max_output_tokens": 900}),
-        (APIS["responses"], {"model": "m", "input": ["as a list"], "max_output_tokens": 900}),
+        (RESPONSES, {"model": "m", "input": "as text", "max_output_tokens": 900, "store": False}),
+        (RESPONSES, request(RESPONSES, store=False)),
     ]
     replies = [ScriptedReply("a", usage=USAGE, fault=Status(429) if number == 3 else None) for number in range(8)]
     with ScriptedEndpoint(replies) as endpoint:

@@ -312,10 +312,76 @@ def test_pictures_count_by_their_number() -> None:
     assert metering.prompt_bound(with_two) > 2 * PICTURE_TOKENS
 
 
-def test_what_a_request_recalls_is_bounded_by_the_largest_call_so_far() -> None:
+def test_what_an_endpoint_puts_in_place_of_names_is_counted() -> None:
     metering = meter("100")
-    metering.settle(admitted(metering), Usage(input_tokens=70_000, output_tokens=6_000), SMALL)
-    assert metering.prompt_bound(Prompt(size=10, rest={"previous_response_id": "r"}, recalls=True)) >= 76_000
+    named = Prompt(size=1000, turns=["a", "b"], loaded=(0, 70_000))
+    assert metering.prompt_bound(named) == 1000 + AROUND_TOKENS + 70_000
+    before = Prompt(size=500, turns=["a"])
+    metering.settle(admitted(metering, before), Usage(input_tokens=400, output_tokens=1), before)
+    assert metering.prompt_bound(named) > 70_000
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        Usage(cache_write_1h_tokens=9_000, output_tokens=1),
+        Usage(cache_write_tokens=9_000, output_tokens=1),
+        Usage(cache_read_tokens=9_000, output_tokens=1),
+        Usage(input_tokens=2_000, cache_read_tokens=3_000, cache_write_tokens=3_000, cache_write_1h_tokens=1_000),
+    ],
+)
+def test_a_prompt_is_counted_in_whatever_buckets_its_tokens_are(usage: Usage) -> None:
+    metering = meter("100")
+    first = talk("long " * 8000)
+    metering.settle(admitted(metering, first), usage, first)
+    assert metering.prompt_bound(talk("long " * 8000, "and?")) >= 9_000
+
+
+THOUGHT: JsonValue = {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm " * 9_000}]}
+REASONED: JsonValue = {"type": "reasoning", "encrypted_content": "x" * 27_000}
+
+
+@pytest.mark.parametrize("thought", [THOUGHT, REASONED], ids=["messages", "responses"])
+def test_thoughts_that_were_left_out_of_a_count_are_held_for_where_they_may_come_back(thought: JsonValue) -> None:
+    """An endpoint reads thoughts until the next words of a user, and forgets them then."""
+    metering = meter("100")
+    asked: list[JsonValue] = [{"role": "user", "content": "a"}, thought]
+    result: JsonValue = {"role": "user", "content": "a result"}
+    longer = Prompt(size=40_000, turns=[*asked, result, {"role": "user", "content": "next"}])
+    metering.settle(admitted(metering, longer), Usage(input_tokens=50, output_tokens=5), longer)
+    assert metering.prompt_bound(Prompt(size=40_000, turns=[*asked, result])) >= 27_000
+    going_on = Prompt(size=41_000, turns=[*longer.turns, {"role": "user", "content": "more"}])
+    assert metering.prompt_bound(going_on) < 300
+
+
+def test_no_count_holds_where_the_endpoint_may_cut_the_prompt() -> None:
+    metering = meter("100")
+    long = Prompt(size=90_000, turns=["a" * 80_000, "b"], cut=True)
+    metering.settle(admitted(metering, long), Usage(input_tokens=5, output_tokens=5), long)
+    assert metering.prompt_bound(Prompt(size=85_000, turns=["a" * 80_000], cut=True)) >= 85_000
+
+
+LONG_PRICES = [
+    Price(input=3, output=15, cache_write=4, long={"input": 6, "output": 22, "cache_write": 5, "above_tokens": 900}),
+    Price(input=3, output=15, cache_write=9, long={"input": 2, "output": 10, "above_tokens": 900}),
+    Price(input=3, output=15, reasoning=40, long={"input": 6, "output": 50, "reasoning": 20, "above_tokens": 900}),
+    Price(
+        input=3, output=15, cache_write_1h=9, long={"input": 6, "output": 9, "cache_write_1h": 30, "above_tokens": 900}
+    ),
+]
+BUCKETS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "cache_write_1h_tokens")
+
+
+@pytest.mark.parametrize("price", LONG_PRICES, ids=str)
+@pytest.mark.parametrize("bucket", BUCKETS)
+@pytest.mark.parametrize("tokens", [1, 800, 900, 901, 1500])
+@pytest.mark.parametrize("written", ["output_tokens", "reasoning_tokens"])
+def test_no_length_or_bucket_of_a_prompt_costs_more_than_was_held(
+    price: Price, bucket: str, tokens: int, written: str
+) -> None:
+    metering = meter("100", price=price)
+    hold = admitted(metering, Prompt(size=1000, hour=True), limit=1000)
+    assert price.cost(Usage.model_validate({bucket: tokens, written: 1000})) <= hold.usd == price.cost(hold.worst)
 
 
 def test_words_before_a_conversation_that_change_a_little_are_counted_alone() -> None:

@@ -95,3 +95,16 @@ def test_a_pass_that_sums_up_the_conversation_is_billed_beside_the_totals() -> N
     ]
     counted = of_messages({"input_tokens": 23_000, "output_tokens": 1_000, "iterations": passes})
     assert counted == Usage(input_tokens=203_000, output_tokens=4_500)
+
+
+@pytest.mark.parametrize("whole", [None, 0, 50, 120])
+def test_what_was_kept_is_counted_by_its_parts_where_they_are_more(whole: int | None) -> None:
+    kept: JsonValue = {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 100}
+    raw: JsonValue = {
+        "input_tokens": 1,
+        "output_tokens": 2,
+        "cache_creation_input_tokens": whole,
+        "cache_creation": kept,
+    }
+    found = of_messages(raw)
+    assert found is not None and (found.cache_write_tokens, found.cache_write_1h_tokens) == (20, 100)

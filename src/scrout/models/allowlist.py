@@ -1,4 +1,5 @@
 """What an agent's request may ask for: an allow-list of keys, values, tools, queries and headers for each API.
+Conversations have one of their own, in conversation.py.
 
 What is listed costs nothing but the tokens that are held for. Everything else is refused by its name before a cent is
 spent: endpoints bill searches, tiers, other models and more, under keys that nobody can list in full. An agent that
@@ -10,180 +11,150 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from pydantic import JsonValue
 
 from scrout.models.apis import Api, Json, answers
+from scrout.models.checks import (
+    Check,
+    an_object,
+    anything,
+    each_of,
+    either,
+    labels,
+    like,
+    list_of,
+    one_of,
+    scalar,
+    schema,
+    text,
+    texts,
+)
+from scrout.models.conversation import CACHE_CONTROL, NAME, NAMED_TOOL, NAMESPACE, SYSTEM, TURNS, WHOLE, explain
 from scrout.trajectory import ApiName
-
-Check = Callable[[JsonValue], bool]
-"""Whether a value that is not null may pass."""
 
 MAX_SHOWN = 60
 """Characters of a key that an error repeats."""
 
 
-def _any(value: JsonValue) -> bool:
-    return True
-
-
-def _scalar(value: JsonValue) -> bool:
-    return not isinstance(value, dict | list)
-
-
-def _texts(value: JsonValue) -> bool:
-    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(item, str) for item in value))
-
-
-def _labels(value: JsonValue) -> bool:
-    """Texts by name. Some gateways route by lists and objects here."""
-    return isinstance(value, dict) and all(isinstance(item, str | None) for item in value.values())
-
-
-def _one_of(*values: str | bool) -> Check:
-    return lambda value: any(value is one if isinstance(one, bool) else value == one for one in values)
-
-
-def _object(*required: str, **keys: Check) -> Check:
-    def check(value: JsonValue) -> bool:
-        if not isinstance(value, dict) or any(value.get(key) is None for key in required):
-            return False
-        return all(key in keys and (item is None or keys[key](item)) for key, item in value.items())
-
-    return check
-
-
-def _list_of(check: Check) -> Check:
-    return lambda value: isinstance(value, list) and all(map(check, value))
-
-
-def _either(*checks: Check) -> Check:
-    return lambda value: any(check(value) for check in checks)
-
-
-def _like(pattern: str) -> Check:
-    return lambda value: isinstance(value, str) and bool(re.fullmatch(pattern, value))
-
-
-def _all(check: Check, *keys: str) -> dict[str, Check]:
-    return dict.fromkeys(keys, check)
-
-
 # Tools that run where the agent is. Some run at the endpoint by a key more, or by one less.
 
-_NAME = _like(r"[A-Za-z0-9_.-]{1,128}")
-"""An agent's own: names of built-in tools begin with a sign at some endpoints."""
-_KEPT = _object(**_all(_scalar, "type", "ttl", "scope"))
-"""Of a prompt cache; what is kept for an hour is held for at its price."""
-_FUNCTION = _object("name", name=_NAME, description=_scalar, parameters=_any, strict=_scalar)
-_CUSTOM = _object("name", name=_NAME, description=_scalar, format=_any)
-_CHAT_TOOL = _either(
-    _object("type", "function", type=_one_of("function"), function=_FUNCTION, strict=_scalar, cache_control=_KEPT),
-    _object("type", "custom", type=_one_of("custom"), custom=_CUSTOM),
+_FUNCTION = an_object("name", name=NAME, description=scalar, parameters=schema, strict=scalar)
+_CUSTOM = an_object("name", name=NAME, description=scalar, format=schema)
+_CHAT_TOOL = either(
+    an_object(
+        "type", "function", type=one_of("function"), function=_FUNCTION, strict=scalar, cache_control=CACHE_CONTROL
+    ),
+    an_object("type", "custom", type=one_of("custom"), custom=_CUSTOM),
 )
-_SHOWN = {"name": _NAME, "description": _scalar, "defer_loading": _scalar}
-_NAMED_TOOL = _either(
-    _object(*("type", "name"), type=_one_of("function"), parameters=_any, output_schema=_any, strict=_scalar, **_SHOWN),
-    _object("type", "name", type=_one_of("custom"), format=_any, **_SHOWN),
-)
-_RESPONSES_TOOL = _either(
-    _NAMED_TOOL,
-    _object("type", type=_one_of("local_shell", "apply_patch")),
-    _object("type", "name", type=_one_of("namespace"), tools=_list_of(_NAMED_TOOL), **_SHOWN),
-    _object(
+_SHOWN = {"name": NAME, "description": scalar, "defer_loading": scalar}
+_RESPONSES_TOOL = either(
+    NAMED_TOOL,
+    an_object("type", type=one_of("local_shell", "apply_patch")),
+    NAMESPACE,
+    an_object(
         *("type", "execution"),
-        type=_one_of("tool_search"),
-        execution=_one_of("client"),
-        description=_scalar,
-        parameters=_any,
+        type=one_of("tool_search"),
+        execution=one_of("client"),
+        description=scalar,
+        parameters=schema,
     ),
 )
-_MESSAGES_TOOL = _object(
+_MESSAGES_TOOL = an_object(
     "name",
-    type=_either(_one_of("custom"), _like(r"(bash|text_editor|computer|memory)_[0-9]{8}")),
-    input_schema=_any,
-    input_examples=_any,
-    cache_control=_KEPT,
-    **_all(_scalar, "strict", "eager_input_streaming", "max_characters"),
-    **_all(_scalar, "display_width_px", "display_height_px", "display_number", "enable_zoom"),
+    type=either(one_of("custom"), like(r"(bash|text_editor|computer|memory)_[0-9]{8}")),
+    input_schema=schema,
+    input_examples=anything,
+    cache_control=CACHE_CONTROL,
+    **each_of(scalar, "strict", "eager_input_streaming", "max_characters"),
+    **each_of(scalar, "display_width_px", "display_height_px", "display_number", "enable_zoom"),
     **_SHOWN,
 )
 _CHOICES = ("auto", "none", "required", "any")
-_CHOSEN = _object(
-    type=_one_of(*_CHOICES, "tool", "function", "custom", "allowed_tools", "local_shell", "apply_patch"),
-    name=_NAME,
-    function=_object(name=_NAME),
-    custom=_object(name=_NAME),
-    mode=_one_of(*_CHOICES),
-    tools=_any,
-    disable_parallel_tool_use=_scalar,
+_CHOSEN = an_object(
+    type=one_of(*_CHOICES, "tool", "function", "custom", "allowed_tools", "local_shell", "apply_patch"),
+    name=NAME,
+    function=an_object(name=NAME),
+    custom=an_object(name=NAME),
+    mode=one_of(*_CHOICES),
+    tools=list_of(an_object(type=one_of("function", "custom"), name=NAME, function=an_object(name=NAME))),
+    disable_parallel_tool_use=scalar,
 )
 
 # Keys
 
 _COMMON = {
-    **_all(_any, "model"),
-    **_all(_scalar, "stream", "temperature", "top_p"),
-    "tool_choice": _either(_one_of(*_CHOICES), _CHOSEN),
+    **each_of(anything, "model"),
+    **each_of(scalar, "stream", "temperature", "top_p"),
+    "tool_choice": either(one_of(*_CHOICES), _CHOSEN),
 }
 _OPENAI = {
     **_COMMON,
-    **_all(_scalar, "parallel_tool_calls", "store", "user", "safety_identifier", "top_logprobs"),
-    **_all(_scalar, "prompt_cache_key", "prompt_cache_retention"),
-    "stream_options": _object(**_all(_scalar, "include_usage", "include_obfuscation", "continuous_usage_stats")),
-    "metadata": _labels,
+    **each_of(scalar, "parallel_tool_calls", "user", "safety_identifier", "top_logprobs", "prompt_cache_key", "store"),
+    "prompt_cache_retention": one_of("in_memory", "in-memory", "24h"),
+    "stream_options": an_object(**each_of(scalar, "include_usage", "include_obfuscation", "continuous_usage_stats")),
+    "metadata": labels,
     # Those that cost no more than the price.
-    "service_tier": _one_of("auto", "default", "flex"),
+    "service_tier": one_of("auto", "default", "flex"),
 }
-_THINKING = _object(**_all(_scalar, "type", "budget_tokens", "display"))
-_CUTS = _like(r"clear_(thinking|tool_uses)_[0-9]{8}")
-_EDITS = _list_of(lambda edit: isinstance(edit, dict) and _CUTS(edit.get("type")))
+_THINKING = an_object(**each_of(scalar, "type", "display"), budget_tokens=lambda value: type(value) is int)
+_CUTS = like(r"clear_(thinking|tool_uses)_[0-9]{8}")
+_EDITS = list_of(lambda edit: isinstance(edit, dict) and _CUTS(edit.get("type")))
 """Those that cut. One that sums up reads all of the conversation once more, at a price of its own."""
 
 ALLOWED: dict[ApiName, Mapping[str, Check]] = {
     "chat": {
         **_OPENAI,
-        **_all(_any, "messages", "max_tokens", "max_completion_tokens", "n", "response_format", "logit_bias"),
-        **_all(_scalar, "frequency_penalty", "presence_penalty", "repetition_penalty", "top_k", "min_p", "seed"),
-        **_all(_scalar, "logprobs", "reasoning_effort", "verbosity", "cache_salt", "return_token_ids"),
-        "stop": _texts,
-        "tools": _list_of(_CHAT_TOOL),
-        "functions": _list_of(_FUNCTION),
-        "function_call": _either(_one_of(*_CHOICES), _object(name=_NAME)),
+        **each_of(anything, "max_tokens", "max_completion_tokens", "n", "logit_bias"),
+        "messages": TURNS["chat"],
+        "response_format": schema,
+        **each_of(scalar, "frequency_penalty", "presence_penalty", "repetition_penalty", "top_k", "min_p", "seed"),
+        **each_of(scalar, "logprobs", "reasoning_effort", "verbosity", "cache_salt", "return_token_ids"),
+        "stop": texts,
+        "tools": list_of(_CHAT_TOOL),
+        "functions": list_of(_FUNCTION),
+        "function_call": either(one_of(*_CHOICES), an_object(name=NAME)),
         "modalities": lambda value: value == ["text"],
-        "reasoning": _object(**_all(_scalar, "effort", "exclude", "enabled", "summary")),
+        "reasoning": an_object(**each_of(scalar, "effort", "exclude", "enabled", "summary")),
         "thinking": _THINKING,
-        "usage": _object(include=_scalar),
+        "usage": an_object(include=scalar),
     },
     "responses": {
         **_OPENAI,
-        **_all(_any, "input", "instructions", "max_output_tokens"),
-        **_all(_scalar, "previous_response_id", "truncation", "max_tool_calls"),
-        "tools": _list_of(_RESPONSES_TOOL),
-        "reasoning": _object(**_all(_scalar, "effort", "summary", "generate_summary", "context")),
-        "text": _object(format=_any, verbosity=_scalar),
-        "include": _texts,
-        "client_metadata": _labels,
+        **each_of(anything, "max_output_tokens"),
+        **each_of(scalar, "max_tool_calls"),
+        "input": TURNS["responses"],
+        "instructions": text,
+        "truncation": one_of("auto", "disabled"),
+        "tools": list_of(_RESPONSES_TOOL),
+        "reasoning": an_object(**each_of(scalar, "effort", "summary", "generate_summary", "context")),
+        "text": an_object(format=schema, verbosity=scalar),
+        "include": list_of(one_of("reasoning.encrypted_content", "message.output_text.logprobs")),
+        "client_metadata": labels,
         # One that goes on by itself is never seen to end, nor what it used.
-        "background": _one_of(False),
+        "background": one_of(False),
     },
     "messages": {
         **_COMMON,
-        **_all(_any, "messages", "system", "max_tokens", "output_format"),
-        **_all(_scalar, "top_k"),
-        "stop_sequences": _texts,
-        "tools": _list_of(_MESSAGES_TOOL),
+        **each_of(anything, "max_tokens"),
+        "messages": TURNS["messages"],
+        "system": SYSTEM,
+        "output_format": schema,
+        **each_of(scalar, "top_k"),
+        "stop_sequences": texts,
+        "tools": list_of(_MESSAGES_TOOL),
         "thinking": _THINKING,
-        "metadata": _labels,
-        "service_tier": _one_of("auto", "standard_only"),
-        "speed": _one_of("standard"),
-        "inference_geo": _one_of("global"),
-        "cache_control": _KEPT,
-        "context_management": _object(edits=_EDITS),
-        "output_config": _object(effort=_scalar, format=_any),
+        "metadata": labels,
+        "service_tier": one_of("auto", "standard_only"),
+        "speed": one_of("standard"),
+        "inference_geo": one_of("global"),
+        "cache_control": CACHE_CONTROL,
+        "context_management": an_object(edits=_EDITS),
+        "output_config": an_object(effort=scalar, format=schema),
     },
 }
+_INSTEAD = {("responses", key): WHOLE for key in ("previous_response_id", "conversation", "prompt")}
 QUERIES = frozenset({"", "beta=true"})
 """Of a request that generates: Claude Code asks for the second, which changes no price."""
 
@@ -193,9 +164,12 @@ def refusal(api: Api, request: Json, query: str = "") -> str:
     allowed = ALLOWED[api.name]
     for key, value in request.items():
         if key not in allowed:
-            return f"unsupported parameter: {key[:MAX_SHOWN]!r}"
-        if value is not None and not allowed[key](value):
-            return f"unsupported value of {key!r}{_which(api, key, value)}"
+            return f"unsupported parameter: {key[:MAX_SHOWN]!r}. {_INSTEAD.get((api.name, key), '')}".removesuffix(". ")
+        if value is None or allowed[key](value):
+            continue
+        if key == api.turns:
+            return explain(api, value)
+        return f"unsupported value of {key!r}{_which(api, key, value)}"
     if answers(request) < 1:
         return "'n' must be a whole number"
     if query not in QUERIES:
@@ -219,7 +193,7 @@ def _which(api: Api, key: str, value: JsonValue) -> str:
 
 _HEADERS = frozenset(
     {
-        *("accept", "content-type", "user-agent", "anthropic-version"),
+        *("accept", "user-agent", "anthropic-version"),
         # By which an endpoint finds a conversation's prompt cache again.
         *("session-id", "thread-id", "x-session-affinity", "x-client-request-id", "originator"),
     }

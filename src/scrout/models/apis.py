@@ -5,6 +5,7 @@ answer used, and what was said in it. What it cannot read it leaves as it came.
 from __future__ import annotations
 
 import json
+import math
 import re
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping
@@ -93,6 +94,12 @@ class Api:
     def limit(self, request: Json) -> int | None:
         """The most output tokens that a request asks for; None: it sets no limit."""
         asked = [request[key] for key in self.limits if request.get(key) is not None]
+        if (
+            asked
+            and isinstance(thinking := request.get("thinking"), dict)
+            and thinking.get("budget_tokens") is not None
+        ):
+            asked.append(thinking["budget_tokens"])  # some endpoints let a model write at least that
         # Which of two an endpoint goes by, and what it makes of one that is no number, is not known here.
         numbers = [value for value in asked if type(value) is int and 0 < value <= MAX_NUMBER]
         return max(numbers) if numbers and len(numbers) == len(asked) else None
@@ -223,11 +230,6 @@ MESSAGES = Api("messages", "messages", ("max_tokens",), "messages", _messages_wh
 APIS = {api.path: api for api in (CHAT, RESPONSES, MESSAGES)}
 
 
-PICTURES = ("image", "screenshot")
-FOREIGN = ("document", "file", "audio", "video")
-"""What an endpoint turns into tokens that no size or number tells."""
-
-
 def answers(request: Json) -> int:
     """How many a request asks for; 0: it cannot be told."""
     asked = request.get("n")
@@ -236,25 +238,51 @@ def answers(request: Json) -> int:
     return asked if type(asked) is int and 0 < asked <= MAX_NUMBER else 0
 
 
+PICTURES = ("image", "image_url", "input_image")
+
+
 def pictures(turn: JsonValue) -> int:
-    """How many an entry of a conversation has; -1: it has something whose tokens cannot be bounded."""
+    """How many an entry of a conversation has."""
+    return sum(part.get("type") in PICTURES for part in _parts(turn))
+
+
+def tool_references(turn: JsonValue) -> int:
+    """How many names of tools an entry has, in place of which an endpoint puts what it was told of the tool."""
+    return sum(part.get("type") == "tool_reference" for part in _parts(turn))
+
+
+def is_cut(request: Json) -> bool:
+    """Whether the endpoint may leave some of the prompt out, by a rule of its own."""
+    management = _object(request.get("context_management"))
+    edits: list[Json] = [{**edit, "type": _text(edit.get("type"))[:14]} for edit in _objects(management.get("edits"))]
+    return request.get("truncation") == "auto" or any(edit != _KEEPS_ALL for edit in edits)
+
+
+_KEEPS_ALL: Json = {"type": "clear_thinking", "keep": "all"}
+
+
+def without_cache_control(turn: JsonValue) -> JsonValue:
+    """An entry without its marks of what a prompt cache should keep. Agents move them from call to call."""
     if not isinstance(turn, dict):
-        return 0
-    found = [_pictures(part) for part in _parts(turn)]
-    return -1 if -1 in found else sum(found)
+        return turn
+    marked = {key: value for key, value in turn.items() if key != "cache_control"}
+    for key in ("content", "output"):
+        if isinstance(parts := marked.get(key), list):
+            marked[key] = [without_cache_control(part) for part in parts]
+    return marked
 
 
-def _pictures(part: Json) -> int:
-    kind = part.get("type")
-    words = kind if isinstance(kind, str) else " ".join(part)
-    if any(word in words for word in FOREIGN):
-        return -1
-    return int(any(word in words for word in PICTURES))
+def is_models_own(turn: JsonValue) -> bool:
+    """Whether a model wrote an entry. Endpoints leave its thoughts out of a prompt that goes on long enough."""
+    if not isinstance(turn, dict):
+        return False
+    return turn.get("role") == "assistant" or _text(turn.get("type")).endswith(("_call", "reasoning"))
 
 
-def _parts(turn: Json) -> Iterator[Json]:
+def _parts(turn: JsonValue) -> Iterator[Json]:
     """What an entry is made of, and what the results of tools in it are."""
-    yield {"type": turn.get("type", "message")}
+    if not isinstance(turn, dict):
+        return
     for key in ("content", "output"):
         inner = turn.get(key)
         for part in _objects(inner if isinstance(inner, list) else [inner]):
@@ -350,14 +378,38 @@ def parse(body: bytes) -> Json | None:
 
 
 def parse_request(body: bytes) -> Json | None:
-    """A JSON object that everybody reads alike; None: it is none. Of a key that is there twice, servers take either."""
+    """A JSON object in UTF-8 that every server reads alike; None: it is none. Of a key that is there twice, servers
+    take either."""
     if has_too_many_values(body):
         return None
     try:
-        parsed: JsonValue = json.loads(body, object_pairs_hook=_once, parse_constant=_refuse)
+        parsed = _strictly(body.decode())
+        if b"\\u" in body:  # an escape can be half of a character, which servers refuse, drop or replace
+            parsed = _strictly(_dumped(parsed).encode("utf-8", "replace").decode())
     except (ValueError, RecursionError):
         return None
     return parsed if isinstance(parsed, dict) else None
+
+
+def canonical(request: Mapping[str, JsonValue]) -> bytes:
+    """The body that says exactly what was read and checked: UTF-8, each key once."""
+    return _dumped(dict(request)).encode()
+
+
+def _strictly(text: str) -> JsonValue:
+    parsed: JsonValue = json.loads(text, object_pairs_hook=_once, parse_constant=_refuse, parse_float=_finite)
+    return parsed
+
+
+def _dumped(value: JsonValue) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"{digits[:20]} is beyond the numbers that servers know")
+    return number
 
 
 def _once(pairs: list[tuple[str, JsonValue]]) -> Json:

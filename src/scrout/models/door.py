@@ -2,9 +2,10 @@
 
 Requests that generate are held for, forwarded and settled; questions about models and tokens pass uncounted; all others
 are refused, since a batch or a file could cost what nobody counts. So is a request with a key that is not known to cost
-tokens alone. Bodies pass as they came, but for an output limit that the purse lowers, and for the usage that a streamed
-chat completion only reports when it is asked to. At a cap a request is left without an answer and whoever opened the
-account is told, so that the agent learns of no budget.
+tokens alone. The endpoint gets what was read and checked, written anew, and never the agent's own bytes. Beside that
+an output limit may be lowered, a streamed chat completion is asked for its usage, and an endpoint of the responses API
+is told to keep no answer. At a cap a request is left without an answer and whoever opened the account is told, so that
+the agent learns of no budget.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import itertools
 import json
 import re
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import unquote_to_bytes
 
@@ -28,16 +29,22 @@ from scrout.models.apis import (
     APIS,
     CHAT,
     MESSAGES,
+    RESPONSES,
     Api,
     Json,
     answers,
+    canonical,
     error_body,
+    is_cut,
     parse_request,
     pictures,
+    tool_references,
+    without_cache_control,
 )
 from scrout.models.chat import MAX_EXCERPT, secrets_of, shown
+from scrout.models.conversation import unkept
 from scrout.models.keyless import Keyless
-from scrout.models.meter import Account, Full, Hold, Meter, Prompt
+from scrout.models.meter import BUILT_IN_TOKENS, Account, Full, Hold, Meter, Prompt
 from scrout.models.passage import Passage, Sent, unreachable
 from scrout.models.upstream import Lost, Reached, Unreached, Upstream
 from scrout.redact import MIN_LENGTH
@@ -49,10 +56,12 @@ MAX_BUFFERED = 256_000_000
 MAX_TALKS = 256
 """Connections of one attempt: each takes a file of a process that others need too."""
 MAX_TARGETS = 16
-UNCOUNTED = frozenset({("GET", "models"), ("POST", "messages/count_tokens")})
+COUNT_TOKENS = ("POST", "messages/count_tokens")
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?([^\"';\s]*)", re.IGNORECASE)
+_MODELS_QUERY = re.compile(r"((limit|after_id|before_id|client_version|beta)=[A-Za-z0-9._-]*(&|$))*")
 _PASSED_HEADERS = frozenset({"content-type", "retry-after", "retry-after-ms", "x-should-retry", "request-id"})
-_MODEL_PATH = re.compile(r"models(/(?!\.+(/|$))[A-Za-z0-9._:@-]+)+")
-"""Of one model; a path that leads up again would reach what else the key opens."""
+_MODEL_PATH = re.compile(r"models(/(?!\.+(/|$))[A-Za-z0-9._:@-]+)*")
+"""Of all models or one; a path that leads up again would reach what else the key opens."""
 _UNLIKE = frozenset({"stream", "stream_options", "metadata", "client_metadata", "prompt_cache_key", "user"})
 """Keys that differ between requests and are no part of a prompt."""
 _WORDS = ("system", "instructions")
@@ -173,25 +182,40 @@ class Door:
         api = APIS.get(below) if asked.method == "POST" else None
         if api is not None:
             await self._generate(api, asked, query, upstream, reader, writer)
-        elif (asked.method, below) in UNCOUNTED or (asked.method == "GET" and _MODEL_PATH.fullmatch(below)):
-            await self._question(asked, below, query, upstream, writer)
+        elif (asked.method, below) == COUNT_TOKENS:
+            await self._count_tokens(asked, query, upstream, writer)
+        elif asked.method == "GET" and _MODEL_PATH.fullmatch(below) and _MODELS_QUERY.fullmatch(query):
+            await self._question("GET", self._target(below, query), self._headers(asked, None), b"", upstream, writer)
         else:
             missing = error_body(CHAT, f"no such path: {asked.method} {path[:200]}", "not_found_error")
             answer = http.whole(404, json.dumps(missing).encode())
             writer.write(answer.partition(b"\r\n\r\n")[0] + b"\r\n\r\n" if asked.method == "HEAD" else answer)
 
+    async def _count_tokens(
+        self, asked: http.Asked, query: str, upstream: Upstream, writer: asyncio.StreamWriter
+    ) -> None:
+        request = self._read(MESSAGES, asked, query, writer)
+        if request is not None:
+            target, headers = self._target(COUNT_TOKENS[1], query), self._headers(asked, MESSAGES)
+            await self._question("POST", target, headers, canonical(request), upstream, writer)
+
     async def _question(
-        self, asked: http.Asked, below: str, query: str, upstream: Upstream, writer: asyncio.StreamWriter
+        self,
+        method: str,
+        target: str,
+        headers: dict[str, str],
+        body: bytes,
+        upstream: Upstream,
+        writer: asyncio.StreamWriter,
     ) -> None:
         """Passed on, and not counted."""
-        target, headers = self._target(below, query), self._headers(asked, MESSAGES if "messages" in below else None)
         try:
-            answer = await upstream.ask(asked.method, target, headers, asked.body)
-            body = await answer.rest()
+            answer = await upstream.ask(method, target, headers, body)
+            told = await answer.rest()
         except (Unreached, Lost) as error:
             writer.write(unreachable(CHAT, str(error)))
             return
-        writer.write(http.whole(answer.status, self.keyless(body), self.passed(answer)))
+        writer.write(http.whole(answer.status, self.keyless(told), self.passed(answer)))
 
     async def _generate(
         self,
@@ -202,13 +226,11 @@ class Door:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
-        request = parse_request(asked.body)
-        why, status = self._unasked(api, request, query)
-        if request is None or why:
-            kind = "not_found_error" if status == 404 else "invalid_request_error"
-            writer.write(http.whole(status, json.dumps(error_body(api, why, kind)).encode()))
+        request = self._read(api, asked, query, writer)
+        if request is None:
             return
-        sent = Sent(asked.body, request, request | self.account.extra)
+        request = (unkept(request) if api is RESPONSES else request) | self.account.extra
+        sent = Sent(canonical(request), request)
         target, headers = self._target(api.path, query), self._headers(asked, api)
         prompt = _prompt(api, sent)
         hold = await self._admit(prompt, api.limit(sent.request), answers(sent.request), reader)
@@ -221,20 +243,24 @@ class Door:
             self._settled.set()
             self._settled = asyncio.Event()
 
-    def _unasked(self, api: Api, request: Json | None, query: str) -> tuple[str, int]:
-        """Why a request is not passed on, and the status that says so; empty: it is."""
-        if request is None:
-            why, status = "the body is no JSON object", 400
+    def _read(self, api: Api, asked: http.Asked, query: str, writer: asyncio.StreamWriter) -> Json | None:
+        """What a request says; None: it is not passed on, and its sender has been told so."""
+        request = parse_request(asked.body)
+        if not _is_plain(asked.headers):
+            why, status = "the body must be JSON in UTF-8 without a content-encoding", 415
+        elif request is None:
+            why, status = "the body must be a JSON object in UTF-8 that has each key once", 400
         elif request.get("model") != self.account.model:
             why, status = f"model {str(request.get('model'))[:100]!r} not found", 404
         else:
             why, status = refusal(api, request, query), 400
-            if not why and self.meter.holds and any(pictures(turn) < 0 for turn in _turns(api, request)):
-                why = "this model takes text and images only"
-        if why:
-            self.fault = f"the agent's request was not passed on to {self.account.model}: {why}"
-            self.fault_status, self.fault_own = status, True
-        return why, status
+        if not why:
+            return request
+        self.fault = f"the agent's request was not passed on to {self.account.model}: {why}"
+        self.fault_status, self.fault_own = status, True
+        kind = "not_found_error" if status == 404 else "invalid_request_error"
+        writer.write(http.whole(status, json.dumps(error_body(api, why, kind)).encode()))
+        return None
 
     async def _admit(self, prompt: Prompt, limit: int | None, count: int, reader: asyncio.StreamReader) -> Hold | None:
         """Wait until the call fits; where it never will, until the attempt is ended from outside. None: nobody waits
@@ -330,6 +356,8 @@ class Door:
         """The caller's, as far as they are passed on, with the endpoint's key."""
         headers = forwarded(asked.headers)
         headers["accept-encoding"] = "identity"
+        if asked.method == "POST":
+            headers["content-type"] = "application/json"
         if self.account.key:
             auth = self.account.auth or ("x-api-key" if api is MESSAGES else "bearer")
             key = self.account.key
@@ -378,23 +406,43 @@ def _rest(api: Api, request: Json) -> Json:
     return {key: value for key, value in request.items() if key != api.turns or not listed}
 
 
+def _is_plain(headers: Mapping[str, str]) -> bool:
+    """Whether a body is what its bytes say in UTF-8."""
+    charsets = {name.lower() for name in _CHARSET.findall(headers.get("content-type", ""))}
+    return charsets <= {"utf-8", "utf8"} and headers.get("content-encoding", "identity").lower() == "identity"
+
+
 def _prompt(api: Api, sent: Sent) -> Prompt:
-    turns, unlike = _turns(api, sent.request), {*_UNLIKE, *_WORDS, *api.limits}
-    words = [sent.request[key] for key in _WORDS if key in sent.request]
-    added = len(
-        json.dumps({key: sent.request[key] for key in sent.request if sent.request[key] != sent.given.get(key)})
-    )
+    request, turns, unlike = sent.request, _turns(api, sent.request), {*_UNLIKE, *_WORDS, *api.limits}
+    words = [request[key] for key in _WORDS if key in request]
+    tools = _tools(request)
+    rest = {key: value for key, value in _rest(api, request).items() if key not in unlike}
+    largest = max((len(json.dumps(tool)) for tool in tools), default=0) if b'"tool_reference"' in sent.body else 0
     return Prompt(
-        size=len(sent.body) + added,
-        turns=turns,
+        # Endpoints write tools and schemas down anew for their model, some of them in ASCII alone.
+        size=len(sent.body)
+        + (0 if sent.body.isascii() else len(json.dumps(rest)) - len(canonical(rest)))
+        + BUILT_IN_TOKENS * sum(map(_is_built_in, tools)),
+        turns=[without_cache_control(turn) for turn in turns] if b'"cache_control"' in sent.body else turns,
         words=[part for told in words for part in (told if isinstance(told, list) else [told])],
-        rest={key: value for key, value in _rest(api, sent.request).items() if key not in unlike},
-        pictures=tuple(max(0, pictures(turn)) for turn in turns),
-        recalls=bool(sent.request.get("previous_response_id")) or any(map(_refers, turns)),
-        # Looked for in the bytes first, which is quick; an escape can spell it, too.
-        hour=b'"1h"' in sent.body or (b"\\u" in sent.body and '"1h"' in json.dumps(sent.request)),
+        rest=rest,
+        pictures=tuple(map(pictures, turns)),
+        loaded=tuple(largest * tool_references(turn) for turn in turns) if largest else (),
+        hour=b'"1h"' in sent.body,
+        cut=is_cut(request),
     )
 
 
-def _refers(turn: JsonValue) -> bool:
-    return isinstance(turn, dict) and turn.get("type") == "item_reference"
+def _tools(request: Json) -> list[JsonValue]:
+    tools = request.get("tools")
+    return tools if isinstance(tools, list) else []
+
+
+def _is_built_in(tool: JsonValue) -> bool:
+    """Whether a model knows it by its name, so that the endpoint puts in what is to be said of it."""
+    return isinstance(tool, dict) and tool.get("type", "custom") not in (
+        "custom",
+        "function",
+        "namespace",
+        "tool_search",
+    )

@@ -8,8 +8,10 @@ for them. `paper`: a call is forwarded while calls and dollars are below their c
 
 The most that a prompt can cost follows from a bound on its tokens by its bytes: no tokenizer makes more than one token
 of a byte, and text of an agent's own choice can come close to that. What the endpoint has counted is not bounded again:
-a request that goes on where a counted one ended has that count, and the bytes of what is new. Pictures have no bytes to
-go by, and count as the largest do.
+a request that goes on where a counted one ended has that count, and the bytes of what is new. One that shares a part of
+it has that count, the bytes of what is new, and those of what a model wrote in that part: endpoints leave thoughts out
+of a prompt, depending on what follows them. Where an endpoint may cut a prompt by itself, no count says anything of the
+next one. Pictures have no bytes to go by, and count as the largest do.
 
 Not covered, since nobody here can prevent it: an endpoint that writes more than its limit, or puts long words of its
 own around a first prompt. Such a call is booked in full, at more than was held for it. Once the cap is passed no
@@ -31,6 +33,7 @@ from pydantic import Field, JsonValue
 
 from scrout.base import FrozenModel
 from scrout.files import write_atomic
+from scrout.models.apis import is_models_own
 from scrout.money import MILLION, Component, Price, Purse, PurseEmpty, Usage, Usd
 from scrout.text import usd
 
@@ -52,6 +55,8 @@ AROUND_TOKENS = 512
 """Slack for what an endpoint puts around a whole prompt, such as its words about the use of tools."""
 PICTURE_TOKENS = 50_000
 """More than any model in use takes a picture for."""
+BUILT_IN_TOKENS = 2_000
+"""More than an endpoint tells a model about a tool of its own, of which a request has the name alone."""
 KEPT_PROMPTS = 3
 """An agent may have a few conversations under way, such as a side task's."""
 
@@ -106,8 +111,10 @@ class Prompt:
     """All else that an endpoint may count, or that may change what it counts."""
     pictures: tuple[int, ...] = ()
     """How many each entry of the conversation has; empty: none has any."""
-    recalls: bool = False
-    """Whether it goes on from an answer that the endpoint has kept."""
+    loaded: tuple[int, ...] = ()
+    """Bytes of what the endpoint puts in place of names in each entry; empty: there are none."""
+    cut: bool = False
+    """Whether the endpoint may leave some of it out."""
     hour: bool = False
     """Whether it asks for something to be kept for an hour."""
 
@@ -154,15 +161,15 @@ class Meter:
         self.account = account
         self.purse = Purse(account.cap_usd if account.price else None, account.cap_calls)
         self.under_way = 0
-        self._dearest = {hour: _dearest(account.price, hour) for hour in (False, True)}
+        self._dearest = {
+            (hour, long): _dearest(account.price, hour, long) for hour in (False, True) for long in (False, True)
+        }
         self.ceiling = UNLIMITED_TOKENS
         self.outputs = Outputs()
         for tokens in _known_outputs(account):
             self.outputs.add(tokens)
         self._prompts: deque[tuple[Prompt, int]] = deque(maxlen=KEPT_PROMPTS)
         """Those whose tokens the endpoint counted, and that count."""
-        self._largest = 0
-        """Tokens of the largest call so far, which is as much as a request may recall."""
         self._hidden = 0
         """By how much a count has been above its bound: some endpoints add a prompt of their own."""
 
@@ -187,10 +194,9 @@ class Meter:
         self.under_way -= 1
         cost_usd = self.account.price.cost(usage or hold.worst) if self.account.price else None
         self.purse.settle(hold.usd, cost_usd or Decimal(0))
-        self._largest = max(self._largest, _tokens(usage or hold.worst))
         if usage is not None:
             self.outputs.add(usage.output_tokens + usage.reasoning_tokens)
-            counted = _prompt_tokens(usage)
+            counted = usage.prompt_tokens
             self._hidden = max(self._hidden, counted - self._by_bytes(prompt))
             self._prompts.append((prompt, counted))
         return cost_usd
@@ -212,6 +218,8 @@ class Meter:
     def prompt_bound(self, prompt: Prompt) -> int:
         """At least as many tokens as the prompt has."""
         by_bytes = self._by_bytes(prompt) + self._hidden
+        if prompt.cut:
+            return by_bytes
         # Nothing but what is said may differ: a key that was ignored, or that cut the prompt short, hides a lot.
         counted = [(before, tokens) for before, tokens in self._prompts if before.rest == prompt.rest]
         if not counted:
@@ -220,8 +228,7 @@ class Meter:
         return min(by_bytes, _going_on(*nearest, prompt))
 
     def _by_bytes(self, prompt: Prompt) -> int:
-        recalled = self._largest if prompt.recalls else 0
-        return prompt.size + AROUND_TOKENS + PICTURE_TOKENS * sum(prompt.pictures) + recalled
+        return prompt.size + AROUND_TOKENS + PICTURE_TOKENS * sum(prompt.pictures) + sum(prompt.loaded)
 
     def _hold(self, prompt: Prompt, limit: int | None, answers: int) -> Hold:
         price, purse = self.account.price, self.purse
@@ -261,16 +268,23 @@ class Meter:
 
     def _worst(self, prompt_tokens: int, output_tokens: int, hour: bool = False) -> Usage:
         """In the buckets where these tokens cost most, since nobody knows which they will be counted in."""
-        given, written = self._dearest[hour]
-        return Usage.model_validate({given: prompt_tokens, written: output_tokens})
+        price = self.account.price
+        if price is None or price.long is None or prompt_tokens <= price.long.above_tokens:
+            return _usage(self._dearest[hour, False], prompt_tokens, output_tokens)
+        # The prompt may turn out to be a short one, whose tokens need not cost less.
+        long = _usage(self._dearest[hour, True], prompt_tokens, output_tokens)
+        short = _usage(self._dearest[hour, False], price.long.above_tokens, output_tokens)
+        return max(long, short, key=price.cost)
 
 
 def _going_on(before: Prompt, tokens: int, now: Prompt) -> int:
     """The bound of a prompt by the count of another."""
     same = _same(before.turns, now.turns)
+    again = [turn for turn in now.turns[:same] if is_models_own(turn)] if same < len(before.turns) else []
     told = itertools.zip_longest(now.words, before.words[: len(now.words)])
-    new = [*(word for word, known in told if word != known), *now.turns[same:]]
-    return tokens + ADDED_TOKENS * len(new) + _size(new) + PICTURE_TOKENS * sum(now.pictures[same:])
+    new = [*(word for word, known in told if word != known), *again, *now.turns[same:]]
+    beside = PICTURE_TOKENS * sum(now.pictures[same:]) + sum(now.loaded[same:])
+    return tokens + ADDED_TOKENS * len(new) + _size(new) + beside
 
 
 def _same(before: list[JsonValue], now: list[JsonValue]) -> int:
@@ -283,21 +297,19 @@ def _size(entries: list[JsonValue]) -> int:
     return len(json.dumps(entries, ensure_ascii=False).encode("utf-8", "replace"))
 
 
-def _tokens(usage: Usage) -> int:
-    return _prompt_tokens(usage) + usage.output_tokens + usage.reasoning_tokens
+def _usage(buckets: tuple[str, str], prompt_tokens: int, output_tokens: int) -> Usage:
+    given, written = buckets
+    return Usage.model_validate({given: prompt_tokens, written: output_tokens})
 
 
-def _prompt_tokens(usage: Usage) -> int:
-    return usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
-
-
-def _dearest(price: Price | None, hour: bool) -> tuple[str, str]:
+def _dearest(price: Price | None, hour: bool, long: bool) -> tuple[str, str]:
     """The buckets of a prompt and of an answer in which a token costs most."""
     given, written = ["input_tokens", "cache_read_tokens", "cache_write_tokens"], ["output_tokens", "reasoning_tokens"]
     given += ["cache_write_1h_tokens"] if hour else []
-    if price is None:
+    rates = price.long if price and long else price
+    if rates is None:
         return given[0], written[0]
-    million = {bucket: price.cost(Usage.model_validate({bucket: 1_000_000})) for bucket in (*given, *written)}
+    million = {bucket: rates.of(Usage.model_validate({bucket: 1_000_000})) for bucket in (*given, *written)}
     return max(given, key=million.__getitem__), max(written, key=million.__getitem__)
 
 

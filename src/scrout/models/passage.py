@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from scrout.models import http
-from scrout.models.apis import CHAT, Api, Json, Said, Stream, error_body, read_whole
+from scrout.models.apis import CHAT, Api, Json, Said, Stream, canonical, error_body, read_whole
 from scrout.models.bounds import MAX_EVENT_BYTES, MAX_STREAM_BYTES
 from scrout.models.chat import LOST_BEHIND_A_GATEWAY, NEXT_STEPS
 from scrout.models.keyless import Keyless
@@ -39,11 +39,9 @@ class Sent:
     """A request on its way through."""
 
     body: bytes
-    """As it came."""
-    given: Json
-    """What that says."""
+    """As it leaves, unless something has to be changed."""
     request: Json
-    """With what the account adds."""
+    """What that says: what the agent asked for, and what the account adds."""
 
 
 class Passage:
@@ -130,15 +128,13 @@ class Passage:
         return False
 
     def _body(self, limit: int | None, asks_usage: bool) -> bytes:
-        """As it came, unless something has to be added."""
+        """What was checked, with less output or the usage where that has to be asked for."""
         sent = self.request
         if limit is not None:
             sent = self.api.limited(sent, limit, self.door.limit_key)
         if asks_usage:
             sent = {**sent, "stream_options": {**_object(sent.get("stream_options")), "include_usage": True}}
-        if sent == self.sent.given:
-            return self.sent.body
-        return json.dumps(sent, ensure_ascii=False).encode("utf-8", "replace")
+        return self.sent.body if sent is self.sent.request else canonical(sent)
 
     async def _refused(self, response: Reached, limit: int | None) -> bool:
         answer = bytearray()

@@ -46,6 +46,7 @@ class _Pass(BaseModel):
 
 
 class _Kept(BaseModel):
+    ephemeral_5m_input_tokens: _Tokens | None = None
     ephemeral_1h_input_tokens: _Tokens | None = None
 
 
@@ -84,10 +85,13 @@ def of_messages(raw: JsonValue) -> Usage | None:
         wire = _Messages.model_validate(raw)
     except ValidationError:
         return None
-    read, written = wire.cache_read_input_tokens or 0, wire.cache_creation_input_tokens or 0
+    kept = wire.cache_creation or _Kept()
+    hour = kept.ephemeral_1h_input_tokens or 0
+    # Where the parts are more than the whole, they are what is billed.
+    written = max(wire.cache_creation_input_tokens or 0, hour + (kept.ephemeral_5m_input_tokens or 0))
+    read = wire.cache_read_input_tokens or 0
     if not wire.input_tokens + read + written:
         return None
-    hour = min((wire.cache_creation.ephemeral_1h_input_tokens or 0) if wire.cache_creation else 0, written)
     further = [one for one in wire.iterations or () if one.type != "message"]
     return Usage(
         input_tokens=wire.input_tokens + sum(one.input_tokens for one in further),
