@@ -48,6 +48,11 @@ class Tested:
     detail: str = ""
     flags: tuple[str, ...] = ()
     evidence: tuple[Evidence, ...] = ()
+    suite: Suite | None = None
+    files: tuple[str, ...] = ()
+    """Test files that ran; empty: all that there are."""
+    passed: frozenset[str] = frozenset()
+    """Tests that passed before the patch and with it."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +117,9 @@ class _Regression:
             detail=_failure(broken, rewritten) if broken else f"{count} related tests ran and none broke",
             flags=tuple(self._flags(before, original, own)),
             evidence=tuple(trial.run.replay.evidence() for trial in (original, own) if trial),
+            suite=self.suite,
+            files=self.files,
+            passed=before.passed & original.run.passed,
         )
 
     async def _try_own(self, before: SuiteRun) -> _Trial | None:
@@ -155,21 +163,22 @@ class _Regression:
 
     def _flags(self, before: SuiteRun, original: _Trial, own: _Trial | None) -> Iterator[str]:
         if shaky := original.shaky | (own.shaky if own else frozenset()):
-            yield f"a test failed with the others and passed alone: {_some(shaky)}"
+            yield f"a test failed with the others and passed alone: {some_names(shaky)}"
         if own and (failed := own.run.failed - before.failed - before.passed):
-            yield f"fails a test of its own: {_some(failed)}"
+            yield f"fails a test of its own: {some_names(failed)}"
         if self.touched and not own and self.late:
             yield "no time was left for the tests as it changes them"
 
 
 def _failure(broken: Collection[str], rewritten: Collection[str]) -> str:
-    failure = f"{len(broken)} tests that passed before fail now: {_some(broken)}"
+    failure = f"{len(broken)} tests that passed before fail now: {some_names(broken)}"
     if not rewritten:
         return failure
     return f"{failure}; {len(rewritten)} of them pass as the patch rewrote them, which is for a reviewer to judge"
 
 
-def _some(names: Collection[str]) -> str:
+def some_names(names: Collection[str]) -> str:
+    """The first of them, and how many more there are."""
     more = len(names) - MOST_NAMED
     named = ", ".join(shown(name) for name in sorted(names)[:MOST_NAMED])
     return f"{named} and {more} more" if more > 0 else named
