@@ -419,3 +419,15 @@ async def test_what_is_missing_is_told(shop, workshop_over) -> None:
     with workshop_over({**REPO, "test_numbers_.py": "import nobody_has_this\n" + TESTS}) as other:
         unrun = await checked(other, FIXED, gated())
     assert "The project's tests did not judge the patch" in unrun.missing[0]
+
+
+async def test_tests_that_do_not_finish_together_are_sampled(workshop_over, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regression, "SUITE_TIMEOUT_S", 4.0)
+    monkeypatch.setattr(regression, "SAMPLE_FILE_S", 2.0)
+    hangs = (
+        "import unittest, numbers_\n\nclass Slow(unittest.TestCase):\n    def test(self):\n        while True: pass\n"
+    )
+    with workshop_over({**REPO, "test_slow.py": hangs}) as shop:
+        result = await checked(shop, FIXED, gated())
+    assert (result.outcome, result.tests, result.tests_run) == ("passed", "pass", 2)
+    assert "2 related tests ran in the 1 file that finished in time and none broke" in result.detail

@@ -71,6 +71,15 @@ def changed_functions(changes: Sequence[FileChange]) -> tuple[ChangedFunction, .
     return tuple(found) if len(found) <= MAX_FUNCTIONS else ()
 
 
+def words_for_tests(functions: Sequence[ChangedFunction]) -> frozenset[str]:
+    """Names by which a test may call the changed functions; of a special method, the name of its class."""
+    names = set()
+    for function in functions:
+        *owners, name = function.name.split(".")
+        names.add(owners[-1] if owners and name.startswith("__") else name)
+    return frozenset(name for name in names if len(name) > 2)
+
+
 def touched_modules(changes: Sequence[FileChange]) -> tuple[str, ...]:
     """Python files of the code that the patch changes and leaves in place."""
     return tuple(change.new for change in changes if _is_code(change) and change.old and change.new)

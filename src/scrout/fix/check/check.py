@@ -13,7 +13,8 @@ from typing import Literal
 
 from scrout.base import SandboxError
 from scrout.fix.check.agreement import executing_tests, sentence
-from scrout.fix.check.changed import changed_functions
+from scrout.fix.check.changed import changed_functions, words_for_tests
+from scrout.fix.check.doctests import run_doctests, with_doctests
 from scrout.fix.check.flags import flags, patch_flags
 from scrout.fix.check.patch import read_patch, with_texts
 from scrout.fix.check.regression import Tested, run_tests
@@ -45,13 +46,17 @@ async def check(gated: GatedHandoff, attempt: Attempt, workshop: Workshop) -> Ch
     finally:
         patched.remove()
     # On workspaces of their own: the reproduction's files must not be there when the project's tests are collected.
-    tested = await run_tests(changes, workshop)
+    functions = await asyncio.to_thread(changed_functions, changes)
+    tested = await run_tests(changes, workshop, words_for_tests(functions))
+    examples = await run_doctests(changes, functions, attempt.patch, workshop)
+    tested = with_doctests(tested, examples)
     is_wrong = (reproduction == "fails" and gated.verified) or tested.tests == "fail"
     agreement: tuple[str, ...] = ()
     if not is_wrong:
-        functions = await asyncio.to_thread(changed_functions, changes)
         executing = await executing_tests(functions, attempt.patch, tested, workshop)
-        agreement = (sentence(executing),) if executing else ()
+        agreement = tuple(
+            sentence(names, noun) for names, noun in ((executing, "test"), (examples.executing, "doctest")) if names
+        )
     missing = () if is_wrong else tuple(_missing(gated, reproduction, tested, agreement))
     return Check(
         outcome=_outcome(is_wrong, missing),

@@ -70,6 +70,7 @@ class Recording:
     """What one command did with the changed functions."""
 
     exit_code: int | None = None
+    output: str = ""
     tests: Mapping[str, Mapping[str, bool]] = field(default_factory=dict)
     """By test: the changed functions that it called, and whether it executed changed lines of them."""
     calls: tuple[Call, ...] = ()
@@ -130,7 +131,9 @@ async def record(
             known.update({label: ran or known.get(label, False) for label, ran in touched.items()})
         for why, count in report.skipped.items():
             skipped[why] = skipped.get(why, 0) + count
-    return Recording(done.exit_code, tests, tuple(call for report in reports for call in report.calls), skipped)
+    return Recording(
+        done.exit_code, done.text, tests, tuple(call for report in reports for call in report.calls), skipped
+    )
 
 
 def _target(function: ChangedFunction, version: Version) -> dict[str, object] | None:
