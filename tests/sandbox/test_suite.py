@@ -105,3 +105,12 @@ async def test_a_file_of_the_repository_cannot_take_the_runners_place(make_repo,
         suite = Suite("pytest", ("tests/test_a.py",))
         run = await run_suite(opened, opened.fresh(), suite, suite.files, timeout_s=60)
     assert run.failed == {"tests/test_a.py::test_a"} and not run.passed
+
+
+async def test_a_package_below_src_that_is_not_installed_is_found_by_its_tests(workshop_over) -> None:
+    test = "import unittest\nfrom shop import one\n\nclass T(unittest.TestCase):\n    def test(self):\n        one()\n"
+    with workshop_over({"src/shop/__init__.py": "def one(): 1\n", "tests/test_shop.py": test}) as shop:
+        suite = await find_suite(shop)
+        assert suite is not None and suite.source_root == "src"
+        run = await run_suite(shop, shop.fresh(), suite, ("tests/test_shop.py",), timeout_s=30)
+        assert run.passed == {"tests.test_shop.T.test"}

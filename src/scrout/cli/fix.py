@@ -36,7 +36,12 @@ from scrout.records import Run
 )
 @click.option("--escalate", is_flag=True, help="When the check proves a patch wrong, let the next fixer try.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the patch to this file instead of standard output.")
-@click.option("--apply", "apply_patch", is_flag=True, help="Apply the patch to your work tree unless the check failed.")
+@click.option(
+    "--apply",
+    "apply_patch",
+    is_flag=True,
+    help="Apply the patch to your work tree unless the check failed or doubts it.",
+)
 @click.option(
     "--fresh", is_flag=True, help="Start over instead of resuming an interrupted run; that stays in the ledger."
 )
@@ -59,7 +64,7 @@ def command(
     """Scout, gate, route, fix and check one issue.
 
     Your work tree is not touched: the patch goes to standard output, to --out, or, with --apply, into the tree.
-    Exit code 0: there is a patch that the check did not refute. 1: there is none.
+    Exit code 0: solved, the check passed. 1: not solved, also where there is a patch that nothing could prove.
     """
     settings = completed(options.read_settings(repo, config, overrides), render.say)
     if fixer:
@@ -73,12 +78,9 @@ def command(
         _must_be_writable(out)
     run = solve_aloud(repo, options.read_issue(issue_source), settings, dirty=dirty, fresh=fresh)
     deliver(run, settings, as_json=as_json, out=out)
-    stands = run.outcome in ("solved", "unverified")
-    if apply_patch and stands:
-        _apply(run)
-    elif apply_patch and run.patch:
-        render.say("not applied: the check proved the patch wrong")
-    return 0 if stands else 1
+    if apply_patch and run.patch:
+        _apply_unless_wrong(run)
+    return 0 if run.outcome == "solved" else 1
 
 
 def solve_aloud(repo: Path, text: str, settings: Settings, *, dirty: bool = False, fresh: bool = False) -> Run:
@@ -136,11 +138,21 @@ def _advise(run: Run, settings: Settings) -> None:
             "The embedded fixer found nothing. It makes small edits guided by a failing reproduction; for more, add a "
             'model: a [[fixers]] entry of kind "agent" in scrout.toml (`scrout init` writes one to fill in).'
         )
+    elif run.outcome == "unverified" and run.checks[-1].outcome == "doubtful":
+        render.say("The check doubts this patch: it may be wrong for inputs that the report does not complain about.")
     elif run.outcome == "unverified":
-        judge = "test of the project" if run.checks[-1].reproduction == "passes" else "verified reproduction"
-        render.say(f"No {judge} could judge this patch: read it before you use it.")
+        render.say("This patch is not proven: read it before you use it.")
     elif run.outcome == "infrastructure" and last:
         render.say(f"The endpoint failed, not the fixer: {last.detail}")
+
+
+def _apply_unless_wrong(run: Run) -> None:
+    if run.outcome not in ("solved", "unverified"):
+        render.say("not applied: the check proved the patch wrong")
+    elif run.checks[-1].outcome == "doubtful":
+        render.say(f"not applied: the check doubts the patch. Print it with `scrout show {run.id} --patch`.")
+    else:
+        _apply(run)
 
 
 def _apply(run: Run) -> None:

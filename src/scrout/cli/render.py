@@ -374,6 +374,9 @@ def _attempt(attempt: Attempt) -> RenderableType:
 def _check(check: Check) -> RenderableType:
     style = {"passed": _GOOD, "failed": _BAD}.get(check.outcome, "yellow")
     parts: list[RenderableType] = [_line("outcome", f"{check.outcome}: {check.detail}", style)]
+    parts += [_line("agrees", words) for words in check.agreement]
+    parts += [_line("doubt", words, "yellow") for words in check.doubts]
+    parts += [_line("missing", words, "yellow") for words in check.missing]
     parts += [_line("flag", flag, "yellow") for flag in check.flags]
     failed = [seen for seen in check.evidence if seen.exit_code != 0]
     if check.outcome == "failed" and failed:

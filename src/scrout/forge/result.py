@@ -84,6 +84,9 @@ class Checked(FrozenModel):
     tests_run: int = Field(ge=0, lt=10_000_000)
     detail: Line
     flags: tuple[Line, ...] = Field(max_length=MAX_NOTES)
+    agreement: tuple[Line, ...] = Field(default=(), max_length=MAX_NOTES)
+    doubts: tuple[Line, ...] = Field(default=(), max_length=MAX_NOTES)
+    missing: tuple[Line, ...] = Field(default=(), max_length=MAX_NOTES)
 
 
 class Row(FrozenModel):
@@ -234,6 +237,9 @@ def _checked(check: Check) -> Checked:
         tests_run=check.tests_run,
         detail=_line(check.detail),
         flags=tuple(map(_line, check.flags[:MAX_NOTES])),
+        agreement=tuple(map(_line, check.agreement[:MAX_NOTES])),
+        doubts=tuple(map(_line, check.doubts[:MAX_NOTES])),
+        missing=tuple(map(_line, check.missing[:MAX_NOTES])),
     )
 
 

@@ -103,7 +103,9 @@ def pull_body(result: Result, admission: Admission, place: Place, files: Sequenc
     """What a reviewer should know before reading the patch."""
     parts = [f"A patch for #{admission.issue}, made by a program. Read it as you would a stranger's."]
     if result.outcome == "unverified":
-        parts.append("**Unverified**: nothing that could be run shows that it is right.")
+        parts.append(
+            "**Unverified**: what could be run does not show that it is right. The check below says what is missing."
+        )
     parts.append("Files: " + ", ".join(code(path) for path in files[:20]) + _more(len(files), 20))
     parts += [f"Note: {note}." for note in notes]
     parts += [_opening(result, admission), *_story(result), _receipts(result), _closing(result, place)]
@@ -151,10 +153,15 @@ def _story(result: Result) -> list[str]:
         parts.append(
             f"**Check.** `{check.outcome}`: reproduction `{check.reproduction}`, {tests}. {code(check.detail)}"
         )
-        parts += ["\n".join(f"- {code(flag)}" for flag in check.flags)]
+        parts += [_listed("Agrees", check.agreement), _listed("Doubt", check.doubts)]
+        parts += [_listed("Missing", check.missing), _listed("Flag", check.flags)]
     if result.withheld:
         parts.append(f"The patch is not shown: {code(result.withheld)}")
     return parts
+
+
+def _listed(label: str, sentences: Sequence[str]) -> str:
+    return "\n".join(f"- {label}: {code(one)}" for one in sentences)
 
 
 def _offers(chosen: Chosen) -> str:

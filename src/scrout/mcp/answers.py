@@ -112,8 +112,10 @@ def fixed(found: Fixed) -> Answer:
         untrusted["attempt"] = line(f"{last.fixer}: {last.stop}: {last.detail}")
     if check:
         untrusted["check"] = line(f"{check.outcome}: {check.detail}")
-        if check.flags:
-            untrusted["flags"] = [line(flag) for flag in check.flags[:MAX_NOTES]]
+        told = {"agreement": check.agreement, "doubts": check.doubts, "missing": check.missing, "flags": check.flags}
+        for name, sentences in told.items():
+            if sentences:
+                untrusted[name] = [line(one) for one in sentences[:MAX_NOTES]]
     short = len(json.dumps(patch, ensure_ascii=False)) <= MAX_PATCH_CHARS
     if patch and short:
         untrusted["patch"] = patch

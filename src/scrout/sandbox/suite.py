@@ -33,9 +33,18 @@ class Suite:
 
     runner: Literal["pytest", "unittest"]
     files: tuple[str, ...]
+    source_root: str = ""
+    """Folder to be put on Python's path; empty: the environment has the project's packages."""
 
     def command(self, files: Sequence[str] = ()) -> str:
         """A shell command for these test files; all of them when none is named."""
+        command = self._command(files)
+        if not self.source_root:
+            return command
+        # What PYTHONPATH holds already stays: the sandbox watches a run from there.
+        return f'PYTHONPATH="{self.source_root}${{PYTHONPATH:+:$PYTHONPATH}}" {command}'
+
+    def _command(self, files: Sequence[str]) -> str:
         names = " ".join(shlex.quote(name) for name in files)
         if self.runner == "pytest":
             # The project's own addopts may ask for plugins, coverage or quiet that hide the names we read.
@@ -71,7 +80,8 @@ async def find_suite(workshop: Workshop) -> Suite | None:
     if not files or not workshop.environment.python:
         return None
     contents = [workshop.base.read(name) or b"" for name in files]
-    unittest = Suite("unittest", files) if any(b"unittest" in content for content in contents) else None
+    root = await _source_root(workshop)
+    unittest = Suite("unittest", files, root) if any(b"unittest" in content for content in contents) else None
     if unittest and not _asks_for_pytest(workshop.base, contents):
         return unittest
     workspace = workshop.fresh()
@@ -79,7 +89,21 @@ async def find_suite(workshop: Workshop) -> Suite | None:
         has_pytest = (await workshop.shell(workspace, "python -c 'import pytest'", timeout_s=30)).exit_code == 0
     finally:
         workspace.remove()
-    return Suite("pytest", files) if has_pytest else unittest
+    return Suite("pytest", files, root) if has_pytest else unittest
+
+
+async def _source_root(workshop: Workshop) -> str:
+    """`src`, where the project's package is there and not installed; else empty."""
+    folder = workshop.base.tree / "src"
+    packages = sorted(path.parent.name for path in folder.glob("*/__init__.py")) if folder.is_dir() else []
+    if not packages or not packages[0].isidentifier() or (folder / "__init__.py").exists():
+        return ""
+    workspace = workshop.fresh()
+    try:
+        line = f"python -c 'import {packages[0]}' || ! PYTHONPATH=src python -c 'import {packages[0]}'"
+        return "" if (await workshop.shell(workspace, line, timeout_s=30)).exit_code == 0 else "src"
+    finally:
+        workspace.remove()
 
 
 def _asks_for_pytest(base: Base, contents: Sequence[bytes]) -> bool:
@@ -148,7 +172,7 @@ async def run_suite(
 async def run_on_base(workshop: Workshop, suite: Suite, files: tuple[str, ...] = (), *, timeout_s: float) -> SuiteRun:
     """The same on the unchanged repository. Remembered for as long as the process lives: the tasks of a batch often
     have a commit in common."""
-    key = (workshop.base.tree, workshop.tier.name, workshop.environment, suite.runner, files)
+    key = (workshop.base.tree, workshop.tier.name, workshop.environment, suite.runner, suite.source_root, files)
     if key in _on_base:
         _on_base.move_to_end(key)
         return _on_base[key]
@@ -164,7 +188,7 @@ async def run_on_base(workshop: Workshop, suite: Suite, files: tuple[str, ...] =
     return run
 
 
-_on_base: OrderedDict[tuple[Path, str, Environment, str, tuple[str, ...]], SuiteRun] = OrderedDict()
+_on_base: OrderedDict[tuple[Path, str, Environment, str, str, tuple[str, ...]], SuiteRun] = OrderedDict()
 
 
 def _module(path: str) -> str:

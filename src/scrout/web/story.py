@@ -355,8 +355,14 @@ def _check(check: Check) -> Html:
         ("took", duration(check.seconds)),
     ]
     parts = [element("p", frame.badge(check.outcome.replace("_", " "), tone), " ", check.detail), frame.facts(facts)]
-    if check.flags:
-        parts.append(element("ul", *(element("li", flag) for flag in check.flags), class_="warn"))
+    for title, sentences, tone in (
+        ("What agrees", check.agreement, ""),
+        ("Doubts", check.doubts, "warn"),
+        ("Missing", check.missing, "warn"),
+        ("Flags", check.flags, "warn"),
+    ):
+        if sentences:
+            parts += [element("h4", title), element("ul", *(element("li", one) for one in sentences), class_=tone)]
     for seen in check.evidence[:10]:
         parts += _evidence(seen)
     return frame.card(*parts)

@@ -15,7 +15,7 @@ from scrout.base import SandboxError
 from scrout.config import EnvironmentSettings, Settings
 from scrout.fix.check import regression
 from scrout.fix.check.check import check
-from scrout.handoff import Handoff, Reproduction
+from scrout.handoff import Basis, Handoff, Reproduction
 from scrout.records import Attempt, Check, Evidence, GatedHandoff
 from scrout.sandbox.tier import Command, Completed, Tier
 from scrout.sandbox.workshop import Workshop, open_workshop
@@ -37,7 +37,7 @@ class Double(unittest.TestCase):
 SHOWN = "from numbers_ import double\nassert double(2) == 4, double(2)\n"
 
 
-def gated(kept: bool = True) -> GatedHandoff:
+def gated(kept: bool = True, basis: Basis = "verbatim") -> GatedHandoff:
     reproduction = Reproduction(files={"shown.py": SHOWN}, command="python shown.py", claim=True) if kept else None
     return GatedHandoff(
         verdict="real_failure" if kept else "no_repro",
@@ -47,6 +47,7 @@ def gated(kept: bool = True) -> GatedHandoff:
         evidence=Evidence(),
         handoff=Handoff(reproduction=reproduction),
         text="",
+        basis=basis if kept else None,
     )
 
 
@@ -375,3 +376,58 @@ async def test_a_reproduction_that_cannot_be_started_proves_nothing(shop, monkey
 def test_a_check_of_an_older_version_can_be_read() -> None:
     old = '{"outcome": "passed", "applies": true, "reproduction": "passes", "tests": "pass"}'
     assert Check.model_validate_json(old).flags == ()
+
+
+async def test_what_agrees_is_told(shop) -> None:
+    result = await checked(shop, FIXED, gated())
+    assert result.agreement == ("A passing test executes the changed lines: test_numbers_.Double.test_grows.",)
+    assert result.missing == ()
+
+
+@pytest.mark.parametrize("change", [FIXED, "echo '# looked at' >> numbers_.py"])
+async def test_an_assumed_reproduction_neither_proves_nor_refutes(shop, change: str) -> None:
+    result = await checked(shop, change, gated(basis="assumed"))
+    assert result.outcome == "unverified"
+    assert "was assumed" in result.missing[0]
+
+
+async def test_a_patch_whose_lines_no_test_executes_is_unverified(workshop_over) -> None:
+    elsewhere = (
+        "import unittest\nimport numbers_\n\nclass Other(unittest.TestCase):\n    def test(self):\n        pass\n"
+    )
+    with workshop_over({**REPO, "test_numbers_.py": elsewhere}) as shop:
+        result = await checked(shop, FIXED, gated())
+    assert (result.outcome, result.tests, result.agreement) == ("unverified", "pass", ())
+    assert result.missing == (
+        "Nothing else speaks for the patch: no passing test or example executes the changed lines.",
+    )
+
+
+async def test_a_test_of_the_patchs_own_does_not_agree(workshop_over) -> None:
+    elsewhere = (
+        "import unittest\nimport numbers_\n\nclass Other(unittest.TestCase):\n    def test(self):\n        pass\n"
+    )
+    own = OWN.format("self.assertEqual(double(5), 10)").replace("\n", "\\n")
+    with workshop_over({**REPO, "test_numbers_.py": elsewhere}) as shop:
+        result = await checked(shop, f"{FIXED}; printf '{own}' > test_own.py", gated())
+    assert (result.outcome, result.agreement) == ("unverified", ())
+
+
+async def test_what_is_missing_is_told(shop, workshop_over) -> None:
+    unseen = await checked(shop, FIXED, gated(kept=False))
+    assert unseen.missing == ("No reproduction was verified, so nothing shows that the bug is gone.",)
+    with workshop_over({**REPO, "test_numbers_.py": "import nobody_has_this\n" + TESTS}) as other:
+        unrun = await checked(other, FIXED, gated())
+    assert "The project's tests did not judge the patch" in unrun.missing[0]
+
+
+async def test_tests_that_do_not_finish_together_are_sampled(workshop_over, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regression, "SUITE_TIMEOUT_S", 4.0)
+    monkeypatch.setattr(regression, "SAMPLE_FILE_S", 2.0)
+    hangs = (
+        "import unittest, numbers_\n\nclass Slow(unittest.TestCase):\n    def test(self):\n        while True: pass\n"
+    )
+    with workshop_over({**REPO, "test_slow.py": hangs}) as shop:
+        result = await checked(shop, FIXED, gated())
+    assert (result.outcome, result.tests, result.tests_run) == ("passed", "pass", 2)
+    assert "2 related tests ran in the 1 file that finished in time and none broke" in result.detail

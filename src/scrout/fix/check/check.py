@@ -1,15 +1,20 @@
-"""The patch, examined on a clean workspace: does it apply, is the bug gone, does everything that passed still pass?
+"""The patch, examined on a clean workspace: does it apply, is the bug gone, does everything that passed still pass, and
+does something besides the reproduction agree?
 
-What is doubtful about it is flagged and decides nothing. A flag is for a reviewer; an outcome is what runs have shown.
+What is unusual about it is flagged and decides nothing. A flag is for a reviewer; an outcome is what runs have shown.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
 from typing import Literal
 
 from scrout.base import SandboxError
+from scrout.fix.check.agreement import executing_tests, sentence
+from scrout.fix.check.changed import changed_functions, words_for_tests
+from scrout.fix.check.doctests import run_doctests, with_doctests
 from scrout.fix.check.flags import flags, patch_flags
 from scrout.fix.check.patch import read_patch, with_texts
 from scrout.fix.check.regression import Tested, run_tests
@@ -36,19 +41,32 @@ async def check(gated: GatedHandoff, attempt: Attempt, workshop: Workshop) -> Ch
         if refusal:
             return _refused(attempt.patch, refusal, time.monotonic() - started)
         changes = await asyncio.to_thread(lambda: with_texts(read_patch(attempt.patch), workshop.base, patched))
-        doubts = await asyncio.to_thread(flags, changes)
+        raised_flags = await asyncio.to_thread(flags, changes)
         reproduction, seen, kept_from_running = await _run_reproduction(gated, patched, workshop)
     finally:
         patched.remove()
     # On workspaces of their own: the reproduction's files must not be there when the project's tests are collected.
-    tested = await run_tests(changes, workshop)
+    functions = await asyncio.to_thread(changed_functions, changes)
+    tested = await run_tests(changes, workshop, words_for_tests(functions))
+    examples = await run_doctests(changes, functions, attempt.patch, workshop)
+    tested = with_doctests(tested, examples)
+    is_wrong = (reproduction == "fails" and gated.verified) or tested.tests == "fail"
+    agreement: tuple[str, ...] = ()
+    if not is_wrong:
+        executing = await executing_tests(functions, attempt.patch, tested, workshop)
+        agreement = tuple(
+            sentence(names, noun) for names, noun in ((executing, "test"), (examples.executing, "doctest")) if names
+        )
+    missing = () if is_wrong else tuple(_missing(gated, reproduction, tested, agreement))
     return Check(
-        outcome=_outcome(reproduction, tested),
+        outcome=_outcome(is_wrong, missing),
         applies=True,
         reproduction=reproduction,
         tests=tested.tests,
         tests_run=tested.count,
-        flags=(*doubts, *kept_from_running, *tested.flags),
+        flags=(*raised_flags, *kept_from_running, *tested.flags),
+        agreement=agreement,
+        missing=missing,
         detail=f"{_REPRODUCED[reproduction]}; {tested.detail}",
         evidence=(*tested.evidence, *seen),
         seconds=round(time.monotonic() - started, 3),
@@ -88,15 +106,31 @@ async def _run_reproduction(
     return "passes" if done.exit_code == 0 else "fails", (done.evidence(),), ()
 
 
-def _outcome(reproduction: Reproduced, tested: Tested) -> CheckOutcome:
-    if reproduction == "fails" or tested.tests == "fail":
+def _outcome(is_wrong: bool, missing: tuple[str, ...]) -> CheckOutcome:
+    if is_wrong:
         return "failed"
-    # Without tests a patch that merely avoids the reproduction looks just as good as one that fixes the bug.
-    return "passed" if reproduction == "passes" and tested.tests == "pass" else "unverified"
+    return "unverified" if missing else "passed"
+
+
+def _missing(
+    gated: GatedHandoff, reproduction: Reproduced, tested: Tested, agreement: tuple[str, ...]
+) -> Iterator[str]:
+    """What would have to be shown for `passed`."""
+    if not gated.kept or gated.handoff.reproduction is None:
+        yield "No reproduction was verified, so nothing shows that the bug is gone."
+    elif reproduction == "none":
+        yield "The reproduction could not judge the patch: no run of it fails before the patch and ends after it."
+    elif not gated.verified:
+        ends = "It still fails" if reproduction == "fails" else "It no longer fails"
+        yield f"What the reproduction expects was assumed, the report does not say it. {ends}, which shows nothing."
+    if tested.tests == "not_run":
+        yield f"The project's tests did not judge the patch: {tested.detail}."
+    if not agreement:
+        yield "Nothing else speaks for the patch: no passing test or example executes the changed lines."
 
 
 _REPRODUCED: dict[Reproduced, str] = {
     "passes": "the reproduction no longer fails",
     "fails": "the reproduction still fails",
-    "none": "no verified reproduction to judge it by",
+    "none": "no reproduction to judge it by",
 }

@@ -7,9 +7,10 @@ and then all of it against its own. A test counts as broken only when it fails a
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Literal
 
@@ -28,8 +29,12 @@ from scrout.sandbox.suite import (
     run_suite,
 )
 from scrout.sandbox.workshop import Workshop
+from scrout.text import plural
 
 SUITE_TIMEOUT_S = 300.0
+SAMPLE_S = 180.0
+"""For test files one by one, where the related tests do not finish together."""
+SAMPLE_FILE_S = 60.0
 LATE_S = 450.0
 """After this the tests as the patch changes them are not run any more: the original ones come first."""
 AGAIN_TIMEOUT_S = 60.0
@@ -37,6 +42,10 @@ MOST_AGAIN = 20
 """Newly failing tests that are run again; so many do not fail by chance, so the others count as broken."""
 MOST_CHANGED = 8
 """Test files of the patch's own that are run beside the related ones."""
+MAX_NAMING = 4
+"""Test files that name a changed function, run beside those."""
+
+_WORD = re.compile(r"[a-z]{3,40}", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -49,6 +58,11 @@ class Tested:
     detail: str = ""
     flags: tuple[str, ...] = ()
     evidence: tuple[Evidence, ...] = ()
+    suite: Suite | None = None
+    files: tuple[str, ...] = ()
+    """Test files that ran; empty: all that there are."""
+    passed: frozenset[str] = frozenset()
+    """Tests that passed before the patch and with it."""
 
 
 @dataclass(frozen=True)
@@ -62,17 +76,24 @@ class _Trial:
     """Failed with the others, and passed alone."""
 
 
-async def run_tests(changes: Sequence[FileChange], workshop: Workshop) -> Tested:
-    """Tests that the patch changes or that are near it, before and after; all of them where there are none."""
+async def run_tests(changes: Sequence[FileChange], workshop: Workshop, names: Collection[str] = ()) -> Tested:
+    """Tests that the patch changes or that are near it, before and after; all of them where there are none.
+
+    `names` are those of the changed functions. Where the tests do not finish together, files run one by one, nearest
+    first, and those that finish in time count.
+    """
     suite = await find_suite(workshop)
     if suite is None:
         return Tested("none", detail="the project has no tests that can be run here")
-    regression = await asyncio.to_thread(_Regression, workshop, suite, changes)
+    regression = await asyncio.to_thread(_Regression, workshop, suite, changes, names)
     before = await run_on_base(workshop, suite, regression.files, timeout_s=SUITE_TIMEOUT_S)
     seen = before.replay.evidence()
     if not before.finished or not before.passed:
-        why = "the project's tests do not pass or finish without the patch either"
-        return Tested("not_run", detail=why, evidence=(seen,))
+        sample = await regression.sample()
+        if sample is None:
+            why = "no test file passes or finishes without the patch either"
+            return Tested("not_run", detail=why, evidence=(seen,))
+        before = sample
     try:
         return await regression.compare(before)
     except SandboxError as error:
@@ -84,21 +105,44 @@ async def run_tests(changes: Sequence[FileChange], workshop: Workshop) -> Tested
 class _Regression:
     """The runs that one patch needs."""
 
-    def __init__(self, workshop: Workshop, suite: Suite, changes: Sequence[FileChange]) -> None:
+    def __init__(
+        self, workshop: Workshop, suite: Suite, changes: Sequence[FileChange], names: Collection[str] = ()
+    ) -> None:
         self.workshop = workshop
         self.suite = suite
         self.changes = changes
         self.late_at = time.monotonic() + LATE_S
+        self.is_sample = False
         self.touched = [path for change in changes if _is_of_tests(change) for path in _paths(change)]
         """Files of tests, or that tests stand on, that the patch changes."""
         changed = [path for path in self.touched if path in suite.files][:MOST_CHANGED]
         near = related_tests(workshop.base, [path for change in changes for path in _paths(change)])
-        self.files = tuple(dict.fromkeys((*changed, *near)))
+        self.naming = _naming(workshop, suite, names)
+        self.files = tuple(dict.fromkeys((*changed, *near, *self.naming[:MAX_NAMING])))
         """Empty: all that there are."""
 
     @property
     def late(self) -> bool:
         return time.monotonic() >= self.late_at
+
+    async def sample(self) -> SuiteRun | None:
+        """Test files one by one on the base, nearest first, as many as finish in time; None: none does and passes."""
+        ends = time.monotonic() + SAMPLE_S
+        runs: dict[str, SuiteRun] = {}
+        for file in dict.fromkeys((*self.files, *self.naming, *_by_folder(self.suite.files, self.changes))):
+            left_s = ends - time.monotonic()
+            if left_s <= 0:
+                break
+            run = await run_on_base(self.workshop, self.suite, (file,), timeout_s=min(left_s, SAMPLE_FILE_S))
+            if run.finished and run.passed:
+                runs[file] = run
+        if not runs:
+            return None
+        self.files = tuple(runs)
+        self.is_sample = True
+        passed = frozenset[str]().union(*(run.passed for run in runs.values()))
+        failed = frozenset[str]().union(*(run.failed for run in runs.values()))
+        return replace(next(iter(runs.values())), passed=passed, failed=failed)
 
     async def compare(self, before: SuiteRun) -> Tested:
         source = "".join(change.section for change in self.changes if not _is_of_tests(change))
@@ -107,12 +151,16 @@ class _Regression:
         broken = original.broken | own.broken if own else original.broken
         count = len(original.run.passed | original.run.failed)
         rewritten = original.broken & own.run.passed if own else frozenset[str]()
+        sampled = f" in the {plural(len(self.files), 'file')} that finished in time" if self.is_sample else ""
         return Tested(
             "fail" if broken else "pass",
             count=count,
-            detail=_failure(broken, rewritten) if broken else f"{count} related tests ran and none broke",
+            detail=_failure(broken, rewritten) if broken else f"{count} related tests ran{sampled} and none broke",
             flags=tuple(self._flags(before, original, own)),
             evidence=tuple(trial.run.replay.evidence() for trial in (original, own) if trial),
+            suite=self.suite,
+            files=self.files,
+            passed=before.passed & original.run.passed,
         )
 
     async def _try_own(self, before: SuiteRun) -> _Trial | None:
@@ -156,24 +204,40 @@ class _Regression:
 
     def _flags(self, before: SuiteRun, original: _Trial, own: _Trial | None) -> Iterator[str]:
         if shaky := original.shaky | (own.shaky if own else frozenset()):
-            yield f"a test failed with the others and passed alone: {_some(shaky)}"
+            yield f"a test failed with the others and passed alone: {some_names(shaky)}"
         if own and (failed := own.run.failed - before.failed - before.passed):
-            yield f"fails a test of its own: {_some(failed)}"
+            yield f"fails a test of its own: {some_names(failed)}"
         if self.touched and not own and self.late:
             yield "no time was left for the tests as it changes them"
 
 
 def _failure(broken: Collection[str], rewritten: Collection[str]) -> str:
-    failure = f"{len(broken)} tests that passed before fail now: {_some(broken)}"
+    failure = f"{len(broken)} tests that passed before fail now: {some_names(broken)}"
     if not rewritten:
         return failure
     return f"{failure}; {len(rewritten)} of them pass as the patch rewrote them, which is for a reviewer to judge"
 
 
-def _some(names: Collection[str]) -> str:
+def some_names(names: Collection[str]) -> str:
+    """The first of them, and how many more there are."""
     more = len(names) - MOST_NAMED
     named = ", ".join(shown(name) for name in sorted(names)[:MOST_NAMED])
     return f"{named} and {more} more" if more > 0 else named
+
+
+def _naming(workshop: Workshop, suite: Suite, names: Collection[str]) -> tuple[str, ...]:
+    """Test files that name a changed function, those with the most of them first."""
+    if not names:
+        return ()
+    pattern = re.compile(rb"\b(?:" + b"|".join(re.escape(name.encode()) for name in sorted(names)) + rb")\b")
+    found = {file: len(set(pattern.findall(workshop.base.read(file) or b""))) for file in suite.files}
+    return tuple(sorted((file for file in found if found[file]), key=lambda file: (-found[file], file)))
+
+
+def _by_folder(files: Sequence[str], changes: Sequence[FileChange]) -> list[str]:
+    """Test files, those first whose path has the most words of the changed files' paths."""
+    words = {word for change in changes for word in _WORD.findall(change.path)}
+    return sorted(files, key=lambda file: (-len(words.intersection(_WORD.findall(file))), file))
 
 
 def _is_of_tests(change: FileChange) -> bool:
