@@ -187,6 +187,41 @@ async def test_a_doctest_is_judged_with_the_patch_in_its_file(court: Open) -> No
         assert held.outcome == "held", held
 
 
+NESTED = {"tests/pytest.ini": "[pytest]\n"}
+"""Then the names of pytest are relative to the folder of tests, not to the repository."""
+
+
+@pytest.mark.parametrize("command", ["", "python -m pytest tests/test_shop.py", "cd tests && python -m pytest"])
+async def test_names_of_another_rootdir_agree_with_the_runner(court: Open, command: str) -> None:
+    gold = GOLD.model_copy(update={"test_command": command and f"PYTHONPATH=$PWD; export PYTHONPATH; {command}"})
+    with court(gold, files=NESTED) as one:
+        judge = await one.judge()
+        held = await control(judge)
+        assert (held.outcome, held.detail) == ("held", ""), held
+        assert (await grade(judge, FIX, control=held)).verdict == "resolved"
+        assert (await grade(judge, SAME, control=held)).failed == gold.fail_to_pass
+
+
+@pytest.mark.parametrize("prefix", ["", "checkout/tests/"])
+async def test_names_that_a_gold_has_from_another_folder(court: Open, prefix: str) -> None:
+    names = {
+        "fail_to_pass": (f"{prefix}test_shop.py::test_all",),
+        "pass_to_pass": (f"{prefix}test_shop.py::test_empty",),
+    }
+    with court(GOLD.model_copy(update=names)) as one:
+        judge = await one.judge()
+        assert (await grade(judge, FIX)).verdict == "resolved"
+        assert (await grade(judge, SAME)).failed == names["fail_to_pass"]
+
+
+async def test_a_name_that_could_mean_two_tests_fails_and_is_told(court: Open) -> None:
+    names = {"fail_to_pass": ("test_shop.py::test_all",), "pass_to_pass": ()}
+    with court(GOLD.model_copy(update=names), files={"old/tests/test_shop.py": ALL}) as one:
+        unclear = await control(await one.judge())
+        assert unclear.outcome == "failed", unclear
+        assert "test_shop.py::test_all (old/tests/test_shop.py or tests/test_shop.py)" in unclear.detail
+
+
 @pytest.mark.parametrize(
     "test",
     [
@@ -226,6 +261,13 @@ async def test_a_gold_that_shows_nothing_fails_the_control(court: Open, words: s
     with court(BAD_GOLDS[words]) as one:
         failed = await control(await one.judge())
         assert failed.outcome == "failed" and words in failed.detail, failed
+
+
+async def test_a_gold_whose_failing_tests_pass_anyway_fails_the_control(court: Open) -> None:
+    command = 'echo "ok 1 - all"; if grep -q "in prices:" shop.py; then echo "ok 2 - empty"; fi'
+    with court(QUICK.model_copy(update={"test_command": command})) as one:
+        failed = await control(await one.judge())
+        assert failed.outcome == "failed" and "they show nothing" in failed.detail, failed
 
 
 async def test_a_gold_that_tells_right_from_wrong_passes_the_control(court: Open) -> None:

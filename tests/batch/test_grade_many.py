@@ -76,13 +76,28 @@ async def test_every_task_counts_and_every_verdict_is_told(bench: Bench) -> None
     assert {row["id"]: row["verdict"] for row in bench.lines()} == {one.id: one.verdict for one in arm.grades}
 
 
-async def test_a_task_that_fails_its_control_is_told_and_counted(bench: Bench) -> None:
+async def test_a_task_that_fails_its_controls_is_told_and_never_counted(bench: Bench) -> None:
     blind = GOLD.model_copy(update={"fail_to_pass": ()})
-    rows = [*bench.rows("a"), *bench.rows("b", gold=blind)]
-    found = await bench.grade(rows, {"": submitted(a=says("right"), b=says("other"))})
-    (failed,) = found.control_failed
-    assert failed.id == "b" and "they show nothing" in failed.detail
-    assert (found.arms[0].tasks, found.arms[0].verdicts) == (2, {"resolved": 2})
+    unsolved = GOLD.model_copy(update={"patch": says("other")})
+    rows = [*bench.rows("a"), *bench.rows("b", "c", gold=blind), *bench.rows("d", gold=unsolved)]
+    arms = {"": submitted(a=says("right"), b=says("other"), c="", d=says("right"))}
+    found = await bench.grade(rows, arms)
+    assert [one.id for one in found.control_failed] == ["b", "c", "d"]
+    assert ["they show nothing" in one.detail for one in found.control_failed] == [True, True, False]
+    (arm,) = found.arms
+    assert (arm.tasks, arm.verdicts, arm.control_failed, arm.missing) == (4, {"resolved": 1}, 3, 0)
+    assert arm.rate == 1.0 and {row["verdict"] for row in bench.lines()} == {"resolved", "control_failed"}
+    assert await bench.grade(rows, arms) == found and len(bench.lines()) == 4
+
+
+async def test_a_grade_of_before_its_control_was_known_to_fail_is_replaced(bench: Bench) -> None:
+    blind = GOLD.model_copy(update={"fail_to_pass": ()})
+    rows, arms = bench.rows("b", gold=blind), {"": submitted(b=says("other"))}
+    await bench.grade(rows, arms)
+    (line,) = bench.lines()
+    (bench.out / "grades.jsonl").write_text(json.dumps(line | {"verdict": "resolved", "runs": 1}) + "\n")
+    found = await bench.grade(rows, arms)
+    assert found.arms[0].verdicts == {} and [row["verdict"] for row in bench.lines()] == ["resolved", "control_failed"]
 
 
 async def test_a_rerun_skips_what_is_graded_and_tries_again_what_infrastructure_failed(bench: Bench) -> None:
@@ -111,7 +126,7 @@ async def test_another_patch_gold_or_number_of_runs_is_graded_anew(bench: Bench)
     assert [row["verdict"] for row in bench.lines()] == ["resolved", "unresolved"]
     stricter = GOLD.model_copy(update={"pass_to_pass": ("runs", "never")})
     found = await bench.grade(bench.rows("a", gold=stricter), one)
-    assert found.arms[0].grades[0].failed == ("never",) and found.control_failed
+    assert found.arms[0].grades[0].verdict == "control_failed" and "never" in found.control_failed[0].detail
     again = await bench.grade(bench.rows("a"), one, repeats=2)
     assert again.arms[0].grades[0].runs == 2
     assert len(bench.lines()) == 4 and len(bench.lines("controls.jsonl")) == 3

@@ -207,8 +207,9 @@ def _table(graded: Report) -> RenderableType:
         table.add_column(name, justify="left" if words else "right", overflow="fold", ratio=1 if words else None)
     for arm in graded.arms:
         counts = {verdict.replace("_", " "): arm.verdicts.get(verdict, 0) for verdict in _VERDICTS}
+        counts |= {"control failed": arm.control_failed, "without a prediction": arm.missing}
         resolved = str(counts.pop("resolved"))
-        others = ", ".join(f"{n} {words}" for words, n in (counts | {"without a prediction": arm.missing}).items() if n)
+        others = ", ".join(f"{n} {words}" for words, n in counts.items() if n)
         cells = [*([render.inert(arm.arm)] if named else []), str(arm.tasks), resolved, percent(arm.rate), others]
         table.add_row(*(Text(cell) for cell in cells))
     return table
@@ -227,5 +228,5 @@ def _tell(graded: Report, book: Book, rows: Sequence[Row]) -> None:
         render.say(f"{len(several) - MOST_TOLD} further notes are in the --json report")
     if graded.control_failed:
         share = f"{len(graded.control_failed)} of {len(rows)} tasks"
-        render.say(f"{share} cannot tell right from wrong; they are counted like the others")
+        render.say(f"{share} cannot tell right from wrong; they are not counted")
     render.say(f"grades: {book.folder / 'grades.jsonl'}")

@@ -24,6 +24,8 @@ class TestReport:
     passed: frozenset[str]
     failed: frozenset[str]
     """Failures and errors."""
+    skipped: frozenset[str] = frozenset()
+    """Neither, as far as the runner names them."""
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ PYTEST = re.compile(r"(?:^|[\s;&|(]|bin/)(?:pytest|py\.test)(?![\w/.-])")
 
 Reader = Callable[[str], TestReport | None]
 """None: nothing in the text that this reader knows."""
-Ended = tuple[bool, tuple[str, ...]]
-"""Whether a test passed, and its names."""
+Ended = tuple[bool | None, tuple[str, ...]]
+"""Whether a test passed (None: it was skipped), and its names."""
 
 _NOTHING = TestReport(frozenset(), frozenset())
 _ANSI = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
@@ -48,8 +48,10 @@ def read_documents(documents: Iterable[str]) -> TestReport | None:
     reports = [report for text in documents if (report := _read_document(text)) is not None]
     if not reports:
         return None
-    failed = frozenset().union(*(report.failed for report in reports))
-    return TestReport(frozenset().union(*(report.passed for report in reports)) - failed, failed)
+    passed, failed, skipped = (
+        frozenset[str]().union(*(getattr(report, how) for report in reports)) for how in ("passed", "failed", "skipped")
+    )
+    return TestReport(passed - failed, failed, skipped - passed - failed)
 
 
 def read_printed(output: str, command: str) -> TestReport:
@@ -67,7 +69,7 @@ def read_printed(output: str, command: str) -> TestReport:
 def names_of(test: str) -> tuple[str, ...]:
     """How reports may call a test that a task names: as it is, as JUnit does pytest's, or by unittest's dotted name."""
     if "::" in test:
-        return (test, _dotted(test))
+        return (test, dotted(test))
     match = _UNITTEST_NAME.match(test)
     if match:
         name, case = match[1], match[2]
@@ -75,9 +77,11 @@ def names_of(test: str) -> tuple[str, ...]:
     return (test,)
 
 
-def _dotted(node: str) -> str:
-    """pytest's `a/b.py::C::d[e]` as class and name of its JUnit report, with a dot between them."""
+def dotted(node: str) -> str:
+    """pytest's `a/b.py::C::d[e]` as class and name of its JUnit report, with a dot between them; any other as it is."""
     address, bracket, parameters = node.partition("[")
+    if "::" not in address:
+        return node
     path, *names = address.split("::")
     return ".".join([path.replace("/", ".").removesuffix(".py"), *names]) + bracket + parameters
 
@@ -102,6 +106,8 @@ def _junit_cases(root: ElementTree.Element) -> Iterator[Ended]:
             yield False, names
         elif "skipped" not in parts or parts["skipped"].get("type") == _XFAILED:
             yield True, names
+        else:
+            yield None, names
 
 
 def read_go_events(text: str) -> TestReport | None:
@@ -251,11 +257,11 @@ def _read_document(text: str) -> TestReport | None:
 
 
 def _gathered(tests: Iterable[Ended]) -> TestReport:
-    passed: set[str] = set()
-    failed: set[str] = set()
+    ended: dict[bool | None, set[str]] = {True: set(), False: set(), None: set()}
     for is_passed, names in tests:
-        (passed if is_passed else failed).update(name for name in names if 0 < len(name) <= MOST_NAME)
-    return TestReport(frozenset(passed - failed), frozenset(failed))
+        ended[is_passed].update(name for name in names if 0 < len(name) <= MOST_NAME)
+    passed = ended[True] - ended[False]
+    return TestReport(frozenset(passed), frozenset(ended[False]), frozenset(ended[None] - passed - ended[False]))
 
 
 def _json_object(text: str) -> dict[str, object] | None:

@@ -114,9 +114,14 @@ def _asks_for_pytest(base: Base, contents: Sequence[bytes]) -> bool:
 
 def test_files(base: Base) -> tuple[str, ...]:
     """Python test files at the base commit, in git's order."""
+    return tuple(path for path in python_files(base) if is_test_file(path))
+
+
+def python_files(base: Base) -> tuple[str, ...]:
+    """Python files at the base commit, in git's order."""
     names = base.git("ls-tree", "-r", "-z", "--name-only", base.commit)
-    paths = (os.fsdecode(name) for name in names.split(b"\0") if name)
-    return tuple(path for path in paths if is_test_file(path) and path.isprintable())
+    paths = (os.fsdecode(name) for name in names.split(b"\0") if name.endswith(b".py"))
+    return tuple(path for path in paths if path.isprintable())
 
 
 def belongs_to_tests(path: str) -> bool:

@@ -60,32 +60,16 @@ def results(source: str) -> list[str]:
         ("def f(a):\n    if a.x:\n        g()\n", "def f(a):\n    if not a.x:\n        g()\n"),
         ("def f(a):\n    if not (a or g()):\n        g()\n", "def f(a):\n    if (a or g()):\n        g()\n"),
         ("def f(a):\n    return [b for b in a if b]\n", "def f(a):\n    return [b for b in a if not b]\n"),
-        ("def f(a):\n    if a and (a.x or a.y):\n        g()\n", "def f(a):\n    if a:\n        g()\n"),
-        ("def f(a):\n    if (a) and a.x:\n        g()\n", "def f(a):\n    if a.x:\n        g()\n"),
-        ("def f(a):\n    a.g()\n", "def f(a):\n    if a is None:\n        return\n    a.g()\n"),
-        (
-            "def f(a):\n    if g():\n        return 0\n    return sum(a) / len(a)\n",
-            "def f(a):\n    if g():\n        return 0\n    if not a:\n        return 0\n    return sum(a) / len(a)\n",
-        ),
         ("def f(a):\n    return len(a)\n", "def f(a):\n    return len(a or ())\n"),
         ("def f(a):\n    return a.upper()\n", 'def f(a):\n    return (a or "").upper()\n'),
-        ("def f(a):\n    b = g(a)\n    return h()\n", "def f(a):\n    b = g(a)\n    return b\n"),
         ("def f(a, b=1):\n    pass\n", "def f(a, b=2):\n    pass\n"),
         ("LIMIT = 10\n", "LIMIT = 9\n"),
         ("def f(a):\n    if a:\n        g()\n", "def f(a):\n    if a is not None:\n        g()\n"),
         ("def f(a):\n    if not a:\n        g()\n", "def f(a):\n    if a is None:\n        g()\n"),
         ("def f(a, b):\n    return a or b\n", "def f(a, b):\n    return (a if a is not None else b)\n"),
-        ("def f(a):\n    return g(a)\n", "def f(a):\n    return g((a or []))\n"),
         ("def f(a, k):\n    return a[k]\n", "def f(a, k):\n    return a.get(k)\n"),
         ("def f(a, k):\n    return a.get(k)\n", "def f(a, k):\n    return a.get(k, 0)\n"),
         ("def f(a):\n    return None\n", 'def f(a):\n    return ""\n'),
-        ("def f(a):\n    g(a)\n", "def f(a):\n    return g(a)\n"),
-        ("def f(a):\n    for b in a:\n        break\n", "def f(a):\n    for b in a:\n        continue\n"),
-        (
-            "def f(a):\n    if a > 3:\n        a = 3\n    return -a\n",
-            "def f(a):\n    if a > 3:\n        a = 3\n        return a\n    return -a\n",
-        ),
-        ("def f(a, b):\n    if b:\n        g()\n", "def f(a, b):\n    if a is not None and b:\n        g()\n"),
         (
             "def f(a):\n    return isinstance(a, int)\n",
             "def f(a):\n    return isinstance(a, (int, str))\n",
@@ -116,7 +100,6 @@ def results(source: str) -> list[str]:
             "    def g(self):\n        self.check()\n        return 2\n",
         ),
         ("def f(a):\n    raise KeyError(a)\n", "def f(a):\n    raise ValueError(a)\n"),
-        ("def f(a):\n    g(a)\n    h()\n", "def f(a):\n    if a is not None:\n        g(a)\n    h()\n"),
         ("def f(a):\n    a.close()\n    a.flush()\n", "def f(a):\n    a.flush()\n    a.close()\n"),
         (
             "def f(a):\n    for b in a:\n        g(b)\n        h(a)\n",
@@ -135,25 +118,8 @@ def results(source: str) -> list[str]:
             'def f(names):\n    """Sorted."""\n    names = list(names)\n    names.sort()\n    return names\n',
         ),
         ("def f(a):\n\treturn len(a)\n", "def f(a):\n\tif a is None:\n\t\ta = []\n\treturn len(a)\n"),
-        (
-            "def f(a):\n    return 1 if a.done else 2\ndef g(a):\n    a.run()\n",
-            "def f(a):\n    return 1 if a.done else 2\ndef g(a):\n    if a.done:\n        return\n    a.run()\n",
-        ),
         ("def f(a):\n    return a\n", "def f(a):\n    return a.copy()\n"),
         ("def f(a):\n    return a\n", "def f(a):\n    return a.strip()\n"),
-        (
-            "def f(a, most):\n    if len(a) > most:\n        g()\n",
-            "def f(a, most):\n    if most > 0 and len(a) > most:\n        g()\n",
-        ),
-        (
-            "def f(a):\n    return all(c.x for c in a)\n",
-            "def f(a):\n    return all(c is not None and c.x for c in a)\n",
-        ),
-        (
-            "def f(a, b):\n    if a.x or a.y:\n        g()\n    if b:\n        g()\n",
-            "def f(a, b):\n    if (b and a.x) or a.y:\n        g()\n    if b:\n        g()\n",
-        ),
-        ("def f(a):\n    return a > 3\n", "def f(a):\n    return a is not None and a > 3\n"),
         ("def f(a):\n    return g('0-9]', a)\n", "def f(a):\n    return g('[0-9]', a)\n"),
         ("def f(a):\n    return g('(a', a)\n", "def f(a):\n    return g('(a)', a)\n"),
     ],
@@ -168,7 +134,7 @@ def test_the_likeliest_come_first() -> None:
     assert (offered[0].line, offered[0].kind, offered[0].before, offered[0].after) == (3, "boundary", "<", "<=")
     assert [edit.prior for edit in offered] == sorted((edit.prior for edit in offered), reverse=True)
     assert next(edits(source, [3])).kind == "boundary"
-    assert next(edits(source, [3], PRIORS | {"guard": 9.0})).kind == "guard"
+    assert next(edits(source, [3], PRIORS | {"off by one": 9.0})).kind == "off by one"
 
 
 def test_only_the_statements_on_the_given_lines_are_edited() -> None:
@@ -182,8 +148,8 @@ def test_line_endings_comments_and_wide_characters_stay() -> None:
     source = 'def f(größe):\r\n    # "ä"\r\n    return "日本" * 2, größe  <  3  # über\r\n'
     right = source.replace("<  3", "<=  3")
     assert right in results(source)
-    guarded = "def f(a):\r\n\tif a is None:\r\n\t\treturn\r\n\ta.g()\r\n"
-    assert guarded in results("def f(a):\r\n\ta.g()\r\n")
+    started = "def f(a):\r\n\tif a is None:\r\n\t\ta = []\r\n\ta.g()\r\n"
+    assert started in results("def f(a):\r\n\ta.g()\r\n")
 
 
 def test_operators_in_comments_and_parentheses_are_told_apart() -> None:
@@ -250,11 +216,6 @@ def test_an_edit_changes_its_span_and_nothing_else(piece: tuple[str, str], seed:
             "class A:\n    def __init__(self, size):\n        self.x = 1\n        self.size = size\n",
             Hints(attribute="size"),
         ),
-        (
-            "def f(a):\n    try:\n        g()\n    except KeyError:\n        pass\n",
-            "def f(a):\n    try:\n        g()\n    except (KeyError, TypeError):\n        pass\n",
-            Hints(escaped="TypeError"),
-        ),
         ("def f():\n    return 'identifer'\n", "def f():\n    return 'identifier'\n", Hints(strings=("identifier",))),
         (
             "def f(a, other):\n    if a:\n        b = 1\n    return b\n",
@@ -267,7 +228,7 @@ def test_an_edit_changes_its_span_and_nothing_else(piece: tuple[str, str], seed:
             Hints(strings=("from a where b",)),
         ),
     ],
-    ids=["unbound", "attribute", "one more caught", "string", "from a parameter", "entry"],
+    ids=["unbound", "attribute", "string", "from a parameter", "entry"],
 )
 def test_what_the_reproduction_says_adds_edits(wrong: str, right: str, hints: Hints) -> None:
     offered = [edit.apply(wrong) for edit, _ in edits_of(wrong, statements(wrong), hints=hints)]
@@ -294,20 +255,58 @@ def test_what_is_usual_in_the_project_comes_first() -> None:
         assert calls[0] == expected
 
 
-@pytest.mark.parametrize(
-    "hiding",
-    [
-        "def f(a):\n    return a['k']\n",
-        "def f(a):\n    pass\n    return a['k']\n",
-        "def f(a):\n    try:\n        g(a)\n    except KeyError:\n        pass\n    return a['k']\n",
-    ],
-    ids=["left out", "passed over", "caught"],
-)
-def test_what_only_hides_a_failure_is_not_tried(hiding: str) -> None:
-    source = "def f(a):\n    g(a)\n    return a['k']\n"
-    assert hiding not in [
-        edit.apply(source) for edit, _ in edits_of(source, statements(source), hints=Hints(escaped="KeyError"))
-    ]
+HIDING = """\
+def f(a, b):
+    try:
+        g(a)
+    except KeyError:
+        b = 1
+    for c in a:
+        if c is None:
+            continue
+        b.d = c
+    if not b:
+        raise ValueError(a)
+    return a['k']
+"""
+
+
+def losses(source: str) -> tuple[int, int, tuple[str, ...]]:
+    """Ways out, statements that do not leave, and exceptions caught."""
+    nodes = list(ast.walk(ast.parse(source)))
+    leaves = [one for one in nodes if isinstance(one, ast.Return | ast.Raise | ast.Continue | ast.Break)]
+    others = [one for one in nodes if isinstance(one, ast.Expr | ast.Assign | ast.AugAssign)]
+    caught = tuple(ast.unparse(one.type) for one in nodes if isinstance(one, ast.ExceptHandler) and one.type)
+    return len(leaves), len(others), caught
+
+
+def check_nothing_is_lost(source: str, after: str) -> None:
+    (leaves, others, caught), (leaves_then, others_then, caught_then) = losses(source), losses(after)
+    assert (leaves_then, caught_then) == (leaves, caught) and others_then >= others, after
+
+
+def test_no_edit_leaves_early_drops_a_statement_or_catches_more() -> None:
+    hints = Hints(strings=("k",), exceptions=("KeyError", "TypeError"), unbound="b", attribute="d")
+    offered = [edit.apply(HIDING) for edit, _ in edits_of(HIDING, statements(HIDING), hints=hints)]
+    assert len(offered) > 100
+    for after in offered:
+        check_nothing_is_lost(HIDING, after)
+
+
+def test_no_condition_is_added_or_dropped() -> None:
+    source = "def f(a, b):\n    if a.x and b:\n        g(a)\n    if a is None:\n        h(b)\n"
+    functions = [ast.parse(after).body[0] for after in results(source)]
+    firsts = [function.body[0] for function in functions if isinstance(function, ast.FunctionDef)]
+    tests = [ast.unparse(first.test) for first in firsts if isinstance(first, ast.If) and first.body[0].col_offset == 8]
+    tests = [test for test in tests if test not in ("a is None", "b is None")]  # a parameter brought into form
+    assert all(test.count(" and ") + test.count(" or ") == 1 for test in tests), tests
+
+
+@given(piece=pieces_of_real_code())
+def test_nothing_is_lost_in_real_code(piece: tuple[str, str]) -> None:
+    source, newline = piece
+    for edit in islice(edits(source, every_line(source)), 60):
+        check_nothing_is_lost(source.replace(newline, "\n"), edit.apply(source).replace(newline, "\n"))
 
 
 def test_a_flag_is_not_asked_for_none() -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
 from scrout.config import EnvironmentSettings, Settings
-from scrout.fix.repair.spectrum import Contrast, contrast_of, counted
-from scrout.sandbox.replay import Witness
+from scrout.fix.repair.spectrum import Contrast, contrast_of
 from scrout.sandbox.tier import Tier
 from scrout.sandbox.workshop import open_workshop
 from scrout.sandbox.workspace import find_source
@@ -38,17 +37,17 @@ def test_wrong():
 
 
 @pytest.fixture
-def contrast(make_repo: MakeRepo, tier: Tier, venv_with_pytest: Path) -> Callable[[str, float], Awaitable[Contrast]]:
+def contrast(make_repo: MakeRepo, tier: Tier, venv_with_pytest: Path) -> Callable[..., Awaitable[Contrast]]:
     """contrast(tests, seconds): what passing ones of these tests ran."""
 
-    async def found(tests: str, seconds: float) -> Contrast:
+    async def found(tests: str, seconds: float, runner: Literal["pytest", "unittest"] = "pytest") -> Contrast:
         source = find_source(make_repo({"m.py": SOURCE, "test_m.py": tests}))
         task = Task(id="t", text="", repo=source.repo, base_commit=source.head)
         settings = Settings(environment=EnvironmentSettings(venv=str(venv_with_pytest)))
         with open_workshop(task, tier, settings) as workshop:
             workspace = workshop.fresh()
             try:
-                return await contrast_of(workshop, workspace, ["m.py"], ["test_m.py"], seconds)
+                return await contrast_of(workshop, workspace, ["m.py"], ["test_m.py"], seconds, runner)
             finally:
                 workspace.remove()
 
@@ -78,6 +77,34 @@ async def test_an_answer_that_is_none_is_no_contrast(contrast, answer: str) -> N
     assert told == Contrast({})
 
 
-def test_whole_runs_are_counted_once_each() -> None:
-    runs = [Witness({"m.py": frozenset({1, 2})}, ()), Witness({"m.py": frozenset({2}), "n.py": frozenset({5})}, ())]
-    assert counted(runs) == {"m.py": {1: 1, 2: 2}, "n.py": {5: 1}}
+CASES = """\
+import unittest
+from m import f
+
+
+class T(unittest.TestCase):
+    def test_true(self):
+        self.assertEqual(f(True), 1)
+
+    def test_parts(self):
+        for value in (False, True):
+            with self.subTest(value=value):
+                self.assertEqual(f(value), 0)
+
+    def test_wrong(self):
+        self.assertEqual(f(True), 2)
+
+    @unittest.skip("later")
+    def test_skipped(self):
+        f(False)
+
+    @unittest.expectedFailure
+    def test_expected(self):
+        self.assertEqual(f(False), 3)
+"""
+
+
+async def test_the_same_under_unittest(contrast) -> None:
+    told = await contrast(CASES, 60, "unittest")
+    assert told.passed == {"test_m.T.test_true", "test_m.T.test_expected"}
+    assert told.spectrum == {"m.py": {2: 2, 3: 1, 4: 1}} and told.finished

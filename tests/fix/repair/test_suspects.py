@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from scrout.fix.repair.spectrum import counted
 from scrout.fix.repair.suspects import MOST_SUSPECTS, Suspect, escaped, rank
 from scrout.handoff import FileRef, Handoff
 from scrout.sandbox.replay import Raised, Witness
@@ -35,7 +34,7 @@ def test_only_statements_that_ran_are_suspected_and_one_over_two_lines_once() ->
 
 
 def test_what_passing_tests_run_too_is_suspected_less() -> None:
-    passing = counted((witness(4, 5, 7, 8), witness(4, 8)))
+    passing = {"m.py": {4: 2, 5: 1, 7: 1, 8: 2}}
     suspects = rank({"m.py": SOURCE}, witness(4, 5, 7, 8), passing, Handoff())
     assert first_lines(suspects) == [5, 7, 4, 8]
 

@@ -1,4 +1,4 @@
-"""The gold control: a task can tell right from wrong only if its gold patch passes and no patch at all does not."""
+"""The controls of a task: it can tell right from wrong only if its gold patch passes and an empty one does not."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from scrout.base import FrozenModel, SandboxError
 from scrout.batch.grading.judge import (
     MOST_DETAIL,
     NO_TESTS,
+    Case,
     Judge,
     Refusal,
     Trial,
@@ -85,9 +86,17 @@ async def _compare(judge: Judge, golden: Sequence[Trial]) -> tuple[Outcome, str]
             return "infrastructure", f"{lacks}; {told}" if lacks else told
         return "failed", told
     bare = await judge.trial("")
-    if isinstance(bare, Trial) and not failing(case, [bare]) and (case.tests or bare.exit_code == 0):
+    if isinstance(bare, Trial) and _passes(case, bare):
         return "failed", "without any patch all its tests pass, so they show nothing"
     return "held", ""
+
+
+def _passes(case: Case, bare: Trial) -> bool:
+    """Whether the empty patch does what the gold patch is to do."""
+    if not case.tests:
+        return bare.exit_code == 0
+    failed = failing(case, [bare])
+    return not failed or (bool(case.gold.fail_to_pass) and set(failed).isdisjoint(case.gold.fail_to_pass))
 
 
 def _lack(trial: Trial) -> str:

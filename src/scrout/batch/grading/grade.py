@@ -1,7 +1,7 @@
 """One patch and what it came to, by the tests that its task's gold names.
 
 What is judged is the patch. Where the sandbox, the environment or the tests themselves fail, the verdict is
-`infrastructure`, which is never counted as the failure of whoever wrote the patch.
+`infrastructure`; where the task's controls fail, it is `control_failed`. Neither is ever counted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from scrout.batch.grading.judge import (
     wavering,
 )
 
-Verdict = Literal["resolved", "unresolved", "empty_patch", "does_not_apply", "infrastructure"]
+Verdict = Literal["resolved", "unresolved", "empty_patch", "does_not_apply", "infrastructure", "control_failed"]
+UNCOUNTED: frozenset[str] = frozenset({"infrastructure", "control_failed"})
+"""Verdicts that say nothing about a patch, and are part of no rate."""
 
 
 class Grade(FrozenModel):
@@ -61,6 +63,8 @@ async def grade(judge: Judge, patch: str, *, control: Control | None = None, rep
     started = time.monotonic()
     case = judge.case
     made = partial(Grade, id=case.task.id, patch_digest=digest(patch), gold_digest=case.digest)
+    if control and control.outcome == "failed":
+        return made(verdict="control_failed", detail=control.detail)
     if not patch.strip():
         return made(verdict="empty_patch", detail="there is no patch")
     if not judge.has_tests:

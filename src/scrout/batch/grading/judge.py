@@ -11,20 +11,23 @@ import asyncio
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from functools import cached_property
+from pathlib import Path
 from typing import Literal
 
+from scrout.batch.grading.names import Place, judge_names, places_of
 from scrout.files import read_beneath
 from scrout.fix.check.flags import flags
 from scrout.fix.check.patch import read_patch, with_texts
 from scrout.sandbox.outbox import read_outbox
 from scrout.sandbox.reports import TestReport
-from scrout.sandbox.reports_by_name import PYTEST, names_of, read_documents, read_printed
-from scrout.sandbox.suite import Suite, find_suite, is_test_file
+from scrout.sandbox.reports_by_name import PYTEST, read_documents, read_printed
+from scrout.sandbox.suite import Suite, find_suite, is_test_file, python_files
 from scrout.sandbox.tier import Mount
 from scrout.sandbox.workshop import Workshop, shell_argv
 from scrout.sandbox.workspace import Base, Workspace
 from scrout.task import Gold, Task
+from scrout.text import plural
 
 TIMEOUT_S = 1_800.0
 """Of one run of the tests."""
@@ -87,6 +90,8 @@ class Trial:
     seconds: float
     tail: str
     """The end of what was printed."""
+    ambiguous: tuple[str, ...] = ()
+    """Tests that count as not passed, because their name could mean several."""
 
     @property
     def killed(self) -> bool:
@@ -181,9 +186,15 @@ class Judge:
 
     def _told_files(self, tree: Base | Workspace) -> Iterator[str]:
         """The file of each test, each once; empty: one that has none there, by its name."""
-        may_be = dict.fromkeys(tuple(_paths(test)) for test in self.case.tests)
-        found = (next((path for path in paths if tree.read(path) is not None), "") for paths in may_be)
-        yield from dict.fromkeys(found)
+        files = dict.fromkeys(place.file for place in self._places.values())
+        yield from dict.fromkeys(file if file and tree.read(file) is not None else "" for file in files)
+
+    @cached_property
+    def _places(self) -> dict[str, Place]:
+        """Where each test is, in the base or in what the gold brings. What a patch brings has no part in it."""
+        gold = self.case.gold
+        brought = (change.new for patch in (gold.test_patch, gold.patch) for change in read_patch(patch) if change.new)
+        return places_of(self.case.tests, {*python_files(self.workshop.base), *brought})
 
     async def _run(self, workspace: Workspace) -> Trial:
         command, variables, only = self._command(workspace)
@@ -194,9 +205,10 @@ class Judge:
             mounts=(Mount(workspace.outbox, REPORTS, writable=True), Mount(_INSIDE, _SEEN_INSIDE)),
         )
         report = await asyncio.to_thread(_read_report, workspace, only, done.text, command)
-        passed = frozenset(test for test in self.case.tests if _has_passed(test, report))
+        judged = judge_names(self._places, report, lambda path: workspace.read(path) is not None)
         seen = len(report.passed) + len(report.failed)
-        return Trial(passed, seen, done.exit_code, done.seconds, done.text.strip()[-MOST_TAIL:])
+        tail = done.text.strip()[-MOST_TAIL:]
+        return Trial(judged.passed, seen, done.exit_code, done.seconds, tail, judged.ambiguous)
 
     def _command(self, workspace: Workspace) -> tuple[str, dict[str, str], str]:
         """What to run, with which variables, and the only report that counts; empty: whatever there is."""
@@ -253,13 +265,14 @@ def in_words(case: Case, failed: Sequence[str], trials: Sequence[Trial]) -> str:
         return f"all {len(case.tests)} tests pass"
     if not last.seen:
         return f"no test result could be read (exit code {last.exit_code}): {last.tail[-300:]}"
-    listed = ", ".join(failed[:MOST_LISTED]) + (", and more" if len(failed) > MOST_LISTED else "")
-    return f"{len(failed)} of {len(case.tests)} tests do not pass: {listed}"[:MOST_DETAIL]
+    told = f"{len(failed)} of {len(case.tests)} tests do not pass: {_listed(failed)}"
+    if last.ambiguous:
+        told = f"{plural(len(last.ambiguous), 'name')} could mean several tests: {_listed(last.ambiguous)}; {told}"
+    return told[:MOST_DETAIL]
 
 
-def _has_passed(test: str, report: TestReport) -> bool:
-    names = names_of(test)
-    return any(name in report.passed for name in names) and not any(name in report.failed for name in names)
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:MOST_LISTED]) + (", and more" if len(names) > MOST_LISTED else "")
 
 
 def _read_report(workspace: Workspace, only: str, printed: str, command: str) -> TestReport:
@@ -275,17 +288,6 @@ def _documents(workspace: Workspace, only: str) -> Iterator[bytes]:
         yield from read_outbox(workspace.outbox, MOST_REPORT_BYTES)
     elif (content := read_beneath(workspace.outbox, only, MOST_REPORT_BYTES)) is not None:
         yield content
-
-
-def _paths(test: str) -> Iterator[str]:
-    """Files that a test's name may tell, likeliest first."""
-    if "::" in test:
-        yield test.partition("::")[0]
-        return
-    parts = names_of(test)[-1].split(".")
-    if all(part.isidentifier() for part in parts):
-        for end in range(len(parts) - 1, 0, -1):
-            yield str(PurePosixPath(*parts[:end]).with_suffix(".py"))
 
 
 def _whole(patch: str) -> str:

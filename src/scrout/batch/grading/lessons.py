@@ -1,4 +1,4 @@
-"""What grades of a batch teach the résumés of its fixers. What infrastructure failed teaches nothing."""
+"""What grades of a batch teach the résumés of its fixers. Patches that could not be judged teach nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from scrout.base import RouteError
 from scrout.batch.folder import Batch
-from scrout.batch.grading.grade import Grade
+from scrout.batch.grading.grade import UNCOUNTED, Grade
 from scrout.batch.grading.judge import digest
 from scrout.config import FixerKey, Settings
 from scrout.ledger.store import Ledger
@@ -39,7 +39,7 @@ def teach(
     known = 0
     for place, run_id in last.items():
         graded = grades.get(place)
-        if graded is None or graded.verdict == "infrastructure":
+        if graded is None or graded.verdict in UNCOUNTED:
             continue
         run = ledger.run(run_id)
         if digest(run.patch) != graded.patch_digest:

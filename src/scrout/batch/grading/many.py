@@ -39,12 +39,14 @@ class ArmGrades(FrozenModel):
 
     arm: str
     tasks: int
-    """With gold, whether a patch was submitted or not, and whether its control held or not."""
+    """With gold, whether a patch was submitted or not, and whether their controls held or not."""
     verdicts: dict[Verdict, int]
     missing: int
     """Tasks without a prediction."""
+    control_failed: int
+    """Tasks whose controls failed, whether a patch was submitted or not. No other verdict counts them."""
     rate: float | None
-    """Resolved ones among all tasks but those that infrastructure failed; None: there are none."""
+    """Resolved ones among all tasks but those that infrastructure or a control failed; None: there are none."""
     grades: tuple[Grade, ...]
 
 
@@ -53,7 +55,7 @@ class Report(FrozenModel):
 
     arms: tuple[ArmGrades, ...]
     control_failed: tuple[Control, ...]
-    """Tasks that cannot tell right from wrong. They count like any other."""
+    """Tasks that cannot tell right from wrong. They are part of no rate."""
     without_gold: tuple[str, ...]
     """Tasks that nothing can judge. They count nowhere."""
     unknown: tuple[str, ...]
@@ -162,17 +164,17 @@ class Grader:
             raise failed.exceptions[0] from None  # the first of them ended the others
 
     def _wanted(self, row: Row, gold: Gold, arms: Arms) -> dict[str, tuple[str, ...]]:
-        """Patches without a grade that stands, each with its arms. What needs no run is stored at once."""
+        """Patches without a grade that stands, each with its arms. Empty ones too: their task needs its controls."""
         by_patch: dict[str, tuple[str, ...]] = {}
         for arm, predictions in arms.items():
             one = predictions.get(row.id)
-            if one and not one.patch.strip() and not one.lost:
-                self.book.add(without_patch(row, gold, one), [arm])
-            elif one and not one.lost:
+            if one and not one.lost:
                 by_patch[one.patch] = (*by_patch.get(one.patch, ()), arm)
+        checked = self.book.control(row.id, gold_digest(row.base_commit, gold), self.repeats)
         for patch, names in list(by_patch.items()):
             known = self.book.grade(row.id, patch, gold_digest(row.base_commit, gold), self.repeats)
-            if known and row.base_commit != "HEAD":  # which may be another one by now
+            # A task may be HEAD's, which may be another one by now.
+            if known and checked and row.base_commit != "HEAD" and _agree(known, checked):
                 self.book.add(known, names)
                 del by_patch[patch]
         return by_patch
@@ -194,7 +196,7 @@ class Grader:
                     self.book.add(made[-1], arms)
         except ScroutError as error:
             for patch, arms in list(wanted.items())[len(made) :]:
-                made.append(_not_graded(row, gold, patch, str(error)))
+                made.append(_not_graded(row, gold, patch, str(error)) if patch.strip() else _empty(row, gold, patch))
                 self.book.add(made[-1], arms)
         return made
 
@@ -226,13 +228,16 @@ def _arm(arm: str, predictions: Mapping[str, Prediction], rows: Sequence[Row], b
         for row, gold in judged
         if row.id in predictions and (made := _graded(arm, row, gold, predictions[row.id], book))
     ]
-    verdicts = Counter(one.verdict for one in found)
-    counted = len(judged) - verdicts["infrastructure"]
+    controls = (book.controls.get((row.id, gold_digest(row.base_commit, gold))) for row, gold in judged)
+    without_control = {one.id for one in controls if one and one.outcome == "failed"}
+    verdicts = Counter(one.verdict for one in found if one.id not in without_control)
+    counted = len(judged) - verdicts["infrastructure"] - len(without_control)
     return ArmGrades(
         arm=arm,
         tasks=len(judged),
         verdicts=dict(verdicts),
-        missing=len(judged) - len(found),
+        missing=len(judged) - len(without_control) - verdicts.total(),
+        control_failed=len(without_control),
         rate=round(verdicts["resolved"] / counted, 4) if counted else None,
         grades=tuple(found),
     )
@@ -283,7 +288,16 @@ def without_patch(row: Row, gold: Gold, one: Prediction) -> Grade:
     """Of a prediction that there is nothing to run for."""
     if one.lost:
         return _not_graded(row, gold, one.patch, "infrastructure ended its run before anything was submitted")
-    return _not_graded(row, gold, one.patch, "there is no patch").model_copy(update={"verdict": "empty_patch"})
+    return _empty(row, gold, one.patch)
+
+
+def _empty(row: Row, gold: Gold, patch: str) -> Grade:
+    return _not_graded(row, gold, patch, "there is no patch").model_copy(update={"verdict": "empty_patch"})
+
+
+def _agree(made: Grade, checked: Control) -> bool:
+    """Whether a stored grade knows of a control that failed. Grades of earlier versions did not care."""
+    return (made.verdict == "control_failed") == (checked.outcome == "failed")
 
 
 def _not_graded(row: Row, gold: Gold, patch: str, why: str) -> Grade:

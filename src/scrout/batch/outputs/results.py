@@ -97,7 +97,7 @@ class Graded(FrozenModel):
     """What grading said of an arm's patches."""
 
     resolved: Share
-    """Of the graded tasks, those that infrastructure failed left out."""
+    """Of the graded tasks. Those that infrastructure failed, or whose controls failed, are left out."""
     infrastructure: int
     verdicts: dict[str, int]
 

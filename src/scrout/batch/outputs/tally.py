@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import get_args
 
+from scrout.batch.grading.grade import UNCOUNTED
 from scrout.batch.outputs.results import (
     ArmResult,
     Cap,
@@ -94,7 +95,7 @@ class OnTask:
 
     @property
     def graded(self) -> bool:
-        return self.done and self.verdict not in (None, "infrastructure")
+        return self.done and self.verdict is not None and self.verdict not in UNCOUNTED
 
     def won(self, by: JudgedBy) -> bool:
         return self.verdict == "resolved" if by == "grade" else self.outcome == "solved"

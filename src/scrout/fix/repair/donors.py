@@ -1,11 +1,11 @@
-"""Templates that add statements: one that stands elsewhere in the file, an exit, a first value."""
+"""Templates that add statements: one that stands elsewhere in the file, or a first value. None of them leaves early."""
 
 from __future__ import annotations
 
 import ast
 import builtins
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from scrout.fix.repair.place import Edit, Place
@@ -14,8 +14,8 @@ from scrout.fix.repair.source import Function
 MOST_DONORS = 24
 """Statements of the same file that are tried in one place."""
 LONGEST_DONOR = 4
-"""In lines: a guard with its exit, and little more."""
-_SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.Return, ast.Raise, ast.Continue, ast.Break, ast.If)
+"""In lines."""
+_SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign)
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _EMPTY = ("None", "0", "[]", "{}", '""', "False", "True", "set()")
 _BUILTINS = frozenset(dir(builtins))
@@ -52,8 +52,6 @@ def _donors(place: Place) -> list[tuple[str, float]]:
     for donor in place.in_file(_all_donors):
         if donor.text in neighbours or not donor.reads <= known:
             continue
-        if isinstance(donor.node, ast.Continue | ast.Break) and not place.statement.in_loop:
-            continue
         if donor.home is place.statement.function:
             weight = 0.6 + 0.4 / (1 + abs(donor.node.lineno - place.statement.first_line) / 40)
         else:
@@ -76,8 +74,6 @@ def _all_donors(place: Place) -> list[_Donor]:
 def _is_donor(node: ast.stmt) -> bool:
     if (node.end_lineno or node.lineno) - node.lineno >= LONGEST_DONOR:
         return False
-    if isinstance(node, ast.If):
-        return not node.orelse and isinstance(node.body[-1], (*_LEAVES, ast.Assign))
     return not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
 
 
@@ -101,36 +97,6 @@ def _module_names(place: Place) -> set[str]:
         else:
             names |= {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
     return names
-
-
-def _exit(place: Place) -> Iterator[Edit]:
-    """A value that is computed and not returned; a block that goes on where it should leave."""
-    node, function = place.statement.node, place.statement.function
-    if function is None:
-        return
-    if isinstance(node, ast.Expr) and not isinstance(node.value, ast.Yield | ast.YieldFrom | ast.Await):
-        start = place.text.span(node)[0]
-        yield place.edit("exit", start, start, "return ", 2.0)
-    if isinstance(node, ast.Break | ast.Continue):
-        yield place.replace("exit", node, "continue" if isinstance(node, ast.Break) else "break")
-    if not place.is_last() or isinstance(node, _LEAVES) or hasattr(node, "body") or not place.starts_line():
-        return
-    exits = ["break", "continue"] * place.statement.in_loop
-    if function.body is place.statement.block or _returns_values(function):
-        exits += [f"return {name}" for name in _last_names(place)]
-    exits += [] if _returns_values(function) else ["return"]
-    for rank, leave in enumerate(exits):
-        yield place.behind("exit", leave, 1 - 0.12 * rank)
-
-
-def _returns_values(function: Function) -> bool:
-    return any(isinstance(one, ast.Return) and one.value is not None for one in ast.walk(function))
-
-
-def _last_names(place: Place) -> Sequence[str]:
-    node = place.statement.node
-    own = [one.id for target in getattr(node, "targets", []) for one in ast.walk(target) if isinstance(one, ast.Name)]
-    return list(dict.fromkeys([*own, *place.names()[::-1]]))[:3]
 
 
 def _first_value(place: Place) -> Iterator[Edit]:
@@ -163,7 +129,7 @@ def _values(place: Place, target: str, own_name: str = "") -> list[str]:
 
 
 def _exception_type(place: Place) -> Iterator[Edit]:
-    """Another exception type to raise, or one more to catch."""
+    """Another exception type to raise."""
     node = place.statement.node
     if isinstance(node, ast.Raise) and node.exc is not None:
         raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
@@ -171,18 +137,6 @@ def _exception_type(place: Place) -> Iterator[Edit]:
             others = [*place.hints.exceptions, *place.in_file(_exceptions)]
             for rank, other in enumerate(list(dict.fromkeys(one for one in others if one != raised.id))[:6]):
                 yield place.replace("exception type", raised, other, 1 - 0.12 * rank)
-    elif isinstance(node, ast.Try):
-        error = place.hints.escaped
-        for handler in node.handlers:
-            caught = handler.type
-            if caught is None or not error or error in place.text.of(caught):
-                continue
-            if isinstance(caught, ast.Tuple) and caught.elts:
-                end = place.text.span(caught.elts[-1])[1]
-                yield place.edit("exception type", end, end, f", {error}")
-            else:
-                yield place.replace("exception type", caught, f"({place.text.of(caught)}, {error})")
-                yield place.replace("exception type", caught, "Exception", 0.4)
 
 
 def _exceptions(place: Place) -> list[str]:
@@ -191,28 +145,8 @@ def _exceptions(place: Place) -> list[str]:
     return list(dict.fromkeys([*(name for name in names if name.endswith(("Error", "Exception"))), *usual]))
 
 
-def _only_if(place: Place) -> Iterator[Edit]:
-    """The statement under a condition on a name that it uses."""
-    statement = place.statement
-    if statement.function is None or not isinstance(statement.node, ast.Expr | ast.Assign | ast.AugAssign | ast.Raise):
-        return
-    if not place.starts_line():
-        return
-    text, newline = place.text, place.text.newline
-    indent, inside = place.indents()
-    start, end = text.span(statement.node)
-    moved = text.source[start:end].replace(newline, newline + inside[len(indent) :])
-    known = place.names()
-    used = dict.fromkeys(one.id for one in place.nodes if isinstance(one, ast.Name) and one.id in known)
-    for rank, name in enumerate(list(used)[:3]):
-        for test, weight in ((f"{name} is not None", 1.0), (name, 0.9), (f"not {name}", 0.6)):
-            yield place.edit("only if", start, end, f"if {test}:{newline}{inside}{moved}", weight * (1 - 0.1 * rank))
-
-
 DONOR_TEMPLATES: tuple[Callable[[Place], Iterator[Edit]], ...] = (
     _reused,
-    _exit,
     _first_value,
     _exception_type,
-    _only_if,
 )

@@ -2,7 +2,8 @@
 
 An edit replaces one exact span of the source; every other character stays as it was, comments and line endings
 included. Nothing is run here. The templates know the syntax and nothing of types, so most edits are wrong by design: it
-takes a reproduction and the project's tests to tell.
+takes a reproduction and the project's tests to tell. No edit leaves a function or a loop earlier, drops a statement,
+adds or drops a condition, or catches more: such ones make failures go away, and no reproduction shows what they lose.
 """
 
 from __future__ import annotations
@@ -36,35 +37,27 @@ PRIORS: dict[str, float] = {
     "operands": 0.5,
     "variable": 0.5,
     "attribute": 0.45,
-    "guard": 0.4,
-    "condition": 0.35,
     "default": 0.35,
-    "returned": 0.25,
     "none": 0.5,
     "first value": 0.9,
     "exception type": 0.45,
-    "exit": 0.35,
     "keyword": 0.4,
     "looked up": 0.35,
     "string": 0.45,
     "types": 0.35,
     "argument": 0.3,
-    "clause": 0.3,
     "kind of constant": 0.4,
     "known number": 0.25,
     "missing call": 0.18,
     "unneeded call": 0.3,
-    "instead of none": 0.2,
     "reused": 0.3,
     "larger expression": 0.35,
     "display": 0.35,
     "element": 0.3,
-    "only if": 0.12,
     "order": 0.35,
     "passed on": 0.4,
     "twin": 0.25,
     "converted": 0.15,
-    "early exit": 0.2,
     "entry": 0.3,
 }
 """How likely a fix of each kind is, relative to the others; a guess until outcomes can be counted."""

@@ -79,12 +79,8 @@ def _boolean(place: Place, node: ast.expr) -> Iterator[Edit]:
     if not isinstance(node, ast.BoolOp):
         return
     word, other = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
-    spans = [place.outer(value, node) for value in node.values]
     for left, right in pairwise(node.values):
         yield from place.between("boolean", left, right, rf"\b{word}\b", other)
-    for (start, end), (next_start, next_end) in pairwise(spans):
-        yield place.edit("condition", end, next_end, "")
-        yield place.edit("condition", start, next_start, "")
 
 
 def _arithmetic(place: Place, node: ast.expr) -> Iterator[Edit]:

@@ -23,8 +23,6 @@ class Hints:
     """String constants of the reproduction."""
     exceptions: tuple[str, ...] = ()
     """Names of exception types that it speaks of."""
-    escaped: str = ""
-    """Type of the exception that left the repository's code; empty: none did."""
     unbound: str = ""
     """A name that had no value."""
     attribute: str = ""
@@ -50,7 +48,6 @@ def hints(sources: Iterable[str], frames: tuple[Raised, ...]) -> Hints:
     return Hints(
         tuple(strings)[:MOST_WORDS],
         tuple(exceptions)[:MOST_WORDS],
-        frames[0].type if frames else "",
         unbound[1] if unbound else "",
         missing[1] if missing else "",
     )

@@ -1,4 +1,4 @@
-"""Templates for what is missing around a statement: an order, an argument passed on, a start, a twin, a guard."""
+"""Templates for what is missing around a statement: an order, an argument passed on, a form, a twin, an entry."""
 
 from __future__ import annotations
 
@@ -10,17 +10,14 @@ from difflib import SequenceMatcher
 
 from scrout.fix.repair.place import Edit, Place
 from scrout.fix.repair.source import Function
-from scrout.fix.repair.values import conditions
 
 _SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)
-_LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _PASSED_ON = ("kwargs", "kw", "options", "opts")
 """What functions call a mapping that they hand on."""
 _CONVERSIONS = ("list({})", "str({})", "tuple({})", "int({})", "dict({})", "{}.strip()", "{}.lower()", "{}.copy()")
 _WORD = re.compile(r"[A-Za-z_]{3,}")
 MOST_TWINS = 4
 MOST_CONVERSIONS = 4
-MOST_CONDITIONS = 8
 MOST_WORDS = 6
 LEAST_ENTRIES = 4
 """A display with fewer says nothing of what else belongs into it."""
@@ -157,20 +154,6 @@ def _calls_on(place: Place) -> dict[str, list[str]]:
     return {name: list(forms)[:MOST_CONVERSIONS] for name, forms in found.items()}
 
 
-def _leaves_early(place: Place) -> Iterator[Edit]:
-    """An exit as the function has it, under a condition that the code asks elsewhere."""
-    statement = place.statement
-    if statement.function is None or not place.starts_line() or isinstance(statement.node, _LEAVES):
-        return
-    exits = dict.fromkeys(f"return {value}".rstrip() for value in place.returns()[:3])
-    exits |= dict.fromkeys(["continue", "break"] if statement.in_loop else [])
-    about = _about(statement.node)
-    asked = [text for text, reads in conditions(place) if reads & about][:MOST_CONDITIONS]
-    for rank, text in enumerate(asked):
-        for place_of, leave in enumerate(exits):
-            yield place.before("early exit", f"if {text}:\n    {leave}", (1 - 0.06 * rank) * (1 - 0.1 * place_of))
-
-
 def _entry(place: Place, node: ast.expr) -> Iterator[Edit]:
     """One more entry of a table with words for keys: a word of the reproduction, with the usual value."""
     if not isinstance(node, ast.Dict) or len(node.keys) < LEAST_ENTRIES:
@@ -197,5 +180,4 @@ MISSING_STATEMENTS: tuple[Callable[[Place], Iterator[Edit]], ...] = (
     _outdented,
     _twin,
     _converted,
-    _leaves_early,
 )

@@ -51,8 +51,6 @@ class Place:
         self.called = {id(node.func) for node in self.nodes if isinstance(node, ast.Call)}
         self.tests = {id(node) for node in _tests(statement.node, self.nodes)}
         """Expressions of which only the truth counts."""
-        self.parts_of_tests = dict(_parts_of_tests(self.nodes, self.tests))
-        """Parts of such expressions, each with the word that joins it to the others."""
         self.handed_on = {id(node) for node in _handed_on(statement.node, self.nodes)} - self.tests
         """Expressions whose value is assigned, returned, passed or gone over."""
         self.loaded = {
@@ -148,10 +146,6 @@ class Place:
         known = [name for name, line in self.around(_given) if line < self.statement.first_line]
         return [name for name in dict.fromkeys(known) if name not in ("self", "cls", "_")]
 
-    def returns(self) -> list[str]:
-        """What a guard may return: what the function itself returns elsewhere in simple cases, then None."""
-        return self.around(_returns)
-
 
 def _given(place: Place) -> list[tuple[str, int]]:
     """Names of the function that get a value, parameters first, and in which line."""
@@ -165,16 +159,6 @@ def _given(place: Place) -> list[tuple[str, int]]:
     return [*((one.arg, 0) for one in parameters), *((node.id, node.lineno) for node in names)]
 
 
-def _returns(place: Place) -> list[str]:
-    function = place.statement.function
-    assert function is not None
-    values = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)]
-    if all(value is None for value in values):
-        return [""]
-    simple = [place.text.of(value) for value in values if value is not None and is_simple(value)]
-    return list(dict.fromkeys([*simple, "None"]))[:4]
-
-
 def _expressions(statement: ast.stmt) -> Iterator[ast.expr]:
     todo = list(header(statement))[::-1]
     while todo:
@@ -182,12 +166,6 @@ def _expressions(statement: ast.stmt) -> Iterator[ast.expr]:
         if isinstance(node, ast.expr):
             yield node
         todo += list(header(node))[::-1]
-
-
-def is_simple(value: ast.expr) -> bool:
-    if isinstance(value, ast.List | ast.Tuple | ast.Set):
-        return not value.elts
-    return isinstance(value, ast.Constant) or (isinstance(value, ast.Dict) and not value.keys)
 
 
 def _tests(statement: ast.stmt, nodes: list[ast.expr]) -> Iterator[ast.expr]:
@@ -204,12 +182,6 @@ def _tests(statement: ast.stmt, nodes: list[ast.expr]) -> Iterator[ast.expr]:
     value = getattr(statement, "value", None)
     if isinstance(statement, ast.Return | ast.Assign) and isinstance(value, ast.Compare):
         yield value
-
-
-def _parts_of_tests(nodes: list[ast.expr], tests: set[int]) -> Iterator[tuple[int, str]]:
-    for node in nodes:
-        if isinstance(node, ast.BoolOp) and id(node) in tests:
-            yield from ((id(value), "and" if isinstance(node.op, ast.And) else "or") for value in node.values)
 
 
 def _handed_on(statement: ast.stmt, nodes: list[ast.expr]) -> Iterator[ast.expr]:

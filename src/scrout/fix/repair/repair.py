@@ -1,7 +1,8 @@
 """The $0 fixer: a search over small edits, guided by the verified reproduction. No model, no network.
 
-An edit counts when the reproduction then passes and no test that passed before fails. That is what a reproduction and
-tests can tell and no more: where they say little, a wrong edit can pass them.
+An edit is proposed when the reproduction then passes, no test and no example in a docstring that held before fails, a
+passing test runs the edited statement, and no edit of another statement does as well. Else nothing is: a wrong patch
+costs more than none.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import shlex
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -20,11 +21,12 @@ from pathlib import PurePosixPath
 from zlib import crc32
 
 from scrout.config import RepairSettings
-from scrout.fix.repair.choice import Survivor, best, standing
+from scrout.fix.repair.choice import Survivor, standing
+from scrout.fix.repair.doctests import Example, passing_examples
 from scrout.fix.repair.edits import PRIORS, Edit, edits_of
 from scrout.fix.repair.hints import Hints, functions_named, hints
 from scrout.fix.repair.source import Statement
-from scrout.fix.repair.spectrum import Contrast, Spectrum, contrast_of, counted
+from scrout.fix.repair.spectrum import Contrast, Spectrum, contrast_of
 from scrout.fix.repair.suspects import Suspect, escaped, rank
 from scrout.fix.repair.trials import STOPPED, Trial, Trials
 from scrout.fix.repair.wording import Wording
@@ -41,27 +43,30 @@ MAX_SOURCE_BYTES = 500_000
 BEFORE_CONTRAST = 48
 """Candidates to try before the search waits for what passing tests ran."""
 MOST_CONTRASTS = 3
-"""Test files that are watched."""
+"""Test files that are watched, where some are near the code."""
 CONTRAST_TIMEOUT_S = 8.0
-BATCHES = (32, 96, 160)
+BATCHES = (32, 96, 96, 160)
 """Candidates that share an interpreter: few at first, because the first ones are the likeliest; then as the last."""
 MOST_NEAR_TESTS = 300
 """Of those that passed, the number that an edit is tried on first."""
 NONE_ESCAPED = 2.5
-"""How much likelier a guard or a default is when the exception that escaped speaks of None."""
-LOOK_ON = 288
-"""Candidates to try after the first that passes, or as many again as it took: the first is not always the right one."""
-LOOK_ON_SLOWLY = 60
-"""The same where each candidate needs a sandbox of its own."""
+"""How much likelier a default is when the exception that escaped speaks of None."""
+MOST_RIVALS = 8
+"""Edits at other places that are tried against one that is accepted: with more of them, tests tell too little."""
 MOST_ACCEPTED = 3
-"""Edits that all tests accept, of which one is taken."""
+"""Edits of one statement that all tests accept, of which one is taken."""
 FOR_TESTS = 0.4
 """The part of the time that is kept for judging those that pass."""
 SMALLEST = 1e-6
 """Scores that differ by less are equal."""
 SAY_EVERY_S = 0.5
 
+_NEAR = {"pytest": ("pytest", "-o", "addopts=", "-p", "no:cacheprovider", "-q"), "unittest": ("unittest", "-q", "-f")}
+"""How tests near the code are run, by their names."""
+
 Progress = Callable[[str], None]
+Accept = Callable[[str], Awaitable[str]]
+"""Gets a patch, and gives a reason to refuse it; empty: there is none."""
 
 
 def _silent(_: str) -> None:
@@ -74,8 +79,12 @@ async def repair(
     settings: RepairSettings,
     progress: Progress = _silent,
     name: str = "repair",
+    accept: Accept | None = None,
 ) -> Attempt:
-    """Search for a small edit after which the verified reproduction passes and no passing test fails."""
+    """Search for a small edit after which the verified reproduction passes and no passing test fails.
+
+    `accept` has the last word on an edit that passes.
+    """
     started = time.monotonic()
 
     def attempt(stop: Stop, detail: str, patch: str = "") -> Attempt:
@@ -84,7 +93,7 @@ async def repair(
     reason = _why_not(gated, workshop)
     if reason:
         return attempt("not_applicable", reason)
-    search = _Search(gated.handoff, workshop, settings, progress)
+    search = _Search(gated.handoff, workshop, settings, progress, accept)
     stop: Stop = "nothing_found"
     found: _Candidate | None = None
     try:
@@ -104,13 +113,7 @@ async def repair(
     if found is None:
         why = search.doubt or "no edit made the reproduction pass and kept the tests passing"
         return attempt(stop, f"{why}: {search.tally()}")
-    workspace = workshop.fresh()
-    try:
-        found.write(workspace)
-        patch = await workshop.diff(workspace)
-    finally:
-        workspace.remove()
-    return attempt("finished", f"{found}; {search.tally()}; {search.checked}", patch)
+    return attempt("finished", f"{found}; {search.tally()}; {search.checked}", await search.patch(found))
 
 
 def _why_not(gated: GatedHandoff, workshop: Workshop) -> str:
@@ -118,6 +121,8 @@ def _why_not(gated: GatedHandoff, workshop: Workshop) -> str:
     reproduction = gated.handoff.reproduction
     if not gated.kept or reproduction is None or not reproduction.command:
         return f"no verified reproduction to search with ({gated.reason or gated.verdict})"
+    if gated.basis == "assumed":
+        return "the reproduction is only assumed: nothing confirms that it shows what the issue tells of"
     if gated.verdict == "reproduced_exit_zero":
         return "the reproduction shows the bug with exit code 0, so its exit code cannot tell success"
     if not workshop.environment.python:
@@ -142,6 +147,10 @@ class _Candidate:
     statement: Statement
     score: float
 
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.file.path, self.statement.first_line
+
     def __str__(self) -> str:
         before, after = (_one_line(part) for part in (self.edit.before, self.edit.after))
         where = f"{self.file.path}:{self.edit.line}"
@@ -150,6 +159,13 @@ class _Candidate:
         if not after:
             return f"{self.edit.kind} at {where}: removed `{before}`"
         return f"{self.edit.kind} at {where}: `{before}` became `{after}`"
+
+    def moved(self, line: int) -> int | None:
+        """Where a line of the file is with the edit; None: it is part of what is edited."""
+        if line < self.statement.first_line:
+            return line
+        last = max(self.statement.last_line, self.edit.line + self.edit.before.count("\n"))
+        return line + self.edit.after.count("\n") - self.edit.before.count("\n") if line > last else None
 
     def write(self, workspace: Workspace) -> None:
         workspace.write(self.file.path, self.file.mark + self.edit.apply(self.file.text).encode())
@@ -173,7 +189,14 @@ class _Untestable(Exception):
 class _Search:
     """One search: first `prepare`, then `run`."""
 
-    def __init__(self, handoff: Handoff, workshop: Workshop, settings: RepairSettings, progress: Progress) -> None:
+    def __init__(
+        self,
+        handoff: Handoff,
+        workshop: Workshop,
+        settings: RepairSettings,
+        progress: Progress,
+        accept: Accept | None,
+    ) -> None:
         assert handoff.reproduction is not None and handoff.reproduction.command is not None
         self.handoff = handoff
         self.files = handoff.reproduction.files
@@ -181,6 +204,7 @@ class _Search:
         self.workshop = workshop
         self.settings = settings
         self.progress = progress
+        self.accept = accept
         self.started = time.monotonic()
         self.jobs = settings.jobs or os.cpu_count() or 1
         self.slots = asyncio.Semaphore(self.jobs)
@@ -200,16 +224,21 @@ class _Search:
         """Whether many edits are tried in one sandbox."""
         self.contrast: asyncio.Task[Contrast] | None = None
         self.suite: Suite | None = None
-        self.related: _Tests | None = None
         self.whole: _Tests | None = None
         self.whole_baseline: asyncio.Task[_Tests | None] | None = None
+        self.kept: list[_Candidate] = []
+        """Candidates that pass so far, and are not refused yet."""
+        self.examples: dict[str, frozenset[Example]] = {}
+        """Of the files in question, the examples in docstrings that hold without an edit."""
         self.tried = 0
+        self.waiting_score = 0.0
+        """The best score of those that wait for others to be tried with."""
         self.doubt = ""
         """Why edits that pass were not taken."""
         self.unmended: frozenset[str] = frozenset()
         """Tests that failed before and fail with the last edit that was accepted too, as far as they were run."""
         self.said_at = 0.0
-        self.checked = "the project has no tests to check it with"
+        self.checked = ""
 
     def tally(self) -> str:
         suspects = plural(len(self.suspects), "suspected statement")
@@ -241,10 +270,12 @@ class _Search:
         frames = escaped(self.failing.raised, self.files)
         self.hints = hints(self._reproduction(), frames)
         if any("NoneType" in frame.message for frame in frames):
-            self.priors = PRIORS | {kind: PRIORS[kind] * NONE_ESCAPED for kind in ("guard", "default")}
+            self.priors = PRIORS | {"default": PRIORS["default"] * NONE_ESCAPED}
         self.suspects = self._rank({})
         if not self.suspects:
             return "the reproduction ran no statement that an edit could change"
+        if self.suite is None:
+            return "the project has no tests that run here, so a fix could not be told from an accident"
         self.contrast = asyncio.create_task(self._contrast())
         return ""
 
@@ -281,71 +312,129 @@ class _Search:
             self.near.close()
 
     async def run(self) -> _Candidate | None:
-        """The best candidate that reproduction and tests accept; None: there is none within the bounds."""
-        kept: list[_Candidate] = []
-        due: int | None = None
+        """The candidate that reproduction, tests and `accept` leave; None: there is none, or several would do."""
         async with aclosing(self._hinted()) as hinted:
-            async for judged, passed in hinted:
-                if passed and due is None:
-                    due = judged + max(judged, LOOK_ON if self.fast else LOOK_ON_SLOWLY)
-                    self._begin_whole()
-                kept += passed
+            async for open_score, passed in hinted:
+                self.kept += passed
+                if not self.kept:
+                    continue
+                await self._know_passing()
                 late = self._left_s() < FOR_TESTS * self.settings.max_seconds
-                if due is not None and (late or judged >= due):
-                    due = None
-                    if (chosen := await self._choose(kept)) is not None:
-                        return chosen
-        return await self._choose(kept)
+                # What is still to be tried can be no better than its score.
+                while (one := self._best(0.0 if late else open_score)) is not None:
+                    if await self._accepts(one):
+                        return await self._unless_others_would_do(one)
+                if late:
+                    return None
+        await self._know_passing()
+        while (one := self._best(0.0)) is not None:
+            if await self._accepts(one):
+                return await self._unless_others_would_do(one)
+        return None
 
-    async def _choose(self, kept: list[_Candidate]) -> _Candidate | None:
-        """What most speaks for, if the command itself and the tests accept it; what they refuse is no longer kept."""
-        accepted: list[tuple[int, _Candidate]] = []
-        while kept:
-            survivors = [self._survivor(one) for one in kept]
-            index = best(survivors, [standing(one, self.hints.strings) for one in survivors])
-            if index is None:
-                places = plural(len({(one.path, one.statement) for one in survivors}), "place")
-                self.doubt = f"{plural(len(kept), 'edit')} at {places} passed, and none could be told from an accident"
-                break
-            candidate = kept.pop(index)
-            self.doubt = ""
-            # A hint comes from code that could forge it, so the command itself decides.
-            if (not self.fast or await self._survives(candidate)) and await self._tests_accept(candidate):
-                accepted.append((len(self.unmended), candidate))
+    def _best(self, least: float) -> _Candidate | None:
+        """What most speaks for, if that is so much; it is no longer kept. None: there is none that may be proposed."""
+        standings = [(self._standing(one), -at) for at, one in enumerate(self.kept)]
+        weight, at = max(standings, default=(0.0, 0))
+        return self.kept.pop(-at) if weight and weight >= least else None
+
+    def _standing(self, one: _Candidate) -> float:
+        return standing(self._survivor(one), self.hints.strings)
+
+    async def _unless_others_would_do(self, one: _Candidate) -> _Candidate | None:
+        """An accepted candidate, or a better one of the same statement; None: one of another statement would do."""
+        accepted = [(len(self.unmended), one)]
+        rivals = 0
+        while (other := self._best(0.0)) is not None:
+            if other.place == one.place:
                 # Tests that failed before and still do: another edit may mend those too, and then it is the better one.
-                if not self.unmended or len(accepted) == MOST_ACCEPTED:
-                    break
-        return min(accepted, key=lambda one: one[0])[1] if accepted else None
+                if accepted[0][0] and len(accepted) < MOST_ACCEPTED and await self._accepts(other):
+                    accepted.append((len(self.unmended), other))
+                continue
+            rivals += 1
+            if rivals > MOST_RIVALS or await self._accepts(other):
+                self.doubt = "edits at several places passed, and none could be told from an accident"
+                return None
+        return min(accepted, key=lambda pair: pair[0])[1]
+
+    async def _accepts(self, one: _Candidate) -> bool:
+        """Whether all that can judge an edit accepts it. A hint could be forged, so the command itself comes first."""
+        async with self._workspace(one) as workspace:
+            done = await replay(self.workshop, workspace, self.command, timeout_s=self.timeout_s, watch=True)
+        if done.exit_code != 0 or not await self._tests_accept(one) or not await self._examples_hold(one):
+            return False
+        if (lost := await self._lost(one, done.witness)) is not None:
+            self.doubt = f"an edit passed, but nothing runs {lost} any more"
+            return False
+        reason = await self.accept(await self.patch(one)) if self.accept is not None else ""
+        if reason:
+            self.doubt = f"an edit passed and was refused ({_one_line(reason)})"
+        return not reason
+
+    async def _lost(self, one: _Candidate, witness: Witness | None) -> str | None:
+        """A line of the file that reproduction or near tests ran before the edit, and do not run with it: skipped work
+        makes failures go away. None: there is none, or nobody could watch."""
+        if witness is None or self.contrast is None or not self.failing.lines:
+            return None
+        path, after = one.file.path, await self._contrast(one)
+        if not (await self.contrast).passed <= after.passed:
+            return None
+        before = self.failing.lines.get(path, frozenset()) | self.passing.get(path, {}).keys()
+        now = witness.lines.get(path, frozenset()) | after.spectrum.get(path, {}).keys()
+        moved = ((line, one.moved(line)) for line in sorted(before))
+        return next((f"{path}:{line}" for line, then in moved if then is not None and then not in now), None)
+
+    async def _examples_hold(self, one: _Candidate) -> bool:
+        """Whether the examples in the file's docstrings that held before still do."""
+        path = one.file.path
+        if ">>>" not in one.file.text:
+            return True
+        if path not in self.examples:
+            async with self._workspace() as workspace:
+                self.examples[path] = await passing_examples(self.workshop, workspace, path)
+        if not self.examples[path]:
+            return True
+        async with self._workspace(one) as workspace:
+            return self.examples[path] <= await passing_examples(self.workshop, workspace, path)
+
+    async def patch(self, one: _Candidate) -> str:
+        """The candidate as git would print it."""
+        workspace = self.workshop.fresh()
+        try:
+            one.write(workspace)
+            return await self.workshop.diff(workspace)
+        finally:
+            workspace.remove()
 
     def _survivor(self, one: _Candidate) -> Survivor:
         """With the suspicion that there is by now: the first candidates are tried before it is known what tests run."""
         path, statement = one.file.path, one.statement
-        here = (path, statement.first_line)
-        suspicion = max((known.score for known in self.suspects if (known.path, known.first_line) == here), default=0.0)
+        scores = (known.score for known in self.suspects if (known.path, known.first_line) == one.place)
+        suspicion = max(scores, default=0.0)
         passed = self.passing.get(path, {})
         tested = any(line in passed for line in range(statement.first_line, statement.last_line + 1))
         score = suspicion * min(1.0, one.edit.prior)
         return Survivor(path, statement.first_line, one.file.text, one.edit, score, tested)
 
-    async def _hinted(self) -> AsyncGenerator[tuple[int, list[_Candidate]], None]:
-        """How many candidates are judged, and those of the last batch that pass, or pass in a quick trial."""
-        window: deque[tuple[int, asyncio.Task[list[_Candidate]]]] = deque()
+    async def _hinted(self) -> AsyncGenerator[tuple[float, list[_Candidate]], None]:
+        """The best score of what is left to try, and those of the last batch that pass, or do in a quick trial."""
+        window: deque[tuple[float, asyncio.Task[list[_Candidate]]]] = deque()
         # Where a batch is one candidate: deeper than there are slots, so that one that hangs does not hold up the rest.
         depth = self.jobs if self.fast else 4 * self.jobs
-        judged = 0
+        open_score = 1.0
         try:
             async with aclosing(self._batches()) as batches:
                 batch = await anext(batches, None)
                 while batch or window:
                     if batch and len(window) < depth:
-                        window.append((len(batch), asyncio.create_task(self._promising(batch))))
+                        window.append((batch[-1].score, asyncio.create_task(self._promising(batch))))
                         batch = await anext(batches, None)
                     elif await _soon(window[0][1]):
-                        size, task = window.popleft()
-                        judged += size
-                        yield judged, await task
+                        score, task = window.popleft()
+                        open_score = max(min(open_score, score), self.waiting_score)
+                        yield open_score, await task
                     else:
-                        yield judged, []
+                        yield open_score, []
         finally:
             await _abandon(task for _, task in window)
 
@@ -360,12 +449,13 @@ class _Search:
                 # At module level an edit takes an import for each trial: such ones wait for company.
                 cold = self.trials.warm and candidate.statement.outermost is None
                 (aside if cold else batch).append(candidate)
+                self.waiting_score = aside[0].score if aside else 0.0
                 if len(batch) == size:
                     yield batch
                     batch, size = [], next(sizes, size)
                 elif len(aside) == BATCHES[1]:
                     yield aside
-                    aside = []
+                    aside, self.waiting_score = [], 0.0
         for rest in (batch, aside):
             if rest:
                 yield rest
@@ -394,12 +484,12 @@ class _Search:
         return [one for one in hinted if id(one) not in broken]
 
     async def _near_trials(self) -> Trials | None:
-        """Trials of near tests that pass without an edit; None: there are none under pytest."""
+        """Trials of near tests that pass without an edit; None: there are none."""
         if self.near is None and self.contrast is not None:
             contrast = await self.contrast
             names = sorted(contrast.passed)[:MOST_NEAR_TESTS]
-            words = ["python", "-m", "pytest", "-o", "addopts=", "-p", "no:cacheprovider", "-q", *names]
-            if names and self.near is None:
+            if names and self.near is None and self.suite is not None:
+                words = ["python", "-m", *_NEAR[self.suite.runner], *names]
                 self.near = Trials(self.workshop, shlex.join(words), self.files)
                 self.near.begin(0, contrast.seconds, 3 * contrast.seconds + 2)
         return self.near if self.near is not None and self.near.warm else None
@@ -421,10 +511,22 @@ class _Search:
                 continue
             seen.add((candidate.file.path, candidate.edit))
             yield candidate
-            if len(seen) == BEFORE_CONTRAST and self.contrast is not None:
-                self.passing = (await self.contrast).spectrum
-                self.suspects = self._rank(self.passing)
+            if len(seen) == BEFORE_CONTRAST:
+                await self._know_passing()
                 ordered = self._ordered()
+
+    async def _know_passing(self) -> None:
+        """Wait for what passing tests ran, and rank the suspects by it."""
+        if self.contrast is None or self.passing:
+            return
+        contrast = await self.contrast
+        if not contrast.passed:
+            raise _Untestable(
+                "no test near the code passes here even without an edit, so a fix could not be told from an accident; "
+                "install what the tests need into the project's .venv"
+            )
+        self.passing = contrast.spectrum
+        self.suspects = self._rank(self.passing)
 
     def _rank(self, passing: Spectrum) -> tuple[Suspect, ...]:
         texts = {path: file.text for path, file in self.sources.items()}
@@ -462,25 +564,17 @@ class _Search:
 
     async def _tests_accept(self, candidate: _Candidate) -> bool:
         """Whether what passed before still passes: related tests first, then the whole suite as far as time allows."""
-        if self.suite is None:
-            return True
         self._say(f"running tests on {candidate}", now=True)
         self._begin_whole()
         assert self.whole_baseline is not None
-        if self.related is None:
-            self.related = await self._related()
-        if self.related is not None and not await self._still_pass(candidate, self.related):
+        related = await self._related()
+        if not await self._still_pass(candidate, related):
             return False
         self.whole = await self.whole_baseline
-        if self.whole is None and self.related is None:
-            raise _Untestable(
-                "no test of the project passes or finishes here even without an edit, so a fix could not be told from "
-                "an accident; install what its tests need into its .venv"
-            )
         if self.whole is None:
-            assert self.related is not None
-            known = len(self.related.passed)
-            self.checked = f"{known} related tests still pass, and the whole suite could not be run in the time left"
+            self.checked = (
+                f"{len(related.passed)} related tests still pass, and the whole suite could not be run in the time left"
+            )
             return True
         # Once it is known to end, the whole suite has the last word: where no time is left for it, nothing is taken.
         self.checked = f"all {len(self.whole.passed)} tests that passed before still pass"
@@ -491,16 +585,11 @@ class _Search:
         if self.suite is not None and self.whole_baseline is None:
             self.whole_baseline = asyncio.create_task(self._baseline((), self._left_s() / 2))
 
-    async def _related(self) -> _Tests | None:
-        """Tests near the code that pass without an edit, nearest files first; None: there are none."""
-        contrast = await self.contrast if self.contrast is not None else Contrast({})
-        near = self._near()
-        if contrast.passed:
-            return _Tests(near[:MOST_CONTRASTS], contrast.passed, contrast.seconds)
-        for files in dict.fromkeys((near, near[:2])):
-            if files and (tests := await self._baseline(files, self._left_s() / 4)) is not None:
-                return tests
-        return None
+    async def _related(self) -> _Tests:
+        """Tests near the code that pass without an edit."""
+        assert self.contrast is not None
+        contrast = await self.contrast
+        return _Tests(self._watched(), contrast.passed, contrast.seconds)
 
     async def _still_pass(self, candidate: _Candidate, tests: _Tests) -> bool:
         assert self.suite is not None
@@ -517,28 +606,19 @@ class _Search:
             run = await run_suite(self.workshop, workspace, self.suite, files, timeout_s=timeout_s)
         return _Tests(files, run.passed, run.replay.seconds, run.failed) if run.finished and run.passed else None
 
-    async def _contrast(self) -> Contrast:
-        """What the nearest passing tests ran."""
-        if self.suite is None:
-            return Contrast({})
-        near = self._near()[:MOST_CONTRASTS]
-        if self.suite.runner == "pytest":
-            async with self._workspace() as workspace:
-                return await contrast_of(self.workshop, workspace, list(self.sources), near, CONTRAST_TIMEOUT_S)
-        seen = [asyncio.create_task(self._watched(self.suite, file)) for file in near]
-        await _finish(*seen)
-        return Contrast(counted(witness for task in seen if (witness := task.result()) is not None))
+    async def _contrast(self, candidate: _Candidate | None = None) -> Contrast:
+        """What the nearest passing tests run, without an edit or with one."""
+        assert self.suite is not None
+        async with self._workspace(candidate) as workspace:
+            wanted, runner = list(self.sources), self.suite.runner
+            return await contrast_of(self.workshop, workspace, wanted, self._watched(), CONTRAST_TIMEOUT_S, runner)
 
-    def _near(self) -> tuple[str, ...]:
-        """Test files: those that the reproduction names, then those near what it ran."""
+    def _watched(self) -> tuple[str, ...]:
+        """Test files: those that the reproduction names, then those near what it ran; all where there are none."""
         assert self.suite is not None
         near = [*self._named(), *related_tests(self.workshop.base, list(self.sources))]
-        return tuple(path for path in dict.fromkeys(near) if path in self.suite.files)
-
-    async def _watched(self, suite: Suite, file: str) -> Witness | None:
-        async with self._workspace() as workspace:
-            run = await run_suite(self.workshop, workspace, suite, (file,), timeout_s=CONTRAST_TIMEOUT_S, watch=True)
-        return run.replay.witness if run.passed and not run.failed else None
+        known = tuple(path for path in dict.fromkeys(near) if path in self.suite.files)
+        return known[:MOST_CONTRASTS] or self.suite.files
 
     @asynccontextmanager
     async def _workspace(self, candidate: _Candidate | None = None) -> AsyncIterator[Workspace]:

@@ -13,7 +13,6 @@ from typing import Any
 from scrout.syntax import parse_python
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _PLAIN = (ast.Import, ast.ImportFrom, ast.ClassDef, ast.Pass, ast.Global, ast.Nonlocal)
 
 
@@ -31,7 +30,6 @@ class Statement:
     """The statement at module level that holds it, or itself."""
     block: Sequence[ast.stmt]
     """The statements of its block, itself among them."""
-    in_loop: bool
     outermost: Function | None
     """The outermost function around it."""
 
@@ -151,15 +149,14 @@ class _Around:
     function: Function | None = None
     owner: ast.ClassDef | None = None
     top: ast.stmt | None = None
-    in_loop: bool = False
     outermost: Function | None = None
 
     def inside(self, node: ast.AST, top: ast.stmt) -> _Around:
         if isinstance(node, Function):
-            return _Around(node, self.owner, top, False, self.outermost or node)
+            return _Around(node, self.owner, top, self.outermost or node)
         if isinstance(node, ast.ClassDef):
-            return _Around(None, node, top, False, self.outermost)
-        return replace(self, top=top, in_loop=self.in_loop or isinstance(node, _LOOPS))
+            return _Around(None, node, top, self.outermost)
+        return replace(self, top=top)
 
 
 def _statements(tree: ast.Module) -> tuple[Statement, ...]:
@@ -176,12 +173,8 @@ def _statements(tree: ast.Module) -> tuple[Statement, ...]:
                 top = around.top or node
                 if isinstance(node, ast.stmt) and _editable(node):
                     first, last = _own_lines(node)
-                    found.append(
-                        Statement(
-                            *(node, first, last, around.function, around.owner, top),
-                            *(block, around.in_loop, around.outermost),
-                        )
-                    )
+                    around_it = (around.function, around.owner, top, block, around.outermost)
+                    found.append(Statement(node, first, last, *around_it))
                 todo.append((node, around.inside(node, top)))
     return tuple(sorted(found, key=lambda one: (one.node.lineno, one.node.col_offset)))
 

@@ -6,11 +6,11 @@ It only orders a search. The counts come from inside the sandbox and may be forg
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from scrout.sandbox.replay import Witness
 from scrout.sandbox.workshop import Workshop, shell_argv
 from scrout.sandbox.workspace import Workspace
 
@@ -33,10 +33,21 @@ _SCRIPT = (Path(__file__).with_name("inside") / "spectrum.py").read_text(encodin
 
 
 async def contrast_of(
-    workshop: Workshop, workspace: Workspace, wanted: Sequence[str], files: Sequence[str], seconds: float
+    workshop: Workshop,
+    workspace: Workspace,
+    wanted: Sequence[str],
+    files: Sequence[str],
+    seconds: float,
+    runner: Literal["pytest", "unittest"] = "pytest",
 ) -> Contrast:
-    """Of these test files under pytest; empty: nothing came back."""
-    order = {"root": str(workshop.root(workspace)), "wanted": wanted, "files": files, "seconds": seconds}
+    """Of these test files; empty: nothing came back."""
+    order = {
+        "root": str(workshop.root(workspace)),
+        "wanted": wanted,
+        "files": files,
+        "seconds": seconds,
+        "runner": runner,
+    }
     line = 'exec python -c "$0"'
     argv = [*shell_argv(line), _SCRIPT]
     done = await workshop.run(workspace, argv, timeout_s=seconds + 5, stdin=json.dumps(order).encode())
@@ -50,14 +61,3 @@ async def contrast_of(
         return Contrast(spectrum, passed, done.seconds, told["finished"] is True)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return Contrast({})
-
-
-def counted(witnesses: Iterable[Witness]) -> Spectrum:
-    """The same from whole runs, each counted once."""
-    counts: dict[str, dict[int, int]] = {}
-    for witness in witnesses:
-        for path, lines in witness.lines.items():
-            known = counts.setdefault(path, {})
-            for line in lines:
-                known[line] = known.get(line, 0) + 1
-    return counts

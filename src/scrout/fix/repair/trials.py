@@ -7,6 +7,7 @@ could spoil or forge the next: a trial that passes is only a hint, which the cal
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shlex
@@ -89,7 +90,7 @@ class Trials:
         self.workshop = workshop
         self.files = files
         self.invocation = parse(command)
-        self.warm = self.invocation is not None and self.invocation.name == "pytest"
+        self.warm = self.invocation is not None
         """Edits inside functions are tried in an interpreter that has everything imported."""
         self._exit_code = 1
         self._timeout_s = 0.0
@@ -98,6 +99,9 @@ class Trials:
         """What the unedited run takes."""
         self._preload: tuple[str, ...] | None = None
         """What the command imports from outside the repository; None: not known yet."""
+        self._own: tuple[str, ...] = ()
+        """What it imports of the repository."""
+        self._learning = asyncio.Lock()
         self._tried = 0
         self._idle: list[Workspace] = []
 
@@ -121,9 +125,19 @@ class Trials:
             codes |= await self._run_cold(left, trials, texts)
         return [codes.get(index) for index in range(len(trials))]
 
+    async def _learn(self) -> None:
+        """Find out what the command imports."""
+        async with self._learning:
+            if self._preload is None:
+                rows = await self._order(self._cold_s, learn=True)
+                self._preload = _names(rows[0].get("loaded")) if rows else ()
+                self._own = _names(rows[0].get("own")) if rows else ()
+
     async def _run_warm(
         self, chosen: Sequence[int], trials: Sequence[Trial], texts: Mapping[str, str]
     ) -> dict[int, int]:
+        if self.invocation is not None and self.invocation.name != "pytest":
+            await self._learn()
         rows = await self._order(self._warm_s, [trials[index] for index in chosen], texts, learn=True, warm=True)
         if not rows or rows[0].get("code") != self._exit_code:
             self.warm = False
@@ -134,9 +148,7 @@ class Trials:
     async def _run_cold(
         self, chosen: Sequence[int], trials: Sequence[Trial], texts: Mapping[str, str]
     ) -> dict[int, int]:
-        if self._preload is None:
-            rows = await self._order(self._cold_s, learn=True)
-            self._preload = _names(rows[0].get("loaded")) if rows else ()
+        await self._learn()
         rows = await self._order(self._cold_s, [trials[index] for index in chosen], texts, learn=True)
         if not rows or rows[0].get("code") != self._exit_code:
             return {}
@@ -164,6 +176,7 @@ class Trials:
                 "arguments": self.invocation.arguments,
                 "argv": ["-c", _SCRIPT],
                 "preload": self._preload or (),
+                "own": self._own,
                 "learn": learn,
                 "warm": warm,
                 "timeout_s": timeout_s,

@@ -1,11 +1,10 @@
-"""Templates for values: None and what is merely empty, constants of another kind, strings, and one more condition."""
+"""Templates for values: None and what is merely empty, constants of another kind, strings, and one more element."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
 from difflib import SequenceMatcher
-from typing import TypeGuard
 
 from scrout.fix.repair.place import ATOMS, Edit, Place
 
@@ -15,10 +14,6 @@ MOST_LIKE = 4
 MOST_NUMBERS = 4
 LONGEST_STATEMENT = 120
 """In expressions; a longer one is a table."""
-MOST_CLAUSES = 14
-MOST_ASKED = 44
-_PLAIN = (*ATOMS, ast.Compare, ast.UnaryOp)
-"""What `and` and `or` need no parentheses around."""
 _OTHER_KINDS = {
     "None": ("0", "1", '""', "False", "True", "[]", "{}", "()"),
     "True": ("None",),
@@ -71,22 +66,6 @@ def _flags(place: Place) -> frozenset[str]:
         for name, values in constants.items()
         if any(isinstance(value, bool) for value in values) and None not in values
     )
-
-
-def _maybe_none(place: Place, node: ast.expr) -> Iterator[Edit]:
-    """Something in the place of None, where a value is handed on; and None where there is nothing to look into."""
-    if id(node) not in place.handed_on or not isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript):
-        return
-    said = place.text.of(node)
-    for rank, empty in enumerate(('""', "[]", "0", "{}", "()")):
-        yield place.replace("instead of none", node, f"({said} or {empty})", 1 - 0.15 * rank)
-    for rank, name in enumerate(place.names()[:3]):
-        if name != said:
-            yield place.replace("instead of none", node, f"({said} or {name})", 0.7 - 0.15 * rank)
-    if isinstance(node, ast.Attribute | ast.Call):
-        inner = node.value if isinstance(node, ast.Attribute) else getattr(node.func, "value", None)
-        if isinstance(inner, ast.Name):
-            yield place.replace("instead of none", node, f"({said} if {inner.id} is not None else None)", 0.8)
 
 
 def _kind(place: Place, node: ast.expr) -> Iterator[Edit]:
@@ -161,90 +140,6 @@ def _strings(place: Place) -> list[str]:
     return list(found)[:400]
 
 
-def _clause(place: Place, node: ast.expr) -> Iterator[Edit]:
-    """One more condition: one that the code around asks elsewhere, or whether a name is None or empty."""
-    if id(node) not in place.tests and id(node) not in place.parts_of_tests:
-        return
-    said = place.text.of(node)
-    plain = said if isinstance(node, _PLAIN) else f"({said})"
-    for rank, clause in enumerate(_clauses(place, node)):
-        for joiner, weight in (("and", 1.0), ("or", 0.8)):
-            # In front, because what is asked first may keep the rest from being asked.
-            body = f"{clause} {joiner} {said if isinstance(node, ast.BoolOp) and _joins(node, joiner) else plain}"
-            if id(node) in place.tests:
-                yield place.replace("clause", node, body, weight * (1 - 0.02 * rank))
-            elif place.parts_of_tests[id(node)] != joiner:
-                yield place.replace("clause", node, f"({body})", 0.6 * weight * (1 - 0.02 * rank))
-
-
-def _joins(node: ast.BoolOp, joiner: str) -> bool:
-    return isinstance(node.op, ast.And) == (joiner == "and")
-
-
-def _clauses(place: Place, node: ast.expr) -> list[str]:
-    own = [one.id for one in ast.walk(node) if isinstance(one, ast.Name) and id(one) not in place.called]
-    said = place.text.of(node)
-    asked = dict.fromkeys([text for text, _ in conditions(place) if text.strip("()") not in said][:MOST_CLAUSES])
-    asked |= dict.fromkeys(_about_attributes(place, node))
-    asked |= dict.fromkeys(_about_size(place, node))
-    for name in list(dict.fromkeys((*own, *place.names())))[:5]:
-        if name not in ("self", "cls"):
-            asked |= dict.fromkeys((f"{name} is not None", name, f"not {name}", f"{name} is None"))
-    return list(asked)[:MOST_ASKED]
-
-
-def conditions(place: Place) -> list[tuple[str, frozenset[str]]]:
-    """What the function, its class and the file ask, nearest first, each with the names it is about, all known here."""
-    known = set(place.names()) | {"self", "cls"}
-    return [(text, reads) for text, reads in place.around(_asked) if reads <= known]
-
-
-def _asked(place: Place) -> list[tuple[str, frozenset[str]]]:
-    asked: dict[str, frozenset[str]] = {}
-    for scope in (place.statement.function, place.statement.owner, place.text.tree):
-        for other in ast.walk(scope) if scope is not None else ():
-            test = getattr(other, "test", None)
-            for part in test.values if isinstance(test, ast.BoolOp) else [test]:
-                if isinstance(part, ast.expr):
-                    text = place.text.of(part)
-                    if len(text) < 80 and "\n" not in text:
-                        asked.setdefault(text if isinstance(part, _PLAIN) else f"({text})", frozenset(_names(part)))
-    return list(asked.items())
-
-
-def _about_size(place: Place, node: ast.expr) -> Iterator[str]:
-    """Whether a number that the condition compares is set at all."""
-    for compare in (one for one in ast.walk(node) if isinstance(one, ast.Compare)):
-        if isinstance(compare.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE):
-            for one in ast.walk(compare):
-                if isinstance(one, ast.Name | ast.Attribute) and isinstance(one.ctx, ast.Load):
-                    text = place.text.of(one)
-                    if text != "self" and "(" not in text:
-                        yield f"{text} > 0"
-
-
-def _about_attributes(place: Place, node: ast.expr) -> Iterator[str]:
-    """Whether another attribute of an object that the condition is about is true."""
-    objects = {one.value.id for one in ast.walk(node) if _is_attribute(one) and isinstance(one.value, ast.Name)}
-    known = place.around(_attributes)
-    found = dict.fromkeys(text for name in sorted(objects) for text in known.get(name, ()))
-    for text in list(found)[:MOST_CLAUSES]:
-        yield from (text, f"not {text}")
-
-
-def _attributes(place: Place) -> dict[str, list[str]]:
-    """Attributes that the class, or else the file, reads, by object."""
-    found: dict[str, list[str]] = {}
-    for one in ast.walk(place.statement.owner or place.text.tree):
-        if _is_attribute(one) and isinstance(one.value, ast.Name):
-            found.setdefault(one.value.id, []).append(f"{one.value.id}.{one.attr}")
-    return {name: list(dict.fromkeys(texts)) for name, texts in found.items()}
-
-
-def _is_attribute(node: ast.AST) -> TypeGuard[ast.Attribute]:
-    return isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
-
-
 def _element(place: Place, node: ast.expr) -> Iterator[Edit]:
     """One more element: what displays with the same elements hold elsewhere, then what the reproduction speaks of."""
     if not isinstance(node, ast.List | ast.Tuple | ast.Set) or len(node.elts) < 2 or id(node) not in place.loaded:
@@ -271,18 +166,9 @@ def _displays(place: Place) -> list[frozenset[str]]:
     ]
 
 
-def _names(node: ast.AST) -> set[str]:
-    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and one.id.islower()} - {
-        *("isinstance", "len", "hasattr", "callable", "any", "all", "type", "str", "int", "list", "tuple", "dict"),
-        *("getattr", "issubclass", "set", "bool", "min", "max", "sum", "abs", "bytes", "float"),
-    }
-
-
 VALUE_TEMPLATES: tuple[Callable[[Place, ast.expr], Iterator[Edit]], ...] = (
     _truth,
-    _maybe_none,
     _kind,
     _string,
-    _clause,
     _element,
 )

@@ -1,8 +1,8 @@
 # ruff: noqa: PTH100, PTH109, PTH118
 # mypy: ignore-errors
-"""Runs inside the sandbox: some of the project's tests under pytest, counting for each line of the repository how many
-passing tests ran it. The order comes as JSON on standard input, the answer leaves as JSON on standard output, after the
-time limit with what is known by then. Standard library and pytest only; what it tells may be forged, which costs time.
+"""Runs inside the sandbox: some of the project's tests, counting for each line of the repository how many passing tests
+ran it. The order comes as JSON on standard input, the answer leaves as JSON on standard output, after the time limit
+with what is known by then. Standard library and pytest only; what it tells may be forged, which costs time.
 """
 
 import json
@@ -12,7 +12,7 @@ import sys
 
 
 class _Spectrum:
-    """A pytest plugin."""
+    """Counts, for each line, the passing tests that ran it."""
 
     def __init__(self, root, wanted):
         self.root = root
@@ -39,21 +39,55 @@ class _Spectrum:
 
         return inside
 
-    def pytest_runtest_logstart(self, nodeid):
-        self.name = nodeid
+    def begin(self, name):
+        self.name = name
         self.now, self.good = set(), True
         sys.settrace(self.enter)
 
-    def pytest_runtest_logreport(self, report):
-        self.good = self.good and report.passed
-
-    def pytest_runtest_logfinish(self):
+    def end(self):
         sys.settrace(None)
         if self.good:
             self.passed.append(self.name)
             for path, line in self.now:
                 lines = self.counts[path]
                 lines[line] = lines.get(line, 0) + 1
+
+
+def _pytest(spectrum, files):
+    import pytest
+
+    class Plugin:
+        def pytest_runtest_logstart(self, nodeid):
+            spectrum.begin(nodeid)
+
+        def pytest_runtest_logreport(self, report):
+            spectrum.good = spectrum.good and report.passed
+
+        def pytest_runtest_logfinish(self):
+            spectrum.end()
+
+    pytest.main(["-o", "addopts=", "-p", "no:cacheprovider", "-q", *files], plugins=[Plugin()])
+
+
+def _unittest(spectrum, files):
+    import unittest
+
+    class Result(unittest.TestResult):
+        def startTest(self, test):
+            super().startTest(test)
+            self.before = self.bad()
+            spectrum.begin(test.id())
+
+        def stopTest(self, test):
+            spectrum.good = self.bad() == self.before
+            spectrum.end()
+            super().stopTest(test)
+
+        def bad(self):
+            return sum(map(len, (self.failures, self.errors, self.skipped, self.unexpectedSuccesses)))
+
+    names = [file[: -len(".py")].replace("/", ".") for file in files]
+    unittest.defaultTestLoader.loadTestsFromNames(names).run(Result())
 
 
 def main():
@@ -63,8 +97,6 @@ def main():
     for stream in (0, 1, 2):
         os.dup2(null, stream)
     sys.path[0] = os.getcwd()
-    import pytest
-
     spectrum = _Spectrum(order["root"], order["wanted"])
 
     def tell(finished):
@@ -76,7 +108,7 @@ def main():
 
     signal.signal(signal.SIGALRM, lambda *_: tell(False))
     signal.alarm(max(1, int(order["seconds"])))
-    pytest.main(["-o", "addopts=", "-p", "no:cacheprovider", "-q", *order["files"]], plugins=[spectrum])
+    (_pytest if order["runner"] == "pytest" else _unittest)(spectrum, order["files"])
     tell(True)
 
 

@@ -2,9 +2,10 @@
 # mypy: ignore-errors
 """Runs inside the sandbox: one Python command on many edited versions of a repository, one fork for each.
 
-What the command imports from outside the repository is imported once, before the forks. A run of pytest is taken
-farther, up to its first test: there each fork gives the functions it finds in memory their edited code. An order comes
-as JSON on standard input, answers leave as JSON lines on standard output. Standard library only, Python 3.8 or later.
+What the command imports is imported once, before the forks; a run of pytest is taken farther, up to its first test.
+Each fork then gives the functions it finds in memory their edited code. An edit that no function in memory can be given
+is tried cold: its file is edited, and the fork imports the repository itself. An order comes as JSON on standard
+input, answers leave as JSON lines on standard output. Standard library only, Python 3.8 or later.
 The code under trial shares this process's user and can forge an answer: a trial that passes is a hint, to be confirmed
 outside.
 """
@@ -97,22 +98,22 @@ def _inside(module, root):
 
 
 def _learn(order, answers):
-    """How the unedited command ends, and which modules from outside the repository it had loaded by then."""
+    """How the unedited command ends, and which modules it had loaded by then: the repository's own, and others."""
     read, write = os.pipe()
 
     def run():
         code = _run(order)
         plugins = _plugins()
-        names = [
-            name
+        known = [
+            (name, _inside(module, order["root"]))
             for name, module in list(sys.modules.items())
-            if name != "__main__"
+            if name not in ("__main__", "__mp_main__")
             and getattr(module, "__file__", None)
-            and not _inside(module, order["root"])
             and name.partition(".")[0] not in plugins
         ]
+        told = {"loaded": [name for name, own in known if not own], "own": [name for name, own in known if own]}
         with os.fdopen(write, "w") as file:
-            json.dump(names, file)
+            json.dump(told, file)
         return code
 
     pid = _fork(answers, run)
@@ -126,10 +127,10 @@ def _learn(order, answers):
         data += chunk
     seconds, code = _wait(pid, began, order["timeout_s"])
     try:
-        names = json.loads(data)
+        told = json.loads(data)
     except ValueError:
-        names = []
-    return {"code": code, "seconds": seconds, "loaded": names}
+        told = {}
+    return {"code": code, "seconds": seconds, **told}
 
 
 def _plugins():
@@ -189,7 +190,31 @@ def _run(order):
     return 0
 
 
-# Warm: the fork starts before the first test, with everything imported and collected
+# Warm: the fork starts with everything imported, under pytest with everything collected
+
+
+def _in_memory(order, answers, run):
+    """The trials, each in a fork that has its functions edited. `run` gets the changes, and gives the exit code."""
+    functions, compiled = _functions(order), {}
+    gc.freeze()
+    if order["learn"]:
+        pid, began = _fork(answers, lambda: run([])), time.monotonic()
+        seconds, code = _wait(pid, began, order["timeout_s"])
+        _tell(answers, {"code": code, "seconds": seconds, "modules": order["preload"]})
+        _bound(order, seconds)
+    for index, trial in enumerate(order["trials"]):
+        began = time.monotonic()
+        code = _CANNOT
+        changes = _changes(order["texts"][trial["path"]], trial, functions, compiled)
+        if changes:
+            pid = _fork(answers, lambda: run(changes))  # noqa: B023
+            _, code = _wait(pid, began, order["timeout_s"])
+        _tell(answers, {"trial": index, "code": code, "seconds": time.monotonic() - began})
+
+
+def _change(changes):
+    for function, code in changes:
+        function.__code__ = code
 
 
 class _AtFirstTest:
@@ -203,22 +228,8 @@ class _AtFirstTest:
     def pytest_runtestloop(self, session):
         if session.testsfailed or not session.items:
             os._exit(0)
-        order, functions, compiled = self.order, _functions(self.order), {}
-        gc.freeze()
         self.forked = True
-        if order["learn"]:
-            pid, began = _fork(self.answers, lambda: _tests(session)), time.monotonic()
-            seconds, code = _wait(pid, began, order["timeout_s"])
-            _tell(self.answers, {"code": code, "seconds": seconds, "modules": order["preload"]})
-            _bound(order, seconds)
-        for index, trial in enumerate(order["trials"]):
-            began = time.monotonic()
-            code = _CANNOT
-            changes = _changes(order["texts"][trial["path"]], trial, functions, compiled)
-            if changes:
-                pid = _fork(self.answers, lambda: _tests(session, changes))  # noqa: B023
-                _, code = _wait(pid, began, order["timeout_s"])
-            _tell(self.answers, {"trial": index, "code": code, "seconds": time.monotonic() - began})
+        _in_memory(self.order, self.answers, lambda changes: _tests(session, changes))
         os._exit(0)
 
     def pytest_runtest_makereport(self, item, call):
@@ -235,6 +246,23 @@ def _may_be_meant(item, error):
 
 
 def _warm(order, answers):
+    if order["name"] == "pytest":
+        _warm_pytest(order, answers)
+        return
+    for name in order["own"]:
+        try:
+            importlib.import_module(name)
+        except BaseException:  # then it is not warm: the command may bring what it needs
+            return
+    _in_memory(order, answers, lambda changes: _changed_run(order, changes))
+
+
+def _changed_run(order, changes):
+    _change(changes)
+    return _run(order)
+
+
+def _warm_pytest(order, answers):
     import pytest
 
     plugin = _AtFirstTest(order, answers)
@@ -244,9 +272,8 @@ def _warm(order, answers):
     pytest.main(list(order["arguments"]), plugins=[plugin])
 
 
-def _tests(session, changes=()):
-    for function, code in changes:
-        function.__code__ = code
+def _tests(session, changes):
+    _change(changes)
     for index, item in enumerate(session.items):
         following = session.items[index + 1] if index + 1 < len(session.items) else None
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
@@ -341,14 +368,11 @@ def _fork(answers, run):
 
 def _wait(pid, began, timeout_s):
     """Seconds and exit code; None: it was stopped at its limit. Nothing of it is left running."""
-    code, pause = None, 0.001
-    while code is None and time.monotonic() - began < timeout_s:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
-        else:
-            time.sleep(pause)
-            pause = min(0.01, pause * 1.3)
+    left = began + timeout_s - time.monotonic()
+    code = None
+    if _ended(pid, left):
+        _, status = os.waitpid(pid, 0)
+        code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
     seconds = time.monotonic() - began
     try:
         os.killpg(pid, signal.SIGKILL)
@@ -357,6 +381,28 @@ def _wait(pid, began, timeout_s):
     if code is None:
         os.waitpid(pid, 0)
     return seconds, code
+
+
+def _ended(pid, seconds):
+    """Whether the process ends within these seconds. It is not reaped."""
+    try:
+        handle = os.pidfd_open(pid)
+    except (AttributeError, OSError):  # before Python 3.9, elsewhere than on Linux, or refused
+        return _ended_by_asking(pid, seconds)
+    try:
+        return bool(select.select([handle], [], [], max(0.0, seconds))[0])
+    finally:
+        os.close(handle)
+
+
+def _ended_by_asking(pid, seconds):
+    until, pause = time.monotonic() + seconds, 0.001
+    while time.monotonic() < until:
+        if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+            return True
+        time.sleep(pause)
+        pause = min(0.01, pause * 1.3)
+    return False
 
 
 if __name__ == "__main__":
