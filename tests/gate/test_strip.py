@@ -108,3 +108,10 @@ def test_nothing_is_invented_and_twice_is_once(before: str, after: str) -> None:
     assert strip(stripped.model_copy(update={"reproduction": CLAIM})).notes == stripped.notes
     remaining = iter(handoff.notes.split())
     assert all(word in remaining for word in stripped.notes.split())
+
+
+def test_a_name_of_the_code_is_no_word_about_the_claim() -> None:
+    why = "defines `Confirm`; defines Confirm; tests/test_prompt.py reads like the issue; confirmed the bug"
+    handoff = Handoff(files=(FileRef(path="a.py", why=why),), reproduction=Reproduction(command="python x.py"))
+    kept = strip(handoff).files[0].why
+    assert kept == "defines `Confirm`; defines Confirm; tests/test_prompt.py reads like the issue"

@@ -74,10 +74,14 @@ def _verified(gated: GatedHandoff) -> str:
         shown = "showed the problem each time, with exit code 0"
     else:
         shown = "failed each time" + ("" if evidence.exit_code is None else f", with exit code {evidence.exit_code}")
-    return (
-        f"The reproduction in them was verified: its command was run {evidence.runs} times on the unchanged "
-        f"repository, in a sandbox, and {shown}. Its output then is quoted at the end. {guess}"
-    )
+    ran = f"its command was run {evidence.runs} times on the unchanged repository, in a sandbox, and {shown}"
+    if gated.basis == "assumed":
+        told = f"The reproduction in them is assumed: {ran}, but the report does not tell of this failure. Doubt it."
+    elif gated.basis:
+        told = f"The reproduction in them was verified ({gated.basis}): {ran}."
+    else:
+        told = f"The reproduction in them was verified: {ran}."
+    return f"{told} Its output then is quoted at the end. {guess}"
 
 
 def _notes(gated: GatedHandoff) -> str:

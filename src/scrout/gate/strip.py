@@ -16,7 +16,8 @@ _RUN = (
 _OUTCOME = r"(?:fail(?:s|ed|ing|ure)?|raise[sd]?|error(?:s|ed)?|exit(?:s|ed)?|crash(?:es|ed)?|throws?)"
 _ASSERTS = re.compile(
     rf"\brepro(?:s|duc\w*)?\b|\b{_RUN}\b.{{0,120}}\b{_OUTCOME}\b|\b{_OUTCOME}\b.{{0,120}}\b{_RUN}\b"
-    rf"|\b(?:confirm|verif)\w*\b.{{0,60}}\b(?:bug|issue|failure)\b",
+    # In lower case or at the start: elsewhere `Confirm` is a name of the code.
+    rf"|(?:(?-i:\b(?:confirm|verif))|^\W*(?:confirm|verif))\w*\b[^;]{{0,60}}\b(?:bug|issue|failure)\b",
     re.IGNORECASE | re.DOTALL,
 )
 _ENDED = re.compile(rf"\b{_OUTCOME}\b", re.IGNORECASE)
@@ -68,7 +69,8 @@ def _names_one(text: str, names: frozenset[str]) -> bool:
 
 
 def _without_why(ref: FileRef, about: _About) -> FileRef:
-    return ref.model_copy(update={"why": ""}) if about(ref.why) else ref
+    kept = [clause for clause in ref.why.split("; ") if not about(clause)]
+    return ref.model_copy(update={"why": "; ".join(kept)})
 
 
 def without(notes: str, about: Callable[[str], bool]) -> str:
