@@ -125,11 +125,13 @@ def attacks(pattern: re.Pattern[str] | re.Pattern[bytes]) -> list[tuple[str, str
     tree = sre_parser.parse(
         source, pattern.flags & ~re.UNICODE if isinstance(pattern.pattern, bytes) else pattern.flags
     )
-    found: dict[tuple[str, str, str], None] = {}
-    for lead, unit, breaks in _points(list(tree), "", pattern.flags):
-        for end in ("", "\n!", *breaks[:2]):
-            found[lead, unit, end] = None
-    return list(found)
+    points = list(dict.fromkeys(_points(list(tree), "", pattern.flags)))
+    # First of all what ends a repetition where the pattern goes on: it has to go back from there.
+    ranked = ([(lead, unit, end) for lead, unit, breaks in points for end in pick(breaks)] for pick in _ENDS)
+    return list(dict.fromkeys(attack for attacks in ranked for attack in attacks))
+
+
+_ENDS = (lambda breaks: breaks[:1], lambda breaks: ("",), lambda breaks: ("\n!",), lambda breaks: breaks[1:2])
 
 
 def texts(lead: str, unit: str, end: str, size: int) -> list[str]:
@@ -152,7 +154,7 @@ def _points(nodes: list[tuple[object, object]], lead: str, flags: int) -> Iterat
             if high > MANY:
                 behind = _shortest(nodes[at + 1 :], flags)[:3]
                 units = _units(list(body), flags)
-                breaks = "".join(sort for sort in "\0,.x!" if sort not in units)
+                breaks = "".join(sort for sort in "x!,.\0" if sort not in units)
                 for unit in units:
                     yield lead, unit, breaks
                     if behind:
@@ -177,7 +179,7 @@ def _points(nodes: list[tuple[object, object]], lead: str, flags: int) -> Iterat
         elif op in (sre.ASSERT, sre.ASSERT_NOT):
             yield from _points(list(value[1]), lead, flags)  # type: ignore[index]
         lead += _shortest([(op, value)], flags)
-    yield lead, "", "\0"
+    yield lead, "", "x"
 
 
 def _shortest(nodes: Iterable[tuple[object, object]], flags: int) -> str:

@@ -368,6 +368,7 @@ class _Piece:
         self.source = source
         self.tree = _parse(source) or ast.Module([], [])
         self.bound = _bound(self.tree)
+        self.imports = _imports(self.tree)
         used = {node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name)}
         self.missing = used - self.bound - set(dir(builtins)) - {"__file__", "__name__"}
 
@@ -378,7 +379,7 @@ def _completed(piece: _Piece, earlier: Sequence[_Piece], exports: Mapping[str, s
     head: list[str] = []
     for other in reversed(earlier):
         wanted = missing & other.bound
-        imports = [_import_of(name, other.tree) for name in sorted(wanted)]
+        imports = [other.imports.get(name) for name in sorted(wanted)]
         if all(imports):
             head = [statement for statement in imports if statement] + head
             missing -= wanted
@@ -415,11 +416,18 @@ def _bound(tree: ast.AST) -> set[str]:
     return names
 
 
-def _import_of(name: str, tree: ast.Module) -> str | None:
-    """The statement that binds a name, if it is an import and nothing else binds it."""
-    binding = [node for node in tree.body if name in _bound(node)]
-    first = binding[0] if len(binding) == 1 else None
-    return ast.unparse(first) if isinstance(first, ast.Import | ast.ImportFrom) else None
+def _imports(tree: ast.Module) -> dict[str, str]:
+    """The statement that binds a name, for each that an import and nothing else binds."""
+    found: dict[str, str] = {}
+    others: set[str] = set()
+    for node in tree.body:
+        names = _bound(node)
+        others |= names & found.keys()
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found |= dict.fromkeys(names, ast.unparse(node))
+        else:
+            others |= names
+    return {name: statement for name, statement in found.items() if name not in others}
 
 
 def _root(tree: ast.Module | None, top_levels: Mapping[str, str]) -> str | None:
