@@ -32,7 +32,7 @@ from scrout.fix.repair.trials import STOPPED, Trial, Trials
 from scrout.fix.repair.wording import Wording
 from scrout.handoff import Handoff
 from scrout.records import Attempt, GatedHandoff, Stop
-from scrout.sandbox.replay import Witness, replay
+from scrout.sandbox.replay import Replay, Witness, replay
 from scrout.sandbox.suite import Suite, belongs_to_tests, find_suite, related_tests, run_suite
 from scrout.sandbox.workshop import Workshop
 from scrout.sandbox.workspace import Base, Workspace
@@ -224,7 +224,6 @@ class _Search:
         """Whether many edits are tried in one sandbox."""
         self.contrast: asyncio.Task[Contrast] | None = None
         self.suite: Suite | None = None
-        self.whole: _Tests | None = None
         self.whole_baseline: asyncio.Task[_Tests | None] | None = None
         self.kept: list[_Candidate] = []
         """Candidates that pass so far, and are not refused yet."""
@@ -359,30 +358,44 @@ class _Search:
 
     async def _accepts(self, one: _Candidate) -> bool:
         """Whether all that can judge an edit accepts it. A hint could be forged, so the command itself comes first."""
-        async with self._workspace(one) as workspace:
-            done = await replay(self.workshop, workspace, self.command, timeout_s=self.timeout_s, watch=True)
-        if done.exit_code != 0 or not await self._tests_accept(one) or not await self._examples_hold(one):
+        self._say(f"running tests on {one}", now=True)
+        self._begin_whole()
+        watching = asyncio.create_task(self._replayed(one))
+        contrasting = asyncio.create_task(self._contrast(one))
+        await _finish(watching, contrasting)
+        done, after = watching.result(), contrasting.result()
+        if done.exit_code != 0 or (lost := await self._lost(one, done.witness, after)) is None:
             return False
-        if (lost := await self._lost(one, done.witness)) is not None:
+        if lost:
             self.doubt = f"an edit passed, but nothing runs {lost} any more"
+            return False
+        if not await self._tests_accept(one) or not await self._examples_hold(one):
             return False
         reason = await self.accept(await self.patch(one)) if self.accept is not None else ""
         if reason:
             self.doubt = f"an edit passed and was refused ({_one_line(reason)})"
         return not reason
 
-    async def _lost(self, one: _Candidate, witness: Witness | None) -> str | None:
+    async def _replayed(self, one: _Candidate) -> Replay:
+        async with self._workspace(one) as workspace:
+            return await replay(self.workshop, workspace, self.command, timeout_s=self.timeout_s, watch=True)
+
+    async def _lost(self, one: _Candidate, witness: Witness | None, after: Contrast) -> str | None:
         """A line of the file that reproduction or near tests ran before the edit, and do not run with it: skipped work
-        makes failures go away. None: there is none, or nobody could watch."""
-        if witness is None or self.contrast is None or not self.failing.lines:
+        makes failures go away. Empty: there is none, or nobody could watch. None: near tests fail with the edit."""
+        assert self.contrast is not None
+        contrast = await self.contrast
+        if not contrast.finished or not after.finished:
+            return ""
+        if not contrast.passed <= after.passed:
             return None
-        path, after = one.file.path, await self._contrast(one)
-        if not (await self.contrast).passed <= after.passed:
-            return None
+        if witness is None or not self.failing.lines:
+            return ""
+        path = one.file.path
         before = self.failing.lines.get(path, frozenset()) | self.passing.get(path, {}).keys()
         now = witness.lines.get(path, frozenset()) | after.spectrum.get(path, {}).keys()
         moved = ((line, one.moved(line)) for line in sorted(before))
-        return next((f"{path}:{line}" for line, then in moved if then is not None and then not in now), None)
+        return next((f"{path}:{line}" for line, then in moved if then is not None and then not in now), "")
 
     async def _examples_hold(self, one: _Candidate) -> bool:
         """Whether the examples in the file's docstrings that held before still do."""
@@ -472,13 +485,18 @@ class _Search:
             return await self._screened([one for one, code in zip(batch, codes, strict=True) if code in (0, None)])
 
     async def _screened(self, hinted: list[_Candidate]) -> list[_Candidate]:
-        """Without those that break near tests in a quick trial: most edits that suit the reproduction alone do."""
+        """Without those that may not be proposed, or break near tests in a quick trial: most that suit the reproduction
+        alone do."""
+        if hinted:
+            await self._know_passing()
+        hinted = [one for one in hinted if self._standing(one)]
         inside = [one for one in hinted if one.statement.outermost is not None]
         near = await self._near_trials() if inside else None
         if near is None:
             return hinted
         trials = [Trial(one.file.path, one.edit, one.statement) for one in inside]
-        codes = await near.run(trials, {one.file.path: one.file.text for one in inside})
+        # What cannot be tried warm is code that these tests do not load.
+        codes = await near.run(trials, {one.file.path: one.file.text for one in inside}, only_warm=True)
         # One at its time limit says more of the machine than of the edit, which the reproduction has just passed.
         broken = {id(one) for one, code in zip(inside, codes, strict=True) if code not in (0, None, STOPPED)}
         return [one for one in hinted if id(one) not in broken]
@@ -563,33 +581,22 @@ class _Search:
             yield _Candidate(file, edit, statement, suspect.score * min(1.0, edit.prior) + tie)
 
     async def _tests_accept(self, candidate: _Candidate) -> bool:
-        """Whether what passed before still passes: related tests first, then the whole suite as far as time allows."""
-        self._say(f"running tests on {candidate}", now=True)
-        self._begin_whole()
-        assert self.whole_baseline is not None
-        related = await self._related()
-        if not await self._still_pass(candidate, related):
-            return False
-        self.whole = await self.whole_baseline
-        if self.whole is None:
-            self.checked = (
-                f"{len(related.passed)} related tests still pass, and the whole suite could not be run in the time left"
-            )
-            return True
-        # Once it is known to end, the whole suite has the last word: where no time is left for it, nothing is taken.
-        self.checked = f"all {len(self.whole.passed)} tests that passed before still pass"
-        return await self._still_pass(candidate, self.whole)
+        """Whether what passed before still passes: the whole suite where it ends in time, else related tests."""
+        assert self.whole_baseline is not None and self.contrast is not None
+        whole = await self.whole_baseline
+        if whole is None:
+            contrast = await self.contrast
+            related = _Tests(self._watched(), contrast.passed, contrast.seconds)
+            known = len(related.passed)
+            self.checked = f"{known} related tests still pass, and the whole suite could not be run in the time left"
+            return await self._still_pass(candidate, related)
+        self.checked = f"all {len(whole.passed)} tests that passed before still pass"
+        return await self._still_pass(candidate, whole)
 
     def _begin_whole(self) -> None:
         """The whole suite without an edit, beside the search: without it a wrong edit may be taken for want of time."""
         if self.suite is not None and self.whole_baseline is None:
             self.whole_baseline = asyncio.create_task(self._baseline((), self._left_s() / 2))
-
-    async def _related(self) -> _Tests:
-        """Tests near the code that pass without an edit."""
-        assert self.contrast is not None
-        contrast = await self.contrast
-        return _Tests(self._watched(), contrast.passed, contrast.seconds)
 
     async def _still_pass(self, candidate: _Candidate, tests: _Tests) -> bool:
         assert self.suite is not None

@@ -7,7 +7,6 @@ could spoil or forge the next: a trial that passes is only a hint, which the cal
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import shlex
@@ -101,7 +100,6 @@ class Trials:
         """What the command imports from outside the repository; None: not known yet."""
         self._own: tuple[str, ...] = ()
         """What it imports of the repository."""
-        self._learning = asyncio.Lock()
         self._tried = 0
         self._idle: list[Workspace] = []
 
@@ -114,30 +112,22 @@ class Trials:
         """How the unedited command ends by itself, and how long it takes: in a fork it must end so too."""
         self._exit_code, self._warm_s, self._cold_s, self._timeout_s = exit_code, seconds, seconds, timeout_s
 
-    async def run(self, trials: Sequence[Trial], texts: Mapping[str, str]) -> list[int | None]:
+    async def run(
+        self, trials: Sequence[Trial], texts: Mapping[str, str], *, only_warm: bool = False
+    ) -> list[int | None]:
         """How each ended; None: nobody knows, because the command cannot be tried like this or one ended the batch."""
         codes: dict[int, int] = {}
         inside = [index for index, trial in enumerate(trials) if trial.statement.outermost is not None]
         if self.warm and inside:
             codes |= await self._run_warm(inside, trials, texts)
         left = [index for index in range(len(trials)) if codes.get(index, CANNOT) == CANNOT]
-        if left and self.invocation is not None:
+        if left and self.invocation is not None and not only_warm:
             codes |= await self._run_cold(left, trials, texts)
-        return [codes.get(index) for index in range(len(trials))]
-
-    async def _learn(self) -> None:
-        """Find out what the command imports."""
-        async with self._learning:
-            if self._preload is None:
-                rows = await self._order(self._cold_s, learn=True)
-                self._preload = _names(rows[0].get("loaded")) if rows else ()
-                self._own = _names(rows[0].get("own")) if rows else ()
+        return [None if code == CANNOT else code for code in map(codes.get, range(len(trials)))]
 
     async def _run_warm(
         self, chosen: Sequence[int], trials: Sequence[Trial], texts: Mapping[str, str]
     ) -> dict[int, int]:
-        if self.invocation is not None and self.invocation.name != "pytest":
-            await self._learn()
         rows = await self._order(self._warm_s, [trials[index] for index in chosen], texts, learn=True, warm=True)
         if not rows or rows[0].get("code") != self._exit_code:
             self.warm = False
@@ -148,7 +138,6 @@ class Trials:
     async def _run_cold(
         self, chosen: Sequence[int], trials: Sequence[Trial], texts: Mapping[str, str]
     ) -> dict[int, int]:
-        await self._learn()
         rows = await self._order(self._cold_s, [trials[index] for index in chosen], texts, learn=True)
         if not rows or rows[0].get("code") != self._exit_code:
             return {}
@@ -175,7 +164,8 @@ class Trials:
                 "name": self.invocation.name,
                 "arguments": self.invocation.arguments,
                 "argv": ["-c", _SCRIPT],
-                "preload": self._preload or (),
+                # pytest itself imports before its first test what can be shared.
+                "preload": () if warm and self.invocation.name == "pytest" else self._preload,
                 "own": self._own,
                 "learn": learn,
                 "warm": warm,
@@ -193,7 +183,11 @@ class Trials:
                 timeout_s=(len(trials) + 1) * timeout_s + 2 * self._timeout_s,
                 stdin=json.dumps(order).encode(),
             )
-        return [row for line in done.text.splitlines() if isinstance(row := _parsed(line), dict)]
+        rows = [row for line in done.text.splitlines() if isinstance(row := _parsed(line), dict)]
+        if rows and "loaded" in rows[0]:
+            told = rows.pop(0)
+            self._preload, self._own = _names(told.get("loaded")), _names(told.get("own"))
+        return rows
 
     @contextmanager
     def _workspace(self) -> Iterator[Workspace]:

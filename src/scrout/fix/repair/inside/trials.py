@@ -41,6 +41,10 @@ def main():
     # Compiled files save most of an import; the workspace is thrown away with them.
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    if order["preload"] is None:
+        learned = _learn({**order, "preload": ()}, answers)
+        order.update(preload=learned.get("loaded", ()), own=learned.get("own", ()))
+        _tell(answers, {"loaded": order["preload"], "own": order["own"]})
     _preload(order)
     if order["warm"]:
         _warm(order, answers)
@@ -48,7 +52,7 @@ def main():
     gc.freeze()
     if order["learn"]:
         learned = _learn(order, answers)
-        _tell(answers, {"modules": order["preload"], **learned})
+        _tell(answers, {"modules": order["preload"], "code": learned["code"], "seconds": learned["seconds"]})
         _bound(order, learned["seconds"])
     for index, trial in enumerate(order["trials"]):
         seconds, code = _cold(order, answers, index, trial)
