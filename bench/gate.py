@@ -15,7 +15,8 @@ command does not exit with 0. Its files are written for it here, which the relea
 
 `dev` and `dev2` are for whoever works on the gate's rules, with `--forms seen`: the held half of the harder forms is
 for the figure. So are the other groups, and each is fresh only once: a rule that was made after a look at one is
-measured on the next. `measure` and `measure2` have been looked at.
+measured on the next. `measure`, `measure2` and the held half have been looked at; `measure4` and `--forms fresh` have
+not.
 
 All forms on all packages take long. With `--each 3` every form is used for three packages at most, which take turns.
 """
@@ -85,6 +86,11 @@ GROUPS = {
         *("hjson==3.1.0", "uritemplate==4.2.0", "colour==0.1.5", "base58==2.1.1"),
         *("bech32==1.2.0", "dpath==2.2.0", "sqlparse==0.6.1", "python-intervals==1.10.0.post1"),
     ),
+    "measure4": (
+        *("emoji==2.16.0", "exrex==0.12.0", "geojson==3.3.0", "jsonpickle==4.1.4", "multipledispatch==1.0.0"),
+        *("pathvalidate==3.3.1", "pyhumps==3.8.0", "pyluach==2.3.0", "pyisbn==1.4.3", "zxcvbn==4.5.0"),
+        *("pyeditdistance==1.0.1", "asttokens==3.0.2", "asteval==1.0.10", "lunardate==0.3.0"),
+    ),
 }
 """Published packages that are pure Python and need no others."""
 PYTEST = ("pytest==8.3.5", "pluggy==1.6.0", "iniconfig==2.1.0", "packaging==25.0")
@@ -140,7 +146,7 @@ def main() -> None:
     parser.add_argument("--packages", type=Path, required=True, metavar="DIR", help="folder for downloaded wheels")
     parser.add_argument("--group", choices=sorted(GROUPS), default="dev")
     parser.add_argument("--names", nargs="+", metavar="NAME==VERSION", help="these packages instead of a group's")
-    parser.add_argument("--forms", choices=("seen", "held", "all"), default="all", help="which half of the forms")
+    parser.add_argument("--forms", choices=("seen", "held", "fresh", "all"), default="all", help="which forms")
     parser.add_argument("--each", type=int, metavar="N", help="use every form for at most N of the packages")
     parser.add_argument("--labels", action="store_true", help="check the labels only, without asking the gate")
     parser.add_argument("--at-once", type=int, default=2, metavar="N", help="claims that run at a time (default: 2)")

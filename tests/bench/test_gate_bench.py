@@ -184,11 +184,25 @@ def test_every_form_is_used_for_as_many_packages_as_asked(bench: ModuleType, whe
 
 
 def test_both_halves_of_the_harder_forms_hold_every_kind(bench: ModuleType) -> None:
-    from gate_claims import HARD
+    from gate_claims import HALVES
 
-    kinds = {form.kind for form in HARD}
+    kinds = {form.kind for form in HALVES}
     for split in ("seen", "held"):
-        assert {form.kind for form in HARD if form.split == split} == kinds
+        assert {form.kind for form in HALVES if form.split == split} == kinds
+
+
+def test_fresh_forms_are_many_and_of_kinds_of_their_own(bench: ModuleType) -> None:
+    from gate_claims import APART, FALSE, HALVES, HARD, TRUE
+
+    fresh = [form for form in HARD if form.split == "fresh"]
+    labels = Counter(form.label for form in fresh)
+    assert labels["false"] >= 30 and labels["true"] >= 20
+    assert not {form.kind for form in fresh} & {form.kind for form in (*TRUE, *FALSE, *APART, *HALVES)}
+
+
+def test_no_package_is_in_two_groups(bench: ModuleType) -> None:
+    names = Counter(name.partition("==")[0] for group in bench.GROUPS.values() for name in group)
+    assert set(names.values()) == {1}
 
 
 @pytest.mark.parametrize("value", ["it's", "back\\slash", "two\nlines"])
