@@ -310,7 +310,10 @@ def test_what_is_no_conversation_is_refused(server: Server, endpoint: ScriptedEn
             headers = {"X-Scrout-Conversation": name.encode()}
             assert api.chat(headers=headers).status_code == 422, name
         assert not endpoint.served
-        parts = [{"type": "text", "text": "fix it"}, {"type": "image_url", "image_url": {"url": "data:,"}}]
+        parts = [
+            {"type": "text", "text": "fix it"},
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}},
+        ]
         assert api.chat(messages=[{"role": "user", "content": parts}]).status_code == 200
         odd = '{"model": "scrout/auto", "messages": [{"role": "user", "content": "\\ud800 \\u0000 x"}]}'
         headers = {"Content-Type": "application/json"}

@@ -52,7 +52,7 @@ def test_scout_then_gate_then_gate_again(cli: Cli, shop_repo: Path, issue: Path,
     first = handoff["files"][0]
     assert set(first) == {"path", "regions", "confidence", "why"} and first["path"] == "shop/cart.py"
     assert all(1 <= start <= end for start, end in first["regions"])
-    assert set(handoff["reproduction"]) == {"files", "command", "claim", "observed"}
+    assert set(handoff["reproduction"]) == {"files", "command", "claim", "observed", "basis"}
     assert set(scouting["state"]) == {"space", "vector"} and scouting["cost_usd"] == 0
 
     saved = tmp_path / "scouting.json"
