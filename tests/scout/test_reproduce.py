@@ -261,6 +261,88 @@ async def test_what_shows_no_bug_is_never_kept(text: str, till: Workshop) -> Non
     assert not (await judged(text, tried, till)).kept
 
 
+BASES = {
+    "the exception that is shown": (f"```python\n{DIES}```\n```\nZeroDivisionError: x\n```\n", "verbatim"),
+    "an assertion of the reporter's": (
+        "```python\nimport till\nassert sum(till.split(10, 3)) == 10\n```\n",
+        "verbatim",
+    ),
+    "both values in a sentence": ("`till.split(10, 3)` returns `[3, 3, 3]` instead of `[4, 3, 3]`.", "confirmed"),
+    "both values in headed blocks": (
+        f"### Code\n```python\n{LOSES}```\n### Expected behavior\n```\n{WANTED}\n```\n### Actual behavior\n"
+        "```\n[3, 3, 3]\n```\n",
+        "confirmed",
+    ),
+    "a session and a sentence": (
+        f"```\n>>> import till\n>>> till.split(10, 3)\n[3, 3, 3]\n```\nI expected {WANTED}.\n",
+        "confirmed",
+    ),
+    "a table": (
+        "```python\nimport till\n```\n\n| call | got | expected |\n|---|---|---|\n"
+        f"| `till.split(10, 3)` | [3, 3, 3] | {WANTED} |\n",
+        "confirmed",
+    ),
+    "output as a whole": (
+        "```python\nimport till\nfor n in (10, 9):\n    print(n, till.split(n, 3))\n```\nExpected output:\n"
+        "```\n10 [4, 3, 3]\n9 [3, 3, 3]\n```\nActual output:\n```\n10 [3, 3, 3]\n9 [3, 3, 3]\n```\n",
+        "confirmed",
+    ),
+    "two values that one of several statements gives": (
+        "```python\nimport till\nprint(till.split(9, 3)[:2])\nprint(till.split(10, 3))\n```\n"
+        f"Got `[3, 3, 3]`, expected `{WANTED}`.\n",
+        "confirmed",
+    ),
+    "an exception that should be another": (
+        "```python\nimport till\n```\n`till.mean([])` raises ZeroDivisionError instead of ValueError.\n",
+        "confirmed",
+    ),
+    "only what is expected": (f"```python\nimport till\ntill.split(10, 3)  # should be {WANTED}\n```\n", "assumed"),
+}
+
+
+@pytest.mark.parametrize("name", BASES)
+async def test_a_reproduction_says_what_it_rests_on(name: str, till: Workshop) -> None:
+    text, basis = BASES[name]
+    tried = await attempt(text, till)
+    assert tried.reproduction is not None, tried.dead_end
+    assert tried.reproduction.basis == basis, tried.reproduction
+    gated = await judged(text, tried, till)
+    assert (gated.verdict, gated.basis) == ("real_failure", basis), gated.reason
+
+
+async def test_several_pairs_are_several_checks(till: Workshop) -> None:
+    text = (
+        f"```python\nimport till\nprint(till.split(10, 3))  # [3, 3, 3], should be {WANTED}\n"
+        "print(till.split(11, 3))  # [3, 3, 3], should be [4, 4, 3]\n```\n"
+    )
+    tried = await attempt(text, till)
+    assert tried.reproduction is not None and tried.reproduction.basis == "confirmed"
+    assert "till.split(10, 3): expected" in tried.reproduction.observed
+    assert "till.split(11, 3): expected" in tried.reproduction.observed
+    assert (await judged(text, tried, till)).verdict == "real_failure"
+
+
+UNPAIRED = {
+    "one expected value for two statements": (
+        f"```\n>>> import till\n>>> till.split(10, 3)\n[3, 3, 3]\n>>> till.split(9, 3)\n[3, 3, 3]\n```\n"
+        f"I expected {WANTED}.\n",
+        "is expected of no certain statement",
+    ),
+    "another value than the report has": (
+        f"`till.split(10, 3)` returns `[5, 5]` instead of `{WANTED}`.",
+        "gives [3, 3, 3] here, where the report has [5, 5]",
+    ),
+    "what is expected comes out": ("`till.split(9, 3)` returns `[3]` instead of `[3, 3, 3]`.", "as expected"),
+}
+
+
+@pytest.mark.parametrize("name", UNPAIRED)
+async def test_what_no_run_confirms_is_dropped_and_told(name: str, till: Workshop) -> None:
+    text, said = UNPAIRED[name]
+    tried = await attempt(text, till)
+    assert tried.reproduction is None and said in tried.dead_end
+
+
 async def test_only_harmless_commands_of_the_issue_are_run(till: Workshop) -> None:
     lines = (
         "rm -rf .",

@@ -98,7 +98,7 @@ def read_results(output: str) -> dict[int, Result]:
 def confirm(script: Script, results: Mapping[int, Result], text: str) -> Confirmed:
     """The checks that the results confirm: those whose actual value the report tells, else the others."""
     checks: list[Check] = []
-    dropped = [f"{_short(value)} is expected of no certain statement" for value in script.unpaired]
+    dropped = left_over(script)
     asked = [ask for ask in script.asks if ask.told.expected]
     for pair in script.pairs:
         matching = [ask for ask in script.asks if ask.line in results and _form(pair.actual, results[ask.line])]
@@ -116,6 +116,11 @@ def confirm(script: Script, results: Mapping[int, Result], text: str) -> Confirm
     certain = [check for check in checks if check.basis == "confirmed"]
     lines = {check.line: check for check in certain or checks}
     return Confirmed(tuple(lines[line] for line in sorted(lines)), tuple(dropped))
+
+
+def left_over(script: Script) -> list[str]:
+    """Expected values that the report gives to no statement for certain, in words."""
+    return [f"{_short(value)} is expected of no certain statement" for value in script.unpaired]
 
 
 def _check(line: int, told: Told, result: Result | None, text: str) -> Check | str:

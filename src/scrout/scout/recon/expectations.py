@@ -138,10 +138,19 @@ def find_expression(sentence: str) -> tuple[str, str]:
     """The call that a sentence is about, and the rest of the sentence; empty: it is about none."""
     for quoted in islice(_QUOTED.finditer(sentence[:MAX_LINE_CHARS]), MAX_MARKS):
         code = (quoted[1] or quoted[2]).strip()
-        marked = _MARK.search(sentence[max(0, quoted.start() - 25) : quoted.start()])
-        if "(" in code and not is_literal(code) and not (marked and marked.end() > 15):
+        if "(" in code and not is_literal(code) and not _ends_in_mark(sentence[: quoted.start()]):
             return code, sentence[quoted.end() :]
     return "", ""
+
+
+def _ends_in_mark(text: str) -> bool:
+    """Whether what follows a text is a value that it gives a role."""
+    text = text[-60:]
+    for mark in _MARK.finditer(text):
+        between = _BETWEEN.match(text, mark.end())
+        if between and between.end() == len(text):
+            return True
+    return False
 
 
 def read_table(lines: Sequence[str]) -> Iterator[tuple[str, Told]]:

@@ -23,7 +23,7 @@ from scrout.sandbox.reports import Frame, Traceback, read_runner, read_traceback
 from scrout.sandbox.suite import Suite, find_suite, related_tests, run_suite, test_files
 from scrout.sandbox.workshop import Workshop
 from scrout.sandbox.workspace import Base, Workspace
-from scrout.scout.recon.checks import compose, compose_output, confirm, confirms_output, probe, read_results
+from scrout.scout.recon.checks import compose, compose_output, confirm, confirms_output, left_over, probe, read_results
 from scrout.scout.recon.commands import find_commands, find_programs
 from scrout.scout.recon.scripts import Script, find_exports, find_imports, find_scripts
 
@@ -128,6 +128,8 @@ async def reproduce(text: str, repository: Listing, workshop: Workshop, suspects
         if attempt.script is not None and attempt.script.says_what_is_right:
             made, remarks = await _checked(attempt, attempt.script, text, runs)
             said += [f"{attempt.label}: {remark}" for remark in remarks]
+        elif attempt.script is not None:
+            said += [f"{attempt.label}: {remark}" for remark in left_over(attempt.script)]
         if made is None or not runs.left_s():
             continue
         run = await runs.run(made.command, made.files)
@@ -167,7 +169,9 @@ async def _checked(
     if output.actual and output.expected:
         shown = await runs.run(attempt.command, attempt.files)
         if confirms_output(script, shown.output):
-            return replace(attempt, files={name: _writable(compose_output(script))}, basis="confirmed"), ()
+            return replace(
+                attempt, files={name: _writable(compose_output(script))}, basis="confirmed", expected=None
+            ), ()
         if not runs.left_s():
             return None, ("it does not print what the report has",)
     run = await runs.run(attempt.command, {name: _writable(probe(script))})
@@ -175,7 +179,7 @@ async def _checked(
     found = confirm(script, results, text)
     if found.checks:
         source = _writable(compose(script, found.checks))
-        return replace(attempt, files={name: source}, basis=found.basis), found.dropped
+        return replace(attempt, files={name: source}, basis=found.basis, expected=None), found.dropped
     fails = run.exit_code != 0 or any(result.error for result in results.values())
     return (attempt if fails else None), found.dropped or ("ran without an error",)
 
