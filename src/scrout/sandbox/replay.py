@@ -113,7 +113,8 @@ async def replay(
 def watchable(command: str, base: Base) -> str:
     """The command, with the witness in it: it is found through PYTHONPATH, and a coverage tool would take its place."""
     command = _SETS_PYTHONPATH.sub('PYTHONPATH="$PYTHONPATH:"', command)
-    covers = any(_COVERS.search(base.read(name) or b"") for name in _PYTEST_SETTINGS)
+    # A command that leaves the settings' options out needs no coverage plugin, and may not have one.
+    covers = "-o addopts=" not in command and any(_COVERS.search(base.read(name) or b"") for name in _PYTEST_SETTINGS)
     return f"export PYTEST_ADDOPTS=--no-cov; {command}" if covers else command
 
 
