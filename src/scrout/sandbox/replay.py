@@ -114,7 +114,10 @@ def watchable(command: str, base: Base) -> str:
     """The command, with the witness in it: it is found through PYTHONPATH, and a coverage tool would take its place."""
     command = _SETS_PYTHONPATH.sub('PYTHONPATH="$PYTHONPATH:"', command)
     settings = (base.read(name) or b"" for name in _PYTEST_SETTINGS)
-    covers = any(b"--cov" in options for text in settings for options in _OPTIONS.findall(text))
+    # A command that leaves the settings' options out needs no coverage plugin, and may not have one.
+    covers = "-o addopts=" not in command and any(
+        b"--cov" in options for text in settings for options in _OPTIONS.findall(text)
+    )
     return f"export PYTEST_ADDOPTS=--no-cov; {command}" if covers else command
 
 

@@ -3,34 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from scrout.base import SandboxError
 from scrout.fix.check.changed import ChangedFunction
-from scrout.fix.check.recording import record
+from scrout.fix.check.recording import Entry, record
 from scrout.fix.check.regression import Tested, some_names
 from scrout.sandbox.workshop import Workshop
 
 RECORD_TIMEOUT_S = 60.0
 
 
+@dataclass(frozen=True)
+class Executed:
+    """Tests, of those that passed before and with the patch, that come to its functions."""
+
+    tests: tuple[str, ...] = ()
+    """Those that execute changed lines."""
+    calling: tuple[str, ...] = ()
+    """Those that call a changed function."""
+    entries: tuple[Entry, ...] = ()
+    """The functions that they call on the way."""
+
+
 async def executing_tests(
     functions: Sequence[ChangedFunction], patch: str, tested: Tested, workshop: Workshop
-) -> tuple[str, ...]:
-    """The tests, of those that passed before and with the patch, that execute changed lines."""
+) -> Executed:
+    """Run the tests once more on the patched tree, and see which of them execute what."""
     if not tested.passed or tested.suite is None or not any(function.after for function in functions):
-        return ()
+        return Executed()
     workspace = workshop.fresh()
     try:
         if await workshop.apply(workspace, patch):
-            return ()
+            return Executed()
         command = tested.suite.command(tested.files)
         recording = await record(workshop, workspace, command, functions, "after", timeout_s=RECORD_TIMEOUT_S)
     except SandboxError:
-        return ()
+        return Executed()
     finally:
         workspace.remove()
-    executed = (test for test, touched in recording.tests.items() if any(touched.values()))
-    return tuple(test for test in executed if test in tested.passed)
+    calling = tuple(test for test in recording.tests if test in tested.passed)
+    tests = tuple(test for test in calling if any(recording.tests[test].values()))
+    return Executed(tests, calling, recording.entries)
 
 
 def sentence(tests: Sequence[str], noun: str = "test") -> str:

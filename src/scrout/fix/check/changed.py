@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ MAX_FUNCTIONS = 40
 """A patch that changes more is not examined function by function."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-_HUNK = re.compile(r"@@ -[0-9,]{1,30} \+([0-9]{1,12})")
+_BLOCKS = ("body", "handlers", "cases")
 _HOLDERS = (ast.If, ast.Try, ast.With, ast.For, ast.While, ast.ExceptHandler)
 
 
@@ -45,6 +45,8 @@ class ChangedFunction:
     """None: the patch removes it."""
     lines: frozenset[int]
     """Changed lines of its body, after the patch; empty: only lines went, or what it uses has changed."""
+    old_lines: frozenset[int] = frozenset()
+    """The same before the patch; empty: lines were only added."""
 
     @property
     def label(self) -> str:
@@ -94,14 +96,15 @@ def _of_file(change: FileChange) -> Iterator[ChangedFunction]:
     before, after = _read(change.before), _read(change.after)
     if before is None or after is None:
         return
-    changed_lines = _changed_lines(change.section)
     names = _changed_names(before.tree, after.tree)
     for name in dict.fromkeys((*after.functions, *before.functions)):
         old, new = before.functions.get(name), after.functions.get(name)
         if old and new and _code(old) == _code(new) and not _uses(new, names):
             continue
-        lines = _statement_lines(new, changed_lines) if new else frozenset[int]()
-        yield ChangedFunction(change.path, change.old, name, _span(old), _span(new), lines)
+        lines = _changed_lines(new, old) if new else frozenset[int]()
+        old_lines = _changed_lines(old, new) if old else frozenset[int]()
+        spans = (_span(old) if old else None, _span(new) if new else None)
+        yield ChangedFunction(change.path, change.old, name, *spans, lines, old_lines)
 
 
 def _read(text: str | None) -> _Version | None:
@@ -136,9 +139,7 @@ def _code(function: Function) -> str:
     return repr((type(function).__name__, names, defaults, star, decorators, [ast.dump(node) for node in body]))
 
 
-def _span(function: Function | None) -> Span | None:
-    if function is None:
-        return None
+def _span(function: Function) -> Span:
     first = min([function.lineno, *(one.lineno for one in function.decorator_list)])
     return Span(first, function.end_lineno or function.lineno, function)
 
@@ -178,38 +179,53 @@ def _uses(function: Function, names: Collection[str]) -> bool:
     return False
 
 
-def _changed_lines(section: str) -> frozenset[int]:
-    """Numbers of the lines that a file's part of the patch adds."""
+def _changed_lines(function: Function, other: Function | None) -> frozenset[int]:
+    """The lines of each statement that the other version does not have; of one with a body, its head."""
+    known = Counter(_head(node) for node in _statements(other)) if other else Counter[str]()
     lines: set[int] = set()
-    number = 0
-    for line in section.split("\n"):
-        if match := _HUNK.match(line):
-            number = int(match[1])
-        elif number and line.startswith("+"):
-            lines.add(number)
-            number += 1
-        elif line.startswith(" "):
-            number += 1
-    return frozenset(lines)
-
-
-def _statement_lines(function: Function, changed: Collection[int]) -> frozenset[int]:
-    """The lines of each statement of the body that has a changed line; of one with a body, its head."""
-    lines: set[int] = set()
-    for node in ast.walk(function):
-        if not isinstance(node, ast.stmt) or node is function:
+    for node in _statements(function):
+        head = _head(node)
+        if known[head] > 0:
+            known[head] -= 1
             continue
-        inner = [part.lineno for name in ("body", "handlers", "cases") for part in _parts(node, name)]
+        inner = [part.lineno for name in _BLOCKS for part in getattr(node, name, ()) if hasattr(part, "lineno")]
         last = min(inner) - 1 if inner else node.end_lineno or node.lineno
-        own = range(node.lineno, max(last, node.lineno) + 1)
-        if any(line in changed for line in own):
-            lines.update(own)
+        lines.update(range(node.lineno, max(last, node.lineno) + 1))
     return frozenset(lines)
 
 
-def _parts(node: ast.stmt, name: str) -> Iterator[ast.stmt | ast.ExceptHandler]:
-    for part in getattr(node, name, ()):
-        if isinstance(part, ast.match_case):
-            yield from part.body
-        elif isinstance(part, ast.stmt | ast.ExceptHandler):
-            yield part
+def _statements(function: Function) -> Iterator[ast.stmt | ast.ExceptHandler]:
+    for node in ast.walk(function):
+        if isinstance(node, ast.stmt | ast.ExceptHandler) and node is not function and not _is_text(node):
+            yield node
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _head(node: ast.stmt | ast.ExceptHandler) -> str:
+    """A statement without the statements in it."""
+    parts = [(name, value) for name, value in ast.iter_fields(node) if name not in (*_BLOCKS, "orelse", "finalbody")]
+    told = [
+        (name, [ast.dump(one) if isinstance(one, ast.AST) else one for one in _listed(value)]) for name, value in parts
+    ]
+    return f"{type(node).__name__} {told!r}"
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else [value]
+
+
+def unchanged_spans(changes: Sequence[FileChange]) -> dict[str, list[tuple[Span, Span]]]:
+    """By path: functions that the patch leaves as they are, where they stood and where they stand."""
+    found: dict[str, list[tuple[Span, Span]]] = {}
+    for change in changes:
+        before, after = _read(change.before), _read(change.after)
+        if before is None or after is None or not change.path.endswith(".py"):
+            continue
+        for name, new in after.functions.items():
+            old = before.functions.get(name)
+            if old and _code(old) == _code(new):
+                found.setdefault(change.path, []).append((_span(old), _span(new)))
+    return found

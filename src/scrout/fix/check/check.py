@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from scrout.base import SandboxError
@@ -16,6 +16,7 @@ from scrout.fix.check.agreement import executing_tests, sentence
 from scrout.fix.check.changed import changed_functions, words_for_tests
 from scrout.fix.check.doctests import run_doctests, with_doctests
 from scrout.fix.check.flags import flags, patch_flags
+from scrout.fix.check.guard import Guarded, guard
 from scrout.fix.check.patch import read_patch, with_texts
 from scrout.fix.check.regression import Tested, run_tests
 from scrout.records import Attempt, Check, CheckOutcome, Evidence, GatedHandoff
@@ -51,21 +52,30 @@ async def check(gated: GatedHandoff, attempt: Attempt, workshop: Workshop) -> Ch
     examples = await run_doctests(changes, functions, attempt.patch, workshop)
     tested = with_doctests(tested, examples)
     is_wrong = (reproduction == "fails" and gated.verified) or tested.tests == "fail"
-    agreement: tuple[str, ...] = ()
+    agreement: list[str] = []
+    guarded = Guarded()
     if not is_wrong:
-        executing = await executing_tests(functions, attempt.patch, tested, workshop)
-        agreement = tuple(
-            sentence(names, noun) for names, noun in ((executing, "test"), (examples.executing, "doctest")) if names
-        )
+        executed = await executing_tests(functions, attempt.patch, tested, workshop)
+        by_noun = {"test": executed.tests, "doctest": examples.executing}
+        agreement = [sentence(names, noun) for noun, names in by_noun.items() if names]
+        if reproduction == "passes" and gated.handoff.reproduction:
+            claim = gated.handoff.reproduction
+            guarded = await guard(changes, functions, claim, attempt.patch, tested.suite, executed, workshop)
+            if guarded.agrees:
+                agreement.append(guarded.sentence())
+    # What the report complains about is known only from a reproduction that it backs.
+    doubts = guarded.doubts if gated.verified else ()
+    doubted = () if gated.verified else guarded.doubts
     missing = () if is_wrong else tuple(_missing(gated, reproduction, tested, agreement))
     return Check(
-        outcome=_outcome(is_wrong, missing),
+        outcome=_outcome(is_wrong, doubts, missing),
         applies=True,
         reproduction=reproduction,
         tests=tested.tests,
         tests_run=tested.count,
-        flags=(*raised_flags, *kept_from_running, *tested.flags),
-        agreement=agreement,
+        flags=(*raised_flags, *kept_from_running, *tested.flags, *guarded.flags, *doubted),
+        agreement=tuple(agreement),
+        doubts=doubts,
         missing=missing,
         detail=f"{_REPRODUCED[reproduction]}; {tested.detail}",
         evidence=(*tested.evidence, *seen),
@@ -106,15 +116,15 @@ async def _run_reproduction(
     return "passes" if done.exit_code == 0 else "fails", (done.evidence(),), ()
 
 
-def _outcome(is_wrong: bool, missing: tuple[str, ...]) -> CheckOutcome:
+def _outcome(is_wrong: bool, doubts: Sequence[str], missing: Sequence[str]) -> CheckOutcome:
     if is_wrong:
         return "failed"
+    if doubts:
+        return "doubtful"
     return "unverified" if missing else "passed"
 
 
-def _missing(
-    gated: GatedHandoff, reproduction: Reproduced, tested: Tested, agreement: tuple[str, ...]
-) -> Iterator[str]:
+def _missing(gated: GatedHandoff, reproduction: Reproduced, tested: Tested, agreement: Sequence[str]) -> Iterator[str]:
     """What would have to be shown for `passed`."""
     if not gated.kept or gated.handoff.reproduction is None:
         yield "No reproduction was verified, so nothing shows that the bug is gone."

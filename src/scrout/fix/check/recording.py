@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -26,6 +26,10 @@ _OUTBOX = "/opt/scrout/outbox"
 Version = Literal["before", "after"]
 
 
+Entry = tuple[str, int, str]
+"""A function by its file, its first line and its name."""
+
+
 class Seen(BaseModel):
     """What a function did with one input."""
 
@@ -43,8 +47,8 @@ class Seen(BaseModel):
     printed: str = ""
     changed: list[dict[str, str]] = Field(default_factory=list)
     """For each argument: the parts of it that the call changed."""
-    lines: list[int] = Field(default_factory=list)
-    """Executed lines of the function."""
+    lines: list[str] = Field(default_factory=list)
+    """Executed lines of the changed functions, each as the function's number and the line's."""
 
 
 class Call(BaseModel):
@@ -63,6 +67,7 @@ class _Report(BaseModel):
     tests: dict[str, dict[str, bool]] = Field(default_factory=dict)
     calls: list[Call] = Field(default_factory=list)
     skipped: dict[str, int] = Field(default_factory=dict)
+    entries: list[Entry] = Field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,8 @@ class Recording:
     calls: tuple[Call, ...] = ()
     skipped: Mapping[str, int] = field(default_factory=dict)
     """Why inputs were left out, and how often."""
+    entries: tuple[Entry, ...] = ()
+    """Functions that tests or scripts called themselves, on the way to a changed one."""
 
 
 @dataclass(frozen=True)
@@ -97,12 +104,18 @@ async def record(
     *,
     timeout_s: float,
     bounds: Bounds | None = None,
+    entries: Sequence[Entry] = (),
+    own: Collection[str] = (),
 ) -> Recording:
-    """Run a shell command at the repository's root and record the changed functions, as this version has them."""
+    """Run a shell command at the repository's root and record the changed functions, as this version has them.
+
+    `entries` are varied too. `own` are files of the command's own, which only use the repository.
+    """
     bounds = bounds or Bounds()
-    targets = [target for function in functions if (target := _target(function, version))]
+    targets = [_target(function, version) for function in functions]
     order = {
-        "targets": targets,
+        "targets": [*(target for target in targets if target), *map(_entry_target, entries)],
+        "own": list(own),
         "inputs": bounds.inputs,
         "per_call": bounds.per_call,
         "per_target": bounds.per_target,
@@ -131,9 +144,9 @@ async def record(
             known.update({label: ran or known.get(label, False) for label, ran in touched.items()})
         for why, count in report.skipped.items():
             skipped[why] = skipped.get(why, 0) + count
-    return Recording(
-        done.exit_code, done.text, tests, tuple(call for report in reports for call in report.calls), skipped
-    )
+    calls = tuple(call for report in reports for call in report.calls)
+    found = tuple(dict.fromkeys(entry for report in reports for entry in report.entries))
+    return Recording(done.exit_code, done.text, tests, calls, skipped, found)
 
 
 def _target(function: ChangedFunction, version: Version) -> dict[str, object] | None:
@@ -148,6 +161,21 @@ def _target(function: ChangedFunction, version: Version) -> dict[str, object] | 
         "last": span.last,
         "parameters": function.parameters,
         "lines": sorted(function.lines) if version == "after" else [],
+        "changed": True,
+    }
+
+
+def _entry_target(entry: Entry) -> dict[str, object]:
+    path, first, name = entry
+    return {
+        "label": f"{path}::{name}",
+        "path": path,
+        "function": name,
+        "first": first,
+        "last": first,
+        "parameters": None,
+        "lines": [],
+        "changed": False,
     }
 
 

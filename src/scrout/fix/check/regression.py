@@ -187,7 +187,7 @@ class _Regression:
             return _Trial(run)
         # First those that were seen to fail: of a run that ended early the others are only missing.
         chosen = sorted(names, key=lambda name: (name not in run.failed, name))[:MOST_AGAIN]
-        again = await self.run(patch, _arguments(self.suite, chosen), AGAIN_TIMEOUT_S)
+        again = await self.run(patch, arguments_of(self.suite, chosen), AGAIN_TIMEOUT_S)
         shaky = again.passed.intersection(names)
         return _Trial(run, frozenset(names) - shaky, shaky)
 
@@ -259,7 +259,7 @@ def _is_in(name: str, files: Collection[str]) -> bool:
     return False
 
 
-def _arguments(suite: Suite, names: Sequence[str]) -> tuple[str, ...]:
+def arguments_of(suite: Suite, names: Sequence[str]) -> tuple[str, ...]:
     """Names of tests, as a suite takes them where it wants files."""
     if suite.runner == "pytest":
         # A parameter's value is not always printed as it has to be given.

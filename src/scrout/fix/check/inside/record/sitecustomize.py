@@ -30,8 +30,10 @@ _MAX_TEXT = 400
 _MAX_NODES = 400
 _MAX_LINES_OF = 300
 """Calls of a function whose lines are noted."""
-_SAME_KEY = 2
+_SAME_KEY = 6
 _PER_TEST = 4
+_MAX_ENTRIES = 20
+_TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test|tests|conftest)\.py$|(^|/)tests?/")
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,16}\b")
 _FD_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _EFFECTS = (
@@ -53,15 +55,20 @@ class _Effect(BaseException):
 class _Recorder:
     def __init__(self, order):
         self.targets = {}
-        for target in order["targets"]:
+        for number, target in enumerate(order["targets"]):
+            target["number"] = number
             path = os.path.join(_ROOT, target["path"])
             self.targets.setdefault(path, []).append(target)
+        self.own = {os.path.join(_ROOT, path) for path in order["own"]}
+        self.entries = {}
+        self.described = set()
         self.vary = order["inputs"] > 0
         self.inputs_left = order["inputs"]
         self.per_call = order["per_call"]
         self.per_target = order["per_target"]
         self.ends = time.monotonic() + order["seconds"]
         self.files = {}
+        self.kinds = {}
         self.codes = {}
         self.functions = {}
         self.calls = []
@@ -93,8 +100,8 @@ class _Recorder:
         if targets is None:
             targets = self.files[name] = self.targets.get(os.path.abspath(name), ())
         for target in targets:
-            if target["first"] <= code.co_firstlineno <= target["last"]:
-                return target, code.co_firstlineno == target["first"] and code.co_name == target["function"]
+            if code.co_firstlineno == target["first"] and code.co_name == target["function"]:
+                return target, True
         return None, False
 
     def entered(self, target, frame):
@@ -104,6 +111,10 @@ class _Recorder:
         touched = self.tests.setdefault(context, {})
         if self.vary and _is_start(frame):
             self.try_inputs(target, frame, context)
+        if not target["changed"]:
+            return None
+        if len(self.entries) < _MAX_ENTRIES:
+            self.note_entry(frame)
         if not target["lines"]:
             if label not in touched:
                 touched[label] = True
@@ -123,6 +134,33 @@ class _Recorder:
 
         return inside
 
+    def note_entry(self, frame):
+        """The function of the repository that the test or script itself called."""
+        entry = None
+        for _ in range(200):
+            if frame is None:
+                break
+            kind = self.kinds.get(frame.f_code.co_filename)
+            if kind is None:
+                kind = self.kinds[frame.f_code.co_filename] = self.kind_of(frame.f_code.co_filename)
+            if kind == "test":
+                break
+            if kind:
+                entry = (kind, frame.f_code.co_firstlineno, frame.f_code.co_name)
+            frame = frame.f_back
+        if entry:
+            self.entries[entry] = True
+
+    def kind_of(self, name):
+        """`test` for code that uses the repository, the path of the repository's own, empty for all other."""
+        path = os.path.abspath(name)
+        if path in self.own or name.startswith("<"):
+            return "test"
+        if not path.startswith(_ROOT + os.sep) or "site-packages" in path:
+            return ""
+        inside = path[len(_ROOT) + 1 :]
+        return "test" if _TEST_FILE.search(inside) else inside
+
     # ---- varied inputs
 
     def try_inputs(self, target, frame, context):
@@ -138,24 +176,27 @@ class _Recorder:
             key = call.key()
             if key is None:
                 return
-            here = (label, context)
+            here, at = (label, context), (label, context, key)
             mine = self.keys.get(here, 0)
             alike = self.keys.get((label, key), 0)
             all_calls = self.keys.get(label, 0)
-            if mine >= _PER_TEST or alike >= _SAME_KEY or all_calls >= self.per_target:
+            number = self.keys[at] = self.keys.get(at, 0) + 1
+            told = (label, call.described())
+            if mine >= _PER_TEST or alike >= _SAME_KEY or all_calls >= self.per_target or told in self.described:
                 return
+            self.described.add(told)
             self.keys[here], self.keys[label, key], self.keys[label] = mine + 1, alike + 1, all_calls + 1
             function = self.function(frame)
             if function is None:
                 self.skip("a function could not be found again")
                 return
-            row = {"target": label, "key": f"{key}#{alike}", "context": context, "inputs": []}
+            row = {"target": label, "key": f"{key}#{number}", "context": context, "inputs": []}
             self.calls.append(row)
             for name, change in call.inputs(self.per_call):
                 if self.inputs_left <= 0 or time.monotonic() > self.ends:
                     break
                 self.inputs_left -= 1
-                seen = _in_fork(lambda change=change: call.run(function, change))
+                seen = _in_fork(lambda change=change: call.run(function, change, self))
                 if seen is None:
                     self.skip("a call did not end in time")
                     seen = {"kind": "none"}
@@ -183,7 +224,8 @@ class _Recorder:
         if os.getpid() != self.owner or (late and now - self.written < 0.5):
             return
         self.written = now
-        row = {"tests": self.tests, "calls": self.calls, "skipped": self.skipped}
+        entries = list(self.entries)
+        row = {"tests": self.tests, "calls": self.calls, "skipped": self.skipped, "entries": entries}
         path = os.path.join(_OUTBOX, f"record-{os.getpid()}.json")
         busy, self.busy = self.busy, True
         try:
@@ -228,7 +270,8 @@ class _Call:
             every.append((self.star_name, self.star))
         if self.named_name:
             every.append((self.named_name, self.named))
-        return [(name, value) for name, value in every if name in self.target["parameters"]]
+        known = self.target["parameters"]
+        return [(name, value) for name, value in every if known is None or name in known]
 
     def key(self):
         if not self.complete:
@@ -238,6 +281,12 @@ class _Call:
         except Exception:
             return None
         return hashlib.sha256(repr(told).encode("utf-8", "replace")).hexdigest()[:16]
+
+    def described(self):
+        try:
+            return hashlib.sha256(repr([(name, _describe(value)) for name, value in self.values()]).encode()).digest()
+        except Exception:
+            return b""
 
     def inputs(self, most):
         """Names of inputs, each with the parameter to replace and its value; first the call as it was."""
@@ -258,7 +307,7 @@ class _Call:
                     sent += 1
                     yield row[turn]
 
-    def run(self, function, change):
+    def run(self, function, change, recorder):
         """In a fork: nothing that it does outlives it."""
         positional, keywords, star, named = self.positional, self.keywords, self.star, self.named
         if change is not None:
@@ -283,29 +332,44 @@ class _Call:
         sys.stdout = sys.stderr = printed
         random.seed(0)
         seen = {"shown": shown[:_MAX_TEXT]}
-        first, last, path = self.target["first"], self.target["last"], self.code.co_filename
+        known = {}
 
         def enter(frame, event, argument):
             code = frame.f_code
-            if code.co_filename == path and first <= code.co_firstlineno <= last:
-                return inside
+            inside = known.get(id(code), False)
+            if inside is False:
+                inside = known[id(code)] = within(code)
+            return inside
+
+        def within(code):
+            for target in recorder.targets.get(os.path.abspath(code.co_filename), ()):
+                if target["changed"] and target["first"] <= code.co_firstlineno <= target["last"]:
+                    return tracer(target["number"])
             return None
 
-        def inside(frame, event, argument):
-            if event == "line":
-                lines.add(frame.f_lineno)
+        def tracer(number):
+            def inside(frame, event, argument):
+                if event == "line":
+                    lines.add((number, frame.f_lineno))
+                return inside
+
             return inside
+
+        def traced():
+            sys.settrace(enter)
+            try:
+                return _drive(function(*[one for _, one in positional], *star, **keywords, **named))
+            finally:
+                sys.settrace(None)
 
         try:
             signal.signal(signal.SIGALRM, _raise_time_up)
             signal.setitimer(signal.ITIMER_REAL, _INPUT_S)
-            sys.settrace(enter)
             try:
-                value = function(*[one for _, one in positional], *star, **keywords, **named)
-                value = _drive(value)
+                # This runs within a trace function, where nothing is traced unless it is asked for.
+                value = sys.call_tracing(traced, ())
             finally:
-                sys.settrace(None)
-                lines_told = sorted(lines)
+                lines_told = [f"{number}:{line}" for number, line in sorted(lines)]
             seen.update(kind="returned", value=_describe(value), real=_is_real(value))
         except _Effect as error:
             seen.update(kind="effect", value=str(error))
@@ -491,7 +555,10 @@ def _variants(value, name):
 
 
 def _texts(value, name, space, letter):
+    words = value.split(space)
     made = [
+        ("without a word", space.join(words[: len(words) // 2] + words[len(words) // 2 + 1 :])),
+        ("with a larger number", _larger(value)),
         ("longer", value + value),
         ("without its end", value[:-1]),
         ("empty", value[:0]),
@@ -502,6 +569,9 @@ def _texts(value, name, space, letter):
         ("after a space", space + value),
         ("with a letter", value + letter),
         ("without its start", value[1:]),
+        ("without a middle character", value[: len(value) // 2] + value[len(value) // 2 + 1 :]),
+        ("with a middle space", value[: len(value) // 2] + space + value[len(value) // 2 :]),
+        ("words reversed", space.join(words[::-1])),
         ("in title case", value.title()),
     ]
     known = {value}
@@ -509,6 +579,13 @@ def _texts(value, name, space, letter):
         if other not in known:
             known.add(other)
             yield f"{name} {label}", other
+
+
+def _larger(value):
+    """With the first number ten times as large and more."""
+    digits = rb"[0-9]+" if isinstance(value, bytes) else r"[0-9]+"
+    seven = b"7" if isinstance(value, bytes) else "7"
+    return re.sub(digits, lambda found: found.group() + seven, value, count=1)
 
 
 def _sequences(value, name):
