@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from scrout.fix.repair.choice import Survivor, standing
@@ -46,7 +48,10 @@ def test_what_no_passing_test_runs_is_not_proposed() -> None:
 def test_a_special_case_for_the_reproduction_is_not_proposed(quote: str) -> None:
     special = survivor("string", "'a'", f"{quote}given{quote}")
     assert standing(special, ("given",)) == 0
-    assert standing(special, ("other",)) > 0
+    assert standing(special, ("a Given one",)) == 0
+    assert standing(special, ("other", "give")) > 0
+    known = replace(special, source=f"{SOURCE}NAME = 'given'\n")
+    assert standing(known, ("given",)) > 0
 
 
 @pytest.mark.parametrize("kind", ["boundary", "arithmetic", "variable", "keyword", "no such kind"])

@@ -61,6 +61,13 @@ async def test_only_passing_tests_count(contrast) -> None:
     assert told.finished
 
 
+async def test_what_cannot_be_collected_does_not_keep_the_rest_from_counting(contrast) -> None:
+    broken = "import pytest\n\n\nclass TestBroken:\n"
+    broken += "    @pytest.mark.parametrize('a, b', [(1,)])\n    def test(self, a, b): ...\n"
+    told = await contrast(f"{TESTS}\n\n{broken}", 60)
+    assert told.passed == {"test_m.py::test_true", "test_m.py::test_false"}
+
+
 @pytest.mark.slow
 async def test_at_the_limit_what_is_known_is_told(contrast) -> None:
     told = await contrast(f"{TESTS}\n\ndef test_zz():\n    while True:\n        pass\n", 4)

@@ -6,6 +6,7 @@ is wrong costs a user more than none, so what cannot be told from an accident is
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -26,6 +27,9 @@ DOUBTFUL = 0.6
 LEAST_IN_DOUBT = 0.12
 TAKES_AWAY = 0.5
 """How much less an edit counts that leaves nothing in the place of something."""
+
+
+_STRING = re.compile(r"(?<=['\"])[^'\"\n]+(?=['\"])")
 
 
 @dataclass(frozen=True)
@@ -58,10 +62,9 @@ def standing(one: Survivor, spoken: Collection[str]) -> float:
 
 
 def _is_special_case(one: Survivor, spoken: Collection[str]) -> bool:
-    """Whether it brings a string from the reproduction that the file does not know."""
-    return any(
-        f"{quote}{text}{quote}" in one.edit.after and text not in one.source for text in spoken for quote in "'\""
-    )
+    """Whether it brings a string that the file does not know and the reproduction has, alone or within another."""
+    brought = (text for text in _STRING.findall(one.edit.after) if text not in one.source)
+    return any(text.lower() in said.lower() for text in brought for said in spoken)
 
 
 def _inverts(edit: Edit) -> bool:

@@ -58,7 +58,6 @@ PRIORS: dict[str, float] = {
     "passed on": 0.4,
     "twin": 0.25,
     "converted": 0.15,
-    "entry": 0.3,
 }
 """How likely a fix of each kind is, relative to the others; a guess until outcomes can be counted."""
 

@@ -1,4 +1,4 @@
-"""Templates for what is missing around a statement: an order, an argument passed on, a form, a twin, an entry."""
+"""Templates for what is missing around a statement: an order, an argument passed on, a form, a twin."""
 
 from __future__ import annotations
 
@@ -15,12 +15,8 @@ _SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)
 _PASSED_ON = ("kwargs", "kw", "options", "opts")
 """What functions call a mapping that they hand on."""
 _CONVERSIONS = ("list({})", "str({})", "tuple({})", "int({})", "dict({})", "{}.strip()", "{}.lower()", "{}.copy()")
-_WORD = re.compile(r"[A-Za-z_]{3,}")
 MOST_TWINS = 4
 MOST_CONVERSIONS = 4
-MOST_WORDS = 6
-LEAST_ENTRIES = 4
-"""A display with fewer says nothing of what else belongs into it."""
 
 
 def _order(place: Place) -> Iterator[Edit]:
@@ -154,27 +150,7 @@ def _calls_on(place: Place) -> dict[str, list[str]]:
     return {name: list(forms)[:MOST_CONVERSIONS] for name, forms in found.items()}
 
 
-def _entry(place: Place, node: ast.expr) -> Iterator[Edit]:
-    """One more entry of a table with words for keys: a word of the reproduction, with the usual value."""
-    if not isinstance(node, ast.Dict) or len(node.keys) < LEAST_ENTRIES:
-        return
-    keys = [key.value for key in node.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
-    if len(keys) < len(node.keys):
-        return
-    values = Counter(place.text.of(value) for value in node.values)
-    value, times = values.most_common(1)[0]
-    if 2 * times < len(keys):
-        return
-    upper = all(key.isupper() for key in keys)
-    said = (word for text in place.hints.strings for word in _WORD.findall(text))
-    words = dict.fromkeys(word.upper() if upper else word for word in said)
-    known = set(keys)
-    end = place.text.span(node.values[-1])[1]
-    for rank, word in enumerate([word for word in words if word not in known][:MOST_WORDS]):
-        yield place.edit("entry", end, end, f", {word!r}: {value}", 1 - 0.08 * rank)
-
-
-MISSING_EXPRESSIONS: tuple[Callable[[Place, ast.expr], Iterator[Edit]], ...] = (_passed_on, _entry)
+MISSING_EXPRESSIONS: tuple[Callable[[Place, ast.expr], Iterator[Edit]], ...] = (_passed_on,)
 MISSING_STATEMENTS: tuple[Callable[[Place], Iterator[Edit]], ...] = (
     _order,
     _outdented,

@@ -92,15 +92,14 @@ def _numbers(place: Place) -> list[str]:
 
 
 def _string(place: Place, node: ast.expr) -> Iterator[Edit]:
-    """A string that is like this one and is written elsewhere in the file, or in the reproduction."""
+    """A string that is like this one and is written elsewhere in the file."""
     if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or len(place.nodes) > LONGEST_STATEMENT:
         return
     value = node.value
     quote = place.text.of(node)[-1]
     if place.text.of(node)[:1] != quote or "\n" in value:
         return
-    known = dict.fromkeys((*place.hints.strings, *place.in_file(_strings)))
-    scored = [(_likeness(value, other), other) for other in known if other != value]
+    scored = [(_likeness(value, other), other) for other in place.in_file(_strings) if other != value]
     best = sorted((one for one in scored if one[0] >= LIKE), key=lambda one: (-one[0], one[1]))[:MOST_LIKE]
     for likeness, other in best:
         yield place.replace("string", node, _quoted(other, quote), likeness)
@@ -141,7 +140,7 @@ def _strings(place: Place) -> list[str]:
 
 
 def _element(place: Place, node: ast.expr) -> Iterator[Edit]:
-    """One more element: what displays with the same elements hold elsewhere, then what the reproduction speaks of."""
+    """One more element: what displays with the same elements hold elsewhere."""
     if not isinstance(node, ast.List | ast.Tuple | ast.Set) or len(node.elts) < 2 or id(node) not in place.loaded:
         return
     own = {place.text.of(one) for one in node.elts}
@@ -149,8 +148,6 @@ def _element(place: Place, node: ast.expr) -> Iterator[Edit]:
     for other in place.in_file(_displays):
         if other & own and len(offered) < MOST_LIKE:
             offered |= dict.fromkeys(sorted(other - own))
-    if all(isinstance(one, ast.Constant) and isinstance(one.value, str) for one in node.elts):
-        offered |= dict.fromkeys(repr(one) for one in place.hints.strings[:MOST_LIKE] if one.isprintable())
     end = place.text.span(node.elts[-1])[1]
     for rank, text in enumerate(list(offered)[: 2 * MOST_LIKE]):
         yield place.edit("element", end, end, f", {text}", 1 - 0.08 * rank)

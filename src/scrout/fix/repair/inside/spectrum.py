@@ -66,7 +66,8 @@ def _pytest(spectrum, files):
         def pytest_runtest_logfinish(self):
             spectrum.end()
 
-    pytest.main(["-o", "addopts=", "-p", "no:cacheprovider", "-q", *files], plugins=[Plugin()])
+    options = ["-o", "addopts=", "-p", "no:cacheprovider", "-q", "--continue-on-collection-errors"]
+    pytest.main([*options, *files], plugins=[Plugin()])
 
 
 def _unittest(spectrum, files):
