@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 from scrout.agent.loop import ENDPOINT_STATUSES
@@ -55,7 +56,8 @@ async def fix(
         from scrout.fix.repair.repair import repair
 
         # It reads no text: the reproduction and the files are what it searches with, whatever others are told.
-        return await repair(gated, workshop, settings.repair, progress=progress, name=fixer.name)
+        accept = partial(_refusal, gated=gated, workshop=workshop)
+        return await repair(gated, workshop, settings.repair, progress=progress, name=fixer.name, accept=accept)
     account = account_of(fixer, settings, folder / FILE_NAME, cap_usd)
     if fixer.kind != "agent":
         from scrout.fix.command import refuse
@@ -88,6 +90,15 @@ async def fix(
         handoff=mode,
         trace="" if paid == [] and ended[0] == "endpoint" else str(folder),
     )
+
+
+async def _refusal(patch: str, *, gated: GatedHandoff, workshop: Workshop) -> str:
+    """Why the check would doubt or refuse a patch that repair is about to propose; empty: it would not."""
+    from scrout.fix.check.check import check
+
+    found = Attempt(fixer="repair", patch=patch, stop="finished", detail="", seconds=0)
+    checked = await check(gated, found, workshop)
+    return "; ".join(checked.doubts) or checked.detail if checked.outcome in ("failed", "doubtful") else ""
 
 
 async def _metered_work(
