@@ -56,7 +56,7 @@ async def fix(
         from scrout.fix.repair.repair import repair
 
         # It reads no text: the reproduction and the files are what it searches with, whatever others are told.
-        accept = partial(_refusal, gated=gated, workshop=workshop)
+        accept = partial(_doubt, gated=gated, workshop=workshop)
         return await repair(gated, workshop, settings.repair, progress=progress, name=fixer.name, accept=accept)
     account = account_of(fixer, settings, folder / FILE_NAME, cap_usd)
     if fixer.kind != "agent":
@@ -92,7 +92,7 @@ async def fix(
     )
 
 
-async def _refusal(patch: str, *, gated: GatedHandoff, workshop: Workshop) -> str:
+async def _doubt(patch: str, *, gated: GatedHandoff, workshop: Workshop) -> str:
     """Why the check would doubt or refuse a patch that repair is about to propose; empty: it would not."""
     from scrout.fix.check.check import check
 
