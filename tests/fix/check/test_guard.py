@@ -136,3 +136,10 @@ def test_what_fixes_do_is_not_swallowed_work(after: str) -> None:
 )
 def test_literals_of_the_reproduction(after: str, found: bool) -> None:
     assert bool(reported_literals(functions(BODY, after), "assert f(42) == 7")) is found
+
+
+def test_a_literal_that_the_file_knows_is_no_special_case() -> None:
+    before = f"KNOWN = 42\n\n{BODY}"
+    after = before.replace("    b =", "    if a == 42:\n        return 7\n    b =")
+    changes = [FileChange("a.py", "a.py", "", before=before, after=after)]
+    assert reported_literals(changed_functions(changes), "assert f(42) == 7", changes) == ()

@@ -119,7 +119,7 @@ async def guard(
     names = arguments_of(suite, executed.calling[::step][:MAX_TESTS]) if suite else ()
     compared = await observe(changes, functions, reproduction, patch, suite, names, executed.entries, workshop)
     script = "\n".join(content for path, content in reproduction.files.items() if path.endswith(".py"))
-    return judge(functions, script, compared)
+    return judge(functions, script, compared, changes)
 
 
 async def observe(
@@ -199,12 +199,14 @@ async def _record(
         workspace.remove()
 
 
-def judge(functions: Sequence[ChangedFunction], script: str, compared: Compared) -> Guarded:
+def judge(
+    functions: Sequence[ChangedFunction], script: str, compared: Compared, changes: Sequence[FileChange] = ()
+) -> Guarded:
     """What speaks against a patch. `script` is the reproduction's code."""
     differences, unchanged = differences_of(functions, compared)
     strong = [one for one in differences if _is_strong(one)]
     weak = [one for one in differences if not one.complained and not _is_strong(one)]
-    doubts = [*swallowed_work(functions), *reported_literals(functions, script)]
+    doubts = [*swallowed_work(functions), *reported_literals(functions, script, changes)]
     doubts += [one.sentence() for one in _first_of_each(strong)]
     flags = [f"treats an input differently: {one.sentence()}" for one in _first_of_each(weak)]
     return Guarded(tuple(doubts[:MAX_TOLD]), tuple(flags[:MAX_TOLD]), unchanged)
@@ -218,7 +220,7 @@ def differences_of(functions: Sequence[ChangedFunction], compared: Compared) -> 
     symptoms = {(row.old.value, row.old.where) for row in failing if row.old.kind == "raised"}
     touched = _Touched(functions)
     known = frozenset[str]().union(*(touched.lines(row) for row in failing))
-    forms = {_form(row.new) for row in failing if row.new}
+    forms = {(row.function, _form(row.new)) for row in failing if row.new}
     differences: list[Difference] = []
     unchanged = 0
     for recordings, in_tests in ((compared.reproduction, False), (compared.tests, True)):
@@ -235,7 +237,7 @@ def differences_of(functions: Sequence[ChangedFunction], compared: Compared) -> 
                         kind,
                         complained,
                         touched.lines(row) <= known,
-                        _form(row.new) in forms,
+                        (row.function, _form(row.new)) in forms,
                         row.called,
                         row.affected,
                         in_tests,
@@ -319,10 +321,8 @@ def _kind(old: Seen, new: Seen) -> Kind:
 
 def _is_strong(one: Difference) -> bool:
     """Tests vouch for what the base does with their calls, so that variations of these are not complained about."""
-    if one.affected and not one.called:
-        return False
     if one.kind == "lost":
-        return (one.in_tests or not one.complained) and not one.expected
+        return (one.in_tests or not one.complained) and not (one.shown and (one.affected or one.expected))
     if one.kind in ("changed", "raises"):
         return not one.shown and not one.complained and not one.called
     if one.kind == "cured":

@@ -7,11 +7,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from scrout.fix.check.changed import ChangedFunction, Function
+from scrout.fix.check.patch import FileChange
 from scrout.syntax import parse_python
 
 _BROAD = frozenset(("Exception", "BaseException"))
 _ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _SAME = (ast.Eq, ast.NotEq, ast.In, ast.NotIn)
+_NOTHING = ast.Module([], [])
 _PLAIN_NUMBERS = frozenset((-1, 0, 1, 2))
 
 
@@ -20,13 +22,16 @@ def swallowed_work(functions: Sequence[ChangedFunction]) -> tuple[str, ...]:
     return tuple(sentence for function in functions for sentence in _of_function(function))
 
 
-def reported_literals(functions: Sequence[ChangedFunction], script: str) -> tuple[str, ...]:
-    """Values of the reproduction's script that the patch compares with, and that the code did not have before."""
+def reported_literals(
+    functions: Sequence[ChangedFunction], script: str, changes: Sequence[FileChange] = ()
+) -> tuple[str, ...]:
+    """Values of the reproduction's script that the patch compares with, and that the files did not have before."""
+    in_files = {value for change in changes for value in _literals(change.before or "")}
     shown = Counter(_literals(script))
     found = []
     for function in functions:
         if function.before and function.after:
-            known = {*_compared(function.before.node), *_all_literals(function.before.node)}
+            known = {*_all_literals(function.before.node), *in_files}
             added = [value for value in _compared(function.after.node) if value not in known and value in shown]
             words = "compares with a value of the reproduction"
             found += [f"{function.name} {words}: {value}." for value in dict.fromkeys(added)]
@@ -34,9 +39,9 @@ def reported_literals(functions: Sequence[ChangedFunction], script: str) -> tupl
 
 
 def _of_function(function: ChangedFunction) -> Iterator[str]:
-    if not function.before or not function.after:
+    if not function.after:
         return
-    old, new = function.before.node, function.after.node
+    old, new = function.before.node if function.before else _NOTHING, function.after.node
     cut = [line for line in _unreachable(new) if line not in set(_unreachable(old))]
     if cut:
         yield f"{function.name} ends before the rest of its code: {cut[0]!r} can no longer be reached."
@@ -44,7 +49,7 @@ def _of_function(function: ChangedFunction) -> Iterator[str]:
         yield f"{function.name} catches every exception and goes on without it."
 
 
-def _unreachable(function: Function) -> list[str]:
+def _unreachable(function: ast.AST) -> list[str]:
     """The first statement behind one that always leaves the block, in each block."""
     found = []
     for node in ast.walk(function):
@@ -56,7 +61,7 @@ def _unreachable(function: Function) -> list[str]:
     return found
 
 
-def _silent(function: Function) -> Iterator[ast.ExceptHandler]:
+def _silent(function: ast.AST) -> Iterator[ast.ExceptHandler]:
     """Handlers of every exception that neither raise nor look at it."""
     for node in ast.walk(function):
         if isinstance(node, ast.ExceptHandler) and _is_broad(node.type):
