@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
+import scrout.programs
 from scrout.config import Settings, cache_folder
 from scrout.files import Lock
 from scrout.sandbox.probe import probe
@@ -160,6 +161,12 @@ def point_folders_to(folder: Path, environment: pytest.MonkeyPatch) -> None:
     environment.setenv("HOME", str(folder / "home"))
     for variable in ("XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
         environment.setenv(variable, str(folder / variable.lower()))
+
+
+@pytest.fixture(autouse=True)
+def no_repository_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a process of one's own: programs below a repository that was looked at are not taken any more."""
+    monkeypatch.setattr(scrout.programs, "_foreign", set())
 
 
 @pytest.fixture(autouse=True)

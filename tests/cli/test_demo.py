@@ -22,7 +22,7 @@ def timeless(story: str) -> list[str]:
     """The words without what differs between machines and runs: paths, Python, the run's name, seconds, edits tried."""
     text = " ".join(story[max(0, story.find("\nScout ")) :].split())
     text = re.sub(r'File ".*?scrout_repro\.py"', "File", text)  # a long path is folded
-    text = re.sub(r"[\d,]+ edits tried", "edits tried", text)
+    text = re.sub(r"[\d,]+ (edits tried|varied inputs)", r"\1", text)
     text = re.sub(r"\b[\d.]+ (?:m?s|min)\b", "seconds", text)
     return re.sub(r"(scout|gate|fix \(repair\)|check|total: solved) [\d.]+ (\d)", r"\1 seconds \2", text).split(" ")
 

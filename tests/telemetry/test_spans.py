@@ -101,7 +101,7 @@ def test_a_models_calls_are_its_receipts(
         assert (chat[names.INPUT_TOKENS], chat[names.OUTPUT_TOKENS]) == (1000, 70)
         assert chat[names.CACHE_READ_TOKENS] == 100 and names.CACHE_WRITE_TOKENS not in chat.attributes
         assert chat[names.REASONING_TOKENS] == 20 and chat[names.COST] == float(receipt.cost_usd or 0)
-        assert fix.began_ns <= chat.began_ns < chat.ended_ns <= fix.ended_ns
+        assert fix.began_ns <= chat.began_ns <= chat.ended_ns <= fix.ended_ns
         assert abs(chat.ended_ns / 1e9 - receipt.at.timestamp()) < 1 and chat[names.CONVERSATION].startswith(run.id)
     assert [chat[names.FINISH_REASONS] for chat in chats] == [["tool_calls"], ["tool_calls"], ["stop"]]
     first, second = collector.named("execute_tool bash")
