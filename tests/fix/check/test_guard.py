@@ -67,6 +67,18 @@ async def test_a_patch_that_drops_a_branch_is_doubtful(shop, check_patch) -> Non
     assert "price(" in result.doubts[0] and "before the patch" in result.doubts[0]
 
 
+async def test_a_change_that_a_passing_test_goes_through_is_no_doubt(workshop_over, check_patch) -> None:
+    source = "def label(n):\n    text = f'<{n}>'\n    if n and n > 900:\n        text = text + '?'\n    return text\n"
+    test = (
+        "import unittest\nfrom shop import label\n\nclass T(unittest.TestCase):\n"
+        "    def test(self):\n        self.assertIn('950', label(950))\n"
+    )
+    fixed = """sed -i "s/<{n}>/[{n}]/; s/text + '?'/text + '!'/" shop.py"""
+    with workshop_over({"shop.py": source, "test_shop.py": test}) as shop:
+        result = await check_patch(shop, fixed, "from shop import label\nassert label(5) == '[5]', label(5)\n")
+    assert (result.outcome, result.doubts) == ("passed", ())
+
+
 async def test_a_patch_for_the_reported_input_alone_is_doubtful(shop, check_patch) -> None:
     wrong = """sed -i 's/    if text.startswith/    if text == "7.5":\\n        return 750\\n&/' shop.py"""
     result = await check_patch(shop, wrong, SHOWN)
