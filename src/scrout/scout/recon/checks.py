@@ -156,11 +156,11 @@ def _form(told: str, result: Result) -> Form | None:
         return "repr"
     if _same(told, result.text):
         return "text"
+    if is_literal(told) and ast.literal_eval(told) == result.text:
+        return "text"
     if is_literal(told) and is_literal(result.repr):
         one, other = ast.literal_eval(told), ast.literal_eval(result.repr)
         return "value" if (type(one) is type(other) and one == other) or _rounds(told, other) else None
-    if is_literal(told) and ast.literal_eval(told) == result.text:
-        return "text"
     return None
 
 
