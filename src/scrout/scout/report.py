@@ -40,6 +40,8 @@ OPENING_LINES = 40
 """Shown of a file without regions."""
 MAX_COLOURED_CHARS = 200_000
 """Colouring has to read a file from its start; beyond this the code stays plain."""
+PART_CHARS = 2_000
+"""Of the code that is coloured at once. A string that goes on in the next part loses its colour."""
 
 _COLOURS: tuple[tuple[_TokenType, str], ...] = (
     (Comment, "c"),
@@ -304,15 +306,31 @@ def _row(number: int, line: Html, *, hit: bool = False, id_: str = "") -> Html:
     return Html(f'<span{attributes} data-line="{number}">{line or " "}</span>')
 
 
+_NEW_LINE = (Text, "\n")
+
+
+def _parts(lines: list[str]) -> Iterator[str]:
+    """The lines in parts that a lexer, which may take the square of its text, reads in no time."""
+    part: list[str] = []
+    size = 0
+    for line in lines:
+        if part and size + len(line) > PART_CHARS:
+            yield "\n".join(part)
+            part, size = [], 0
+        part.append(line)
+        size += len(line) + 1
+    yield "\n".join(part)
+
+
 def coloured(path: str, lines: list[str], names: frozenset[str]) -> list[Html]:
     """Each line as markup; plain where nobody knows the language, or where the colouring disagrees with the text."""
     kind_of = _lexer_class(path.rpartition("/")[2])
-    text = "\n".join(lines)
-    if kind_of is None or len(text) > MAX_COLOURED_CHARS:
+    if kind_of is None or sum(map(len, lines)) > MAX_COLOURED_CHARS or max(map(len, lines), default=0) > PART_CHARS:
         return [_marked(line, names) for line in lines]
-    seen = [""]
-    coloured: list[list[str]] = [[]]
-    for kind, value in kind_of(stripnl=False, ensurenl=False).get_tokens(text):
+    seen: list[str] = []
+    coloured: list[list[str]] = []
+    lexer = kind_of(stripnl=False, ensurenl=False)
+    for kind, value in (token for part in _parts(lines) for token in (_NEW_LINE, *lexer.get_tokens(part))):
         colour, code = _colour(kind)
         for number, piece in enumerate(value.split("\n")):
             if number:
