@@ -23,7 +23,7 @@ from typing import Any
 
 from record import record
 
-from scrout.train.corpus.streams import Unreadable, documents, files
+from scrout.lab.train.corpus.streams import UnreadableDocument, documents, files
 
 MB = 1e6
 SIZES_MB = (100, 500)
@@ -39,7 +39,7 @@ print(usage.ru_maxrss, usage.ru_utime + usage.ru_stime)
 
 def endless(samples: Path) -> Iterator[dict[str, Any]]:
     """The samples over and over, each time with another issue's number."""
-    known = [row for path in files([samples]) for _, row in documents(path) if not isinstance(row, Unreadable)]
+    known = [row for path in files([samples]) for _, row in documents(path) if not isinstance(row, UnreadableDocument)]
     named = [(str(row["instance_id"]).partition("-")[0], row) for row in known if "instance_id" in row]
     for number in count(1):
         for place, (name, row) in enumerate(named):
@@ -111,7 +111,7 @@ def built(source: Path, out: Path, size_mb: float, rows: int) -> dict[str, float
     seconds = time.perf_counter() - started
     peak_kb, cpu_seconds = map(float, told.split())
     card = json.loads((out / "card.json").read_text(encoding="utf-8"))
-    assert card["read"] == rows == card["demonstrations"] + card["shelf"] + sum(card["dropped"].values())
+    assert card["read"] == rows == card["demonstrations"] + card["reserve"] + sum(card["dropped"].values())
     return {
         "trajectories": rows,
         "demonstrations": card["demonstrations"],

@@ -5,8 +5,8 @@
 The ledger has ten real runs (two fixers and the router, solved and not, with scouting, gate, decision, patch, check and
 6 receipts each), each at a commit of its own of a repository of 3,000 files, and copies of them, put in place by SQL
 with all triggers on, in 20 batches; one in a thousand is left open. Each address is asked over HTTP on loopback,
-through a `scrout serve` of its own, one request at a time; each repeat of a run's page is of another run. The index of
-the dashboard is made at the first start, and taken from the cache at the second.
+through a `scrout dashboard` of its own, one request at a time; each repeat of a run's page is of another run. The index
+of the dashboard is made at the first start, and taken from the cache at the second.
 
 A list that is asked for again while nothing has changed comes from memory, and the code of a commit is read and
 coloured once. So `pages` has `first_ms`, of an answer that nobody had asked for before, beside the rest; and
@@ -46,7 +46,7 @@ from scrout.task import Task
 FILES, LINES = 5, 400
 OTHER_FILES = 3000
 RECEIPTS = 6
-WORDS = ("larder", "shelf", "expired", "timezone", "rounding", "import", "unicode", "cache", "retry", "parser")
+WORDS = ("larder", "reserve", "expired", "timezone", "rounding", "import", "unicode", "cache", "retry", "parser")
 
 
 def make_repository(folder: Path) -> list[str]:
@@ -197,7 +197,7 @@ def large(path: Path, runs: int, repo: Path, commits: list[str]) -> None:
 def dashboard(ledger: Path, home: Path) -> Iterator[tuple[str, float]]:
     """Its address, and how many seconds it took to start."""
     environment = os.environ | {f"XDG_{name}_HOME": str(home / name.lower()) for name in ("CACHE", "DATA", "CONFIG")}
-    code = "from scrout.cli.serve import command; command()"
+    code = "from scrout.cli.dashboard import command; command()"
     argv = [sys.executable, "-c", code, "--port", "0", "-c", f"ledger.path={ledger}"]
     started = time.perf_counter()
     with subprocess.Popen(argv, env=environment, stderr=subprocess.PIPE, text=True, cwd=home) as process:

@@ -7,9 +7,9 @@ Tasks are rows as in bench/localize.py, of repositories that may be trained on. 
 
 The encoder reads the issue and the 120 functions that recon finds likeliest. One signal is the cosine of a function to
 the issue, the other the best cosine of a file's functions, both in standard deviations within the task. Both arms are
-fitted as `scrout.train.ranker` does and judged in its folds by repository; the functions' regression sees the chance
-that the files' regression of its own arm gave in the fold. Fitting is the whole difference: what recon adds for paths
-that an issue spells out is in neither arm.
+fitted as `scrout.lab.train.ranker` does and judged in its folds by repository; the functions' regression sees the
+probability that the files' regression of its own arm gave in the fold. Fitting is the whole difference: what recon adds
+for paths that an issue spells out is in neither arm.
 
 Two things come from the weights that ship, which have seen these tasks: the shortlist of files, alike in both arms, and
 the choice of the 120 functions, which favours the encoder if anything.
@@ -42,10 +42,10 @@ from record import record
 from scrout.base import ScroutError
 from scrout.index.bm25 import Scores
 from scrout.index.repository import read_repository
-from scrout.scout.recon.model import load_model
+from scrout.lab.train.history import mirror, open_mirror
+from scrout.lab.train.ranker import STRENGTH, RegressionRows, TaskRows, held_out, learn, read_tasks
+from scrout.scout.recon.ranker import load_model
 from scrout.scout.recon.search import Ranked, cut, examine
-from scrout.train.history import mirror, open_mirror
-from scrout.train.ranker import STRENGTH, Lesson, Lessons, held_out, learn, read_tasks
 
 EMBEDDED = 120
 """Functions a task."""
@@ -67,7 +67,7 @@ Figures = Mapping[str, float]
 class Case:
     """One task: what recon measured, what an encoder may read, and what is right."""
 
-    lessons: Lessons
+    lessons: TaskRows
     paths: tuple[str, ...]
     """Of the files' rows."""
     functions: tuple[tuple[str, str, str], ...]
@@ -101,14 +101,14 @@ def read_case(row: Mapping[str, object], mirrors: Path) -> Case | None:
     issue = str(row["problem_statement"])
     model = load_model()
     examined = examine(issue, repository, model.shortlist)
-    passages = examined.passages
-    chance = model.functions.score(dict(zip(lessons.functions.names, lessons.functions.values.T, strict=True)))
-    likely = np.argsort(-chance, kind="stable")[:EMBEDDED]
-    opened = {passages.paths[at] for at in likely.tolist()}
+    ranked_functions = examined.ranked_functions
+    probability = model.functions.score(dict(zip(lessons.functions.names, lessons.functions.values.T, strict=True)))
+    likely = np.argsort(-probability, kind="stable")[:EMBEDDED]
+    opened = {ranked_functions.paths[at] for at in likely.tolist()}
     lines = {path: content.splitlines() for path, content in repository.read(sorted(opened))}
     texts = []
     for at in likely.tolist():
-        path, own = passages.paths[at], passages.definitions[at]
+        path, own = ranked_functions.paths[at], ranked_functions.definitions[at]
         texts.append(function_text(path, own.name, lines.get(path, [])[own.first - 1 : own.last]))
     files, regions = row["gold_files"], row["gold_regions"]
     assert isinstance(files, list) and isinstance(regions, dict)
@@ -117,7 +117,8 @@ def read_case(row: Mapping[str, object], mirrors: Path) -> Case | None:
         lessons=lessons,
         paths=tuple(repository.paths[at] for at in examined.rows.tolist()),
         functions=tuple(
-            (path, own.name, own.kind) for path, own in zip(passages.paths, passages.definitions, strict=True)
+            (path, own.name, own.kind)
+            for path, own in zip(ranked_functions.paths, ranked_functions.definitions, strict=True)
         ),
         file_of=examined.passage_rows,
         issue=issue.strip()[:ISSUE_CHARS],
@@ -194,32 +195,32 @@ def predict(cases: Sequence[Case], near: Sequence[Nearness] | None) -> list[Pred
     if near is not None:
         files = [_more(lesson, own.files) for lesson, own in zip(files, near, strict=True)]
         functions = [_more(lesson, own.functions) for lesson, own in zip(functions, near, strict=True)]
-    chances = _judged(files, STRENGTH["files"])
+    probabilities = _judged(files, STRENGTH["files"])
     functions = [
-        _under(lesson, chances[id(file)][case.file_of])
+        _under(lesson, probabilities[id(file)][case.file_of])
         for lesson, file, case in zip(functions, files, cases, strict=True)
     ]
     # As the ranker does: a task whose function was not found teaches nothing about functions. Here it is a miss.
     found = _judged([lesson for lesson in functions if lesson.changed.any()], STRENGTH["functions"])
     return [
-        ranked(case, chances[id(file)], found.get(id(lesson)))
+        ranked(case, probabilities[id(file)], found.get(id(lesson)))
         for case, file, lesson in zip(cases, files, functions, strict=True)
     ]
 
 
-def _judged(lessons: Sequence[Lesson], strength: float) -> dict[int, Scores]:
+def _judged(lessons: Sequence[RegressionRows], strength: float) -> dict[int, Scores]:
     """By identity: folds come in an order of their own."""
-    return {id(lesson): chance for lesson, chance in held_out(lessons, strength)}
+    return {id(lesson): probability for lesson, probability in held_out(lessons, strength)}
 
 
-def _more(lesson: Lesson, signal: Scores) -> Lesson:
+def _more(lesson: RegressionRows, signal: Scores) -> RegressionRows:
     return replace(lesson, names=(*lesson.names, "nearness"), values=np.column_stack([lesson.values, signal]))
 
 
-def _under(lesson: Lesson, chance: Scores) -> Lesson:
+def _under(lesson: RegressionRows, probability: Scores) -> RegressionRows:
     """With the log odds of a function's file from the fold; those that ship have seen the task."""
     values = lesson.values.copy()
-    sure = np.clip(chance, 1e-9, 1 - 1e-9)
+    sure = np.clip(probability, 1e-9, 1 - 1e-9)
     values[:, lesson.names.index("file")] = np.log(sure / (1 - sure))
     return replace(lesson, values=values)
 
@@ -291,7 +292,7 @@ def report(cases: Sequence[Case], near: Sequence[Nearness]) -> dict[str, object]
     alone = means(
         [figures(case, ranked(case, own.files, own.functions)) for case, own in zip(cases, near, strict=True)]
     )
-    # A cosine is no chance, so a list cannot be cut by it.
+    # A cosine is no probability, so a list cannot be cut by it.
     uncut = ("first_right", *(f"function_acc {k}" for k in AT_FUNCTIONS))
     return {
         "n": len(cases),

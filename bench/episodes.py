@@ -39,13 +39,13 @@ from urllib.request import urlopen
 from record import record
 
 import scrout
-from scrout.config import ScoutSettings, SearcherSettings, Settings
+from scrout.config.settings import ScoutSettings, SearcherSettings, Settings
 from scrout.money import Price
 from scrout.pipeline import open_task
 from scrout.records import Scouting
 from scrout.sandbox.probe import require_tier
-from scrout.sandbox.tier import Command, Completed, Standing, Tier
-from scrout.sandbox.workshop import Workshop, open_workshop, shell_argv
+from scrout.sandbox.task_sandbox import TaskSandbox, open_task_sandbox, shell_argv
+from scrout.sandbox.tier import Command, Completed, Tier, WarmSandbox
 from scrout.scout.episode import episode
 from scrout.task import Task
 
@@ -86,7 +86,7 @@ class TimedTier:
 
 @dataclass(frozen=True)
 class TimedStanding:
-    inner: Standing
+    inner: WarmSandbox
     tier: TimedTier
 
     async def shell(self, text: str, timeout_s: float) -> Completed:
@@ -157,8 +157,8 @@ def searcher(endpoint: Endpoint) -> ScoutSettings:
     )
 
 
-async def one_episode(task: Task, workshop: Workshop, endpoint: Endpoint) -> Scouting:
-    done = await episode(task, workshop, searcher(endpoint), lambda words: None, lambda receipt: None)
+async def one_episode(task: Task, task_sandbox: TaskSandbox, endpoint: Endpoint) -> Scouting:
+    done = await episode(task, task_sandbox, searcher(endpoint), lambda words: None, lambda receipt: None)
     if done.stop != "finished" or done.handoff.kind != "spontaneous":
         raise SystemExit(f"an episode ended with {done.stop}: {done.detail}")
     return done
@@ -170,10 +170,10 @@ def overhead(task: Task, tier: Tier, command: str, rounds: int) -> dict[str, obj
     with serving(command, MOST_TURNS) as endpoint:
         for number in range(rounds + 1):
             timed = TimedTier(tier)
-            with open_workshop(task, timed, Settings()) as workshop:
+            with open_task_sandbox(task, timed, Settings()) as task_sandbox:
                 timed.seconds.clear()
                 used = time.process_time()
-                asyncio.run(one_episode(task, workshop, endpoint))
+                asyncio.run(one_episode(task, task_sandbox, endpoint))
                 used = time.process_time() - used
             times, commands = endpoint.times(), timed.seconds[:MOST_TURNS]
             assert len(times) == MOST_TURNS + 1
@@ -222,9 +222,9 @@ class Batch:
         return self.turns / self.seconds
 
 
-def ours(task: Task, workshop: Workshop, endpoint: Endpoint, episodes: int) -> Batch:
+def ours(task: Task, task_sandbox: TaskSandbox, endpoint: Endpoint, episodes: int) -> Batch:
     async def batch() -> list[Scouting]:
-        return await asyncio.gather(*(one_episode(task, workshop, endpoint) for _ in range(episodes)))
+        return await asyncio.gather(*(one_episode(task, task_sandbox, endpoint) for _ in range(episodes)))
 
     began, used = time.monotonic(), _cpu_seconds()
     done = asyncio.run(batch())
@@ -246,7 +246,7 @@ def throughput(task: Task, tier: Tier, mini: str, episodes: int, turns: int, rou
     with (
         serving(GREP, turns - 1) as endpoint,
         _process([mini, str(HERE / "episodes_mini.py")]) as (send, receive),
-        open_workshop(task, tier, Settings()) as workshop,
+        open_task_sandbox(task, tier, Settings()) as task_sandbox,
     ):
         send({"repo": str(task.repo), "base_url": endpoint.base_url, "issue": task.text})
 
@@ -255,7 +255,7 @@ def throughput(task: Task, tier: Tier, mini: str, episodes: int, turns: int, rou
             return Batch(**json.loads(receive()))
 
         sides: dict[str, Callable[[int], Batch]] = {
-            "scrout": lambda count: ours(task, workshop, endpoint, count),
+            "scrout": lambda count: ours(task, task_sandbox, endpoint, count),
             "mini, local": lambda count: theirs({"environment_class": "local"}, count),
             "mini, bubblewrap": lambda count: theirs(bwrap, count),
         }

@@ -15,8 +15,7 @@ command does not exit with 0. Its files are written for it here, which the relea
 
 `dev` and `dev2` are for whoever works on the gate's rules, with `--forms seen`: the held half of the harder forms is
 for the figure. So are the other groups, and each is fresh only once: a rule that was made after a look at one is
-measured on the next. `measure`, `measure2` and the held half have been looked at; `measure4` and `--forms fresh` have
-not.
+measured on the next. `measure` to `measure5` and all forms have been looked at.
 
 All forms on all packages take long. With `--each 3` every form is used for three packages at most, which take turns.
 """
@@ -42,20 +41,22 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 from gate_bugs import Bug, seed_bugs
 from gate_claims import Claim, make_claims
+from gate_forms import Split
 from gate_targets import Target, find_targets, still_work
 
 import scrout
-from scrout.config import GateSettings, Settings
+from scrout.config.settings import GateSettings, Settings
 from scrout.gate.gate import gate
 from scrout.git import GitDir, make_git_dir
 from scrout.intervals import wilson
 from scrout.records import GatedHandoff
 from scrout.sandbox.probe import require_tier
+from scrout.sandbox.task_sandbox import TaskSandbox, open_task_sandbox
 from scrout.sandbox.tier import Completed, Tier
-from scrout.sandbox.workshop import Workshop, open_workshop
 from scrout.task import Task, task_id
 
 GROUPS = {
@@ -90,6 +91,11 @@ GROUPS = {
         *("emoji==2.16.0", "exrex==0.12.0", "geojson==3.3.0", "jsonpickle==4.1.4", "multipledispatch==1.0.0"),
         *("pathvalidate==3.3.1", "pyhumps==3.8.0", "pyluach==2.3.0", "pyisbn==1.4.3", "zxcvbn==4.5.0"),
         *("pyeditdistance==1.0.1", "asttokens==3.0.2", "asteval==1.0.10", "lunardate==0.3.0"),
+    ),
+    "measure5": (
+        *("jaconv==0.5.0", "iptools==0.7.0", "configobj==5.0.9", "hashids==1.3.1", "astor==0.8.1"),
+        *("jdcal==1.4.1", "sexpdata==1.0.2", "pybase62==1.0.0", "nameparser==2.6.0", "webencodings==0.6.1"),
+        *("shortuuid==1.0.13", "parso==0.8.7", "strsimpy==0.2.1", "parsy==2.2"),
     ),
 }
 """Published packages that are pure Python and need no others."""
@@ -146,7 +152,7 @@ def main() -> None:
     parser.add_argument("--packages", type=Path, required=True, metavar="DIR", help="folder for downloaded wheels")
     parser.add_argument("--group", choices=sorted(GROUPS), default="dev")
     parser.add_argument("--names", nargs="+", metavar="NAME==VERSION", help="these packages instead of a group's")
-    parser.add_argument("--forms", choices=("seen", "held", "fresh", "all"), default="all", help="which forms")
+    parser.add_argument("--forms", choices=(*get_args(Split), "all"), default="all", help="which forms")
     parser.add_argument("--each", type=int, metavar="N", help="use every form for at most N of the packages")
     parser.add_argument("--labels", action="store_true", help="check the labels only, without asking the gate")
     parser.add_argument("--at-once", type=int, default=2, metavar="N", help="claims that run at a time (default: 2)")
@@ -170,6 +176,10 @@ def main() -> None:
         prepared = time.monotonic() - started
         judge = None if asked.labels else settings
         results = asyncio.run(run_all(claims, projects, tier, settings.timeout_s, judge, asked.at_once))
+    if asked.json:
+        # Hours of work: what comes after may fail.
+        rows = [row(result) for result in results]
+        asked.json.with_suffix(".rows.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     report = {
         "command": "python bench/gate.py " + " ".join(_plain(sys.argv[1:])),
         "scrout": scrout.__version__,
@@ -187,6 +197,7 @@ def main() -> None:
     text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
     if asked.json:
         asked.json.write_text(text, encoding="utf-8")
+        asked.json.with_suffix(".rows.json").unlink()
     print(text)
 
 
@@ -330,14 +341,14 @@ async def run_claim(
     commit = project.bad[claim.bug]
     task = Task(id=task_id(project.repo, commit, claim.issue), text=claim.issue, repo=project.repo, base_commit=commit)
     with ExitStack() as stack:
-        bad = stack.enter_context(open_workshop(task, tier, Settings()))
+        bad = stack.enter_context(open_task_sandbox(task, tier, Settings()))
         timed = claim.form.kind == "timeout"
         seen = None if timed else await replay(claim, bad, timeout_s)
         last_line = (seen.text.strip().splitlines() or [""])[-1] if seen is not None else ""
         exit_code = seen.exit_code if seen is not None else None
         if seen is not None and not claim.form.certain:
             original = task.model_copy(update={"base_commit": project.good})
-            good = stack.enter_context(open_workshop(original, tier, Settings()))
+            good = stack.enter_context(open_task_sandbox(original, tier, Settings()))
             problem = disproof(claim, seen, await replay(claim, good, timeout_s))
             if problem:
                 return Result(claim, problem, None, exit_code, last_line)
@@ -355,14 +366,14 @@ async def run_claim(
         return Result(claim, "", gated, exit_code, last_line, release_kept, time.monotonic() - started)
 
 
-async def replay(claim: Claim, workshop: Workshop, timeout_s: float, *, pipefail: bool = True) -> Completed:
+async def replay(claim: Claim, task_sandbox: TaskSandbox, timeout_s: float, *, pipefail: bool = True) -> Completed:
     """Run a claim's command in a fresh workspace with its files."""
-    workspace = workshop.fresh()
+    workspace = task_sandbox.fresh()
     try:
         for path, content in claim.reproduction.files.items():
             workspace.write(path, content.encode())
         argv = ["bash", *(("-o", "pipefail") if pipefail else ()), "-c", claim.reproduction.command or ""]
-        return await workshop.run(workspace, argv, timeout_s=timeout_s, aliases=CONTAINER_PATHS)
+        return await task_sandbox.run(workspace, argv, timeout_s=timeout_s, aliases=CONTAINER_PATHS)
     finally:
         workspace.remove()
 
@@ -542,14 +553,25 @@ def told(result: Result) -> dict[str, object]:
     }
 
 
+def row(result: Result) -> tuple[str, str, str, str]:
+    """A claim and what became of it, in short."""
+    form = result.claim.form
+    verdict = result.gated.verdict if result.gated else f"dropped: {result.verified}"
+    return result.claim.id, form.label, form.kind, verdict
+
+
 def upper_bound(errors: int, trials: int, alpha: float = 0.05) -> float:
     """The exact (Clopper-Pearson) one-sided upper bound of an error rate: 1 - alpha**(1/n) when there was none."""
     if errors >= trials:
         return 1.0
+    # Logarithms: the binomial coefficients of a thousand trials are no floats.
+    ways = [math.lgamma(trials + 1) - math.lgamma(k + 1) - math.lgamma(trials - k + 1) for k in range(errors + 1)]
     low, high = errors / trials, 1.0
     for _ in range(60):
         middle = (low + high) / 2
-        tail = sum(math.comb(trials, k) * middle**k * (1 - middle) ** (trials - k) for k in range(errors + 1))
+        tail = sum(
+            math.exp(way + k * math.log(middle) + (trials - k) * math.log1p(-middle)) for k, way in enumerate(ways)
+        )
         low, high = (middle, high) if tail > alpha else (low, middle)
     return high
 

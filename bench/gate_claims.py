@@ -6,8 +6,8 @@ both trees and drops those it does not hold for.
 
 Plain forms are below. Harder ones are in gate_true_forms.py, gate_own_failures.py, gate_tampering.py and
 gate_tampered_loading.py. Half of those are held: only a measurement uses them. Both halves have been looked at since;
-what is in gate_fresh_forms.py has not. Whoever works on the gate's rules reads reports of the seen half, not these
-files.
+what is in gate_fresh_forms.py, gate_newest_forms.py and gate_newest_true_forms.py has not. Whoever works on the gate's
+rules reads reports of the seen half, not these files.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from itertools import islice, pairwise
 from gate_bugs import Bug
 from gate_forms import Form, bare, false, pretend, script, true
 from gate_fresh_forms import FRESH
+from gate_newest_forms import NEWEST_FALSE
+from gate_newest_true_forms import NEWEST_TRUE
 from gate_own_failures import OWN_FAILURES
 from gate_tampered_loading import TAMPERED_LOADING
 from gate_tampering import TAMPERING
@@ -30,7 +32,7 @@ from scrout.handoff import FileRef, Handoff, Reproduction
 
 HALVES = (*HARD_TO_SEE, *OWN_FAILURES, *TAMPERING, *TAMPERED_LOADING)
 """Seen and held."""
-HARD = (*HALVES, *FRESH)
+HARD = (*HALVES, *FRESH, *NEWEST_FALSE, *NEWEST_TRUE)
 
 
 @dataclass(frozen=True)

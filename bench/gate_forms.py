@@ -23,7 +23,7 @@ from scrout.handoff import Reproduction
 
 Label = Literal["true", "false", "apart"]
 Needs = Literal["", "raises", "value", "wrong value"]
-Split = Literal["seen", "held", "fresh"]
+Split = Literal["seen", "held", "fresh", "newest"]
 Family = Literal["plain", "tampering", "own failure", "hard to see"]
 TargetNeeds = Literal["", "any", "helper", "class_name", "table", "defaults", "builtin", "library"]
 
@@ -44,7 +44,7 @@ class Form:
     """What a target must have; empty: the form is about a bug."""
     family: Family = "plain"
     split: Split = "seen"
-    """`held` and `fresh`: for measuring only. Nobody who works on the gate's rules reads them."""
+    """All but `seen`: for measuring only. Nobody who works on the gate's rules reads them."""
     must_fail: bool = False
     """True: a false claim that passes shows nothing, because what it does has no effect here."""
 

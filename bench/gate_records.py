@@ -15,7 +15,7 @@ from pathlib import Path
 
 from record import record
 
-from scrout.study.replicate.regated import Judged, judge_all
+from scrout.lab.study.replicate.regated import RegatedRecord, judge_all
 
 UNDECIDED = "not decidable from the record"
 
@@ -32,7 +32,7 @@ def main() -> None:
         record(summary(rows), options.json)
 
 
-def differs(row: Judged) -> str:
+def differs(row: RegatedRecord) -> str:
     """Where we disagree with the release, in words; empty: nowhere, or not decided."""
     if row.kept is None:
         return ""
@@ -42,7 +42,7 @@ def differs(row: Judged) -> str:
     return f"both strip it, for another reason: {row.reason}" if row.fate == "another class" else ""
 
 
-def summary(rows: Sequence[Judged]) -> dict[str, object]:
+def summary(rows: Sequence[RegatedRecord]) -> dict[str, object]:
     return {
         "records": len(rows),
         "verdict_decided": sum(row.verdict is not None for row in rows),
@@ -55,7 +55,7 @@ def summary(rows: Sequence[Judged]) -> dict[str, object]:
     }
 
 
-def table(rows: Sequence[Judged]) -> str:
+def table(rows: Sequence[RegatedRecord]) -> str:
     lines = [f"{'task':<24}{'release':<30}{'ours':<42}why"]
     for row in rows:
         release = f"{row.release_class}, {'kept' if row.release_kept else 'not kept'}"

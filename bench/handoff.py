@@ -4,8 +4,8 @@ python bench/handoff.py --data ../shared/data --out bench/results/handoff.json
 
 Two sets with both arms: the receipts of SWE-bench Pro and the label run, both of arXiv 2608.04804 (CC-BY-4.0). For each
 fixer: solves with and without, on the same tasks. Then the policy `auto` of scrout (no handoff where the predicted
-chance reaches a bound), with the chances that the paper's router gave, which were fitted on other data. A split that no
-policy can see, by whether another fixer hit its call cap, shows how much there would be to gain.
+probability reaches a bound), with the probabilities that the paper's router gave, which were fitted on other data. A
+split that no policy can see, by whether another fixer hit its call cap, shows how much there would be to gain.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from record import record
 
-from scrout.fix.brief import EASY
+from scrout.fix.prompt import EASY
 from scrout.route.stats import estimate, resamples
 
 CAP = 50
@@ -47,7 +47,7 @@ def gain(pairs: Iterable[Pair]) -> dict[str, object]:
 
 def receipts(data: Path) -> dict[str, object]:
     outcomes = json.loads((data / "receipts" / "outcomes_per_task.json").read_text())
-    chances = json.loads((data / "receipts" / "routing_scenarios.json").read_text())["probability_vectors"]
+    probabilities = json.loads((data / "receipts" / "routing_scenarios.json").read_text())["probability_vectors"]
     told: dict[str, object] = {}
     for fixer, short in NAMES.items():
         pairs = [
@@ -65,24 +65,24 @@ def receipts(data: Path) -> dict[str, object]:
             "all": gain(pairs),
             "another fixer hit its call cap": gain(pair for pair in pairs if pair[0] in long),
             "none did": gain(pair for pair in pairs if pair[0] not in long),
-            "auto": auto(pairs, {task: chances[task][fixer]["p_blend"] for task, _, _ in pairs}),
+            "auto": auto(pairs, {task: probabilities[task][fixer]["p_blend"] for task, _, _ in pairs}),
         }
     return told
 
 
-def auto(pairs: list[Pair], chances: dict[str, float]) -> dict[str, object]:
+def auto(pairs: list[Pair], probabilities: dict[str, float]) -> dict[str, object]:
     """Solves if the handoff is left out above a bound: scrout's, and the best bound in hindsight."""
 
     def solves(bound: float) -> int:
-        return sum(solo if chances[task] >= bound else handed for task, solo, handed in pairs)
+        return sum(solo if probabilities[task] >= bound else handed for task, solo, handed in pairs)
 
-    bounds = sorted({0.0, 2.0, *chances.values()})
+    bounds = sorted({0.0, 2.0, *probabilities.values()})
     best = max(bounds, key=solves)
     return {
         "always": solves(2.0),
         "never": solves(0.0),
-        f"below a chance of {EASY}": solves(EASY),
-        "tasks at or above it": sum(chance >= EASY for chance in chances.values()),
+        f"below a probability of {EASY}": solves(EASY),
+        "tasks at or above it": sum(probability >= EASY for probability in probabilities.values()),
         "best bound in hindsight": {"bound": round(best, 3), "solves": solves(best)},
     }
 

@@ -47,10 +47,10 @@ from typing import Any
 from record import record
 
 import scrout
-from scrout.batch.folder import Folder
+from scrout.batch.folder import BatchFolder
 from scrout.ledger.store import Ledger
 from scrout.models.chat import ToolCall
-from scrout.models.scripted import Hang, Request, ScriptedEndpoint, ScriptedReply, Stall
+from scrout.models.scripted import Hang, ScriptedEndpoint, ScriptedReply, ScriptedRequest, Stall
 from scrout.money import Receipt, Usage
 from scrout.records import Run
 
@@ -111,7 +111,7 @@ class Counting:
         with self._lock:
             self.answered.clear()
 
-    def __call__(self, request: Request) -> ScriptedReply:
+    def __call__(self, request: ScriptedRequest) -> ScriptedReply:
         messages = request.content["messages"]
         assert isinstance(messages, list)
         told = [str(one["content"]) for one in messages if isinstance(one, dict) and one.get("role") == "tool"]
@@ -179,7 +179,7 @@ def make_place(folder: Path, base_url: str, tasks: int = TASKS, *, searcher: boo
     path = folder / "tasks.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     config = folder / "batch.toml"
-    # What is cut off is paid at its reserve, out of the same purse: it must last for all kills.
+    # What is cut off is paid at its reserve, out of the same budget: it must last for all kills.
     paid = f'base_url = "{base_url}"\ncap_usd = 10.0\nmax_tokens = {MOST_TOKENS}\n'
     paid += "price = { input = 0.1, output = 0.2 }\n"
     searching = f'[scout]\nsearcher = "model"\n[scout.model]\nmodel = "{SEARCHER}"\nturns = 4\n{paid}'
@@ -244,7 +244,7 @@ class Batch:
         return Ledger(self.address or self.out / "ledger.db")
 
     def runs(self) -> list[Run]:
-        batch = Folder(self.out).read()
+        batch = BatchFolder(self.out).read()
         if batch is None:
             return []
         with self.ledger() as ledger:
@@ -383,7 +383,7 @@ class Killer:
 
     def _proxies(self) -> list[int]:
         own = str(self.batch.place.folder / "run")
-        return [pid for pid, argv in processes() if "scrout.models.proxy" in argv and argv[-1].startswith(own)]
+        return [pid for pid, argv in processes() if "scrout.models.proxy.process" in argv and argv[-1].startswith(own)]
 
     def _agents(self) -> list[int]:
         """A command of an attempt, what it started, and the sandbox around it."""

@@ -51,7 +51,7 @@ from record import record
 from scrout.base import ScroutError, TaskError
 from scrout.index.repository import Repository, read_repository
 from scrout.index.words import count_words
-from scrout.train.history import mirror, open_mirror
+from scrout.lab.train.history import mirror, open_mirror
 
 AT_FILES = (1, 3, 5, 10)
 AT_FUNCTIONS = (5, 10)

@@ -28,10 +28,10 @@ from typing import Any
 
 from record import record
 
-from scrout.batch.folder import Folder
+from scrout.batch.folder import BatchFolder
 from scrout.batch.make.make import Origin
 from scrout.batch.outputs.summary import Grades, read_grades
-from scrout.batch.tasks import Row, read_tasks
+from scrout.batch.tasks import TaskRow, read_tasks
 from scrout.intervals import wilson
 from scrout.ledger.store import Ledger
 from scrout.records import Run
@@ -97,7 +97,7 @@ def read(tasks: Path, batch: Path) -> list[Outcome]:
     rows = {row.id: row for row in read_tasks(tasks).rows}
     lines = (tasks.parent / "origins.jsonl").read_text().splitlines()
     origins = {origin.id: origin for origin in map(Origin.model_validate_json, lines)}
-    folder = Folder(batch)
+    folder = BatchFolder(batch)
     grades = read_grades(folder.grades)
     with Ledger(folder.ledger) as ledger:
         # A batch's list has the heads of runs alone; what the stages gave is read run by run.
@@ -106,7 +106,7 @@ def read(tasks: Path, batch: Path) -> list[Outcome]:
     return [one(row, origins[name], runs.get(name), grades) for name, row in rows.items()]
 
 
-def one(row: Row, origin: Origin, run: Run | None, grades: Grades) -> Outcome:
+def one(row: TaskRow, origin: Origin, run: Run | None, grades: Grades) -> Outcome:
     """A task that was not run to its end stays in the denominator, as `failed`."""
     assert row.gold is not None
     about: dict[str, Any] = {

@@ -21,10 +21,10 @@ import numpy as np
 import numpy.typing as npt
 from record import record
 
-from scrout.config import SearcherSettings
-from scrout.train.corpus.corpus import CORPUS
-from scrout.train.pack import Pack, bins, least_bins, pack
-from scrout.train.tokens import Template
+from scrout.config.settings import SearcherSettings
+from scrout.lab.train.corpus.corpus import CORPUS
+from scrout.lab.train.pack import Pack, bins, least_bins, pack
+from scrout.lab.train.tokens import Template
 
 ROOM = 32_768
 DOCUMENTS, MEAN = 19_905, 382_400_000 / 19_905

@@ -29,12 +29,12 @@ from typing import Any
 import numpy as np
 from record import record
 
-from scrout.config import SearcherSettings
-from scrout.train.corpus.corpus import CORPUS
-from scrout.train.pack import Pack, pack
-from scrout.train.plan import GB, GPUS, PUBLISHED_USD_PER_HOUR, Work, by_arithmetic
-from scrout.train.sft import PAPER
-from scrout.train.tokens import Template
+from scrout.config.settings import SearcherSettings
+from scrout.lab.train.corpus.corpus import CORPUS
+from scrout.lab.train.pack import Pack, pack
+from scrout.lab.train.plan import GB, GPUS, PUBLISHED_USD_PER_HOUR, Work, by_arithmetic
+from scrout.lab.train.sft import PAPER
+from scrout.lab.train.tokens import Template
 
 STEPS = 5
 ROUNDS = 3

@@ -36,9 +36,9 @@ from urllib.parse import urlsplit
 import numpy as np
 from record import record
 
-from scrout.models.meter import Account
-from scrout.models.metering import metered
-from scrout.models.scripted import Hang, Request, ScriptedEndpoint, ScriptedReply
+from scrout.models.proxy.caps import Account
+from scrout.models.proxy.client import open_proxy_client
+from scrout.models.scripted import Hang, ScriptedEndpoint, ScriptedReply, ScriptedRequest
 from scrout.money import Price, Receipt, Usage
 
 MODEL = "scripted"
@@ -74,7 +74,7 @@ class Timing:
     last_s: float
 
 
-def reply(request: Request) -> ScriptedReply:
+def reply(request: ScriptedRequest) -> ScriptedReply:
     told = THINK.search(request.body)
     think_s = float(told[1]) if told else 0.0
     return ScriptedReply(text=REPLY, usage=USAGE, fault=Hang(think_s) if think_s else None)
@@ -114,15 +114,15 @@ async def open_account(base_url: str, book: Callable[[Receipt], None]) -> AsyncI
             cap_calls=10_000_000,
             trajectory=str(Path(folder) / "trajectory.jsonl"),
         )
-        async with metered(account, book) as door:
-            yield lambda: asyncio.open_unix_connection(str(door.socket))
+        async with open_proxy_client(account, book) as proxy_endpoint:
+            yield lambda: asyncio.open_unix_connection(str(proxy_endpoint.socket))
 
 
 def calls(count: int, think_s: float, seed: int) -> list[Call]:
     """Six kinds in turn. Times to think differ, so that answers do not come in waves."""
-    chance = random.Random(seed)
+    probability = random.Random(seed)
     kinds = [(path, streamed) for path in ("chat/completions", "responses", "messages") for streamed in (False, True)]
-    return [_call(*kinds[number % len(kinds)], chance.uniform(0.5, 1.5) * think_s) for number in range(count)]
+    return [_call(*kinds[number % len(kinds)], probability.uniform(0.5, 1.5) * think_s) for number in range(count)]
 
 
 def _call(path: str, streamed: bool, think_s: float) -> Call:

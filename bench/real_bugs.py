@@ -8,9 +8,12 @@ fix with its tests, which judge here and nowhere else. DIR/owner+name/repo are b
 real_bugs_mine.py makes them. For each row:
 
 - reproduction: recon and the gate work on the report. A kept claim is true if it passes once the fix is applied.
-- fix: the upstream fix is given to the check as if a fixer had made it.
+- fix: the upstream fix, with what it changes in tests, is given to the check as if a fixer had made it.
 - wrong: parts and mutants of the fix that its tests refute are given to the check in the same way, three a bug.
-- repair: the $0 repair tries; the fix's tests judge its patch.
+- repair: the $0 repair tries as `scrout fix` lets it; the fix's tests judge its patch.
+- guard: edits of repair that pass the reproduction and the tests, without its own taste and without the guard. The
+  fix's tests say which of them are wrong, and the check which of them it doubts. Upstream fixes are the other side.
+- grade: the tests that grading calls passed, with the gold patch and without any, are those that the runner calls so.
 
 Rules may be made after a look at the half `seen`. `held` is for the figure.
 """
@@ -26,6 +29,7 @@ import random
 import shlex
 import shutil
 import sys
+import tempfile
 import time
 import traceback
 import venv
@@ -33,32 +37,39 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from real_bugs_mine import PROJECTS, Bench, git
 from record import record
 
-from scrout.config import GateSettings, RepairSettings, Settings
-from scrout.fix.check.check import check
-from scrout.fix.repair.repair import repair
+from scrout.batch.grading.controls import control
+from scrout.batch.grading.judge import Case as Graded
+from scrout.batch.grading.judge import GradingRun, gold_digest, open_judge
+from scrout.check.check import check
+from scrout.config.settings import Fixer, GateSettings, RepairSettings, Settings
+from scrout.fix.fix import fix
+from scrout.fix.repair import repair
 from scrout.gate.gate import gate
 from scrout.git import GitDir, make_git_dir
 from scrout.intervals import wilson
 from scrout.records import Attempt, GatedHandoff
 from scrout.sandbox.probe import require_tier
 from scrout.sandbox.replay import replay
+from scrout.sandbox.task_sandbox import TaskSandbox, open_task_sandbox
 from scrout.sandbox.tier import Tier
-from scrout.sandbox.workshop import Workshop, open_workshop
 from scrout.sandbox.workspace import Workspace
 from scrout.scout.recon.recon import recon
-from scrout.task import Task
+from scrout.task import Gold, Task
 
 REPORTS = Path(__file__).with_name("real_bugs") / "reports.jsonl"
 LEFT_OUT = ("Textualize/rich",)
 """Projects that were looked at before."""
-PARTS = ("reproduction", "fix", "wrong", "repair")
+PARTS = ("reproduction", "fix", "wrong", "repair", "guard", "grade")
 WRONG_EACH = 3
 TRIED_EACH = 12
 """Mutants of a fix, of which those that its tests refute count."""
+SURVIVORS_EACH = 4
+TESTS_S = 60.0
 _AUTHOR = {
     f"GIT_{role}_{key}": value
     for role in ("AUTHOR", "COMMITTER")
@@ -124,8 +135,12 @@ async def run_row(row: Row, mirrors: Path, work: Path, parts: Sequence[str], tie
     task = Task(id=row["id"], text=row["text"], repo=repo.resolve(), base_commit=commit)
     result: Row = {}
     try:
-        with open_workshop(task, tier, Settings()) as workshop:
-            case = Case(row, task, workshop, mirror, patch)
+        with open_task_sandbox(task, tier, Settings()) as task_sandbox:
+            case = Case(row, task, task_sandbox, mirror, patch)
+            if "grade" in parts:
+                await case.grade(result)
+            if set(parts) == {"grade"}:
+                return result
             gated = await case.reproduction(result)
             if "fix" in parts:
                 await case.fix(gated, result)
@@ -133,6 +148,8 @@ async def run_row(row: Row, mirrors: Path, work: Path, parts: Sequence[str], tie
                 await case.wrong(gated, result)
             if "repair" in parts:
                 await case.repair(gated, result)
+            if "guard" in parts:
+                await case.guard(gated, result)
     finally:
         shutil.rmtree(repo, ignore_errors=True)
     return result
@@ -167,16 +184,16 @@ def make_repository(row: Row, bench: Bench, repo: Path) -> str:
 class Case:
     """One bug: what scrout makes of the report, and what the fix's tests say."""
 
-    def __init__(self, row: Row, task: Task, workshop: Workshop, mirror: Path, patch: str) -> None:
+    def __init__(self, row: Row, task: Task, task_sandbox: TaskSandbox, mirror: Path, patch: str) -> None:
         self.row = row
         self.task = task
-        self.workshop = workshop
+        self.task_sandbox = task_sandbox
         self.mirror = mirror
         self.patch = patch
 
     async def reproduction(self, result: Row) -> GatedHandoff:
-        scouting = await recon(self.task, self.workshop, Settings().scout)
-        gated = await gate(self.task, scouting.handoff, self.workshop, GateSettings(timeout_s=30))
+        scouting = await recon(self.task, self.task_sandbox, Settings().scout)
+        gated = await gate(self.task, scouting.handoff, self.task_sandbox, GateSettings(timeout_s=30))
         result["first_file_right"] = any(ref.path in self.row["source_files"] for ref in scouting.handoff.files[:1])
         result |= {"verdict": gated.verdict, "basis": gated.basis, "reason": gated.reason[:300]}
         result["dead_ends"] = [end[:400] for end in scouting.handoff.dead_ends]
@@ -189,7 +206,7 @@ class Case:
         try:
             for path, content in reproduction.files.items():
                 workspace.write(path, content.encode())
-            after = await replay(self.workshop, workspace, reproduction.command, timeout_s=30)
+            after = await replay(self.task_sandbox, workspace, reproduction.command, timeout_s=30)
         finally:
             workspace.remove()
         judged = "true" if after.exit_code == 0 else "false"
@@ -201,7 +218,7 @@ class Case:
         return gated
 
     async def fix(self, gated: GatedHandoff, result: Row) -> None:
-        checked = await check(gated, self.attempt(self.patch), self.workshop)
+        checked = await check(gated, self.attempt(self.patch + self.tests()), self.task_sandbox)
         result["fix"] = checked.outcome
         result["fix_detail"] = [checked.detail[:300], *checked.doubts, *checked.missing]
 
@@ -212,27 +229,74 @@ class Case:
             if len(result["wrong"]) == WRONG_EACH:
                 break
             if patch and patch != self.patch and not await self.passes(patch):
-                checked = await check(gated, self.attempt(patch), self.workshop)
+                checked = await check(gated, self.attempt(patch), self.task_sandbox)
                 result["wrong"].append([kind, checked.outcome])
                 if checked.outcome == "passed":
                     result.setdefault("wrong_passed", []).append(patch)
 
     async def repair(self, gated: GatedHandoff, result: Row) -> None:
-        attempt = await repair(gated, self.workshop, RepairSettings())
+        with tempfile.TemporaryDirectory() as folder:
+            fixer = Fixer(name="repair", kind="repair")
+            attempt = await fix(
+                fixer,
+                self.task,
+                gated,
+                self.task_sandbox,
+                Settings(),
+                lambda _: None,
+                lambda _: None,
+                folder=Path(folder),
+            )
         result["repair"] = attempt.stop
         result["repair_seconds"] = round(attempt.seconds, 1)
         if attempt.patch:
-            checked = await check(gated, attempt, self.workshop)
+            checked = await check(gated, attempt, self.task_sandbox)
             right = await self.passes(attempt.patch)
             result["repair"] = f"{checked.outcome} and {'right' if right else 'wrong'}"
             result["repair_patch"] = attempt.patch
+
+    async def guard(self, gated: GatedHandoff, result: Row) -> None:
+        """Edits that survive all but the check, each with whether it is right and what the check says of it."""
+        survivors: list[str] = []
+
+        async def collect(patch: str) -> str:
+            survivors.append(patch)
+            return "more are wanted"
+
+        with mock.patch.object(repair, "standing", lambda one, _: one.score):
+            await repair.repair(gated, self.task_sandbox, RepairSettings(), accept=collect)
+        result["survivors"] = []
+        for patch in survivors[:SURVIVORS_EACH]:
+            right = "right" if await self.passes(patch) else "wrong"
+            checked = await check(gated, self.attempt(patch), self.task_sandbox)
+            result["survivors"].append([right, checked.outcome, patch, [*checked.doubts, *checked.missing]])
+
+    async def grade(self, result: Row) -> None:
+        """What grading and the runner say of the fix and of no patch."""
+        gold = Gold(patch=self.patch, test_patch=self.tests(), fail_to_pass=tuple(self.row["fail_to_pass"]))
+        judged = Graded(self.task, gold, gold_digest(self.task.base_commit, gold))
+        judge = await open_judge(judged, self.task_sandbox, TESTS_S)
+        controlled = await control(judge)
+        result["control"] = [controlled.outcome, controlled.detail]
+        result["grade_differs"] = []
+        for name, patch in (("gold", self.patch), ("empty", "")):
+            trial = await judge.trial(patch)
+            passed = trial.passed if isinstance(trial, GradingRun) else frozenset[str]()
+            by_runner = (await self.run_tests(patch))[1]
+            result["grade_differs"] += [[name, test] for test in sorted(passed ^ by_runner)]
+        result["grade"] = controlled.outcome == "held" and not result["grade_differs"]
+
+    def tests(self) -> str:
+        """What the fix changes in tests and their data."""
+        commits = (self.row["base_commit"], self.row["fix_commit"])
+        return git(self.mirror, "diff", "--binary", *commits, "--", *self.row["test_files"], check=False)
 
     def attempt(self, patch: str) -> Attempt:
         return Attempt(fixer="bench", patch=patch, stop="finished", detail="", seconds=0)
 
     async def patched(self, patch: str) -> Workspace:
-        workspace = self.workshop.fresh()
-        refusal = await self.workshop.apply(workspace, patch)
+        workspace = self.task_sandbox.fresh()
+        refusal = await self.task_sandbox.apply(workspace, patch) if patch else ""
         if refusal:
             workspace.remove()
             raise RuntimeError(f"{self.row['id']}: the patch does not apply: {refusal[:200]}")
@@ -240,14 +304,19 @@ class Case:
 
     async def passes(self, patch: str) -> bool:
         """Whether the tests of the fix pass with a patch."""
+        return (await self.run_tests(patch))[0]
+
+    async def run_tests(self, patch: str) -> tuple[bool, frozenset[str]]:
+        """Whether all tests of the fix pass with a patch, and those that do, as the runner prints it."""
         workspace = await self.patched(patch)
         try:
             for path in self.row["test_files"]:
                 workspace.write(path, git(self.mirror, "show", f"{self.row['fix_commit']}:{path}").encode())
             names = shlex.join(self.row["fail_to_pass"])
-            options = "-q -p no:cacheprovider -o addopts= -o filterwarnings= -W ignore --rootdir=."
-            run = await self.workshop.shell(workspace, f"python -m pytest {options} {names}", timeout_s=60)
-            return run.exit_code == 0
+            options = "-q -rA -p no:cacheprovider -o addopts= -o filterwarnings= -W ignore --rootdir=."
+            run = await self.task_sandbox.shell(workspace, f"python -m pytest {options} {names}", timeout_s=TESTS_S)
+            said = {line.removeprefix("PASSED ") for line in run.text.splitlines() if line.startswith("PASSED ")}
+            return run.exit_code == 0, frozenset(said.intersection(self.row["fail_to_pass"]))
         finally:
             workspace.remove()
 
@@ -255,20 +324,22 @@ class Case:
         """Patches that do a part of what the fix does, or something else at its place."""
         found = [("a hunk less", patch) for patch in without_a_hunk(self.patch)]
         rng = random.Random(self.row["id"])
-        made: list[tuple[str, str]] = []
+        made: list[tuple[str, str, str]] = []
         for path in self.row["source_files"]:
-            before = self.workshop.base.read(path)
+            before = self.task_sandbox.base.read(path)
             after = git(self.mirror, "show", f"{self.row['fix_commit']}:{path}")
             for kind, source in mutate(after, (before or b"").decode()):
-                made.append((kind, await self.diff(path, source)))
+                made.append((kind, path, source))
         rng.shuffle(made)
-        return (found + made)[:TRIED_EACH]
+        for kind, path, source in made[: max(0, TRIED_EACH - len(found))]:
+            found.append((kind, await self.diff(path, source)))
+        return found[:TRIED_EACH]
 
     async def diff(self, path: str, source: str) -> str:
         workspace = await self.patched(self.patch)
         try:
             workspace.write(path, source.encode())
-            return await self.workshop.diff(workspace)
+            return await self.task_sandbox.diff(workspace)
         finally:
             workspace.remove()
 
@@ -335,7 +406,7 @@ def put(source: str, node: ast.AST, text: str) -> str:
 
 
 def summarize(results: Sequence[Row]) -> Row:
-    with_code = [row for row in results if row["has_code"] and "error" not in row]
+    with_code = [row for row in results if row["has_code"] and "reproduction" in row]
     reproduced = Counter(row["reproduction"] for row in with_code)
     kept = [row for row in results if row.get("reproduction") in ("true", "false")]
     wrong = [outcome for row in results for _, outcome in row.get("wrong", ())]
@@ -361,6 +432,24 @@ def summarize(results: Sequence[Row]) -> Row:
         },
         "wrong_patches": {**dict(Counter(wrong)), "share_passed": share(wrong.count("passed"), len(wrong))},
         "repair": dict(Counter(row["repair"] for row in results if "repair" in row)),
+        "guard": guarded(results),
+        "grade_agrees": share(sum(row.get("grade", False) for row in results), sum("grade" in row for row in results)),
+    }
+
+
+def guarded(results: Sequence[Row]) -> Row:
+    """What the check doubts of repair's edits, and of true fixes. One that a test refutes has not survived."""
+    survivors = [one for row in results for one in row.get("survivors", ()) if one[1] != "failed"]
+    wrong = [outcome for right, outcome, *_ in survivors if right == "wrong"]
+    upstream = [
+        row["fix"] for row in results if row.get("reproduction") == "true" and row.get("fix", "failed") != "failed"
+    ]
+    true = [*upstream, *(outcome for right, outcome, *_ in survivors if right == "right")]
+    return {
+        "wrong_survivors_doubted": share(wrong.count("doubtful"), len(wrong)),
+        "wrong_survivors_passed": share(wrong.count("passed"), len(wrong)),
+        "upstream_fixes_doubted": share(upstream.count("doubtful"), len(upstream)),
+        "true_fixes_doubted": share(true.count("doubtful"), len(true)),
     }
 
 

@@ -26,17 +26,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from record import record
-from repair_cases import GROUPS, Case, append, read_cases, read_rows, run_tests, workshop_at
+from repair_cases import GROUPS, Case, append, read_cases, read_rows, run_tests, task_sandbox_at
 
-from scrout.config import RepairSettings
+from scrout.config.settings import RepairSettings
 from scrout.fix.repair.edits import edits
 from scrout.fix.repair.repair import repair
 from scrout.handoff import Handoff, Reproduction
 from scrout.intervals import wilson
 from scrout.records import Attempt, Evidence, GatedHandoff
 from scrout.sandbox.probe import require_tier
+from scrout.sandbox.task_sandbox import TaskSandbox
 from scrout.sandbox.tier import Tier
-from scrout.sandbox.workshop import Workshop
 
 
 @dataclass(frozen=True)
@@ -115,14 +115,14 @@ def run_case(
     case: Case, clones: Path, venv: Path, tier: Tier, settings: RepairSettings, usual: dict[str, frozenset[str]]
 ) -> Outcome:
     load = os.getloadavg()[0] / (os.cpu_count() or 1)
-    with workshop_at(clones / case.project, case.commit, venv, tier) as workshop:
+    with task_sandbox_at(clones / case.project, case.commit, venv, tier) as task_sandbox:
         started = time.monotonic()
-        attempt = asyncio.run(repair(handed(case), workshop, settings))
+        attempt = asyncio.run(repair(handed(case), task_sandbox, settings))
         seconds = time.monotonic() - started
-        outcome = asyncio.run(grade(case, attempt, workshop, usual))
+        outcome = asyncio.run(grade(case, attempt, task_sandbox, usual))
         path, right = next(iter(case.right.items()))
-        wrong = (workshop.base.read(path) or b"").decode()
-        same = bool(attempt.patch) and equal(asyncio.run(patched(workshop, attempt.patch, path)), right)
+        wrong = (task_sandbox.base.read(path) or b"").decode()
+        same = bool(attempt.patch) and equal(asyncio.run(patched(task_sandbox, attempt.patch, path)), right)
     return Outcome(
         id=case.id,
         kind=case.kind,
@@ -152,7 +152,7 @@ def handed(case: Case) -> GatedHandoff:
     )
 
 
-async def grade(case: Case, attempt: Attempt, workshop: Workshop, usual: dict[str, frozenset[str]]) -> str:
+async def grade(case: Case, attempt: Attempt, task_sandbox: TaskSandbox, usual: dict[str, frozenset[str]]) -> str:
     """Every test that passes without the bug must pass with the patch. One that does not is given a second run.
 
     Where the whole suite does not end in time, the test files with the hidden tests are all of it.
@@ -162,25 +162,25 @@ async def grade(case: Case, attempt: Attempt, workshop: Workshop, usual: dict[st
     key = case.project if case.kind == "seeded" else case.id
     names: tuple[str, ...] = ()
     if key not in usual:
-        usual[key], _, _ = await run_tests(workshop, case.tests | case.right)
+        usual[key], _, _ = await run_tests(task_sandbox, case.tests | case.right)
     wanted = usual[key]
     if not wanted:
         names = tuple(case.tests)
-        wanted, _, _ = await run_tests(workshop, case.tests | case.right, names)
+        wanted, _, _ = await run_tests(task_sandbox, case.tests | case.right, names)
     wanted |= set(case.hidden)
-    passed, _, _ = await run_tests(workshop, case.tests, names, patch=attempt.patch)
+    passed, _, _ = await run_tests(task_sandbox, case.tests, names, patch=attempt.patch)
     if wanted - passed:
         # What fails by chance fails without the bug too, once in a while.
-        steady, _, _ = await run_tests(workshop, case.tests | case.right, names)
-        again, _, _ = await run_tests(workshop, case.tests, names, patch=attempt.patch)
+        steady, _, _ = await run_tests(task_sandbox, case.tests | case.right, names)
+        again, _, _ = await run_tests(task_sandbox, case.tests, names, patch=attempt.patch)
         wanted, passed = (wanted & steady) | set(case.hidden), passed | again
     return "overfitted" if wanted - passed else "fixed"
 
 
-async def patched(workshop: Workshop, patch: str, path: str) -> str:
-    workspace = workshop.fresh()
+async def patched(task_sandbox: TaskSandbox, patch: str, path: str) -> str:
+    workspace = task_sandbox.fresh()
     try:
-        await workshop.apply(workspace, patch)
+        await task_sandbox.apply(workspace, patch)
         return (workspace.read(path) or b"").decode()
     finally:
         workspace.remove()

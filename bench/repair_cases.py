@@ -32,13 +32,13 @@ from pathlib import Path
 from typing import Any
 
 from scrout.batch.make.mutations import Mutation, compiles, mutations
-from scrout.config import EnvironmentSettings, SandboxSettings, Settings
+from scrout.config.settings import EnvironmentSettings, SandboxSettings, Settings
 from scrout.sandbox.probe import require_tier
-from scrout.sandbox.replay import Witness, replay
+from scrout.sandbox.replay import ExecutionTrace, replay
 from scrout.sandbox.reports import read_pytest
 from scrout.sandbox.suite import belongs_to_tests
+from scrout.sandbox.task_sandbox import TaskSandbox, open_task_sandbox
 from scrout.sandbox.tier import Tier
-from scrout.sandbox.workshop import Workshop, open_workshop
 from scrout.task import Task
 
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -158,31 +158,36 @@ def settings_for(venv: Path) -> Settings:
 
 
 @contextmanager
-def workshop_at(clone: Path, commit: str, venv: Path, tier: Tier) -> Iterator[Workshop]:
+def task_sandbox_at(clone: Path, commit: str, venv: Path, tier: Tier) -> Iterator[TaskSandbox]:
     task = Task(id="bench", text="", repo=clone, base_commit=commit)
-    with open_workshop(task, tier, settings_for(venv)) as workshop:
-        yield workshop
+    with open_task_sandbox(task, tier, settings_for(venv)) as task_sandbox:
+        yield task_sandbox
 
 
 async def run_tests(
-    workshop: Workshop, files: Mapping[str, str], names: Sequence[str] = (), patch: str = "", *, watch: bool = False
-) -> tuple[frozenset[str], frozenset[str], Witness | None]:
+    task_sandbox: TaskSandbox,
+    files: Mapping[str, str],
+    names: Sequence[str] = (),
+    patch: str = "",
+    *,
+    watch: bool = False,
+) -> tuple[frozenset[str], frozenset[str], ExecutionTrace | None]:
     """Tests that passed and failed with these files written over the commit; both empty when the run did not end."""
-    workspace = workshop.fresh()
+    workspace = task_sandbox.fresh()
     try:
-        if patch and await workshop.apply(workspace, patch):
+        if patch and await task_sandbox.apply(workspace, patch):
             return frozenset(), frozenset(), None
         for path, text in files.items():
             workspace.write(path, text.encode())
         options = "-o addopts= -p no:cacheprovider -q -rA --tb=no --color=no --continue-on-collection-errors"
         command = f"python -m pytest {options} " + " ".join(shlex.quote(name) for name in names)
-        done = await replay(workshop, workspace, command, watch=watch, timeout_s=SUITE_S * (2 if watch else 1))
+        done = await replay(task_sandbox, workspace, command, watch=watch, timeout_s=SUITE_S * (2 if watch else 1))
     finally:
         workspace.remove()
     if done.exit_code is None or done.killed:
         return frozenset(), frozenset(), None
     report = read_pytest(done.output)
-    return report.passed, report.failed, done.witness
+    return report.passed, report.failed, done.execution_trace
 
 
 class _Maker:
@@ -226,21 +231,21 @@ class _Maker:
     def seeded(self) -> Iterator[Case]:
         head = self.git("rev-parse", "HEAD").strip()
         base = self.orphan(head, {})
-        with workshop_at(self.clone, base, self.venv, self.tier) as workshop:
-            first, _, _ = asyncio.run(run_tests(workshop, {}))
-            again, _, witness = asyncio.run(run_tests(workshop, {}, watch=True))
+        with task_sandbox_at(self.clone, base, self.venv, self.tier) as task_sandbox:
+            first, _, _ = asyncio.run(run_tests(task_sandbox, {}))
+            again, _, execution_trace = asyncio.run(run_tests(task_sandbox, {}, watch=True))
             usual = first & again
-            if len(usual) < 20 or witness is None:
+            if len(usual) < 20 or execution_trace is None:
                 print(f"{self.clone.name}: {len(first)} and {len(again)} tests pass, too few", flush=True)
                 return
             made = 0
             functions: set[tuple[str, str]] = set()
-            for path, operator, function, line, text in self._mutants(witness, head):
+            for path, operator, function, line, text in self._mutants(execution_trace, head):
                 if made == SEEDS_EACH:
                     return
                 if (path, function) in functions:
                     continue
-                passed, failed, _ = asyncio.run(run_tests(workshop, {path: text}))
+                passed, failed, _ = asyncio.run(run_tests(task_sandbox, {path: text}))
                 broken = sorted((usual - passed) & failed)
                 if not 2 <= len(broken) <= 40 or len(passed) < len(usual) / 2:
                     continue
@@ -251,11 +256,11 @@ class _Maker:
                     made += 1
                     yield case
 
-    def _mutants(self, witness: Witness, head: str) -> Iterator[tuple[str, str, str, int, str]]:
+    def _mutants(self, execution_trace: ExecutionTrace, head: str) -> Iterator[tuple[str, str, str, int, str]]:
         operators: dict[str, list[tuple[str, str, Mutation]]] = {}
-        for path in sorted(witness.lines):
+        for path in sorted(execution_trace.lines):
             source = "" if belongs_to_tests(path) or not path.endswith(".py") else self.read(head, path)
-            for seed in mutations(source, witness.lines[path], self.rng):
+            for seed in mutations(source, execution_trace.lines[path], self.rng):
                 operators.setdefault(seed.operator, []).append((path, source, seed))
         for rows in operators.values():
             self.rng.shuffle(rows)
@@ -307,13 +312,13 @@ class _Maker:
         return made if self._fails_and_can_pass(made) else None
 
     def _fails_and_can_pass(self, case: Case) -> bool:
-        with workshop_at(self.clone, case.commit, self.venv, self.tier) as workshop:
+        with task_sandbox_at(self.clone, case.commit, self.venv, self.tier) as task_sandbox:
             for files, wanted in ((case.files, False), (case.files | case.right, True)):
-                workspace = workshop.fresh()
+                workspace = task_sandbox.fresh()
                 try:
                     for path, text in files.items():
                         workspace.write(path, text.encode())
-                    done = asyncio.run(replay(workshop, workspace, case.command, timeout_s=SUITE_S))
+                    done = asyncio.run(replay(task_sandbox, workspace, case.command, timeout_s=SUITE_S))
                 finally:
                     workspace.remove()
                 if done.exit_code is None or (done.exit_code == 0) != wanted or done.exit_code > 1:
@@ -332,11 +337,11 @@ class _Maker:
             if not all((*new_tests.values(), *right.values())):
                 continue
             base = self.orphan(parent, {})
-            with workshop_at(self.clone, base, self.venv, self.tier) as workshop:
-                before, failed, _ = asyncio.run(run_tests(workshop, new_tests, tests))
+            with task_sandbox_at(self.clone, base, self.venv, self.tier) as task_sandbox:
+                before, failed, _ = asyncio.run(run_tests(task_sandbox, new_tests, tests))
                 if not before or not failed:
                     continue
-                after, _, _ = asyncio.run(run_tests(workshop, new_tests | right, tests))
+                after, _, _ = asyncio.run(run_tests(task_sandbox, new_tests | right, tests))
             broken = sorted(failed & after)
             if not broken:
                 continue

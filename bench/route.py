@@ -2,22 +2,22 @@
 
     python bench/route.py --data DIR [--json] [--predictions FILE.csv] [--figure FILE.svg] [--out FILE.json]
 
-DIR is laid out as described in src/scrout/train/public.py, with `outcomes/verified_mini_swe_agent.csv.gz` and
+DIR is laid out as described in src/scrout/lab/train/public.py, with `outcomes/verified_mini_swe_agent.csv.gz` and
 `tasks/swebench_verified.jsonl.gz` beside. Recon's states are read from bench/results/states_*.npz (bench/states.py).
 Verified: the 12 models of mini-SWE-agent 2.0.0. Multilingual: 13 models on the tasks that all of them tried.
 
 Folds are whole repositories, and everything is nested: for each test fold, heads, résumés and settings come from the
-other folds alone, with chances of their tasks predicted in inner folds. Nothing reads gold, difficulty labels, or other
-models' outcomes of a test task; the rows under `hindsight` do, and are there to show what more could be known.
+other folds alone, with probabilities of their tasks predicted in inner folds. Nothing reads gold, difficulty labels, or
+other models' outcomes of a test task; the rows under `hindsight` do, and are there to show what more could be known.
 
-arms (each a way to predict chances; all choose by what a solve is worth, but `paper`, which walks by theta)
+arms (each a way to predict probabilities; all choose by what a solve is worth, but `paper`, which walks by theta)
     base rate       every task alike
     knn             share solved among the 25 nearest training tasks (MiniLM), shrunk to the base rate
     logistic        a penalized logistic regression on MiniLM for each model
     paper           the paper's recipe on MiniLM
     ours, text      difficulty.py on counts of the text; lessons of the public sets join the training folds
     ours            the same with recon's state
-auc_within_fixer    mean over models of the AUC of its chances, all test folds together
+auc_within_fixer    mean over models of the AUC of its probabilities, all test folds together
 auc_within_fold     the same within each test fold, weighted by pairs: free of shifts between folds
 points_over_hull    solve rate less that of the best random mix of the pool's models at the same dollars a task, the
                     mix taken in hindsight on the same tasks. By what a solve is worth: nothing is matched, so a model
@@ -49,23 +49,23 @@ import numpy as np
 import numpy.typing as npt
 from record import record
 
-from scrout.config import EmbedderSettings
+from scrout.config.settings import EmbedderSettings
 from scrout.intervals import Estimate
+from scrout.lab.train.public import read_label_run, read_multilingual, tabulate
 from scrout.plot import Mark
-from scrout.route import counts, difficulty, heldout
-from scrout.route.calibrate import Table, Walk, Worth, group_folds
-from scrout.route.difficulty import Lessons
+from scrout.route import difficulty, heldout, text_counts
+from scrout.route.calibrate import OutcomeTable, Walk, Worth, group_folds
+from scrout.route.calibration_plot import beside
+from scrout.route.difficulty import DifficultyData
 from scrout.route.embed import open_embedder
 from scrout.route.outcomes import read_rows, read_texts
-from scrout.route.plot import beside
 from scrout.route.resume import SHIPPED
 from scrout.route.stats import Floats, estimate, hull_at, mix, resamples
-from scrout.train.public import read_label_run, read_multilingual, tabulate
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Predict = Callable[["Data", Bools, Bools], Floats]
-"""Chances of the tasks in the second mask, learned from those in the first."""
+"""Probabilities of the tasks in the second mask, learned from those in the first."""
 
 VERSION = "2.0.0"
 PAPER4 = (
@@ -97,7 +97,7 @@ RESULTS = Path(__file__).parent / "results"
 class Data:
     """One benchmark: outcomes, and what may be known of its tasks before any fixer runs."""
 
-    table: Table
+    table: OutcomeTable
     counted: Floats
     states: Floats
     names: tuple[str, ...]
@@ -107,18 +107,18 @@ class Data:
     text_space: str
     gold_lines: Floats
     """Lines that the true patch changes; for hindsight alone."""
-    lessons: tuple[Lessons, Lessons]
+    lessons: tuple[DifficultyData, DifficultyData]
     """Of other tasks: for counts, and for counts and states."""
 
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """One split: the tasks to learn from with their inner held-out chances, and the tasks to decide."""
+    """One split: the tasks to learn from with their inner held-out probabilities, and the tasks to decide."""
 
     known: Bools
     inner: Floats
     new: Bools
-    chances: Floats
+    probabilities: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +130,7 @@ class Spent:
 
 
 def nested(data: Data, predict: Predict) -> list[Fold]:
-    """Every outer fold, with chances of its training tasks predicted in folds of their own."""
+    """Every outer fold, with probabilities of its training tasks predicted in folds of their own."""
     groups = data.table.groups
     outer = group_folds(groups)
     found = []
@@ -161,30 +161,30 @@ def logistic(data: Data, known: Bools, new: Bools) -> Floats:
     x = data.vectors[known].astype(np.float64)
     mean, scale = x.mean(axis=0), x.std(axis=0)
     z, held = (x - mean) / scale, (data.vectors[new] - mean) / scale
-    chances = np.zeros((len(held), len(data.table.fixers)))
-    for column in range(chances.shape[1]):
+    probabilities = np.zeros((len(held), len(data.table.fixers)))
+    for column in range(probabilities.shape[1]):
         w, intercept = _logistic(z, data.table.resolved[known, column].astype(np.float64))
-        chances[:, column] = 1 / (1 + np.exp(-(held @ w + intercept)))
-    return chances
+        probabilities[:, column] = 1 / (1 + np.exp(-(held @ w + intercept)))
+    return probabilities
 
 
 def paper(data: Data, known: Bools, new: Bools) -> Floats:
     standings = heldout.standings(data.table, data.vectors, known)
     head = heldout.fit_resumes(data.table, data.text_space, data.vectors, standings, known)
-    chances = np.zeros((int(new.sum()), len(standings)))
+    probabilities = np.zeros((int(new.sum()), len(standings)))
     for column, standing in enumerate(standings):
         assert standing is not None
-        chances[:, column] = head.predict_proba(data.vectors[new], [standing] * len(chances))
-    return chances
+        probabilities[:, column] = head.predict_proba(data.vectors[new], [standing] * len(probabilities))
+    return probabilities
 
 
 def ours_text(data: Data, known: Bools, new: Bools) -> Floats:
-    return _ours(data, data.counted, counts.NAMES, [counts.SPACE], data.lessons[0], known, new)
+    return _ours(data, data.counted, text_counts.NAMES, [text_counts.SPACE], data.lessons[0], known, new)
 
 
 def ours(data: Data, known: Bools, new: Bools) -> Floats:
     features = np.concatenate([data.counted, data.states], axis=1)
-    names, spaces = (*counts.NAMES, *data.names), [counts.SPACE, data.space]
+    names, spaces = (*text_counts.NAMES, *data.names), [text_counts.SPACE, data.space]
     return _ours(data, features, names, spaces, data.lessons[1], known, new)
 
 
@@ -193,7 +193,7 @@ def _ours(
     features: Floats,
     names: Sequence[str],
     spaces: Sequence[str],
-    more: Lessons,
+    more: DifficultyData,
     known: Bools,
     new: Bools,
 ) -> Floats:
@@ -221,8 +221,8 @@ def gold_size(data: Data, known: Bools, new: Bools) -> Floats:
 
 def others(data: Data, known: Bools, new: Bools) -> Floats:
     """In hindsight: what the other models made of the same task."""
-    chances = np.zeros((int(new.sum()), len(data.table.fixers)))
-    for column in range(chances.shape[1]):
+    probabilities = np.zeros((int(new.sum()), len(data.table.fixers)))
+    for column in range(probabilities.shape[1]):
         rate = np.delete(data.table.resolved, column, axis=1).mean(axis=1)[:, None]
         one = replace(
             data.table,
@@ -232,23 +232,23 @@ def others(data: Data, known: Bools, new: Bools) -> Floats:
             measured=data.table.measured[:, [column]],
         )
         head = heldout.fit_difficulty(one.rows(known), rate[known], ["top_confidence"], ["others"])
-        chances[:, column] = heldout.predict(head, one.rows(known), rate[known], rate[new])[:, 0]
-    return chances
+        probabilities[:, column] = heldout.predict(head, one.rows(known), rate[known], rate[new])[:, 0]
+    return probabilities
 
 
 OTHERS = "other models' outcomes"
 HINDSIGHT: dict[str, Predict] = {"size of the true patch": gold_size, OTHERS: others}
 
 
-def pooled(table: Table, folds: Sequence[Fold]) -> Floats:
-    chances = np.zeros(table.resolved.shape)
+def pooled(table: OutcomeTable, folds: Sequence[Fold]) -> Floats:
+    probabilities = np.zeros(table.resolved.shape)
     for fold in folds:
-        chances[fold.new] = fold.chances
-    return chances
+        probabilities[fold.new] = fold.probabilities
+    return probabilities
 
 
-def quality(table: Table, folds: Sequence[Fold]) -> dict[str, object]:
-    """How good the chances are."""
+def quality(table: OutcomeTable, folds: Sequence[Fold]) -> dict[str, object]:
+    """How good the probabilities are."""
     p, y = pooled(table, folds), table.resolved
     draws = np.random.default_rng(0).integers(0, len(p), (500, len(p)))
     aucs = np.array([_auc_within(p[draw], y[draw]) for draw in draws])
@@ -261,7 +261,7 @@ def quality(table: Table, folds: Sequence[Fold]) -> dict[str, object]:
     }
 
 
-def decide(table: Table, folds: Sequence[Fold], pool: Sequence[int], walk: bool, tolerance: float) -> Ints:
+def decide(table: OutcomeTable, folds: Sequence[Fold], pool: Sequence[int], walk: bool, tolerance: float) -> Ints:
     """The model for each task, with a setting that the training folds chose; the pool's own columns."""
     choices = np.zeros(len(table.ids), dtype=np.int64)
     for fold in folds:
@@ -271,17 +271,17 @@ def decide(table: Table, folds: Sequence[Fold], pool: Sequence[int], walk: bool,
         settings = rule.settings(inner, costs)
         chosen = rule.choices(inner, costs, settings)
         rows = np.arange(len(inner))
-        # What is expected of a setting by the chances themselves is far less noisy than what came of it.
+        # What is expected of a setting by the probabilities themselves is far less noisy than what came of it.
         expected = inner[rows, chosen].mean(axis=1)
         spent = cost[rows, chosen].mean(axis=1)
         target = inner.mean(axis=0).max() - tolerance
         reached = expected >= target - 1e-12
         setting = settings[np.where(reached, spent, np.inf).argmin()] if reached.any() else settings[expected.argmax()]
-        choices[fold.new] = rule.choices(fold.chances[:, pool], costs, np.array([setting]))[0]
+        choices[fold.new] = rule.choices(fold.probabilities[:, pool], costs, np.array([setting]))[0]
     return choices
 
 
-def rival(table: Table, folds: Sequence[Fold], pool: Sequence[int], tolerance: float) -> Spent:
+def rival(table: OutcomeTable, folds: Sequence[Fold], pool: Sequence[int], tolerance: float) -> Spent:
     """The cheapest constant or mixture that solves as much as the strongest on the training folds."""
     solved, cost = np.zeros(len(table.ids)), np.zeros(len(table.ids))
     for fold in folds:
@@ -293,12 +293,12 @@ def rival(table: Table, folds: Sequence[Fold], pool: Sequence[int], tolerance: f
     return Spent(solved, cost)
 
 
-def taken(table: Table, pool: Sequence[int], choices: Ints) -> Spent:
+def taken(table: OutcomeTable, pool: Sequence[int], choices: Ints) -> Spent:
     rows = np.arange(len(choices))
     return Spent(table.resolved[:, pool][rows, choices].astype(np.float64), table.cost[:, pool][rows, choices])
 
 
-def over_hull(table: Table, pool: Sequence[int], spent: Spent, draws: Floats) -> Estimate:
+def over_hull(table: OutcomeTable, pool: Sequence[int], spent: Spent, draws: Floats) -> Estimate:
     """In percentage points."""
     solves, costs = draws @ table.resolved[:, pool], draws @ table.cost[:, pool]
     own, paid = draws @ spent.solved, draws @ spent.cost
@@ -312,17 +312,17 @@ def saving(spent: Spent, other: Spent, draws: Floats) -> Estimate:
     return estimate(1 - float(spent.cost.sum() / other.cost.sum()), 1 - (draws @ spent.cost) / (draws @ other.cost))
 
 
-def by_worth(table: Table, folds: Sequence[Fold], pool: Sequence[int], solve_usd: float) -> Ints:
-    """The model for each task, where a solve is worth so much; nothing is chosen on outcomes but the chances."""
+def by_worth(table: OutcomeTable, folds: Sequence[Fold], pool: Sequence[int], solve_usd: float) -> Ints:
+    """The model for each task, where a solve is worth so much; nothing is chosen on outcomes but the probabilities."""
     choices = np.zeros(len(table.ids), dtype=np.int64)
     for fold in folds:
         costs = table.cost[fold.known][:, pool].mean(axis=0)
-        choices[fold.new] = Worth().choices(fold.chances[:, pool], costs, np.array([solve_usd]))[0]
+        choices[fold.new] = Worth().choices(fold.probabilities[:, pool], costs, np.array([solve_usd]))[0]
     return choices
 
 
 def pool_report(
-    table: Table, folds: Sequence[Fold], pool: Sequence[int], walk: bool, draws: Floats
+    table: OutcomeTable, folds: Sequence[Fold], pool: Sequence[int], walk: bool, draws: Floats
 ) -> dict[str, object]:
     """One arm on one pool: by what a solve is worth, and matched to the strongest on the training folds."""
     result: dict[str, object] = {}
@@ -351,7 +351,7 @@ def pool_report(
     return result
 
 
-def _told(table: Table, pool: Sequence[int], choices: Ints, best: Spent, draws: Floats) -> dict[str, object]:
+def _told(table: OutcomeTable, pool: Sequence[int], choices: Ints, best: Spent, draws: Floats) -> dict[str, object]:
     """What came of decisions, beside the rival and the hull."""
     spent = taken(table, pool, choices)
     gained = spent.solved - best.solved
@@ -367,7 +367,7 @@ def _told(table: Table, pool: Sequence[int], choices: Ints, best: Spent, draws: 
     }
 
 
-def every_pool(table: Table, folds: Sequence[Fold], walk: bool) -> dict[str, object]:
+def every_pool(table: OutcomeTable, folds: Sequence[Fold], walk: bool) -> dict[str, object]:
     """Medians over all pools of four; the interval is that of the median under resampled tasks."""
     pools = list(itertools.combinations(range(len(table.fixers)), POOL))
     draws = resamples(len(table.ids), 200)
@@ -420,14 +420,14 @@ def _median_saving(cost: Floats, other: Floats, draws: Floats) -> Estimate:
 
 
 def escalated(
-    table: Table, folds: Sequence[Fold], pool: Sequence[int], gate: Mapping[str, float]
+    table: OutcomeTable, folds: Sequence[Fold], pool: Sequence[int], gate: Mapping[str, float]
 ) -> Iterator[tuple[float, float, Spent]]:
     """First the router's choice at a low worth, as a failure can be mended; where it is caught, the likeliest other."""
     rows = np.arange(len(table.ids))
     first = by_worth(table, folds, pool, FIRST)
-    chances = pooled(table, folds)[:, pool]
-    chances[rows, first] = -1.0
-    second = chances.argmax(axis=1)
+    probabilities = pooled(table, folds)[:, pool]
+    probabilities[rows, first] = -1.0
+    second = probabilities.argmax(axis=1)
     (right, paid), (right_then, paid_then) = (
         (table.resolved[:, pool][rows, choice], table.cost[:, pool][rows, choice]) for choice in (first, second)
     )
@@ -438,7 +438,7 @@ def escalated(
 
 
 def escalation(
-    table: Table, folds: Sequence[Fold], pool: Sequence[int], gate: Mapping[str, float]
+    table: OutcomeTable, folds: Sequence[Fold], pool: Sequence[int], gate: Mapping[str, float]
 ) -> list[dict[str, object]]:
     draws = resamples(len(table.ids))
     found: list[dict[str, object]] = []
@@ -461,7 +461,7 @@ def onboarding(data: Data, pools: Sequence[Sequence[int]]) -> dict[str, object]:
     """Each model in turn is new: its ability comes from 50 outcomes of the training folds instead of all."""
     table = data.table
     features = np.concatenate([data.counted, data.states], axis=1)
-    names, spaces = (*counts.NAMES, *data.names), [counts.SPACE, data.space]
+    names, spaces = (*text_counts.NAMES, *data.names), [text_counts.SPACE, data.space]
     folds = group_folds(table.groups)
     rng = np.random.default_rng(0)
     full = np.zeros(table.resolved.shape)
@@ -496,7 +496,7 @@ def onboarding(data: Data, pools: Sequence[Sequence[int]]) -> dict[str, object]:
     }
 
 
-def read_verified(data: Path) -> tuple[Table, dict[str, str], dict[str, str]]:
+def read_verified(data: Path) -> tuple[OutcomeTable, dict[str, str], dict[str, str]]:
     outcomes = data / "outcomes" / "verified_mini_swe_agent.csv.gz"
     rows = [row for _, row in read_rows(outcomes) if row["mini_swe_agent_version"] == VERSION]
     ids, models = sorted({row["instance_id"] for row in rows}), sorted({row["model"] for row in rows})
@@ -507,7 +507,9 @@ def read_verified(data: Path) -> tuple[Table, dict[str, str], dict[str, str]]:
         resolved[at], cost[at] = row["resolved"] == "1", float(row["cost_usd"])
     repos = _repos(data / "tasks" / "swebench_verified.jsonl.gz")
     groups = tuple(repos[name] for name in ids)
-    table = Table(tuple(ids), groups, tuple(models), resolved, cost, np.ones(resolved.shape, dtype=bool)).priced()
+    table = OutcomeTable(
+        tuple(ids), groups, tuple(models), resolved, cost, np.ones(resolved.shape, dtype=bool)
+    ).priced()
     return table, read_texts(data / "tasks" / "swebench_verified.jsonl.gz"), repos
 
 
@@ -526,7 +528,7 @@ def read_data(data: Path, benchmark: str) -> tuple[Data, list[str]]:
     read = [texts[name] for name in table.ids]
     found = Data(
         table=table,
-        counted=np.array([counts.count(text) for text in read], dtype=np.float64),
+        counted=np.array([text_counts.count(text) for text in read], dtype=np.float64),
         states=np.array([states[name] for name in table.ids]),
         names=names,
         space=space,
@@ -538,10 +540,10 @@ def read_data(data: Path, benchmark: str) -> tuple[Data, list[str]]:
     return found, read
 
 
-def _lessons(sets: Sequence[tuple[Table, dict[str, str], str]]) -> tuple[Lessons, Lessons]:
+def _lessons(sets: Sequence[tuple[OutcomeTable, dict[str, str], str]]) -> tuple[DifficultyData, DifficultyData]:
     of_counts, of_both = [], []
     for table, texts, name in sets:
-        counted = np.array([counts.count(texts[one]) for one in table.ids], dtype=np.float64)
+        counted = np.array([text_counts.count(texts[one]) for one in table.ids], dtype=np.float64)
         of_counts.append(heldout.lessons(table, counted))
         _, _, states = _states(name)
         seen = np.array([one in states for one in table.ids])
@@ -603,7 +605,9 @@ def _logistic(z: Floats, y: Floats) -> tuple[Floats, float]:
 
 
 def _auc(p: Floats, y: Bools) -> float:
-    """The share of pairs of a solved and a failed task that the chances put in the right order; ties count half."""
+    """The share of pairs of a solved and a failed task that the probabilities put in the right order; ties count
+    half.
+    """
     order = np.argsort(p, kind="stable")
     _, start, number = np.unique(p[order], return_index=True, return_counts=True)
     ranks = np.empty(len(p))
@@ -617,19 +621,19 @@ def _auc_within(p: Floats, y: Bools) -> float:
     return float(np.nanmean([_auc(p[:, at], y[:, at]) for at in range(y.shape[1])]))
 
 
-def _auc_within_fold(table: Table, folds: Sequence[Fold]) -> float:
+def _auc_within_fold(table: OutcomeTable, folds: Sequence[Fold]) -> float:
     total = weight = 0.0
     for fold in folds:
         y = table.resolved[fold.new]
         for at in range(y.shape[1]):
             pairs = float(y[:, at].sum() * (~y[:, at]).sum())
             if pairs:
-                total, weight = total + pairs * _auc(fold.chances[:, at], y[:, at]), weight + pairs
+                total, weight = total + pairs * _auc(fold.probabilities[:, at], y[:, at]), weight + pairs
     return total / weight
 
 
 def _reliability(p: Floats, y: Bools, bins: int = 8) -> list[list[float]]:
-    """Mean chance and share solved in groups of equal size."""
+    """Mean probability and share solved in groups of equal size."""
     order = np.argsort(p, axis=None, kind="stable")
     groups = np.array_split(order, bins)
     return [[round(float(p.ravel()[one].mean()), 3), round(float(y.ravel()[one].mean()), 3)] for one in groups]
@@ -657,7 +661,9 @@ def measure(
         folds[name] = nested(data, predict)
         arm = quality(data.table, folds[name])
         arms[name] = arm
-        if name == OTHERS:  # each model's chance leaves out its own outcome, so comparing them would favour failures
+        if (
+            name == OTHERS
+        ):  # each model's probability leaves out its own outcome, so comparing them would favour failures
             continue
         arm["pools"] = {
             title: pool_report(data.table, folds[name], pool, name == "paper", draws) for title, pool in pools.items()
@@ -692,7 +698,7 @@ def measure(
 
 def transfer(data: Data) -> dict[str, object]:
     """The head that ships, which has seen none of these tasks: how well ease and effort alone order them."""
-    head = difficulty.load(SHIPPED)[tuple(sorted((counts.SPACE, data.space)))]
+    head = difficulty.load(SHIPPED)[tuple(sorted((text_counts.SPACE, data.space)))]
     judged = head.judge(np.concatenate([data.counted, data.states], axis=1))
     ease = np.repeat(judged.ease[:, None], len(data.table.fixers), axis=1)
     draws = np.random.default_rng(0).integers(0, len(ease), (500, len(ease)))
@@ -724,7 +730,7 @@ def tastes(data: Data, languages: Sequence[str]) -> dict[str, object]:
     return {"languages": len(set(languages)), "p": round((1 + sum(one >= seen for one in drawn)) / 1001, 3)}
 
 
-def figure(table: Table, folds: Sequence[Fold], gate: Mapping[str, float]) -> str:
+def figure(table: OutcomeTable, folds: Sequence[Fold], gate: Mapping[str, float]) -> str:
     """The pool of 12: every model alone, ours by what a solve is worth, and with a second try."""
     pool, draws = list(range(len(table.fixers))), resamples(len(table.ids))
     solo = {
@@ -752,7 +758,7 @@ def _means(spent: Spent, draws: Floats) -> tuple[Estimate, Estimate]:
 
 def write_predictions(path: Path, data: Data, folds: Sequence[Fold], pools: Mapping[str, Sequence[int]]) -> None:
     outer = group_folds(data.table.groups)
-    chances = pooled(data.table, folds)
+    probabilities = pooled(data.table, folds)
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["pool", "instance_id", "fixer", "fold", "p_solve", "chosen"])
@@ -760,7 +766,7 @@ def write_predictions(path: Path, data: Data, folds: Sequence[Fold], pools: Mapp
             choices = by_worth(data.table, folds, pool, HEADLINE)
             for task, name in enumerate(data.table.ids):
                 for place, at in enumerate(pool):
-                    row = (title, name, data.table.fixers[at], int(outer[task]), f"{chances[task, at]:.6f}")
+                    row = (title, name, data.table.fixers[at], int(outer[task]), f"{probabilities[task, at]:.6f}")
                     writer.writerow([*row, int(choices[task] == place)])
 
 

@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 from record import record
 
-from scrout.config import Fixer, Settings
+from scrout.config.settings import Fixer, Settings
 from scrout.money import Price
 from scrout.records import State
-from scrout.route import counts
+from scrout.route import text_counts
 from scrout.route.outcomes import read_texts
 from scrout.route.router import Router
 
@@ -74,7 +74,7 @@ def main() -> None:
                 whole, counting = [], []
                 for _ in range(ROUNDS):
                     whole.append(median_ms(lambda at: one.route(f"{texts[ids[at]]} {next(fresh)}", states[at])))  # noqa: B023
-                    counting.append(median_ms(lambda at: counts.count(texts[ids[at]])))
+                    counting.append(median_ms(lambda at: text_counts.count(texts[ids[at]])))
                 result[f"{policy}, {fixers} fixers"] = round(float(np.median(whole)), 3)
                 if policy == "value":
                     result[f"{policy}, {fixers} fixers, without counting"] = round(

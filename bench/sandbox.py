@@ -21,11 +21,11 @@ from pathlib import Path
 
 from record import record
 
-from scrout.config import Settings
+from scrout.config.settings import Settings
 from scrout.sandbox.bubblewrap import Bubblewrap
 from scrout.sandbox.probe import probe_all, require_tier
+from scrout.sandbox.task_sandbox import TaskSandbox, open_task_sandbox
 from scrout.sandbox.tier import Tier
-from scrout.sandbox.workshop import Workshop, open_workshop
 from scrout.sandbox.workspace import find_source
 from scrout.task import Task
 
@@ -54,7 +54,7 @@ async def measure(folder: Path, starts: int, files: int) -> dict[str, object]:
     source = find_source(repo)
     task = Task(id="bench", text="bench", repo=source.repo, base_commit=source.head)
     began = time.perf_counter()
-    with open_workshop(task, tier, Settings()) as shop:
+    with open_task_sandbox(task, tier, Settings()) as shop:
         shop.fresh()
         first_ms = (time.perf_counter() - began) * 1000
         return {
@@ -79,7 +79,7 @@ def make_repo(repo: Path, files: int) -> Path:
     return repo
 
 
-async def compare_starts(shop: Workshop, tier: Bubblewrap, starts: int) -> dict[str, float]:
+async def compare_starts(shop: TaskSandbox, tier: Bubblewrap, starts: int) -> dict[str, float]:
     workspace = shop.fresh()
     system = [word for name in ("bin", "lib", "lib64") for word in ("--symlink", f"usr/{name}", f"/{name}")]
     bare = [tier.program, "--unshare-all", "--die-with-parent", "--ro-bind", "/usr", "/usr", *system]
@@ -111,7 +111,7 @@ async def compare_starts(shop: Workshop, tier: Bubblewrap, starts: int) -> dict[
     }
 
 
-async def time_workspaces(shop: Workshop, first_ms: float, files: int) -> dict[str, float]:
+async def time_workspaces(shop: TaskSandbox, first_ms: float, files: int) -> dict[str, float]:
     async def use() -> None:
         assert (await shop.run(shop.fresh(), ["/bin/true"])).exit_code == 0
 
@@ -139,10 +139,10 @@ async def other_tiers(task: Task, strongest: Tier) -> dict[str, float]:
     for probed in probe_all():
         if probed.tier is None or probed.name == strongest.name:
             continue
-        with open_workshop(task, probed.tier, Settings()) as shop:
+        with open_task_sandbox(task, probed.tier, Settings()) as shop:
             workspace = shop.fresh()
 
-            async def start(shop: Workshop = shop, workspace: object = workspace) -> None:
+            async def start(shop: TaskSandbox = shop, workspace: object = workspace) -> None:
                 await shop.run(workspace, ["/bin/true"])  # type: ignore[arg-type]
 
             found[probed.name] = await median_ms(start, 15)

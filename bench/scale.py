@@ -33,13 +33,13 @@ from pathlib import Path
 from ledger import write_in_process
 from record import record
 
-from scrout.batch.here import MOST_OPENING
-from scrout.batch.jobs import Ended, Job, jobs_of
-from scrout.batch.ray import EACH
+from scrout.batch.jobs import BatchJob, JobResult, jobs_of
+from scrout.batch.local_worker import MOST_OPENING
+from scrout.batch.ray_worker import EACH
 from scrout.batch.runner import Runner
-from scrout.batch.tasks import Row
+from scrout.batch.tasks import TaskRow
 from scrout.ledger.store import Ledger
-from scrout.money import Decimal, Purse
+from scrout.money import Budget, Decimal
 
 RESULTS = Path(__file__).parent / "results"
 DAY_S = 86_400
@@ -229,12 +229,12 @@ def driver_kb(jobs: int = 20_000) -> Figure:
     """What the process that hands out a batch keeps for each of its jobs, issue included."""
 
     class Nobody:
-        async def run(self, job: Job, known: str, say: object) -> Ended:
-            return Ended("solved")
+        async def run(self, job: BatchJob, known: str, say: object) -> JobResult:
+            return JobResult("solved")
 
     tracemalloc.start()
-    rows = [Row(f"task-{number}", "x" * 2000 + str(number), "repo", "0" * 40) for number in range(jobs)]
-    runner = Runner(jobs_of(rows, ("handoff",), ()), Nobody(), Purse(None, None), lambda job: Decimal(0), at_once=1)
+    rows = [TaskRow(f"task-{number}", "x" * 2000 + str(number), "repo", "0" * 40) for number in range(jobs)]
+    runner = Runner(jobs_of(rows, ("handoff",), ()), Nobody(), Budget(None, None), lambda job: Decimal(0), at_once=1)
     used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert runner.progress.total == jobs

@@ -25,8 +25,8 @@ from localize import text_of
 
 from scrout.base import ScroutError
 from scrout.index.repository import read_repository
+from scrout.lab.train.history import mirror
 from scrout.scout.recon.recon import SPACE, STATE_FEATURES, survey
-from scrout.train.history import mirror
 
 PIECE = 40
 """Tasks of one repository that one process reads in a row: neighbours share most of their index."""

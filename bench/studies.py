@@ -23,8 +23,8 @@ from pathlib import Path
 import numpy as np
 from record import record
 
+from scrout.lab.study.stats import bootstraps, mean_of
 from scrout.route.stats import resamples
-from scrout.study.stats import bootstraps, mean_of
 
 NAMES = ("replicate", "audit", "handoff", "localize", "spend", "calibrate", "frontier")
 TASKS, FIGURES, DRAWS = 500, 40, 10_000

@@ -31,11 +31,11 @@ from pathlib import Path
 from record import record
 
 from scrout import telemetry
-from scrout.config import Settings
+from scrout.config.settings import Settings
 from scrout.models.chat import ToolCall
-from scrout.models.scripted import Request, ScriptedEndpoint, ScriptedReply
+from scrout.models.scripted import ScriptedEndpoint, ScriptedReply, ScriptedRequest
 from scrout.money import Usage
-from scrout.observe import SILENT, noted
+from scrout.observer import SILENT, noted
 from scrout.pipeline import open_kit, open_task, solve
 
 FILES = {"cart.py": "def total(prices):\n    return sum(prices[1:])\n"}
@@ -67,7 +67,7 @@ def collect(port: Connection) -> None:
 def answer(port: Connection, turns: int) -> None:
     """A model that looks around for a number of turns."""
 
-    def reply(request: Request) -> ScriptedReply:
+    def reply(request: ScriptedRequest) -> ScriptedReply:
         messages = request.content["messages"]
         assert isinstance(messages, list)
         turn = sum(isinstance(one, dict) and one.get("role") == "tool" for one in messages)
@@ -145,7 +145,7 @@ def seam_ns() -> dict[str, float]:
 def imported_when_off() -> int:
     """Modules of OpenTelemetry that a run imports where it is off."""
     code = (
-        "import sys, scrout.pipeline\nfrom scrout import telemetry\nfrom scrout.config import Settings\n"
+        "import sys, scrout.pipeline\nfrom scrout import telemetry\nfrom scrout.config.settings import Settings\n"
         "telemetry.require(Settings())\nprint(sum(name.startswith('opentelemetry') for name in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -34,14 +34,14 @@ from typing import Any
 from record import record
 
 from scrout.batch.tasks import read_tasks
-from scrout.config import ScoutSettings
+from scrout.config.settings import ScoutSettings
 from scrout.index.repository import read_repository
-from scrout.scout.recon.model import load_model
+from scrout.lab.train.evaluate.score import Score
+from scrout.lab.train.history import mirror
+from scrout.lab.train.pack import PackCard
+from scrout.lab.train.sft import TunedAdapter, read_losses
+from scrout.scout.recon.ranker import load_model
 from scrout.scout.recon.search import examine, judge
-from scrout.train.exam.score import Score
-from scrout.train.history import mirror
-from scrout.train.pack import PackCard
-from scrout.train.sft import Tuned, read_losses
 
 SCROUT = [sys.executable, "-m", "scrout", "train"]
 PROMPTS = Path(__file__).parent / "train_prompts"
@@ -77,11 +77,11 @@ def corpus(name: str, episodes: Path, others: list[Path], out: Path) -> None:
         call("pack", out / f"{name}_corpus", "--checkpoint", weights(), "--out", out / f"{name}_pack", *sizes)
 
 
-def tuned(out: Path) -> Tuned:
+def tuned(out: Path) -> TunedAdapter:
     settings = {"steps": STEPS, "accumulation": 1, "learning-rate": 5e-4, "rank": 16, "alpha": 32, "save-every": 20}
     flags = [str(part) for name, value in settings.items() for part in (f"--{name}", value)]
     places = (weights(), out / "train_pack", "--held-out", out / "exam_pack", "--out", out / "run")
-    return Tuned.model_validate_json(call("sft", *places, *flags, "--no-checkpointing", into=out / "sft.json"))
+    return TunedAdapter.model_validate_json(call("sft", *places, *flags, "--no-checkpointing", into=out / "sft.json"))
 
 
 @contextlib.contextmanager

@@ -3,9 +3,9 @@
     python bench/train_tasks.py --mirrors DIR --out DIR
 
 `DIR` of mirrors holds bare clones as owner+name or owner+name/repo. Each library's history is read from a pinned commit
-backwards by `scrout.train.history`, so the tasks are the same whenever this is run. A commit's message stands for the
-issue. Taken are changes of one or two Python files that were there before, with a message of no more than MAX_CHARS. No
-library gives tasks to both sets. Nothing here looks at what recon finds.
+backwards by `scrout.lab.train.history`, so the tasks are the same whenever this is run. A commit's message stands for
+the issue. Taken are changes of one or two Python files that were there before, with a message of no more than
+MAX_CHARS. No library gives tasks to both sets. Nothing here looks at what recon finds.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from scrout.git import repository_at
-from scrout.train.blocklist import refuse_blocked
-from scrout.train.history import Row, mirror, rows
+from scrout.lab.train.blocklist import refuse_blocked
+from scrout.lab.train.history import HistoryRow, mirror, rows
 
 MAX_GOLD = 2
 MAX_CHARS = 1_200
@@ -121,13 +121,13 @@ def write(path: Path, mirrors: Path, pinned: Mapping[str, str], each: int) -> in
     return len(lines)
 
 
-def fits(row: Row) -> bool:
+def fits(row: HistoryRow) -> bool:
     """Whether a row is small enough for a small model."""
     python = all(path.endswith(".py") and not path.endswith("setup.py") for path in row.gold_files)
     return python and not row.new_files and len(row.gold_files) <= MAX_GOLD and len(row.problem_statement) <= MAX_CHARS
 
 
-def patch(clone: Path, row: Row) -> str:
+def patch(clone: Path, row: HistoryRow) -> str:
     """What the commit changed in the files of the answer."""
     paths = [f":(literal){path}" for path in row.gold_files]
     commit = row.instance_id.rpartition("@")[2]

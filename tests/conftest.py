@@ -19,16 +19,16 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 import scrout.programs
-from scrout.config import Settings, cache_folder
+from scrout.config.settings import Settings, cache_folder
 from scrout.files import Lock
 from scrout.sandbox.probe import probe
+from scrout.sandbox.task_sandbox import TaskSandbox, open_task_sandbox
 from scrout.sandbox.tier import Tier
-from scrout.sandbox.workshop import Workshop, open_workshop
 from scrout.sandbox.workspace import Base, base_key, find_source, make_base, private_folder
 from scrout.task import Task
 
 MakeRepo = Callable[..., Path]
-OpenWorkshop = Callable[..., AbstractContextManager[Workshop]]
+OpenTaskSandbox = Callable[..., AbstractContextManager[TaskSandbox]]
 
 # A shell starts what it puts into the background with interrupts ignored, and every process below would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -45,16 +45,16 @@ hypothesis_settings.load_profile("few")
 
 TESTS = Path(__file__).parent
 PARTS = {
-    "study": ("slow", "sklearn"),
-    "train/grpo": ("torch", "torch"),
-    "train/test_exam.py": ("torch", "torch"),
-    "train/test_pack.py": ("torch", "transformers"),
-    "train/test_plan.py": ("torch", "trl"),
-    "train/test_serving.py": ("torch", "torch"),
-    "train/test_sft.py": ("torch", "trl"),
-    "train/test_tokens.py": ("torch", "transformers"),
-    "train/test_walk.py": ("torch", "trl"),
-    "web/test_browser.py": ("browser", "playwright"),
+    "lab/study": ("slow", "sklearn"),
+    "lab/train/grpo": ("torch", "torch"),
+    "lab/train/test_evaluate.py": ("torch", "torch"),
+    "lab/train/test_pack.py": ("torch", "transformers"),
+    "lab/train/test_plan.py": ("torch", "trl"),
+    "lab/train/test_serving.py": ("torch", "torch"),
+    "lab/train/test_sft.py": ("torch", "trl"),
+    "lab/train/test_tokens.py": ("torch", "transformers"),
+    "lab/train/test_walk.py": ("torch", "trl"),
+    "server/dashboard/test_browser.py": ("browser", "playwright"),
 }
 """Folders and files whose tests all have one marker, and the package that they import."""
 
@@ -269,40 +269,44 @@ def shared_base(empty_repo: Path, tmp_path_factory: pytest.TempPathFactory) -> C
 
 
 @pytest.fixture
-def workshop(tier: Tier, light_python: Path, monkeypatch: pytest.MonkeyPatch) -> OpenWorkshop:
-    """workshop(repo, settings=Settings()): a Workshop at the repository's HEAD, as a context manager."""
+def task_sandbox(tier: Tier, light_python: Path, monkeypatch: pytest.MonkeyPatch) -> OpenTaskSandbox:
+    """task sandbox(repo, settings=Settings()): a TaskSandbox at the repository's HEAD, as a context manager."""
     monkeypatch.setenv("PATH", str(light_python), prepend=os.pathsep)
 
-    def opened(repo: Path, settings: Settings | None = None) -> AbstractContextManager[Workshop]:
+    def opened(repo: Path, settings: Settings | None = None) -> AbstractContextManager[TaskSandbox]:
         source = find_source(repo)
         task = Task(id="task", text="an issue", repo=source.repo, base_commit=source.head)
-        return open_workshop(task, tier, settings or Settings())
+        return open_task_sandbox(task, tier, settings or Settings())
 
     return opened
 
 
 @pytest.fixture
-def workshop_over(
+def task_sandbox_over(
     tier: Tier, light_python: Path, shared_base: Callable[..., Base], monkeypatch: pytest.MonkeyPatch
-) -> OpenWorkshop:
-    """workshop_over(files, settings=Settings()): as `workshop`, over a base that tests share: it takes no git."""
+) -> OpenTaskSandbox:
+    """task_sandbox_over(files, settings=Settings()): as `task sandbox`, over a base that tests share: it takes no
+    git.
+    """
     monkeypatch.setenv("PATH", str(light_python), prepend=os.pathsep)
 
-    def opened(files: Mapping[str, str | bytes], settings: Settings | None = None) -> AbstractContextManager[Workshop]:
+    def opened(
+        files: Mapping[str, str | bytes], settings: Settings | None = None
+    ) -> AbstractContextManager[TaskSandbox]:
         base = shared_base(files)
         known = private_folder(cache_folder() / "bases") / base_key(base.repo, base.commit)
         if not known.exists():
             known.symlink_to(base.tree.parent)
         task = Task(id="task", text="an issue", repo=base.repo, base_commit=base.commit)
-        return open_workshop(task, tier, settings or Settings())
+        return open_task_sandbox(task, tier, settings or Settings())
 
     return opened
 
 
 @pytest.fixture
-def shop(workshop_over: OpenWorkshop) -> Iterator[Workshop]:
-    """A workshop over a repository with one file, for tests that do not care which."""
-    with workshop_over({"file.txt": "tracked\n"}) as opened:
+def shop(task_sandbox_over: OpenTaskSandbox) -> Iterator[TaskSandbox]:
+    """A task sandbox over a repository with one file, for tests that do not care which."""
+    with task_sandbox_over({"file.txt": "tracked\n"}) as opened:
         yield opened
 
 

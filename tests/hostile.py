@@ -12,6 +12,7 @@ import pkgutil
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from re import _constants as sre  # type: ignore[attr-defined]
 from re import _parser as sre_parser  # type: ignore[attr-defined]
@@ -40,8 +41,11 @@ def patterns_of_package(skip: Iterable[str] = ()) -> list[Used]:
     """All patterns that modules hold or compile from a constant, without those of modules whose name starts so."""
     found: dict[tuple[str | bytes, int, bool], Used] = {}
     modules = list(_modules(tuple(skip)))
-    methods = {module.__name__: _methods([module]) for module in modules}
-    everywhere = _methods(modules)
+    methods = {module.__name__: _methods(module) for module in modules}
+    everywhere: dict[str, set[str]] = {}
+    for of_module in methods.values():
+        for name, used in of_module.items():
+            everywhere.setdefault(name, set()).update(used)
     for module in modules:
         short = module.__name__.removeprefix("scrout.")
         held = [(name, each) for name, value in vars(module).items() for each in _patterns_in(value)]
@@ -79,24 +83,25 @@ def _patterns_in(value: object, depth: int = 3) -> Iterator[re.Pattern[str] | re
             yield from _patterns_in(getattr(value, name, None), depth - 1)
 
 
+@cache
 def _tree(module: ModuleType) -> ast.Module:
     return ast.parse(Path(module.__file__ or "").read_bytes())
 
 
-def _methods(modules: Iterable[ModuleType]) -> dict[str, set[str]]:
+def _methods(module: ModuleType) -> dict[str, set[str]]:
     """How each name is used, as far as it is called by name: `_NAME.search(…)`."""
     found: dict[str, set[str]] = {}
-    for module in modules:
-        tree = _tree(module)
-        called = set()
-        for node in ast.walk(tree):
-            match node:
-                case ast.Attribute(value=ast.Name(id=name), attr=method) if method in METHODS:
-                    found.setdefault(name, set()).add(method)
-                    called.add(id(node.value))
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in called:
-                found.setdefault(node.id, set()).add("passed on")
+    called, names = set(), []
+    for node in ast.walk(_tree(module)):
+        match node:
+            case ast.Attribute(value=ast.Name(id=name), attr=method) if method in METHODS:
+                found.setdefault(name, set()).add(method)
+                called.add(id(node.value))
+            case ast.Name(ctx=ast.Load()):
+                names.append(node)
+    for node in names:
+        if id(node) not in called:
+            found.setdefault(node.id, set()).add("passed on")
     return found
 
 
@@ -232,10 +237,15 @@ def _of_sort(op: object, value: object, flags: int) -> str:
         return " a0.*" + ("\n" if flags & re.S else "")
     if op is sre.NOT_LITERAL:
         return "".join(sort for sort in SORTS if ord(sort) != value)
-    return "".join(sort for sort in SORTS if _holds(value, sort)) or _first(value)  # type: ignore[arg-type]
+    return _members(tuple(value))  # type: ignore[arg-type]
 
 
-def _holds(items: list[tuple[object, object]], char: str) -> bool:
+@cache
+def _members(items: tuple[tuple[object, object], ...]) -> str:
+    return "".join(sort for sort in SORTS if _holds(items, sort)) or _first(items)
+
+
+def _holds(items: tuple[tuple[object, object], ...], char: str) -> bool:
     inside, negated = False, False
     for op, value in items:
         if op is sre.NEGATE:
@@ -250,6 +260,6 @@ def _holds(items: list[tuple[object, object]], char: str) -> bool:
     return inside != negated
 
 
-def _first(items: list[tuple[object, object]]) -> str:
+def _first(items: tuple[tuple[object, object], ...]) -> str:
     op, value = items[0]
     return chr(value if op is sre.LITERAL else value[0]) if op in (sre.LITERAL, sre.RANGE) else ""  # type: ignore[index,arg-type]

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from scrout.base import ConfigError
 from scrout.cli.init import TEMPLATE
-from scrout.config import (
+from scrout.config.settings import (
     Fixer,
     Sampling,
     SearcherSettings,
@@ -255,7 +255,15 @@ def test_trust_covers_the_files_that_are_named(tmp_path: Path, setting: str, fil
     assert discover(repo)
 
 
-@pytest.mark.parametrize("setting", ["[fix]\nprices='link'", "[route]\nresumes='folder'", "[ledger]\npath='x.db'"])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "[fix]\nprices='link'",
+        "[route]\nresumes='folder'",
+        "[ledger]\npath='x.db'",
+        "[[fixers]]\nname='a'\nkind='command'\nmodel='m'\nbase_url='http://x/v1'\ncommand=['./link']",
+    ],
+)
 def test_what_cannot_be_vouched_for_is_not_trusted(tmp_path: Path, setting: str) -> None:
     (tmp_path / "link").symlink_to("/etc/passwd")
     (tmp_path / "folder").mkdir()
@@ -263,6 +271,23 @@ def test_what_cannot_be_vouched_for_is_not_trusted(tmp_path: Path, setting: str)
     path = write(tmp_path, setting)
     with pytest.raises(ConfigError, match="cannot vouch"):
         trust(path)
+
+
+@pytest.mark.parametrize("command", ['"./agent"', f'"python3", "agent", "--dir", ".", "{"x" * 9000}"', '"agent"'])
+def test_trust_covers_the_program_that_a_fixer_starts(tmp_path: Path, command: str) -> None:
+    """A pull can change it, and it spends the user's money."""
+    own = tmp_path / "scrout.toml"
+    fixer = 'name = "a"\nkind = "command"\nmodel = "m"\nbase_url = "http://127.0.0.1:1/v1"\n'
+    own.write_text(f"[[fixers]]\n{fixer}command = [{command}]\n")
+    (tmp_path / "agent").write_text("#!/bin/sh\n")
+    trust(own)
+    assert discover(tmp_path).fixers[0].name == "a"
+    (tmp_path / "agent").write_text("#!/bin/sh\nsomething else\n")
+    with pytest.raises(ConfigError, match="scrout trust"):
+        discover(tmp_path)
+    (tmp_path / "agent").unlink()
+    with pytest.raises(ConfigError, match="scrout trust"):
+        discover(tmp_path)
 
 
 def test_files_are_named_relative_to_the_file_that_names_them(tmp_path: Path, users: Settings) -> None:
@@ -420,7 +445,7 @@ def test_every_setting_is_in_the_template() -> None:
     ],
 )
 def test_a_key_is_written_as_it_is_read(text: str, parts: tuple[str, str, str]) -> None:
-    from scrout.config import FixerKey
+    from scrout.config.settings import FixerKey
 
     key = FixerKey.parse(text)
     assert (key.agent, key.model, key.effort) == parts and str(key) == text
@@ -431,7 +456,7 @@ def test_a_key_is_written_as_it_is_read(text: str, parts: tuple[str, str, str]) 
     "text", ["", "/m", "@high", "Mini/m", "../m", "mini/m@High", "mini/m@a@b", "mini/a b", "a\n/m"]
 )
 def test_what_is_no_key_is_named(text: str) -> None:
-    from scrout.config import FixerKey
+    from scrout.config.settings import FixerKey
 
     with pytest.raises(ConfigError, match=r"names no fixer\. Write agent/model"):
         FixerKey.parse(text)

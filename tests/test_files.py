@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+import scrout
 from scrout.base import FrozenModel, TaskError
 from scrout.files import (
     JsonLines,
@@ -23,6 +24,7 @@ from scrout.files import (
     atomic,
     atomic_folder,
     lock_folder,
+    read_toml,
     remove_parts,
     write_atomic,
     write_plain,
@@ -148,6 +150,25 @@ def test_a_plain_file_is_written_through_no_link_and_into_no_pipe(tmp_path: Path
     write_plain(Path("/dev/null"), b"three")
 
 
+@pytest.mark.parametrize("path", ["repo/out/file", "repo/sub/out/file", "repo/out/../file", "mine/out/file"])
+def test_no_link_of_a_repository_leads_a_plain_file_elsewhere(tmp_path: Path, path: str) -> None:
+    """`--out out/file` in a clone whose `out` is a committed link would write into any folder."""
+    for folder in ("repo/.git", "repo/sub", "victim/.git", "plain"):
+        (tmp_path / folder).mkdir(parents=True)
+    for link in ("repo/out", "repo/sub/out"):
+        (tmp_path / link).symlink_to(tmp_path / "victim")
+    (tmp_path / "mine").symlink_to(tmp_path / "repo")
+    with pytest.raises(OSError, match="symbolic links"):
+        write_plain(tmp_path / path, b"x")
+    assert not [file for file in tmp_path.rglob("file") if file.is_file()]
+    # A link outside of repositories is the user's own.
+    for name in ("mine/file", "mine/sub/file"):
+        write_plain(tmp_path / name, b"x")
+    (tmp_path / "own").symlink_to(tmp_path / "plain")
+    write_plain(tmp_path / "own" / "file", b"x")
+    assert (tmp_path / "plain" / "file").read_bytes() == b"x"
+
+
 def test_another_library_may_write_by_name(here: Path) -> None:
     with atomic(here / "file") as file:
         Path(file.name).write_text("by name")
@@ -209,6 +230,43 @@ def test_a_folder_that_holds_something_is_not_replaced(here: Path) -> None:
     with pytest.raises(OSError), atomic_folder(path) as part:
         (part / "a").touch()
     assert names(here) == ["folder"] and names(path) == ["mine"]
+
+
+# TOML
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ".".join(["a"] * 200_000) + " = 1",
+        " . ".join(["a"] * 200_000) + " = 1",
+        ".".join(['"\\""'] * 100_000) + " = 1",
+        ".".join(["''"] * 100_000) + " = 1",
+        "[t]\nx = {" + ".".join(["a-b"] * 100_000) + " = 1}",
+        "[" + ".".join(["a"] * 200_000) + "]",
+        "a = " + "[" * 100_000,
+        "a = " + "{a = " * 100_000,
+        "a = " + "9" * 100_000,
+        "a = 1\n" * 1_000_000,
+    ],
+    ids=lambda text: text[:20],
+)
+def test_no_toml_takes_more_than_it_has(text: str) -> None:
+    """A dotted key of 200,000 parts would take 160 GB."""
+    with pytest.raises(ValueError):
+        read_toml(text)
+
+
+def test_ordinary_toml_is_read() -> None:
+    sentence = "Up to 1.2.3.4, e.g. in a.b.c.d; " * 20
+    assert read_toml(f'[tool."a.b".c]\nd.e = "{sentence}"') == {"tool": {"a.b": {"c": {"d": {"e": sentence}}}}}
+
+
+def test_nothing_else_reads_toml() -> None:
+    """But: what the user typed, and the user's own prices."""
+    root = Path(scrout.__file__).parent
+    found = {str(path.relative_to(root)) for path in root.rglob("*.py") if "tomllib.load" in path.read_text()}
+    assert found == {"files.py", "config/settings.py", "models/prices.py"}
 
 
 # Lines

@@ -18,15 +18,14 @@ import pytest
 
 from scrout.agent.dialects import dialect
 from scrout.agent.tools import drop_middle
-from scrout.config import DialectName
-from scrout.fix.check.flags import flags
-from scrout.fix.check.patch import FileChange, read_patch
-from scrout.fix.check.weakened import compare, lost_tests, new_skips
+from scrout.check.flags import flags
+from scrout.check.patch import FileChange, read_patch
+from scrout.check.weakened_tests import compare, lost_tests, new_skips
+from scrout.config.settings import DialectName
 from scrout.fix.repair.trials import parse as parse_invocation
-from scrout.forge.words import block, code, plain
-from scrout.gate import agree, lexical
+from scrout.gate import lexical, observation
 from scrout.gate.doctests import as_script, read_examples
-from scrout.gate.neutralize import as_data, neutralize
+from scrout.gate.injection import as_data, remove_injections
 from scrout.gate.printed import read_check, reported_value
 from scrout.gate.python import read_failures
 from scrout.gate.runners import decides_how
@@ -39,24 +38,25 @@ from scrout.index.outline import outline
 from scrout.index.python import read_python
 from scrout.index.symbols import read_symbols
 from scrout.index.words import count_words
-from scrout.models.apis import APIS, Said, Stream
+from scrout.integrations.markdown import block, code, plain
+from scrout.lab.train.blocklist import blocked_in
+from scrout.lab.train.corpus.commands import commanded
+from scrout.lab.train.corpus.trajectory import changed_files, issue_of
+from scrout.lab.train.history import clean, read_diff
 from scrout.models.chat import Reply
-from scrout.models.overflow import too_long
+from scrout.models.context_overflow import too_long
+from scrout.models.proxy.apis import APIS, AnswerReader, Stream
 from scrout.redact import redact, redact_command, redact_dumped, redact_json
-from scrout.route.counts import count
 from scrout.route.embedders.hashed import HashedEmbedder
+from scrout.route.text_counts import count
 from scrout.sandbox import reports, reports_by_name
+from scrout.scout.prompting import holds_handoff, with_context
 from scrout.scout.recon.blocks import find_blocks, read_session
 from scrout.scout.recon.commands import find_commands, find_programs
 from scrout.scout.recon.mentions import read_mentions
 from scrout.scout.recon.scripts import find_exports, find_scripts
 from scrout.scout.report import coloured, issue_section, names_in
-from scrout.scout.voice import aloud, holds_handoff
-from scrout.train.blocklist import blocked_in
-from scrout.train.corpus.commands import commanded
-from scrout.train.corpus.trajectory import changed_files, issue_of
-from scrout.train.history import clean, read_diff
-from scrout.web import diff, frame
+from scrout.server.dashboard import diff, layout
 
 from .conftest import assert_linear, cpu_seconds
 from .hostile import Used, attacks, patterns_of_package, texts
@@ -64,10 +64,10 @@ from .hostile import Used, attacks, patterns_of_package, texts
 # Patterns
 
 BOUNDED = {
-    "forge.place:_PATH": ("fullmatch", 10_000),
+    "integrations.ci_environment:_PATH": ("fullmatch", 10_000),
     "gate.printed:_EXPECTED": ("search", 60),
     "index.outline:_OUTLINES": ("match", 300),
-    "route.counts:_PATH": ("search", 300),
+    "route.text_counts:_PATH": ("search", 300),
     "scout.recon.commands:_NAMED_ABOVE": ("search", 200),
     "scout.recon.scripts:_EXPECTED": ("search", 500),
     "scout.recon.scripts:_NEGATED": ("search", 500),
@@ -178,7 +178,7 @@ def _parsed(text: str) -> object:
 
 def _stream(text: str) -> None:
     for api in APIS.values():
-        stream = Stream(api, Said(), drop_usage=True)
+        stream = Stream(api, AnswerReader(), drop_usage=True)
         data = text.encode(errors="replace")
         for at in range(0, len(data), 997):
             stream.feed(data[at : at + 997])
@@ -223,12 +223,12 @@ READERS: dict[str, Callable[[str], object]] = {
     "handoff": _parsed,
     "handoff files": lambda text: _parsed(f"<files>\n{text}\n</files>"),
     "handoff repro": lambda text: _parsed(f"<repro>\ncommand: {text}\n</repro>"),
-    "neutralize": lambda text: neutralize(_handoff(text)),
+    "neutralize": lambda text: remove_injections(_handoff(text)),
     "as_data": as_data,
     "strip": lambda text: strip(_handoff(text)),
-    "overlap": lambda text: agree.overlap(text, text),
-    "disagreement": lambda text: agree.disagreement(text, text),
-    "reported": lambda text: agree.reported("ValueError", text, text),
+    "overlap": lambda text: observation.overlap(text, text),
+    "disagreement": lambda text: observation.disagreement(text, text),
+    "reported": lambda text: observation.reported("ValueError", text, text),
     "reported_value": _told,
     "read_check": lambda text: read_check(text, {}),
     "heredocs": _without_heredocs,
@@ -272,7 +272,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "read_symbols": lambda text: read_symbols(text.encode(errors="replace"), "component"),
     "count_words": count_words,
     **{f"dialect {name}": lambda text, name=name: dialect(name).parse(_reply(text)) for name in get_args(DialectName)},  # type: ignore[misc]
-    "aloud": lambda text: (aloud(text), holds_handoff(text)),
+    "aloud": lambda text: (with_context(text), holds_handoff(text)),
     "drop_middle": drop_middle,
     "stream": _stream,
     "too_long": lambda text: too_long(400, text),
@@ -285,7 +285,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "parse_invocation": lambda text: parse_invocation(text),
     "forge words": lambda text: (plain(text, 1_000), code(text), block(text)),
     "diff": diff.show,
-    "inline": frame.inline,
+    "inline": layout.inline,
     "issue_section": lambda text: (issue_section(text), names_in(text)),
     "coloured": lambda text: coloured("a.py", text.split("\n"), NAMES),
     "blocked_in": blocked_in,

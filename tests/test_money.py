@@ -1,4 +1,4 @@
-"""Prices, purses and receipts: the arithmetic that every figure rests on."""
+"""Prices, budgets and receipts: the arithmetic that every figure rests on."""
 
 from decimal import Decimal
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from scrout.base import FrozenModel
-from scrout.money import CENT_FRACTION, Price, Purse, PurseEmpty, Receipt, Usage, Usd
+from scrout.money import CENT_FRACTION, Budget, BudgetExceeded, Price, Receipt, Usage, Usd
 
 tokens = st.integers(min_value=0, max_value=10_000_000)
 usages = st.builds(
@@ -71,34 +71,34 @@ def test_an_amount_survives_json_exactly(amount: Decimal) -> None:
     st.lists(st.tuples(st.decimals(min_value=0, max_value=3, places=6), st.floats(min_value=0, max_value=1))),
     st.integers(min_value=1, max_value=20),
 )
-def test_a_purse_never_holds_or_spends_more_than_its_cap(
+def test_a_budget_never_holds_or_spends_more_than_its_cap(
     cap: Decimal, calls: list[tuple[Decimal, float]], most: int
 ) -> None:
-    purse = Purse(cap, most)
+    budget = Budget(cap, most)
     open_reserves: list[tuple[Decimal, Decimal]] = []
     for worst, share in calls:
         try:
-            held = purse.reserve(worst)
-        except PurseEmpty:
+            held = budget.reserve(worst)
+        except BudgetExceeded:
             continue
         open_reserves.append((held, (worst * Decimal(share)).quantize(CENT_FRACTION)))
-        assert purse.spent_usd + purse.held_usd <= cap
+        assert budget.spent_usd + budget.held_usd <= cap
         if len(open_reserves) > 2:  # several calls may be in flight at once
-            purse.settle(*open_reserves.pop(0))
+            budget.settle(*open_reserves.pop(0))
     for reserve in open_reserves:
-        purse.settle(*reserve)
-    assert purse.held_usd == 0
-    assert purse.spent_usd <= cap
-    assert purse.calls <= most
+        budget.settle(*reserve)
+    assert budget.held_usd == 0
+    assert budget.spent_usd <= cap
+    assert budget.calls <= most
 
 
-def test_an_empty_purse_holds_nothing_more() -> None:
-    purse = Purse(Decimal("1.00"), None)
-    purse.settle(purse.reserve(Decimal("0.80")), Decimal("0.75"))
-    with pytest.raises(PurseEmpty):
-        purse.reserve(Decimal("0.26"))
-    assert (purse.held_usd, purse.calls) == (Decimal(0), 1)
-    assert purse.left_usd == Decimal("0.25")
+def test_an_empty_budget_holds_nothing_more() -> None:
+    budget = Budget(Decimal("1.00"), None)
+    budget.settle(budget.reserve(Decimal("0.80")), Decimal("0.75"))
+    with pytest.raises(BudgetExceeded):
+        budget.reserve(Decimal("0.26"))
+    assert (budget.held_usd, budget.calls) == (Decimal(0), 1)
+    assert budget.remaining_usd == Decimal("0.25")
 
 
 def test_records_are_frozen_and_refuse_unknown_fields() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import scrout
 from scrout.base import TaskError
-from scrout.config import Settings
+from scrout.config.settings import Settings
 from scrout.pipeline import open_kit, open_task, solve
 from scrout.sandbox.tier import Tier
 
@@ -29,7 +29,7 @@ ISSUE = (
 
 
 def test_the_plain_call(make_repo: Callable[..., Path], tier: Tier) -> None:
-    run = scrout.run(make_repo(FILES), ISSUE)
+    run = scrout.solve_issue(make_repo(FILES), ISSUE)
     assert run.outcome == "solved" and run.cost_usd == 0
     assert run.sandbox == tier.name and run.decision and run.decision.fixer == "repair"
     assert [check.outcome for check in run.checks] == ["passed"]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from pathlib import Path
 
 import pytest
 from tests.conftest import MakeRepo
 
 import scrout
-from scrout.config import EnvironmentSettings
+from scrout.config.settings import EnvironmentSettings
 from scrout.programs import find_program, never_below, search_path
 from scrout.sandbox.environment import find_environment
 from scrout.sandbox.workspace import find_source, make_base
@@ -73,10 +74,36 @@ def test_a_version_manager_does_not_read_what_a_repository_says(
     assert not (tmp_path / "ran").exists()
 
 
-def test_nothing_else_looks_a_program_up() -> None:
-    """But: agents, which run inside the sandbox only; a model server, without a repository; the system's folders."""
+STARTING = re.compile(
+    r"\b(subprocess\.(run|Popen|call|check_\w+)\(|create_subprocess_(exec|shell)\(|os\.(exec|spawn|posix_spawn)\w*\("
+    r"|os\.(system|popen|fork|forkpty)\(|pty\.|ProcessPoolExecutor\(|multiprocessing\.)"
+)
+"""How a process is started."""
+
+
+def test_few_modules_start_a_process() -> None:
+    """Another one has to be thought about: what it starts, where, and with which variables."""
     root = Path(scrout.__file__).parent
-    allowed = {"programs.py", "fix/program.py", "scout/serving.py", "sandbox/process.py"}
+    inside = ("gate/watch/", "check/inside/", "fix/repair/inside/", "sandbox/watch/", "batch/grading/inside/")
+    starting = {
+        name
+        for path in root.rglob("*.py")
+        if not (name := str(path.relative_to(root))).startswith(("example/", "lab/train/", *inside))
+        and STARTING.search(path.read_text())
+    }
+    assert starting == {
+        *("git.py", "index/reading.py", "models/proxy/client.py", "scout/serving.py", "batch/grading/harness.py"),
+        *("sandbox/container.py", "sandbox/environment.py", "sandbox/keeper.py", "sandbox/probe.py"),
+        *("sandbox/process.py",),
+        # Inside of the sandbox.
+        *("fix/relay.py",),
+    }
+
+
+def test_nothing_else_looks_a_program_up() -> None:
+    """But: agents, which run inside the sandbox only, and the system's folders."""
+    root = Path(scrout.__file__).parent
+    allowed = {"programs.py", "fix/program.py", "sandbox/process.py"}
     looking = {
         str(path.relative_to(root))
         for path in root.rglob("*.py")

@@ -17,12 +17,24 @@ from pydantic import JsonValue
 
 from scrout import trajectory
 from scrout.money import Price, Receipt, Usage
-from scrout.trajectory import Answer, Call, End, Header, Held, Line, Refusal, Request, Trajectory, read, receipts
+from scrout.trajectory import (
+    BilledCall,
+    Line,
+    ModelRequest,
+    ModelResponse,
+    RefusedCall,
+    ReservedCall,
+    Trajectory,
+    TrajectoryEnd,
+    TrajectoryHeader,
+    read,
+    receipts,
+)
 
 PRICE = Price(input=Decimal(1), output=Decimal(2))
 WORST = Usage(input_tokens=100, output_tokens=1000)
 TRUE = Usage(input_tokens=10, output_tokens=20)
-HEADER = Header(
+HEADER = TrajectoryHeader(
     fixer="f",
     component="fix",
     model="m",
@@ -34,20 +46,22 @@ HEADER = Header(
 )
 
 
-def held(call: int) -> Held:
-    return Held(call=call, api="chat", held_usd=PRICE.cost(WORST), worst=WORST)
+def held(call: int) -> ReservedCall:
+    return ReservedCall(call=call, api="chat", held_usd=PRICE.cost(WORST), worst=WORST)
 
 
-def called(call: int, text: str = "said", asked: Request | None = None) -> Call:
+def called(call: int, text: str = "said", asked: ModelRequest | None = None) -> BilledCall:
     receipt = Receipt(
         component="fix", fixer="f", model="m", usage=TRUE, cost_usd=PRICE.cost(TRUE), at=datetime.now(UTC), call=call
     )
-    said = Answer(text=text)
-    return Call(call=call, api="chat", status=200, asked=asked or Request(), said=said, receipt=receipt, seconds=0.1)
+    said = ModelResponse(text=text)
+    return BilledCall(
+        call=call, api="chat", status=200, asked=asked or ModelRequest(), said=said, receipt=receipt, seconds=0.1
+    )
 
 
-def refused(call: int) -> Refusal:
-    return Refusal(call=call, api="chat", status=429, asked=Request(), error="slow down", seconds=0.1)
+def refused(call: int) -> RefusedCall:
+    return RefusedCall(call=call, api="chat", status=429, asked=ModelRequest(), error="slow down", seconds=0.1)
 
 
 def write(path: Path, *lines: Line, secrets: tuple[str, ...] = ()) -> Path:
@@ -67,7 +81,7 @@ WHOLE: tuple[Line, ...] = (
     held(3),
     called(3, "über"),
     held(4),
-    End(stop="cap_usd"),
+    TrajectoryEnd(stop="cap_usd"),
 )
 
 
@@ -159,7 +173,7 @@ def _no_space() -> None:
 
 
 def test_secrets_are_cut_out_wherever_they_are(tmp_path: Path) -> None:
-    asked = Request(
+    asked = ModelRequest(
         new=({"role": "user", "content": "use open-sesame-1 now"},), rest={"open-sesame-1": ["open-sesame-1"]}
     )
     line = called(1, "the key is open-sesame-1", asked)
@@ -171,7 +185,9 @@ def test_secrets_are_cut_out_wherever_they_are(tmp_path: Path) -> None:
 
 
 def test_what_was_asked_can_be_made_ready_before_the_answer(tmp_path: Path) -> None:
-    asked = Request(new=({"role": "user", "content": "use open-sesame-1, über"},), rest={"tools": ["open-sesame-1"]})
+    asked = ModelRequest(
+        new=({"role": "user", "content": "use open-sesame-1, über"},), rest={"tools": ["open-sesame-1"]}
+    )
     lines = called(1, "first", asked), called(2, "second", asked)
     ready, plain = Trajectory(tmp_path / "a", ["open-sesame-1"]), Trajectory(tmp_path / "b", ["open-sesame-1"])
     ready.prepare(2, asked)
@@ -199,7 +215,7 @@ ODD: list[JsonValue] = [
 @pytest.mark.parametrize("odd", ODD, ids=ascii)
 def test_what_no_utf8_or_json_can_hold_is_written_all_the_same(tmp_path: Path, odd: JsonValue) -> None:
     text = odd if isinstance(odd, str) else "x"
-    asked = Request(new=(odd,), rest={"key": odd})
+    asked = ModelRequest(new=(odd,), rest={"key": odd})
     line = called(1, text, asked)
     path = write(tmp_path / "t", HEADER, held(1), line)
     assert [kind.kind for kind in read(path)] == ["header", "held", "call"]
@@ -208,13 +224,13 @@ def test_what_no_utf8_or_json_can_hold_is_written_all_the_same(tmp_path: Path, o
 def test_the_halves_of_a_character_that_came_in_two_parts_are_one(tmp_path: Path) -> None:
     path = write(tmp_path / "t", called(1, "\ud83d" + "\ude00"))
     (line,) = read(path)
-    assert isinstance(line, Call) and line.said.text == "😀"
+    assert isinstance(line, BilledCall) and line.said.text == "😀"
 
 
 def test_what_is_nested_without_end_is_written_as_deep_as_it_can_be_read(tmp_path: Path) -> None:
     deep: JsonValue = "x"
     for _ in range(900):
         deep = [deep]
-    path = write(tmp_path / "t", called(1, asked=Request(new=(deep,), rest={"deep": deep})))
+    path = write(tmp_path / "t", called(1, asked=ModelRequest(new=(deep,), rest={"deep": deep})))
     (line,) = read(path)
-    assert isinstance(line, Call) and trajectory.MAX_DEPTH < 900
+    assert isinstance(line, BilledCall) and trajectory.MAX_DEPTH < 900

@@ -5,20 +5,20 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from scrout.config import Settings
+    from scrout.config.settings import Settings
     from scrout.handoff import Handoff
-    from scrout.pipeline import run, solve
+    from scrout.pipeline import solve, solve_issue
     from scrout.records import Run
     from scrout.task import Task
 
-__all__ = ["Handoff", "Run", "Settings", "Task", "__version__", "run", "solve"]
+__all__ = ["Handoff", "Run", "Settings", "Task", "__version__", "solve", "solve_issue"]
 
 _HOMES = {
     "Handoff": "scrout.handoff",
     "Run": "scrout.records",
-    "Settings": "scrout.config",
+    "Settings": "scrout.config.settings",
     "Task": "scrout.task",
-    "run": "scrout.pipeline",
+    "solve_issue": "scrout.pipeline",
     "solve": "scrout.pipeline",
 }
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
+import re
 import secrets
 import shutil
 import stat
+import tomllib
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO, Generic, TypeVar
+from typing import IO, Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
@@ -32,10 +35,12 @@ def write_atomic(path: Path, data: str | bytes, *, mode: int = 0o666, durable: b
 
 
 def write_plain(path: Path, data: bytes, *, replace: bool = True) -> None:
-    """Write a file in a folder that may be a stranger's: never through a symlink, which could name any file.
+    """Write a file in a folder that may be a stranger's: never through a symlink, which could name any place.
 
     An OSError says that there is one, or, without `replace`, that there is something. Devices are written as they are.
     """
+    if is_foreign_link(path):
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
     flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if replace else os.O_EXCL)
     # Non-blocking, because a pipe may lie there.
     flags |= 0 if _is_device(path) else os.O_NOFOLLOW | os.O_NONBLOCK
@@ -44,8 +49,19 @@ def write_plain(path: Path, data: bytes, *, replace: bool = True) -> None:
 
 
 def is_foreign_link(path: Path) -> bool:
-    """Whether `write_plain` refuses a path as a link."""
-    return path.is_symlink() and not _is_device(path)
+    """Whether `write_plain` refuses a path: it is a link, or leads through one that lies in a repository."""
+    return not _is_device(path) and (path.is_symlink() or follows_foreign_link(path))
+
+
+def follows_foreign_link(path: Path) -> bool:
+    """Whether a path that the user named leads to where a stranger's repository says, which may be any file."""
+    absolute = path.absolute()
+    in_repository = False
+    for step in (*reversed(absolute.parents), absolute):
+        if in_repository and step.is_symlink():
+            return True
+        in_repository = in_repository or os.path.lexists(step / ".git")
+    return False
 
 
 def _is_device(path: Path) -> bool:
@@ -168,6 +184,25 @@ def plain_beneath(root: Path, path: str) -> Path | None:
         if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
             return None
     return found
+
+
+MAX_TOML_CHARS = 2_000_000
+_LONG_KEY = re.compile(
+    r"""(?<![\w"'-])(?:(?:[\w-]++|"(?:[^"\\\n]|\\.){0,200}+"|'[^'\n]{0,200}+')[ \t]*+\.[ \t]*+){64}"""
+)
+
+
+def read_toml(text: str) -> dict[str, Any]:
+    """A table that somebody else may have written, or a ValueError.
+
+    tomllib takes memory by the square of the parts of a key, so that 400 kB of dots would fill any machine.
+    """
+    if len(text) > MAX_TOML_CHARS or _LONG_KEY.search(text):
+        raise ValueError(f"it has more than {MAX_TOML_CHARS:,} characters, or a key of more than 64 parts")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 # Lines

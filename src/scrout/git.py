@@ -10,9 +10,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import resource
 import shutil
 import signal
+import stat
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,6 +36,13 @@ LOCAL_S = 1800.0
 """For a command that asks for no time of its own."""
 _MOST_FILE_BYTES = 200_000_000
 """Of an index or a list of references."""
+_MOST_NAMED_BYTES = 10_000_000
+"""Of a file that git reads whole because of its name."""
+_MEMORY_BYTES = 2_000_000_000
+"""Of one process. A few kilobytes of objects can stand for gigabytes, and git holds most of what it reads in memory."""
+_PACKING_MEMORY_BYTES = 8_000_000_000
+_PACKING = ("clone", "fetch", "index-pack", "pack-objects")
+"""Commands that hold a list of all objects."""
 _NETWORK_VARIABLES = re.compile(r"(?i)(ssh_\w+|\w*_proxy|ssl_\w+|home|user|logname|xdg_runtime_dir)")
 _OPTIONS = (
     "--no-optional-locks",
@@ -70,6 +80,7 @@ Stream = int | IO[bytes]
 NETWORK = "https:http:ssh:git"
 """The protocols of a repository on another machine."""
 _READ_BY_NAME = (".gitignore", ".gitattributes", ".gitmodules", ".mailmap")
+_READ_WHOLE = ("HEAD", "commondir", "config", "config.worktree", "tables.list")
 _OBJECT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _REFERENCE = re.compile(r"refs/(?!.*\.\.)[^\x00-\x20\x7f~^:?*\[\\]{1,1000}")
 
@@ -89,9 +100,11 @@ class GitDir:
     variables: tuple[tuple[str, str], ...] = ()
     """More of git's environment."""
 
-    def __call__(self, *args: str, stdin: bytes = b"", timeout_s: float | None = None) -> bytes:
+    def __call__(
+        self, *args: str, stdin: bytes = b"", timeout_s: float | None = None, most_bytes: int = MOST_BYTES
+    ) -> bytes:
         """Standard output of one command."""
-        return _run(args, self._cwd, self._variables, stdin, timeout_s)
+        return _run(args, self._cwd, self._variables, stdin, timeout_s, most_bytes)
 
     def text(self, *args: str) -> str:
         """Standard output as stripped text."""
@@ -195,10 +208,12 @@ class Foreign:
             yield GitDir(path, self.work_tree)
 
     def check_work_tree(self) -> None:
-        """Before git reads the work tree: it opens these files by their names, and would wait on a pipe for ever."""
+        """Before git reads the work tree: some files it opens by their names, whatever they are."""
         for entry in _all_below(self.work_tree, leave_out=".git") if self.work_tree else ():
-            if entry.name in _READ_BY_NAME and not (entry.is_file() or entry.is_symlink() or entry.is_dir()):
-                raise TaskError(f"{entry.path} is a pipe or a device, which git would wait on. Remove it.")
+            if entry.name in _READ_BY_NAME and not entry.is_symlink():  # git follows none of these
+                _must_be_readable(Path(entry.path))
+            elif entry.name == ".git" and Path(entry.path).parent != self.work_tree:
+                _check_nested(Path(entry.path))
 
     def copy_references(self, path: Path) -> None:
         """Make a git directory with this one's references."""
@@ -218,9 +233,13 @@ class Foreign:
 
     def copy_index(self, to: GitDir) -> None:
         """What its index knows of the files' times spares git reading them all."""
-        content = _content(self.own, "index")
-        if content is not None:
-            (to.path / "index").write_bytes(content)
+        with contextlib.suppress(FileNotFoundError):
+            written_ns = (self.own / "index").lstat().st_mtime_ns
+            content = _content(self.own, "index")
+            if content is not None:
+                (to.path / "index").write_bytes(content)
+                # Git reads a file that changed in the second in which the index was written: its times say nothing.
+                os.utime(to.path / "index", ns=(written_ns, written_ns))
 
     def copy_ignored(self, to: Path) -> None:
         """What the repository ignores beside its .gitignore files."""
@@ -331,6 +350,49 @@ def _is_submodule(top: Path, own: Path) -> bool:
     return own.is_relative_to(around.own / "modules") and is_git_dir(own)
 
 
+def _check_nested(entry: Path) -> None:
+    """Of a repository inside of a work tree git wants to know what is checked out, and follows whatever leads there."""
+    _must_be_readable(entry)
+    folder = entry.parent / _named_in(entry, "gitdir:") if entry.is_file() else entry
+    _check_nested_folder(folder)
+    if common := _named_in(folder / "commondir"):
+        _check_nested_folder(folder / common)
+
+
+def _check_nested_folder(folder: Path) -> None:
+    for path in (*folder.glob("*"), folder / "reftable" / "tables.list"):
+        _must_be_readable(path, _MOST_NAMED_BYTES if path.name in _READ_WHOLE else _MOST_FILE_BYTES)
+    refs = folder / "refs"
+    if refs.is_symlink():
+        raise TaskError(f"{refs} is a symlink, and scrout follows none in a repository. Remove it.")
+    for number, entry in enumerate(_all_below(refs)):
+        if number > MOST_REFERENCES or (entry.is_symlink() and entry.is_dir()):
+            raise TaskError(f"{entry.path} is a symlink, or one of too many references. Remove {folder}.")
+        _must_be_readable(Path(entry.path))
+
+
+def _named_in(path: Path, before: str = "") -> str:
+    """The folder that such a file names; empty: there is none."""
+    try:
+        with path.open("rb") as file:
+            said = file.read(10_000).decode("utf-8", "surrogateescape")
+    except OSError:
+        return ""
+    return said.removeprefix(before).strip().replace("\0", "")
+
+
+def _must_be_readable(path: Path, most_bytes: int = _MOST_NAMED_BYTES) -> None:
+    """Nothing, a folder, or a file of some size, links followed: git waits on a pipe, and reads a device for ever."""
+    try:
+        about = path.stat()
+    except (OSError, ValueError):
+        return
+    if not stat.S_ISDIR(about.st_mode) and (not stat.S_ISREG(about.st_mode) or about.st_size > most_bytes):
+        raise TaskError(
+            f"{path} is a pipe, a device, or larger than {most_bytes:,} bytes, and git would read it. Remove it."
+        )
+
+
 def _files_below(root: Path, *names: str) -> Iterator[str]:
     """Regular files in folders of a folder, relative to it; no link is followed."""
     for name in names:
@@ -392,6 +454,7 @@ def _run(
     variables: Mapping[str, str],
     stdin: bytes = b"",
     timeout_s: float | None = None,
+    most_bytes: int = MOST_BYTES,
     *,
     again: bool = False,
 ) -> bytes:
@@ -401,18 +464,18 @@ def _run(
         asked.seek(0)
         with _start(args, cwd, variables, asked, said) as process, _ended(process, limit_s) as late:
             assert process.stdout is not None
-            output = process.stdout.read(MOST_BYTES + 1)
-            if len(output) <= MOST_BYTES:
+            output = process.stdout.read(most_bytes + 1)
+            if len(output) <= most_bytes:
                 process.wait()
         said.seek(0)
         words = said.read(100_000).decode(errors="replace").strip()
-    if len(output) > MOST_BYTES:
-        raise GitError(f"git {args[0]} in {cwd} wrote more than {MOST_BYTES:,} bytes. That is no ordinary repository.")
+    if len(output) > most_bytes:
+        raise GitError(f"git {args[0]} in {cwd} wrote more than {most_bytes:,} bytes. That is no ordinary repository.")
     if late.is_set():
         raise GitError(f"git {args[0]} took more than {limit_s:g} seconds.")
     if -process.returncode in _OF_THE_TERMINAL and not again:
         # It came while git had no group of its own yet, and was meant for scrout, which ends by itself.
-        return _run(args, cwd, variables, stdin, timeout_s, again=True)
+        return _run(args, cwd, variables, stdin, timeout_s, most_bytes, again=True)
     if process.returncode != 0:
         raise GitError(f"git {args[0]} in {cwd}: {words or f'exit code {process.returncode}'}")
     return output
@@ -446,7 +509,7 @@ def _start(args: Sequence[str], cwd: Path, variables: Mapping[str, str], stdin: 
     if not os.access(cwd, os.X_OK):
         raise TaskError(f"git cannot run in {cwd}. Check that it exists and that you may enter it.")
     try:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             # git itself enters the folder: a version manager's script in its place would read files there.
             [program, "-C", str(cwd.absolute()), *_OPTIONS, *args],
             cwd=NEUTRAL,
@@ -459,3 +522,8 @@ def _start(args: Sequence[str], cwd: Path, variables: Mapping[str, str], stdin: 
         )
     except OSError as error:
         raise TaskError(f"{program} cannot run: {error.strerror}. Check the installation of git.") from None
+    if sys.platform == "linux":
+        memory = _PACKING_MEMORY_BYTES if args[0] in _PACKING else _MEMORY_BYTES
+        with contextlib.suppress(OSError):  # it has ended
+            resource.prlimit(process.pid, resource.RLIMIT_DATA, (memory, memory))
+    return process

@@ -1,4 +1,4 @@
-"""The only money arithmetic: token usage in disjoint buckets, prices, a purse, the receipt of one billed call, totals.
+"""The only money arithmetic: token usage in disjoint buckets, prices, a budget, the receipt of one billed call, totals.
 
 Amounts are Decimal, in US dollars. None means unknown, never zero. What a run cost is the total of its receipts, at any
 stage, those of interrupted steps among them; scouting that another run paid for has no receipt in this one.
@@ -125,11 +125,11 @@ def known_usd(costs: Iterable[Decimal | None]) -> Decimal:
     return sum((cost for cost in costs if cost is not None), Decimal(0))
 
 
-class PurseEmpty(Exception):
-    """The next call does not fit. Control flow between purse and loop, not an error of the user's."""
+class BudgetExceeded(Exception):
+    """The next call does not fit. Control flow between budget and loop, not an error of the user's."""
 
 
-class Purse:
+class Budget:
     """A hard cap in dollars and calls: reserve before a call, settle after it. What is held never exceeds the cap."""
 
     def __init__(self, cap_usd: Decimal | None, cap_calls: int | None) -> None:
@@ -140,17 +140,17 @@ class Purse:
         self.calls = 0
 
     @property
-    def left_usd(self) -> Decimal | None:
+    def remaining_usd(self) -> Decimal | None:
         """None: no dollar cap."""
         return None if self.cap_usd is None else self.cap_usd - self.spent_usd - self.held_usd
 
     def reserve(self, worst_usd: Decimal) -> Decimal:
-        """Hold the worst case of one call, or raise PurseEmpty and hold nothing."""
+        """Hold the worst case of one call, or raise BudgetExceeded and hold nothing."""
         if self.cap_calls is not None and self.calls >= self.cap_calls:
-            raise PurseEmpty(f"{self.calls} of {self.cap_calls} calls used")
-        if self.left_usd is not None and worst_usd > self.left_usd:
-            left, worst = usd(self.left_usd, exact=True), usd(worst_usd, exact=True)
-            raise PurseEmpty(f"{left} left, the next call may cost {worst}")
+            raise BudgetExceeded(f"{self.calls} of {self.cap_calls} calls used")
+        if self.remaining_usd is not None and worst_usd > self.remaining_usd:
+            left, worst = usd(self.remaining_usd, exact=True), usd(worst_usd, exact=True)
+            raise BudgetExceeded(f"{left} left, the next call may cost {worst}")
         self.calls += 1
         self.held_usd += worst_usd
         return worst_usd

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from scrout import telemetry
-from scrout.config import SandboxSettings, Settings
+from scrout.config.settings import SandboxSettings, Settings
 from scrout.fix.pool import completed, refuse_unpriced
 from scrout.handoff import Handoff
 from scrout.ledger.opening import attempts_folder, open_ledger
@@ -23,7 +23,7 @@ from scrout.route.policy import order, proven_wrong
 from scrout.route.router import Router
 from scrout.sandbox.environment import find_environment
 from scrout.sandbox.probe import require_tier
-from scrout.sandbox.workshop import Workshop, open_workshop
+from scrout.sandbox.task_sandbox import TaskSandbox, open_task_sandbox
 from scrout.sandbox.workspace import find_source, make_base
 from scrout.task import Task, task_id
 
@@ -38,10 +38,10 @@ async def solve(task: Task, kit: Kit) -> Run:
     decision = await run.step("route", kit.route, task, scouting)
     attempts: list[Attempt] = []
     for fixer in kit.order(decision):  # one, unless escalation is on
-        left_usd = kit.left_usd(run, decision, attempts)
-        if left_usd <= 0 < kit.settings.fixer(fixer).most_usd:
+        remaining_usd = kit.remaining_usd(run, decision, attempts)
+        if remaining_usd <= 0 < kit.settings.fixer(fixer).max_cost_usd:
             break
-        fix = partial(kit.fix, run=run, decision=decision, left_usd=left_usd)
+        fix = partial(kit.fix, run=run, decision=decision, remaining_usd=remaining_usd)
         attempts.append(await run.step("fix", fix, task, gated, fixer))
         check = await run.step("check", kit.check, task, gated, attempts[-1])
         if not proven_wrong(check):
@@ -55,7 +55,7 @@ class Kit:
 
     settings: Settings
     ledger: Ledger
-    workshop: Workshop
+    task_sandbox: TaskSandbox
     progress: Callable[[str], None] = field(default=lambda words: None)
     """Told in a few words what is going on, several times a second at most."""
 
@@ -77,14 +77,14 @@ class Kit:
 
     @property
     def environment(self) -> str:
-        return self.workshop.environment.label
+        return self.task_sandbox.environment.label
 
     def open(self, task: Task) -> OpenRun:
         if self.settings.scout.searcher == "model":
             self.settings.scout.model.key()  # one that is missing is said before a run begins
         refuse_unpriced(self.settings)
         telemetry.require(self.settings)
-        sandbox = self.workshop.tier.name
+        sandbox = self.task_sandbox.tier.name
         run = self.ledger.open(
             task,
             self.settings.digest(),
@@ -113,23 +113,23 @@ class Kit:
             from scrout.scout.episode import episode
 
             if run is None:
-                return await episode(task, self.workshop, settings, self.progress)
+                return await episode(task, self.task_sandbox, settings, self.progress)
             folder = self.attempts / run.place
-            return await episode(task, self.workshop, settings, self.progress, run.book, folder)
+            return await episode(task, self.task_sandbox, settings, self.progress, run.book, folder)
         from scrout.scout.recon.recon import recon
 
-        return await recon(task, self.workshop, settings, self.progress)
+        return await recon(task, self.task_sandbox, settings, self.progress)
 
     async def gate(self, task: Task, scouting: Scouting) -> GatedHandoff:
         from scrout.gate.gate import gate, pass_through
 
         if self.arm == "passthrough":
-            return await asyncio.to_thread(pass_through, scouting.handoff, self.workshop)
+            return await asyncio.to_thread(pass_through, scouting.handoff, self.task_sandbox)
         known = self.known.gated if self.known else None
         if self.arm == "handoff" and known and known.verdict != "not_replayed":
             return known
         self.progress("replaying the scout's claim")
-        return await gate(task, scouting.handoff, self.workshop, self.settings.gate)
+        return await gate(task, scouting.handoff, self.task_sandbox, self.settings.gate)
 
     async def route(self, task: Task, scouting: Scouting) -> Decision:
         self.progress("choosing a fixer")
@@ -142,9 +142,9 @@ class Kit:
     def order(self, decision: Decision) -> list[str]:
         return order(decision, self.settings.fixers, self.settings.fix.escalate, self.settings.route.anchor)
 
-    def left_usd(self, run: OpenRun, decision: Decision, attempts: Sequence[Attempt]) -> Decimal:
-        """What the next attempt may spend: all attempts at a task share one purse, interrupted ones too."""
-        tries = [self.settings.fixer(name).most_usd for name in self.order(decision)]
+    def remaining_usd(self, run: OpenRun, decision: Decision, attempts: Sequence[Attempt]) -> Decimal:
+        """What the next attempt may spend: all attempts at a task share one budget, interrupted ones too."""
+        tries = [self.settings.fixer(name).max_cost_usd for name in self.order(decision)]
         whole = max(tries) if self.settings.fix.cap_usd is None else self.settings.fix.cap_usd
         spent = known_usd(one.cost_usd for attempt in attempts for one in attempt.receipts)
         return whole - spent - run.lost_usd("fix")
@@ -157,10 +157,10 @@ class Kit:
         *,
         run: OpenRun,
         decision: Decision,
-        left_usd: Decimal,
+        remaining_usd: Decimal,
     ) -> Attempt:
-        from scrout.fix.brief import mode_of
         from scrout.fix.fix import fix
+        from scrout.fix.prompt import mode_of
 
         self.progress(f"{fixer} is at work")
         entry = self.settings.fixer(fixer)
@@ -168,20 +168,20 @@ class Kit:
             entry,
             task,
             gated,
-            self.workshop,
+            self.task_sandbox,
             self.settings,
             self.progress,
             run.book,
             folder=self.attempts / run.place,
             mode=mode_of(entry, self.settings.fix.handoff, decision),
-            cap_usd=left_usd,
+            cap_usd=remaining_usd,
         )
 
     async def check(self, task: Task, gated: GatedHandoff, attempt: Attempt) -> Check:
-        from scrout.fix.check.check import check
+        from scrout.check.check import check
 
         self.progress("checking the patch")
-        return await check(gated, attempt, self.workshop)
+        return await check(gated, attempt, self.task_sandbox)
 
 
 def router(settings: Settings) -> Router:
@@ -200,7 +200,7 @@ async def build_missing(task: Task, settings: Settings, progress: Callable[[str]
     """Where the settings allow it, build what the repository's environment lacks."""
     if not settings.environment.build:
         return
-    from scrout.sandbox.build import build_environment
+    from scrout.sandbox.environment_build import build_environment
 
     base = make_base(task.repo, task.base_commit, bounds=settings.sandbox)
     if find_environment(task.repo, settings.environment, base).missing:
@@ -211,11 +211,11 @@ async def build_missing(task: Task, settings: Settings, progress: Callable[[str]
 def open_kit(task: Task, settings: Settings, progress: Callable[[str], None] = lambda words: None) -> Iterator[Kit]:
     """Everything a task needs; workspaces are gone and the ledger is closed when the block ends."""
     tier = require_tier(settings.sandbox)
-    with open_ledger(settings) as book, open_workshop(task, tier, settings) as workshop:
-        yield Kit(settings, book, workshop, progress)
+    with open_ledger(settings) as book, open_task_sandbox(task, tier, settings) as task_sandbox:
+        yield Kit(settings, book, task_sandbox, progress)
 
 
-def run(repo: Path, text: str, settings: Settings | None = None, *, dirty: bool = False) -> Run:
+def solve_issue(repo: Path, text: str, settings: Settings | None = None, *, dirty: bool = False) -> Run:
     """Solve one issue of a local repository: the plain call for library users."""
     settings = completed(settings or Settings())
     task = open_task(repo, text, dirty=dirty, bounds=settings.sandbox)

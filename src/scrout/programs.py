@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 NEUTRAL = "/"
@@ -22,9 +23,9 @@ def never_below(folder: Path) -> None:
     _foreign.add(os.path.realpath(folder))
 
 
-def find_program(name: str) -> str | None:
-    """The absolute path of a program on PATH; None: there is none that may be started."""
-    for folder in search_path().split(os.pathsep):
+def find_program(name: str, folders: Iterable[str] | None = None) -> str | None:
+    """The absolute path of a program on PATH, or in these folders; None: there is none that may be started."""
+    for folder in search_path().split(os.pathsep) if folders is None else folders:
         found = shutil.which(name, path=folder)
         if found and not _is_foreign(found):
             return found

@@ -126,7 +126,7 @@ class Candidate(FrozenModel):
     expected_cost_usd: Usd | None
     """Dollars an attempt; None: no outcome and no price says."""
     evidence: str = ""
-    """Where the chance comes from: the fixer's own résumé, one borrowed from another key, or none."""
+    """Where the probability comes from: the fixer's own résumé, one borrowed from another key, or none."""
     reason: str
     """Why it was chosen, or why it lost."""
 

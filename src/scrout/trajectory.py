@@ -59,7 +59,7 @@ Text = Annotated[str, BeforeValidator(_text)]
 Foreign = Annotated[JsonValue, BeforeValidator(_json)]
 
 
-class Header(FrozenModel):
+class TrajectoryHeader(FrozenModel):
     """Whose attempt it is, and on what terms."""
 
     kind: Literal["header"] = "header"
@@ -76,7 +76,7 @@ class Header(FrozenModel):
     at: datetime = Field(default_factory=_now)
 
 
-class Held(FrozenModel):
+class ReservedCall(FrozenModel):
     """A call is about to be forwarded."""
 
     kind: Literal["held"] = "held"
@@ -89,7 +89,7 @@ class Held(FrozenModel):
     at: datetime = Field(default_factory=_now)
 
 
-class Request(FrozenModel):
+class ModelRequest(FrozenModel):
     """What was asked, as far as the last request did not ask it already."""
 
     same: int = 0
@@ -102,7 +102,7 @@ class Request(FrozenModel):
     """True: the trajectory is too long for what this and any later request asked."""
 
 
-class Answer(FrozenModel):
+class ModelResponse(FrozenModel):
     """What was said, whatever the API and whether or not in a stream."""
 
     text: Text = ""
@@ -115,7 +115,7 @@ class Answer(FrozenModel):
     """Of an answer that was refused or broke off; empty: nothing went wrong."""
 
 
-class Call(FrozenModel):
+class BilledCall(FrozenModel):
     """A call that was answered, or broke off and may have been billed."""
 
     kind: Literal["call"] = "call"
@@ -123,8 +123,8 @@ class Call(FrozenModel):
     api: ApiName
     status: int | None
     """None: there was no answer."""
-    asked: Request
-    said: Answer
+    asked: ModelRequest
+    said: ModelResponse
     receipt: Receipt
     over_usd: Usd | None = None
     """What it cost beyond what was held for it: the endpoint used more tokens than it was asked for. None: nothing."""
@@ -132,20 +132,20 @@ class Call(FrozenModel):
     at: datetime = Field(default_factory=_now)
 
 
-class Refusal(FrozenModel):
+class RefusedCall(FrozenModel):
     """A call that the endpoint refused: nothing was generated, nothing was billed."""
 
     kind: Literal["refused"] = "refused"
     call: int
     api: ApiName
     status: int | None
-    asked: Request
+    asked: ModelRequest
     error: Text
     seconds: float
     at: datetime = Field(default_factory=_now)
 
 
-class End(FrozenModel):
+class TrajectoryEnd(FrozenModel):
     """The meter was told to stop counting, or has stopped the attempt."""
 
     kind: Literal["end"] = "end"
@@ -155,7 +155,7 @@ class End(FrozenModel):
     at: datetime = Field(default_factory=_now)
 
 
-Line = Header | Held | Call | Refusal | End
+Line = TrajectoryHeader | ReservedCall | BilledCall | RefusedCall | TrajectoryEnd
 _LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="kind")])
 
 
@@ -168,12 +168,12 @@ class Trajectory(LineFile):
         self._asked: dict[int, str] = {}
         """What calls under way asked, as their lines will say it."""
 
-    def prepare(self, call: int, asked: Request) -> None:
+    def prepare(self, call: int, asked: ModelRequest) -> None:
         """Have ready what a call's line will say was asked: it is long, and until the answer comes nobody waits."""
         self._asked[call] = self._redacted(asked.model_dump(mode="json"))
 
     def write(self, line: Line) -> None:
-        if isinstance(line, Call | Refusal):
+        if isinstance(line, BilledCall | RefusedCall):
             if line.call not in self._asked:
                 self.prepare(line.call, line.asked)
             rest = self._redacted(line.model_dump(mode="json", exclude={"asked"}))
@@ -196,19 +196,19 @@ def read(path: Path) -> Iterator[Line]:
 
 def receipts(path: Path) -> tuple[Receipt, ...]:
     """All that was paid, in order. A call whose end is not told may have been billed: it is booked at what was held."""
-    header: Header | None = None
-    held: dict[int, Held] = {}
+    header: TrajectoryHeader | None = None
+    held: dict[int, ReservedCall] = {}
     paid: dict[int, Receipt] = {}
     for line in read(path):
         match line:
-            case Header():
+            case TrajectoryHeader():
                 header = line
-            case Held():
+            case ReservedCall():
                 held[line.call] = line
-            case Call():
+            case BilledCall():
                 held.pop(line.call, None)
                 paid[line.call] = line.receipt
-            case Refusal():
+            case RefusedCall():
                 held.pop(line.call, None)
     for call in held.values() if header else ():
         assert header is not None

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.agent.context import Window
-from scrout.agent.dialect import Offer
+from scrout.agent.dialect import RequestTools
 from scrout.base import ConfigError
 from scrout.models.chat import Message, Tool, ToolCall
 from scrout.money import Usage
 
 TOOL = Tool("bash", "Run a command.", {"type": "object", "properties": {"command": {"type": "string"}}})
-NATIVE = Offer(tools=(TOOL,))
+NATIVE = RequestTools(tools=(TOOL,))
 
 
 class Server:
@@ -75,7 +75,7 @@ async def hold(window: Window, server: Server, turns: int, answer: str, told: bo
     """A conversation of so many turns; what was sent in each, with the usage told or not."""
     messages, sent = [SYSTEM, Message("user", "the issue")], []
     for number in range(turns):
-        fitted = await window.fit(messages, Offer())
+        fitted = await window.fit(messages, RequestTools())
         sent.append(fitted)
         if told:
             window.learn(Usage(input_tokens=server.tokens(fitted)))
@@ -89,7 +89,7 @@ async def hold(window: Window, server: Server, turns: int, answer: str, told: bo
 async def test_what_fits_is_left_alone_and_nobody_counts() -> None:
     server = Server()
     messages = [SYSTEM, Message("user", "issue"), *spoken_turn(0, "x" * 500)]
-    assert await Window(server, 1000, 0.8).fit(messages, Offer()) == tuple(messages)
+    assert await Window(server, 1000, 0.8).fit(messages, RequestTools()) == tuple(messages)
     assert server.counted == []
 
 
@@ -111,13 +111,13 @@ async def test_the_oldest_turns_go_and_a_line_says_how_many() -> None:
 async def test_one_turn_left_out_is_one_turn() -> None:
     window = Window(Server(), 700, 0.8)
     messages = [SYSTEM, Message("user", "issue"), *(m for n in range(3) for m in spoken_turn(n, "x" * 900))]
-    assert "\n\n[1 earlier turn left out here]" in (await window.fit(messages, Offer()))[1].content
+    assert "\n\n[1 earlier turn left out here]" in (await window.fit(messages, RequestTools()))[1].content
 
 
 async def test_an_issue_too_long_by_itself_is_clipped_in_the_middle() -> None:
     server = Server(4)
     issue = "".join(f"line {number}\n" for number in range(20_000))
-    fitted = await Window(server, 10_000, 0.8).fit([SYSTEM, Message("user", issue)], Offer())
+    fitted = await Window(server, 10_000, 0.8).fit([SYSTEM, Message("user", issue)], RequestTools())
     assert fitted[0] == SYSTEM and len(fitted) == 2
     assert fitted[1].content.startswith("line 0\nline 1\n") and fitted[1].content.endswith("line 19998\nline 19999\n")
     assert "characters left out]" in fitted[1].content
@@ -141,20 +141,20 @@ async def test_a_harder_fit_is_smaller_even_where_the_count_was_wrong(offers: bo
     server = Server(50, offers)  # the real tokens are many more
     window = Window(server, 30_000, 0.8)
     messages = [SYSTEM, Message("user", "issue"), *(m for n in range(8) for m in spoken_turn(n, "x" * 2_000))]
-    soft = await window.fit(messages, Offer())
-    hard = await window.fit(messages, Offer(), harder=True)
+    soft = await window.fit(messages, RequestTools())
+    hard = await window.fit(messages, RequestTools(), harder=True)
     assert soft == tuple(messages) and 0 < len(hard) < len(soft)
     assert server.tokens(hard) <= 0.8 * server.tokens(soft)
     # What went stays away.
-    assert await window.fit(messages, Offer()) == hard
+    assert await window.fit(messages, RequestTools()) == hard
 
 
 async def test_the_papers_harder_fit() -> None:
     server = Server(1)
     window = Window(server, 30_464, 0.8)
     messages = [SYSTEM, Message("user", "issue"), *(m for n in range(90) for m in spoken_turn(n, "x" * 500))]
-    assert 29_900 < server.tokens(await window.fit(messages, Offer())) <= 30_464
-    assert 23_300 < server.tokens(await window.fit(messages, Offer(), harder=True)) <= 24_371
+    assert 29_900 < server.tokens(await window.fit(messages, RequestTools())) <= 30_464
+    assert 23_300 < server.tokens(await window.fit(messages, RequestTools(), harder=True)) <= 24_371
 
 
 # Counting
@@ -182,7 +182,7 @@ async def test_a_usage_that_cannot_be_true_does_no_lasting_harm(usage: int) -> N
     window = Window(Server(3, offers=False), 4_000, 0.8)
     messages = [SYSTEM, Message("user", "issue")]
     for number in range(40):
-        fitted = await window.fit(messages, Offer())
+        fitted = await window.fit(messages, RequestTools())
         assert fitted[0] == SYSTEM and fitted[1].content.startswith("issue")
         assert len(fitted) < 40 or number < 20
         window.learn(Usage(input_tokens=usage))
@@ -194,10 +194,10 @@ async def test_a_server_that_fails_to_count_once_is_asked_again() -> None:
     window = Window(server, 2_000, 0.8)
     messages = [SYSTEM, Message("user", "issue"), *(m for n in range(4) for m in spoken_turn(n, "x" * 1_400))]
     server.offers = False
-    estimated = await window.fit(messages, Offer())
+    estimated = await window.fit(messages, RequestTools())
     assert server.tokens(estimated) <= 2_000
     server.offers = True
-    counted = await window.fit([*messages, *spoken_turn(5, "x" * 4_000)], Offer())
+    counted = await window.fit([*messages, *spoken_turn(5, "x" * 4_000)], RequestTools())
     assert server.counted and server.tokens(counted) <= 2_000
 
 
@@ -205,7 +205,7 @@ async def test_turns_of_another_density_are_counted_again_before_they_are_believ
     server = Digits(5)
     texts = ["prose " * 100] * 6 + ["1234567890" * 60] * 6
     messages = [SYSTEM, Message("user", "issue"), *(m for n, text in enumerate(texts) for m in spoken_turn(n, text))]
-    fitted = await Window(server, 3_000, 0.8).fit(messages, Offer())
+    fitted = await Window(server, 3_000, 0.8).fit(messages, RequestTools())
     assert dropped(fitted) and 2_000 < server.tokens(fitted) <= 3_000
 
 
@@ -214,11 +214,11 @@ async def test_a_server_that_counts_again_is_believed_again(size: int) -> None:
     server = Digits(5, offers=False)
     window = Window(server, 3_000, 0.8)
     messages = [SYSTEM, Message("user", "issue"), *(m for n in range(9) for m in spoken_turn(n, "prose " * 150))]
-    await window.fit(messages, Offer())
+    await window.fit(messages, RequestTools())
     server.offers = True
     for number in range(9, 14):
         messages += spoken_turn(number, "7" * size)
-        assert server.tokens(await window.fit(messages, Offer())) <= 3_000
+        assert server.tokens(await window.fit(messages, RequestTools())) <= 3_000
 
 
 answers = st.text(st.sampled_from("ab 7\n€"), max_size=60).flatmap(
@@ -291,7 +291,7 @@ async def test_a_local_tokenizer_counts_and_the_server_is_not_asked(tmp_path: Pa
     server = Server()
     window = Window(server, 1_000, 0.8, str(words_file(tmp_path)))
     turns = [m for n in range(30) for m in spoken_turn(n, "loooooooong " * 90 + "\ud800")]
-    fitted = await window.fit([SYSTEM, Message("user", "issue"), *turns], Offer())
+    fitted = await window.fit([SYSTEM, Message("user", "issue"), *turns], RequestTools())
     assert server.counted == []
     assert dropped(fitted) == 30 - (len(fitted) - 2) // 2
     words = sum(len(message.content.split()) for message in fitted)
@@ -303,10 +303,10 @@ async def test_a_tokenizer_that_is_none_names_the_file(tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text("{}")
     for name in ("bad.json", "missing.json", "."):
         with pytest.raises(ConfigError, match=name):
-            await Window(Server(), 1_000, 0.8, str(tmp_path / name)).fit([SYSTEM], Offer())
+            await Window(Server(), 1_000, 0.8, str(tmp_path / name)).fit([SYSTEM], RequestTools())
 
 
 async def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(ConfigError, match=r"pip install 'scrout\[tokenizer\]'"):
-        await Window(Server(), 1_000, 0.8, "tokenizer.json").fit([SYSTEM], Offer())
+        await Window(Server(), 1_000, 0.8, "tokenizer.json").fit([SYSTEM], RequestTools())

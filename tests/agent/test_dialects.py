@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from scrout import handoff
-from scrout.agent.dialect import Call, Dialect, Turn
+from scrout.agent.dialect import Dialect, ToolUse, Turn
 from scrout.agent.dialects import dialect
-from scrout.config import DialectName
+from scrout.config.settings import DialectName
 from scrout.models.chat import Message, Reply, Tool, ToolCall
 
 BASH = Tool(
@@ -107,7 +107,7 @@ def read(name: DialectName, text: str) -> Turn:
     return dialect(name).parse(reply(text))
 
 
-def only_call(name: DialectName, text: str) -> Call:
+def only_call(name: DialectName, text: str) -> ToolUse:
     turn = read(name, text)
     assert not turn.problem
     (call,) = turn.calls
@@ -138,7 +138,7 @@ def test_whatever_is_read_can_be_written_and_reads_the_same(name: DialectName, t
 @given(text=texts, command=texts)
 def test_a_command_is_carried_exactly_or_refused(name: DialectName, text: str, command: str) -> None:
     form = dialect(name)
-    turn = Turn(text, (Call("bash", {"command": command}),))
+    turn = Turn(text, (ToolUse("bash", {"command": command}),))
     try:
         message = form.render(turn)
     except ValueError:
@@ -154,7 +154,7 @@ def test_a_command_is_carried_exactly_or_refused(name: DialectName, text: str, c
 def test_arguments_of_any_type_are_carried(name: DialectName, tool: str, arguments: dict[str, JsonValue]) -> None:
     assume(tool not in ("bash", "sh", "shell", "json", "jsonc", "jsonl", "js", "py", "python", "javascript", "handoff"))
     form = dialect(name)
-    turn = Turn("Why.", (Call(tool, arguments),))
+    turn = Turn("Why.", (ToolUse(tool, arguments),))
     assert form.parse(said(form.render(turn))) == turn
 
 
@@ -162,7 +162,7 @@ def test_arguments_of_any_type_are_carried(name: DialectName, tool: str, argumen
 @given(seconds=values, command=texts)
 def test_a_command_takes_further_arguments(name: DialectName, seconds: JsonValue, command: str) -> None:
     form = dialect(name)
-    turn = Turn("", (Call("bash", {"command": command, "timeout": seconds}),))
+    turn = Turn("", (ToolUse("bash", {"command": command, "timeout": seconds}),))
     assert form.parse(said(form.render(turn))) == turn
 
 
@@ -176,13 +176,13 @@ def test_text_without_a_call_is_a_thought(name: DialectName) -> None:
 @pytest.mark.parametrize("name", TEXTUAL)
 def test_two_calls_in_one_turn_are_refused(name: DialectName) -> None:
     with pytest.raises(ValueError, match=f"the {name} form cannot carry"):
-        dialect(name).render(Turn("", (Call("bash", {"command": "a"}), Call("bash", {"command": "b"}))))
+        dialect(name).render(Turn("", (ToolUse("bash", {"command": "a"}), ToolUse("bash", {"command": "b"}))))
 
 
 @pytest.mark.parametrize("name", TEXTUAL)
 def test_answers_are_the_users_words(name: DialectName) -> None:
     form = dialect(name)
-    assert form.answer(Call("bash", {"command": "ls"}), "a.py") == Message("user", "a.py")
+    assert form.answer(ToolUse("bash", {"command": "ls"}), "a.py") == Message("user", "a.py")
     assert form.answer(None, "go on") == Message("user", "go on")
 
 
@@ -259,7 +259,7 @@ def test_native_calls_come_several_at_a_time_and_each_has_its_answer() -> None:
     form = dialect("native")
     first, second = ToolCall("1", "bash", '{"command": "ls"}'), ToolCall("2", "bash", '{"command": "pwd"}')
     turn = form.parse(reply("Looking.", first, second))
-    assert turn == Turn("Looking.", (Call("bash", {"command": "ls"}, "1"), Call("bash", {"command": "pwd"}, "2")))
+    assert turn == Turn("Looking.", (ToolUse("bash", {"command": "ls"}, "1"), ToolUse("bash", {"command": "pwd"}, "2")))
     assert form.render(turn) == Message("assistant", "Looking.", (first, second))
     assert form.answer(turn.calls[1], "/repo") == Message("tool", "/repo", call_id="2")
     assert form.answer(None, "Go on.") == Message("user", "Go on.")
@@ -299,7 +299,7 @@ def test_native_arguments_read_the_same_after_a_round_trip(arguments: str) -> No
 
 
 def test_native_calls_may_have_no_arguments_at_all() -> None:
-    assert dialect("native").parse(reply("", ToolCall("1", "stop", ""))).calls == (Call("stop", {}, "1"),)
+    assert dialect("native").parse(reply("", ToolCall("1", "stop", ""))).calls == (ToolUse("stop", {}, "1"),)
 
 
 # XML
@@ -311,7 +311,7 @@ def xml(*parameters: tuple[str, str], name: str = "bash") -> str:
 
 
 def test_xml_is_written_as_the_released_checkpoint_writes_it() -> None:
-    call = Call("str_replace_editor", {"command": "create", "path": "a.py", "file_text": "x = 1\ny = 2\n"})
+    call = ToolUse("str_replace_editor", {"command": "create", "path": "a.py", "file_text": "x = 1\ny = 2\n"})
     assert dialect("xml").render(Turn("I write a file.", (call,))).content == (
         "I write a file.\n\n"
         "<function=str_replace_editor>\n"
@@ -334,14 +334,14 @@ def test_xml_values_stay_text_and_keep_their_newlines() -> None:
 
 def test_xml_tags_need_no_lines_of_their_own() -> None:
     text = "See:<function=bash><parameter=command>ls</parameter>  <parameter=timeout>9</parameter></function>"
-    assert read("xml", text) == Turn("See:", (Call("bash", {"command": "ls", "timeout": "9"}),))
-    assert only_call("xml", "<function=stop>\n</function>") == Call("stop", {})
+    assert read("xml", text) == Turn("See:", (ToolUse("bash", {"command": "ls", "timeout": "9"}),))
+    assert only_call("xml", "<function=stop>\n</function>") == ToolUse("stop", {})
 
 
 def test_xml_takes_the_last_call_and_drops_what_stands_behind_it() -> None:
     first, second = xml(("command", "ls")), xml(("command", "pwd"))
     turn = read("xml", f"One.\n{first}\nTwo.\n{second}\nOBSERVATION: /repo")
-    assert turn == Turn(f"One.\n{first}\nTwo.", (Call("bash", {"command": "pwd"}),))
+    assert turn == Turn(f"One.\n{first}\nTwo.", (ToolUse("bash", {"command": "pwd"}),))
 
 
 def test_xml_takes_the_last_call_that_is_whole() -> None:
@@ -354,7 +354,7 @@ def test_xml_takes_the_last_call_that_is_whole() -> None:
 @pytest.mark.parametrize("end", ["", "\n", "\n<", "\n</", "\n</func", "\n</function", "\n<parameter"])
 def test_xml_that_was_cut_off_behind_a_parameter_is_read(end: str) -> None:
     text = "<function=bash>\n<parameter=command>ls</parameter>" + end
-    assert dialect("xml").parse(reply(text, finish_reason="length")) == Turn("", (Call("bash", {"command": "ls"}),))
+    assert dialect("xml").parse(reply(text, finish_reason="length")) == Turn("", (ToolUse("bash", {"command": "ls"}),))
 
 
 @pytest.mark.parametrize(
@@ -378,16 +378,16 @@ def test_xml_values_may_hold_tags_and_whole_calls(value: str) -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        Call("bash", {"command": "a</parameter>\n</function>b"}),
-        Call("bash", {"command": "a</parameter><parameter=timeout>9"}),
-        Call("bash", {"command": "<function=a><parameter=b>"}),
-        Call("bash", {"timeout": 9}),
-        Call("bash", {"": "x"}),
-        Call("two words", {}),
-        Call("", {}),
+        ToolUse("bash", {"command": "a</parameter>\n</function>b"}),
+        ToolUse("bash", {"command": "a</parameter><parameter=timeout>9"}),
+        ToolUse("bash", {"command": "<function=a><parameter=b>"}),
+        ToolUse("bash", {"timeout": 9}),
+        ToolUse("bash", {"": "x"}),
+        ToolUse("two words", {}),
+        ToolUse("", {}),
     ],
 )
-def test_xml_refuses_what_it_would_read_differently(call: Call) -> None:
+def test_xml_refuses_what_it_would_read_differently(call: ToolUse) -> None:
     with pytest.raises(ValueError, match="the xml form cannot carry"):
         dialect("xml").render(Turn("", (call,)))
 
@@ -417,14 +417,14 @@ def test_xml_that_is_no_call_but_looks_like_one_is_a_problem_with_the_form_in_it
 @pytest.mark.parametrize("word", ["bash", "sh", "shell", "Bash", "mswea_bash_command"])
 def test_a_fenced_block_of_the_shell_is_a_command(word: str) -> None:
     turn = read("fenced", f"Looking around.\n\n```{word}\nls -l |\n  wc\n```\nThen I will know.")
-    assert turn == Turn("Looking around.", (Call("bash", {"command": "ls -l |\n  wc"}),))
+    assert turn == Turn("Looking around.", (ToolUse("bash", {"command": "ls -l |\n  wc"}),))
 
 
 def test_fenced_blocks_of_other_languages_are_text() -> None:
     quoted = '```python\n{"a": 1}\n```\n\n```\nls\n```\n```json\n{"query": 1}\n```\n```c\n{ int x; }\n```'
     assert read("fenced", quoted) == Turn(quoted)
     turn = read("fenced", f"{quoted}\n```bash\nls\n```")
-    assert turn == Turn(quoted, (Call("bash", {"command": "ls"}),))
+    assert turn == Turn(quoted, (ToolUse("bash", {"command": "ls"}),))
     hidden = "````markdown\n```bash\nls\n```\n````"
     assert read("fenced", hidden) == Turn(hidden)
 
@@ -433,7 +433,7 @@ def test_a_longer_fence_holds_shorter_ones() -> None:
     command = "cat > a.md <<'E'\n```bash\nls\n```\nE"
     text = f"````bash\n{command}\n````"
     assert only_call("fenced", text).arguments == {"command": command}
-    assert dialect("fenced").render(Turn("", (Call("bash", {"command": command}),))).content == text
+    assert dialect("fenced").render(Turn("", (ToolUse("bash", {"command": command}),))).content == text
 
 
 @pytest.mark.parametrize(
@@ -441,7 +441,7 @@ def test_a_longer_fence_holds_shorter_ones() -> None:
     ['```search\n{"query": "dates"}\n```', '```search {"query": "dates"}\n```', '```search{"query":\n"dates"}\n```'],
 )
 def test_a_fenced_block_with_a_tools_name_holds_its_arguments(text: str) -> None:
-    assert only_call("fenced", text) == Call("search", {"query": "dates"})
+    assert only_call("fenced", text) == ToolUse("search", {"query": "dates"})
 
 
 def test_what_else_the_shell_takes_stands_behind_its_word() -> None:
@@ -480,7 +480,7 @@ def test_a_handoff_may_have_its_command_in_a_fence(end: str) -> None:
 @pytest.mark.parametrize("name", ["sh", "json", "python", "two words", "a{b", "a`b", ""])
 def test_fenced_refuses_names_that_it_would_read_differently(name: str) -> None:
     with pytest.raises(ValueError, match="the fenced form cannot carry"):
-        dialect("fenced").render(Turn("", (Call(name, {"query": "x"}),)))
+        dialect("fenced").render(Turn("", (ToolUse(name, {"query": "x"}),)))
 
 
 # JSON
@@ -492,7 +492,7 @@ CALL = '{"thought": "Look.", "tool": "bash", "arguments": {"command": "ls"}}'
     "text", [CALL, f"Here it is:\n{CALL}\nDone.", f"```json\n{CALL}\n```", f"{CALL}{CALL}", f" {CALL}"]
 )
 def test_one_json_object_is_a_call_whatever_stands_around_it(text: str) -> None:
-    assert read("json", text) == Turn("Look.", (Call("bash", {"command": "ls"}),))
+    assert read("json", text) == Turn("Look.", (ToolUse("bash", {"command": "ls"}),))
 
 
 def test_json_strings_may_hold_raw_newlines() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.agent.editor import MOST_BYTES, CannotEdit, Editor
-from scrout.sandbox.workshop import Workshop
+from scrout.sandbox.task_sandbox import TaskSandbox
 
 FILES = {
     "top.py": "a = 1\nb = 2\n\nc = 3\n",
@@ -26,13 +26,13 @@ FILES = {
 
 
 @pytest.fixture
-def opened(workshop_over) -> Iterator[Workshop]:
-    with workshop_over(FILES) as shop:
+def opened(task_sandbox_over) -> Iterator[TaskSandbox]:
+    with task_sandbox_over(FILES) as shop:
         yield shop
 
 
 @pytest.fixture
-async def editor(opened: Workshop) -> AsyncIterator[Editor]:
+async def editor(opened: TaskSandbox) -> AsyncIterator[Editor]:
     async with opened.session(opened.fresh()) as session:
         yield Editor(session)
 
@@ -67,7 +67,7 @@ async def test_a_folder_is_shown_two_levels_deep(editor: Editor) -> None:
     assert (await editor.view("pkg/deep")).splitlines()[1:] == ["er/", "er/low.py"]
 
 
-async def test_a_folder_is_shown_as_it_is_now(editor: Editor, opened: Workshop) -> None:
+async def test_a_folder_is_shown_as_it_is_now(editor: Editor, opened: TaskSandbox) -> None:
     await opened.shell(editor.workspace, "rm -r pkg/deep; mkdir pkg/void")
     assert (await editor.view("pkg")).splitlines()[1:] == ["mod.py", "void/"]
     assert (await editor.view("pkg/void")).splitlines()[1:] == ["(nothing)"]
@@ -104,7 +104,7 @@ async def test_a_huge_file_is_left_to_the_shell(editor: Editor) -> None:
 # Writing
 
 
-async def test_create_makes_folders_and_writes_over(editor: Editor, opened: Workshop) -> None:
+async def test_create_makes_folders_and_writes_over(editor: Editor, opened: TaskSandbox) -> None:
     assert editor.create("new/folder/n.py", "one\ntwo") == "new/folder/n.py was written (2 lines)."
     assert editor.create("new/folder/n.py", "one\n") == "new/folder/n.py was written over (1 line)."
     done = await opened.shell(editor.workspace, "cat new/folder/n.py && echo more >> new/folder/n.py")
@@ -208,7 +208,7 @@ async def test_gits_own_files(path: str, editor: Editor) -> None:
         await editor.view(path)
 
 
-async def test_links_are_not_followed(editor: Editor, opened: Workshop, tmp_path: Path) -> None:
+async def test_links_are_not_followed(editor: Editor, opened: TaskSandbox, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.mkdir()
     (secret / "key").write_text("hush")

@@ -15,15 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.agent.context import Window
-from scrout.agent.dialect import Call, Offer, Turn
+from scrout.agent.dialect import RequestTools, ToolUse, Turn
 from scrout.agent.dialects import dialect
-from scrout.agent.loop import MIN_OUTPUT_TOKENS, Conversation, Terms, ask, converse
+from scrout.agent.loop import MIN_OUTPUT_TOKENS, Conversation, ConversationTerms, ask, converse
 from scrout.agent.tools import Bash, Shell, Toolset
 from scrout.base import SandboxError
-from scrout.config import DialectName
+from scrout.config.settings import DialectName
 from scrout.models.chat import TRIES, Chat, Message, Overflow, Reply, ToolCall
 from scrout.models.scripted import ErrorBody, Hang, Reset, ScriptedEndpoint, ScriptedReply, Status, Truncated
-from scrout.money import Price, Purse, PurseEmpty, Receipt, Usage
+from scrout.money import Budget, BudgetExceeded, Price, Receipt, Usage
 from scrout.records import Stop
 from scrout.sandbox.tier import Completed
 
@@ -58,7 +58,7 @@ DONE = ScriptedReply("done", usage=USAGE)
 
 async def run(
     script: Sequence[ScriptedReply],
-    purse: Purse,
+    budget: Budget,
     max_tokens: int = 1000,
     limit_s: float = 10,
     *,
@@ -66,20 +66,20 @@ async def run(
     price: Price = PRICE,
 ) -> tuple[Conversation, list[int], list[str]]:
     """The conversation, the output limit of each request, and the requests' bodies."""
-    terms = Terms(price, max_tokens, limit_s, "fix", "toy-fixer")
+    terms = ConversationTerms(price, max_tokens, limit_s, "fix", "toy-fixer")
     with ScriptedEndpoint(script) as endpoint:
         async with Chat(endpoint.base_url, "toy", KEY, sleep=at_once) as chat:
-            talk = await converse(chat, OPENING, box(shell), purse, terms)
+            talk = await converse(chat, OPENING, box(shell), budget, terms)
     bodies = [request.body for request in endpoint.requests]
     assert KEY not in repr(talk) and KEY not in "".join(bodies)
-    assert purse.held_usd == 0
-    assert purse.spent_usd == sum((receipt.cost_usd or 0 for receipt in talk.receipts), Decimal(0))
+    assert budget.held_usd == 0
+    assert budget.spent_usd == sum((receipt.cost_usd or 0 for receipt in talk.receipts), Decimal(0))
     return talk, [json.loads(body)["max_tokens"] for body in bodies], bodies
 
 
 async def test_a_conversation_from_start_to_end() -> None:
-    purse = Purse(Decimal(1), 10)
-    talk, _, bodies = await run([calls("one", "two"), calls("three"), DONE], purse)
+    budget = Budget(Decimal(1), 10)
+    talk, _, bodies = await run([calls("one", "two"), calls("three"), DONE], budget)
     assert talk.stop == "finished"
     assert [message.role for message in talk.messages[2:]] == [
         "assistant",
@@ -99,7 +99,7 @@ async def test_a_conversation_from_start_to_end() -> None:
     assert [len(history) for history in histories] == [2, 5, 7]
     assert histories[2][:5] == histories[1] and histories[1][:2] == histories[0]
     assert [entry.get("tool_call_id") for entry in histories[1][3:]] == ["c0", "c1"]
-    assert purse.calls == 3 and purse.spent_usd == 3 * COST
+    assert budget.calls == 3 and budget.spent_usd == 3 * COST
     receipt = talk.receipts[0]
     assert (receipt.component, receipt.fixer, receipt.model, receipt.usage) == ("fix", "toy-fixer", "toy", USAGE)
     assert not receipt.estimated
@@ -107,14 +107,14 @@ async def test_a_conversation_from_start_to_end() -> None:
 
 async def test_a_malformed_call_gets_an_observation_and_the_talk_goes_on() -> None:
     bad = ScriptedReply(calls=(ToolCall("x", "bash", '{"command'),), usage=USAGE)
-    talk, _, _ = await run([bad, DONE], Purse(Decimal(1), 10))
+    talk, _, _ = await run([bad, DONE], Budget(Decimal(1), 10))
     assert talk.stop == "finished"
     assert "JSON" in talk.messages[3].content and talk.messages[3].call_id == "x"
     assert (talk.turns, talk.malformed) == (2, 1)
 
 
 async def test_the_call_cap_is_silent() -> None:
-    talk, limits, bodies = await run([calls("a")] * 9, Purse(Decimal(100), 3))
+    talk, limits, bodies = await run([calls("a")] * 9, Budget(Decimal(100), 3))
     assert (talk.stop, len(limits)) == ("cap_calls", 3)
     assert talk.messages[-1].role == "tool"
     for word in ("budget", "cap", "remaining", "$"):
@@ -123,60 +123,60 @@ async def test_the_call_cap_is_silent() -> None:
 
 async def test_the_dollar_cap_lowers_the_output_limit_first() -> None:
     cap = Decimal("0.02")
-    purse = Purse(cap, 100)
-    talk, limits, _ = await run([calls("a")] * 9, purse)
+    budget = Budget(cap, 100)
+    talk, limits, _ = await run([calls("a")] * 9, budget)
     assert talk.stop == "cap_usd"
     assert limits[0] == 1000 and MIN_OUTPUT_TOKENS <= limits[-1] < 1000
     assert limits == sorted(limits, reverse=True)
-    assert purse.spent_usd <= cap
-    assert purse.calls == len(limits)
+    assert budget.spent_usd <= cap
+    assert budget.calls == len(limits)
 
 
-async def test_a_purse_too_small_for_one_call_sends_nothing() -> None:
-    talk, limits, _ = await run([DONE], Purse(Decimal("0.0001"), 10))
+async def test_a_budget_too_small_for_one_call_sends_nothing() -> None:
+    talk, limits, _ = await run([DONE], Budget(Decimal("0.0001"), 10))
     assert (talk.stop, limits, talk.receipts) == ("cap_usd", [], ())
 
 
 async def test_missing_usage_books_the_reserve() -> None:
-    purse = Purse(Decimal(1), 10)
-    talk, _, bodies = await run([ScriptedReply("done")], purse)
+    budget = Budget(Decimal(1), 10)
+    talk, _, bodies = await run([ScriptedReply("done")], budget)
     worst = Usage(input_tokens=-(-len(bodies[0].encode()) // 3), output_tokens=1000)
     assert talk.stop == "finished"
     assert (talk.receipts[0].usage, talk.receipts[0].estimated) == (worst, True)
-    assert purse.spent_usd == PRICE.cost(worst)
+    assert budget.spent_usd == PRICE.cost(worst)
 
 
 async def test_more_usage_than_was_held_is_booked_in_full_and_ends_it() -> None:
-    purse = Purse(Decimal("0.05"), 10)
+    budget = Budget(Decimal("0.05"), 10)
     greedy = Usage(input_tokens=50_000, output_tokens=100)
-    talk, limits, _ = await run([calls("a", usage=greedy), DONE], purse)
+    talk, limits, _ = await run([calls("a", usage=greedy), DONE], budget)
     assert (talk.stop, len(limits)) == ("cap_usd", 1)
-    assert purse.spent_usd == PRICE.cost(greedy)
+    assert budget.spent_usd == PRICE.cost(greedy)
 
 
 async def test_a_cache_dearer_than_fresh_input_is_held_in_full() -> None:
     price = Price(input=Decimal(1), output=Decimal(1), cache_read=Decimal(100))
     usage = Usage(cache_read_tokens=200, output_tokens=1)
-    talk, limits, _ = await run([ScriptedReply("done", usage=usage)], Purse(Decimal("0.01"), 10), price=price)
+    talk, limits, _ = await run([ScriptedReply("done", usage=usage)], Budget(Decimal("0.01"), 10), price=price)
     assert (talk.stop, limits) == ("cap_usd", [])
 
 
 async def test_a_count_no_call_can_have_is_booked_at_the_reserve() -> None:
-    talk, _, _ = await run([ScriptedReply("done", usage=Usage(input_tokens=10**30))], Purse(Decimal(1), 10))
+    talk, _, _ = await run([ScriptedReply("done", usage=Usage(input_tokens=10**30))], Budget(Decimal(1), 10))
     assert talk.stop == "finished" and talk.receipts[0].estimated
 
 
 @pytest.mark.parametrize("fault", [Status(401), Status(429), Status(500), Status(503), ErrorBody()])
 async def test_a_refused_call_costs_nothing(fault: Status | ErrorBody) -> None:
     script = [calls("a"), *[ScriptedReply(fault=fault)] * 9]
-    purse = Purse(Decimal(1), 10)
-    talk, _, _ = await run(script, purse)
+    budget = Budget(Decimal(1), 10)
+    talk, _, _ = await run(script, budget)
     assert talk.stop == "endpoint" and "http://127.0.0.1" in talk.detail
-    assert len(talk.receipts) == 1 and purse.calls == 2 and purse.spent_usd == COST
+    assert len(talk.receipts) == 1 and budget.calls == 2 and budget.spent_usd == COST
 
 
 async def test_a_lost_reply_is_booked_at_the_reserve() -> None:
-    talk, _, _ = await run([ScriptedReply("x" * 99, usage=USAGE, fault=Truncated())], Purse(Decimal(1), 10))
+    talk, _, _ = await run([ScriptedReply("x" * 99, usage=USAGE, fault=Truncated())], Budget(Decimal(1), 10))
     assert talk.stop == "endpoint"
     assert [receipt.estimated for receipt in talk.receipts] == [True]
 
@@ -186,10 +186,10 @@ LOST = [Reset(), Status(502), Status(504)]
 
 @pytest.mark.parametrize("fault", LOST)
 async def test_each_try_that_may_have_been_billed_is_booked_at_the_reserve(fault: Status | Reset) -> None:
-    purse = Purse(Decimal(1), 10)
-    talk, _, bodies = await run([*[ScriptedReply(fault=fault)] * 2, DONE], purse)
+    budget = Budget(Decimal(1), 10)
+    talk, _, bodies = await run([*[ScriptedReply(fault=fault)] * 2, DONE], budget)
     worst = PRICE.cost(Usage(input_tokens=-(-len(bodies[0].encode()) // 3), output_tokens=1000))
-    assert (talk.stop, purse.calls) == ("finished", 3)
+    assert (talk.stop, budget.calls) == ("finished", 3)
     assert [(paid.cost_usd, paid.estimated) for paid in talk.receipts] == [(worst, True), (worst, True), (COST, False)]
 
 
@@ -198,16 +198,16 @@ async def test_each_try_that_may_have_been_billed_is_booked_at_the_reserve(fault
 async def test_an_endpoint_that_loses_every_try_is_to_blame_and_no_cap_is_passed(
     fault: Status | Reset, cap_calls: int, tries: int
 ) -> None:
-    purse = Purse(Decimal(1), cap_calls)
-    talk, limits, _ = await run([ScriptedReply(fault=fault)] * 9, purse)
+    budget = Budget(Decimal(1), cap_calls)
+    talk, limits, _ = await run([ScriptedReply(fault=fault)] * 9, budget)
     assert talk.stop == "endpoint"
-    assert purse.calls == len(talk.receipts) == len(limits) == tries
+    assert budget.calls == len(talk.receipts) == len(limits) == tries
     assert all(receipt.estimated for receipt in talk.receipts)
 
 
 async def test_a_refusal_after_a_lost_try_leaves_only_the_lost_one_booked() -> None:
     script = [ScriptedReply(fault=Reset()), ScriptedReply(fault=Status(401))]
-    talk, _, _ = await run(script, Purse(Decimal(1), 10))
+    talk, _, _ = await run(script, Budget(Decimal(1), 10))
     assert (talk.stop, [receipt.estimated for receipt in talk.receipts]) == ("endpoint", [True])
 
 
@@ -221,9 +221,9 @@ async def test_a_refusal_after_a_lost_try_leaves_only_the_lost_one_booked() -> N
 )
 async def test_a_history_that_the_endpoint_does_not_take_is_the_fixers_failure(code: int, stop: Stop) -> None:
     refusals = [ScriptedReply(fault=Status(code, message="odd roles"))] * 9
-    talk, _, _ = await run([calls("a"), *refusals], Purse(None, None))
+    talk, _, _ = await run([calls("a"), *refusals], Budget(None, None))
     assert (talk.stop, f"status {code}" in talk.detail) == (stop, True)
-    talk, _, _ = await run(refusals, Purse(None, None))
+    talk, _, _ = await run(refusals, Budget(None, None))
     assert talk.stop == "endpoint"
 
 
@@ -235,11 +235,11 @@ async def test_receipts_are_booked_as_calls_end_and_a_cancelled_call_too() -> No
         seen.append(len(booked))
         return Completed(0, b"", 0.0)
 
-    purse = Purse(Decimal(1), 10)
+    budget = Budget(Decimal(1), 10)
     with ScriptedEndpoint([calls("a"), calls("b"), ScriptedReply("late", fault=Hang(60))]) as endpoint:
         async with Chat(endpoint.base_url, "toy", None) as chat:
             talk = asyncio.create_task(
-                converse(chat, OPENING, box(counting), purse, Terms(PRICE, 1000, 60), book=booked.append)
+                converse(chat, OPENING, box(counting), budget, ConversationTerms(PRICE, 1000, 60), book=booked.append)
             )
             while len(endpoint.requests) < 3:  # noqa: ASYNC110 (counted by another thread)
                 await asyncio.sleep(0.01)
@@ -248,11 +248,11 @@ async def test_receipts_are_booked_as_calls_end_and_a_cancelled_call_too() -> No
                 await talk
     assert seen == [1, 2]
     assert [receipt.estimated for receipt in booked] == [False, False, True]
-    assert purse.spent_usd == sum((receipt.cost_usd or 0 for receipt in booked), Decimal(0))
+    assert budget.spent_usd == sum((receipt.cost_usd or 0 for receipt in booked), Decimal(0))
 
 
 async def test_the_clock_ends_a_hanging_call_and_books_it() -> None:
-    talk, _, _ = await run([calls("a"), ScriptedReply("late", fault=Hang(60))], Purse(Decimal(1), 10), limit_s=0.5)
+    talk, _, _ = await run([calls("a"), ScriptedReply("late", fault=Hang(60))], Budget(Decimal(1), 10), limit_s=0.5)
     assert talk.stop == "timeout"
     assert [receipt.estimated for receipt in talk.receipts] == [False, True]
 
@@ -268,7 +268,7 @@ async def test_the_clock_ends_a_command() -> None:
             raise
         raise AssertionError
 
-    talk, _, _ = await run([calls("a")], Purse(None, None), limit_s=0.5, shell=slow)
+    talk, _, _ = await run([calls("a")], Budget(None, None), limit_s=0.5, shell=slow)
     assert talk.stop == "timeout" and cancelled.is_set() and len(talk.receipts) == 1
 
 
@@ -276,7 +276,7 @@ async def test_a_broken_sandbox_keeps_the_receipts() -> None:
     async def broken(command: str, timeout_s: float) -> Completed:
         raise SandboxError("no room")
 
-    talk, _, _ = await run([calls("a")], Purse(None, None), shell=broken)
+    talk, _, _ = await run([calls("a")], Budget(None, None), shell=broken)
     assert (talk.stop, talk.detail, len(talk.receipts)) == ("crashed", "no room", 1)
 
 
@@ -285,11 +285,11 @@ async def test_a_bug_in_the_shell_raises() -> None:
         raise TimeoutError("a bug, not our clock")
 
     with pytest.raises(TimeoutError, match="a bug"):
-        await run([calls("a")], Purse(None, None), shell=buggy)
+        await run([calls("a")], Budget(None, None), shell=buggy)
 
 
 async def test_a_reply_cut_off_says_so() -> None:
-    talk, _, _ = await run([ScriptedReply("half a sen", usage=USAGE, finish_reason="length")], Purse(None, None))
+    talk, _, _ = await run([ScriptedReply("half a sen", usage=USAGE, finish_reason="length")], Budget(None, None))
     assert talk.stop == "finished" and "cut off" in talk.detail
 
 
@@ -325,13 +325,13 @@ def test_no_cap_is_ever_passed(
             body["usage"] = usage
         return httpx.Response(data.draw(st.sampled_from([200, 200, 200, 200, 401, 502])), json=body)
 
-    purse = Purse(cap_usd, cap_calls)
+    budget = Budget(cap_usd, cap_calls)
     chat = Chat("http://toy.invalid/v1", "toy", KEY, transport=httpx.MockTransport(answer), sleep=at_once)
-    talk = asyncio.run(converse(chat, OPENING, box(echo), purse, Terms(price, max_tokens, 60)))
-    assert cap_usd is None or purse.spent_usd <= cap_usd
-    assert purse.calls == len(limits) <= cap_calls
-    assert purse.held_usd == 0
-    assert purse.spent_usd == sum((receipt.cost_usd or 0 for receipt in talk.receipts), Decimal(0))
+    talk = asyncio.run(converse(chat, OPENING, box(echo), budget, ConversationTerms(price, max_tokens, 60)))
+    assert cap_usd is None or budget.spent_usd <= cap_usd
+    assert budget.calls == len(limits) <= cap_calls
+    assert budget.held_usd == 0
+    assert budget.spent_usd == sum((receipt.cost_usd or 0 for receipt in talk.receipts), Decimal(0))
     assert all(receipt.cost_usd == price.cost(receipt.usage) for receipt in talk.receipts)
     assert all(min(MIN_OUTPUT_TOKENS, max_tokens) <= limit <= max_tokens for limit in limits)
     if cap_usd is None:
@@ -340,13 +340,13 @@ def test_no_cap_is_ever_passed(
 
 # Turns, thoughts, malformed calls, repeats
 
-TERMS = Terms(PRICE, 1000, 10)
+TERMS = ConversationTerms(PRICE, 1000, 10)
 
 
 async def talk_in(
     name: DialectName,
     script: Sequence[ScriptedReply],
-    terms: Terms = TERMS,
+    terms: ConversationTerms = TERMS,
     silence: Callable[[Turn], str | None] = lambda turn: None,
     shell: Shell = echo,
 ) -> tuple[Conversation, list[list[dict[str, str]]]]:
@@ -354,14 +354,14 @@ async def talk_in(
     with ScriptedEndpoint(script) as endpoint:
         async with Chat(endpoint.base_url, "toy", None) as chat:
             talk = await converse(
-                chat, OPENING, box(shell), Purse(None, None), terms, dialect=dialect(name), silence=silence
+                chat, OPENING, box(shell), Budget(None, None), terms, dialect=dialect(name), silence=silence
             )
     return talk, [json.loads(request.body)["messages"] for request in endpoint.requests]
 
 
 def said(name: DialectName, command: str) -> ScriptedReply:
     """The call of a command as a model writes it in a dialect."""
-    call = Call("bash", {"command": command}, "c1" if name == "native" else "")
+    call = ToolUse("bash", {"command": command}, "c1" if name == "native" else "")
     message = dialect(name).render(Turn("Let me look.", (call,)))
     return ScriptedReply(message.content, message.calls, USAGE)
 
@@ -461,22 +461,22 @@ HISTORY = (
 )
 
 
-async def asked(script: Sequence[ScriptedReply], room_tokens: int = 9000) -> tuple[Reply, Purse, list[list[object]]]:
-    purse = Purse(Decimal(1), 10)
+async def asked(script: Sequence[ScriptedReply], room_tokens: int = 9000) -> tuple[Reply, Budget, list[list[object]]]:
+    budget = Budget(Decimal(1), 10)
     with ScriptedEndpoint(script) as endpoint:
         try:
             async with Chat(endpoint.base_url, "toy", None) as chat:
                 window = Window(chat, room_tokens, 0.8)
-                reply = await ask(chat, HISTORY, Offer(), purse, TERMS, window=window)
+                reply = await ask(chat, HISTORY, RequestTools(), budget, TERMS, window=window)
         finally:
-            assert purse.held_usd == 0
+            assert budget.held_usd == 0
             prompts = [json.loads(request.body) for request in endpoint.requests if "chat" in request.path]
-    return reply, purse, [prompt["messages"] for prompt in prompts]
+    return reply, budget, [prompt["messages"] for prompt in prompts]
 
 
 async def test_too_long_a_request_is_fitted_harder_once() -> None:
-    reply, purse, sent = await asked([TOO_LONG, DONE])
-    assert reply.text == "done" and purse.spent_usd == COST
+    reply, budget, sent = await asked([TOO_LONG, DONE])
+    assert reply.text == "done" and budget.spent_usd == COST
     assert len(sent) == 2 and len(sent[0]) == len(HISTORY) > len(sent[1])
     assert sent[1][0] == sent[0][0] and sent[1][-2:] == sent[0][-2:]
 
@@ -491,19 +491,19 @@ async def test_one_that_fits_is_sent_whole() -> None:
     assert [len(messages) for messages in sent] == [len(HISTORY)]
 
 
-async def test_an_empty_purse_is_raised() -> None:
+async def test_an_empty_budget_is_raised() -> None:
     with ScriptedEndpoint([DONE]) as endpoint:
         async with Chat(endpoint.base_url, "toy", None) as chat:
-            with pytest.raises(PurseEmpty):
-                await ask(chat, OPENING, Offer(), Purse(Decimal("0.0001"), None), TERMS)
+            with pytest.raises(BudgetExceeded):
+                await ask(chat, OPENING, RequestTools(), Budget(Decimal("0.0001"), None), TERMS)
     assert not endpoint.requests
 
 
 @pytest.mark.parametrize("turns", [0, 1])
 async def test_a_conversation_that_does_not_fit_is_not_the_endpoints_failure(turns: int) -> None:
-    purse = Purse(Decimal(1), 10)
-    talk, _, _ = await run([*[calls("a")] * turns, TOO_LONG], purse)
-    assert (talk.stop, purse.spent_usd) == ("crashed", turns * COST)
+    budget = Budget(Decimal(1), 10)
+    talk, _, _ = await run([*[calls("a")] * turns, TOO_LONG], budget)
+    assert (talk.stop, budget.spent_usd) == ("crashed", turns * COST)
 
 
 @pytest.mark.parametrize("told", [True, False])
@@ -524,7 +524,7 @@ async def test_the_endpoints_usage_lets_more_of_the_history_stay(told: bool) -> 
             chat,
             OPENING,
             box(echo),
-            Purse(None, None),
+            Budget(None, None),
             replace(TERMS, turns=30),
             dialect=dialect("xml"),
             window=Window(chat, 4_000, 0.8),

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from scrout.agent.dialect import Call
+from scrout.agent.dialect import ToolUse
 from scrout.agent.tools import OBSERVATION_CHARS, BadCall, Bash, Toolset, Workbench, aliases, drop_middle, text_argument
 from scrout.models.chat import Tool
+from scrout.sandbox.task_sandbox import ShellSession, TaskSandbox
 from scrout.sandbox.tier import Completed
-from scrout.sandbox.workshop import Session, Workshop
 
 
 def local(folder: Path) -> Toolset:
@@ -35,8 +35,8 @@ async def no_shell(command: str, timeout_s: float) -> Completed:
 NOTHING_RUNS = Toolset(Bash(no_shell))
 
 
-def bash(command: JsonValue, **more: JsonValue) -> Call:
-    return Call("bash", {"command": command, **more})
+def bash(command: JsonValue, **more: JsonValue) -> ToolUse:
+    return ToolUse("bash", {"command": command, **more})
 
 
 async def test_exit_code_and_both_streams(tmp_path: Path) -> None:
@@ -87,13 +87,13 @@ def test_the_model_is_told_the_times_that_apply() -> None:
     "arguments", [{}, {"command": 3}, {"command": " \n"}, {"cmd": "ls"}, {"command": "a\0b"}, {"command": "\ud800"}]
 )
 async def test_a_call_without_a_usable_command_runs_nothing(arguments: Mapping[str, JsonValue]) -> None:
-    assert (await NOTHING_RUNS.use(Call("bash", arguments))).endswith("Nothing was done.")
+    assert (await NOTHING_RUNS.use(ToolUse("bash", arguments))).endswith("Nothing was done.")
 
 
 async def test_an_unknown_tool_is_answered_with_those_there_are() -> None:
-    seen = await NOTHING_RUNS.use(Call("edit"))
+    seen = await NOTHING_RUNS.use(ToolUse("edit"))
     assert seen == "There is no tool called 'edit'; there is `bash`. Nothing was done."
-    assert len(await NOTHING_RUNS.use(Call("edit" * 10_000))) < OBSERVATION_CHARS + 50
+    assert len(await NOTHING_RUNS.use(ToolUse("edit" * 10_000))) < OBSERVATION_CHARS + 50
 
 
 json_values = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists, max_leaves=5)
@@ -101,7 +101,7 @@ json_values = st.recursive(st.none() | st.booleans() | st.integers() | st.floats
 
 @given(name=st.sampled_from(["bash", "", "x"]), arguments=st.dictionaries(st.text() | st.just("timeout"), json_values))
 def test_no_call_raises(name: str, arguments: Mapping[str, JsonValue]) -> None:
-    assert asyncio.run(NOTHING_RUNS.use(Call(name, arguments)))
+    assert asyncio.run(NOTHING_RUNS.use(ToolUse(name, arguments)))
 
 
 class Oracle:
@@ -109,7 +109,7 @@ class Oracle:
 
     tools: tuple[Tool, ...] = (Tool("oracle", "Knows.", {"type": "object"}),)
 
-    async def use(self, call: Call) -> str:
+    async def use(self, call: ToolUse) -> str:
         if text_argument(call, "question") == "why":
             raise BadCall("Do not ask why.")
         return "yes" * 100
@@ -118,27 +118,27 @@ class Oracle:
 async def test_toolboxes_are_put_together() -> None:
     tools = Toolset(Bash(no_shell), Oracle(), observation_chars=20)
     assert [tool.name for tool in tools.tools] == ["bash", "oracle"]
-    seen = await tools.use(Call("oracle", {"question": "when"}))
+    seen = await tools.use(ToolUse("oracle", {"question": "when"}))
     assert seen == "yesyesyesy\n[280 characters left out]\nsyesyesyes"
-    assert (await Toolset(Oracle()).use(Call("oracle", {"question": "why"}))) == "Do not ask why. Nothing was done."
-    assert "`question` of `oracle` is missing" in await Toolset(Oracle()).use(Call("oracle"))
+    assert (await Toolset(Oracle()).use(ToolUse("oracle", {"question": "why"}))) == "Do not ask why. Nothing was done."
+    assert "`question` of `oracle` is missing" in await Toolset(Oracle()).use(ToolUse("oracle"))
 
 
 # The workbench, in the real sandbox
 
 
 @pytest.fixture
-async def session(shop: Workshop) -> AsyncIterator[Session]:
+async def session(shop: TaskSandbox) -> AsyncIterator[ShellSession]:
     async with shop.session(shop.fresh(), aliases(shop)) as opened:
         yield opened
 
 
-async def test_shell_and_editor_see_the_same_files(session: Session, shop: Workshop) -> None:
+async def test_shell_and_editor_see_the_same_files(session: ShellSession, shop: TaskSandbox) -> None:
     bench = Workbench(session)
     assert [tool.name for tool in bench.tools] == ["bash", "str_replace_editor"]
 
     async def edit(**arguments: JsonValue) -> str:
-        return await bench.use(Call("str_replace_editor", arguments))
+        return await bench.use(ToolUse("str_replace_editor", arguments))
 
     assert "was written" in await edit(command="create", path="/testbed/a/new.txt", file_text="one\ntwo\n")
     assert await bench.use(bash("cat a/new.txt; echo three >> a/new.txt")) == "[exit code 0]\none\ntwo\n"
@@ -150,12 +150,12 @@ async def test_shell_and_editor_see_the_same_files(session: Session, shop: Works
     assert "does not exist" in await edit(command="view", path="a/new.txt")
 
 
-async def test_a_command_is_stopped_and_says_so(session: Session) -> None:
+async def test_a_command_is_stopped_and_says_so(session: ShellSession) -> None:
     bench = Workbench(session, command_s=0.5)
     assert await bench.use(bash("echo begun; sleep 60")) == "[stopped after 0.5 s]\nbegun\n"
 
 
-async def test_containers_roots_lead_to_the_repository(session: Session, shop: Workshop) -> None:
+async def test_containers_roots_lead_to_the_repository(session: ShellSession, shop: TaskSandbox) -> None:
     if not shop.tier.mounts or shop.tier.brings_tools:
         pytest.skip(f"the {shop.tier.name} tier shows the repository in one place")
     bench = Workbench(session)
@@ -190,10 +190,12 @@ async def test_containers_roots_lead_to_the_repository(session: Session, shop: W
         (None, "1 2 3 4"),
     ],
 )
-async def test_a_view_range_in_any_form(view_range: JsonValue, shown: str | None, session: Session) -> None:
+async def test_a_view_range_in_any_form(view_range: JsonValue, shown: str | None, session: ShellSession) -> None:
     session.workspace.write("n.txt", b"1\n2\n3\n4\n")
     bench = Workbench(session)
-    seen = await bench.use(Call("str_replace_editor", {"command": "view", "path": "n.txt", "view_range": view_range}))
+    seen = await bench.use(
+        ToolUse("str_replace_editor", {"command": "view", "path": "n.txt", "view_range": view_range})
+    )
     if shown is None:
         assert "view_range" in seen and seen.endswith("Nothing was done.")
     else:
@@ -213,8 +215,10 @@ async def test_a_view_range_in_any_form(view_range: JsonValue, shown: str | None
         {"command": ["view"], "path": "file.txt"},
     ],
 )
-async def test_an_edit_that_makes_no_sense_is_answered(arguments: Mapping[str, JsonValue], session: Session) -> None:
-    seen = await Workbench(session).use(Call("str_replace_editor", arguments))
+async def test_an_edit_that_makes_no_sense_is_answered(
+    arguments: Mapping[str, JsonValue], session: ShellSession
+) -> None:
+    seen = await Workbench(session).use(ToolUse("str_replace_editor", arguments))
     assert seen.endswith("Nothing was done.") and not list(session.workspace.changed())
 
 

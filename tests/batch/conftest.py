@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from scrout.config import Settings, load
+from scrout.config.settings import Settings, load
 from scrout.fix.pool import completed
 from scrout.models.chat import ToolCall
-from scrout.models.scripted import Request, ScriptedEndpoint, ScriptedReply
+from scrout.models.scripted import ScriptedEndpoint, ScriptedReply, ScriptedRequest
 from scrout.money import Usage
 
 USAGE = Usage(input_tokens=900, cache_read_tokens=100, output_tokens=50)
@@ -28,7 +28,7 @@ FILES = {
 }
 
 
-def nothing(request: Request, turn: int) -> ScriptedReply | None:
+def nothing(request: ScriptedRequest, turn: int) -> ScriptedReply | None:
     return None
 
 
@@ -40,10 +40,10 @@ class Model:
     """Before each answer."""
     tasks: list[str] = field(default_factory=list)
     """The tasks that were asked about, a call each."""
-    fault: Callable[[Request, int], ScriptedReply | None] = nothing
+    fault: Callable[[ScriptedRequest, int], ScriptedReply | None] = nothing
     """What it says instead, given the request and its turn."""
 
-    def __call__(self, request: Request) -> ScriptedReply:
+    def __call__(self, request: ScriptedRequest) -> ScriptedReply:
         messages = request.content["messages"]
         assert isinstance(messages, list)
         turn = sum(isinstance(one, dict) and one.get("role") == "tool" for one in messages)

@@ -13,15 +13,15 @@ import pytest
 
 from scrout.batch.grading.controls import Control, control
 from scrout.batch.grading.grade import grade
-from scrout.batch.grading.judge import Case, Judge, Trial, gold_digest, open_judge
-from scrout.config import EnvironmentSettings, Settings
+from scrout.batch.grading.judge import Case, GradingRun, Judge, gold_digest, open_judge
+from scrout.config.settings import EnvironmentSettings, Settings
+from scrout.sandbox.task_sandbox import TaskSandbox, open_task_sandbox
 from scrout.sandbox.unsafe import Unsafe
-from scrout.sandbox.workshop import Workshop, open_workshop
 from scrout.sandbox.workspace import find_source
 from scrout.task import Gold, Task
 
 if TYPE_CHECKING:
-    from conftest import MakeRepo, OpenWorkshop
+    from conftest import MakeRepo, OpenTaskSandbox
 
 SOURCE = """\
 def total(prices):
@@ -108,17 +108,17 @@ class Court:
     """A task whose patches can be judged."""
 
     case: Case
-    workshop: Workshop
+    task_sandbox: TaskSandbox
 
     async def judge(self, timeout_s: float = 120) -> Judge:
-        return await open_judge(self.case, self.workshop, timeout_s)
+        return await open_judge(self.case, self.task_sandbox, timeout_s)
 
 
 Open = Callable[..., AbstractContextManager[Court]]
 
 
 @pytest.fixture
-def court(make_repo: MakeRepo, workshop: OpenWorkshop, venv_with_pytest: Path) -> Open:
+def court(make_repo: MakeRepo, task_sandbox: OpenTaskSandbox, venv_with_pytest: Path) -> Open:
     """court(gold, files): the task of a repository with these files beside the shop's."""
 
     @contextmanager
@@ -130,7 +130,7 @@ def court(make_repo: MakeRepo, workshop: OpenWorkshop, venv_with_pytest: Path) -
     ) -> Iterator[Court]:
         repo = make_repo({"shop.py": SOURCE, "tests/__init__.py": "", "tests/test_shop.py": tests, **files}, name)
         settings = Settings(environment=EnvironmentSettings(venv=str(venv_with_pytest)))
-        with workshop(repo, settings) as shop:
+        with task_sandbox(repo, settings) as shop:
             task = Task(id="shop-1", text="wrong", repo=repo, base_commit=shop.base.commit)
             yield Court(Case(task, gold, gold_digest(task.base_commit, gold)), shop)
 
@@ -292,8 +292,8 @@ async def test_an_environment_that_lacks_a_module_is_nobodys_failure(court: Open
         assert checked.outcome == "infrastructure" and "lacks nothing_of_this_name" in checked.detail, checked
 
 
-async def test_a_project_without_tests_is_nobodys_failure(make_repo: MakeRepo, workshop: OpenWorkshop) -> None:
-    with workshop(make_repo({"shop.py": SOURCE})) as shop:
+async def test_a_project_without_tests_is_nobodys_failure(make_repo: MakeRepo, task_sandbox: OpenTaskSandbox) -> None:
+    with task_sandbox(make_repo({"shop.py": SOURCE})) as shop:
         task = Task(id="shop-1", text="wrong", repo=shop.base.repo, base_commit=shop.base.commit)
         judge = await open_judge(Case(task, GOLD, "d"), shop)
         assert (await control(judge)).outcome == "infrastructure"
@@ -309,12 +309,12 @@ async def test_a_test_patch_that_does_not_fit_is_nobodys_failure(court: Open) ->
 async def test_a_full_disk_is_nobodys_failure(court: Open) -> None:
     with court(QUICK) as one:
         judge = await one.judge()
-        assert one.workshop.workspaces.folder is not None
-        one.workshop.workspaces.folder = one.workshop.workspaces.folder / "gone"
+        assert one.task_sandbox.workspaces.folder is not None
+        one.task_sandbox.workspaces.folder = one.task_sandbox.workspaces.folder / "gone"
         graded = await grade(judge, FIX)
         assert graded.verdict == "infrastructure" and "the sandbox failed" in graded.detail
         assert (await control(judge)).outcome == "infrastructure"
-        one.workshop.workspaces.folder = one.workshop.workspaces.folder.parent
+        one.task_sandbox.workspaces.folder = one.task_sandbox.workspaces.folder.parent
 
 
 @pytest.mark.slow
@@ -360,7 +360,7 @@ async def test_tests_that_waver_are_noticed_and_excused_only_where_the_gold_wave
     gold = Gold(patch=FIX, fail_to_pass=("steady",), pass_to_pass=("shaky",), test_command=command)
     repo = make_repo({"shop.py": SOURCE})
     task = Task(id="shop-1", text="wrong", repo=repo, base_commit=find_source(repo).head)
-    with open_workshop(task, Unsafe(), Settings()) as shop:
+    with open_task_sandbox(task, Unsafe(), Settings()) as shop:
         judge = await open_judge(Case(task, gold, "d"), shop)
         checked = await control(judge, repeats=2)
         assert checked.flaky == ("shaky",) and checked.runs == 2
@@ -425,7 +425,7 @@ async def test_how_tests_of_unittest_can_end(court: Open) -> None:
     tests = tuple(f"tests.test_shop.{case}.test_{name}" for case in ("Base", "Inherits") for name in names)
     with court(Gold(patch=FIX, fail_to_pass=tests), ENDINGS) as one:
         trial = await (await one.judge()).trial(FIX)
-        assert isinstance(trial, Trial) and trial.exit_code == 1
+        assert isinstance(trial, GradingRun) and trial.exit_code == 1
         good = {f"tests.test_shop.{case}.test_{name}" for case in ("Base", "Inherits") for name in names[:2]}
         assert trial.passed == good | {"tests.test_shop.Inherits.test_fails"}, trial
 

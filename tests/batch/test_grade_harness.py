@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scrout.base import SandboxError, TaskError
-from scrout.batch.forms import Row
+from scrout.batch.grading.grade_batch import open_grade_store, report
 from scrout.batch.grading.harness import (
     Official,
     pro_command,
@@ -21,13 +21,13 @@ from scrout.batch.grading.harness import (
     swebench_dataset,
     write_pro_patches,
 )
-from scrout.batch.grading.many import open_book, report
 from scrout.batch.grading.patches import Prediction
+from scrout.batch.task_formats import TaskRow
 from scrout.task import Gold
 
 GOLD = Gold(patch="p", fail_to_pass=("new",), pass_to_pass=("old",))
 IDS = ("solved", "wrong", "empty", "refused", "lost", "torn")
-ROWS = [Row(task_id, "text", "o/n", "c" * 40, GOLD) for task_id in IDS]
+ROWS = [TaskRow(task_id, "text", "o/n", "c" * 40, GOLD) for task_id in IDS]
 PREDICTIONS = {
     task_id: Prediction(task_id, "" if task_id == "empty" else f"diff {task_id}", "org/m") for task_id in IDS
 }
@@ -168,10 +168,10 @@ def test_a_whole_run_through_the_script(tmp_path: Path, monkeypatch: pytest.Monk
     """With a script in place of SWE-bench Pro's that takes and leaves the same."""
     with_docker(tmp_path, FAKE_DOCKER, monkeypatch)
     write(tmp_path / "pro" / "swe_bench_pro_eval.py", PRO_SCRIPT)
-    rows = [Row(task_id, "text", "o/n", "c" * 40, GOLD) for task_id in ("instance_solved", "instance_wrong")]
+    rows = [TaskRow(task_id, "text", "o/n", "c" * 40, GOLD) for task_id in ("instance_solved", "instance_wrong")]
     arms = {"": {row.id: Prediction(row.id, f"diff {row.id}") for row in rows}}
     files = {"": tmp_path / "p.jsonl"}
-    with open_book(tmp_path / "out") as book:
+    with open_grade_store(tmp_path / "out") as book:
         with pytest.raises(TaskError, match=r"SWE-bench Pro.*--scripts"):
             Official(book, tmp_path / "t.jsonl", "run-1").run(rows, arms, files)
         official = Official(book, tmp_path / "t.jsonl", "run-1", scripts=tmp_path / "pro")
@@ -180,10 +180,10 @@ def test_a_whole_run_through_the_script(tmp_path: Path, monkeypatch: pytest.Monk
         assert arm.verdicts == {"resolved": 1, "unresolved": 1}
         broken = {"": {"broken": Prediction("broken", "diff")}}
         with pytest.raises(SandboxError, match=r"exit code 1: no such image.*harness\.log"):
-            official.run([Row("broken", "t", "o/n", "c" * 40, GOLD)], broken, files)
+            official.run([TaskRow("broken", "t", "o/n", "c" * 40, GOLD)], broken, files)
 
 
 def test_swebench_must_be_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_docker(tmp_path, FAKE_DOCKER, monkeypatch)
-    with open_book(tmp_path / "out") as book, pytest.raises(TaskError, match="pip install swebench"):
+    with open_grade_store(tmp_path / "out") as book, pytest.raises(TaskError, match="pip install swebench"):
         Official(book, tmp_path / "t.jsonl", "run-1").run(ROWS, {"": PREDICTIONS}, {"": tmp_path / "p.jsonl"})

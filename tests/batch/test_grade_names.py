@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scrout.batch.grading.names import Judged, judge_names, places_of
+from scrout.batch.grading.test_names import JudgedTests, judge_names, places_of
 from scrout.sandbox.reports import TestReport
 
 FILES = ("tests/test_a.py", "tests/sub/test_b.py", "test_root.py", "lib/test_a.py")
@@ -10,7 +10,7 @@ FILES = ("tests/test_a.py", "tests/sub/test_b.py", "test_root.py", "lib/test_a.p
 
 def judged(
     tests: list[str], *passed: str, failed: str = "", skipped: str = "", files: tuple[str, ...] = FILES
-) -> Judged:
+) -> JudgedTests:
     report = TestReport(frozenset(passed), frozenset(failed.split()), frozenset(skipped.split()))
     return judge_names(places_of(tests, files), report, files.__contains__)
 

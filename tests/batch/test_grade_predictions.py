@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scrout.base import TaskError
-from scrout.batch.folder import Folder
+from scrout.batch.folder import BatchFolder
 from scrout.batch.grading.patches import Prediction, prediction_files, read_arms, read_predictions
 
 ROW = {"instance_id": "a", "model_name_or_path": "m", "model_patch": "diff"}
@@ -78,7 +78,7 @@ def test_a_batch_has_its_arms(tmp_path: Path) -> None:
         read_arms(tmp_path)
     out = tmp_path / "out"
     out.mkdir()
-    folder = Folder(out)
+    folder = BatchFolder(out)
     folder.begin("s", "t", 1, ("handoff/routed", "solo/x"), "1")
     with pytest.raises(TaskError, match="no predictions yet"):
         read_arms(out)

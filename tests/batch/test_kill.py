@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from scrout.models.scripted import Hang, Request, ScriptedEndpoint, ScriptedReply
+from scrout.models.scripted import Hang, ScriptedEndpoint, ScriptedReply, ScriptedRequest
 from scrout.sandbox.tier import Tier
 
 BENCH = Path(__file__).parents[2] / "bench"
@@ -36,7 +36,7 @@ class Scene:
     held: int | None = None
     """The turn whose next answer is kept back, so that it is surely under way."""
 
-    def __call__(self, request: Request) -> ScriptedReply:
+    def __call__(self, request: ScriptedRequest) -> ScriptedReply:
         reply: ScriptedReply = self.model(request)
         turn = max((turns[-1] for turns in self.model.answered.values()), key=lambda call: int(call[1]))[0]
         if turn == self.held:

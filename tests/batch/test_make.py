@@ -15,17 +15,17 @@ import pytest
 
 from scrout.base import TaskError
 from scrout.batch.make.hidden import without_tests
-from scrout.batch.make.issues import Seen, gives_away, issue_with_code, issue_without_code
-from scrout.batch.make.make import Made, make_tasks, seed_package
+from scrout.batch.make.issues import ObservedFailure, gives_away, issue_with_code, issue_without_code
+from scrout.batch.make.make import MadeTasks, make_tasks, seed_package
 from scrout.batch.make.mutations import OPERATORS, compiles, mutations
 from scrout.batch.make.packages import Package, _requirements, open_package, split, unpack
-from scrout.batch.make.scripts import Failure, Script, make_script, read_failures
-from scrout.batch.tasks import Repositories, Row, read_tasks
-from scrout.config import Settings, cache_folder
+from scrout.batch.make.scripts import FailingScript, NotedFailure, make_script, read_failures
+from scrout.batch.tasks import Repositories, TaskRow, read_tasks
+from scrout.config.settings import Settings, cache_folder
 from scrout.git import GitDir
 from scrout.sandbox.suite import Suite, run_suite
+from scrout.sandbox.task_sandbox import open_task_sandbox
 from scrout.sandbox.tier import Tier
-from scrout.sandbox.workshop import open_workshop
 
 if TYPE_CHECKING:
     from conftest import MakeRepo
@@ -112,7 +112,7 @@ def package(make_repo: MakeRepo, venv_with_pytest: Path, monkeypatch: pytest.Mon
     return Package("tally", "1.0", repo, GitDir.of(repo).text("rev-parse", "HEAD"))
 
 
-def rows_of(made: Made, folder: Path) -> tuple[Row, ...]:
+def rows_of(made: MadeTasks, folder: Path) -> tuple[TaskRow, ...]:
     (folder / "tasks.jsonl").write_text("".join(f"{row}\n" for row in made.rows))
     found = read_tasks(folder / "tasks.jsonl")
     assert not found.problems
@@ -121,20 +121,20 @@ def rows_of(made: Made, folder: Path) -> tuple[Row, ...]:
 
 @pytest.mark.slow
 async def test_a_task_fails_and_is_fixed_as_its_answer_says(package: Package, tier: Tier, tmp_path: Path) -> None:
-    made = await seed_package(package, Made(requirement="tally", count=1, seed=3), tier)
+    made = await seed_package(package, MadeTasks(requirement="tally", count=1, seed=3), tier)
     (row,) = rows_of(made, tmp_path / "set")
     assert row.gold is not None and made.words == ""
     assert (made.origins[0].id, row.gold.files) == (row.id, ("tally/core.py",))
     task = Repositories(()).task(row)
     assert GitDir.of(task.repo).text("log", "--format=%P", task.base_commit) == ""
     suite = Suite("pytest", ())
-    with open_workshop(task, tier, Settings()) as workshop:
+    with open_task_sandbox(task, tier, Settings()) as task_sandbox:
         results = []
         for patches in ((), (row.gold.test_patch,), (row.gold.test_patch, row.gold.patch)):
-            workspace = workshop.fresh()
+            workspace = task_sandbox.fresh()
             for patch in patches:
-                assert await workshop.apply(workspace, patch) == ""
-            results.append(await run_suite(workshop, workspace, suite, timeout_s=60))
+                assert await task_sandbox.apply(workspace, patch) == ""
+            results.append(await run_suite(task_sandbox, workspace, suite, timeout_s=60))
     shown, unfixed, fixed = results
     assert not shown.failed and len(shown.passed) >= 20
     assert unfixed.failed == set(row.gold.fail_to_pass)
@@ -146,7 +146,7 @@ async def test_a_task_fails_and_is_fixed_as_its_answer_says(package: Package, ti
 @pytest.mark.slow
 async def test_a_seed_gives_the_same_tasks_and_another_gives_others(package: Package, tier: Tier) -> None:
     first, again, other = [
-        await seed_package(package, Made(requirement="tally", count=count, seed=seed), tier, jobs)
+        await seed_package(package, MadeTasks(requirement="tally", count=count, seed=seed), tier, jobs)
         for count, seed, jobs in ((2, 1, 1), (2, 1, 3), (1, 2, 2))
     ]
     assert first == again
@@ -162,7 +162,7 @@ async def test_a_package_without_enough_tests_says_how_many_pass(
     repo = make_repo({**FILES, "tests/test_core.py": "def test_one():\n    assert True\n"})
     head = GitDir.of(repo).text("rev-parse", "HEAD")
     with pytest.raises(TaskError, match=r"tally 1\.0 cannot be used: 1 of its tests pass"):
-        await seed_package(Package("tally", "1.0", repo, head), Made(requirement="tally", count=1, seed=1), tier)
+        await seed_package(Package("tally", "1.0", repo, head), MadeTasks(requirement="tally", count=1, seed=1), tier)
 
 
 @pytest.mark.slow
@@ -255,8 +255,8 @@ def test_hidden_tests_leave_no_trace() -> None:
     assert without_tests("def broken(:\n", ["t.py::test_one"]) is None
 
 
-def failure(test: str, line: int, **params: str) -> Failure:
-    return Failure(f"tests/test_core.py::{test}", params, (line,), "AssertionError", "")
+def failure(test: str, line: int, **params: str) -> NotedFailure:
+    return NotedFailure(f"tests/test_core.py::{test}", params, (line,), "AssertionError", "")
 
 
 def line_of(words: str) -> int:
@@ -277,7 +277,7 @@ def test_unittest_and_expected_exceptions_become_plain_python() -> None:
     text += "        x = parse('1')\n        self.assertEqual(x, 1)\n\n    def test_b(self):\n"
     text += "        with self.assertRaises(ValueError):\n            parse('')\n"
     equal, raising = (
-        make_script(text, Failure(f"t.py::T::{name}", {}, (line,), "AssertionError", ""))
+        make_script(text, NotedFailure(f"t.py::T::{name}", {}, (line,), "AssertionError", ""))
         for name, line in (("test_a", 8), ("test_b", 11))
     )
     assert equal is not None and equal.text == "from tally import parse\n\nx = parse('1')\n\nassert x == 1\n"
@@ -289,7 +289,7 @@ def test_unittest_and_expected_exceptions_become_plain_python() -> None:
 def test_a_script_keeps_what_it_needs_and_nothing_else() -> None:
     text = "from .. import parse, other\n\n\ndef test_a(text, error):\n    x = other(1)\n    x = 'unread'\n"
     text += "    x = parse(text)\n    if error is None:\n        assert x == 1\n    else:\n        assert x == error\n"
-    found = Failure("src/tally/test/t.py::test_a[a]", {"text": "'1'", "error": "None"}, (9,), "AssertionError", "")
+    found = NotedFailure("src/tally/test/t.py::test_a[a]", {"text": "'1'", "error": "None"}, (9,), "AssertionError", "")
     script = make_script(text, found)
     assert script is not None and script.text == "from tally import parse\n\nx = parse('1')\n\nassert x == 1\n"
 
@@ -306,7 +306,7 @@ def test_a_script_keeps_what_it_needs_and_nothing_else() -> None:
 def test_a_test_that_needs_more_than_itself_becomes_no_script(test: str) -> None:
     name = "t.py::T::test_a" if "class" in test else "t.py::test_a"
     line = len(test.splitlines())
-    assert make_script(test, Failure(name, {}, (line,), "AssertionError", "")) is None
+    assert make_script(test, NotedFailure(name, {}, (line,), "AssertionError", "")) is None
 
 
 def test_notes_from_inside_are_read_as_material() -> None:
@@ -314,14 +314,16 @@ def test_notes_from_inside_are_read_as_material() -> None:
     good = json.dumps({**told, "type": "KeyError", "message": "'x'"})
     forged = ["not json", "[]", json.dumps({**told, "frames": 3}), json.dumps({"test": 1})]
     found = read_failures("\n".join([*forged, good]), "/r")
-    assert found == {"t.py::test_a": Failure("t.py::test_a", {"x": "1"}, (3,), "KeyError", "'x'")}
+    assert found == {"t.py::test_a": NotedFailure("t.py::test_a", {"x": "1"}, (3,), "KeyError", "'x'")}
 
 
-SCRIPT = Script("from tally import clamp", "assert clamp(11) == 10", "clamp", "clamp(11)", "10")
+SCRIPT = FailingScript("from tally import clamp", "assert clamp(11) == 10", "clamp", "clamp(11)", "10")
 
 
 def test_an_issue_about_a_value_says_what_was_called_expected_and_got() -> None:
-    texts = {issue_with_code(Seen(SCRIPT, got="11", expected="10"), random.Random(seed)) for seed in range(20)}
+    texts = {
+        issue_with_code(ObservedFailure(SCRIPT, got="11", expected="10"), random.Random(seed)) for seed in range(20)
+    }
     assert len(texts) == 3
     for text in texts:
         assert text.startswith("`clamp` returns `11` instead of `10`\n")
@@ -329,14 +331,18 @@ def test_an_issue_about_a_value_says_what_was_called_expected_and_got() -> None:
 
 
 def test_an_issue_about_an_exception() -> None:
-    raised = issue_with_code(Seen(SCRIPT, error="KeyError", message="'x'"), random.Random(1))
+    raised = issue_with_code(ObservedFailure(SCRIPT, error="KeyError", message="'x'"), random.Random(1))
     assert raised.startswith("KeyError from `clamp`\n") and "KeyError: 'x'" in raised
-    silent = issue_with_code(Seen(Script("", "try: ...", "clamp", raises="ValueError")), random.Random(1))
+    silent = issue_with_code(
+        ObservedFailure(FailingScript("", "try: ...", "clamp", raises="ValueError")), random.Random(1)
+    )
     assert "Expected: `ValueError`" in silent
 
 
 def test_an_issue_without_an_example_tells_what_was_seen() -> None:
-    seen = Failure("t.py::test_small_words[a]", {"word": "'a'"}, (1,), "AssertionError", "assert 'A' == 'a' at 0x7f00")
+    seen = NotedFailure(
+        "t.py::test_small_words[a]", {"word": "'a'"}, (1,), "AssertionError", "assert 'A' == 'a' at 0x7f00"
+    )
     text = issue_without_code("tally", seen, "x = title(word)", "title")
     assert text.startswith("Problem with `title`: small words\n")
     assert "word = 'a'" in text and "assert 'A' == 'a'" in text and "0x7f" not in text
@@ -375,6 +381,8 @@ def test_an_archive_cannot_write_outside_or_bring_a_git_of_its_own(tmp_path: Pat
         "/abs/evil.py": "top folder gone",
         "p-1/.git/config": "[core]",
         "p-1/sub/.gitattributes": "* filter=x",
+        "p-1/.GIT/config": "[core]",
+        "p-1/sub/.GitAttributes": "* filter=x",
         "p-1/way/through.py": "through a link",
     }
     into = tmp_path / "in" / "side"
@@ -383,7 +391,7 @@ def test_an_archive_cannot_write_outside_or_bring_a_git_of_its_own(tmp_path: Pat
     found = {str(path.relative_to(tmp_path / "in")) for path in (tmp_path / "in").rglob("*") if path.is_file()}
     assert {"side/ok.py", "side/way/through.py"} <= found
     assert all(name.startswith("side/") for name in found)
-    assert not any(".git" in name for name in found) and not (into / "link").exists()
+    assert not any(".git" in name.lower() for name in found) and not (into / "link").exists()
     assert not (tmp_path / "through.py").exists() and not (into / "way").is_symlink()
 
 

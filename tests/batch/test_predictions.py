@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.base import TaskError
-from scrout.batch.folder import Folder
+from scrout.batch.folder import BatchFolder
 from scrout.batch.outputs.predictions import MAX_NAME_CHARS, Predictions, file_names, write_predictions
 from scrout.handoff import Handoff
 from scrout.ledger.store import Ledger, Result
@@ -27,7 +27,7 @@ class Made:
     """A batch whose runs a test writes as a runner would."""
 
     def __init__(self, path: Path, arms: tuple[str, ...] = ARMS) -> None:
-        self.folder = Folder(path)
+        self.folder = BatchFolder(path)
         self.folder.path.mkdir(parents=True, exist_ok=True)
         self.batch = self.folder.begin("settings", "tasks", 3, arms, "1.0")
         self.ledger = Ledger(self.folder.ledger)

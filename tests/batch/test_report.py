@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.base import TaskError
-from scrout.batch.folder import Batch, Folder
+from scrout.batch.folder import Batch, BatchFolder
 from scrout.batch.outputs.report import MAX_ROWS, page, write_report
 from scrout.batch.outputs.results import (
     ArmResult,
@@ -27,11 +27,11 @@ from scrout.batch.outputs.results import (
     FixerUse,
     Graded,
     Localization,
-    Place,
+    RepositoryResult,
     Share,
     Summary,
 )
-from scrout.batch.tasks import Problem
+from scrout.batch.tasks import UnusableRow
 from scrout.intervals import Estimate
 
 TITLE = "Solve rate against dollars per task, by arm"
@@ -162,7 +162,9 @@ def full(label: str, words: str) -> Summary:
         ),
         fixers=(FixerUse(fixer=words, chosen=8, attempts=8, solved=4),),
         constant=True,
-        repositories=(Place(repository=words, done=8, graded=7, solved=4, resolved=3, cost_usd=Decimal("1.60")),),
+        repositories=(
+            RepositoryResult(repository=words, done=8, graded=7, solved=4, resolved=3, cost_usd=Decimal("1.60")),
+        ),
     )
     beside = Comparison(
         arm=label,
@@ -179,7 +181,7 @@ def full(label: str, words: str) -> Summary:
         only_baseline=2,
         mix=0.31,
     )
-    problem = Problem(source=words, id=words, words=words)
+    problem = UnusableRow(source=words, id=words, words=words)
     return summary(one, arm("solo/b"), comparisons=(beside,), problems=(problem,), command=words, unreadable_grades=2)
 
 
@@ -295,7 +297,7 @@ def test_arms_that_share_a_scouting_share_a_bar() -> None:
 
 def test_long_tables_are_cut_and_say_so() -> None:
     places = tuple(
-        Place(repository=f"owner/name-{number:04}", done=1, solved=1, resolved=None, cost_usd=None)
+        RepositoryResult(repository=f"owner/name-{number:04}", done=1, solved=1, resolved=None, cost_usd=None)
         for number in range(MAX_ROWS + 7)
     )
     seen = Seen(page(summary(arm("solo/a", repositories=places))))
@@ -304,7 +306,7 @@ def test_long_tables_are_cut_and_say_so() -> None:
 
 
 def test_it_is_written_whole_or_refused_with_the_next_step(tmp_path: Path) -> None:
-    folder = Folder(tmp_path / "out")
+    folder = BatchFolder(tmp_path / "out")
     folder.path.mkdir()
     made = full("solo/a", "\udce9")
     write_report(folder, made)

@@ -15,8 +15,8 @@ import pytest
 
 from scrout.base import TaskError
 from scrout.batch.repositories import FetchError
-from scrout.batch.tasks import Repositories, Row
-from scrout.config import cache_folder
+from scrout.batch.tasks import Repositories, TaskRow
+from scrout.config.settings import cache_folder
 from scrout.sandbox.workspace import make_base
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ def run_git(repo: Path, *args: str) -> bytes:
     return subprocess.run(["git", *identity, *args], cwd=repo, check=True, capture_output=True).stdout
 
 
-def row(repo: str | Path, commit: str = "HEAD", name: str = "task-1") -> Row:
-    return Row(name, "It fails.", str(repo), commit, None, "tasks.jsonl:7")
+def row(repo: str | Path, commit: str = "HEAD", name: str = "task-1") -> TaskRow:
+    return TaskRow(name, "It fails.", str(repo), commit, None, "tasks.jsonl:7")
 
 
 def head(repo: Path) -> str:

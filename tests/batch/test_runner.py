@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrout.batch.jobs import Ended, Job, jobs_of
+from scrout.batch.jobs import BatchJob, JobResult, jobs_of
 from scrout.batch.runner import MOST_IN_A_ROW, Runner
-from scrout.batch.tasks import Row
-from scrout.money import Purse
+from scrout.batch.tasks import TaskRow
+from scrout.money import Budget
 
-Play = Callable[[Job], Ended]
+Play = Callable[[BatchJob], JobResult]
 
 
 class Worker:
@@ -29,7 +29,7 @@ class Worker:
         self.events: list[tuple[str, tuple[str, str], str]] = []
         self.running = self.most = 0
 
-    async def run(self, job: Job, known: str, say: Callable[[str], None]) -> Ended:
+    async def run(self, job: BatchJob, known: str, say: Callable[[str], None]) -> JobResult:
         self.events.append(("began", job.key, known))
         self.running += 1
         self.most = max(self.most, self.running)
@@ -45,16 +45,16 @@ class Worker:
         return [key for what, key, _ in self.events if what == "began"]
 
 
-def rows(number: int) -> list[Row]:
-    return [Row(id=f"t{n}", text="something is wrong", repo="repo", base_commit="0" * 40) for n in range(number)]
+def rows(number: int) -> list[TaskRow]:
+    return [TaskRow(id=f"t{n}", text="something is wrong", repo="repo", base_commit="0" * 40) for n in range(number)]
 
 
-def solved(job: Job) -> Ended:
-    return Ended("solved", run=f"run of {job.row.id} {job.label}", paid_usd=Decimal("0.10"), scouted=job.scouts)
+def solved(job: BatchJob) -> JobResult:
+    return JobResult("solved", run=f"run of {job.row.id} {job.label}", paid_usd=Decimal("0.10"), scouted=job.scouts)
 
 
 def runner(
-    jobs: Iterable[Job],
+    jobs: Iterable[BatchJob],
     worker: Worker,
     *,
     cap_usd: Decimal | None = None,
@@ -63,11 +63,11 @@ def runner(
     ended: dict[tuple[str, str], str] | None = None,
     known: dict[str, str] | None = None,
 ) -> Runner:
-    purse = Purse(cap_usd, None)
+    budget = Budget(cap_usd, None)
     return Runner(
         list(jobs),
         worker,
-        purse,
+        budget,
         lambda job: Decimal(worst),
         at_once=at_once,
         ended=ended,
@@ -99,8 +99,8 @@ async def test_one_job_scouts_and_the_others_of_its_task_take_over() -> None:
 
 
 async def test_when_the_first_could_not_scout_the_next_one_does() -> None:
-    def play(job: Job) -> Ended:
-        return Ended("failed", detail="no such commit") if job.label == "handoff/a" else solved(job)
+    def play(job: BatchJob) -> JobResult:
+        return JobResult("failed", detail="no such commit") if job.label == "handoff/a" else solved(job)
 
     worker = Worker(play)
     progress = await runner(jobs_of(rows(1), ("handoff",), ("a", "b", "c")), worker).run()
@@ -122,27 +122,27 @@ async def test_what_is_done_is_not_done_again() -> None:
 async def test_infrastructure_is_tried_again_with_bounds() -> None:
     tries: Counter[str] = Counter()
 
-    def play(job: Job) -> Ended:
+    def play(job: BatchJob) -> JobResult:
         tries[job.row.id] += 1
         if job.row.id == "t0" or tries[job.row.id] < 2:
-            return Ended("infrastructure", detail="the endpoint is down", paid_usd=Decimal("0.01"))
+            return JobResult("infrastructure", detail="the endpoint is down", paid_usd=Decimal("0.01"))
         return solved(job)
 
     made = runner(jobs_of(rows(3), ("solo",), ("a",)), Worker(play))
     progress = await made.run()
     assert tries == {"t0": 3, "t1": 2, "t2": 2}
     assert progress.outcomes == {"solved": 2, "infrastructure": 1} and progress.retried == 4
-    assert made.purse.spent_usd == Decimal("0.25") and made.purse.held_usd == 0
+    assert made.budget.spent_usd == Decimal("0.25") and made.budget.held_usd == 0
 
 
 async def test_where_everything_fails_it_stops() -> None:
-    worker = Worker(lambda job: Ended("infrastructure", detail="connection refused"))
+    worker = Worker(lambda job: JobResult("infrastructure", detail="connection refused"))
     progress = await runner(jobs_of(rows(500), ("solo",), ("a",)), worker).run()
     assert "connection refused" in progress.stopped and MOST_IN_A_ROW <= len(worker.began) < MOST_IN_A_ROW + 10
 
 
 async def test_rows_that_no_second_try_can_mend_are_tried_once_and_stop_nothing() -> None:
-    worker = Worker(lambda job: Ended("failed", detail="no such commit", lasting=True))
+    worker = Worker(lambda job: JobResult("failed", detail="no such commit", lasting=True))
     progress = await runner(jobs_of(rows(3 * MOST_IN_A_ROW), ("solo",), ("a",)), worker).run()
     assert len(worker.began) == len(progress.failures) == 3 * MOST_IN_A_ROW
     assert not progress.retried and not progress.stopped
@@ -151,8 +151,8 @@ async def test_rows_that_no_second_try_can_mend_are_tried_once_and_stop_nothing(
 async def test_failures_that_are_not_in_a_row_do_not_stop_it() -> None:
     turn = iter(range(10_000))
 
-    def play(job: Job) -> Ended:
-        return solved(job) if next(turn) % 5 == 0 else Ended("infrastructure")
+    def play(job: BatchJob) -> JobResult:
+        return solved(job) if next(turn) % 5 == 0 else JobResult("infrastructure")
 
     progress = await runner(jobs_of(rows(100), ("solo",), ("a",)), Worker(play), at_once=1).run()
     assert not progress.stopped and progress.done == 100
@@ -165,26 +165,26 @@ def test_the_total_is_never_passed(seed: int, at_once: int, cap_cents: int, wors
     cap_usd, worst = Decimal(cap_cents) / 100, Decimal(worst_cents) / 100
     committed: list[Decimal] = []
 
-    def play(job: Job) -> Ended:
+    def play(job: BatchJob) -> JobResult:
         paid = worst * Decimal(draw.randint(0, 100)) / 100
         # Half of those that die cannot say what they paid, and may have paid all of it.
         outcome, unknown = draw.choice((("solved", False), ("failed", True), ("infrastructure", False)))
-        assert made.purse.spent_usd + made.purse.held_usd <= cap_usd
+        assert made.budget.spent_usd + made.budget.held_usd <= cap_usd
         committed.append(worst if unknown else paid)
-        return Ended(outcome, paid_usd=None if unknown else paid)  # type: ignore[arg-type]
+        return JobResult(outcome, paid_usd=None if unknown else paid)  # type: ignore[arg-type]
 
     worker = Worker(play, seed)
     made = runner(jobs_of(rows(40), ("solo",), ("a",)), worker, cap_usd=cap_usd, worst=str(worst), at_once=at_once)
     progress = asyncio.run(made.run())
-    assert made.purse.spent_usd == sum(committed, Decimal(0)) <= cap_usd and made.purse.held_usd == 0
+    assert made.budget.spent_usd == sum(committed, Decimal(0)) <= cap_usd and made.budget.held_usd == 0
     assert progress.done == 40 or progress.stopped
 
 
-async def test_a_job_waits_until_the_purse_has_room() -> None:
+async def test_a_job_waits_until_the_budget_has_room() -> None:
     made = runner(jobs_of(rows(10), ("solo",), ("a",)), Worker(solved), cap_usd=Decimal("1.45"), at_once=10)
     progress = await made.run()
     # Each holds 50 cents and pays 10: two run at a time, until 50 cents are no longer left.
-    assert progress.done == 10 and made.purse.spent_usd == Decimal("1.00")
+    assert progress.done == 10 and made.budget.spent_usd == Decimal("1.00")
     progress = await (
         made := runner(jobs_of(rows(10), ("solo",), ("a",)), Worker(solved), cap_usd=Decimal("0.95"))
     ).run()
@@ -192,7 +192,7 @@ async def test_a_job_waits_until_the_purse_has_room() -> None:
 
 
 async def test_to_finish_starts_nothing_more() -> None:
-    def play(job: Job) -> Ended:
+    def play(job: BatchJob) -> JobResult:
         made.finish("interrupted")
         return solved(job)
 
@@ -206,7 +206,7 @@ def test_a_name_that_is_given_twice_counts_once() -> None:
 
 
 async def test_a_bug_is_raised() -> None:
-    def play(job: Job) -> Ended:
+    def play(job: BatchJob) -> JobResult:
         raise ZeroDivisionError
 
     with pytest.raises(ExceptionGroup) as caught:

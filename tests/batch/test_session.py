@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrout.base import ConfigError, TaskError
-from scrout.batch.jobs import Job
-from scrout.batch.session import Session, open_session
+from scrout.batch.jobs import BatchJob
+from scrout.batch.session import BatchSession, open_session
 from scrout.batch.tasks import read_tasks
-from scrout.config import ScoutSettings
+from scrout.config.settings import ScoutSettings
 from scrout.ledger.audit import audit
-from scrout.models.scripted import Request, ScriptedReply, Status
+from scrout.models.scripted import ScriptedReply, ScriptedRequest, Status
 from scrout.records import Run
 from scrout.sandbox.tier import Tier
 
@@ -32,7 +32,7 @@ CALLS = 3
 """Of one attempt."""
 
 
-def go(session: Session, at_once: int = 4) -> Counter[str]:
+def go(session: BatchSession, at_once: int = 4) -> Counter[str]:
     async def drive() -> Counter[str]:
         runner = session.runner(at_once)
         runner._pauses_s = (0.0, 0.0)
@@ -41,7 +41,7 @@ def go(session: Session, at_once: int = 4) -> Counter[str]:
     return asyncio.run(drive())
 
 
-def runs_of(session: Session) -> dict[tuple[str, str], Run]:
+def runs_of(session: BatchSession) -> dict[tuple[str, str], Run]:
     return {(run.task.id, run.arm): session.ledger.run(run.id) for run in session.ledger.runs_of(session.batch.id)}
 
 
@@ -53,7 +53,7 @@ def test_arms_are_paired_and_scouting_is_paid_once(scene: Scene, tier: Tier) -> 
         outcomes = go(session)
         runs = runs_of(session)
         assert audit(session.ledger).problems == ()
-        assert session.ledger.spent_usd(session.batch.id) == session.purse.spent_usd == 6 * CALLS * CALL_USD
+        assert session.ledger.spent_usd(session.batch.id) == session.budget.spent_usd == 6 * CALLS * CALL_USD
     assert sum(outcomes.values()) == len(runs) == 6
     assert Counter(scene.model.tasks) == {f"task-{number}": 3 * CALLS for number in range(2)}
     for number in range(2):
@@ -77,7 +77,7 @@ def test_a_session_goes_on_where_another_ended(scene: Scene, tier: Tier) -> None
     asked = len(scene.model.tasks)
     assert asked == CALLS
     with open_session(tasks, out, scene.settings, arms=("solo",), fixers=("toy",)) as session:
-        assert session.purse.spent_usd == CALLS * CALL_USD
+        assert session.budget.spent_usd == CALLS * CALL_USD
         assert sum(go(session).values()) == 2
         assert len(runs_of(session)) == 2
     with open_session(tasks, out, scene.settings, arms=("solo",), fixers=("toy",)) as session:
@@ -117,7 +117,12 @@ def test_the_total_holds_against_a_real_meter(scene: Scene, tier: Tier) -> None:
     settings = settings.model_copy(update={"fixers": fixers})
     cap = Decimal("0.035")
     with open_session(
-        read_tasks(scene.tasks), scene.folder / "out", settings, arms=("solo",), fixers=("toy",), cap_usd=cap
+        read_tasks(scene.tasks),
+        scene.folder / "out",
+        settings,
+        arms=("solo",),
+        fixers=("toy",),
+        cap_usd=cap,
     ) as session:
         outcomes = go(session, at_once=4)
         assert session.ledger.spent_usd(session.batch.id) <= cap
@@ -129,7 +134,7 @@ def test_the_total_holds_against_a_real_meter(scene: Scene, tier: Tier) -> None:
 def test_what_the_endpoint_failed_is_tried_again_and_told_apart(scene: Scene, model: Model, tier: Tier) -> None:
     seen: Counter[str] = Counter()
 
-    def fault(request: Request, turn: int) -> ScriptedReply | None:
+    def fault(request: ScriptedRequest, turn: int) -> ScriptedReply | None:
         task = model.tasks[-1]
         if turn == 0 and task in ("task-0", "task-1"):
             seen[task] += 1
@@ -139,7 +144,11 @@ def test_what_the_endpoint_failed_is_tried_again_and_told_apart(scene: Scene, mo
 
     model.fault = fault
     with open_session(
-        read_tasks(scene.tasks), scene.folder / "out", scene.settings, arms=("solo",), fixers=("toy",)
+        read_tasks(scene.tasks),
+        scene.folder / "out",
+        scene.settings,
+        arms=("solo",),
+        fixers=("toy",),
     ) as session:
         outcomes = go(session)
         heads = session.ledger.runs_of(session.batch.id)
@@ -149,7 +158,11 @@ def test_what_the_endpoint_failed_is_tried_again_and_told_apart(scene: Scene, mo
     assert by_task == {"task-0": 2, "task-1": 3, "task-2": 1}
     model.fault = lambda request, turn: None
     with open_session(
-        read_tasks(scene.tasks), scene.folder / "out", scene.settings, arms=("solo",), fixers=("toy",)
+        read_tasks(scene.tasks),
+        scene.folder / "out",
+        scene.settings,
+        arms=("solo",),
+        fixers=("toy",),
     ) as session:
         assert go(session)["infrastructure"] == 0  # a later session tries once more
 
@@ -203,17 +216,17 @@ def test_a_total_that_cannot_hold_is_refused(scene: Scene, tier: Tier) -> None:
 
 
 def test_what_a_job_may_cost_is_what_its_attempts_may(scene: Scene) -> None:
-    """Free ones first, under escalation: the purse of all attempts is that of the dearest, and that is held."""
+    """Free ones first, under escalation: the budget of all attempts is that of the dearest, and that is held."""
     (toy, repair) = scene.settings.fixers
     pool = (repair, *(toy.model_copy(update={"name": name, "cap_usd": Decimal("0.50")}) for name in ("a", "b")))
     settings = scene.settings.model_copy(
         update={"fixers": pool, "fix": scene.settings.fix.model_copy(update={"escalate": True})}
     )
     row = read_tasks(scene.tasks).rows[0]
-    assert Job(row, "handoff").worst_usd(settings) == Decimal("0.50")
-    assert Job(row, "handoff", "repair").worst_usd(settings) == 0
+    assert BatchJob(row, "handoff").worst_usd(settings) == Decimal("0.50")
+    assert BatchJob(row, "handoff", "repair").worst_usd(settings) == 0
     capped = settings.model_copy(update={"fix": settings.fix.model_copy(update={"cap_usd": Decimal("0.70")})})
-    assert Job(row, "handoff").worst_usd(capped) == Decimal("0.70")
+    assert BatchJob(row, "handoff").worst_usd(capped) == Decimal("0.70")
 
 
 def test_a_key_that_is_not_set_is_said_before_anything_runs(scene: Scene, tier: Tier) -> None:
@@ -234,4 +247,4 @@ def test_calls_of_a_searcher_outside_of_the_meter_and_a_total_are_refused_togeth
     metered = ScoutSettings.model_validate({"searcher": "model", "model": model})
     settings = scene.settings.model_copy(update={"scout": metered})
     with open_session(read_tasks(scene.tasks), scene.folder / "out", settings, cap_usd=Decimal(1)) as session:
-        assert session.purse.cap_usd == Decimal(1)
+        assert session.budget.cap_usd == Decimal(1)

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrout.batch.folder import Folder
+from scrout.batch.folder import BatchFolder
 from scrout.batch.outputs.results import ArmResult, Summary
 from scrout.batch.outputs.summary import summarize
-from scrout.batch.tasks import Problem, Row
+from scrout.batch.tasks import TaskRow, UnusableRow
 from scrout.handoff import FileRef, Handoff, render
 from scrout.intervals import wilson
 from scrout.ledger.store import Ledger, Result
@@ -48,7 +48,7 @@ class Made:
     """A batch whose runs a test writes as a runner would."""
 
     def __init__(self, path: Path, arms: Sequence[str], tasks: int) -> None:
-        self.folder = Folder(path)
+        self.folder = BatchFolder(path)
         self.folder.path.mkdir(parents=True, exist_ok=True)
         self.batch = self.folder.begin("settings-digest", "tasks-digest", tasks, tuple(arms), "9.8.7")
         self.ledger = Ledger(self.folder.ledger)
@@ -80,7 +80,7 @@ class Made:
             run.close(outcome)
         return run.id
 
-    def summary(self, problems: Sequence[Problem] = (), rows: Sequence[Row] = (), command: str = "") -> Summary:
+    def summary(self, problems: Sequence[UnusableRow] = (), rows: Sequence[TaskRow] = (), command: str = "") -> Summary:
         return summarize(self.folder, self.batch, self.ledger, problems, rows, command)
 
     def grade(self, task_id: str, patch: str, verdict: str) -> None:
@@ -188,9 +188,9 @@ def _gives(result: Result) -> Callable[..., Awaitable[Result]]:
     return stage
 
 
-def row(task_id: str, *files: str, repo: str = "/home/me/larder") -> Row:
+def row(task_id: str, *files: str, repo: str = "/home/me/larder") -> TaskRow:
     gold = Gold(patch="", files=files) if files else None
-    return Row(id=task_id, text="An issue.", repo=repo, base_commit="c" * 40, gold=gold)
+    return TaskRow(id=task_id, text="An issue.", repo=repo, base_commit="c" * 40, gold=gold)
 
 
 NO_SCOUT = Scouting(handoff=Handoff(), text="", seconds=0, searcher="none")
@@ -232,7 +232,7 @@ async def test_it_is_written_and_reads_back_the_same(make: Callable[..., Made]) 
     made = make("handoff/routed", "solo/a")
     await made.run("t1", "handoff/routed", [tried(costs=["0.1234567891"])], scouting=scouted("x.py", costs=["0.01"]))
     await made.run("t1", "solo/a", [tried(costs=["0.3"])])
-    problem = Problem("tasks.jsonl:3", "t9", "the commit is missing.")
+    problem = UnusableRow("tasks.jsonl:3", "t9", "the commit is missing.")
     key = "sk-proj-A1b2C3d4E5f6G7h8I9j0"
     summary = made.summary(problems=[problem], command=f"scrout run tasks.jsonl -c key={key}")
     assert summary.problems == (problem,) and summary.batch == made.batch

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.base import TaskError
-from scrout.batch.tasks import Row, TaskFile, read_tasks
+from scrout.batch.tasks import TaskFile, TaskRow, read_tasks
 from scrout.git import GitDir
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -51,7 +51,7 @@ def test_our_own_form_with_gold_and_its_source(tmp_path: Path) -> None:
     gold = {"patch": "p", "files": ["a.py"], "fail_to_pass": ["t::a"], "test_command": "pytest"}
     found = read_tasks(written(tmp_path / "tasks.jsonl", own("one"), "", own("two", gold=gold)))
     assert not found.problems
-    assert found.rows[0] == Row("one", "one is broken", "owner/name", COMMIT, None, "tasks.jsonl:1")
+    assert found.rows[0] == TaskRow("one", "one is broken", "owner/name", COMMIT, None, "tasks.jsonl:1")
     assert found.rows[1].source == "tasks.jsonl:3"
     assert found.rows[1].gold is not None and found.rows[1].gold.files == ("a.py",)
 
@@ -171,6 +171,17 @@ def test_a_repository_beside_the_file_is_found_from_anywhere(tmp_path: Path) -> 
         str(tmp_path / "set" / "repositories" / "one"),
         str(tmp_path / "gone"),
     ]
+
+
+def test_no_link_in_a_folder_of_issues_is_followed(tmp_path: Path, make_repo: Callable[..., Path]) -> None:
+    """The folder may be the repository's own, and the link name any file of the user's."""
+    repo = make_repo({"a.py": "x = 1\n", "issues/one.md": "It fails."})
+    secret = tmp_path / "secret.md"
+    secret.write_text("the secret\n")
+    (repo / "issues" / "two.md").symlink_to(secret)
+    found = read_tasks(repo / "issues", repo)
+    assert [row.id for row in found.rows] == ["one"] and [problem.id for problem in found.problems] == ["two"]
+    assert "symlink" in found.problems[0].words and "the secret" not in str(found)
 
 
 def test_a_folder_of_issues(tmp_path: Path, make_repo: Callable[..., Path]) -> None:

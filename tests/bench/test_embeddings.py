@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scrout.train.ranker import Lesson, Lessons
+from scrout.lab.train.ranker import RegressionRows, TaskRows
 
 BENCH = Path(__file__).parents[2] / "bench"
 VECTORS = {"issue": (1.0, 0.0), "near": (1.0, 0.0), "middle": (0.6, 0.8), "far": (0.0, 1.0)}
@@ -32,11 +32,11 @@ def planted(bench: ModuleType, repo: str, gold: int, leak: bool = False) -> Any:
     """Four files with a function each. Only what the encoder reads tells which changed, unless the weights leak it."""
     changed = np.arange(4) == gold
     told = changed * 1.0 if leak else np.zeros(4)
-    files = Lesson(repo, ("flat",), np.zeros((4, 1)), changed)
-    functions = Lesson(repo, ("file", "flat"), np.column_stack([told, np.zeros(4)]), changed)
+    files = RegressionRows(repo, ("flat",), np.zeros((4, 1)), changed)
+    functions = RegressionRows(repo, ("file", "flat"), np.column_stack([told, np.zeros(4)]), changed)
     paths = tuple(f"{name}.py" for name in "abcd")
     return bench.Case(
-        lessons=Lessons(files, files, functions),
+        lessons=TaskRows(files, files, functions),
         paths=paths,
         functions=tuple((path, "f", "function") for path in paths),
         file_of=np.arange(4),

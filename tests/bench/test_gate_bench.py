@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from scrout.config import GateSettings
+from scrout.config.settings import GateSettings
 from scrout.sandbox.tier import Tier
 
 BENCH = Path(__file__).parents[2] / "bench"
@@ -191,13 +191,22 @@ def test_both_halves_of_the_harder_forms_hold_every_kind(bench: ModuleType) -> N
         assert {form.kind for form in HALVES if form.split == split} == kinds
 
 
-def test_fresh_forms_are_many_and_of_kinds_of_their_own(bench: ModuleType) -> None:
-    from gate_claims import APART, FALSE, HALVES, HARD, TRUE
+@pytest.mark.parametrize(("split", "false", "true"), [("fresh", 30, 20), ("newest", 90, 60)])
+def test_later_forms_are_many_and_of_kinds_of_their_own(bench: ModuleType, split: str, false: int, true: int) -> None:
+    from gate_claims import APART, FALSE, HARD, TRUE
 
-    fresh = [form for form in HARD if form.split == "fresh"]
-    labels = Counter(form.label for form in fresh)
-    assert labels["false"] >= 30 and labels["true"] >= 20
-    assert not {form.kind for form in fresh} & {form.kind for form in (*TRUE, *FALSE, *APART, *HALVES)}
+    later = [form for form in HARD if form.split == split]
+    labels = Counter(form.label for form in later)
+    assert labels["false"] >= false and labels["true"] >= true
+    others = (*TRUE, *FALSE, *APART, *(form for form in HARD if form.split != split))
+    assert not {form.kind for form in later} & {form.kind for form in others}
+
+
+def test_no_two_forms_are_the_same(bench: ModuleType) -> None:
+    from gate_claims import APART, FALSE, HARD, TRUE
+
+    written = Counter((form.command, form.files, form.needs) for form in (*TRUE, *FALSE, *APART, *HARD))
+    assert [text for text, uses in written.items() if uses > 1] == []
 
 
 def test_no_package_is_in_two_groups(bench: ModuleType) -> None:
@@ -269,6 +278,8 @@ def test_bounds(bench: ModuleType) -> None:
     assert bench.upper_bound(0, 300) == pytest.approx(1 - 0.05 ** (1 / 300))
     assert bench.upper_bound(2, 50) == pytest.approx(0.1206, abs=1e-4)
     assert bench.upper_bound(5, 5) == 1
+    # Binomials of this size are no floats.
+    assert bench.upper_bound(1000, 2000) == pytest.approx(0.5186, abs=3e-4)
 
 
 def test_parts_that_stand_alone_on_a_line_are_indented(bench: ModuleType) -> None:

@@ -19,7 +19,7 @@ import pytest
 
 import scrout
 from scrout.cli.main import main
-from scrout.config import trust
+from scrout.config.settings import trust
 from scrout.sandbox.tier import Tier
 
 from ..conftest import SHOP, SHOP_ISSUE

@@ -58,7 +58,9 @@ def test_a_model_fixes_the_bug(cli: Cli, shop_repo: Path, issue: Path, tmp_path:
     seen = [m["content"] for m in json.loads(endpoint.requests[-1].body)["messages"] if m["role"] == "tool"]
     assert seen[0].startswith("[exit code 1]") and seen[2].startswith("[exit code 0]")
     assert {request.headers["authorization"] for request in endpoint.requests} == {f"Bearer {KEY}"}
-    written = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and not path.is_symlink()]
+    files = [path for path in tmp_path.rglob("*") if path.is_file() and not path.is_symlink()]
+    # The sandbox's shell is a program that not even its owner may read.
+    written = [path.read_bytes() for path in files if path.parent.name != "shells"]
     assert len(written) > 10
     for place in (done.out, done.err.encode(), *(request.body.encode() for request in endpoint.requests), *written):
         assert KEY.encode() not in place

@@ -10,12 +10,12 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from scrout.route import counts, difficulty
+from scrout.route import difficulty, text_counts
 from scrout.route.calibrate import Calibration, load
 from scrout.route.heldout import fit_difficulty
-from scrout.route.known import remember
+from scrout.route.outcome_table import read_table
 from scrout.route.outcomes import digest
-from scrout.route.table import read_table
+from scrout.route.task_vectors import remember
 
 if TYPE_CHECKING:
     from conftest import Cli
@@ -97,7 +97,7 @@ def test_a_calibration_that_is_saved_counts_from_then_on(cli: Cli, tmp_path: Pat
     first = cli("calibrate", "--outcomes", outcomes, "--save", *own)
     assert first.code == 0, first.err
     stored = load(kept)
-    assert stored is not None and stored.policy == "value" and counts.SPACE in stored.solve_usds
+    assert stored is not None and stored.policy == "value" and text_counts.SPACE in stored.solve_usds
     assert f"saved to {kept}" in first.err and "counts-1: theta" in first.err
     assert "counts for a pool of exactly these fixers: mini/cheap, mini/dear@high" in first.err
     again = cli("calibrate", "--outcomes", outcomes, "--save", *own)
@@ -106,7 +106,7 @@ def test_a_calibration_that_is_saved_counts_from_then_on(cli: Cli, tmp_path: Pat
     paper = cli("calibrate", "--outcomes", outcomes, "--save", "--policy", "paper", *own)
     assert "text/hashed-512-1: theta" in paper.err and "(new)" in paper.err
     both = load(kept)
-    assert both is not None and set(both.thetas) == {counts.SPACE, "text/hashed-512-1"}
+    assert both is not None and set(both.thetas) == {text_counts.SPACE, "text/hashed-512-1"}
 
     pool = tmp_path / "scrout.toml"
     pool.write_text(
@@ -135,14 +135,14 @@ def test_known_states_count_where_every_task_has_one(cli: Cli, tmp_path: Path) -
     table, texts = read_table(outcomes, None, "handoff")
     # The state tells what the text hides nothing of: whether the task is a long one.
     states = {digest(text): [float("Deadlock" in text), float(at % 3)] for at, text in enumerate(texts)}
-    rows = np.array([[*counts.count(text), *states[digest(text)]] for text in texts], dtype=np.float64)
-    spaces = (counts.SPACE, "recon-9")
-    difficulty.save(fit_difficulty(table, rows, [*counts.NAMES, "top_confidence", "margin"], spaces), kept)
+    rows = np.array([[*text_counts.count(text), *states[digest(text)]] for text in texts], dtype=np.float64)
+    spaces = (text_counts.SPACE, "recon-9")
+    difficulty.save(fit_difficulty(table, rows, [*text_counts.NAMES, "top_confidence", "margin"], spaces), kept)
     remember(kept, "recon-9", dict(list(states.items())[1:]), {})
     args = ("calibrate", "--outcomes", outcomes, "--json", *WITHOUT_MODEL, "-c", f"route.resumes={kept}")
     lacking = cli(*args)
     assert lacking.code == 0, lacking.err
-    assert Calibration.model_validate_json(lacking.out).spaces == (counts.SPACE,)
+    assert Calibration.model_validate_json(lacking.out).spaces == (text_counts.SPACE,)
     said = "1 of 80 tasks have no known state, so nothing was calibrated for counts-1+recon-9"
     assert said in lacking.err
     remember(kept, "recon-9", dict(list(states.items())[:1]), {})

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scrout.config import load
+from scrout.config.settings import load
 
 from .conftest import write_trusted
 
@@ -216,6 +216,28 @@ def test_init_does_not_write_through_a_link(cli: Cli, tmp_path: Path, force: tup
     assert target.read_text() == "mine\n" if exists else not target.exists()
 
 
+@pytest.mark.parametrize("name", ["issue.md", "issues/issue.md"])
+def test_no_link_of_a_repository_is_read_as_an_issue(cli: Cli, shop_repo: Path, tmp_path: Path, name: str) -> None:
+    """Or a file of the user's would be told to the endpoint, and to the sandbox."""
+    private = tmp_path / "private"
+    private.mkdir()
+    (private / "issue.md").write_text("the secret\n")
+    (shop_repo / "issues").symlink_to(private)
+    (shop_repo / "issue.md").symlink_to(private / "issue.md")
+    refused = cli("scout", "--repo", shop_repo, "--issue", shop_repo / name)
+    assert refused.code == 2 and "symlink" in refused.err and "the secret" not in refused.err
+
+
+def test_out_does_not_lead_through_a_link_of_the_repository(cli: Cli, shop_repo: Path, issue: Path) -> None:
+    victim = shop_repo.parent / "victim"
+    victim.mkdir()
+    (shop_repo / "patches").symlink_to(victim)
+    for command, option in (("fix", "--out"), ("scout", "--html")):
+        refused = cli(command, "--repo", shop_repo, "--issue", issue, option, shop_repo / "patches" / "file")
+        assert refused.code == 2 and "symlink" in refused.err
+    assert not list(victim.iterdir())
+
+
 def test_trust(cli: Cli, shop_repo: Path) -> None:
     missing = cli("trust", "--repo", shop_repo)
     assert missing.code == 2 and "scrout init" in missing.err
@@ -298,7 +320,7 @@ EVERY_COMMAND = (
     "calibrate",
     "study",
     "train",
-    "serve",
+    "dashboard",
     "mcp",
     "forge",
     "runs",
@@ -323,3 +345,14 @@ def test_every_command_has_help(command: str) -> None:
     shown = CliRunner().invoke(scrout, [command, "--help"])
     assert shown.exit_code == 0 and COMMANDS[command].split(".")[0][:12] in shown.output
     assert set(COMMANDS) == set(EVERY_COMMAND)
+
+
+def test_help_shows_every_command_in_sections_on_one_screen() -> None:
+    from click.testing import CliRunner
+
+    from scrout.cli.main import COMMANDS, SECTIONS, scrout
+
+    shown = CliRunner().invoke(scrout, ["--help"], terminal_width=80).output
+    assert [line.rstrip(":") for line in shown.splitlines() if line.rstrip(":") in SECTIONS] == list(SECTIONS)
+    named = [line.split()[0] for line in shown.splitlines() if line.startswith("  ") and line.split()[0] in COMMANDS]
+    assert named == list(COMMANDS) and len(shown.splitlines()) <= 45

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scrout.config import FixerKey
+from scrout.config.settings import FixerKey
 from scrout.models.chat import ToolCall
 from scrout.models.scripted import ScriptedEndpoint, ScriptedReply
 from scrout.money import Usage

@@ -58,7 +58,7 @@ def test_only_a_solved_issue_ends_with_zero(
     shop_repo: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fix, "solve_aloud", lambda *given, **options: run_with(outcome, checked, shop_repo))
+    monkeypatch.setattr(fix, "solve_with_progress", lambda *given, **options: run_with(outcome, checked, shop_repo))
     given = ["fix", "--repo", str(shop_repo), "--issue", "-", "--apply"]
     done = CliRunner().invoke(scrout, given, input="a bug", standalone_mode=False)
     assert done.return_value == code, done.output

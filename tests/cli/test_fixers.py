@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scrout.cli.fixers import Book
-from scrout.config import Fixer, FixerKey, RouteSettings, Settings
+from scrout.cli.fixers import ResumeCatalog
+from scrout.config.settings import Fixer, FixerKey, RouteSettings, Settings
 from scrout.money import Price
 from scrout.route.embed import HashedEmbedder
-from scrout.route.feedback import Learned, learn
-from scrout.route.outcomes import told
+from scrout.route.feedback import LearningReport, learn
+from scrout.route.outcomes import join_texts
 from scrout.route.resume import SHIPPED, build_resume, keep, load, save
 
 from .conftest import write_trusted
@@ -128,7 +128,7 @@ def test_a_fixer_of_the_pool_goes_by_its_own_resume_and_others_borrow(cli: Cli, 
 
     table = cli("fixers", "list", *HASHED, env={"COLUMNS": "200"})
     assert "quick-kimi (borrowed)" in table.out.decode() and "0.50 (0.33 to 0.67)" in table.out.decode()
-    assert "unknown chance: repair" in table.err
+    assert "unknown probability: repair" in table.err
     assert listed(cli)["agent/moonshotai/kimi-k2@high"].items() <= made.items()
 
     # A fixer that is told which résumé to go by.
@@ -144,7 +144,7 @@ def test_a_named_resume_that_is_not_there_serves_nobody_and_is_told(cli: Cli, tm
     words = "fixer 'kimi' goes by the résumé mini/kimi-k2, which is not there."
     table = cli("fixers", "list", *HASHED)
     assert table.code == 0 and words in " ".join(table.err.split()), table.err
-    assert "unknown chance: repair\n" in table.err
+    assert "unknown probability: repair\n" in table.err
     assert listed(cli)["agent/kimi-k2"]["serves"] == [{"fixer": "quick-kimi", "borrowed": False}]
     refused(cli("fixers", "show", "kimi", *HASHED), words)
     refused(cli("route", "--repo", cli.cwd, "--issue", issue, *HASHED), words)
@@ -155,14 +155,14 @@ def test_a_named_resume_that_still_grows_serves_nobody(tmp_path: Path) -> None:
     kimi = Fixer(
         name="kimi", kind="agent", model="kimi-k2", base_url="http://127.0.0.1:9/v1", price=price, resume="mine/kimi-k2"
     )
-    rows = [told(f"shop-{n}", f"task {n}", n % 2 == 0) for n in range(40)]
+    rows = [join_texts(f"shop-{n}", f"task {n}", n % 2 == 0) for n in range(40)]
     for name in ("mine/kimi-k2", "mini/kimi-k2"):
         keep(build_resume(FixerKey.parse(name), rows), rows, HashedEmbedder(), tmp_path / "own")
     settings = Settings(fixers=(kimi,), route=RouteSettings(resumes=str(tmp_path / "own")))
-    assert str(Book(settings, tmp_path / "none").resume("kimi").key) == "mine/kimi-k2"
+    assert str(ResumeCatalog(settings, tmp_path / "none").resume("kimi").key) == "mine/kimi-k2"
     grown = load(tmp_path / "own")[FixerKey.parse("mine/kimi-k2")]
     save(grown.model_copy(update={"outcomes": grown.outcomes[:5]}), tmp_path / "own")
-    book = Book(settings, tmp_path / "none")
+    book = ResumeCatalog(settings, tmp_path / "none")
     assert [book.report(one).serves for one in book.every()] == [(), ()] and book.refused == {}
 
 
@@ -266,21 +266,23 @@ def test_a_public_resume_serves_until_the_users_own_has_grown(tmp_path: Path) ->
     price = Price(input=Decimal(1), output=Decimal(1))
     kimi = Fixer(name="kimi", kind="agent", model="kimi-k2", base_url="http://127.0.0.1:9/v1", price=price)
     settings = Settings(fixers=(kimi,), route=RouteSettings(resumes=str(tmp_path / "own")))
-    rows = [told(f"pub-{n}", f"public task {n}", n % 2 == 0) for n in range(40)]
+    rows = [join_texts(f"pub-{n}", f"public task {n}", n % 2 == 0) for n in range(40)]
     keep(build_resume(FixerKey.parse("mini/kimi-k2"), rows), rows, HashedEmbedder(), tmp_path / "public")
 
-    def verdict(number: int) -> Learned:
+    def verdict(number: int) -> LearningReport:
         good = "merged" if number % 2 else "wrong"
-        return Learned(f"run-{number}", kimi.key, good, f"shop-{number}", f"task {number}", "solo", None, 1, None, None)
+        return LearningReport(
+            f"run-{number}", kimi.key, good, f"shop-{number}", f"task {number}", "solo", None, 1, None, None
+        )
 
     def serving() -> list[tuple[str, bool, bool, list[bool]]]:
-        book = Book(settings, tmp_path / "public")
+        book = ResumeCatalog(settings, tmp_path / "public")
         reports = [book.report(one) for one in book.every()]
         return [(one.key, one.public, one.growing, [by.borrowed for by in one.serves]) for one in reports]
 
     public = ("mini/kimi-k2", True, False, [True])
     assert serving() == [public]
-    book = Book(settings, tmp_path / "public")
+    book = ResumeCatalog(settings, tmp_path / "public")
     shown = book.details(book.resume("kimi"), HashedEmbedder(), [])
     assert (shown.key, shown.public, shown.embedded) == ("mini/kimi-k2", True, 40)
     learn([verdict(n) for n in range(24)], tmp_path / "own", HashedEmbedder())

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scrout.batch.folder import Batch, Folder
+from scrout.batch.folder import Batch, BatchFolder
 from scrout.batch.outputs.predictions import write_predictions
-from scrout.config import FixerKey
+from scrout.config.settings import FixerKey
 from scrout.ledger.store import Ledger
 from scrout.records import Attempt, Decision, Stop
 from scrout.route.feedback import FILE
@@ -161,7 +161,7 @@ async def batch_of(tmp_path: Path, repo: Path, *runs: tuple[str, str, Stop]) -> 
     """The folder of a batch in which these tasks were run, as `scrout run` leaves it."""
     out = tmp_path / "out"
     out.mkdir()
-    folder = Folder(out)
+    folder = BatchFolder(out)
     batch = folder.begin("s", "t", len(runs), ("solo/toy",), "1")
     source = find_source(repo)
     with Ledger(folder.ledger) as ledger:

@@ -17,7 +17,7 @@ import pytest
 from scrout.models.chat import ToolCall
 from scrout.models.scripted import Hang, ScriptedEndpoint, ScriptedReply
 from scrout.money import Price, Usage
-from scrout.trajectory import FILE_NAME, Header, read
+from scrout.trajectory import FILE_NAME, TrajectoryHeader, read
 
 if TYPE_CHECKING:
     from conftest import Cli
@@ -192,7 +192,7 @@ def test_what_an_interrupted_attempt_paid_is_in_the_ledger_and_the_next_has_the_
     assert (audited.code, report["runs"], report["receipts"], report["problems"]) == (0, 1, len(script), [])
     assert (report["estimated"], len(report["flags"])) == ((1, 1) if in_flight else (0, 0))
     header = next(read(Path(attempt["trace"]) / FILE_NAME))
-    assert isinstance(header, Header) and header.cap_usd == Decimal("0.3") - Decimal(str(run["cost_usd"]))
+    assert isinstance(header, TrajectoryHeader) and header.cap_usd == Decimal("0.3") - Decimal(str(run["cost_usd"]))
 
 
 @pytest.mark.slow

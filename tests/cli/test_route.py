@@ -47,7 +47,7 @@ def decided(cli: Cli, issue: Path, *args: str) -> Decision:
     return Decision.model_validate_json(ended.out)
 
 
-def by_chance(made: Decision) -> list[str]:
+def by_probability(made: Decision) -> list[str]:
     return [one.fixer for one in sorted(made.candidates, key=lambda one: one.p_solve or 0)]
 
 
@@ -56,14 +56,14 @@ def by_chance(made: Decision) -> list[str]:
 
 def test_a_goal_on_the_command_line_decides(cli: Cli, issue: Path, config: Path) -> None:
     made = decided(cli, issue, "--dial", "0")
-    cheapest, chances = made.candidates[0], {one.fixer: one.p_solve or 0 for one in made.candidates}
+    cheapest, probabilities = made.candidates[0], {one.fixer: one.p_solve or 0 for one in made.candidates}
     assert made.fixer == cheapest.fixer
-    likeliest = by_chance(made)[-1]
+    likeliest = by_probability(made)[-1]
     assert likeliest != cheapest.fixer
     for goal in (
         ("--dial", "strongest"),
         ("--solve-usd", "$100000"),
-        ("--min-solve", f"{max(chances.values()) - 1e-9}"),
+        ("--min-solve", f"{max(probabilities.values()) - 1e-9}"),
     ):
         assert decided(cli, issue, *goal).fixer == likeliest, goal
     assert decided(cli, issue, "--max-usd", f"{cheapest.expected_cost_usd}").fixer == cheapest.fixer
@@ -72,17 +72,19 @@ def test_a_goal_on_the_command_line_decides(cli: Cli, issue: Path, config: Path)
 @pytest.mark.slow
 def test_the_other_end_of_each_goal_decides_too(cli: Cli, issue: Path, config: Path) -> None:
     made = decided(cli, issue, "--dial", "cheapest")
-    assert made.fixer == made.candidates[0].fixer != by_chance(made)[-1]
+    assert made.fixer == made.candidates[0].fixer != by_probability(made)[-1]
     for goal in (("--solve-usd", "0"), ("--min-solve", "0")):
         assert decided(cli, issue, *goal).fixer == made.fixer, goal
     for goal in (("--dial", "1"), ("--max-usd", "1000")):
-        assert decided(cli, issue, *goal).fixer == by_chance(made)[-1], goal
+        assert decided(cli, issue, *goal).fixer == by_probability(made)[-1], goal
 
 
 def test_it_takes_the_place_of_the_one_in_the_settings(cli: Cli, issue: Path, config: Path) -> None:
     write_trusted(cli.cwd, "[route]\nmin_solve = 0.99\ntheta = 0.01\n" + POOL)
-    dear, cheap = decided(cli, issue), decided(cli, issue, "--dial", "cheapest")
-    assert dear.fixer == by_chance(dear)[-1] and cheap.fixer == cheap.candidates[0].fixer != dear.fixer
+    expensive, cheap = decided(cli, issue), decided(cli, issue, "--dial", "cheapest")
+    assert (
+        expensive.fixer == by_probability(expensive)[-1] and cheap.fixer == cheap.candidates[0].fixer != expensive.fixer
+    )
     # Under `paper` there is no goal but theta, and the theta of the file is still the user's.
     paper = decided(cli, issue, "--policy", "paper", *HASHED)
     assert (paper.policy, paper.theta, paper.fixer) == ("paper", 0.01, paper.candidates[0].fixer)

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scrout.batch.runner import Progress
+from scrout.batch.runner import BatchProgress
 from scrout.cli.run import shown
 from scrout.models.chat import ToolCall
-from scrout.models.scripted import Request, ScriptedEndpoint, ScriptedReply
-from scrout.money import Purse, Usage
+from scrout.models.scripted import ScriptedEndpoint, ScriptedReply, ScriptedRequest
+from scrout.money import Budget, Usage
 
 if TYPE_CHECKING:
     from conftest import Cli, Ended
@@ -45,7 +45,7 @@ class Model:
     asked: threading.Event = field(default_factory=threading.Event)
     go: threading.Event = field(default_factory=threading.Event)
 
-    def __call__(self, request: Request) -> ScriptedReply:
+    def __call__(self, request: ScriptedRequest) -> ScriptedReply:
         self.tasks.append(re.findall(r"task-\d+", request.body)[0])
         self.asked.set()
         self.go.wait(PATIENCE_S)
@@ -140,11 +140,11 @@ def test_lines_on_a_pipe_and_one_document_on_standard_output(scene: Scene) -> No
 
 
 def test_how_far_it_is() -> None:
-    purse = Purse(Decimal(5), None)
-    purse.spent_usd = Decimal("1.25")
-    far = Progress(total=10, before=0, outcomes=Counter(solved=2, unverified=1), began=0.0)
+    budget = Budget(Decimal(5), None)
+    budget.spent_usd = Decimal("1.25")
+    far = BatchProgress(total=10, before=0, outcomes=Counter(solved=2, unverified=1), began=0.0)
     far.running["task-7", "solo/toy"] = "toy: 3 of 50 calls"
-    first, second = shown(far, purse).splitlines()
+    first, second = shown(far, budget).splitlines()
     assert first.startswith("3 of 10 done, 1 running, 2 solved, 1 unverified, $1.25 of $5.00 spent, ")
     assert "a minute" in first and first.endswith(" left")
     assert second == "  task-7  solo/toy  toy: 3 of 50 calls"
@@ -233,7 +233,12 @@ def test_a_row_that_was_mended_makes_it_another_batch(scene: Scene) -> None:
     """A folder has the predictions of one set of tasks, so the message has to say what to do."""
     assert ended(scene, *scene.args(fixer="repair")).code == 0
     scene.tasks.write_text("".join(json.dumps(row) + "\n" for row in scene.rows()[:1]))
-    refused(ended(scene, *scene.args(fixer="repair")), str(scene.out), "other tasks", "name another folder")
+    refused(
+        ended(scene, *scene.args(fixer="repair")),
+        str(scene.out),
+        "other tasks",
+        "name another folder",
+    )
 
 
 def refused(done: Ended, *words: str) -> None:
@@ -276,8 +281,18 @@ def test_what_is_refused(scene: Scene, tmp_path: Path) -> None:
 
 def test_a_folder_goes_on_as_it_was_begun(scene: Scene) -> None:
     assert ended(scene, *scene.args(fixer="repair")).code == 0
-    refused(ended(scene, *scene.args("-c", "gate.runs=3", fixer="repair")), str(scene.out), "other settings")
-    refused(ended(scene, *scene.args(fixer="toy")), str(scene.out), "other arms", "solo/repair", "solo/toy")
+    refused(
+        ended(scene, *scene.args("-c", "gate.runs=3", fixer="repair")),
+        str(scene.out),
+        "other settings",
+    )
+    refused(
+        ended(scene, *scene.args(fixer="toy")),
+        str(scene.out),
+        "other arms",
+        "solo/repair",
+        "solo/toy",
+    )
     again = ended(scene, *scene.args(fixer="repair"))
     assert again.code == 0 and "2 of 2 are done" in again.err
 

@@ -18,17 +18,17 @@ from pathlib import Path
 import pytest
 
 from scrout.base import ConfigError
-from scrout.config import Fixer, HandoffMode, SandboxSettings, Settings
+from scrout.config.settings import Fixer, HandoffMode, SandboxSettings, Settings
 from scrout.fix.fix import fix
 from scrout.handoff import FileRef, Handoff, Reproduction
 from scrout.models.chat import ToolCall
-from scrout.models.scripted import Hang, Request, Reset, ScriptedEndpoint, ScriptedReply, Status
+from scrout.models.scripted import Hang, Reset, ScriptedEndpoint, ScriptedReply, ScriptedRequest, Status
 from scrout.money import Price, Receipt, Usage
 from scrout.records import Attempt, Evidence, GatedHandoff
+from scrout.sandbox.task_sandbox import TaskSandbox
 from scrout.sandbox.tier import Tier
-from scrout.sandbox.workshop import Workshop
 from scrout.task import Task
-from scrout.trajectory import FILE_NAME, Call, Header, read
+from scrout.trajectory import FILE_NAME, BilledCall, TrajectoryHeader, read
 
 KEY = "sk-very-secret-0123456789abcdef"
 USAGE = Usage(input_tokens=900, cache_read_tokens=100, output_tokens=50)
@@ -89,12 +89,12 @@ class Kind:
     """A fixer as the suite knows it: its entry, and how the stand-in tells it to run a command and to stop."""
 
     entry: dict[str, object]
-    command: Callable[[str, Request], ScriptedReply]
-    last: Callable[[Request], ScriptedReply]
+    command: Callable[[str, ScriptedRequest], ScriptedReply]
+    last: Callable[[ScriptedRequest], ScriptedReply]
 
 
-def calls(tool: str, argument: str = "command") -> Callable[[str, Request], ScriptedReply]:
-    def reply(command: str, request: Request) -> ScriptedReply:
+def calls(tool: str, argument: str = "command") -> Callable[[str, ScriptedRequest], ScriptedReply]:
+    def reply(command: str, request: ScriptedRequest) -> ScriptedReply:
         name = tool
         if tool == "codex":
             offered = [str(one.get("name")) for one in request.content["tools"]]  # type: ignore[union-attr]
@@ -106,11 +106,11 @@ def calls(tool: str, argument: str = "command") -> Callable[[str, Request], Scri
     return reply
 
 
-def words(request: Request) -> ScriptedReply:
+def words(request: ScriptedRequest) -> ScriptedReply:
     return ScriptedReply("The sum had one added.", usage=USAGE)
 
 
-def submit(request: Request) -> ScriptedReply:
+def submit(request: ScriptedRequest) -> ScriptedReply:
     command = "git diff > patch.txt; echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; cat patch.txt"
     return ScriptedReply("done", calls=(ToolCall("c", "bash", json.dumps({"command": command})),), usage=USAGE)
 
@@ -139,9 +139,9 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 @dataclass
 class Bench:
-    """The repository in its workshop, and a stand-in to try a fixer against."""
+    """The repository in its task sandbox, and a stand-in to try a fixer against."""
 
-    workshop: Workshop
+    task_sandbox: TaskSandbox
     task: Task
     folder: Path
     settings: Settings
@@ -162,14 +162,14 @@ class Bench:
 
     async def attempt(self, fixer: Fixer, mode: HandoffMode = "full", cap_usd: Decimal | None = None) -> Attempt:
         return await fix(
-            fixer, self.task, VERIFIED, self.workshop, self.settings, self.said.append, self.booked.append,
+            fixer, self.task, VERIFIED, self.task_sandbox, self.settings, self.said.append, self.booked.append,
             folder=self.folder, mode=mode, cap_usd=cap_usd,
         )  # fmt: skip
 
 
 @pytest.fixture
 def bench(
-    workshop_over: Callable[..., AbstractContextManager[Workshop]],
+    task_sandbox_over: Callable[..., AbstractContextManager[TaskSandbox]],
     tier: Tier,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -182,16 +182,16 @@ def bench(
     program.mkdir()
     (program / "agent.py").write_text(PROGRAM)
     settings = Settings(sandbox=SandboxSettings(timeout_s=30))
-    with workshop_over(FILES, settings) as shop:
+    with task_sandbox_over(FILES, settings) as shop:
         task = Task(id="toy-1", text="total() is one too high", repo=shop.base.repo, base_commit=shop.base.commit)
         yield Bench(shop, task, tmp_path / "attempt", settings, program, [], [])
 
 
-def script(kind: Kind, commands: Sequence[str]) -> Callable[[Request], ScriptedReply]:
+def script(kind: Kind, commands: Sequence[str]) -> Callable[[ScriptedRequest], ScriptedReply]:
     """Tells the fixer to run the commands, one a call, and then that all is done."""
     asked = iter(commands)
 
-    def reply(request: Request) -> ScriptedReply:
+    def reply(request: ScriptedRequest) -> ScriptedReply:
         command = next(asked, None)
         return kind.last(request) if command is None else kind.command(command, request)
 
@@ -213,7 +213,11 @@ async def test_the_same_task_with_equal_receipts(bench: Bench, kind: Kind, tmp_p
     assert done.cost_usd == 3 * PRICE.cost(USAGE) == sum(receipt.cost_usd or 0 for receipt in done.receipts)
     assert done.receipts == tuple(bench.booked)
     header, *lines = read(Path(done.trace) / FILE_NAME)
-    assert isinstance(header, Header) and [line.call for line in lines if isinstance(line, Call)] == [1, 2, 3]
+    assert isinstance(header, TrajectoryHeader) and [line.call for line in lines if isinstance(line, BilledCall)] == [
+        1,
+        2,
+        3,
+    ]
     sent = {request.headers.get("authorization") or request.headers.get("x-api-key") for request in endpoint.requests}
     assert sent in ({f"Bearer {KEY}"}, {KEY})
     for place in (*(request.body.encode() for request in endpoint.requests), *files(bench.folder)):
@@ -236,12 +240,12 @@ async def test_at_a_cap_of_calls_the_work_so_far_is_the_submission(bench: Bench,
 
 @pytest.mark.parametrize("kind", ["agent", "command", pytest.param("claude-code", marks=REAL)], indirect=True)
 async def test_a_cap_in_dollars_is_never_passed(bench: Bench, kind: Kind) -> None:
-    dear = Usage(input_tokens=9_000, output_tokens=500)
+    expensive = Usage(input_tokens=9_000, output_tokens=500)
     reply = script(kind, [FIX] + ["true"] * 40)
 
-    def spend(request: Request) -> ScriptedReply:
+    def spend(request: ScriptedRequest) -> ScriptedReply:
         told = reply(request)
-        return ScriptedReply(told.text, told.calls, dear)
+        return ScriptedReply(told.text, told.calls, expensive)
 
     with ScriptedEndpoint(spend) as endpoint:
         done = await bench.attempt(bench.entry(kind, endpoint.base_url, cap_usd="0.50"))
@@ -250,7 +254,9 @@ async def test_a_cap_in_dollars_is_never_passed(bench: Bench, kind: Kind) -> Non
         assert "+    return sum(xs)\n" in done.patch
         bench.folder = bench.folder.with_name("second")
         left = await bench.attempt(bench.entry(kind, endpoint.base_url, cap_usd="0.50"), cap_usd=Decimal("0.001"))
-    assert (left.stop, left.calls, left.patch) == ("cap_usd", 0, ""), "what others left of a purse is less than its cap"
+    assert (left.stop, left.calls, left.patch) == ("cap_usd", 0, ""), (
+        "what others left of a budget is less than its cap"
+    )
 
 
 # Of the real programs the one that is quick to begin: time goes on while others load.
@@ -317,7 +323,7 @@ time.sleep(0.5)
 ask("another")
 """
     (bench.program / "agent.py").write_text(aside)
-    replies = [words(Request("", {}, "")), ScriptedReply("late", fault=Hang(600))]
+    replies = [words(ScriptedRequest("", {}, "")), ScriptedReply("late", fault=Hang(600))]
     with ScriptedEndpoint(replies) as endpoint:
         done = await bench.attempt(bench.entry(kind, endpoint.base_url))
     assert (done.stop, [receipt.estimated for receipt in done.receipts]) == ("finished", [False, True]), done.detail
@@ -338,7 +344,7 @@ async def test_a_mount_that_is_not_there(bench: Bench) -> None:
         await bench.attempt(entry)
 
 
-async def test_an_empty_purse_makes_no_call(bench: Bench) -> None:
+async def test_an_empty_budget_makes_no_call(bench: Bench) -> None:
     with ScriptedEndpoint([]) as endpoint:
         done = await bench.attempt(bench.entry(KINDS["agent"], endpoint.base_url), cap_usd=Decimal(0))
     assert (done.stop, done.calls, endpoint.served) == ("cap_usd", 0, 0)
@@ -403,7 +409,7 @@ async def test_a_program_that_crashes(bench: Bench, kind: Kind) -> None:
 
 @pytest.mark.parametrize("kind", ["command"], indirect=True)
 async def test_a_program_that_fills_the_disk(bench: Bench, kind: Kind) -> None:
-    object.__setattr__(bench.workshop.limits, "file_mb", 32)
+    object.__setattr__(bench.task_sandbox.limits, "file_mb", 32)
     fill = "import os\nopen('half', 'w').write('done')\nf = open('/tmp/big', 'wb')\nwhile True: f.write(bytes(2**20))"
     (bench.program / "agent.py").write_text(fill)
     with ScriptedEndpoint([]) as endpoint:
@@ -449,13 +455,13 @@ async def test_a_missing_key_names_the_variable(
 
 
 async def test_an_endpoint_without_a_key(bench: Bench) -> None:
-    with ScriptedEndpoint([words(Request("", {}, ""))]) as endpoint:
+    with ScriptedEndpoint([words(ScriptedRequest("", {}, ""))]) as endpoint:
         done = await bench.attempt(bench.entry(KINDS["agent"], endpoint.base_url, key_env=""))
     assert done.stop == "finished" and "authorization" not in endpoint.requests[0].headers
 
 
 async def test_a_subscription_has_no_price_and_is_never_free(bench: Bench) -> None:
-    with ScriptedEndpoint([words(Request("", {}, ""))]) as endpoint:
+    with ScriptedEndpoint([words(ScriptedRequest("", {}, ""))]) as endpoint:
         entry = bench.entry(KINDS["agent"], endpoint.base_url, price=None, subscription=True)
         done = await bench.attempt(entry)
     assert (done.stop, done.calls, done.cost_usd, done.receipts[0].cost_usd) == ("finished", 1, None, None)
@@ -469,7 +475,7 @@ async def test_without_a_price_no_call_is_made(bench: Bench) -> None:
 
 
 async def test_work_whose_diff_cannot_be_taken_is_still_paid_for(bench: Bench) -> None:
-    head = bench.workshop.base.tree / ".git" / "HEAD"
+    head = bench.task_sandbox.base.tree / ".git" / "HEAD"
     head.rename(head.with_name("kept"))
     with ScriptedEndpoint(script(KINDS["agent"], ["true"])) as endpoint:
         done = await bench.attempt(bench.entry(KINDS["agent"], endpoint.base_url))
@@ -479,10 +485,10 @@ async def test_work_whose_diff_cannot_be_taken_is_still_paid_for(bench: Bench) -
 
 
 async def test_the_shell_of_the_agent_is_the_sandbox_under_its_time_limit(bench: Bench) -> None:
-    object.__setattr__(bench.workshop.limits, "timeout_s", 1.0)
+    object.__setattr__(bench.task_sandbox.limits, "timeout_s", 1.0)
     hour = {"command": f"echo begun; {FIX}; sleep 3600", "timeout": 3600}
     slow = ScriptedReply(calls=(ToolCall("c", "bash", json.dumps(hour)),), usage=USAGE)
-    with ScriptedEndpoint([slow, words(Request("", {}, ""))]) as endpoint:
+    with ScriptedEndpoint([slow, words(ScriptedRequest("", {}, ""))]) as endpoint:
         done = await bench.attempt(bench.entry(KINDS["agent"], endpoint.base_url))
     assert (done.stop, done.calls) == ("finished", 2) and "+    return sum(xs)\n" in done.patch
     assert f"toy: echo begun; {FIX}; sleep 3600" in bench.said

@@ -25,12 +25,12 @@ from pathlib import Path
 
 import pytest
 
-from scrout.config import SandboxSettings, Settings
+from scrout.config.settings import SandboxSettings, Settings
 from scrout.sandbox.bubblewrap import Bubblewrap
 from scrout.sandbox.container import Container, engine_environment, find_engine
 from scrout.sandbox.probe import probe
+from scrout.sandbox.task_sandbox import TaskSandbox, open_task_sandbox
 from scrout.sandbox.tier import Command, Completed, Mount, Tier
-from scrout.sandbox.workshop import Workshop, open_workshop
 from scrout.sandbox.workspace import Workspace, find_source
 from scrout.task import Task
 
@@ -75,7 +75,7 @@ class WithSystem(Container):
         return super().argv(replace(command, mounts=(Mount(Path("/usr"), "/usr"), *command.mounts)), name)
 
 
-class Warmed(Workshop):
+class Warmed(TaskSandbox):
     """Runs shell commands as an agent's are: in a sandbox that others have used before."""
 
     async def shell(self, workspace: Workspace, command: str, *, timeout_s: float | None = None) -> Completed:
@@ -117,8 +117,8 @@ def engine() -> Iterator[Here]:
 @pytest.fixture(scope="module")
 def shop(
     request: pytest.FixtureRequest, tiers: dict[str, Here], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Workshop]:
-    """One workshop for all tests of a tier: each of them takes fresh workspaces."""
+) -> Iterator[TaskSandbox]:
+    """One task sandbox for all tests of a tier: each of them takes fresh workspaces."""
     here: Here = request.getfixturevalue("engine") if request.param == "container" else tiers[request.param]
     if here.tier is None:
         pytest.skip(f"no {request.param} here: {here.why_not}")
@@ -134,8 +134,8 @@ def shop(
         environment.setenv("PATH", str(Path(sys.base_prefix, "bin")), prepend=os.pathsep)
         source = find_source(repo)
         task = Task(id="task", text="an issue", repo=source.repo, base_commit=source.head)
-        with open_workshop(task, here.tier, Settings()) as opened:
-            form = Warmed if request.param == WARM else Workshop
+        with open_task_sandbox(task, here.tier, Settings()) as opened:
+            form = Warmed if request.param == WARM else TaskSandbox
             yield form(opened.workspaces, opened.tier, opened.environment, opened.limits)
 
 
@@ -144,13 +144,13 @@ isolating = pytest.mark.parametrize("shop", ISOLATING, indirect=True)
 mounting = pytest.mark.parametrize("shop", MOUNTING, indirect=True)
 
 
-async def sh(shop: Workshop, command: str, timeout_s: float = 20, **limits: int) -> Completed:
+async def sh(shop: TaskSandbox, command: str, timeout_s: float = 20, **limits: int) -> Completed:
     """A shell command in a fresh workspace, with some limits changed."""
     tight = type(shop)(shop.workspaces, shop.tier, shop.environment, replace(shop.limits, **limits))
     return await tight.shell(tight.fresh(), command, timeout_s=timeout_s)
 
 
-async def py(shop: Workshop, source: str, timeout_s: float = 20, **limits: int) -> Completed:
+async def py(shop: TaskSandbox, source: str, timeout_s: float = 20, **limits: int) -> Completed:
     return await sh(shop, f"python3 -c {shlex.quote(textwrap.dedent(source))}", timeout_s, **limits)
 
 
@@ -181,7 +181,7 @@ async def assert_gone(marker: str) -> None:
 
 
 @every_tier
-async def test_exit_codes_and_signals(shop: Workshop) -> None:
+async def test_exit_codes_and_signals(shop: TaskSandbox) -> None:
     assert (await sh(shop, "exit 3")).exit_code == 3
     assert (await sh(shop, "bash run.sh")).exit_code == 3
     assert (await sh(shop, "kill -9 $$")).exit_code == 137
@@ -190,35 +190,35 @@ async def test_exit_codes_and_signals(shop: Workshop) -> None:
 
 
 @every_tier
-async def test_standard_error_and_output_keep_their_order(shop: Workshop) -> None:
+async def test_standard_error_and_output_keep_their_order(shop: TaskSandbox) -> None:
     assert (await sh(shop, "echo one; echo two >&2; echo three")).text == "one\ntwo\nthree\n"
 
 
 @every_tier
-async def test_input_reaches_the_command_and_may_be_ignored(shop: Workshop) -> None:
+async def test_input_reaches_the_command_and_may_be_ignored(shop: TaskSandbox) -> None:
     assert (await shop.run(shop.fresh(), ["cat"], stdin=b"given")).text == "given"
     assert (await shop.run(shop.fresh(), ["true"], stdin=b"x" * 1_000_000)).exit_code == 0
 
 
 @every_tier
-async def test_a_command_starts_at_the_repositorys_root(shop: Workshop) -> None:
+async def test_a_command_starts_at_the_repositorys_root(shop: TaskSandbox) -> None:
     done = await sh(shop, f"pwd -P; cat {shop.base.repo}/file.txt")
     assert done.text == f"{shop.base.repo}\ntracked\n"
 
 
 @mounting
-async def test_the_root_is_the_repositorys_own_path(shop: Workshop) -> None:
+async def test_the_root_is_the_repositorys_own_path(shop: TaskSandbox) -> None:
     assert shop.root(shop.fresh()) == shop.base.repo
 
 
 @every_tier
-async def test_temporary_files_and_a_home_are_there(shop: Workshop) -> None:
+async def test_temporary_files_and_a_home_are_there(shop: TaskSandbox) -> None:
     done = await py(shop, "import tempfile, pathlib; tempfile.mkdtemp(); (pathlib.Path.home() / 'x').write_text('y')")
     assert (done.exit_code, done.text) == (0, "")
 
 
 @every_tier
-async def test_changes_stay_in_their_workspace_and_make_a_diff(shop: Workshop) -> None:
+async def test_changes_stay_in_their_workspace_and_make_a_diff(shop: TaskSandbox) -> None:
     workspace = shop.fresh()
     await shop.shell(workspace, "echo changed > file.txt; rm run.sh; mkdir -p a/b; echo new > a/b/new.txt")
     assert set(workspace.changed()) == {"file.txt", "run.sh", "a/b/new.txt"}
@@ -233,7 +233,7 @@ async def test_changes_stay_in_their_workspace_and_make_a_diff(shop: Workshop) -
 
 
 @every_tier
-async def test_the_base_and_the_users_repository_stay_as_they_are(shop: Workshop) -> None:
+async def test_the_base_and_the_users_repository_stay_as_they_are(shop: TaskSandbox) -> None:
     done = await sh(shop, "echo changed > file.txt && rm -rf .git && echo new > new.txt && cat file.txt")
     assert done.text == "changed\n"
     for tree in (shop.base.tree, shop.base.repo):
@@ -243,7 +243,7 @@ async def test_the_base_and_the_users_repository_stay_as_they_are(shop: Workshop
 
 
 @every_tier
-async def test_a_command_cannot_pass_for_a_broken_sandbox(shop: Workshop) -> None:
+async def test_a_command_cannot_pass_for_a_broken_sandbox(shop: TaskSandbox) -> None:
     """Infrastructure failures are not counted against a model, so a command must not be able to claim one."""
     done = await sh(shop, "echo 'bwrap: no isolation today' >&2; exit 1")
     assert (done.exit_code, done.text) == (1, "bwrap: no isolation today\n")
@@ -253,14 +253,14 @@ async def test_a_command_cannot_pass_for_a_broken_sandbox(shop: Workshop) -> Non
 
 
 @every_tier
-async def test_the_callers_environment_is_not_inherited(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_callers_environment_is_not_inherited(shop: TaskSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("API_KEY", SECRET)
     done = await sh(shop, "env")
     assert "PATH=" in done.text and SECRET not in done.text
 
 
 @every_tier
-async def test_giant_output_is_bounded_and_keeps_both_ends(shop: Workshop) -> None:
+async def test_giant_output_is_bounded_and_keeps_both_ends(shop: TaskSandbox) -> None:
     done = await sh(shop, "echo first; head -c 30000000 /dev/zero | tr '\\0' x; echo; echo last", output_bytes=10_000)
     assert done.exit_code == 0
     assert len(done.output) < 10_100
@@ -268,20 +268,20 @@ async def test_giant_output_is_bounded_and_keeps_both_ends(shop: Workshop) -> No
 
 
 @every_tier
-async def test_a_giant_file_is_bounded(shop: Workshop) -> None:
+async def test_a_giant_file_is_bounded(shop: TaskSandbox) -> None:
     done = await sh(shop, "head -c 9000000 /dev/zero > big; stat -c %s big", file_mb=4)
     assert int(done.text.split()[-1]) <= 4 * 1024 * 1024
 
 
 @every_tier
-async def test_open_files_are_bounded(shop: Workshop) -> None:
+async def test_open_files_are_bounded(shop: TaskSandbox) -> None:
     done = await py(shop, "import os\nkept = [os.dup(0) for _ in range(500)]", open_files=100)
     assert done.exit_code == 1 and "Too many open files" in done.text
 
 
 @every_tier
 @pytest.mark.usefixtures("alone")
-async def test_a_memory_hog_dies(shop: Workshop) -> None:
+async def test_a_memory_hog_dies(shop: TaskSandbox) -> None:
     done = await py(shop, "x = bytearray(900_000_000); print('got it')", memory_mb=256)
     assert done.exit_code not in (0, None)
     assert "got it" not in done.text
@@ -302,21 +302,21 @@ time.sleep(30)
 
 @every_tier
 @pytest.mark.usefixtures("alone")
-async def test_many_processes_that_eat_memory_together_are_stopped(shop: Workshop) -> None:
+async def test_many_processes_that_eat_memory_together_are_stopped(shop: TaskSandbox) -> None:
     done = await py(shop, HOGS, total_memory_mb=300, timeout_s=3)
     refused = done.text.count("held") <= 2
     assert refused or (done.exit_code == 137 and "more than 300 MB of memory together" in done.text)
 
 
 @every_tier
-async def test_many_files_that_fill_the_disk_are_stopped(shop: Workshop) -> None:
+async def test_many_files_that_fill_the_disk_are_stopped(shop: TaskSandbox) -> None:
     fill = "for i in $(seq 40); do head -c 1000000 /dev/zero > $i; done; sleep 30"
     done = await sh(shop, fill, disk_mb=20, file_mb=2)
     assert done.exit_code == 137 and "grew by more than 20 MB" in done.text
 
 
 @every_tier
-async def test_too_many_files_are_stopped(shop: Workshop) -> None:
+async def test_too_many_files_are_stopped(shop: TaskSandbox) -> None:
     done = await sh(shop, "seq 3000 | xargs touch; sleep 30", files=1000)
     assert done.exit_code == 137 and "more than 1,000 files" in done.text
 
@@ -346,7 +346,7 @@ def stubborn(marker: str, *, wait: float, close: str = "pass") -> str:
 
 @every_tier
 @pytest.mark.parametrize("close", ["pass", CLOSED])
-async def test_a_daemon_does_not_survive_the_end_of_its_command(shop: Workshop, close: str) -> None:
+async def test_a_daemon_does_not_survive_the_end_of_its_command(shop: TaskSandbox, close: str) -> None:
     marker = "daemon-" + secrets.token_hex(6)
     done = await sh(shop, stubborn(marker, wait=0.2, close=close))
     assert done.exit_code == 0 and "outlived" not in done.text
@@ -354,7 +354,7 @@ async def test_a_daemon_does_not_survive_the_end_of_its_command(shop: Workshop, 
 
 
 @every_tier
-async def test_a_daemon_does_not_survive_the_time_limit(shop: Workshop) -> None:
+async def test_a_daemon_does_not_survive_the_time_limit(shop: TaskSandbox) -> None:
     marker = "daemon-" + secrets.token_hex(6)
     done = await sh(shop, stubborn(marker, wait=60), timeout_s=1)
     assert done.timed_out and "outlived" not in done.text
@@ -362,7 +362,7 @@ async def test_a_daemon_does_not_survive_the_time_limit(shop: Workshop) -> None:
 
 
 @every_tier
-async def test_cancelling_leaves_no_process(shop: Workshop) -> None:
+async def test_cancelling_leaves_no_process(shop: TaskSandbox) -> None:
     marker = "daemon-" + secrets.token_hex(6)
     task = asyncio.create_task(sh(shop, stubborn(marker, wait=60)))
     for _ in range(100):
@@ -380,14 +380,16 @@ async def test_cancelling_leaves_no_process(shop: Workshop) -> None:
 
 
 @isolating
-async def test_no_process_inside_holds_the_callers_environment(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_process_inside_holds_the_callers_environment(
+    shop: TaskSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("API_KEY", SECRET)
     done = await sh(shop, "cat /proc/*/environ /proc/*/task/*/environ 2>/dev/null | tr '\\0' '\\n'; true")
     assert SECRET not in done.text
 
 
 @isolating
-async def test_the_home_folder_is_hidden(shop: Workshop) -> None:
+async def test_the_home_folder_is_hidden(shop: TaskSandbox) -> None:
     home = Path(os.environ["HOME"])
     (home / ".netrc").write_text(SECRET)
     done = await sh(shop, f"cat {spelled(home)}/.netrc ~/.netrc; ls -la {spelled(home)}")
@@ -396,14 +398,14 @@ async def test_the_home_folder_is_hidden(shop: Workshop) -> None:
 
 
 @isolating
-async def test_the_users_own_work_tree_is_hidden(shop: Workshop) -> None:
+async def test_the_users_own_work_tree_is_hidden(shop: TaskSandbox) -> None:
     (shop.base.repo / "untracked.env").write_text(SECRET)
     done = await sh(shop, f"cat {spelled(shop.base.repo)}/untracked.env; grep -rs {SECRET[:8]} .; true")
     assert SECRET not in done.text
 
 
 @isolating
-async def test_another_workspace_is_hidden(shop: Workshop) -> None:
+async def test_another_workspace_is_hidden(shop: TaskSandbox) -> None:
     other = shop.fresh()
     other.write("mine.txt", SECRET.encode())
     place = spelled(other.folder)
@@ -412,7 +414,7 @@ async def test_another_workspace_is_hidden(shop: Workshop) -> None:
 
 
 @isolating
-async def test_host_processes_are_out_of_reach(shop: Workshop) -> None:
+async def test_host_processes_are_out_of_reach(shop: TaskSandbox) -> None:
     marker = "host-" + secrets.token_hex(8)
     script = "import time; time.sleep(30)"
     host = await asyncio.create_subprocess_exec(sys.executable, "-c", script, marker, env={"KEY": SECRET})
@@ -430,7 +432,7 @@ async def test_host_processes_are_out_of_reach(shop: Workshop) -> None:
 
 
 @isolating
-async def test_a_command_cannot_kill_what_runs_it(shop: Workshop) -> None:
+async def test_a_command_cannot_kill_what_runs_it(shop: TaskSandbox) -> None:
     done = await sh(shop, "kill -9 $PPID 1; kill -9 -1; echo here")
     assert done.exit_code is not None  # its own tree it may kill
     assert (await sh(shop, "echo fine")).text == "fine\n"
@@ -440,14 +442,14 @@ async def test_a_command_cannot_kill_what_runs_it(shop: Workshop) -> None:
 @pytest.mark.parametrize(
     "path", ["/etc/shadow", "/etc/sudoers", "/root/.bashrc", "/root", "/home", "/var/log", "/var/lib"]
 )
-async def test_system_secrets_are_not_to_be_read(shop: Workshop, path: str) -> None:
+async def test_system_secrets_are_not_to_be_read(shop: TaskSandbox, path: str) -> None:
     done = await sh(shop, f"cat {path} || ls {path}/*")
     assert done.exit_code != 0
     assert "root:x" not in done.text and "root:*" not in done.text
 
 
 @isolating
-async def test_a_symlink_out_of_the_workspace_leads_nowhere(shop: Workshop, tmp_path: Path) -> None:
+async def test_a_symlink_out_of_the_workspace_leads_nowhere(shop: TaskSandbox, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("untouched")
     at = spelled(victim)
@@ -457,7 +459,7 @@ async def test_a_symlink_out_of_the_workspace_leads_nowhere(shop: Workshop, tmp_
 
 
 @isolating
-async def test_the_kernels_own_secrets_are_not_to_be_read(shop: Workshop) -> None:
+async def test_the_kernels_own_secrets_are_not_to_be_read(shop: TaskSandbox) -> None:
     assert (await sh(shop, "cat /dev/mem || cat /dev/kmsg || cat /proc/kcore || dmesg")).exit_code != 0
 
 
@@ -466,14 +468,14 @@ async def test_the_kernels_own_secrets_are_not_to_be_read(shop: Workshop) -> Non
 
 @isolating
 @pytest.mark.parametrize("target", ["/usr/planted", "/etc/planted", "/planted", "/var/tmp/planted", "/opt/planted"])
-async def test_nothing_outside_the_repository_is_writable(shop: Workshop, target: str) -> None:
+async def test_nothing_outside_the_repository_is_writable(shop: TaskSandbox, target: str) -> None:
     done = await sh(shop, f"echo x > {target}")
     assert done.exit_code != 0
     assert not os.path.lexists(target)  # noqa: ASYNC240
 
 
 @isolating
-async def test_the_environment_and_the_shared_files_are_read_only(shop: Workshop) -> None:
+async def test_the_environment_and_the_shared_files_are_read_only(shop: TaskSandbox) -> None:
     prefix = Path(shop.environment.python).parent
     done = await sh(
         shop, f"echo x > {prefix}/planted; echo x > /opt/scrout/bin/planted; rm /opt/scrout/bin/python; true"
@@ -483,14 +485,14 @@ async def test_the_environment_and_the_shared_files_are_read_only(shop: Workshop
 
 
 @isolating
-async def test_a_hard_link_cannot_reach_the_base(shop: Workshop) -> None:
+async def test_a_hard_link_cannot_reach_the_base(shop: TaskSandbox) -> None:
     base = spelled(shop.base.tree / "file.txt")
     await sh(shop, f"ln file.txt other.txt && echo changed > other.txt; ln {base} own.txt && echo x > own.txt")
     assert (shop.base.tree / "file.txt").read_text() == "tracked\n"
 
 
 @isolating
-async def test_a_renamed_folder_cannot_leave_the_workspace(shop: Workshop, tmp_path: Path) -> None:
+async def test_a_renamed_folder_cannot_leave_the_workspace(shop: TaskSandbox, tmp_path: Path) -> None:
     (tmp_path / "open").mkdir(mode=0o777)
     await sh(shop, f"mkdir d; touch d/planted; mv d {spelled(tmp_path / 'open')}/; true")
     assert list((tmp_path / "open").iterdir()) == []
@@ -500,7 +502,7 @@ async def test_a_renamed_folder_cannot_leave_the_workspace(shop: Workshop, tmp_p
 
 
 @isolating
-async def test_tcp_to_the_hosts_loopback_fails(shop: Workshop) -> None:
+async def test_tcp_to_the_hosts_loopback_fails(shop: TaskSandbox) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.2)
         port = server.getsockname()[1]
@@ -511,7 +513,7 @@ async def test_tcp_to_the_hosts_loopback_fails(shop: Workshop) -> None:
 
 
 @isolating
-async def test_tcp_over_version_six_fails(shop: Workshop) -> None:
+async def test_tcp_over_version_six_fails(shop: TaskSandbox) -> None:
     try:
         server = socket.create_server(("::1", 0), family=socket.AF_INET6)
     except OSError:
@@ -525,7 +527,7 @@ async def test_tcp_over_version_six_fails(shop: Workshop) -> None:
 
 
 @isolating
-async def test_udp_to_the_hosts_loopback_is_lost(shop: Workshop) -> None:
+async def test_udp_to_the_hosts_loopback_is_lost(shop: TaskSandbox) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind(("127.0.0.1", 0))
         server.settimeout(0.2)
@@ -536,7 +538,7 @@ async def test_udp_to_the_hosts_loopback_is_lost(shop: Workshop) -> None:
 
 
 @isolating
-async def test_abstract_unix_sockets_of_the_host_are_unreachable(shop: Workshop) -> None:
+async def test_abstract_unix_sockets_of_the_host_are_unreachable(shop: TaskSandbox) -> None:
     name = "\0scrout-" + secrets.token_hex(8)
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(name)
@@ -549,7 +551,7 @@ async def test_abstract_unix_sockets_of_the_host_are_unreachable(shop: Workshop)
 
 
 @isolating
-async def test_unix_sockets_in_the_hosts_folders_are_unreachable(shop: Workshop, tmp_path: Path) -> None:
+async def test_unix_sockets_in_the_hosts_folders_are_unreachable(shop: TaskSandbox, tmp_path: Path) -> None:
     """Such as the one of a container engine, which would be the whole host."""
     path = tmp_path / "s"
     with socket.socket(socket.AF_UNIX) as server:
@@ -564,7 +566,7 @@ async def test_unix_sockets_in_the_hosts_folders_are_unreachable(shop: Workshop,
 
 
 @isolating
-async def test_no_route_out_and_no_names(shop: Workshop) -> None:
+async def test_no_route_out_and_no_names(shop: TaskSandbox) -> None:
     done = await py(
         shop,
         """
@@ -589,7 +591,7 @@ async def test_no_route_out_and_no_names(shop: Workshop) -> None:
 
 @isolating
 @pytest.mark.parametrize("kind", ["socket.AF_INET, socket.SOCK_RAW, 1", "socket.AF_PACKET, socket.SOCK_RAW"])
-async def test_raw_sockets_are_refused(shop: Workshop, kind: str) -> None:
+async def test_raw_sockets_are_refused(shop: TaskSandbox, kind: str) -> None:
     assert (await py(shop, f"import socket; socket.socket({kind})")).exit_code != 0
 
 
@@ -597,7 +599,7 @@ async def test_raw_sockets_are_refused(shop: Workshop, kind: str) -> None:
 
 
 @isolating
-async def test_no_capabilities_and_no_new_privileges(shop: Workshop) -> None:
+async def test_no_capabilities_and_no_new_privileges(shop: TaskSandbox) -> None:
     done = await sh(shop, "grep -E '^(Cap(Inh|Prm|Eff|Amb)|NoNewPrivs)' /proc/self/status")
     status = dict(line.split(":\t") for line in done.text.splitlines())
     assert status.pop("NoNewPrivs") == "1"
@@ -627,11 +629,11 @@ async def test_no_capabilities_and_no_new_privileges(shop: Workshop) -> None:
         "echo b > /proc/sysrq-trigger",
         "date -s 2001-01-01",
         "chattr +i file.txt",
-        "python3 -c 'import os; os.setpriority(os.PRIO_PROCESS, 0, -5)'",
+        "python3 -c 'import os; os.nice(-1)'",
         "python3 -c 'import os; os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(5))'",
     ],
 )
-async def test_a_privileged_attempt_fails(shop: Workshop, attempt: str) -> None:
+async def test_a_privileged_attempt_fails(shop: TaskSandbox, attempt: str) -> None:
     if attempt.startswith("unshare --user") and shop.tier.name == "container":
         pytest.skip("the engine's seccomp profile decides: Docker's forbids it, Podman's does not")
     assert (await sh(shop, attempt)).exit_code not in (0, None)
@@ -648,13 +650,13 @@ print(ctypes.get_errno())
 @isolating
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="other machines number their calls otherwise")
 @pytest.mark.parametrize("number", [169, 175, 246, 163], ids=["reboot", "init_module", "kexec_load", "acct"])
-async def test_calls_for_administrators_are_refused(shop: Workshop, number: int) -> None:
+async def test_calls_for_administrators_are_refused(shop: TaskSandbox, number: int) -> None:
     done = await py(shop, SYSCALL.format(number=number))
     assert int(done.text) in (errno.EPERM, errno.EACCES, errno.ENOSYS)
 
 
 @isolating
-async def test_setuid_programs_gain_nothing(shop: Workshop) -> None:
+async def test_setuid_programs_gain_nothing(shop: TaskSandbox) -> None:
     as_whom = shop.tier.user
     done = await sh(shop, "cp /usr/bin/id . && chmod u+s id && ./id -u; su -c id -s /bin/sh root < /dev/null; true")
     assert done.text.split("\n")[0] in (str(as_whom), "")
@@ -682,7 +684,7 @@ time.sleep(60)
 
 @isolating
 @pytest.mark.usefixtures("alone")
-async def test_a_fork_bomb_is_bounded_and_ends(shop: Workshop) -> None:
+async def test_a_fork_bomb_is_bounded_and_ends(shop: TaskSandbox) -> None:
     if shop.tier.name == "seatbelt":
         pytest.skip("macOS counts processes of the whole user")
     marker = "bomb-" + secrets.token_hex(6)
@@ -700,7 +702,7 @@ async def test_a_fork_bomb_is_bounded_and_ends(shop: Workshop) -> None:
 
 @isolating
 @pytest.mark.usefixtures("alone")
-async def test_a_bomb_that_detaches_every_child_ends_too(shop: Workshop) -> None:
+async def test_a_bomb_that_detaches_every_child_ends_too(shop: TaskSandbox) -> None:
     marker = "bomb-" + secrets.token_hex(6)
     script = f"""
         import os, time
@@ -723,7 +725,7 @@ async def test_a_bomb_that_detaches_every_child_ends_too(shop: Workshop) -> None
 
 @isolating
 @pytest.mark.usefixtures("alone")
-async def test_a_bomb_in_one_sandbox_leaves_others_room(shop: Workshop) -> None:
+async def test_a_bomb_in_one_sandbox_leaves_others_room(shop: TaskSandbox) -> None:
     bomb = asyncio.create_task(sh(shop, "for i in $(seq 40); do sleep 3 & done 2>/dev/null; wait", 1, processes=20))
     await asyncio.sleep(0.5)
     assert (await sh(shop, "(true) && (true) | cat && echo fine", processes=20)).text == "fine\n"

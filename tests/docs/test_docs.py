@@ -16,9 +16,9 @@ import pytest
 from pydantic import BaseModel, SecretStr
 from pydantic_core import PydanticUndefined
 
-from scrout.cli.doctor import Report
+from scrout.cli.doctor import DoctorReport
 from scrout.cli.main import scrout as cli
-from scrout.config import Caller, Fixer, Settings
+from scrout.config.settings import Caller, Fixer, Settings
 from scrout.ledger.audit import AuditReport
 from scrout.money import Price
 from scrout.records import (
@@ -190,7 +190,7 @@ RECORDS: dict[str, type[BaseModel]] = {
     "scrout gate": GatedHandoff,
     "scrout route": Decision,
     "scrout ledger audit": AuditReport,
-    "scrout doctor": Report,
+    "scrout doctor": DoctorReport,
 }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scrout.base import ConfigError
-from scrout.config import Fixer, Settings, load
+from scrout.config.settings import Fixer, Settings, load
 from scrout.fix.pool import completed, refuse_unpriced
 from scrout.money import Price
 

@@ -24,13 +24,13 @@ from scrout.fix import relay
 from scrout.fix.presets import PRESETS, Preset, fill
 from scrout.fix.program import find_preset
 from scrout.models.chat import ToolCall
-from scrout.models.scripted import Request, ScriptedEndpoint, ScriptedReply, Status
+from scrout.models.scripted import ScriptedEndpoint, ScriptedReply, ScriptedRequest, Status
 from scrout.money import Usage
+from scrout.sandbox.task_sandbox import TaskSandbox
 from scrout.sandbox.tier import Mount
-from scrout.sandbox.workshop import Workshop
 
 if TYPE_CHECKING:
-    from conftest import MakeRepo, OpenWorkshop
+    from conftest import MakeRepo, OpenTaskSandbox
 
 AGENTS = Path(__file__).parents[2] / ".venv" / "agents" / "bin"
 PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}
@@ -140,7 +140,7 @@ class Worked:
     exit_code: int | None
     output: str
     diff: str
-    requests: Sequence[Request]
+    requests: Sequence[ScriptedRequest]
     home: Mapping[str, str]
     """The files of its home by name, of the first level."""
 
@@ -179,7 +179,7 @@ async def on_socket(path: Path, endpoint: ScriptedEndpoint) -> AsyncIterator[Non
 
 
 async def work(
-    name: str, replies: Sequence[ScriptedReply], shop: Workshop, folder: Path, timeout_s: float = 180
+    name: str, replies: Sequence[ScriptedReply], shop: TaskSandbox, folder: Path, timeout_s: float = 180
 ) -> Worked:
     """Let a preset's program work in the sandbox, against these replies."""
     try:
@@ -214,10 +214,10 @@ async def work(
 @pytest.mark.slow
 @every_preset
 async def test_the_real_program_fixes_a_bug_through_the_relay(
-    name: str, make_repo: MakeRepo, workshop: OpenWorkshop, tmp_path: Path
+    name: str, make_repo: MakeRepo, task_sandbox: OpenTaskSandbox, tmp_path: Path
 ) -> None:
     script = (ScriptedReply(fault=Status(429, {"retry-after": "1"})), *SCRIPTS[name])
-    with workshop(make_repo({"calc.py": CALC, **TRAPS})) as shop:
+    with task_sandbox(make_repo({"calc.py": CALC, **TRAPS})) as shop:
         worked = await work(name, script, shop, tmp_path)
 
     assert worked.exit_code == 0, worked.output[-2000:]
@@ -238,9 +238,9 @@ async def test_the_real_program_fixes_a_bug_through_the_relay(
 
 @pytest.mark.slow
 async def test_minis_trajectory_is_saved_and_printed_with_its_own_templates(
-    make_repo: MakeRepo, workshop: OpenWorkshop, tmp_path: Path
+    make_repo: MakeRepo, task_sandbox: OpenTaskSandbox, tmp_path: Path
 ) -> None:
-    with workshop(make_repo({"calc.py": CALC})) as shop:
+    with task_sandbox(make_repo({"calc.py": CALC})) as shop:
         worked = await work("mini", SCRIPTS["mini"], shop, tmp_path)
         root = str(shop.base.repo)
     saved = json.loads(worked.home["mini.traj.json"])

@@ -15,8 +15,9 @@ from scrout.base import ConfigError
 from scrout.fix import relay
 from scrout.fix.presets import PRESETS
 from scrout.fix.program import RUNNERS, find_preset, find_program
+from scrout.programs import never_below
+from scrout.sandbox.task_sandbox import TaskSandbox
 from scrout.sandbox.tier import Mount
-from scrout.sandbox.workshop import Workshop
 
 SYSTEM = "/usr/bin:/bin"
 
@@ -55,6 +56,28 @@ def test_what_lies_under_usr_needs_nothing() -> None:
     assert program.argv[0].startswith(("/usr/", "/bin/")) and program.mounts == ()
 
 
+@pytest.mark.parametrize("entry", ["bin", "./bin", "", "{repo}/bin"])
+def test_no_program_of_a_repository_passes_for_an_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str
+) -> None:
+    """It would spend for the caller, and its pyvenv.cfg would have any folder of the host mounted for it."""
+    repo, secrets = tmp_path / "repo", tmp_path / "secrets"
+    (secrets / "bin").mkdir(parents=True)
+    for folder in (repo / "bin", repo):
+        binary(folder / "agent")
+    (repo / "pyvenv.cfg").write_text(f"home = {secrets}/bin\n")
+    never_below(repo)
+    monkeypatch.chdir(repo)
+    monkeypatch.setenv("PATH", f"{entry.format(repo=repo)}:{SYSTEM}")
+    with pytest.raises(ConfigError, match="'agent' is not on PATH"):
+        find_program("agent")
+    # Where scrout itself was started from, or what the user names by its path, is the user's choice.
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "executable", str(repo / "bin" / "python"))
+        assert find_program("agent").argv == (f"{repo}/bin/agent",)
+    assert find_program(str(binary(tmp_path / "own" / "agent"))).argv == (f"{tmp_path}/own/agent",)
+
+
 def test_an_npm_package_comes_with_everything_it_was_installed_with(tmp_path: Path) -> None:
     modules = tmp_path / "prefix" / "lib" / "node_modules"
     inner = script(modules / "outer" / "node_modules" / "agent" / "cli.js", "/usr/bin/env node")
@@ -90,7 +113,7 @@ def test_a_script_names_its_interpreter_through_options_of_env(tmp_path: Path) -
     assert shown(program.mounts) == {str(real.parent), str(interpreter.parent)}
 
 
-async def test_a_program_of_a_virtual_environment_runs_with_its_own_python(tmp_path: Path, shop: Workshop) -> None:
+async def test_a_program_of_a_virtual_environment_runs_with_its_own_python(tmp_path: Path, shop: TaskSandbox) -> None:
     # As pipx lays it out: the environment somewhere, and a link to its script on PATH.
     folder = make_venv(tmp_path / "pipx" / "venvs" / "agent")
     script(folder / "bin" / "agent", f"{folder}/bin/python", "import sys; print(sys.prefix, sys.argv[1:])\n")
@@ -104,7 +127,7 @@ async def test_a_program_of_a_virtual_environment_runs_with_its_own_python(tmp_p
     assert len(program.mounts) <= 2, "no more than the environment and the Python it was made from"
 
 
-async def test_a_python_that_is_a_link_to_a_link_runs(tmp_path: Path, shop: Workshop) -> None:
+async def test_a_python_that_is_a_link_to_a_link_runs(tmp_path: Path, shop: TaskSandbox) -> None:
     named = link(tmp_path / "pythons" / "latest", sys.base_prefix)
     python = f"python{sys.version_info.major}.{sys.version_info.minor}"
     hop = link(tmp_path / "links" / "python3.x", named / "bin" / python)
@@ -122,7 +145,7 @@ async def test_a_python_that_is_a_link_to_a_link_runs(tmp_path: Path, shop: Work
     assert str(tmp_path / "links") not in shown(program.mounts), "of a folder of links the one alone"
 
 
-async def test_an_environment_behind_a_link_runs(tmp_path: Path, shop: Workshop) -> None:
+async def test_an_environment_behind_a_link_runs(tmp_path: Path, shop: TaskSandbox) -> None:
     named = link(tmp_path / "current", make_venv(tmp_path / "venv-7"))
     script(named / "bin" / "agent", f"{named}/bin/python", "import sys; print(sys.prefix)\n")
     program = find_program("agent", str(named / "bin"))
@@ -130,7 +153,7 @@ async def test_an_environment_behind_a_link_runs(tmp_path: Path, shop: Workshop)
     assert (done.exit_code, done.text) == (0, f"{tmp_path}/venv-7\n")
 
 
-async def test_a_script_of_an_interpreter_that_path_knows_runs_inside(tmp_path: Path, shop: Workshop) -> None:
+async def test_a_script_of_an_interpreter_that_path_knows_runs_inside(tmp_path: Path, shop: TaskSandbox) -> None:
     interpreter = binary(tmp_path / "language" / "bin" / "shell-of-ours")
     real = script(tmp_path / "node_modules" / "agent" / "run", "/usr/bin/env shell-of-ours", 'echo "ran $1"\n')
     program = find_program("run", f"{real.parent}:{interpreter.parent}")
@@ -138,7 +161,7 @@ async def test_a_script_of_an_interpreter_that_path_knows_runs_inside(tmp_path: 
     assert (done.exit_code, done.text) == (0, "ran it\n")
 
 
-async def test_scrouts_own_python_runs_the_relay_inside(shop: Workshop) -> None:
+async def test_scrouts_own_python_runs_the_relay_inside(shop: TaskSandbox) -> None:
     program = find_program(os.path.realpath(sys.executable))  # noqa: ASYNC240
     argv = [*program.argv, "-I", "/opt/scrout/relay.py", "/no/socket", "8737", "--", "sh", "-c", "cat; exit 3"]
     mounts = (*program.mounts, Mount(Path(relay.__file__), "/opt/scrout/relay.py"))

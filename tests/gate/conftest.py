@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from scrout.config import Settings
+from scrout.config.settings import Settings
+from scrout.sandbox.task_sandbox import TaskSandbox, open_task_sandbox
 from scrout.sandbox.tier import Tier
-from scrout.sandbox.workshop import Workshop, open_workshop
 from scrout.task import Task
 
 ISSUE = """split() loses money
 
 `split(10, 3)` gives `[3, 3, 3]`: one coin is gone. Also `mean([])` dies with `ZeroDivisionError: division by zero`
-instead of a message, and `Purse` objects cannot be added: `TypeError: unsupported operand type(s) for +: 'Purse' and
-'Purse'`.
+instead of a message, and `Budget` objects cannot be added: `TypeError: unsupported operand type(s) for +: 'Budget' and
+'Budget'`.
 """
 
 FILES = {
-    "till/__init__.py": "from till import shelf\nfrom till.money import Purse, each, label, mean, split, strict\n"
+    "till/__init__.py": "from till import shelf\nfrom till.money import Budget, each, label, mean, split, strict\n"
     "RATE = 3\n",
     "till/money.py": '''\
 """Coins."""
@@ -30,7 +30,7 @@ FILES = {
 LABELS = {"a": "apple"}
 
 
-class Purse:
+class Budget:
     def __init__(self, coins):
         self.coins = coins
 
@@ -64,6 +64,10 @@ def strict(text):
 def rates():
     with open("data/rates/today.txt") as file:
         return file.read()
+
+
+def sink(number):
+    return sink(number + 1)
 ''',
     "till/__main__.py": """\
 import argparse
@@ -153,6 +157,16 @@ def stop():
 
 def deep(number):
     return deep(number + 1)
+
+
+def dive(number):
+    from till import money
+
+    return dive(number + 1) if number < 600 else money.sink(number)
+
+
+def worked_out(formula):
+    return eval(formula + " +")
 ''',
     "data/rates/today.txt": "3\n",
     "data/rates/old.txt": "2\n",
@@ -175,8 +189,10 @@ class MeanTest(unittest.TestCase):
 
 
 @pytest.fixture(scope="session")
-def till(tier: Tier, light_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Task, Workshop]]:
-    """A task about the repository, and its workshop."""
+def till(
+    tier: Tier, light_python: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Task, TaskSandbox]]:
+    """A task about the repository, and its task sandbox."""
     repo = tmp_path_factory.mktemp("till") / "repo"
     for name, content in FILES.items():
         path = repo / name
@@ -190,8 +206,8 @@ def till(tier: Tier, light_python: Path, tmp_path_factory: pytest.TempPathFactor
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("PATH", str(light_python), prepend=os.pathsep)
-        with open_workshop(task, tier, Settings()) as workshop:
-            yield task, workshop
+        with open_task_sandbox(task, tier, Settings()) as task_sandbox:
+            yield task, task_sandbox
 
 
 def _git(repo: Path, *args: str) -> str:

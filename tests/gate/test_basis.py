@@ -28,6 +28,12 @@ CLAIMS: dict[str, tuple[Claim, Basis]] = {
         Claim("", "reproduced_exit_zero", "print(till.split(10, 3))\n", issue="`split(10, 3)` gives `[3, 3, 3]`."),
         "confirmed",
     ),
+    "a line of the report that fails in another way than told": (
+        Claim(
+            "", "real_failure", "print(till.mean([]))\n", issue="Wrong mean:\n\n```python\nprint(till.mean([]))\n```\n"
+        ),
+        "assumed",
+    ),
     "an expectation that the report does not have": (
         Claim("", "real_failure", "assert sum(till.split(10, 3)) == 10\n", issue="split() loses money"),
         "assumed",

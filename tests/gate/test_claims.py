@@ -6,14 +6,14 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from scrout.config import GateSettings
+from scrout.config.settings import GateSettings
 from scrout.gate.gate import gate
 from scrout.handoff import FileRef, Handoff, Reproduction
 from scrout.records import KEPT, GatedHandoff, Verdict
-from scrout.sandbox.workshop import Workshop
+from scrout.sandbox.task_sandbox import TaskSandbox
 from scrout.task import Task
 
-Till = tuple[Task, Workshop]
+Till = tuple[Task, TaskSandbox]
 THEIRS = ("till", "till/money.py")
 """What the claims' files may have in common with the repository."""
 IMPORTS = "import sys\nimport till\n"
@@ -162,7 +162,7 @@ TRUE = [
         "till.strict('x')\n",
         issue="strict('x') dies with LookupError, and should give None.",
     ),
-    Claim("wrong operand, as reported", "real_failure", "print(till.Purse(1) + till.Purse(2))\n"),
+    Claim("wrong operand, as reported", "real_failure", "print(till.Budget(1) + till.Budget(2))\n"),
     Claim(
         "expected exception that does not come",
         "real_failure",
@@ -498,10 +498,10 @@ def _handoff(claim: Claim) -> Handoff:
 
 
 async def _gate(till: Till, claim: Claim) -> GatedHandoff:
-    task, workshop = till
+    task, task_sandbox = till
     if claim.issue is not None:
         task = task.model_copy(update={"text": claim.issue})
-    return await gate(task, _handoff(claim), workshop, GateSettings(timeout_s=claim.timeout_s))
+    return await gate(task, _handoff(claim), task_sandbox, GateSettings(timeout_s=claim.timeout_s))
 
 
 @pytest.mark.parametrize("claim", TRUE, ids=lambda claim: claim.name)
@@ -560,9 +560,9 @@ async def test_claim_made_with_pytest(till: Till, claim: Claim) -> None:
     ],
 )
 async def test_nothing_to_replay(till: Till, reproduction: Reproduction | None, verdict: Verdict) -> None:
-    task, workshop = till
+    task, task_sandbox = till
     handoff = Handoff(reproduction=reproduction, notes="split() divides. I reproduced it with x.py.")
-    gated = await gate(task, handoff, workshop, GateSettings())
+    gated = await gate(task, handoff, task_sandbox, GateSettings())
     assert (gated.verdict, gated.kept, gated.evidence.runs) == (verdict, False, 0)
     assert gated.handoff.reproduction is None
     assert gated.handoff.notes == "split() divides."
@@ -577,12 +577,12 @@ async def test_container_claim_can_be_run_by_those_who_know_no_container(till: T
 
 
 async def test_hostile_paths_of_a_claim_are_never_written(till: Till) -> None:
-    task, workshop = till
+    task, task_sandbox = till
     paths = ("../escaped.py", "/etc/escaped.py", ".git/hooks/escaped", "till/../../escaped.py", "link/escaped.py")
     for path in paths:
         claim = Reproduction(files={path: "import till\ntill.mean([])\n"}, command="false", claim=True)
-        gated = await gate(task, Handoff(reproduction=claim), workshop, GateSettings())
+        gated = await gate(task, Handoff(reproduction=claim), task_sandbox, GateSettings())
         assert not gated.kept
         assert "escaped" not in gated.text
-    assert not list(workshop.base.tree.parent.rglob("*escaped*"))
+    assert not list(task_sandbox.base.tree.parent.rglob("*escaped*"))
     assert not list(task.repo.parent.rglob("*escaped*"))

@@ -379,7 +379,25 @@ TRUE = [
     ),
     Claim("a wrong value, printed", "reproduced_exit_zero", "print('got:', till.split(10, 3))\n"),
     Claim("the repository's program", "reproduced_exit_zero", command="python -m till 10"),
+    Claim(
+        "its own endless recursion",
+        "own_error",
+        "class Case:\n    @property\n    def result(self):\n        value = till.mean([1])\n"
+        "        return self.result or value\n\n\nassert Case().result == 1\n",
+    ),
     Claim("endless recursion", "real_failure", "till.shelf.deep(1)\n", issue="deep(1) ends in a RecursionError"),
+    Claim(
+        "endless recursion below another",
+        "real_failure",
+        "till.shelf.dive(1)\n",
+        issue="dive(1) ends in a RecursionError",
+    ),
+    Claim(
+        "code that the repository cannot compile",
+        "real_failure",
+        "till.shelf.worked_out('3')\n",
+        issue="worked_out('3') raises SyntaxError: invalid syntax",
+    ),
     Claim("only the last line", "real_failure", "till.mean([])\n", command="python shows_it.py 2>&1 | tail -1"),
     Claim(
         "no output at all", "real_failure", "assert sum(till.split(10, 3)) == 10\n", "python shows_it.py 2>/dev/null"

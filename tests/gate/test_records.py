@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from scrout.cli.main import scrout
-from scrout.gate.paper import PaperClass, paper_class
+from scrout.gate.paper_classes import PaperClass, paper_class
 from scrout.records import KEPT, KeptVerdict, NothingVerdict, RejectedVerdict, Verdict
 from scrout.sandbox.tier import Tier
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from scrout.config import GateSettings
-from scrout.gate.agree import reported
+from scrout.config.settings import GateSettings
 from scrout.gate.gate import gate
+from scrout.gate.observation import reported
 from scrout.handoff import Handoff, Reproduction
 from scrout.records import Evidence, GatedHandoff
-from scrout.sandbox.workshop import Workshop
+from scrout.sandbox.task_sandbox import TaskSandbox
 from scrout.task import Task
 
-Till = tuple[Task, Workshop]
+Till = tuple[Task, TaskSandbox]
 VALUE = "Wrong price\n\n`price('7')` gives `7`, not `8`."
 OTHER_TYPE = "Wrong price\n\n`price('7')` dies with `ZeroDivisionError: division by zero`."
 OTHER_MESSAGE = "ValueError in price\n\n```\n>>> price('7')\nValueError: the till is shut\n```"
@@ -20,15 +20,15 @@ OTHER_MESSAGE = "ValueError in price\n\n```\n>>> price('7')\nValueError: the til
 
 async def gated(till: Till, issue: str, script: str, observed: str | None = None) -> GatedHandoff:
     """What becomes of a script whose scout honestly says what it saw, unless told otherwise."""
-    task, workshop = till
+    task, task_sandbox = till
     files = {"shows_it.py": f"from till import shelf\n{script}\n"}
     if observed is None:
         claim = Reproduction(files=files, command="python shows_it.py", claim=True)
-        first = await gate(task, Handoff(reproduction=claim), workshop, GateSettings())
+        first = await gate(task, Handoff(reproduction=claim), task_sandbox, GateSettings())
         observed = _last_line(first.evidence)
     claim = Reproduction(files=files, command="python shows_it.py", claim=True, observed=observed)
     task = task.model_copy(update={"text": issue})
-    return await gate(task, Handoff(reproduction=claim), workshop, GateSettings())
+    return await gate(task, Handoff(reproduction=claim), task_sandbox, GateSettings())
 
 
 def _last_line(evidence: Evidence) -> str:

@@ -10,16 +10,16 @@ from textwrap import dedent
 
 import pytest
 
-from scrout.config import GateSettings, Settings
+from scrout.config.settings import GateSettings, Settings
 from scrout.gate.classify import classify
 from scrout.gate.gate import gate
-from scrout.gate.scene import Finding, Scene
+from scrout.gate.replay_context import Classification, ReplayContext
 from scrout.gate.sources import own_sources
 from scrout.handoff import Handoff, Reproduction
 from scrout.records import KEPT, Verdict
 from scrout.sandbox.replay import Replay
+from scrout.sandbox.task_sandbox import TaskSandbox, open_task_sandbox
 from scrout.sandbox.tier import Tier
-from scrout.sandbox.workshop import Workshop, open_workshop
 from scrout.sandbox.workspace import find_source
 from scrout.task import Task
 
@@ -57,7 +57,7 @@ FILES = {
 
 
 @pytest.fixture(scope="module")
-def shop(tier: Tier, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Task, Workshop]]:
+def shop(tier: Tier, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Task, TaskSandbox]]:
     """A repository in six languages."""
     repo = tmp_path_factory.mktemp("many") / "repo"
     for name, content in FILES.items():
@@ -70,8 +70,8 @@ def shop(tier: Tier, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple
     task = Task(id="many", text=ISSUE, repo=source.repo, base_commit=source.head)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        with open_workshop(task, tier, Settings()) as workshop:
-            yield task, workshop
+        with open_task_sandbox(task, tier, Settings()) as task_sandbox:
+            yield task, task_sandbox
 
 
 NODE_TEST = "const test = require('node:test');\nconst assert = require('node:assert');\n"
@@ -158,7 +158,7 @@ NODE = [
     Claim("its own mistake", "own_error", f"{MONEY}const parts = split(10, 3);\nparts.sum();\n"),
     Claim("a name that is not there", "own_error", f"{MONEY}splitt(10, 3);\n"),
     Claim("does not parse", "syntax_error", f"{MONEY}const parts = ;\n"),
-    Claim("a file that is not there", "missing_file", "require('./lib/purse');\n"),
+    Claim("a file that is not there", "missing_file", "require('./lib/budget');\n"),
     Claim("a package that is not there", "environment_missing", f"require('lodash');\n{MONEY}"),
     Claim(
         "a stack of its own making",
@@ -218,11 +218,11 @@ NODE = [
 
 @pytest.mark.skipif(shutil.which("node") != "/usr/bin/node", reason="no node that the sandbox can see")
 @pytest.mark.parametrize("claim", NODE, ids=lambda claim: claim.name)
-async def test_a_claim_in_javascript(claim: Claim, shop: tuple[Task, Workshop]) -> None:
-    task, workshop = shop
+async def test_a_claim_in_javascript(claim: Claim, shop: tuple[Task, TaskSandbox]) -> None:
+    task, task_sandbox = shop
     files = {claim.path: claim.script, **claim.files} if claim.script else claim.files
     handoff = Handoff(reproduction=Reproduction(files=files, command=claim.command, claim=True))
-    gated = await gate(task, handoff, workshop, GateSettings(timeout_s=20))
+    gated = await gate(task, handoff, task_sandbox, GateSettings(timeout_s=20))
     assert gated.verdict == claim.verdict, gated.reason
     assert gated.kept == (claim.verdict in KEPT)
 
@@ -717,25 +717,25 @@ RECORDED = [
 
 
 @pytest.mark.parametrize("recorded", RECORDED, ids=lambda recorded: recorded.name)
-def test_a_recorded_run(recorded: Recorded, shop: tuple[Task, Workshop]) -> None:
+def test_a_recorded_run(recorded: Recorded, shop: tuple[Task, TaskSandbox]) -> None:
     finding = judged(recorded, shop)
     assert finding.verdict == recorded.verdict, finding.reason
 
 
-def test_other_failed_tests_are_another_ending(shop: tuple[Task, Workshop]) -> None:
+def test_other_failed_tests_are_another_ending(shop: tuple[Task, TaskSandbox]) -> None:
     one, other = (item for item in RECORDED if item.name in ("jest", "jest, constants"))
     assert judged(one, shop).signature != judged(other, shop).signature
 
 
-def judged(recorded: Recorded, shop: tuple[Task, Workshop]) -> Finding:
-    task, workshop = shop
+def judged(recorded: Recorded, shop: tuple[Task, TaskSandbox]) -> Classification:
+    task, task_sandbox = shop
     claim = Reproduction(files=recorded.files, command=recorded.command, claim=True)
-    scene = Scene(
+    replay_context = ReplayContext(
         issue=task.text,
         sources=own_sources(claim, {}),
-        base=workshop.base,
+        base=task_sandbox.base,
         brought=recorded.files,
         written=recorded.written,
     )
     output = recorded.output.replace("/code/", f"{task.repo}/")
-    return classify(Replay(recorded.command, 1, output, 0.1), scene)
+    return classify(Replay(recorded.command, 1, output, 0.1), replay_context)

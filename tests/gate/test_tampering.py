@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from scrout.config import GateSettings, Settings
+from scrout.config.settings import GateSettings, Settings
 from scrout.gate.gate import gate
 from scrout.handoff import Handoff, Reproduction
 from scrout.records import GatedHandoff
+from scrout.sandbox.task_sandbox import TaskSandbox, open_task_sandbox
 from scrout.sandbox.tier import Tier
-from scrout.sandbox.workshop import Workshop, open_workshop
 from scrout.task import Task
 
 from .conftest import _git
@@ -255,6 +255,8 @@ TAMPERING = [
     Case("__kwdefaults__", "core.double.__kwdefaults__['offset'] = 1\nassert shop.double(2) == 4\n"),
     Case("a closure", "core.add_three.__closure__[0].cell_contents = 4\nassert core.add_three(1) == 4\n"),
     Case("an attribute of a class", "shop.Box.count = lambda self: 1 / 0\nshop.Box().count()\n"),
+    Case("a method that is deleted", "del shop.Box.count\nshop.Box().count()\n"),
+    Case("a counter of a class", "shop.Box.made += 1\nshop.add(1, 1)\nassert core.Box.made == 0\n"),
     Case(
         "a special method", "shop.Box.__len__ = lambda self: 1 / 0\nassert shop.Box().count() + len(shop.Box()) == 0\n"
     ),
@@ -558,7 +560,7 @@ HONEST = [
 ]
 
 
-Shop = tuple[Task, Workshop]
+Shop = tuple[Task, TaskSandbox]
 
 
 @pytest.fixture(scope="module")
@@ -574,17 +576,17 @@ def shop_task(tier: Tier, light_python: Path, tmp_path_factory: pytest.TempPathF
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("PATH", str(light_python), prepend=os.pathsep)
-        with open_workshop(task, tier, Settings()) as workshop:
-            yield task, workshop
+        with open_task_sandbox(task, tier, Settings()) as task_sandbox:
+            yield task, task_sandbox
 
 
 async def _gate(shop: Shop, case: Case) -> GatedHandoff:
-    task, workshop = shop
+    task, task_sandbox = shop
     files = dict(case.files)
     if case.script:
         files["shows.py"] = START + case.script
     claim = Reproduction(files=files, command=case.command, claim=True)
-    return await gate(task, Handoff(reproduction=claim), workshop, GateSettings(timeout_s=20))
+    return await gate(task, Handoff(reproduction=claim), task_sandbox, GateSettings(timeout_s=20))
 
 
 @pytest.mark.parametrize("case", TAMPERING, ids=lambda case: case.name)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scrout.gate.depends import printed_results
-from scrout.gate.observe import _without_isolation
+from scrout.gate.dataflow import printed_results
+from scrout.gate.execution_trace import _without_isolation
 from scrout.gate.printed import read_check
 from scrout.gate.sources import deciding_word
 from scrout.records import KEPT

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scrout.index.history import MOST_FILES, Commit, History, read_history
-from scrout.index.store import Store
+from scrout.index.store import TableStore
 
 
 class Repo:
@@ -39,16 +39,16 @@ def repo(tmp_path: Path) -> Repo:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "store")
+def store(tmp_path: Path) -> TableStore:
+    return TableStore(tmp_path / "store")
 
 
-def told(repo: Repo, commit: str, store: Store) -> list[tuple[str, tuple[str, ...]]]:
+def told(repo: Repo, commit: str, store: TableStore) -> list[tuple[str, tuple[str, ...]]]:
     history = read_history(repo.folder / ".git", commit, store)
     return [(commit.message.strip(), commit.paths) for commit in history.commits]
 
 
-def test_only_ancestors_are_told_newest_first_and_without_merges(repo: Repo, store: Store) -> None:
+def test_only_ancestors_are_told_newest_first_and_without_merges(repo: Repo, store: TableStore) -> None:
     repo.commit("first", "a.py")
     repo.git("checkout", "-q", "-b", "side")
     repo.commit("merged", "b.py")
@@ -65,14 +65,14 @@ def test_only_ancestors_are_told_newest_first_and_without_merges(repo: Repo, sto
     assert history.index(("second", ("a.py",))) < history.index(("first", ("a.py",)))
 
 
-def test_a_sweep_carries_no_paths(repo: Repo, store: Store) -> None:
+def test_a_sweep_carries_no_paths(repo: Repo, store: TableStore) -> None:
     repo.commit("many", *(f"{n:02}.py" for n in range(MOST_FILES)))
     base = repo.commit("too many", *(f"{n:02}.py" for n in range(MOST_FILES + 1)))
     (_, swept), (_, many) = told(repo, base, store)
     assert (swept, len(many)) == ((), MOST_FILES)
 
 
-def test_odd_names_and_messages_are_kept_apart(repo: Repo, store: Store) -> None:
+def test_odd_names_and_messages_are_kept_apart(repo: Repo, store: TableStore) -> None:
     odd = ("\x01a", "\x01b\x02c", "\n", "a\nb", "b c", "größe", 'quo"te')
     repo.commit("", "plain")
     repo.commit("nothing")
@@ -86,14 +86,14 @@ def test_odd_names_and_messages_are_kept_apart(repo: Repo, store: Store) -> None
     ]
 
 
-def test_a_name_that_is_no_text_does_not_end_the_reading(repo: Repo, store: Store) -> None:
+def test_a_name_that_is_no_text_does_not_end_the_reading(repo: Repo, store: TableStore) -> None:
     (repo.folder / "x\udcff.py").write_text("x")
     base = repo.commit("a message", "y.py")
     assert told(repo, base, store) == [("a message", ("x\ufffd.py", "y.py"))]
 
 
 @pytest.mark.parametrize("damage", [b"", b"foreign", "cut"])
-def test_a_damaged_record_is_made_again(repo: Repo, store: Store, damage: bytes | str) -> None:
+def test_a_damaged_record_is_made_again(repo: Repo, store: TableStore, damage: bytes | str) -> None:
     base = repo.commit("a message", "a.py")
     path = store.path(f"{base}.log")
     told(repo, base, store)
@@ -103,14 +103,14 @@ def test_a_damaged_record_is_made_again(repo: Repo, store: Store, damage: bytes 
     assert path.read_bytes() == whole
 
 
-def test_what_is_stored_needs_no_git(repo: Repo, store: Store, tmp_path: Path) -> None:
+def test_what_is_stored_needs_no_git(repo: Repo, store: TableStore, tmp_path: Path) -> None:
     base = repo.commit("a message", "a.py")
     told(repo, base, store)
     assert [own.paths for own in read_history(tmp_path / "gone", base, store).commits] == [("a.py",)]
     assert read_history(repo.folder / ".git", "0" * 40, store) == History()
 
 
-def test_a_shallow_clone_is_not_the_last_word(repo: Repo, store: Store, tmp_path: Path) -> None:
+def test_a_shallow_clone_is_not_the_last_word(repo: Repo, store: TableStore, tmp_path: Path) -> None:
     repo.commit("old", "a.py")
     base = repo.commit("new", "a.py", "b.py")
     repo.git("clone", "-q", "--bare", "--depth=1", f"file://{repo.folder}", str(tmp_path / "shallow.git"))

@@ -11,14 +11,24 @@ from pathlib import Path
 
 import pytest
 
-from scrout.config import RetentionSettings
+from scrout.config.settings import RetentionSettings
 from scrout.ledger.audit import audit
 from scrout.ledger.retention import Pruning, prune
 from scrout.ledger.store import Ledger, OpenRun
 from scrout.money import Price, Receipt, Usage
 from scrout.records import Attempt
 from scrout.task import Task
-from scrout.trajectory import FILE_NAME, Answer, Call, Header, Held, Refusal, Request, Trajectory, receipts
+from scrout.trajectory import (
+    FILE_NAME,
+    BilledCall,
+    ModelRequest,
+    ModelResponse,
+    RefusedCall,
+    ReservedCall,
+    Trajectory,
+    TrajectoryHeader,
+    receipts,
+)
 
 TASK = Task(id="larder-1", text="The larder is empty.", repo=Path("/home/me/larder"), base_commit="c" * 40)
 AT = datetime(2026, 11, 15, 14, 22, 33, tzinfo=UTC)
@@ -59,14 +69,14 @@ def trajectory(folder: Path) -> Path:
     """One with an answered call, a refused one and one that nobody saw the end of."""
     file = Trajectory(folder / FILE_NAME)
     terms = {"component": "fix", "fixer": "a", "model": "m", "endpoint": "https://localhost/v1", "price": PRICE}
-    file.write(Header.model_validate(terms | {"cap_usd": 1, "cap_calls": 9, "rule": "hard"}))
-    asked = Request(new=({"role": "user", "content": "the larder's secret door " * 50},), rest={"model": "m"})
+    file.write(TrajectoryHeader.model_validate(terms | {"cap_usd": 1, "cap_calls": 9, "rule": "hard"}))
+    asked = ModelRequest(new=({"role": "user", "content": "the larder's secret door " * 50},), rest={"model": "m"})
     for call in (1, 2, 3):
         worst = Usage(input_tokens=100, output_tokens=100)
-        file.write(Held(call=call, api="chat", held_usd=Decimal("0.2"), worst=worst))
-    said = Answer(text="behind the shelf", reasoning="think", finish="stop")
-    file.write(Call(call=1, api="chat", status=200, asked=asked, said=said, receipt=paid(1), seconds=1))
-    file.write(Refusal(call=2, api="chat", status=400, asked=asked, error="no such shelf", seconds=1))
+        file.write(ReservedCall(call=call, api="chat", held_usd=Decimal("0.2"), worst=worst))
+    said = ModelResponse(text="behind the shelf", reasoning="think", finish="stop")
+    file.write(BilledCall(call=1, api="chat", status=200, asked=asked, said=said, receipt=paid(1), seconds=1))
+    file.write(RefusedCall(call=2, api="chat", status=400, asked=asked, error="no such shelf", seconds=1))
     file.close()
     (folder / "agent.log").write_text("behind the shelf")
     return folder / FILE_NAME

@@ -17,22 +17,22 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from scrout.base import ModelError
-from scrout.config import Sampling
+from scrout.config.settings import Sampling
 from scrout.models.chat import (
     MAX_ANSWER_BYTES,
     RETRY_S,
     TRIES,
     Chat,
     Message,
-    Refused,
     Reply,
+    RequestRejected,
     Tool,
     ToolCall,
     message_json,
     secrets_of,
 )
-from scrout.models.scripted import Hang, Request, Reset, ScriptedEndpoint, ScriptedReply, Status
-from scrout.models.wire import MAX_WAIT_S
+from scrout.models.chat_response import MAX_WAIT_S
+from scrout.models.scripted import Hang, Reset, ScriptedEndpoint, ScriptedReply, ScriptedRequest, Status
 from scrout.money import Usage
 
 KEY = "sk-very-secret-0123456789"
@@ -114,7 +114,7 @@ async def test_retries_are_bounded(fault: Status | Reset) -> None:
         await ask(endpoint, naps)
     assert len(endpoint.requests) == TRIES
     assert len(naps.seconds) == TRIES - 1
-    assert isinstance(caught.value, Refused) == (fault in FREE)
+    assert isinstance(caught.value, RequestRejected) == (fault in FREE)
 
 
 @pytest.mark.parametrize("error", [httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError, httpx.ConnectError])
@@ -137,7 +137,7 @@ async def test_a_try_that_may_have_been_billed_is_repeated_only_with_consent(
     with pytest.raises(ModelError, match=error.__name__) as caught:
         await chat.complete(HELLO, [], 10, again)
     free = error is httpx.ConnectError
-    assert isinstance(caught.value, Refused) == free
+    assert isinstance(caught.value, RequestRejected) == free
     assert len(sent) == (TRIES if free or consent else 1)
     assert asked == ([] if free else list(range(1, TRIES)) if consent else [1])
 
@@ -147,7 +147,7 @@ async def test_what_cannot_pass_is_not_retried(code: int) -> None:
     naps = Naps()
     with (
         ScriptedEndpoint([ScriptedReply(fault=Status(code, message="no: " + KEY)), ScriptedReply("ok")]) as endpoint,
-        pytest.raises(Refused) as caught,
+        pytest.raises(RequestRejected) as caught,
     ):
         await ask(endpoint, naps)
     assert len(endpoint.requests) == 1 and not naps.seconds
@@ -186,7 +186,7 @@ async def test_bodies_that_hold_no_reply(body: bytes) -> None:
 async def test_an_answer_without_end_is_not_read_to_its_end() -> None:
     with pytest.raises(ModelError, match="longer than") as caught:
         await answering(b" " * (MAX_ANSWER_BYTES + 1)).complete(HELLO, [], 10)
-    assert not isinstance(caught.value, Refused)
+    assert not isinstance(caught.value, RequestRejected)
 
 
 async def test_a_broken_compression_is_an_endpoint_error() -> None:
@@ -202,7 +202,7 @@ async def test_silence_after_thinking_is_a_reply() -> None:
 
 @pytest.mark.parametrize("key", ["", "sk-secret\nx", "sk-secret x", "sk-secré", "sk-secret\0"])
 async def test_a_key_no_header_can_carry_is_named_but_not_shown(key: str) -> None:
-    with ScriptedEndpoint([]) as endpoint, pytest.raises(Refused, match="the key") as caught:
+    with ScriptedEndpoint([]) as endpoint, pytest.raises(RequestRejected, match="the key") as caught:
         async with Chat(endpoint.base_url, "toy", key) as chat:
             await chat.complete(HELLO, [], 10)
     assert "secr" not in str(caught.value)
@@ -213,14 +213,16 @@ async def test_a_key_no_header_can_carry_is_named_but_not_shown(key: str) -> Non
     "url", ["", "localhost:8000/v1", "ftp://host/v1", "http://", "http://[::1/v1", "http://a:99999"]
 )
 async def test_a_base_url_that_is_none(url: str) -> None:
-    with pytest.raises(Refused, match="http"):
+    with pytest.raises(RequestRejected, match="http"):
         await Chat(url, "toy", None, sleep=Naps()).complete(HELLO, [], 10)
 
 
 async def test_secrets_in_a_base_url_are_sent_and_stay_out_of_messages() -> None:
     transport = httpx.MockTransport(lambda request: httpx.Response(404, text=f"nothing at {request.url}"))
     chat = Chat("http://me:hunter2@toy.invalid/v1?token=hunter3", "toy", None, transport=transport)
-    with pytest.raises(Refused, match=r"nothing at http://.*toy\.invalid/v1/chat/completions\?token=\[key\]") as caught:
+    with pytest.raises(
+        RequestRejected, match=r"nothing at http://.*toy\.invalid/v1/chat/completions\?token=\[key\]"
+    ) as caught:
         await chat.complete(HELLO, [], 10)
     assert "hunter" not in str(caught.value)
 
@@ -246,7 +248,7 @@ async def test_nobody_listens() -> None:
     with socket.socket() as placeholder:
         placeholder.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{placeholder.getsockname()[1]}/v1"
-        with pytest.raises(Refused, match="Is it running"):
+        with pytest.raises(RequestRejected, match="Is it running"):
             async with Chat(url, "toy", KEY, sleep=Naps()) as chat:
                 await chat.complete(HELLO, [], 10)
 
@@ -254,7 +256,7 @@ async def test_nobody_listens() -> None:
 async def test_a_script_that_has_run_out_says_so() -> None:
     with ScriptedEndpoint([ScriptedReply("one")]) as endpoint:
         assert (await ask(endpoint)).text == "one"
-        with pytest.raises(Refused, match="script has 1 replies and this is request"):
+        with pytest.raises(RequestRejected, match="script has 1 replies and this is request"):
             await ask(endpoint)
 
 
@@ -264,7 +266,7 @@ async def test_retries_never_eat_an_episode() -> None:
     with ScriptedEndpoint([ScriptedReply("hi"), *[busy] * 20]) as endpoint:
         async with Chat(endpoint.base_url, "toy", KEY, sleep=naps) as chat:
             await chat.complete(HELLO, [], 10)
-            with pytest.raises(Refused, match="status 503"):
+            with pytest.raises(RequestRejected, match="status 503"):
                 await chat.complete(HELLO, [], 10)
     assert naps.seconds == [60] * 3 and sum(naps.seconds) <= RETRY_S
 
@@ -319,7 +321,7 @@ async def test_one_connection_serves_a_conversation_and_close_ends_it() -> None:
 
 
 async def test_one_client_may_be_used_by_many_at_once() -> None:
-    def echo(request: Request) -> ScriptedReply:
+    def echo(request: ScriptedRequest) -> ScriptedReply:
         return ScriptedReply(str(json.loads(request.body)["messages"][0]["content"]))
 
     with ScriptedEndpoint(echo) as endpoint:

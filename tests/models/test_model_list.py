@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.base import ConfigError
-from scrout.config import Fixer
-from scrout.models.model_list import MAX_BYTES, MAX_ENTRIES, MAX_KEYS, LeftOut, Listed, read
+from scrout.config.settings import Fixer
+from scrout.models.model_list import MAX_BYTES, MAX_ENTRIES, MAX_KEYS, LeftOut, ListedModel, read
 from scrout.money import Price
 
 TYPICAL = """
@@ -72,7 +72,7 @@ def entry(**params: str) -> str:
     return yaml.safe_dump({"model_list": [{"model_name": "m", "litellm_params": params}]})
 
 
-def only(tmp_path: Path, **params: str) -> Listed:
+def only(tmp_path: Path, **params: str) -> ListedModel:
     listed, left_out = read(written(tmp_path, entry(**params)))
     assert not left_out
     return listed[0]
@@ -95,7 +95,7 @@ def test_a_typical_file(tmp_path: Path) -> None:
     listed, left_out = read(written(tmp_path, TYPICAL))
     zero = Price(input=Decimal(0), output=Decimal(0))
     assert listed == (
-        Listed(
+        ListedModel(
             name="gpt-4o",
             model="gpt-4o",
             base_url="https://api.openai.com/v1",
@@ -106,7 +106,7 @@ def test_a_typical_file(tmp_path: Path) -> None:
             max_tokens=8192,
             effort="",
         ),
-        Listed(
+        ListedModel(
             name="sonnet",
             model="claude-sonnet-4-5",
             base_url="https://api.anthropic.com/v1",
@@ -117,7 +117,7 @@ def test_a_typical_file(tmp_path: Path) -> None:
             max_tokens=None,
             effort="high",
         ),
-        Listed(
+        ListedModel(
             name="kimi",
             model="moonshotai/kimi-k2",
             base_url="https://openrouter.ai/api/v1",
@@ -128,7 +128,7 @@ def test_a_typical_file(tmp_path: Path) -> None:
             max_tokens=None,
             effort="",
         ),
-        Listed(
+        ListedModel(
             name="local",
             model="Qwen/Qwen3-Coder",
             base_url="http://localhost:8000/v1",
@@ -139,7 +139,7 @@ def test_a_typical_file(tmp_path: Path) -> None:
             max_tokens=None,
             effort="",
         ),
-        Listed(
+        ListedModel(
             name="deployed",
             model="my-deployment",
             base_url="https://mine.openai.azure.com/openai/v1",

@@ -19,15 +19,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.base import ConfigError
-from scrout.config import user_folder
+from scrout.config.settings import user_folder
 from scrout.models import prices
-from scrout.models.prices import Known, price_of, seller_of
+from scrout.models.prices import KnownPrice, price_of, seller_of
 from scrout.money import CENT_FRACTION, Price, Usage
 
 HOSTS = {seller: host for host, seller in prices.SELLERS.items()}
 
 
-def priced(text: str, tmp_path: Path, model: str, base_url: str = "") -> Known | None:
+def priced(text: str, tmp_path: Path, model: str, base_url: str = "") -> KnownPrice | None:
     path = tmp_path / "prices.toml"
     path.write_text(text, encoding="utf-8")
     return price_of(model, base_url, path)
@@ -88,7 +88,7 @@ def their_cost(usage: Usage, provider: Provider, entry: ModelInfo, at: datetime 
     return entry.calc_price(theirs, provider, genai_request_timestamp=at).total_price
 
 
-def known(provider: Provider, entry: ModelInfo) -> Known:
+def known(provider: Provider, entry: ModelInfo) -> KnownPrice:
     found = price_of(entry.id, f"https://{HOSTS[provider.id]}/v1")
     assert found is not None, (provider.id, entry.id)
     return found
@@ -129,7 +129,7 @@ def test_a_long_prompt_has_the_rates_of_long_prompts_and_a_short_one_does_not() 
         assert 0 <= price.cost(short) - their_cost(short, *pair) < CENT_FRACTION
 
 
-def test_the_dearest_hour_sets_the_price_and_the_source_says_so() -> None:
+def test_the_most_expensive_hour_sets_the_price_and_the_source_says_so() -> None:
     hourly = [
         pair
         for pair in all_sold()
@@ -141,7 +141,7 @@ def test_the_dearest_hour_sets_the_price_and_the_source_says_so() -> None:
     day = [datetime.now(UTC).replace(hour=hour, minute=45) for hour in range(24)]
     for pair in hourly:
         found = known(*pair)
-        assert "the dearest hour" in found.source
+        assert "the most expensive hour" in found.source
         for usage in million_each:
             assert found.price.cost(usage) == max(their_cost(usage, *pair, at=at) for at in day)
 

@@ -18,11 +18,11 @@ from scrout.models.scripted import (
     Cut,
     Drip,
     ErrorBody,
-    Request,
     Reset,
     Restart,
     ScriptedEndpoint,
     ScriptedReply,
+    ScriptedRequest,
     Stall,
     Status,
     Truncated,
@@ -47,7 +47,7 @@ class Script:
 
     reply = REPLY
 
-    def __call__(self, request: Request) -> ScriptedReply:
+    def __call__(self, request: ScriptedRequest) -> ScriptedReply:
         return self.reply
 
 
@@ -270,7 +270,7 @@ def test_models_tokens_and_other_paths(client: httpx.Client) -> None:
 
 
 def test_a_script_that_raises_is_shown_to_the_client() -> None:
-    def broken(request: Request) -> ScriptedReply:
+    def broken(request: ScriptedRequest) -> ScriptedReply:
         raise KeyError("turn 7")
 
     with ScriptedEndpoint(broken) as endpoint:

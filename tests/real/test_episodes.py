@@ -21,13 +21,13 @@ import pytest
 from pydantic import JsonValue
 
 import scrout
-from scrout.config import ScoutSettings, Settings
+from scrout.config.settings import ScoutSettings, Settings
 from scrout.models.chat import Chat, Message
 from scrout.money import Price, Receipt
 from scrout.pipeline import open_task
 from scrout.records import Scouting
+from scrout.sandbox.task_sandbox import open_task_sandbox
 from scrout.sandbox.tier import Tier
-from scrout.sandbox.workshop import open_workshop
 from scrout.scout.episode import episode, replay
 from scrout.scout.trace import Exchange, Recorded, TraceOver
 
@@ -129,9 +129,9 @@ def search(tier: Tier, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sea
             booked(len(receipts))
 
         task = open_task(repo, issue)
-        with open_workshop(task, tier, Settings()) as workshop:
+        with open_task_sandbox(task, tier, Settings()) as task_sandbox:
             scout = ScoutSettings.model_validate({"searcher": "model", "model": settings})
-            scouting = asyncio.run(episode(task, workshop, scout, book=book))
+            scouting = asyncio.run(episode(task, task_sandbox, scout, book=book))
         return Searched(scouting, tuple(receipts), tuple(exchanges(Path(scouting.trace))))
 
     with pytest.MonkeyPatch.context() as environment:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.base import RouteError
-from scrout.route.artifact import HEAD_FILE, MAX_BYTES, SPEC_FILE, Head, Point, Released, Spec, decide
+from scrout.route.artifact import HEAD_FILE, MAX_BYTES, SPEC_FILE, Head, Released, RouterSpec, SpaceThreshold, decide
 
 RECEIPTS = Path(__file__).parents[3] / "shared/data/receipts/routing_scenarios.json"
 
@@ -110,7 +110,7 @@ def test_logits_beyond_what_exp_can_hold(tmp_path: Path) -> None:
     assert decision.p_by_space == {"text": dict.fromkeys(POOL, 0.0), "state": dict.fromkeys(POOL, 1.0)}
 
 
-SPEC_OF_THREE = Spec(pool=("dear", "mid", "low"), cheap_order=("low", "mid", "dear"), anchor="mid", theta=0.5)
+SPEC_OF_THREE = RouterSpec(pool=("dear", "mid", "low"), cheap_order=("low", "mid", "dear"), anchor="mid", theta=0.5)
 
 
 @pytest.mark.parametrize(
@@ -125,8 +125,8 @@ SPEC_OF_THREE = Spec(pool=("dear", "mid", "low"), cheap_order=("low", "mid", "de
 def test_the_first_in_cheap_order_that_reaches_theta_else_the_anchor(
     text: tuple[float, ...], fixer: str, fallback: bool
 ) -> None:
-    chances = dict(zip(SPEC_OF_THREE.pool, text, strict=True))
-    decision = decide(SPEC_OF_THREE, {"text": chances, "state": chances})
+    probabilities = dict(zip(SPEC_OF_THREE.pool, text, strict=True))
+    decision = decide(SPEC_OF_THREE, {"text": probabilities, "state": probabilities})
     assert (decision.fixer, decision.fallback) == (fixer, fallback)
 
 
@@ -134,11 +134,11 @@ def test_the_first_in_cheap_order_that_reaches_theta_else_the_anchor(
 
 
 def test_a_text_alone_is_compared_with_its_own_theta_and_not_with_the_blends() -> None:
-    spec = SPEC_OF_THREE.model_copy(update={"text_only": Point(theta=0.7)})
-    chances = {"dear": 0.8, "mid": 0.6, "low": 0.4}
-    decision = decide(spec, {"text": chances})
-    assert (decision.fixer, decision.theta, decision.p_by_fixer) == ("dear", 0.7, chances)
-    as_released = decide(spec, {"text": chances}, as_released=True)
+    spec = SPEC_OF_THREE.model_copy(update={"text_only": SpaceThreshold(theta=0.7)})
+    probabilities = {"dear": 0.8, "mid": 0.6, "low": 0.4}
+    decision = decide(spec, {"text": probabilities})
+    assert (decision.fixer, decision.theta, decision.p_by_fixer) == ("dear", 0.7, probabilities)
+    as_released = decide(spec, {"text": probabilities}, as_released=True)
     assert (as_released.fixer, as_released.theta) == ("mid", 0.5)
 
 
@@ -188,7 +188,7 @@ def test_a_vector_that_does_not_fit_is_refused(tmp_path: Path, text: Any, what: 
 # Against an independent reading of the recipe
 
 
-def slow_chance(x: Sequence[float], files: dict[str, Any], space: str, row: int) -> float:
+def slow_probability(x: Sequence[float], files: dict[str, Any], space: str, row: int) -> float:
     """The recipe in plain Python: cosine, StandardScaler.transform, LogisticRegression.predict_proba."""
 
     def cosine(a: Sequence[float], b: Sequence[float]) -> float:
@@ -211,7 +211,7 @@ def slow_chance(x: Sequence[float], files: dict[str, Any], space: str, row: int)
     theta=st.floats(0, 1),
     precision=st.sampled_from([np.float32, np.float64]),
 )
-def test_every_chance_and_choice_is_the_recipes(
+def test_every_probability_and_choice_is_the_recipes(
     tmp_path_factory: pytest.TempPathFactory,
     seed: int,
     fixers: int,
@@ -240,7 +240,7 @@ def test_every_chance_and_choice_is_the_recipes(
     decision = Released.load(folder).decide(text=vectors["text"], state=vectors["state"])
 
     expected = {
-        fixer: sum(slow_chance(vectors[space].tolist(), files, space, row) for space in ("text", "state")) / 2
+        fixer: sum(slow_probability(vectors[space].tolist(), files, space, row) for space in ("text", "state")) / 2
         for row, fixer in enumerate(pool)
     }
     assert decision.p_by_fixer == pytest.approx(expected, abs=2e-5)
@@ -255,7 +255,7 @@ def test_the_published_decisions() -> None:
         pytest.skip("the paper's receipts are not here")
     published = json.loads(RECEIPTS.read_text(encoding="utf-8"))
     by_task = published["probability_vectors"]
-    spec = Spec(
+    spec = RouterSpec(
         pool=tuple(next(iter(by_task.values()))),
         cheap_order=tuple(published["cheap_order"]),
         anchor=published["anchor"],

@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.base import RouteError
-from scrout.config import Fixer
+from scrout.config.settings import Fixer
 from scrout.money import Price
 from scrout.records import Candidate
 from scrout.route.calibrate import (
     Calibration,
+    OutcomeTable,
     Policy,
-    Table,
     calibrate,
     changed,
     combination,
@@ -34,7 +34,7 @@ from scrout.route.calibrate import (
     save,
     sweep,
 )
-from scrout.route.plot import svg
+from scrout.route.calibration_plot import svg
 from scrout.route.policy import anchor_of, walk, worth
 from scrout.route.stats import climbs, estimate, hull, hull_at, mix, resamples
 
@@ -45,10 +45,10 @@ RECEIPTS = Path(__file__).parents[3] / "shared/data/receipts"
 
 def table(
     resolved: list[list[int]], p: list[list[float]], costs: list[float], measured: list[list[int]] | None = None
-) -> Table:
+) -> OutcomeTable:
     """Fixers with one cost each; every task is of a repository of its own."""
     n, k = len(resolved), len(costs)
-    return Table(
+    return OutcomeTable(
         ids=tuple(f"task-{at}" for at in range(n)),
         groups=tuple(f"repo{at}" for at in range(n)),
         fixers=("cheap", "middle", "strong")[:k],
@@ -59,8 +59,10 @@ def table(
     )
 
 
-def easy_and_hard(n: int = 40) -> Table:
-    """Half of the tasks are easy and both fixers solve them; the others only the dear one does. The chances know it."""
+def easy_and_hard(n: int = 40) -> OutcomeTable:
+    """Half of the tasks are easy and both fixers solve them; the others only the dear one does. The probabilities know
+    it.
+    """
     easy, hard = [[1, 1], [0.9, 0.95]], [[0, 1], [0.1, 0.9]]
     rows = [easy if at % 2 else hard for at in range(n)]
     return table([row[0] for row in rows], [row[1] for row in rows], [0.1, 1.0])  # type: ignore[misc]
@@ -170,7 +172,7 @@ def test_draws_repeat_by_their_seed() -> None:
 
 # Rules
 
-chance_tables = st.integers(1, 4).flatmap(
+probability_tables = st.integers(1, 4).flatmap(
     lambda k: st.tuples(
         st.lists(st.lists(st.one_of(st.none(), st.integers(0, 20)), min_size=k, max_size=k), min_size=1, max_size=5),
         st.lists(st.integers(1, 300), min_size=k, max_size=k, unique=True),
@@ -179,7 +181,7 @@ chance_tables = st.integers(1, 4).flatmap(
 )
 
 
-@given(chance_tables)
+@given(probability_tables)
 def test_rules_choose_as_the_policies_do(drawn: tuple[list[list[int | None]], list[int], int]) -> None:
     """Whole numbers of twentieths and cents against settings in between: no tie hangs on rounding."""
     rows, cents, half = drawn
@@ -194,11 +196,11 @@ def test_rules_choose_as_the_policies_do(drawn: tuple[list[list[int | None]], li
         pool = [
             Candidate(
                 fixer=str(column),
-                p_solve=None if chance is None else chance / 20,
+                p_solve=None if probability is None else probability / 20,
                 expected_cost_usd=Decimal(cents[column]) / 100,
                 reason="",
             )
-            for column, chance in enumerate(row)
+            for column, probability in enumerate(row)
         ]
         price = Price(input=Decimal(1), output=Decimal(1))
         agents = [
@@ -219,8 +221,8 @@ def test_of_equally_cheap_fixers_the_likelier_is_taken() -> None:
 def test_the_settings_of_a_rule_go_from_one_end_to_the_other(policy: Policy) -> None:
     tasks = easy_and_hard()
     rule = RULES[policy]
-    settings = rule.settings(tasks.chances, tasks.mean_costs)
-    chosen = rule.choices(tasks.chances, tasks.mean_costs, settings)
+    settings = rule.settings(tasks.probabilities, tasks.mean_costs)
+    chosen = rule.choices(tasks.probabilities, tasks.mean_costs, settings)
     assert (np.diff(settings) > 0).all()
     assert set(chosen[0].tolist()) == {0} and set(chosen[-1].tolist()) == {1}
     # In between, the easy half is left to the cheap one.
@@ -245,25 +247,25 @@ def test_a_tolerance_buys_a_cheaper_setting(policy: Policy) -> None:
     assert matched(tasks, group_folds(tasks.groups), RULES[policy], tolerance=0.5).cost.mean() == pytest.approx(0.1)
 
 
-def test_the_anchor_is_the_likeliest_where_all_chances_are_known_else_the_dearest() -> None:
+def test_the_anchor_is_the_likeliest_where_all_probabilities_are_known_else_the_most_expensive() -> None:
     nan = float("nan")
     p = np.array([[0.2, 0.6, 0.4], [0.2, nan, 0.4], [0.6, 0.6, 0.4]])
-    # The dearest of equals; and where a chance is unknown, the dearest of all.
+    # The dearest of equals; and where a probability is unknown, the dearest of all.
     assert RULES["paper"].choices(p, np.array([0.1, 0.5, 1.0]), np.array([0.9]))[0].tolist() == [1, 2, 1]
     assert rules(anchor=0)["paper"].choices(p, np.array([0.1, 0.5, 1.0]), np.array([0.9]))[0].tolist() == [0, 0, 0]
 
 
 def test_a_setting_that_cannot_match_takes_the_most_solves_and_says_so() -> None:
-    # The chances hide the middle one, which is the strongest.
+    # The probabilities hide the middle one, which is the strongest.
     rows = [[0, 1, 0]] * 3 + [[1, 1, 0]]
     tasks = table(rows, [[0.9, 0.1, 0.2]] * 4, [0.1, 0.5, 1.0])
     picked = pick(tasks, RULES["paper"])
     assert not picked.reached
-    chosen = RULES["paper"].choices(tasks.chances, tasks.mean_costs, np.array([picked.setting]))
+    chosen = RULES["paper"].choices(tasks.probabilities, tasks.mean_costs, np.array([picked.setting]))
     assert set(chosen[0].tolist()) == {0}
 
 
-def test_a_named_anchor_takes_what_no_chance_reaches() -> None:
+def test_a_named_anchor_takes_what_no_probability_reaches() -> None:
     rows = [[0, 1, 0]] * 39 + [[1, 1, 0]]
     tasks = table(rows, [[0.2, 0.1, 0.1]] * 40, [0.1, 0.5, 1.0])
     folds = group_folds(tasks.groups)
@@ -320,14 +322,14 @@ def test_a_cost_that_nothing_tells_stays_unknown() -> None:
 
 
 def test_the_published_sweep_comes_out_of_the_published_receipts() -> None:
-    """364 with-handoff outcomes of 266 tasks and four fixers, and the released router's chances."""
+    """364 with-handoff outcomes of 266 tasks and four fixers, and the released router's probabilities."""
     if not RECEIPTS.is_dir():
         pytest.skip(f"{RECEIPTS} is not here")
     routing = json.loads((RECEIPTS / "routing_scenarios.json").read_text())
     pairs = json.loads((RECEIPTS / "outcomes_per_task.json").read_text())["system_union_pairs"]
     fixers, ids = routing["cheap_order"], sorted(routing["probability_vectors"])
     found = [[pairs.get(task, {}).get(fixer) for fixer in fixers] for task in ids]
-    tasks = Table(
+    tasks = OutcomeTable(
         ids=tuple(ids),
         groups=tuple(ids),
         fixers=tuple(fixers),
@@ -357,7 +359,7 @@ def test_a_router_that_takes_one_fixer_is_called_a_constant() -> None:
 # The whole
 
 
-def calibrated(tasks: Table, policy: Policy = "value") -> Calibration:
+def calibrated(tasks: OutcomeTable, policy: Policy = "value") -> Calibration:
     folds = group_folds(tasks.groups)
     return calibrate(tasks, folds, policy=policy, arm="handoff", spaces=("text/x", "recon-2"))
 
@@ -391,7 +393,7 @@ def test_every_constant_has_a_line() -> None:
     assert all(line.solve_gain is not None for line in found.baselines)
 
 
-def test_chances_that_know_nothing_make_a_constant_that_beats_no_mix() -> None:
+def test_probabilities_that_know_nothing_make_a_constant_that_beats_no_mix() -> None:
     tasks = easy_and_hard()
     found = calibrated(replace(tasks, p=np.tile([0.5, 0.9], (40, 1))))
     assert found.shares == {"cheap": 0.0, "middle": 1.0}
@@ -400,7 +402,7 @@ def test_chances_that_know_nothing_make_a_constant_that_beats_no_mix() -> None:
 
 
 def test_a_router_cheaper_than_every_fixer_has_no_mix_beside_it() -> None:
-    # Each fixer is cheap where it is likely, so whoever follows the chances pays less than any one of them costs.
+    # Each fixer is cheap where it is likely, so whoever follows the probabilities pays less than any one of them costs.
     first, second = ([1, 0], [0.9, 0.1], [0.1, 0.9]), ([0, 1], [0.1, 0.9], [0.9, 0.2])
     rows = [first if at % 2 else second for at in range(40)]
     tasks = table([list(row[0]) for row in rows], [list(row[1]) for row in rows], [1.0, 1.0])
@@ -411,7 +413,8 @@ def test_a_router_cheaper_than_every_fixer_has_no_mix_beside_it() -> None:
 
 
 def test_a_router_below_the_mix_is_told_so() -> None:
-    # The middle one solves everything, and its chances say the opposite: the walk can only end at one of the others.
+    # The middle one solves everything, and its probabilities say the opposite: the walk can only end at one of the
+    # others.
     rows = [[int(at % 10 == 0), 1, int(at % 3 == 0)] for at in range(40)]
     found = calibrated(table(rows, [[0.9, 0.1, 0.95]] * 40, [0.1, 0.5, 1.0]), "paper")
     assert found.shares["strong"] == 1.0 and found.over_hull is not None and found.over_hull.high < 0
@@ -482,7 +485,7 @@ def test_too_little_is_refused() -> None:
         calibrated(replace(easy_and_hard(), measured=measured))
     with pytest.raises(RouteError, match="the only fixer"):
         calibrated(table([[1]] * 30, [[0.5]] * 30, [0.1]))
-    with pytest.raises(RouteError, match="no chances"):
+    with pytest.raises(RouteError, match="no probabilities"):
         calibrated(replace(easy_and_hard(), p=None))
     with pytest.raises(RouteError, match="p has shape"):
         replace(easy_and_hard(), p=np.zeros((3, 2)))

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.base import RouteError
-from scrout.route.difficulty import REACH, Ability, DifficultyHead, Floats, Lessons, load, save
+from scrout.route.difficulty import REACH, Ability, DifficultyData, DifficultyHead, Floats, load, save
 
 SPACES = ("recon-3", "counts-1")
 NAMES = ("log_chars", "top_confidence", "noise", "colour")
@@ -24,7 +24,7 @@ FIXERS = 8
 TRUTH = np.array([-1.0, 0.8, 0.0, 0.0])
 
 
-def world(n: int = 360, seed: int = 0, colour: float = 2.0) -> tuple[Lessons, Floats]:
+def world(n: int = 360, seed: int = 0, colour: float = 2.0) -> tuple[DifficultyData, Floats]:
     """Tasks with their ease. Repositories of a high colour are easier, whatever else is measured of their tasks."""
     draws = np.random.default_rng(seed)
     places = np.arange(n) % REPOSITORIES
@@ -35,7 +35,7 @@ def world(n: int = 360, seed: int = 0, colour: float = 2.0) -> tuple[Lessons, Fl
     rate = (draws.random((n, FIXERS)) < 1 / (1 + np.exp(-odds))).mean(axis=1)
     log_cost = -0.5 * ease + draws.normal(size=n, scale=0.3)
     groups = tuple(f"repo{place}" for place in places)
-    return Lessons(x, groups, ("all",) * n, rate, log_cost), ease
+    return DifficultyData(x, groups, ("all",) * n, rate, log_cost), ease
 
 
 @cache
@@ -179,7 +179,7 @@ def test_more_outcomes_leave_less_open() -> None:
     head = fitted()
     abilities = [tried(n, 0.6) for n in (25, 50, 100, 400)]
     assert [one.sd for one in abilities] == sorted((one.sd for one in abilities), reverse=True)
-    widths = [float((high - low)[0]) for _, low, high in (head.chance(one, [0.0]) for one in abilities)]
+    widths = [float((high - low)[0]) for _, low, high in (head.probability(one, [0.0]) for one in abilities)]
     assert widths == sorted(widths, reverse=True) and widths[0] > 1.5 * widths[-1]
 
 
@@ -197,44 +197,47 @@ def test_a_fixer_that_solved_all_or_nothing_has_a_finite_ability() -> None:
     assert -6 < tried(50, 0.0).value < -1.5 and 1.5 < tried(50, 1.0).value < 6
 
 
-# Chances
+# Probabilities
 
 FINITE = st.floats(-30, 30)
 
 
 @given(FINITE, st.floats(0, 10), FINITE)
-def test_a_chance_lies_within_its_interval(value: float, sd: float, ease: float) -> None:
-    p, low, high = (float(one[0]) for one in fitted().chance(Ability(value, sd), [ease]))
+def test_a_probability_lies_within_its_interval(value: float, sd: float, ease: float) -> None:
+    p, low, high = (float(one[0]) for one in fitted().probability(Ability(value, sd), [ease]))
     assert 0 <= low <= p <= high <= 1
 
 
 @given(FINITE, st.floats(0, 3), FINITE, st.floats(0.01, 5))
-def test_a_chance_grows_with_ability_and_ease(value: float, sd: float, ease: float, more: float) -> None:
+def test_a_probability_grows_with_ability_and_ease(value: float, sd: float, ease: float, more: float) -> None:
     head = fitted()
-    before = head.chance(Ability(value, sd), [ease])
-    for after in (head.chance(Ability(value + more, sd), [ease]), head.chance(Ability(value, sd), [ease + more])):
+    before = head.probability(Ability(value, sd), [ease])
+    for after in (
+        head.probability(Ability(value + more, sd), [ease]),
+        head.probability(Ability(value, sd), [ease + more]),
+    ):
         assert all(one[0] <= other[0] for one, other in zip(before, after, strict=True))
         assert before[0][0] < after[0][0] or before[0][0] > 0.999999 or after[0][0] < 0.000001
 
 
 def test_several_fixers_at_once_get_what_each_gets_alone() -> None:
     head, abilities = fitted(), [Ability(-1.0, 0.2), Ability(0.4, 1.0), Ability(2.0, 0.0)]
-    together = np.array(head.chances(abilities, -0.3))
-    assert together == pytest.approx(np.column_stack([np.ravel(head.chance(one, [-0.3])) for one in abilities]))
+    together = np.array(head.probabilities(abilities, -0.3))
+    assert together == pytest.approx(np.column_stack([np.ravel(head.probability(one, [-0.3])) for one in abilities]))
 
 
 def test_the_ends_of_an_interval_are_two_deviations_of_ability_away() -> None:
-    p, low, high = (float(one[0]) for one in fitted().chance(Ability(0.3, 0.5), [0.2]))
-    ends = [fitted().chance(Ability(0.3 + step * 0.5, 0.0), [0.2])[0][0] for step in (-1.96, 1.96)]
+    p, low, high = (float(one[0]) for one in fitted().probability(Ability(0.3, 0.5), [0.2]))
+    ends = [fitted().probability(Ability(0.3 + step * 0.5, 0.0), [0.2])[0][0] for step in (-1.96, 1.96)]
     assert [low, high] == pytest.approx(ends, abs=1e-4) and low < p - 0.15 < p + 0.15 < high
 
 
-def test_what_is_open_draws_a_chance_to_a_half() -> None:
-    sure, unsure = (fitted().chance(Ability(2.0, sd), [0.0])[0][0] for sd in (0.1, 1.5))
+def test_what_is_open_draws_a_probability_to_a_half() -> None:
+    sure, unsure = (fitted().probability(Ability(2.0, sd), [0.0])[0][0] for sd in (0.1, 1.5))
     assert 0.5 < unsure < sure < 1 / (1 + math.exp(-2.0))
 
 
-def test_the_chances_of_known_tasks_are_right_on_average() -> None:
+def test_the_probabilities_of_known_tasks_are_right_on_average() -> None:
     """On tasks and repositories that were not fitted on, fixers solve about as often as they are said to."""
     head, draws = fitted(), np.random.default_rng(11)
     told = []
@@ -243,7 +246,7 @@ def test_the_chances_of_known_tasks_are_right_on_average() -> None:
         resolved = draws.random(600) < 1 / (1 + np.exp(-(ability + ease)))
         seen = head.judge(known.features).ease
         learned = head.ability(seen[:300], resolved[:300], known.groups[:300])
-        told.append(abs(head.chance(learned, seen[300:])[0].mean() - resolved[300:].mean()))
+        told.append(abs(head.probability(learned, seen[300:])[0].mean() - resolved[300:].mean()))
     assert max(told) < 0.06
 
 
@@ -267,7 +270,7 @@ def test_a_far_number_counts_as_four_deviations() -> None:
 
 
 @given(st.lists(st.floats(), min_size=4, max_size=4), st.lists(st.booleans(), max_size=5))
-def test_hostile_vectors_give_a_chance_or_an_error_of_ours(vector: list[float], resolved: list[bool]) -> None:
+def test_hostile_vectors_give_a_probability_or_an_error_of_ours(vector: list[float], resolved: list[bool]) -> None:
     head = fitted()
     if not all(map(math.isfinite, vector)):
         with pytest.raises(RouteError, match="numbers that are none"):
@@ -276,7 +279,7 @@ def test_hostile_vectors_give_a_chance_or_an_error_of_ours(vector: list[float], 
     judged = head.judge(vector)
     assert judged.cost_factor[0] > 0 and np.isfinite(judged.cost_factor).all()
     ability = head.ability(np.repeat(judged.ease, len(resolved)), resolved, ["r"] * len(resolved))
-    p, low, high = (float(one[0]) for one in head.chance(ability, judged.ease))
+    p, low, high = (float(one[0]) for one in head.probability(ability, judged.ease))
     assert 0 <= low <= p <= high <= 1
 
 

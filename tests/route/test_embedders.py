@@ -15,10 +15,10 @@ import numpy.typing as npt
 import pytest
 
 from scrout.base import ConfigError, RouteError
-from scrout.config import EmbedderSettings, load
+from scrout.config.settings import EmbedderSettings, load
 from scrout.route.embed import HashedEmbedder, open_embedder
 from scrout.route.embedders import bert, minilm, weights
-from scrout.route.embedders.cached import Cached
+from scrout.route.embedders.cached import CachedEmbedder
 
 needs_onnx = pytest.mark.skipif(
     any(find_spec(name) is None for name in ("onnx", "onnxruntime", "tokenizers")),
@@ -30,7 +30,7 @@ WEIGHTS = Path(sys.prefix, "minilm")
 Arrays = Mapping[str, npt.NDArray[np.float32]]
 
 WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "parser", "fails", "window", "colour", "is", "wrong")
-TINY = bert.Shape(
+TINY = bert.BertShape(
     hidden_size=16, num_hidden_layers=2, num_attention_heads=4, layer_norm_eps=1e-12, max_position_embeddings=24
 )
 
@@ -177,7 +177,7 @@ def tiny(tmp_path: Path) -> Path:
     return folder
 
 
-def plain(arrays: Arrays, shape: bert.Shape, ids: Sequence[int]) -> npt.NDArray[np.float64]:
+def plain(arrays: Arrays, shape: bert.BertShape, ids: Sequence[int]) -> npt.NDArray[np.float64]:
     """The encoder written out: what the graph has to agree with."""
     exact = {name: array.astype(np.float64) for name, array in arrays.items()}
 
@@ -365,6 +365,8 @@ def test_the_real_model_agrees_with_the_encoder_written_out(minilm_weights: None
 @pytest.mark.model
 def test_the_real_model_knows_meaning(minilm_weights: None) -> None:
     embedder = open_embedder(EmbedderSettings(kind="minilm"))
-    assert isinstance(embedder, Cached) and embedder.name == "minilm-l6-v2-int8-53aa5117" and embedder.size == 384
+    assert (
+        isinstance(embedder, CachedEmbedder) and embedder.name == "minilm-l6-v2-int8-53aa5117" and embedder.size == 384
+    )
     crash, fault, paint = embedder.embed(["a crash on start", "segmentation fault at launch", "a new colour theme"])
     assert float(crash @ fault) > float(crash @ paint) + 0.2

@@ -14,7 +14,7 @@ import pytest
 
 from scrout.base import RouteError
 from scrout.route.embed import HashedEmbedder, Vectors
-from scrout.route.embedders.cached import CHUNK, Cached
+from scrout.route.embedders.cached import CHUNK, CachedEmbedder
 
 
 class Counting(HashedEmbedder):
@@ -37,32 +37,32 @@ def path(tmp_path: Path) -> Path:
 def test_a_text_is_embedded_once_and_its_row_is_the_same_to_the_bit(path: Path) -> None:
     texts = ["one", "two", "one", "", "lone \ud800"]
     first, second = Counting(), Counting()
-    made = Cached(first, path).embed(texts)
+    made = CachedEmbedder(first, path).embed(texts)
     assert first.asked == ["one", "two", "", "lone \ud800"]
-    kept = Cached(second, path).embed([*texts, "three"])
+    kept = CachedEmbedder(second, path).embed([*texts, "three"])
     assert second.asked == ["three"]
     assert kept.dtype == np.float32 and np.array_equal(kept[:5], made)
     assert np.array_equal(made, HashedEmbedder().embed(texts))
 
 
 def test_the_wrapper_is_known_by_what_it_wraps(path: Path) -> None:
-    cached = Cached(Counting("some-name"), path)
+    cached = CachedEmbedder(Counting("some-name"), path)
     assert (cached.name, cached.size, cached.tokens) == ("some-name", 512, 0)
     assert cached.embed([]).shape == (0, 512)
 
 
 def test_embedders_of_other_names_share_nothing(path: Path) -> None:
-    Cached(Counting("a"), path).embed(["text"])
+    CachedEmbedder(Counting("a"), path).embed(["text"])
     other = Counting("b")
-    Cached(other, path).embed(["text"])
+    CachedEmbedder(other, path).embed(["text"])
     assert other.asked == ["text"]
 
 
 def test_another_size_under_the_same_name_makes_all_rows_again(path: Path) -> None:
-    Cached(Counting(size=512), path).embed(["old", "other"])
+    CachedEmbedder(Counting(size=512), path).embed(["old", "other"])
     smaller = Counting(size=8)
-    assert Cached(smaller, path).embed(["old", "new"]).shape == (2, 8)
-    assert Cached(smaller, path).embed(["old"]).shape == (1, 8)
+    assert CachedEmbedder(smaller, path).embed(["old", "new"]).shape == (2, 8)
+    assert CachedEmbedder(smaller, path).embed(["old"]).shape == (1, 8)
 
 
 def test_what_was_made_before_an_interruption_is_kept(path: Path) -> None:
@@ -74,21 +74,21 @@ def test_what_was_made_before_an_interruption_is_kept(path: Path) -> None:
 
     texts = [f"text {number}" for number in range(CHUNK + 1)]
     with pytest.raises(RouteError):
-        Cached(Breaking(), path).embed(texts)
+        CachedEmbedder(Breaking(), path).embed(texts)
     after = Counting()
-    Cached(after, path).embed(texts)
+    CachedEmbedder(after, path).embed(texts)
     assert after.asked == texts[CHUNK:]
 
 
 def test_no_text_is_in_the_file(path: Path) -> None:
-    Cached(Counting(), path).embed(["a confidential sentence"])
+    CachedEmbedder(Counting(), path).embed(["a confidential sentence"])
     assert b"confidential" not in path.read_bytes()
 
 
 @pytest.mark.parametrize("damage", ["nonsense", "truncated", "emptied", "foreign", "zeroed"])
 def test_a_damaged_file_is_made_anew(path: Path, damage: str) -> None:
     texts = [f"text {number}" for number in range(40)]
-    made = Cached(Counting(), path).embed(texts)
+    made = CachedEmbedder(Counting(), path).embed(texts)
     content = path.read_bytes()
     match damage:
         case "nonsense":
@@ -104,17 +104,17 @@ def test_a_damaged_file_is_made_anew(path: Path, damage: str) -> None:
             with sqlite3.connect(path) as db:
                 db.execute("CREATE TABLE vectors (something TEXT)")
             db.close()
-    assert np.array_equal(Cached(Counting(), path).embed(texts), made)
+    assert np.array_equal(CachedEmbedder(Counting(), path).embed(texts), made)
     after = Counting()
-    assert np.array_equal(Cached(after, path).embed(texts), made)
+    assert np.array_equal(CachedEmbedder(after, path).embed(texts), made)
     if after.asked:  # what was damaged may come to light at the first write only
         after = Counting()
-        assert np.array_equal(Cached(after, path).embed(texts), made)
+        assert np.array_equal(CachedEmbedder(after, path).embed(texts), made)
     assert after.asked == [], "and is whole again"
 
 
 def test_a_changed_number_is_not_believed(path: Path) -> None:
-    made = Cached(Counting(), path).embed(["one", "two"])
+    made = CachedEmbedder(Counting(), path).embed(["one", "two"])
     with sqlite3.connect(path) as db:
         (key, value) = db.execute("SELECT key, vector FROM vectors ORDER BY id LIMIT 1").fetchone()
         changed = bytearray(value)
@@ -122,40 +122,40 @@ def test_a_changed_number_is_not_believed(path: Path) -> None:
         db.execute("UPDATE vectors SET vector = ? WHERE key = ?", (bytes(changed), key))
     db.close()
     after = Counting()
-    assert np.array_equal(Cached(after, path).embed(["one", "two"]), made)
+    assert np.array_equal(CachedEmbedder(after, path).embed(["one", "two"]), made)
     assert after.asked == ["one"]
 
 
 def test_a_place_that_cannot_hold_a_file_costs_time_only(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file" / "vectors.db", tmp_path):
-        assert Cached(Counting(), path).embed(["text"]).any()
+        assert CachedEmbedder(Counting(), path).embed(["text"]).any()
 
 
 def test_the_file_is_bounded_and_the_first_ones_go(path: Path) -> None:
     limit = 400_000
-    cached = Cached(Counting(), path, max_bytes=limit)
+    cached = CachedEmbedder(Counting(), path, max_bytes=limit)
     texts = [f"text {number}" for number in range(600)]  # about 1.6 MB
     cached.embed(texts)
     assert path.stat().st_size < 2 * limit
     after = Counting()
-    Cached(after, path).embed(texts[-50:])
+    CachedEmbedder(after, path).embed(texts[-50:])
     assert after.asked == [], "the last ones are there"
-    Cached(after, path).embed(texts[:50])
+    CachedEmbedder(after, path).embed(texts[:50])
     assert after.asked == texts[:50]
 
 
 def test_a_limit_below_one_vector_ends(path: Path) -> None:
-    assert Cached(Counting(), path, max_bytes=1).embed(["text"]).any()
+    assert CachedEmbedder(Counting(), path, max_bytes=1).embed(["text"]).any()
 
 
 @pytest.mark.slow
 def test_several_processes_write_at_once(path: Path) -> None:
     code = (
         "import sys; from pathlib import Path;"
-        "from scrout.route.embed import HashedEmbedder; from scrout.route.embedders.cached import Cached;"
+        "from scrout.route.embed import HashedEmbedder; from scrout.route.embedders.cached import CachedEmbedder;"
         "start = int(sys.argv[2]);"
-        "cached = Cached(HashedEmbedder(), Path(sys.argv[1]));"
+        "cached = CachedEmbedder(HashedEmbedder(), Path(sys.argv[1]));"
         "[cached.embed([f'text {n}', f'text {n + 1}']) for n in range(start, start + 40)]"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
@@ -165,5 +165,5 @@ def test_several_processes_write_at_once(path: Path) -> None:
     assert [process.wait() for process in running] == [0, 0, 0]
     after = Counting(HashedEmbedder.name)
     texts = [f"text {number}" for number in range(81)]
-    assert np.array_equal(Cached(after, path).embed(texts), HashedEmbedder().embed(texts))
+    assert np.array_equal(CachedEmbedder(after, path).embed(texts), HashedEmbedder().embed(texts))
     assert after.asked == []

@@ -13,9 +13,9 @@ import pytest
 from pydantic import JsonValue
 
 from scrout.base import RouteError
-from scrout.config import EmbedderSettings
+from scrout.config.settings import EmbedderSettings
 from scrout.route.embed import MAX_CHARS, HashedEmbedder, open_embedder
-from scrout.route.embedders.cached import Cached
+from scrout.route.embedders.cached import CachedEmbedder
 from scrout.route.embedders.endpoint import BATCH, TRIES, EndpointEmbedder
 
 KEY = "sk-very-secret"
@@ -255,7 +255,7 @@ def test_the_settings_open_it_with_a_cache(server: Server, monkeypatch: pytest.M
     settings = EmbedderSettings(kind="endpoint", model="m", base_url=server.url, key_env="EMBED_KEY", dimensions=16)
     opened = open_embedder(settings)
     first = opened.embed(["a text", "another"])
-    assert isinstance(opened, Cached) and opened.tokens == 6
+    assert isinstance(opened, CachedEmbedder) and opened.tokens == 6
     assert first.shape == (2, 16) and server.keys == [f"Bearer {KEY}"]
     assert np.array_equal(open_embedder(settings).embed(["another"])[0], first[1])
     assert len(server.bodies) == 1

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from scrout.base import RouteError
-from scrout.config import EmbedderSettings
+from scrout.config.settings import EmbedderSettings
 from scrout.route.embed import open_embedder
 from scrout.route.embedders.qwen3 import MAX_TOKENS, Qwen3Embedder
 

@@ -12,19 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.base import RouteError
-from scrout.config import Fixer, FixerKey, RouteSettings, Settings
+from scrout.config.settings import Fixer, FixerKey, RouteSettings, Settings
 from scrout.money import Price
 from scrout.records import Candidate, State
-from scrout.route import counts, difficulty
+from scrout.route import difficulty, text_counts
 from scrout.route.embed import HashedEmbedder
-from scrout.route.explain import Change, Explanation, change_words, changes, decided, explain, goal_words
+from scrout.route.explain import Counterfactual, Explanation, change_words, changes, decided, explain, goal_words
 from scrout.route.heldout import fit_difficulty
-from scrout.route.known import remember, title_of
-from scrout.route.outcomes import Told, digest, told
+from scrout.route.outcome_table import OutcomeTable
+from scrout.route.outcomes import OutcomeWithText, digest, join_texts
 from scrout.route.policy import INFINITE, Goal, GoalKind, goal_of
 from scrout.route.resume import build_resume, keep
 from scrout.route.router import Router
-from scrout.route.table import Table
+from scrout.route.task_vectors import remember, title_of
 
 EMBEDDER = HashedEmbedder()
 KINDS: tuple[GoalKind, ...] = ("theta", "min_solve", "max_usd", "solve_usd")
@@ -71,7 +71,7 @@ def told_changes(goal: Goal) -> list[str]:
         (
             Goal("min_solve", Decimal("0.5")),
             [
-                "strong with a least chance above 0.71",
+                "strong with a least probability above 0.71",
                 "strong if an attempt of mini cost more than $0.55 instead of $0.05",
                 "strong if an attempt of strong cost less than $0.05 instead of $0.55",
             ],
@@ -130,7 +130,9 @@ some_goals = st.sampled_from(KINDS).flatmap(
 )
 
 
-def applied(change: Change, amount: Decimal, candidates: list[Candidate], goal: Goal, settings: Settings) -> str:
+def applied(
+    change: Counterfactual, amount: Decimal, candidates: list[Candidate], goal: Goal, settings: Settings
+) -> str:
     if change.of != "cost_usd":
         return decided(candidates, Goal(goal.kind, amount), settings)
     changed = [
@@ -165,7 +167,7 @@ def test_whatever_goal_decides_otherwise_was_told_of(candidates: list[Candidate]
 def test_goals_are_told_as_a_person_would() -> None:
     for settings, words in (
         (RouteSettings(solve_usd=Decimal(5)), "a solve is worth $5.00 to you"),
-        (RouteSettings(min_solve=0.8), "the cheapest fixer with a chance of 0.80 or more"),
+        (RouteSettings(min_solve=0.8), "the cheapest fixer with a probability of 0.80 or more"),
         (RouteSettings(max_usd=Decimal("0.4")), "the likeliest fixer for $0.40 or less"),
         (RouteSettings(policy="paper", theta=0.425), "reaches theta, 0.425; if none does, the anchor"),
         (RouteSettings(dial=1.0), "the likeliest, whatever it costs"),
@@ -183,7 +185,7 @@ SHORT, LONG = (
     "In case 200 " + "the parser fails again " * 4,
     "Everything is slow and " + "the parser fails again " * 100,
 )
-FEATURES = np.array([counts.count(text) for text in TEXTS], dtype=np.float64)
+FEATURES = np.array([text_counts.count(text) for text in TEXTS], dtype=np.float64)
 
 
 def taught(folder: Path, fitted: bool = True) -> Path:
@@ -195,17 +197,17 @@ def taught(folder: Path, fitted: bool = True) -> Path:
     ids = tuple(f"repo{at % 8}-{at}" for at in range(N))
     names = ("agent/mini", "agent/strong")
     groups = tuple(one.rpartition("-")[0] for one in ids)
-    rows = Table(ids, groups, names, resolved, cost, np.ones((N, 2), dtype=bool))
+    rows = OutcomeTable(ids, groups, names, resolved, cost, np.ones((N, 2), dtype=bool))
     for column, name in enumerate(names):
-        history: list[Told] = [
-            told(ids[at], TEXTS[at], bool(resolved[at, column]), Decimal(f"{cost[at, column]:.4f}"), "handoff")
+        history: list[OutcomeWithText] = [
+            join_texts(ids[at], TEXTS[at], bool(resolved[at, column]), Decimal(f"{cost[at, column]:.4f}"), "handoff")
             for at in range(N)
         ]
         keep(build_resume(FixerKey.parse(name), history), history, EMBEDDER, folder)
     titles = {digest(text): title_of(text) for text in TEXTS}
-    remember(folder, counts.SPACE, dict(zip(titles, FEATURES.astype(np.float32), strict=True)), titles)
+    remember(folder, text_counts.SPACE, dict(zip(titles, FEATURES.astype(np.float32), strict=True)), titles)
     if fitted:
-        difficulty.save(fit_difficulty(rows, FEATURES, counts.NAMES, [counts.SPACE]), folder)
+        difficulty.save(fit_difficulty(rows, FEATURES, text_counts.NAMES, [text_counts.SPACE]), folder)
     return folder
 
 
@@ -274,7 +276,7 @@ def test_far_from_everything_it_says_who_would_have_been_taken(tmp_path: Path) -
     assert (found.decision.fixer, found.otherwise, found.changes) == ("strong", "mini", ())
 
 
-def test_without_a_head_chances_are_base_rates_and_that_is_said(tmp_path: Path) -> None:
+def test_without_a_head_probabilities_are_base_rates_and_that_is_said(tmp_path: Path) -> None:
     found = explained(taught(tmp_path, fitted=False), SHORT)
     assert found.difficulty is None and found.decision.spaces == () and found.changes
     assert any("base rates" in words for words in found.missing)
@@ -295,7 +297,7 @@ def test_a_state_is_wanted_where_a_head_takes_one(tmp_path: Path) -> None:
     folder = taught(tmp_path)
     assert not explained(folder, SHORT).wants_state
     sure = np.column_stack([FEATURES, np.arange(N) % 10 / 10])
-    table = Table(
+    table = OutcomeTable(
         tuple(f"repo{at % 8}-{at}" for at in range(N)),
         tuple(f"repo{at % 8}" for at in range(N)),
         ("agent/mini", "agent/strong"),
@@ -303,8 +305,8 @@ def test_a_state_is_wanted_where_a_head_takes_one(tmp_path: Path) -> None:
         np.ones((N, 2)),
         np.ones((N, 2), dtype=bool),
     )
-    spaces = [counts.SPACE, "recon-9"]
-    difficulty.save(fit_difficulty(table, sure, [*counts.NAMES, "top_confidence"], spaces), folder)
+    spaces = [text_counts.SPACE, "recon-9"]
+    difficulty.save(fit_difficulty(table, sure, [*text_counts.NAMES, "top_confidence"], spaces), folder)
     without = explained(folder, SHORT)
     assert without.wants_state and without.missing
     given = explained(folder, SHORT, State(space="recon-9", vector=(0.9,)))

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from scrout.base import RouteError
-from scrout.config import REPAIR, Fixer, FixerKey, RouteSettings, Settings
+from scrout.config.settings import REPAIR, Fixer, FixerKey, RouteSettings, Settings
 from scrout.handoff import FileRef, Handoff
 from scrout.money import Price, Receipt, Usage
 from scrout.records import (
@@ -37,7 +37,7 @@ from scrout.route.feedback import (
     WINDOW,
     Feedback,
     Grade,
-    Learned,
+    LearningReport,
     Verdict,
     drift,
     from_run,
@@ -48,9 +48,9 @@ from scrout.route.feedback import (
     own_folder,
     record,
 )
-from scrout.route.known import KnownTasks
-from scrout.route.outcomes import digest, told
+from scrout.route.outcomes import digest, join_texts
 from scrout.route.resume import MIN_OUTCOMES, build_resume, find, keep, load, text_space
+from scrout.route.task_vectors import TaskVectors
 from scrout.task import Task
 
 EMBEDDER = HashedEmbedder()
@@ -94,7 +94,7 @@ def run(
         receipts=() if fixer == "repair" else (receipt, receipt),
     )
     first = Attempt(fixer="repair", patch="", stop="nothing_found", detail="", seconds=1.0)
-    chances = {"repair": 0.1, "toy": 0.75}
+    probabilities = {"repair": 0.1, "toy": 0.75}
     return Run(
         id=f"20261116-0000{number:02}-abcdef",
         task=Task(
@@ -121,7 +121,7 @@ def run(
             fallback=False,
             reason="",
             candidates=tuple(
-                Candidate(fixer=name, p_solve=p, expected_cost_usd=None, reason="") for name, p in chances.items()
+                Candidate(fixer=name, p_solve=p, expected_cost_usd=None, reason="") for name, p in probabilities.items()
             ),
         ),
         attempts=(first, attempt) if tried else (),
@@ -129,8 +129,8 @@ def run(
     )
 
 
-def ended(number: int, verdict: Verdict | Grade, key: FixerKey = KEY, p_solve: float | None = 0.5) -> Learned:
-    return Learned(
+def ended(number: int, verdict: Verdict | Grade, key: FixerKey = KEY, p_solve: float | None = 0.5) -> LearningReport:
+    return LearningReport(
         run=f"run-{number}",
         key=key,
         verdict=verdict,
@@ -150,7 +150,7 @@ def ended(number: int, verdict: Verdict | Grade, key: FixerKey = KEY, p_solve: f
 def test_the_last_attempt_is_what_is_learned(tmp_path: Path) -> None:
     one = from_run(run(), "merged", pool(tmp_path))
     assert (one.run, one.key, one.verdict, one.p_solve) == ("20261116-000001-abcdef", KEY, "merged", 0.75)
-    assert one.told == told("shop-0000000001", "issue 1 of the shop", True, Decimal("0.25"), "handoff", 7)
+    assert one.told == join_texts("shop-0000000001", "issue 1 of the shop", True, Decimal("0.25"), "handoff", 7)
     assert one.state == STATE
     assert from_run(run(fixer="repair"), "merged", pool(tmp_path)).key == FixerKey(agent="repair")
 
@@ -192,7 +192,7 @@ def test_a_first_verdict_starts_a_growing_resume_with_its_vectors(tmp_path: Path
     folder = own_folder(settings.route)
     assert former is None and lesson.replaced == () and lesson.resume.growing
     assert load(folder) == {KEY: lesson.resume} and lesson.resume.source == "your own runs"
-    known, task = KnownTasks(folder), digest("issue 1 of the shop")
+    known, task = TaskVectors(folder), digest("issue 1 of the shop")
     has, rows = known.vectors("recon-2", [task])
     assert has.all() and rows[0].tolist() == list(STATE.vector)
     (text,) = known.vectors(text_space(EMBEDDER), [task])[1]
@@ -216,7 +216,7 @@ def test_the_last_word_on_a_run_counts(tmp_path: Path) -> None:
 
 
 def test_verdicts_join_what_was_added_from_a_file(tmp_path: Path) -> None:
-    rows = [told(f"file-{n}", f"task {n}", n % 2 == 0) for n in range(30)]
+    rows = [join_texts(f"file-{n}", f"task {n}", n % 2 == 0) for n in range(30)]
     keep(build_resume(KEY, rows, source="runs.csv"), rows, EMBEDDER, tmp_path)
     lesson, _ = record(run(), "wrong", pool(tmp_path), EMBEDDER)
     assert (lesson.resume.n, lesson.resume.solved, lesson.resume.source) == (31, 15, "runs.csv; your own runs")
@@ -311,7 +311,7 @@ def test_a_fixer_may_do_better_than_predicted(tmp_path: Path) -> None:
     [
         (["wrong"] * (MIN_DRIFT - 1), 0.9),  # too few
         (["merged"] * 6 + ["wrong"] * 4, 0.6),  # as predicted
-        (["merged"] * 4 + ["wrong"] * 6, 0.6),  # within chance
+        (["merged"] * 4 + ["wrong"] * 6, 0.6),  # within probability
     ],
 )
 def test_no_notice_without_a_reason(tmp_path: Path, ends: list[Verdict], p_solve: float) -> None:
@@ -367,10 +367,10 @@ class Angle:
     ],
 )
 def test_how_near_the_users_tasks_are(tmp_path: Path, mine: list[str], cosine: float, words: str) -> None:
-    rows = [told(f"t-{n}", str(n), n % 2 == 0) for n in range(29)]  # from 0 to 28 degrees, one apart
+    rows = [join_texts(f"t-{n}", str(n), n % 2 == 0) for n in range(29)]  # from 0 to 28 degrees, one apart
     resume = build_resume(KEY, rows)
     keep(resume, rows, Angle(), tmp_path)
-    found = nearness(mine, resume, KnownTasks(tmp_path), Angle())
+    found = nearness(mine, resume, TaskVectors(tmp_path), Angle())
     assert found is not None and found.tasks == 3
     assert found.median == pytest.approx(cosine, abs=2e-3) and words in found.words
     assert found.among_own == pytest.approx(math.cos(math.radians(1)), abs=2e-3)
@@ -378,8 +378,8 @@ def test_how_near_the_users_tasks_are(tmp_path: Path, mine: list[str], cosine: f
 
 
 def test_nothing_is_said_of_nearness_without_runs_or_vectors(tmp_path: Path) -> None:
-    rows = [told(f"t-{n}", str(n), n % 2 == 0) for n in range(25)]
+    rows = [join_texts(f"t-{n}", str(n), n % 2 == 0) for n in range(25)]
     resume = build_resume(KEY, rows)
     keep(resume, rows, Angle(), tmp_path)
-    assert nearness([], resume, KnownTasks(tmp_path), Angle()) is None
-    assert nearness(["a text"], resume, KnownTasks(tmp_path), EMBEDDER) is None
+    assert nearness([], resume, TaskVectors(tmp_path), Angle()) is None
+    assert nearness(["a text"], resume, TaskVectors(tmp_path), EMBEDDER) is None

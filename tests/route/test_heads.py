@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from scrout.base import RouteError
 from scrout.route.embed import Vectors
 from scrout.route.heads import Floats, ResumeHead, features, load, save
-from scrout.route.resume import Standing
+from scrout.route.resume import ResumeVectors
 
 Plane = tuple[float, float]
 SPACE = "text/plane"
 
 
-def stands(name: str, solved_at: Plane, failed_at: Plane, base_rate: float) -> Standing:
-    return Standing(name, np.array(solved_at), np.array(failed_at), base_rate)
+def stands(name: str, solved_at: Plane, failed_at: Plane, base_rate: float) -> ResumeVectors:
+    return ResumeVectors(name, np.array(solved_at), np.array(failed_at), base_rate)
 
 
 def at(*degrees: float) -> Vectors:
@@ -65,8 +65,8 @@ def test_the_stored_values_of_scikit_learn() -> None:
     assert head.scale_ == pytest.approx([0.69627272, 0.59640228, 1.12182632, 0.05, 0.31056227, 0.52318003], abs=1e-7)
     assert head.coef_ == pytest.approx([0.4051057, -0.1005669, 0.3048978, -0.3443666, 0.195765, 0.2230857], abs=1e-6)
     assert head.intercept_ == pytest.approx(-0.0084174, abs=1e-6)
-    chances = head.predict_proba(TASKS, STANDINGS)[[0, 9, 10, 19]]
-    assert chances == pytest.approx([0.827358, 0.271781, 0.1196962, 0.7683923], abs=1e-6)
+    probabilities = head.predict_proba(TASKS, STANDINGS)[[0, 9, 10, 19]]
+    assert probabilities == pytest.approx([0.827358, 0.271781, 0.1196962, 0.7683923], abs=1e-6)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -77,7 +77,7 @@ def test_scikit_learn_itself_agrees(seed: int) -> None:
     vectors = draws.normal(size=(80, 5))
     centroids = draws.normal(size=(4, 2, 5))
     pool = [
-        Standing(str(i), solved, failed, rate)
+        ResumeVectors(str(i), solved, failed, rate)
         for i, ((solved, failed), rate) in enumerate(zip(centroids, (0.3, 0.5, 0.55, 0.8), strict=True))
     ]
     standings = [pool[i % 4] for i in range(80)]
@@ -146,12 +146,12 @@ def test_vectors_that_are_no_numbers_are_refused(bad: float) -> None:
 
 
 @given(st.tuples(*[st.floats(width=32, allow_nan=False, allow_infinity=False)] * 2))
-def test_any_vector_of_numbers_has_a_chance(vector: Plane) -> None:
+def test_any_vector_of_numbers_has_a_probability(vector: Plane) -> None:
     (p,) = fitted().predict_proba([vector], [WEST])
     assert 0 <= p <= 1
 
 
-def test_a_fixer_that_was_not_fitted_on_gets_a_chance() -> None:
+def test_a_fixer_that_was_not_fitted_on_gets_a_probability() -> None:
     south = stands("south", (0.0, -1.0), (0.0, 1.0), 0.5)
     near, far = fitted().predict_proba(at(270, 90), [south] * 2)
     assert 0 < far < near < 1

@@ -1,4 +1,4 @@
-"""Held-out chances: nothing of a fold's outcomes may reach its own chances."""
+"""Held-out probabilities: nothing of a fold's outcomes may reach its own probabilities."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from scrout.base import RouteError
 from scrout.route.heldout import by_difficulty, by_resumes, fit_difficulty, fit_resumes, lessons
+from scrout.route.outcome_table import Ints, OutcomeTable, group_folds
 from scrout.route.stats import Floats
-from scrout.route.table import Ints, Table, group_folds
 
 NAMES = ("log_chars", "noise", "other")
 SPACE = "counts-1"
@@ -23,13 +23,13 @@ FEATURES: Floats = DRAWS.normal(size=(N, 3))
 TURNS = {"text/a": DRAWS.normal(size=(N, 4)).astype(np.float32), "hidden": DRAWS.normal(size=(N, 6)).astype(np.float32)}
 
 
-def made() -> Table:
+def made() -> OutcomeTable:
     """Short tasks are easier and cost less; six repositories."""
     draws = np.random.default_rng(1)
     odds = -1.2 * FEATURES[:, :1] + np.array([-1.2, 0.2, 1.6])
     ids = tuple(f"repo{at % 6}-{at}" for at in range(N))
     cost = np.exp(0.5 * FEATURES[:, :1]) * np.array([0.1, 0.4, 0.9]) * np.exp(draws.normal(size=(N, 3), scale=0.2))
-    return Table(
+    return OutcomeTable(
         ids=ids,
         groups=tuple(one.rpartition("-")[0] for one in ids),
         fixers=FIXERS,
@@ -43,52 +43,52 @@ TABLE = made()
 FOLDS = group_folds(TABLE.groups, 3)
 
 
-def difficulty(table: Table, folds: Ints = FOLDS) -> Floats:
+def difficulty(table: OutcomeTable, folds: Ints = FOLDS) -> Floats:
     return by_difficulty(table, FEATURES, NAMES, [SPACE], folds)
 
 
-def helped(table: Table, folds: Ints = FOLDS) -> Floats:
+def helped(table: OutcomeTable, folds: Ints = FOLDS) -> Floats:
     """With lessons of other tasks, where what makes a task hard is another feature."""
     others = lessons(TABLE, FEATURES[:, [1, 0, 2]])
     return by_difficulty(table, FEATURES, NAMES, [SPACE], folds, others)
 
 
-def resumes(table: Table, folds: Ints = FOLDS) -> Floats:
+def resumes(table: OutcomeTable, folds: Ints = FOLDS) -> Floats:
     return by_resumes(table, TURNS, folds)
 
 
-Way = Callable[[Table, Ints], Floats]
-BOTH = pytest.mark.parametrize("chances", [difficulty, resumes])
-ALL = pytest.mark.parametrize("chances", [difficulty, helped, resumes])
+Way = Callable[[OutcomeTable, Ints], Floats]
+BOTH = pytest.mark.parametrize("probabilities", [difficulty, resumes])
+ALL = pytest.mark.parametrize("probabilities", [difficulty, helped, resumes])
 
 
 @ALL
 @pytest.mark.parametrize("fold", range(3))
-def test_a_folds_outcomes_do_not_reach_its_chances(chances: Way, fold: int) -> None:
+def test_a_folds_outcomes_do_not_reach_its_probabilities(probabilities: Way, fold: int) -> None:
     own = np.equal(FOLDS, fold)
-    before = chances(TABLE, FOLDS)
+    before = probabilities(TABLE, FOLDS)
     other_ends = np.where(own[:, None], ~TABLE.resolved, TABLE.resolved)
     other_costs = np.where(own[:, None], TABLE.cost[::-1] * 100, TABLE.cost)
-    after = chances(replace(TABLE, resolved=other_ends, cost=other_costs), FOLDS)
+    after = probabilities(replace(TABLE, resolved=other_ends, cost=other_costs), FOLDS)
     assert np.array_equal(before[own], after[own])
     # The same outcomes do reach those of the others: the test would see them.
     assert np.abs(before[~own] - after[~own]).min(axis=0).max() > 1e-6
 
 
 @BOTH
-def test_whether_a_task_was_tried_does_not_reach_its_chances(chances: Way) -> None:
+def test_whether_a_task_was_tried_does_not_reach_its_probabilities(probabilities: Way) -> None:
     own = FOLDS == 1
     untried = replace(TABLE, measured=TABLE.measured & ~own[:, None])
-    assert np.array_equal(chances(untried, FOLDS)[own], chances(TABLE, FOLDS)[own])
+    assert np.array_equal(probabilities(untried, FOLDS)[own], probabilities(TABLE, FOLDS)[own])
 
 
 @BOTH
-def test_chances_are_chances(chances: Way) -> None:
-    found = chances(TABLE, FOLDS)
+def test_probabilities_are_probabilities(probabilities: Way) -> None:
+    found = probabilities(TABLE, FOLDS)
     assert found.shape == TABLE.resolved.shape and ((found > 0) & (found < 1)).all()
 
 
-def test_chances_know_ease_and_ability() -> None:
+def test_probabilities_know_ease_and_ability() -> None:
     found = difficulty(TABLE)
     assert (np.diff(found.mean(axis=0)) > 0.05).all()
     for column in range(3):
@@ -97,10 +97,10 @@ def test_chances_know_ease_and_ability() -> None:
 
 
 @BOTH
-def test_a_fixer_without_an_outcome_in_the_other_folds_has_no_chance(chances: Way) -> None:
+def test_a_fixer_without_an_outcome_in_the_other_folds_has_no_probability(probabilities: Way) -> None:
     measured = TABLE.measured.copy()
     measured[:, 2] = FOLDS == 0
-    found = chances(replace(TABLE, measured=measured), FOLDS)
+    found = probabilities(replace(TABLE, measured=measured), FOLDS)
     assert np.isnan(found[FOLDS == 0, 2]).all() and np.isfinite(found[FOLDS != 0, 2]).all()
     assert np.isfinite(found[:, :2]).all()
 
@@ -137,7 +137,7 @@ def test_tasks_that_nobody_tried_teach_nothing() -> None:
 
 
 def test_lessons_of_a_table() -> None:
-    table = Table(
+    table = OutcomeTable(
         ids=("a-1", "a-2", "b-1"),
         groups=("a", "a", "b"),
         fixers=FIXERS[:2],

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.base import RouteError
-from scrout.route.outcomes import MAX_USD, Told, digest, read_outcomes, read_texts, told
+from scrout.route.outcomes import MAX_USD, OutcomeWithText, digest, join_texts, read_outcomes, read_texts
 
 FIELDS = ("instance_id", "resolved", "cost_usd", "api_calls", "arm", "text")
 
@@ -21,7 +21,7 @@ FIELDS = ("instance_id", "resolved", "cost_usd", "api_calls", "arm", "text")
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1).filter(str.strip)
 OUTCOMES = st.lists(
     st.builds(
-        told,
+        join_texts,
         instance_id=TEXTS.map(str.strip).filter(bool),
         text=TEXTS,
         resolved=st.booleans(),
@@ -33,7 +33,7 @@ OUTCOMES = st.lists(
 )
 
 
-def row(one: Told) -> dict[str, object]:
+def row(one: OutcomeWithText) -> dict[str, object]:
     outcome = one.outcome
     return {
         "instance_id": outcome.instance_id,
@@ -52,7 +52,9 @@ def written(folder: Path, name: str, content: str) -> Path:
 
 
 @given(OUTCOMES)
-def test_what_is_written_as_csv_is_read_back(tmp_path_factory: pytest.TempPathFactory, outcomes: list[Told]) -> None:
+def test_what_is_written_as_csv_is_read_back(
+    tmp_path_factory: pytest.TempPathFactory, outcomes: list[OutcomeWithText]
+) -> None:
     path = tmp_path_factory.mktemp("csv") / "outcomes.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, FIELDS)
@@ -63,7 +65,7 @@ def test_what_is_written_as_csv_is_read_back(tmp_path_factory: pytest.TempPathFa
 
 @given(OUTCOMES, st.booleans())
 def test_what_is_written_as_jsonl_is_read_back(
-    tmp_path_factory: pytest.TempPathFactory, outcomes: list[Told], ascii_only: bool
+    tmp_path_factory: pytest.TempPathFactory, outcomes: list[OutcomeWithText], ascii_only: bool
 ) -> None:
     lines = [json.dumps(row(one), default=str, ensure_ascii=ascii_only) + "\n" for one in outcomes]
     assert read_outcomes(written(tmp_path_factory.mktemp("jsonl"), "o.jsonl", "".join(lines)), {}) == outcomes
@@ -142,8 +144,8 @@ def test_what_spreadsheets_and_tables_write(tmp_path: Path) -> None:
     path = written(tmp_path, "o.CSV", content)
     read = read_outcomes(path, {"shop-1": "one", "shop-2": "two"})
     assert read == [
-        told("shop-1", "one", True, Decimal("0.5"), "handoff", 37),
-        told("shop-2", "two", False, None, "solo", None),
+        join_texts("shop-1", "one", True, Decimal("0.5"), "handoff", 37),
+        join_texts("shop-2", "two", False, None, "solo", None),
     ]
 
 
@@ -156,7 +158,7 @@ def test_a_comma_in_an_unquoted_text_is_named(tmp_path: Path) -> None:
 def test_packed_files_are_read(tmp_path: Path) -> None:
     path = tmp_path / "o.jsonl.gz"
     path.write_bytes(gzip.compress(json.dumps(GOOD).encode()))
-    assert read_outcomes(path, {}) == [told("shop-1", "an issue", True)]
+    assert read_outcomes(path, {}) == [join_texts("shop-1", "an issue", True)]
     path.write_bytes(gzip.compress(json.dumps(GOOD).encode())[:-6])
     with pytest.raises(RouteError, match=r"o\.jsonl\.gz cannot be read"):
         read_outcomes(path, {})

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from scrout.base import RouteError
-from scrout.config import Fixer, RouteSettings
+from scrout.config.settings import Fixer, RouteSettings
 from scrout.money import Price
 from scrout.records import Candidate, Check, CheckOutcome, Decision
 from scrout.route.policy import (
@@ -49,7 +49,7 @@ def decision(fixer: str, *candidates: Candidate) -> Decision:
 
 
 @pytest.mark.parametrize(
-    ("chances", "chosen"),
+    ("probabilities", "chosen"),
     [
         ((0.9, 0.9, 0.9), "kimi"),
         ((0.29, 0.30, 0.9), "gpt"),
@@ -59,33 +59,33 @@ def decision(fixer: str, *candidates: Candidate) -> Decision:
         ((None, None, None), "anchor"),
     ],
 )
-def test_walk_takes_the_cheapest_that_reaches_theta(chances: tuple[float | None, ...], chosen: str) -> None:
-    kimi, gpt, opus = chances
+def test_walk_takes_the_cheapest_that_reaches_theta(probabilities: tuple[float | None, ...], chosen: str) -> None:
+    kimi, gpt, opus = probabilities
     candidates = [candidate("opus", opus, "0.78"), candidate("kimi", kimi, "0.21"), candidate("gpt", gpt, "0.42")]
     assert walk(candidates, 0.30, "anchor") == chosen
 
 
-def test_walk_takes_an_unknown_cost_last_and_an_unknown_chance_never() -> None:
+def test_walk_takes_an_unknown_cost_last_and_an_unknown_probability_never() -> None:
     candidates = [candidate("secret", 0.9, None), candidate("new", None, "0.01"), candidate("opus", 0.4, "0.78")]
     assert walk(candidates, 0.30, "anchor") == "opus"
     assert walk(candidates, 0.50, "anchor") == "secret"
-    # Even a theta of 0 is not reached by a chance that nobody knows.
+    # Even a theta of 0 is not reached by a probability that nobody knows.
     assert walk([candidate("new", None, "0.01")], 0.0, "anchor") == "anchor"
 
 
-def test_the_anchor_is_the_named_one_else_the_dearest_of_equals() -> None:
+def test_the_anchor_is_the_named_one_else_the_most_expensive_of_equals() -> None:
     costs = [candidate("kimi", 0.5, "0.90"), candidate("gpt", 0.5, "0.42"), candidate("opus", 0.5, "0.78")]
     assert anchor_of(POOL, costs, "repair") == "repair"
     assert anchor_of(POOL, costs) == "kimi"
 
 
-def test_the_anchor_is_the_likeliest_agent_where_every_chance_is_known() -> None:
+def test_the_anchor_is_the_likeliest_agent_where_every_probability_is_known() -> None:
     known = [candidate("kimi", 0.5, "0.21"), candidate("gpt", 0.7, "0.42"), candidate("opus", 0.6, "0.78")]
     assert anchor_of(POOL, known) == "gpt"
-    # A free fixer's chance does not count, and one that is unknown makes all of them count for nothing.
+    # A free fixer's probability does not count, and one that is unknown makes all of them count for nothing.
     assert anchor_of(POOL, [*known, candidate("repair", 0.9, "0")]) == "gpt"
     assert anchor_of((*POOL, agent("new", "3")), [*known, candidate("new", None, "0.10")]) == "opus"
-    # Chances alone suffice; among equals the price tells who is dearer.
+    # Probabilities alone suffice; among equals the price tells who is dearer.
     assert anchor_of(POOL, [candidate("kimi", 0.7, None), candidate("gpt", 0.7, "9"), known[2]]) == "gpt"
 
 
@@ -180,7 +180,7 @@ def test_worth_says_what_the_next_step_would_cost() -> None:
         "a solve is taken to be worth $5.00"
     )
     assert set(made.lost) == {"strong", "secret", "new", "middle"}
-    assert (made.lost["secret"], made.lost["new"]) == ("its cost is unknown", "its chance is unknown")
+    assert (made.lost["secret"], made.lost["new"]) == ("its cost is unknown", "its probability is unknown")
     at_the_top = worth([MINI, STRONG], Decimal(100))
     assert at_the_top is not None
     assert "none is likelier; mini would save $0.50 and lose .06" in at_the_top.reason
@@ -212,7 +212,7 @@ def test_worth_takes_the_best_and_never_a_dominated_fixer(candidates: list[Candi
 def test_at_least_takes_the_cheapest_that_is_likely_enough(min_solve: float, chosen: str, fallback: bool) -> None:
     made = at_least(EVERYONE, min_solve)
     assert made is not None and (made.fixer, made.fallback) == (chosen, fallback)
-    assert ("no fixer has a chance" in made.reason) == fallback
+    assert ("no fixer has a probability" in made.reason) == fallback
 
 
 @pytest.mark.parametrize(
@@ -291,17 +291,17 @@ def test_a_task_far_from_everything_goes_to_the_anchor() -> None:
 
 
 @pytest.mark.parametrize("settings", [RouteSettings(), RouteSettings(min_solve=0.1), RouteSettings(policy="paper")])
-def test_without_a_known_chance_the_anchor_takes_it(settings: RouteSettings) -> None:
+def test_without_a_known_probability_the_anchor_takes_it(settings: RouteSettings) -> None:
     made = choose([NEW, candidate("other", None, None)], settings, "other")
     assert (made.fixer, made.fallback, made.abstained) == ("other", True, False)
-    assert made.lost == {"new": "its chance is unknown"}
+    assert made.lost == {"new": "its probability is unknown"}
 
 
 def test_the_order_follows_the_prices_that_come_in() -> None:
     settings = RouteSettings(min_solve=0.5)
-    dear = MINI.model_copy(update={"expected_cost_usd": Decimal("0.90")})
+    expensive = MINI.model_copy(update={"expected_cost_usd": Decimal("0.90")})
     assert choose([MINI, STRONG], settings, "strong").fixer == "mini"
-    assert choose([dear, STRONG], settings, "strong").fixer == "strong"
+    assert choose([expensive, STRONG], settings, "strong").fixer == "strong"
 
 
 @pytest.mark.parametrize(
@@ -342,10 +342,10 @@ tables = st.integers(1, 5).flatmap(
 )
 
 
-def spend(dial: Dial, position: float, chances: list[list[float]], cents: list[int]) -> Decimal:
+def spend(dial: Dial, position: float, probabilities: list[list[float]], cents: list[int]) -> Decimal:
     """What the known tasks would cost at a position, in cents."""
     total = Decimal(0)
-    for row in chances:
+    for row in probabilities:
         pool = [candidate(str(at), p, str(Decimal(cents[at]) / 100)) for at, p in enumerate(row)]
         made = worth(pool, dial.solve_usd(position))
         assert made is not None
@@ -355,18 +355,18 @@ def spend(dial: Dial, position: float, chances: list[list[float]], cents: list[i
 
 @given(tables)
 def test_the_dial_goes_from_cheapest_to_strongest_and_never_back(table: tuple[list[list[float]], list[int]]) -> None:
-    chances, cents = table
-    dial = Dial.fit(np.array(chances), np.array(cents) / 100)
-    spent = [spend(dial, position, chances, cents) for position in (0, 0.1, 0.25, 0.5, 0.75, 0.9, 1)]
+    probabilities, cents = table
+    dial = Dial.fit(np.array(probabilities), np.array(cents) / 100)
+    spent = [spend(dial, position, probabilities, cents) for position in (0, 0.1, 0.25, 0.5, 0.75, 0.9, 1)]
     assert spent == sorted(spent)
-    assert spent[0] == len(chances) * min(cents)
-    assert spent[-1] == sum(min(cents[at] for at, p in enumerate(row) if p == max(row)) for row in chances)
+    assert spent[0] == len(probabilities) * min(cents)
+    assert spent[-1] == sum(min(cents[at] for at, p in enumerate(row) if p == max(row)) for row in probabilities)
 
 
 @given(tables, st.floats(0, 0.999))
 def test_an_amount_has_its_position_on_the_dial(table: tuple[list[list[float]], list[int]], position: float) -> None:
-    chances, cents = table
-    dial = Dial.fit(np.array(chances), np.array(cents) / 100)
+    probabilities, cents = table
+    dial = Dial.fit(np.array(probabilities), np.array(cents) / 100)
     # A little more than the amount, which is rounded and may lie just below a flat part of the dial.
     amount = dial.solve_usd(position) * Decimal("1.000000001") + Decimal("1e-9")
     found = dial.position(amount)
@@ -377,19 +377,19 @@ def test_an_amount_has_its_position_on_the_dial(table: tuple[list[list[float]], 
 
 def test_between_its_ends_the_dial_spends_its_share() -> None:
     rng = np.random.default_rng(3)
-    chances, cents = rng.random((200, 3)).tolist(), [10, 30, 100]
-    dial = Dial.fit(np.array(chances), np.array(cents) / 100)
-    low, high = spend(dial, 0, chances, cents), spend(dial, 1, chances, cents)
+    probabilities, cents = rng.random((200, 3)).tolist(), [10, 30, 100]
+    dial = Dial.fit(np.array(probabilities), np.array(cents) / 100)
+    low, high = spend(dial, 0, probabilities, cents), spend(dial, 1, probabilities, cents)
     for position in (0.2, 0.5, 0.8):
-        share = (spend(dial, position, chances, cents) - low) / (high - low)
+        share = (spend(dial, position, probabilities, cents) - low) / (high - low)
         assert abs(float(share) - position) < 0.02
 
 
 def test_one_task_alone_takes_the_fixer_whose_cost_is_nearest_to_the_position() -> None:
     # The steps reach .07, .92 and 1 of the spending, so .2 is nearer to the second fixer and .6 to the third.
-    chances, cents = [[0.3, 0.71, 0.77, 0.772]], [1, 5, 55, 60]
-    dial = Dial.fit(np.array(chances), np.array(cents) / 100)
-    assert [spend(dial, position, chances, cents) for position in (0, 0.2, 0.6, 0.9, 1)] == [1, 5, 55, 55, 60]
+    probabilities, cents = [[0.3, 0.71, 0.77, 0.772]], [1, 5, 55, 60]
+    dial = Dial.fit(np.array(probabilities), np.array(cents) / 100)
+    assert [spend(dial, position, probabilities, cents) for position in (0, 0.2, 0.6, 0.9, 1)] == [1, 5, 55, 55, 60]
 
 
 def test_a_dial_is_stored_and_read_again() -> None:

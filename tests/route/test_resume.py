@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from scrout.base import RouteError
-from scrout.config import FixerKey
+from scrout.config.settings import FixerKey
 from scrout.money import Price
 from scrout.route.embed import HashedEmbedder, Vectors
-from scrout.route.known import KnownTasks
-from scrout.route.outcomes import Arm, Told, told
+from scrout.route.outcomes import Arm, OutcomeWithText, join_texts
 from scrout.route.resume import (
     MIN_OUTCOMES,
     Resume,
@@ -28,11 +27,12 @@ from scrout.route.resume import (
     find,
     keep,
     load,
+    resume_vectors,
     same_model,
     save,
-    standing,
     text_space,
 )
+from scrout.route.task_vectors import TaskVectors
 
 KIMI = FixerKey(agent="mini", model="kimi-k2")
 
@@ -48,13 +48,15 @@ class TwoNumbers:
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def one(number: int, resolved: bool, cost: str | None = "0.10", arm: Arm = "handoff", text: str = "") -> Told:
-    return told(
+def one(
+    number: int, resolved: bool, cost: str | None = "0.10", arm: Arm = "handoff", text: str = ""
+) -> OutcomeWithText:
+    return join_texts(
         f"task-{number}", text or f"issue number {number}", resolved, None if cost is None else Decimal(cost), arm
     )
 
 
-def past(n: int = MIN_OUTCOMES, first: int = 0) -> list[Told]:
+def past(n: int = MIN_OUTCOMES, first: int = 0) -> list[OutcomeWithText]:
     return [one(number, number % 2 == 0) for number in range(first, first + n)]
 
 
@@ -63,7 +65,7 @@ def grown(key: FixerKey | str = KIMI, n: int = MIN_OUTCOMES) -> Resume:
 
 
 def growing(key: FixerKey, n: int = 1) -> Resume:
-    return Resume(key=key, outcomes=tuple(told.outcome for told in past(n)), made=grown().made)
+    return Resume(key=key, outcomes=tuple(join_texts.outcome for join_texts in past(n)), made=grown().made)
 
 
 def test_counts_rate_and_interval() -> None:
@@ -94,7 +96,7 @@ def test_costs_are_means_of_each_arm_where_known() -> None:
         ([*past(30), one(7, True)], "2 outcomes of 'task-7' \\(handoff\\)"),
     ],
 )
-def test_a_history_that_teaches_nothing_is_refused(rows: list[Told], words: str) -> None:
+def test_a_history_that_teaches_nothing_is_refused(rows: list[OutcomeWithText], words: str) -> None:
     with pytest.raises(RouteError, match=words):
         build_resume(KIMI, rows)
 
@@ -131,15 +133,15 @@ def test_centroids_are_means_of_what_was_solved_and_failed(tmp_path: Path) -> No
     rows += [one(n, False, text="3 4") for n in range(10, 25)]
     resume, embedder = build_resume(KIMI, rows), TwoNumbers()
     keep(resume, rows, embedder, tmp_path)
-    known = KnownTasks(tmp_path)
+    known = TaskVectors(tmp_path)
     assert load(tmp_path) == {KIMI: resume}
     assert known.titles[rows[0].outcome.task] == "0 1"
-    found = standing(resume, known, text_space(embedder))
+    found = resume_vectors(resume, known, text_space(embedder))
     assert found is not None and (found.name, found.base_rate) == ("mini/kimi-k2", 0.4)
     assert found.solved == pytest.approx([0.5, 0.5]) and found.failed == pytest.approx([0.6, 0.8], abs=1e-3)
-    assert standing(resume, known, "another space") is None
+    assert resume_vectors(resume, known, "another space") is None
     solved = Resume(key=KIMI, outcomes=resume.outcomes[:10], made=resume.made)
-    assert standing(solved, known, text_space(embedder)) is None
+    assert resume_vectors(solved, known, text_space(embedder)) is None
 
 
 # Whose résumé
@@ -285,7 +287,7 @@ def test_costs_follow_the_price_of_the_day() -> None:
     """A model that became half as dear is expected to cost half; where no price is known, what was paid stands."""
     price = Price(input=Decimal(3), output=Decimal(15), cache_read=Decimal("0.3"))
     half = Price(input=Decimal("1.5"), output=Decimal("7.5"), cache_read=Decimal("0.15"))
-    told_ones = [told(f"shop-{n}", f"text {n}", n % 2 == 0, Decimal("0.40")) for n in range(30)]
+    told_ones = [join_texts(f"shop-{n}", f"text {n}", n % 2 == 0, Decimal("0.40")) for n in range(30)]
     known = build_resume(FixerKey.parse("mini/shopper-1"), told_ones, price=price)
     assert known.expected_cost_usd(price, "solo") == known.expected_cost_usd(None, "handoff") == Decimal("0.40")
     assert known.expected_cost_usd(half, "solo") == Decimal("0.20")

@@ -14,27 +14,27 @@ import numpy as np
 import pytest
 
 from scrout.base import RouteError
-from scrout.config import Fixer, FixerKey, RouteSettings, Settings
+from scrout.config.settings import Fixer, FixerKey, RouteSettings, Settings
 from scrout.intervals import Z95
 from scrout.money import CENT_FRACTION, Price
 from scrout.records import Candidate, Decision, State
-from scrout.route import calibrate, counts, difficulty, heads, resume
+from scrout.route import calibrate, difficulty, heads, resume, text_counts
 from scrout.route.calibrate import Calibration
 from scrout.route.difficulty import DifficultyHead
 from scrout.route.embed import HashedEmbedder
 from scrout.route.heads import ResumeHead
 from scrout.route.heldout import by_difficulty, fit_difficulty, fit_resumes
-from scrout.route.known import KnownTasks, remember, title_of
-from scrout.route.outcomes import Arm, Told, digest, told
-from scrout.route.resume import Standing, build_resume, keep, standing
+from scrout.route.outcome_table import OutcomeTable, combination, group_folds
+from scrout.route.outcomes import Arm, OutcomeWithText, digest, join_texts
+from scrout.route.resume import ResumeVectors, build_resume, keep, resume_vectors
 from scrout.route.router import BORROWED_SD, Router
 from scrout.route.stats import Floats
-from scrout.route.table import Table, combination, group_folds
+from scrout.route.task_vectors import TaskVectors, remember, title_of
 
 EMBEDDER = HashedEmbedder()
 TEXT = f"text/{EMBEDDER.name}"
 RECON = "recon-3"
-SPACES = (counts.SPACE, RECON)
+SPACES = (text_counts.SPACE, RECON)
 RECON_NAMES = ("top_confidence", "files")
 N = 120
 KIMI_KEY, OPUS_KEY = FixerKey(agent="agent", model="kimi-k2.5"), FixerKey(agent="agent", model="opus-4-6")
@@ -79,11 +79,11 @@ SURE, UNSURE = State(space=RECON, vector=(0.95, 2.0)), State(space=RECON, vector
 
 
 @cache
-def table() -> Table:
+def table() -> OutcomeTable:
     ease = 2.0 - np.log1p([words_of(at) for at in range(N)]) + 3 * STATES[:, 0]
     odds = 1.5 * (ease - ease.mean())[:, None] + np.array([0.0, 2.0])
     ids = tuple(f"repo{at % 8}-{at}" for at in range(N))
-    return Table(
+    return OutcomeTable(
         ids=ids,
         groups=tuple(one.rpartition("-")[0] for one in ids),
         fixers=(str(KIMI_KEY), str(OPUS_KEY)),
@@ -93,10 +93,10 @@ def table() -> Table:
     )
 
 
-def history(column: int, size: int = N, arm: Arm = "handoff", flip: bool = False) -> list[Told]:
+def history(column: int, size: int = N, arm: Arm = "handoff", flip: bool = False) -> list[OutcomeWithText]:
     rows = table()
     return [
-        told(
+        join_texts(
             rows.ids[at],
             TEXTS[at],
             bool(rows.resolved[at, column]) != flip,
@@ -110,7 +110,7 @@ def history(column: int, size: int = N, arm: Arm = "handoff", flip: bool = False
 def features(spaces: Sequence[str]) -> tuple[Floats, list[str]]:
     """Of all tasks, and their names."""
     parts = {
-        counts.SPACE: (np.array([counts.count(text) for text in TEXTS], dtype=np.float64), counts.NAMES),
+        text_counts.SPACE: (np.array([text_counts.count(text) for text in TEXTS], dtype=np.float64), text_counts.NAMES),
         RECON: (STATES, RECON_NAMES),
     }
     chosen = [parts[space] for space in sorted(spaces)]
@@ -127,14 +127,14 @@ def know(folder: Path) -> None:
     """The tasks' vectors in every space."""
     for space, rows in (
         (TEXT, EMBEDDER.embed(TEXTS)),
-        (counts.SPACE, np.array([counts.count(text) for text in TEXTS])),
+        (text_counts.SPACE, np.array([text_counts.count(text) for text in TEXTS])),
         (RECON, STATES.astype(np.float32)),
     ):
         titles = {digest(text): title_of(text) for text in TEXTS}
         remember(folder, space, dict(zip(titles, rows, strict=True)), titles)
 
 
-def add(folder: Path, key: FixerKey, rows: Sequence[Told]) -> None:
+def add(folder: Path, key: FixerKey, rows: Sequence[OutcomeWithText]) -> None:
     keep(build_resume(key, rows), rows, EMBEDDER, folder)
 
 
@@ -194,12 +194,12 @@ def of(decision: Decision, fixer: str) -> Candidate:
     return next(candidate for candidate in decision.candidates if candidate.fixer == fixer)
 
 
-def mean_usd(rows: Sequence[Told]) -> Decimal:
+def mean_usd(rows: Sequence[OutcomeWithText]) -> Decimal:
     costs = [one.outcome.cost_usd for one in rows if one.outcome.cost_usd is not None]
     return (sum(costs, Decimal(0)) / len(costs)).quantize(CENT_FRACTION)
 
 
-def chance(decision: Decision, fixer: str) -> float:
+def probability(decision: Decision, fixer: str) -> float:
     p = of(decision, fixer).p_solve
     assert p is not None
     return p
@@ -213,7 +213,7 @@ def test_a_fresh_install_goes_to_the_most_expensive_agent(tmp_path: Path, none: 
     folder = tmp_path if exists else tmp_path / "missing"
     decision = Router(pool(KIMI, OPUS, REPAIR, NEW), folder, EMBEDDER, none).route("it fails", None)
     assert (decision.fixer, decision.fallback, decision.abstained) == ("opus", True, False)
-    assert decision.reason.startswith("no fixer's chance and cost are both known, so the anchor opus takes it")
+    assert decision.reason.startswith("no fixer's probability and cost are both known, so the anchor opus takes it")
     assert [candidate.fixer for candidate in decision.candidates] == ["repair", "kimi", "new", "opus"]
     assert all(candidate.p_solve is None and candidate.evidence == "" for candidate in decision.candidates)
     assert [candidate.expected_cost_usd for candidate in decision.candidates] == [Decimal(0), None, None, None]
@@ -228,7 +228,7 @@ def test_a_fixer_goes_by_its_own_resume(folder: Path, none: Path) -> None:
         assert one.p_solve is not None and one.p_low is not None and one.p_high is not None
         assert 0 < one.p_low < one.p_solve < one.p_high < 1
         assert one.p_by_space == {"counts-1+recon-3": one.p_solve}
-    assert chance(decision, "kimi") < chance(decision, "opus")
+    assert probability(decision, "kimi") < probability(decision, "opus")
     assert not decision.degraded and decision.spaces == ("counts-1", "recon-3")
 
 
@@ -238,7 +238,7 @@ def test_easy_tasks_go_to_the_cheap_fixer_and_hard_ones_to_the_strong(folder: Pa
     assert (easy.fixer, hard.fixer) == ("kimi", "opus")
     assert not easy.fallback and not hard.fallback and easy.policy == "value"
     for column, name in enumerate(("kimi", "opus")):
-        assert chance(easy, name) > chance(hard, name) + 0.1
+        assert probability(easy, name) > probability(hard, name) + 0.1
         assert of(easy, name).expected_cost_usd == of(hard, name).expected_cost_usd == mean_usd(history(column))
     assert "a solve is taken to be worth $4.00" in easy.reason and of(easy, "kimi").reason in easy.reason
     assert "would add" in of(easy, "opus").reason
@@ -247,7 +247,7 @@ def test_easy_tasks_go_to_the_cheap_fixer_and_hard_ones_to_the_strong(folder: Pa
 def test_what_the_scout_measured_counts(folder: Path, none: Path) -> None:
     router = Router(pool(KIMI, OPUS), folder, EMBEDDER, none)
     middle = issue(60)
-    assert chance(router.route(middle, SURE), "kimi") > chance(router.route(middle, UNSURE), "kimi") + 0.1
+    assert probability(router.route(middle, SURE), "kimi") > probability(router.route(middle, UNSURE), "kimi") + 0.1
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_a_resume_of_the_same_model_is_borrowed_and_named(folder: Path, none: Pa
     add(folder, FixerKey.parse(known), history(0))
     decision = Router(pool(fixer, OPUS), folder, EMBEDDER, none).route(EASY, SURE)
     assert of(decision, "kimi").evidence.startswith(f"the résumé of {known}, ")
-    assert chance(decision, "kimi") > 0.5
+    assert probability(decision, "kimi") > 0.5
 
 
 def test_a_borrowed_resume_is_believed_less_than_an_own_one(folder: Path, none: Path) -> None:
@@ -291,10 +291,10 @@ def test_a_resume_with_too_few_outcomes_does_not_displace_a_borrowed_one(folder:
     assert of(decision, "kimi").evidence.startswith("the résumé of mini/kimi-k2.5, ")
 
 
-def test_a_fixer_of_unknown_chance_is_taken_only_as_the_anchor(folder: Path, none: Path) -> None:
+def test_a_fixer_of_unknown_probability_is_taken_only_as_the_anchor(folder: Path, none: Path) -> None:
     chosen = Router(pool(NEW, KIMI, dial=1), folder, EMBEDDER, none).route(HARD, UNSURE)
     assert chosen.fixer == "kimi" and of(chosen, "new").p_solve is None
-    assert of(chosen, "new").reason == "its chance is unknown" and of(chosen, "new").expected_cost_usd is None
+    assert of(chosen, "new").reason == "its probability is unknown" and of(chosen, "new").expected_cost_usd is None
     alone = Router(pool(NEW, agent("other", "nor-this-one"), anchor="new"), folder, EMBEDDER, none).route(EASY, SURE)
     assert (alone.fixer, alone.fallback) == ("new", True)
 
@@ -304,7 +304,7 @@ def test_a_named_resume_counts_instead_of_its_own(folder: Path, none: Path) -> N
     stranger = agent("stranger", "its-name-says-nothing", resume="agent/kimi-k2.5")
     decision = Router(pool(named, OPUS, stranger), folder, EMBEDDER, none).route(EASY, SURE)
     assert of(decision, "kimi").evidence.startswith("the résumé of agent/opus-4-6, ")
-    assert chance(decision, "kimi") == pytest.approx(chance(decision, "opus"), abs=0.01)
+    assert probability(decision, "kimi") == pytest.approx(probability(decision, "opus"), abs=0.01)
     assert of(decision, "kimi").expected_cost_usd != of(decision, "stranger").expected_cost_usd
     assert of(decision, "stranger").evidence.startswith("the résumé of agent/kimi-k2.5, ")
 
@@ -325,16 +325,16 @@ def test_a_named_resume_that_is_still_growing_counts_for_nothing(folder: Path, n
     assert of(decision, "kimi").p_solve is None and decision.fixer == "opus"
 
 
-def test_repair_costs_nothing_and_wins_on_its_chance(folder: Path, none: Path) -> None:
-    add(folder, REPAIR.key, [told(one.outcome.instance_id, one.text, one.outcome.resolved) for one in history(0)])
+def test_repair_costs_nothing_and_wins_on_its_probability(folder: Path, none: Path) -> None:
+    add(folder, REPAIR.key, [join_texts(one.outcome.instance_id, one.text, one.outcome.resolved) for one in history(0)])
     decision = Router(pool(KIMI, REPAIR), folder, EMBEDDER, none).route(EASY, SURE)
     assert (decision.fixer, of(decision, "repair").expected_cost_usd) == ("repair", Decimal(0))
 
 
 def test_costs_of_a_pool_are_compared_in_one_arm(tmp_path: Path, none: Path) -> None:
-    dear, cheap = mean_usd(history(1)), mean_usd(history(0))
+    expensive, cheap = mean_usd(history(1)), mean_usd(history(0))
 
-    def costs(kimi: list[Told], opus: list[Told]) -> list[Decimal | None]:
+    def costs(kimi: list[OutcomeWithText], opus: list[OutcomeWithText]) -> list[Decimal | None]:
         add(tmp_path, KIMI_KEY, kimi)
         add(tmp_path, OPUS_KEY, opus)
         decision = Router(pool(KIMI, OPUS), tmp_path, EMBEDDER, none).route(EASY, None)
@@ -343,13 +343,13 @@ def test_costs_of_a_pool_are_compared_in_one_arm(tmp_path: Path, none: Path) -> 
     both = [*history(1, arm="solo"), *history(0, arm="handoff")]
     assert costs(history(0, arm="handoff"), both) == [cheap, cheap]
     # One that was never tried with a handoff: the other's cost without one stands beside it.
-    assert costs(history(0, arm="solo"), both) == [cheap, dear]
+    assert costs(history(0, arm="solo"), both) == [cheap, expensive]
     # Where an arm is missing, the other one is better than nothing.
-    assert costs(history(0, arm="solo"), history(1, arm="handoff")) == [cheap, dear]
+    assert costs(history(0, arm="solo"), history(1, arm="handoff")) == [cheap, expensive]
 
 
 def test_a_cost_that_no_outcome_tells_is_unknown(folder: Path, none: Path) -> None:
-    add(folder, NEW.key, [told(one.outcome.instance_id, one.text, one.outcome.resolved) for one in history(0)])
+    add(folder, NEW.key, [join_texts(one.outcome.instance_id, one.text, one.outcome.resolved) for one in history(0)])
     decision = Router(pool(KIMI, OPUS, NEW), folder, EMBEDDER, none).route(EASY, None)
     assert of(decision, "new").expected_cost_usd is None and of(decision, "new").p_solve is not None
     assert of(decision, "kimi").expected_cost_usd == mean_usd(history(0))
@@ -370,17 +370,17 @@ def test_of_two_outcomes_of_a_task_the_one_with_a_handoff_counts(folder: Path, n
     alone = Router(pool(KIMI, OPUS), folder, EMBEDDER, none).route(EASY, SURE)
     for rows in ([*history(0), *history(0, arm="solo", flip=True)], [*history(0, arm="solo", flip=True), *history(0)]):
         add(folder, KIMI_KEY, rows)
-        assert chance(Router(pool(KIMI, OPUS), folder, EMBEDDER, none).route(EASY, SURE), "kimi") == pytest.approx(
-            chance(alone, "kimi")
+        assert probability(Router(pool(KIMI, OPUS), folder, EMBEDDER, none).route(EASY, SURE), "kimi") == pytest.approx(
+            probability(alone, "kimi")
         )
 
 
-def test_without_a_head_chances_are_base_rates_and_it_says_so(tmp_path: Path, none: Path, teach: Teach) -> None:
+def test_without_a_head_probabilities_are_base_rates_and_it_says_so(tmp_path: Path, none: Path, teach: Teach) -> None:
     decision = Router(pool(KIMI, OPUS), teach(tmp_path), EMBEDDER, none).route(EASY, SURE)
     solved = int(table().resolved[:, 0].sum())
-    assert chance(decision, "kimi") == (solved + 1) / (N + 2) and of(decision, "kimi").p_by_space == {}
+    assert probability(decision, "kimi") == (solved + 1) / (N + 2) and of(decision, "kimi").p_by_space == {}
     assert decision.degraded and decision.spaces == ()
-    assert decision.reason.endswith("degraded: no head is fitted, so chances are base rates")
+    assert decision.reason.endswith("degraded: no head is fitted, so probabilities are base rates")
 
 
 # Spaces that are missing
@@ -393,7 +393,7 @@ def test_without_a_state_the_head_of_the_text_counts(folder: Path, tmp_path: Pat
     assert without.reason.endswith("degraded: the recon-3 head needs a state that the scout did not give")
     only = Router(pool(KIMI, OPUS), teach(tmp_path / "only", SPACES[:1]), EMBEDDER, none).route(HARD, None)
     assert without.candidates == only.candidates and not only.degraded
-    assert chance(without, "kimi") != chance(router.route(HARD, UNSURE), "kimi")
+    assert probability(without, "kimi") != probability(router.route(HARD, UNSURE), "kimi")
 
 
 @pytest.mark.parametrize(("route", "key"), [({"policy": "value"}, "solve_usd"), ({"policy": "paper"}, "theta")])
@@ -429,7 +429,7 @@ def test_where_only_a_head_with_a_state_is_fitted_its_absence_is_told(tmp_path: 
     decision = Router(pool(KIMI, OPUS), teach(tmp_path, SPACES), EMBEDDER, none).route(EASY, None)
     assert decision.degraded and decision.spaces == () and of(decision, "kimi").p_by_space == {}
     assert "the recon-3 head needs a state that the scout did not give" in decision.reason
-    assert decision.reason.endswith("so chances are base rates")
+    assert decision.reason.endswith("so probabilities are base rates")
 
 
 def test_a_state_without_a_head_degrades_openly(folder: Path, none: Path) -> None:
@@ -471,7 +471,7 @@ def hidden_head(folder: Path, space: str, policy: str) -> None:
         heads.save(head, folder)
     else:
         judge = DifficultyHead.from_json(head_of(*SPACES).to_json())
-        judge.spaces = tuple(sorted((counts.SPACE, space)))
+        judge.spaces = tuple(sorted((text_counts.SPACE, space)))
         difficulty.save(judge, folder)
 
 
@@ -521,7 +521,7 @@ def test_a_pool_of_one(folder: Path, none: Path, fixer: Fixer) -> None:
 
 def test_a_pool_of_one_that_reaches_theta_is_no_fallback(folder: Path, none: Path) -> None:
     decision = Router(pool(OPUS), folder, EMBEDDER, none).route(EASY, None)
-    assert (decision.fixer, decision.fallback) == ("opus", False) and chance(decision, "opus") > 0.3
+    assert (decision.fixer, decision.fallback) == ("opus", False) and probability(decision, "opus") > 0.3
     assert Router(pool(OPUS, theta=1.0), folder, EMBEDDER, none).route(EASY, None).fallback
 
 
@@ -551,7 +551,7 @@ def test_the_users_head_and_settings_win_over_the_shipped_ones(tmp_path: Path, t
     after = Router(pool(KIMI, OPUS), own, EMBEDDER, shipped).route(HARD, UNSURE)
     assert (before.theta, after.theta) == (0.5, 0.6)
     assert "worth $7.00" in before.reason and "worth $8.00" in after.reason
-    assert chance(after, "kimi") > chance(before, "kimi") + 0.05
+    assert probability(after, "kimi") > probability(before, "kimi") + 0.05
 
 
 def test_a_damaged_folder_is_noticed_at_the_first_task_and_not_before(folder: Path, none: Path) -> None:
@@ -565,11 +565,11 @@ def test_a_damaged_folder_is_noticed_at_the_first_task_and_not_before(folder: Pa
 
 
 def paper_heads(folder: Path) -> dict[str, ResumeHead]:
-    known = KnownTasks(folder)
+    known = TaskVectors(folder)
     resumes = resume.load(folder)
     rows = {TEXT: EMBEDDER.embed(TEXTS), RECON: STATES.astype(np.float32)}
     for space, vectors in rows.items():
-        stands = [standing(resumes[key], known, space) for key in (KIMI_KEY, OPUS_KEY)]
+        stands = [resume_vectors(resumes[key], known, space) for key in (KIMI_KEY, OPUS_KEY)]
         heads.save(fit_resumes(table(), space, vectors, stands, np.ones(N, dtype=bool)), folder)
     return heads.load(folder)
 
@@ -579,20 +579,22 @@ def test_the_paper_takes_the_mean_of_its_heads(folder: Path, none: Path) -> None
     router = Router(pool(KIMI, OPUS, policy="paper"), folder, EMBEDDER, none)
     decision = router.route(EASY, SURE)
     assert not decision.degraded and decision.spaces == (RECON, TEXT) and decision.policy == "paper"
-    own, known = resume.load(folder)[KIMI_KEY], KnownTasks(folder)
-    stands: dict[str, Standing | None] = {space: standing(own, known, space) for space in (TEXT, RECON)}
+    own, known = resume.load(folder)[KIMI_KEY], TaskVectors(folder)
+    stands: dict[str, ResumeVectors | None] = {space: resume_vectors(own, known, space) for space in (TEXT, RECON)}
     vectors = {TEXT: EMBEDDER.embed([EASY]), RECON: np.array([SURE.vector])}
     expected = {
         space: float(paper[space].predict_proba(vectors[space], [one])[0]) for space, one in stands.items() if one
     }
     assert of(decision, "kimi").p_by_space == pytest.approx(expected)
-    assert chance(decision, "kimi") == pytest.approx(sum(expected.values()) / 2)
+    assert probability(decision, "kimi") == pytest.approx(sum(expected.values()) / 2)
     # Its recipe gives no interval, and that of the base rate would be of another number.
     assert all(one.p_low is None and one.p_high is None for one in decision.candidates)
 
 
 @pytest.mark.parametrize(("theta", "fixer", "fallback"), [(0.0, "kimi", False), (1.0, "opus", True)])
-def test_the_paper_walks_from_cheap_to_dear(folder: Path, none: Path, theta: float, fixer: str, fallback: bool) -> None:
+def test_the_paper_walks_from_cheap_to_expensive(
+    folder: Path, none: Path, theta: float, fixer: str, fallback: bool
+) -> None:
     paper_heads(folder)
     decision = Router(pool(OPUS, KIMI, policy="paper", theta=theta), folder, EMBEDDER, none).route(EASY, SURE)
     assert (decision.fixer, decision.fallback, decision.theta) == (fixer, fallback, theta)
@@ -704,5 +706,5 @@ def test_odd_texts_are_safe(folder: Path, none: Path, policy: str, piece: str) -
     text = piece * (200_000 // max(1, len(piece)))
     decision = router.route(text, SURE)
     assert decision.fixer in ("kimi", "opus")
-    assert all(0 <= chance(decision, name) <= 1 for name in ("kimi", "opus"))
+    assert all(0 <= probability(decision, name) <= 1 for name in ("kimi", "opus"))
     assert router.nearest(text, most=1)

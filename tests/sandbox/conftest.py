@@ -1,4 +1,4 @@
-"""Workshops that many tests share: each of them takes workspaces of its own."""
+"""Task sandboxes that many tests share: each of them takes workspaces of its own."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from scrout.config import Settings
+from scrout.config.settings import Settings
+from scrout.sandbox.task_sandbox import TaskSandbox, open_task_sandbox
 from scrout.sandbox.tier import Tier
-from scrout.sandbox.workshop import Workshop, open_workshop
 from scrout.sandbox.workspace import find_source
 from scrout.task import Task
 
-Shared = Callable[[Mapping[str, str | bytes]], AbstractContextManager[Workshop]]
+Shared = Callable[[Mapping[str, str | bytes]], AbstractContextManager[TaskSandbox]]
 
 
 @pytest.fixture(scope="session")
-def shared_workshop(tier: Tier, light_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Shared:
-    """shared_workshop(files): a workshop for fixtures of a wider scope."""
+def shared_task_sandbox(tier: Tier, light_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Shared:
+    """shared_task_sandbox(files): a task sandbox for fixtures of a wider scope."""
 
     @contextmanager
-    def opened(files: Mapping[str, str | bytes]) -> Iterator[Workshop]:
+    def opened(files: Mapping[str, str | bytes]) -> Iterator[TaskSandbox]:
         folder = tmp_path_factory.mktemp("shared")
         repo = folder / "repo"
         for name, content in files.items():
@@ -37,7 +37,7 @@ def shared_workshop(tier: Tier, light_python: Path, tmp_path_factory: pytest.Tem
             environment.setenv("PATH", str(light_python), prepend=os.pathsep)
             source = find_source(repo)
             task = Task(id="task", text="an issue", repo=source.repo, base_commit=source.head)
-            with open_workshop(task, tier, Settings()) as workshop:
-                yield workshop
+            with open_task_sandbox(task, tier, Settings()) as task_sandbox:
+                yield task_sandbox
 
     return opened

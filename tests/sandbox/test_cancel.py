@@ -6,18 +6,18 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from scrout.sandbox.workshop import Workshop
+from scrout.sandbox.task_sandbox import TaskSandbox
 
 
 async def test_early_cancels_neither_hang_nor_leave_a_process(
-    make_repo: Callable[..., Path], workshop: Callable[[Path], AbstractContextManager[Workshop]]
+    make_repo: Callable[..., Path], task_sandbox: Callable[[Path], AbstractContextManager[TaskSandbox]]
 ) -> None:
-    chance = random.Random(7)
-    with workshop(make_repo({"a.txt": "a"})) as shop:
+    probability = random.Random(7)
+    with task_sandbox(make_repo({"a.txt": "a"})) as shop:
         for _ in range(60):
             workspace = shop.fresh()
             running = asyncio.create_task(shop.shell(workspace, "sleep 987.125"))
-            await asyncio.sleep(chance.random() * 0.03)
+            await asyncio.sleep(probability.random() * 0.03)
             running.cancel()
             async with asyncio.timeout(20):
                 await asyncio.gather(running, return_exceptions=True)

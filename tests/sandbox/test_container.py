@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from scrout.base import SandboxError
-from scrout.config import SandboxSettings
+from scrout.config.settings import SandboxSettings
 from scrout.sandbox.container import Container, engine_environment
 from scrout.sandbox.probe import probe
 from scrout.sandbox.tier import SANDBOX_UID, Command, Copy, Limits, Mount

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from scrout.config import Settings
+from scrout.config.settings import Settings
 from scrout.sandbox.bubblewrap import Bubblewrap, find_program
+from scrout.sandbox.task_sandbox import open_task_sandbox
 from scrout.sandbox.tier import Tier
-from scrout.sandbox.workshop import open_workshop
 from scrout.sandbox.workspace import find_source
 from scrout.task import Task
 
@@ -15,7 +15,7 @@ async def test_what_was_changed_and_put_back_counts(make_repo, tier: Tier) -> No
     assert program is not None  # `tier` skips where there is none
     source = find_source(make_repo({"a.py": "a = 1\n", "b.py": "b = 1\n", "c/d.py": "d = 1\n"}))
     task = Task(id="t", text="x", repo=source.repo, base_commit=source.head)
-    with open_workshop(task, Bubblewrap(program, overlays=False), Settings()) as shop:
+    with open_task_sandbox(task, Bubblewrap(program, overlays=False), Settings()) as shop:
         workspace = shop.fresh()
         assert set(workspace.changed()) == set()
         await shop.shell(workspace, "cat b.py; git status --short; echo x > new.txt")

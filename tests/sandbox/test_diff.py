@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from scrout.base import SandboxError
-from scrout.sandbox import workshop as workshop_module
-from scrout.sandbox.workshop import Workshop
+from scrout.sandbox import task_sandbox as task_sandbox_module
+from scrout.sandbox.task_sandbox import TaskSandbox
 
 FILES: dict[str, str | bytes] = {
     "file.txt": "one\ntwo\nthree\n",
@@ -84,14 +84,14 @@ def git_diff(repo: Path, tmp_path: Path, command: str) -> bytes:
     return subprocess.run(asked, cwd=clone, check=True, capture_output=True).stdout
 
 
-async def change(shop: Workshop, command: str) -> str:
+async def change(shop: TaskSandbox, command: str) -> str:
     workspace = shop.fresh()
     done = await shop.shell(workspace, command)
     assert done.exit_code == 0, done.text
     return await shop.diff(workspace)
 
 
-async def applied(shop: Workshop, patch: str) -> str:
+async def applied(shop: TaskSandbox, patch: str) -> str:
     workspace = shop.fresh()
     assert await shop.apply(workspace, patch) == ""
     return await shop.diff(workspace)
@@ -124,8 +124,8 @@ def some(commands: dict[str, str], default: tuple[str, ...]) -> list[object]:
 
 
 @pytest.fixture(scope="module")
-def full(shared_workshop):  # type: ignore[no-untyped-def]
-    with shared_workshop(FILES) as shop:
+def full(shared_task_sandbox):  # type: ignore[no-untyped-def]
+    with shared_task_sandbox(FILES) as shop:
         yield shop
 
 
@@ -136,7 +136,7 @@ def full(shared_workshop):  # type: ignore[no-untyped-def]
         *some(PLAIN, ()),
     ],
 )
-async def test_byte_for_byte_as_git(full: Workshop, tmp_path: Path, command: str) -> None:
+async def test_byte_for_byte_as_git(full: TaskSandbox, tmp_path: Path, command: str) -> None:
     patch = await change(full, command)
     assert patch.encode() == git_diff(full.base.repo, tmp_path, command)
     assert patch
@@ -147,12 +147,12 @@ EDIT = "echo four >> file.txt"
 
 
 @pytest.fixture(scope="module")
-def edited(full: Workshop, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+def edited(full: TaskSandbox, tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return git_diff(full.base.repo, tmp_path_factory.mktemp("edited"), EDIT)
 
 
 @pytest.mark.parametrize("trick", some(HOSTILE, HOSTILE_BY_DEFAULT))
-async def test_nothing_done_to_the_repository_changes_the_diff(full: Workshop, edited: bytes, trick: str) -> None:
+async def test_nothing_done_to_the_repository_changes_the_diff(full: TaskSandbox, edited: bytes, trick: str) -> None:
     assert (await change(full, f"{EDIT}; {trick}")).encode() == edited
 
 
@@ -166,7 +166,7 @@ async def test_nothing_done_to_the_repository_changes_the_diff(full: Workshop, e
         "rm latin.txt; mv 'we ird[1]*.txt' elsewhere; printf '\\xfe' >> elsewhere",
     ],
 )
-async def test_bytes_that_are_not_text_travel_as_binary(full: Workshop, command: str) -> None:
+async def test_bytes_that_are_not_text_travel_as_binary(full: TaskSandbox, command: str) -> None:
     workspace = full.fresh()
     await full.shell(workspace, command)
     patch = await full.diff(workspace)
@@ -178,23 +178,23 @@ async def test_bytes_that_are_not_text_travel_as_binary(full: Workshop, command:
     assert (await full.shell(workspace, listing)).text == (await full.shell(other, listing)).text
 
 
-async def test_a_link_to_a_path_that_is_no_text(full: Workshop) -> None:
+async def test_a_link_to_a_path_that_is_no_text(full: TaskSandbox) -> None:
     patch = await change(full, "ln -s $'caf\\xe9' link")
     assert "+caf\udce9" in patch
     assert await applied(full, patch) == patch
 
 
-async def test_a_repository_inside_is_seen_as_files(full: Workshop) -> None:
+async def test_a_repository_inside_is_seen_as_files(full: TaskSandbox) -> None:
     patch = await change(full, "mkdir inner && cd inner && git init -q && echo x > y && git add y")
     assert "inner/y" in patch and "160000" not in patch
 
 
-async def test_no_change_is_empty(full: Workshop) -> None:
+async def test_no_change_is_empty(full: TaskSandbox) -> None:
     assert await full.diff(full.fresh()) == ""
     assert await change(full, "touch file.txt; mkdir folder; cp file.txt x; rm x") == ""
 
 
-async def test_paths_can_be_left_out(full: Workshop) -> None:
+async def test_paths_can_be_left_out(full: TaskSandbox) -> None:
     workspace = full.fresh()
     for path in ("check [1].py", "pkg/check.py", "kept.py"):
         workspace.write(path, b"x = 1\n")
@@ -202,13 +202,13 @@ async def test_paths_can_be_left_out(full: Workshop) -> None:
     assert "kept.py" in patch and "check" not in patch
 
 
-async def test_taking_the_diff_twice_gives_it_twice(full: Workshop) -> None:
+async def test_taking_the_diff_twice_gives_it_twice(full: TaskSandbox) -> None:
     workspace = full.fresh()
     await full.shell(workspace, "echo x > new; mkdir sub; git init -q sub; echo y > sub/z")
     assert await full.diff(workspace) == await full.diff(workspace)
 
 
-async def test_a_patch_that_does_not_fit_changes_nothing(full: Workshop) -> None:
+async def test_a_patch_that_does_not_fit_changes_nothing(full: TaskSandbox) -> None:
     patch = await change(full, "sed -i s/two/2/ file.txt; echo x > new.txt")
     workspace = full.fresh()
     workspace.write("file.txt", b"something else\n")
@@ -217,31 +217,31 @@ async def test_a_patch_that_does_not_fit_changes_nothing(full: Workshop) -> None
 
 
 @pytest.mark.parametrize("target", ["../outside.txt", "/tmp/outside.txt", ".git/config"])
-async def test_a_patch_does_not_leave_the_repository(full: Workshop, target: str) -> None:
+async def test_a_patch_does_not_leave_the_repository(full: TaskSandbox, target: str) -> None:
     patch = f"--- /dev/null\n+++ b/{target}\n@@ -0,0 +1 @@\n+x\n"
     assert await full.apply(full.fresh(), patch) != ""
     assert not Path(full.base.repo.parent, "outside.txt").exists()  # noqa: ASYNC240
 
 
-async def test_a_patch_does_not_write_through_a_symlink(full: Workshop) -> None:
+async def test_a_patch_does_not_write_through_a_symlink(full: TaskSandbox) -> None:
     workspace = full.fresh()
     await full.shell(workspace, "ln -s /tmp way")
     patch = "diff --git a/way/x b/way/x\nnew file mode 100644\n--- /dev/null\n+++ b/way/x\n@@ -0,0 +1 @@\n+x\n"
     assert "symbolic link" in await full.apply(workspace, patch)
 
 
-async def test_a_diff_too_large_is_an_error_and_never_cut(full: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workshop_module, "MOST_DIFF_BYTES", 10_000)
+async def test_a_diff_too_large_is_an_error_and_never_cut(full: TaskSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_sandbox_module, "MOST_DIFF_BYTES", 10_000)
     with pytest.raises(SandboxError, match="more than 10,000 bytes"):
         await change(full, "seq 10000 > numbers.txt")
 
 
-async def test_an_edit_within_the_second_of_the_checkout_is_seen(make_repo, workshop) -> None:
+async def test_an_edit_within_the_second_of_the_checkout_is_seen(make_repo, task_sandbox) -> None:
     """git takes a file of the same size and second for unchanged, unless its index is as old as the file."""
     with ExitStack() as stack:
         edited = []
         for number in range(2):
-            shop = stack.enter_context(workshop(make_repo({"a.txt": f"{number:02}\n"}, f"repo{number}")))
+            shop = stack.enter_context(task_sandbox(make_repo({"a.txt": f"{number:02}\n"}, f"repo{number}")))
             edited.append((shop, shop.fresh()))
             await shop.shell(edited[-1][1], "echo xx > a.txt")
         await asyncio.sleep(1.1)  # the diff's copy of the index is younger than the edit

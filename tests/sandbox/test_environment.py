@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 from tests.conftest import run_git
 
 from scrout.base import ConfigError
-from scrout.config import EnvironmentSettings, Settings
+from scrout.config.settings import EnvironmentSettings, Settings
 from scrout.sandbox.environment import find_environment
 from scrout.sandbox.workspace import Base, find_source, make_base
 
@@ -27,10 +28,10 @@ def make_venv(folder: Path, python: str | Path = sys.executable) -> Path:
     return next(folder.glob("lib/python3*/site-packages"))
 
 
-async def test_an_editable_install_sees_the_patched_tree(make_repo, workshop) -> None:
+async def test_an_editable_install_sees_the_patched_tree(make_repo, task_sandbox) -> None:
     repo = make_repo({"src/pkg/__init__.py": "answer = 1\n", ".gitignore": ".venv\n"})
     (make_venv(repo / ".venv") / "pkg.pth").write_text(f"{repo}/src\n")
-    with workshop(repo) as shop:
+    with task_sandbox(repo) as shop:
         assert shop.environment.label == "the repository's .venv"
         workspace = shop.fresh()
         workspace.write("src/pkg/__init__.py", b"answer = 2\n")
@@ -40,22 +41,34 @@ async def test_an_editable_install_sees_the_patched_tree(make_repo, workshop) ->
         assert ".venv" not in await shop.diff(workspace)
 
 
-async def test_a_named_environment_behind_a_symlink(make_repo, workshop, tmp_path: Path) -> None:
+async def test_a_named_environment_behind_a_symlink(make_repo, task_sandbox, tmp_path: Path) -> None:
     repo = make_repo({"a.py": ""})
     packages = make_venv(tmp_path / "kept elsewhere")
     (packages / "found.py").write_text("x = 1\n")
     (repo / "env").symlink_to(tmp_path / "kept elsewhere")
     settings = Settings(environment=EnvironmentSettings(venv="env"))
-    with workshop(repo, settings) as shop:
+    with task_sandbox(repo, settings) as shop:
         assert (await shop.shell(shop.fresh(), "python -c 'import found'")).exit_code == 0
 
 
-def test_a_named_environment_that_is_none(make_repo) -> None:
-    with pytest.raises(ConfigError, match=r"environment.venv is 'env'"):
-        find_environment(make_repo({"a": ""}), EnvironmentSettings(venv="env"))
+@pytest.mark.parametrize("venv", ["../env", "{repo}/../env"])
+def test_a_named_environment_beside_the_repository(make_repo, tmp_path: Path, venv: str) -> None:
+    make_venv(tmp_path / "env")
+    repo = make_repo({"a": ""})
+    found = find_environment(repo, EnvironmentSettings(venv=venv.format(repo=repo)))
+    assert Path(found.python).parts[-2:] == ("bin", "python") and found.label.endswith(venv.format(repo=repo))
 
 
-async def test_a_repository_cannot_ask_for_a_folder_of_the_host(make_repo, workshop, tmp_path: Path) -> None:
+@pytest.mark.parametrize("venv", ["env", "loop", "link/env", "envs/../../env", "a\0b"])
+def test_a_named_environment_that_is_none(make_repo, venv: str) -> None:
+    repo = make_repo({"a": ""})
+    (repo / "loop").symlink_to("loop")
+    (repo / "link").symlink_to("/")
+    with pytest.raises(ConfigError, match=re.escape(f"environment.venv is {venv!r}")):
+        find_environment(repo, EnvironmentSettings(venv=venv))
+
+
+async def test_a_repository_cannot_ask_for_a_folder_of_the_host(make_repo, task_sandbox, tmp_path: Path) -> None:
     """pyvenv.cfg names the folder of its interpreter, and may have come with the clone."""
     private = tmp_path / "private"
     (private / "bin").mkdir(parents=True)
@@ -64,13 +77,15 @@ async def test_a_repository_cannot_ask_for_a_folder_of_the_host(make_repo, works
         repo = make_repo({"a": ""}, f"repo-{len(str(home))}")
         (repo / ".venv").mkdir()
         (repo / ".venv" / "pyvenv.cfg").write_text(f"home = {home}\n")
-        with workshop(repo) as shop:
+        with task_sandbox(repo) as shop:
             assert "planted" not in (await shop.shell(shop.fresh(), f"cat {private}/key; ls {private}")).text
 
 
 @pytest.mark.parametrize("at", ["link/bin", "link/../link/bin", "folder/bin"])
 @pytest.mark.parametrize("committed", [True, False])
-async def test_a_repository_cannot_ask_for_the_whole_host(make_repo, workshop, tmp_path: Path, at, committed) -> None:
+async def test_a_repository_cannot_ask_for_the_whole_host(
+    make_repo, task_sandbox, tmp_path: Path, at, committed
+) -> None:
     """Neither by a link of its own, such as one in a submodule, nor by an installation that is a link."""
     secret = tmp_path / "secret.txt"
     secret.write_text("planted secret")
@@ -84,7 +99,7 @@ async def test_a_repository_cannot_ask_for_the_whole_host(make_repo, workshop, t
     if committed:
         run_git(repo, "add", "--all", "--force")
         run_git(repo, "commit", "-q", "-m", "environment")
-    with workshop(repo) as shop:
+    with task_sandbox(repo) as shop:
         assert ("the repository's .venv" in shop.environment.label) is not committed
         paths = (str(secret), f"{repo}/link{secret}", f"{repo}/folder/bin/..{secret}")
         assert "planted" not in (await shop.shell(shop.fresh(), f"cat {' '.join(paths)}")).text
@@ -108,13 +123,14 @@ def test_no_folder_around_the_users_files_passes_for_a_python(make_repo, tmp_pat
     assert [mount.source for mount in found.mounts] == [repo / ".venv"]
 
 
-def test_a_committed_environment_is_not_taken_by_its_name_either(make_repo) -> None:
+@pytest.mark.parametrize("venv", ["env", "./env/", "{repo}/env", "../repo/env"])
+def test_a_committed_environment_is_not_taken_by_its_name_either(make_repo, venv: str) -> None:
     repo = make_repo({"env/pyvenv.cfg": "home = /usr/bin\n"})
     with pytest.raises(ConfigError, match="committed"):
-        find_environment(repo, EnvironmentSettings(venv="env"))
+        find_environment(repo, EnvironmentSettings(venv=venv.format(repo=repo)))
 
 
-async def test_a_repository_cannot_replace_what_builds_the_sandbox(make_repo, workshop) -> None:
+async def test_a_repository_cannot_replace_what_builds_the_sandbox(make_repo, task_sandbox) -> None:
     """.venv/bin is first on PATH; as root its `setpriv` would have run before root was dropped."""
     names = ("setpriv", "unshare", "prlimit", "sh")
     repo = make_repo({"a": ""})
@@ -123,7 +139,7 @@ async def test_a_repository_cannot_replace_what_builds_the_sandbox(make_repo, wo
     for name in names:
         (repo / ".venv" / "bin" / name).write_text("#!/bin/bash\nid -u; echo replaced\n")
         (repo / ".venv" / "bin" / name).chmod(0o755)
-    with workshop(repo) as shop:
+    with task_sandbox(repo) as shop:
         done = await shop.shell(shop.fresh(), "echo fine")
         assert done.text == "fine\n"
 
@@ -134,7 +150,7 @@ async def test_python_exists_by_both_names(shop) -> None:
 
 
 async def test_an_interpreter_in_a_private_home_reached_by_a_link(
-    make_repo, workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_repo, task_sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = Path(os.environ["HOME"])
     make_venv(home / "hidden" / "env")
@@ -142,7 +158,7 @@ async def test_an_interpreter_in_a_private_home_reached_by_a_link(
     (home / "bin" / "python3").symlink_to(home / "hidden" / "env" / "bin" / "python3")
     (home / "secret").write_text("planted secret")
     monkeypatch.setenv("PATH", f"{home}/bin:/usr/bin:/bin")
-    with workshop(make_repo({"a": ""})) as shop:
+    with task_sandbox(make_repo({"a": ""})) as shop:
         done = await shop.shell(shop.fresh(), f"python -c 'import json; print(1)'; cat {home}/secret")
         assert done.text.startswith("1\n") and "planted" not in done.text
 
@@ -172,7 +188,7 @@ def install_python(prefix: Path) -> Path:
     ],
 )
 async def test_a_version_managers_python_works_and_is_read_only(
-    manager: str, how: str, make_repo, workshop, monkeypatch: pytest.MonkeyPatch
+    manager: str, how: str, make_repo, task_sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It lies in the home folder, of which nothing else is to be seen."""
     home = Path(os.environ["HOME"])
@@ -187,7 +203,7 @@ async def test_a_version_managers_python_works_and_is_read_only(
         make_venv(repo / ".venv", python)
     else:
         monkeypatch.setenv("PATH", str(python.parent), prepend=os.pathsep)
-    with workshop(repo) as shop:
+    with task_sandbox(repo) as shop:
         workspace = shop.fresh()
         done = await shop.shell(workspace, "python -c 'import json, sys; print(sys.base_prefix)'")
         assert done.text == f"{prefix}\n"
@@ -209,12 +225,14 @@ def test_no_python_and_a_broken_one(make_repo, tmp_path: Path, monkeypatch: pyte
     assert find_environment(repo, EnvironmentSettings()).label.endswith("does not run")
 
 
-async def test_a_repository_inside_the_callers_environment(make_repo, workshop, tmp_path: Path, monkeypatch) -> None:
+async def test_a_repository_inside_the_callers_environment(
+    make_repo, task_sandbox, tmp_path: Path, monkeypatch
+) -> None:
     """`env/src/project` is an old habit of pip's: the environment must not cover the workspace."""
     make_venv(tmp_path / "env")
     monkeypatch.setenv("PATH", f"{tmp_path}/env/bin:/usr/bin:/bin")
     repo = make_repo({"file.txt": "old\n"}, "env/src/project")
-    with workshop(repo) as shop:
+    with task_sandbox(repo) as shop:
         workspace = shop.fresh()
         workspace.write("file.txt", b"new\n")
         assert (
@@ -248,25 +266,25 @@ def test_a_setup_command_comes_before_a_venv_that_is_not_named(make_repo) -> Non
     assert (named.label, named.missing) == ("the repository's venv", "")
 
 
-async def test_node_modules_of_the_repository(make_repo, workshop) -> None:
+async def test_node_modules_of_the_repository(make_repo, task_sandbox) -> None:
     repo = make_repo({"package.json": "{}", ".gitignore": "node_modules\n"})
     (repo / "node_modules" / "here").mkdir(parents=True)
-    with workshop(repo) as shop:
+    with task_sandbox(repo) as shop:
         workspace = shop.fresh()
         assert (await shop.shell(workspace, "ls node_modules")).text == "here\n"
         assert (await shop.shell(workspace, "touch node_modules/x")).exit_code != 0
 
 
-async def test_node_modules_that_are_a_link_to_a_folder_of_the_host(make_repo, workshop, tmp_path: Path) -> None:
+async def test_node_modules_that_are_a_link_to_a_folder_of_the_host(make_repo, task_sandbox, tmp_path: Path) -> None:
     (tmp_path / "private").mkdir()
     (tmp_path / "private" / "key").write_text("planted secret")
     repo = make_repo({"package.json": "{}"})
     (repo / "node_modules").symlink_to(tmp_path / "private")
-    with workshop(repo) as shop:
+    with task_sandbox(repo) as shop:
         assert "planted" not in (await shop.shell(shop.fresh(), "cat node_modules/key")).text
 
 
-async def test_programs_of_other_languages_outside_of_usr(make_repo, workshop, tmp_path: Path, monkeypatch) -> None:
+async def test_programs_of_other_languages_outside_of_usr(make_repo, task_sandbox, tmp_path: Path, monkeypatch) -> None:
     """They are found and started; what lies beside them in the user's folders is not seen."""
     home = Path(os.environ["HOME"])
     files = {
@@ -285,7 +303,7 @@ async def test_programs_of_other_languages_outside_of_usr(make_repo, workshop, t
     monkeypatch.setenv("PATH", f"{home}/node/bin:{home}/go/bin:{home}/.cargo/bin:/usr/bin:/bin")
     monkeypatch.delenv("RUSTUP_HOME", raising=False)
     repo = make_repo({"package.json": "{}", "go.mod": "module m\n", "Cargo.toml": ""})
-    with workshop(repo) as shop:
+    with task_sandbox(repo) as shop:
         done = await shop.shell(shop.fresh(), f"go; cargo; node; cat {home}/.cargo/c* {home}/node/private")
         assert done.text.splitlines()[:2] == [f"go {home}/go/bin/go", f"cargo {home}/.rustup"]
         assert f"node {home}/node/bin/node" in done.text and "planted" not in done.text

@@ -11,9 +11,10 @@ from tests.conftest import MakeRepo, run_git
 
 import scrout.git
 from scrout.base import TaskError
-from scrout.config import SandboxSettings
+from scrout.config.settings import SandboxSettings
 from scrout.git import find_repository
-from scrout.sandbox.workspace import count_changed, find_source, make_base
+from scrout.sandbox import workspace
+from scrout.sandbox.workspace import Workspaces, count_changed, find_source, make_base
 
 
 @pytest.fixture
@@ -211,6 +212,118 @@ def test_git_waits_on_no_pipe(make_repo: MakeRepo, name: str, monkeypatch: pytes
     with pytest.raises(TaskError) as told:
         count_changed(find_source(repo))
     assert "took more than" not in str(told.value)
+
+
+NESTED = ("HEAD", "commondir", "config", "packed-refs", "refs/heads/main", "PSEUDO")
+
+
+def _nested(folder: Path) -> Path:
+    for name in ("objects", "refs/heads"):
+        (folder / name).mkdir(parents=True)
+    (folder / "HEAD").write_text("ref: refs/heads/main\n")
+    (folder / "refs" / "heads" / "main").write_text("ref: PSEUDO\n")
+    return folder
+
+
+@pytest.mark.parametrize("linked", [False, True])
+@pytest.mark.parametrize("name", NESTED)
+def test_git_waits_on_no_pipe_of_a_repository_inside(
+    make_repo: MakeRepo, name: str, linked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """git asks such a one what is checked out there, wherever its `.git` leads."""
+    monkeypatch.setattr(scrout.git, "LOCAL_S", 20)
+    repo = make_repo({"a.txt": "x\n"})
+    head = run_git(repo, "rev-parse", "HEAD").decode().strip()
+    run_git(repo, "update-index", "--add", "--cacheinfo", f"160000,{head},sub")
+    run_git(repo, "commit", "-qm", "with a repository inside")
+    inside = _nested(repo / ("elsewhere" if linked else "sub/.git"))
+    if linked:
+        (repo / "sub").mkdir()
+        (repo / "sub" / ".git").write_text("gitdir: ../elsewhere\n")
+    (inside / name).unlink(missing_ok=True)
+    os.mkfifo(inside / name)
+    for ask in (count_changed, lambda source: make_base(source.repo, source.head, dirty=True)):
+        with pytest.raises(TaskError, match="is a pipe"):
+            ask(find_source(repo))
+
+
+@pytest.mark.parametrize(
+    ("name", "to"), [("commondir", "/dev/zero"), ("refs/heads/main", "/dev/zero"), ("commondir", "common")]
+)
+def test_git_reads_no_device_for_a_file_of_a_repository_inside(make_repo: MakeRepo, name: str, to: str) -> None:
+    repo = make_repo({"a.txt": "x\n"})
+    inside = _nested(repo / "sub" / ".git")
+    (inside / name).unlink(missing_ok=True)
+    if to == "common":
+        (_nested(repo / "common") / "config").symlink_to("/dev/zero")
+        (inside / name).write_text("../../common\n")
+    else:
+        (inside / name).symlink_to(to)
+    with pytest.raises(TaskError, match="a device"):
+        count_changed(find_source(repo))
+
+
+def test_an_ordinary_repository_inside_is_no_obstacle(make_repo: MakeRepo) -> None:
+    repo = make_repo({"a.txt": "x\n"})
+    inner = make_repo({"b.txt": "x\n"}, "repo/inner")
+    run_git(inner, "worktree", "add", "-q", str(repo / "side"))
+    source = find_source(repo)
+    assert count_changed(source) == 2
+    assert make_base(source.repo, source.head, dirty=True).read("a.txt") == b"x\n"
+
+
+def test_files_with_holes_are_not_read_for_their_names(make_repo: MakeRepo) -> None:
+    """A kilobyte on the disk that says it has gigabytes. git would hold all of it in memory, or break."""
+    repo = make_repo({"a.txt": "x\n"})
+    with (repo / ".gitignore").open("wb") as file:
+        file.truncate(3_000_000_000)
+    with pytest.raises(TaskError, match=r"\.gitignore is .* larger than"):
+        count_changed(find_source(repo))
+
+
+def test_what_is_not_committed_is_counted_first(make_repo: MakeRepo) -> None:
+    repo = make_repo({"a.txt": "x\n"})
+    source = find_source(repo)
+    for number in range(10):
+        (repo / f"{number}.txt").write_text("x\n")
+    with pytest.raises(TaskError, match=r"not committed.*sandbox\.repo_paths"):
+        make_base(source.repo, source.head, dirty=True, bounds=SandboxSettings(repo_paths=5))
+    with (repo / "holes").open("wb") as file:
+        file.truncate(3_000_000)
+    with pytest.raises(TaskError, match=r"not committed.*sandbox\.repo_mb"):
+        make_base(source.repo, source.head, dirty=True, bounds=SandboxSettings(repo_mb=2))
+    assert make_base(source.repo, source.head, dirty=True, bounds=SandboxSettings(repo_mb=4)).read("9.txt") == b"x\n"
+
+
+def test_a_path_that_no_disk_takes_is_refused_before_it_is_held(make_repo: MakeRepo) -> None:
+    repo = make_repo({"a.txt": "x\n"})
+    blob = run_git(repo, "rev-parse", "HEAD:a.txt").decode().strip()
+    tree = run_git(repo, "mktree", stdin=f"100644 blob {blob}\t{'a' * 5_000_000}\n".encode()).decode().strip()
+    commit = run_git(repo, "commit-tree", tree, "-m", "a long name").decode().strip()
+    with pytest.raises(TaskError, match="too long"):
+        make_base(repo, commit)
+
+
+def test_a_file_of_gigabytes_is_not_held_in_memory(make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = make_repo({"pyproject.toml": "x" * 10_000, "a.py": "x"})
+    source = find_source(repo)
+    base = make_base(source.repo, source.head)
+    assert len(base.read("pyproject.toml") or b"") == 10_000
+    monkeypatch.setattr(workspace, "MOST_READ_BYTES", 9_999)
+    assert base.read("pyproject.toml") is None and base.read("a.py") == b"x"
+    with Workspaces(base) as workspaces:
+        assert workspaces.fresh().read("pyproject.toml") is None
+
+
+def test_git_has_a_bound_on_its_memory(make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An object of some kilobytes can stand for gigabytes."""
+    repo = make_repo({"a.txt": "x\n", "big": "\0" * 50_000_000})
+    with find_repository(repo).borrowed() as git:
+        assert len(git("cat-file", "--batch", "--filters", stdin=b"HEAD:big big\n")) > 50_000_000
+        monkeypatch.setattr(scrout.git, "_MEMORY_BYTES", 30_000_000)
+        with git.start("cat-file", "--batch", "--filters") as process:
+            output, _ = process.communicate(b"HEAD:big big\n")
+    assert len(output) < 1000 and process.returncode != 0
 
 
 def test_a_large_file_under_many_names_is_counted_first(make_repo: MakeRepo) -> None:

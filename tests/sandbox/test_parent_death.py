@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from scrout.config import SandboxSettings
+from scrout.config.settings import SandboxSettings
 from scrout.sandbox.probe import probe
 
 # Says where it is, and stays there if it is asked to: after so many of the signals that end the sandbox.
 HOST = """
 import asyncio, os, sys, time
 from pathlib import Path
-from scrout.config import SandboxSettings, Settings
+from scrout.config.settings import SandboxSettings, Settings
 from scrout.sandbox.probe import require_tier
-from scrout.sandbox.workshop import open_workshop
+from scrout.sandbox.task_sandbox import open_task_sandbox
 from scrout.sandbox.workspace import find_source
 from scrout.task import Task
 
@@ -54,7 +54,7 @@ async def main(shop):
     else:
         await shop.shell(workspace, command, timeout_s=1 if pause_after else 60)
 
-with open_workshop(task, require_tier(settings.sandbox), settings) as shop:
+with open_task_sandbox(task, require_tier(settings.sandbox), settings) as shop:
     os.kill, os.killpg = counted(os.kill), counted(os.killpg)
     asyncio.run(main(shop))
 print("ended", flush=True)
@@ -129,11 +129,11 @@ def test_killed_between_the_signals_that_end_a_sandbox(
 
 
 def kill_at_random(repo: Path, form: tuple[str, str], times: int, cache: Path) -> None:
-    chance = random.Random(form[1])
+    probability = random.Random(form[1])
     mark = marker()
     for _ in range(times):
         with host(repo, form, mark):
-            time.sleep(chance.random() * 0.3)
+            time.sleep(probability.random() * 0.3)
         assert_nothing_left(mark, str(cache))
 
 

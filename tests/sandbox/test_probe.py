@@ -14,7 +14,7 @@ import pytest
 
 import scrout
 from scrout.base import SandboxError
-from scrout.config import SandboxSettings
+from scrout.config.settings import SandboxSettings
 from scrout.sandbox.bubblewrap import Bubblewrap
 from scrout.sandbox.probe import probe, probe_all, require_tier
 from scrout.sandbox.tier import Tier
@@ -95,9 +95,9 @@ def test_every_tier_is_listed_with_its_next_step() -> None:
 ORDINARY = """
 import asyncio, sys
 from pathlib import Path
-from scrout.config import Settings, cache_folder
+from scrout.config.settings import Settings, cache_folder
 from scrout.sandbox.probe import probe
-from scrout.sandbox.workshop import open_workshop
+from scrout.sandbox.task_sandbox import open_task_sandbox
 from scrout.sandbox.workspace import find_source
 from scrout.task import Task
 
@@ -106,7 +106,7 @@ if found.tier is None:
     sys.exit(f"no tier: {found.detail}")
 source = find_source(Path("repo"))
 task = Task(id="t", text="t", repo=source.repo, base_commit=source.head)
-with open_workshop(task, found.tier, Settings()) as shop:
+with open_task_sandbox(task, found.tier, Settings()) as shop:
     workspace = shop.fresh()
     print(asyncio.run(shop.shell(workspace, sys.argv[1])).text)
     workspace.write("a", b"again")

@@ -16,23 +16,23 @@ MODULE = "def half(x):\n    if x < 0:\n        raise ValueError('negative')\n   
 
 
 @pytest.fixture(scope="module")
-def shop(shared_workshop):  # type: ignore[no-untyped-def]
-    with shared_workshop({"pkg/mod.py": MODULE, "run.py": "from pkg import mod\nmod.half(-1)\n"}) as opened:
+def shop(shared_task_sandbox):  # type: ignore[no-untyped-def]
+    with shared_task_sandbox({"pkg/mod.py": MODULE, "run.py": "from pkg import mod\nmod.half(-1)\n"}) as opened:
         yield opened
 
 
 async def test_lines_and_exceptions_are_seen(shop) -> None:
     done = await replay(shop, shop.fresh(), "python run.py", watch=True)
     assert done.exit_code == 1 and "ValueError: negative" in done.output
-    assert done.witness is not None
-    assert done.witness.lines["pkg/mod.py"] == {1, 2, 3}
-    assert Raised("pkg/mod.py", 3, "half", "ValueError", "negative") in done.witness.raised
+    assert done.execution_trace is not None
+    assert done.execution_trace.lines["pkg/mod.py"] == {1, 2, 3}
+    assert Raised("pkg/mod.py", 3, "half", "ValueError", "negative") in done.execution_trace.raised
 
 
 async def test_a_pipe_does_not_hide_a_failure(shop) -> None:
     done = await replay(shop, shop.fresh(), "python run.py 2>&1 | tail -1")
     assert (done.exit_code, done.output) == (1, "ValueError: negative\n")
-    assert done.witness is None
+    assert done.execution_trace is None
 
 
 async def test_the_time_limit_and_a_kill(shop) -> None:
@@ -64,8 +64,8 @@ FORGED = {
 async def test_a_forged_report_is_no_evidence(shop, forgery: str) -> None:
     workspace = shop.fresh()
     command = forgery.replace("$OUT", "/opt/scrout/outbox").replace("REPO", str(shop.base.repo))
-    assert (await replay(shop, workspace, command, watch=True)).witness is None
-    assert (await replay(shop, workspace, "python run.py", watch=True)).witness is not None
+    assert (await replay(shop, workspace, command, watch=True)).execution_trace is None
+    assert (await replay(shop, workspace, "python run.py", watch=True)).execution_trace is not None
 
 
 async def test_reports_of_a_command_are_bounded_together(shop) -> None:
@@ -77,9 +77,9 @@ async def test_reports_of_a_command_are_bounded_together(shop) -> None:
             open(f"/opt/scrout/outbox/watch-{{number}}.json", "w").write(told + " " * 1_000_000)
         """
     command = f"python3 -S -c {shlex.quote(textwrap.dedent(source))}"
-    witness = (await replay(shop, shop.fresh(), command, watch=True)).witness
-    assert witness is not None
-    assert 1 <= len(witness.lines["run.py"]) <= MOST_REPORT_BYTES // 1_000_000
+    execution_trace = (await replay(shop, shop.fresh(), command, watch=True)).execution_trace
+    assert execution_trace is not None
+    assert 1 <= len(execution_trace.lines["run.py"]) <= MOST_REPORT_BYTES // 1_000_000
 
 
 async def test_reports_are_read_while_the_event_loop_goes_on(shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +96,7 @@ async def test_reports_are_read_while_the_event_loop_goes_on(shop, monkeypatch: 
     running = asyncio.create_task(replay(shop, shop.fresh(), "python run.py", watch=True))
     await reading.wait()
     loop_went_on.set()
-    assert (await running).witness is not None
+    assert (await running).execution_trace is not None
 
 
 async def test_paths_outside_and_broken_text_are_dropped(shop) -> None:
@@ -106,26 +106,26 @@ async def test_paths_outside_and_broken_text_are_dropped(shop) -> None:
         "raised": [["/etc/passwd", 1, "f", "E", "m"], [f"{repo}/run.py", 2, "f", "E", "half \ud800"]],
     }
     command = f"echo {shlex.quote(json.dumps(forged))} > /opt/scrout/outbox/watch-1.json"
-    witness = (await replay(shop, shop.fresh(), command, watch=True)).witness
-    assert witness is not None
-    assert witness.lines == {"run.py": frozenset({2})}
-    assert witness.raised == (Raised("run.py", 2, "f", "E", "half ?"),)
+    execution_trace = (await replay(shop, shop.fresh(), command, watch=True)).execution_trace
+    assert execution_trace is not None
+    assert execution_trace.lines == {"run.py": frozenset({2})}
+    assert execution_trace.raised == (Raised("run.py", 2, "f", "E", "half ?"),)
 
 
-async def test_a_script_without_a_file_is_seen_and_generated_code_is_not(make_repo, workshop) -> None:
+async def test_a_script_without_a_file_is_seen_and_generated_code_is_not(make_repo, task_sandbox) -> None:
     source = "from dataclasses import dataclass\n\n@dataclass\nclass Point:\n    x: int\n"
-    with workshop(make_repo({"point.py": source})) as shop:
+    with task_sandbox(make_repo({"point.py": source})) as shop:
         script = "from point import Point\\nPoint(1)\\nraise KeyError(2)"
         done = await replay(shop, shop.fresh(), f"python -c $'{script}'", watch=True)
-        assert done.witness is not None
-        assert done.witness.lines["<string>"] == {1, 2, 3}
-        assert [(event.path, event.type) for event in done.witness.raised] == [("<string>", "KeyError")]
+        assert done.execution_trace is not None
+        assert done.execution_trace.lines["<string>"] == {1, 2, 3}
+        assert [(event.path, event.type) for event in done.execution_trace.raised] == [("<string>", "KeyError")]
 
 
-async def test_a_folder_whose_name_is_not_utf8_is_watched_too(make_repo, workshop) -> None:
-    with workshop(make_repo({"a.py": "def f():\n    return 1\n\nf()\n"}, "caf\udce9")) as shop:
+async def test_a_folder_whose_name_is_not_utf8_is_watched_too(make_repo, task_sandbox) -> None:
+    with task_sandbox(make_repo({"a.py": "def f():\n    return 1\n\nf()\n"}, "caf\udce9")) as shop:
         done = await replay(shop, shop.fresh(), "python a.py", watch=True)
-        assert done.witness is not None and done.witness.lines["a.py"] == {1, 2, 4}
+        assert done.execution_trace is not None and done.execution_trace.lines["a.py"] == {1, 2, 4}
 
 
 @pytest.mark.parametrize(
@@ -137,8 +137,8 @@ async def test_a_folder_whose_name_is_not_utf8_is_watched_too(make_repo, worksho
     ],
 )
 async def test_coverage_is_switched_off_only_where_every_pytest_asks_for_it(
-    make_repo, workshop, settings: dict[str, str], switched: bool
+    make_repo, task_sandbox, settings: dict[str, str], switched: bool
 ) -> None:
-    with workshop(make_repo({"a.py": "", **settings})) as shop:
+    with task_sandbox(make_repo({"a.py": "", **settings})) as shop:
         done = await replay(shop, shop.fresh(), "echo options: $PYTEST_ADDOPTS", watch=True)
         assert ("--no-cov" in done.output) is switched

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from scrout.config import SandboxSettings, Settings
+from scrout.config.settings import SandboxSettings, Settings
 from scrout.sandbox.probe import probe
 from scrout.sandbox.replay import replay
-from scrout.sandbox.workshop import open_workshop
+from scrout.sandbox.task_sandbox import open_task_sandbox
 from scrout.sandbox.workspace import find_source
 from scrout.task import Task
 
@@ -29,7 +29,7 @@ async def test_the_repositorys_python_runs_its_copy(
         make_repo({"pkg/__init__.py": "def f():\n    return 1\n", "t.py": "import pkg; print(pkg.f())"})
     )
     task = Task(id="task", text="an issue", repo=source.repo, base_commit=source.head)
-    with open_workshop(task, found.tier, Settings()) as shop:
+    with open_task_sandbox(task, found.tier, Settings()) as shop:
         workspace = shop.fresh()
         workspace.write("pkg/__init__.py", b"def f():\n    return 2\n")
         done = await replay(shop, workspace, f"python t.py; cd /; python {source.repo}/t.py")

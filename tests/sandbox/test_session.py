@@ -21,24 +21,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrout.config import Settings
+from scrout.config.settings import Settings
 from scrout.sandbox.bubblewrap import Bubblewrap
 from scrout.sandbox.keeper import descendants
+from scrout.sandbox.task_sandbox import ShellSession, TaskSandbox, open_task_sandbox
 from scrout.sandbox.tier import Command, Completed
 from scrout.sandbox.unsafe import Unsafe
-from scrout.sandbox.workshop import Session, Workshop, open_workshop
 from scrout.sandbox.workspace import find_source
 from scrout.task import Task
 
 
 @pytest.fixture(scope="module")
-def shop(shared_workshop: Callable[..., AbstractContextManager[Workshop]]) -> Iterator[Workshop]:
-    with shared_workshop({"file.txt": "tracked\n"}) as opened:
+def shop(shared_task_sandbox: Callable[..., AbstractContextManager[TaskSandbox]]) -> Iterator[TaskSandbox]:
+    with shared_task_sandbox({"file.txt": "tracked\n"}) as opened:
         yield opened
 
 
 @pytest.fixture
-async def session(shop: Workshop) -> AsyncIterator[Session]:
+async def session(shop: TaskSandbox) -> AsyncIterator[ShellSession]:
     if not isinstance(shop.tier, Bubblewrap):
         pytest.skip(f"the {shop.tier.name} tier has no warm form")
     async with shop.session(shop.fresh()) as opened:
@@ -62,7 +62,7 @@ def alive(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
-async def sandbox_of(session: Session) -> str:
+async def sandbox_of(session: ShellSession) -> str:
     """Tells the sandbox that commands run in: when its first process began."""
     return (await session.shell("cut -d' ' -f22 /proc/1/stat")).text
 
@@ -70,19 +70,19 @@ async def sandbox_of(session: Session) -> str:
 # One sandbox, and each command anew
 
 
-async def test_commands_share_a_sandbox_that_the_first_of_them_starts(session: Session) -> None:
+async def test_commands_share_a_sandbox_that_the_first_of_them_starts(session: ShellSession) -> None:
     before = set(os.listdir("/proc/self/fd"))  # noqa: PTH208
     assert await sandbox_of(session) == await sandbox_of(session)
     assert set(os.listdir("/proc/self/fd")) > before  # noqa: PTH208
 
 
-async def test_a_session_without_commands_starts_nothing(shop: Workshop) -> None:
+async def test_a_session_without_commands_starts_nothing(shop: TaskSandbox) -> None:
     before = set(os.listdir("/proc/self/fd"))  # noqa: PTH208
     async with shop.session(shop.fresh()):
         assert set(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
 
 
-async def test_variables_folder_functions_and_limits_start_anew(session: Session) -> None:
+async def test_variables_folder_functions_and_limits_start_anew(session: ShellSession) -> None:
     ask = "pwd; env | grep -v ^_=; ulimit -a; umask; type -t f; trap; set -o; shopt"
     first = await session.shell(ask)
     meddle = "mkdir -p d; cd d; export NEW=1 PATH=/nowhere:$PATH; f() { :; }; export -f f; ulimit -n 20; umask 077"
@@ -91,7 +91,7 @@ async def test_variables_folder_functions_and_limits_start_anew(session: Session
     assert again.text == first.text and "NEW" not in again.text
 
 
-async def test_a_command_sees_what_it_would_in_a_sandbox_of_its_own(session: Session, shop: Workshop) -> None:
+async def test_a_command_sees_what_it_would_in_a_sandbox_of_its_own(session: ShellSession, shop: TaskSandbox) -> None:
     ask = "pwd; env | sort | grep -v ^_=; ulimit -a; umask; id; hostname; ls -A / /tmp /dev /etc /opt/scrout/bin; tty"
     ask += "; set -o; shopt; trap; echo $SHLVL $- $0"
     ask += "; grep -E '^(Cap|NoNew|Sig(Blk|Ign)|Seccomp:|Groups)' /proc/self/status; cat; ls /proc/self/fd | wc -l"
@@ -99,7 +99,7 @@ async def test_a_command_sees_what_it_would_in_a_sandbox_of_its_own(session: Ses
     assert (await session.shell(ask)).text == (await shop.shell(shop.fresh(), ask)).text
 
 
-async def test_nothing_but_the_workspace_outlasts_a_command(session: Session) -> None:
+async def test_nothing_but_the_workspace_outlasts_a_command(session: ShellSession) -> None:
     ask = "ls -laR --time-style=+ /tmp /dev/shm | grep -v ^total; ls /dev; ipcs -a; cat /tmp/home/.bashrc"
     first = await session.shell(ask)
     for leave in (
@@ -119,7 +119,7 @@ async def test_nothing_but_the_workspace_outlasts_a_command(session: Session) ->
         assert (await session.shell(ask)).text == first.text, leave
 
 
-async def test_the_workspace_is_shared_with_the_host_both_ways(session: Session) -> None:
+async def test_the_workspace_is_shared_with_the_host_both_ways(session: ShellSession) -> None:
     workspace = session.workspace
     assert (await session.shell("cat file.txt new.txt; ls d")).exit_code != 0
     workspace.write("file.txt", b"edited\n")
@@ -130,13 +130,13 @@ async def test_the_workspace_is_shared_with_the_host_both_ways(session: Session)
     assert (await session.shell("cat file.txt d/new.txt")).text == "again\nnew\nmore\n"
 
 
-async def test_a_repository_that_a_command_closed_is_open_for_the_next(session: Session) -> None:
+async def test_a_repository_that_a_command_closed_is_open_for_the_next(session: ShellSession) -> None:
     await session.shell("chmod 000 .")
     assert (await session.shell("cat file.txt")).text == "tracked\n"
 
 
 async def test_other_commands_and_the_diff_never_have_the_workspace_at_the_same_time(
-    session: Session, shop: Workshop
+    session: ShellSession, shop: TaskSandbox
 ) -> None:
     await session.shell("echo one > a; echo two > b")
     assert "+one" in await shop.diff(session.workspace)
@@ -149,7 +149,7 @@ async def test_other_commands_and_the_diff_never_have_the_workspace_at_the_same_
 # Output and exit codes
 
 
-async def test_exit_codes_and_signals(session: Session) -> None:
+async def test_exit_codes_and_signals(session: ShellSession) -> None:
     for command, code in {
         "exit 3": 3,
         "false | cat": 1,
@@ -164,25 +164,25 @@ async def test_exit_codes_and_signals(session: Session) -> None:
         assert (await session.shell(command)).exit_code == code, command
 
 
-async def test_standard_error_and_output_keep_their_order(session: Session) -> None:
+async def test_standard_error_and_output_keep_their_order(session: ShellSession) -> None:
     for _ in range(20):
         assert (await session.shell("echo one; echo two >&2; echo three")).text == "one\ntwo\nthree\n"
 
 
-async def test_output_is_whole_and_nobody_elses(session: Session) -> None:
+async def test_output_is_whole_and_nobody_elses(session: ShellSession) -> None:
     for number in range(10):
         size = 6 ** (number % 7) * 8
         done = await session.shell(f"head -c {size} /dev/zero | tr '\\0' {number}; exit {number}")
         assert (done.exit_code, done.output) == (number, str(number).encode() * size)
 
 
-async def test_late_writers_do_not_reach_the_next_command(session: Session) -> None:
+async def test_late_writers_do_not_reach_the_next_command(session: ShellSession) -> None:
     await session.shell("(trap '' TERM HUP INT PIPE; while :; do echo late; done) & sleep 0.1")
     for _ in range(5):
         assert (await session.shell("sleep 0.02; echo mine")).text == "mine\n"
 
 
-async def test_a_command_cannot_make_the_next_ones_output_fail(session: Session) -> None:
+async def test_a_command_cannot_make_the_next_ones_output_fail(session: ShellSession) -> None:
     before = await sandbox_of(session)
     meddle = "import fcntl, os; fcntl.fcntl(1, fcntl.F_SETFL, os.O_NONBLOCK | os.O_DIRECT | os.O_APPEND)"
     await session.shell(f"{python(meddle)}; {python('import fcntl; fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, 4096)')}")
@@ -191,24 +191,24 @@ async def test_a_command_cannot_make_the_next_ones_output_fail(session: Session)
     assert await sandbox_of(session) == before
 
 
-async def test_standard_input_is_empty(session: Session) -> None:
+async def test_standard_input_is_empty(session: ShellSession) -> None:
     assert (await session.shell("cat; read -r x; echo $?; wc -c")).text == "1\n0\n"
 
 
 @given(text=st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]), max_size=200))
-async def test_any_text_reaches_the_shell_as_it_is(session: Session, text: str) -> None:
+async def test_any_text_reaches_the_shell_as_it_is(session: ShellSession, text: str) -> None:
     done = await session.shell(f"printf %s {shlex.quote(text)}")
     assert (done.exit_code, done.output) == (0, text.encode())
 
 
-async def test_bytes_that_are_no_text_reach_it_too(session: Session) -> None:
+async def test_bytes_that_are_no_text_reach_it_too(session: ShellSession) -> None:
     raw = bytes(range(1, 256)).replace(b"'", b"")
     assert (await session.shell(f"printf %s '{os.fsdecode(raw)}'")).output == raw
     long = "x" * 100_000
     assert (await session.shell(f"printf %s {long}")).output == long.encode()
 
 
-async def test_what_looks_like_an_answer_of_the_servers_is_output(session: Session) -> None:
+async def test_what_looks_like_an_answer_of_the_servers_is_output(session: ShellSession) -> None:
     before = await sandbox_of(session)
     for fake in ("0\n", "0 used\n", "scrout: ready\n", "0\n0\n0\n", "\0"):
         done = await session.shell(python(f"import os; os.write(1, {fake!r}.encode()); os.write(2, b'x'); os._exit(7)"))
@@ -219,7 +219,7 @@ async def test_what_looks_like_an_answer_of_the_servers_is_output(session: Sessi
 # The server
 
 
-async def test_the_server_is_not_to_be_signalled_or_waited_for(session: Session) -> None:
+async def test_the_server_is_not_to_be_signalled_or_waited_for(session: ShellSession) -> None:
     before = await sandbox_of(session)
     source = """
         import os, signal, time
@@ -257,7 +257,7 @@ INTRUSIONS = {
 }
 
 
-async def test_the_server_is_not_to_be_entered(session: Session) -> None:
+async def test_the_server_is_not_to_be_entered(session: ShellSession) -> None:
     source = f"""
         import ctypes, os
         libc = ctypes.CDLL(None, use_errno=True)
@@ -270,14 +270,14 @@ async def test_the_server_is_not_to_be_entered(session: Session) -> None:
     assert (await session.shell(python(source))).text.splitlines() == [f"{name} refused" for name in INTRUSIONS]
 
 
-async def test_a_command_inherits_nothing_of_the_servers(session: Session) -> None:
+async def test_a_command_inherits_nothing_of_the_servers(session: ShellSession) -> None:
     listing = "import os; print([n for n in range(3, 4096) if os.path.lexists(f'/proc/self/fd/{n}')])"
     assert (await session.shell(python(listing))).text == "[]\n"
     seen = (await session.shell("readlink /proc/self/fd/0 /proc/self/fd/1 /proc/self/fd/2")).text.split()
     assert seen[0] == "/dev/null" and seen[1] == seen[2] and seen[1].startswith("pipe:")
 
 
-async def test_a_server_brought_down_costs_one_command(session: Session) -> None:
+async def test_a_server_brought_down_costs_one_command(session: ShellSession) -> None:
     """The one way that is left: limits of a process of the same user can be lowered."""
     before = await sandbox_of(session)
     done = await session.shell("prlimit --pid 1 --nofile=3:3; echo done")
@@ -293,7 +293,7 @@ async def test_a_server_brought_down_costs_one_command(session: Session) -> None
         *(pytest.param(limit, marks=pytest.mark.slow) for limit in ("fsize=0:0", "data=0:0", "cpu=0:0")),
     ],
 )
-async def test_a_server_with_lowered_limits_is_replaced(session: Session, limit: str) -> None:
+async def test_a_server_with_lowered_limits_is_replaced(session: ShellSession, limit: str) -> None:
     await session.shell(f"prlimit --pid 1 --{limit}")
     done = [await session.shell("(echo fine) | cat; echo x > file.txt && cat file.txt", timeout_s=2) for _ in range(2)]
     assert done[-1].text == "fine\nx\n"
@@ -312,7 +312,7 @@ LEAVE = {
 }
 
 
-async def test_no_process_outlives_its_command(session: Session) -> None:
+async def test_no_process_outlives_its_command(session: ShellSession) -> None:
     before = await sandbox_of(session)
     for name, leave in LEAVE.items():
         number = str(secrets.randbelow(10**9))
@@ -323,7 +323,7 @@ async def test_no_process_outlives_its_command(session: Session) -> None:
 
 
 @pytest.mark.usefixtures("alone")
-async def test_a_bomb_that_flees_ends_with_its_command(session: Session) -> None:
+async def test_a_bomb_that_flees_ends_with_its_command(session: ShellSession) -> None:
     source = """
         import os, time
         for _ in range(30):
@@ -342,7 +342,7 @@ async def test_a_bomb_that_flees_ends_with_its_command(session: Session) -> None
     assert len(done.text.split()) == 2
 
 
-async def test_the_time_limit_ends_the_sandbox_and_the_next_command_gets_another(session: Session) -> None:
+async def test_the_time_limit_ends_the_sandbox_and_the_next_command_gets_another(session: ShellSession) -> None:
     before = await sandbox_of(session)
     number = str(secrets.randbelow(10**9))
     done = await session.shell(f"echo begun; setsid sleep 987{number}", timeout_s=0.5)
@@ -351,7 +351,7 @@ async def test_the_time_limit_ends_the_sandbox_and_the_next_command_gets_another
     assert (await session.shell("echo fine")).text == "fine\n" and await sandbox_of(session) != before
 
 
-async def test_cancelling_at_any_moment_ends_everything(shop: Workshop) -> None:
+async def test_cancelling_at_any_moment_ends_everything(shop: TaskSandbox) -> None:
     number = f"987{secrets.randbelow(10**9)}"
     async with shop.session(shop.fresh()) as session:
         for delay_ms in (*range(0, 60, 6), 100):
@@ -364,7 +364,7 @@ async def test_cancelling_at_any_moment_ends_everything(shop: Workshop) -> None:
         assert (await session.shell("echo fine")).text == "fine\n"
 
 
-async def test_nothing_is_left_of_a_closed_session(shop: Workshop) -> None:
+async def test_nothing_is_left_of_a_closed_session(shop: TaskSandbox) -> None:
     descriptors = set(os.listdir("/proc/self/fd"))  # noqa: PTH208
     marker = str(shop.fresh().folder)
     for ending in ("true", "sleep 60 &", "sleep 60", "echo x > /tmp/x", "kill -9 $$"):
@@ -378,9 +378,9 @@ async def test_nothing_is_left_of_a_closed_session(shop: Workshop) -> None:
 HOST = """
 import asyncio, sys
 from pathlib import Path
-from scrout.config import Settings
+from scrout.config.settings import Settings
 from scrout.sandbox.probe import require_tier
-from scrout.sandbox.workshop import open_workshop
+from scrout.sandbox.task_sandbox import open_task_sandbox
 from scrout.sandbox.workspace import find_source
 from scrout.task import Task
 
@@ -393,7 +393,7 @@ async def main(shop):
         print("warm", flush=True)
         await (session.shell(sys.argv[2], timeout_s=60) if sys.argv[2] else asyncio.sleep(60))
 
-with open_workshop(task, require_tier(Settings().sandbox), Settings()) as shop:
+with open_task_sandbox(task, require_tier(Settings().sandbox), Settings()) as shop:
     asyncio.run(main(shop))
 """
 
@@ -405,9 +405,9 @@ with open_workshop(task, require_tier(Settings().sandbox), Settings()) as shop:
         pytest.param("trap '' TERM HUP INT; setsid sleep 60 & sleep 60", id="busy"),
     ],
 )
-async def test_a_program_that_dies_takes_its_sandbox_along(session: Session, command: str) -> None:
+async def test_a_program_that_dies_takes_its_sandbox_along(session: ShellSession, command: str) -> None:
     host = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", HOST, str(session.workshop.base.repo), command),
+        *(sys.executable, "-c", HOST, str(session.task_sandbox.base.repo), command),
         stdout=asyncio.subprocess.PIPE,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
     )
@@ -424,7 +424,7 @@ async def test_a_program_that_dies_takes_its_sandbox_along(session: Session, com
     raise AssertionError(f"still running: {left}")
 
 
-async def test_two_sessions_are_independent(shop: Workshop) -> None:
+async def test_two_sessions_are_independent(shop: TaskSandbox) -> None:
     async with shop.session(shop.fresh()) as one, shop.session(shop.fresh()) as other:
         loud = asyncio.create_task(one.shell("echo one > file.txt; echo one > /tmp/x; sleep 0.5; cat file.txt"))
         await asyncio.sleep(0.1)
@@ -434,7 +434,7 @@ async def test_two_sessions_are_independent(shop: Workshop) -> None:
         assert (await other.shell("cat file.txt")).text == "other\n"
 
 
-async def test_a_sandbox_that_was_killed_from_outside_is_replaced(session: Session) -> None:
+async def test_a_sandbox_that_was_killed_from_outside_is_replaced(session: ShellSession) -> None:
     before = await sandbox_of(session)
     for pid in descendants(os.getpid()):
         with suppress(OSError):
@@ -444,14 +444,14 @@ async def test_a_sandbox_that_was_killed_from_outside_is_replaced(session: Sessi
     assert (await session.shell("echo fine")).text == "fine\n" and await sandbox_of(session) != before
 
 
-async def test_commands_at_once_wait_for_each_other(session: Session) -> None:
+async def test_commands_at_once_wait_for_each_other(session: ShellSession) -> None:
     texts = [f"sleep 0.0{number}; echo {number}" for number in range(5)]
     done = await asyncio.gather(*(session.shell(text) for text in texts))
     assert [one.text for one in done] == [f"{number}\n" for number in range(5)]
 
 
-async def test_a_limit_that_is_passed_costs_the_sandbox_and_not_the_session(shop: Workshop) -> None:
-    tight = Workshop(shop.workspaces, shop.tier, shop.environment, replace(shop.limits, disk_mb=5, file_mb=2))
+async def test_a_limit_that_is_passed_costs_the_sandbox_and_not_the_session(shop: TaskSandbox) -> None:
+    tight = TaskSandbox(shop.workspaces, shop.tier, shop.environment, replace(shop.limits, disk_mb=5, file_mb=2))
     async with tight.session(tight.fresh()) as session:
         done = await session.shell("for i in $(seq 9); do head -c 1000000 /dev/zero > $i; done; sleep 30", timeout_s=20)
         assert done.exit_code == 137 and "grew by more than 5 MB" in done.text
@@ -474,7 +474,7 @@ class Counting(Unsafe):
 async def test_where_no_sandbox_can_stay_each_command_has_its_own(make_repo: Callable[..., Path]) -> None:
     source, tier = find_source(make_repo({"file.txt": "tracked\n"})), Counting()
     task = Task(id="task", text="an issue", repo=source.repo, base_commit=source.head)
-    with open_workshop(task, tier, Settings()) as shop:
+    with open_task_sandbox(task, tier, Settings()) as shop:
         async with shop.session(shop.fresh()) as session:
             assert (await session.shell("cat file.txt; exit 3")).exit_code == 3
             assert (await session.shell("sleep 9", timeout_s=0.2)).timed_out

@@ -23,8 +23,8 @@ FILES = {
 
 
 @pytest.fixture(scope="module")
-def shop(shared_workshop):  # type: ignore[no-untyped-def]
-    with shared_workshop(FILES) as opened:
+def shop(shared_task_sandbox):  # type: ignore[no-untyped-def]
+    with shared_task_sandbox(FILES) as opened:
         yield opened
 
 
@@ -49,10 +49,10 @@ async def test_a_run_that_is_stopped_is_not_finished(shop) -> None:
     assert not run.finished and not run.passed
 
 
-async def test_the_runner_is_found(shop, make_repo, workshop) -> None:
+async def test_the_runner_is_found(shop, make_repo, task_sandbox) -> None:
     suite = await find_suite(shop)
     assert suite is not None and suite.files == ("tests/test_cart.py", "tests/test_far.py", "tests/test_other.py")
-    with workshop(make_repo({"a.py": ""}, "untested")) as other:
+    with task_sandbox(make_repo({"a.py": ""}, "untested")) as other:
         assert await find_suite(other) is None
 
 
@@ -63,11 +63,11 @@ def test_the_nearest_tests_come_first(shop) -> None:
     assert related_tests(shop.base, ["setup.cfg", "README"]) == ()
 
 
-def test_a_test_file_made_to_be_slow_is_not(make_repo, workshop) -> None:
+def test_a_test_file_made_to_be_slow_is_not(make_repo, task_sandbox) -> None:
     def made(size: int) -> str:
         return "import " * 10 * size + "\n" + "from x import y\n" * size
 
-    with workshop(make_repo({"test_a.py": ""})) as shop:
+    with task_sandbox(make_repo({"test_a.py": ""})) as shop:
 
         def related(text: str) -> None:
             (shop.base.tree / "test_a.py").write_text(text)
@@ -77,40 +77,58 @@ def test_a_test_file_made_to_be_slow_is_not(make_repo, workshop) -> None:
 
 
 @pytest.mark.slow
-async def test_what_a_commit_gives_is_asked_once(make_repo, workshop) -> None:  # type: ignore[no-untyped-def]
+async def test_what_a_commit_gives_is_asked_once(make_repo, task_sandbox) -> None:  # type: ignore[no-untyped-def]
     counts = FILES | {
         "tests/test_cart.py": "import time\n\n\ndef test_now():\n    print(time.time())\n    assert False\n"
     }
     repo = make_repo(counts)
     outputs = []
     for _ in range(2):
-        with workshop(repo) as opened:
+        with task_sandbox(repo) as opened:
             suite = Suite("pytest", ("tests/test_cart.py",))
             run = await run_on_base(opened, suite, ("tests/test_cart.py",), timeout_s=60)
             outputs.append(run.replay.output)
     assert "Captured stdout" in outputs[0] and outputs[0].endswith(outputs[1])
     other = make_repo({**counts, "tests/test_cart.py": "def test_now():\n    pass\n"}, "other")
-    with workshop(other) as opened:
+    with task_sandbox(other) as opened:
         run = await run_on_base(opened, suite, ("tests/test_cart.py",), timeout_s=60)
     assert run.passed and not run.failed
 
 
-async def test_a_file_of_the_repository_cannot_take_the_runners_place(make_repo, workshop) -> None:  # type: ignore[no-untyped-def]
+async def test_a_file_of_the_repository_cannot_take_the_runners_place(make_repo, task_sandbox) -> None:  # type: ignore[no-untyped-def]
     files = {
         "pytest.py": "def main():\n    print('PASSED tests/test_a.py::test_a')\n    return 0\n\n\nmain()\n",
         "tests/test_a.py": "import lib\n\n\ndef test_a():\n    assert lib.one == 2\n",
         "lib.py": "one = 1\n",
     }
-    with workshop(make_repo(files)) as opened:
+    with task_sandbox(make_repo(files)) as opened:
         suite = Suite("pytest", ("tests/test_a.py",))
         run = await run_suite(opened, opened.fresh(), suite, suite.files, timeout_s=60)
     assert run.failed == {"tests/test_a.py::test_a"} and not run.passed
 
 
-async def test_a_package_below_src_that_is_not_installed_is_found_by_its_tests(workshop_over) -> None:
+async def test_a_package_below_src_that_is_not_installed_is_found_by_its_tests(task_sandbox_over) -> None:
     test = "import unittest\nfrom shop import one\n\nclass T(unittest.TestCase):\n    def test(self):\n        one()\n"
-    with workshop_over({"src/shop/__init__.py": "def one(): 1\n", "tests/test_shop.py": test}) as shop:
+    with task_sandbox_over({"src/shop/__init__.py": "def one(): 1\n", "tests/test_shop.py": test}) as shop:
         suite = await find_suite(shop)
         assert suite is not None and suite.source_root == "src"
         run = await run_suite(shop, shop.fresh(), suite, ("tests/test_shop.py",), timeout_s=30)
         assert run.passed == {"tests.test_shop.T.test"}
+
+
+async def test_filters_for_warnings_of_another_version_do_not_keep_tests_from_running(task_sandbox_over) -> None:
+    files = {"tests/test_a.py": "import pytest\n\n\ndef test_a():\n    pass\n"}
+    strange = {"pytest.ini": "[pytest]\nfilterwarnings =\n    error\n    ignore::pytest.NoSuchWarningHere\n"}
+    newer = {
+        "pytest.ini": "[pytest]\nfilterwarnings = error\n",
+        "tests/conftest.py": "import warnings\n\nwarnings.warn('is deprecated', DeprecationWarning)\n",
+    }
+    for settings in (strange, newer):
+        with task_sandbox_over({**files, **settings}) as shop:
+            suite = await find_suite(shop)
+            assert suite is not None
+            run = await run_suite(shop, shop.fresh(), suite, suite.files, timeout_s=60)
+            assert run.passed == {"tests/test_a.py::test_a"}
+    with task_sandbox_over({**files, "pytest.ini": "[pytest]\nfilterwarnings = error\n"}) as shop:
+        suite = await find_suite(shop)
+        assert suite is not None and suite.options == ""

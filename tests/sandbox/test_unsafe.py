@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scrout.base import ConfigError
-from scrout.config import SandboxSettings, discover, load
+from scrout.config.settings import SandboxSettings, discover, load
 from scrout.sandbox.probe import probe, probe_all, require_tier
 
 

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,8 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.base import SandboxError, TaskError
-from scrout.config import cache_folder
-from scrout.sandbox.workshop import Workshop
+from scrout.config.settings import cache_folder
+from scrout.sandbox.task_sandbox import TaskSandbox
 from scrout.sandbox.workspace import Workspaces, count_changed, find_source, make_base
 
 AS_ROOT = os.geteuid() == 0
@@ -69,6 +70,22 @@ def test_changes_are_counted(make_repo) -> None:
     (repo / "new.txt").write_text("y")
     (repo / "x.log").write_text("y")
     assert count_changed(find_source(repo)) == 2
+
+
+def test_a_change_within_the_second_in_which_git_looked_is_counted(make_repo) -> None:
+    """Of the same size: only the time of the index itself tells git to read the file."""
+    repo = make_repo({"a.txt": "x"})
+    file = repo / "a.txt"
+    for _ in range(100):
+        file.write_text("x")
+        git(repo, "add", "a.txt")
+        added = file.stat()
+        file.write_text("y")
+        if int(added.st_mtime) == int(file.stat().st_mtime):
+            break
+    while int(time.time()) == int(file.stat().st_mtime):
+        time.sleep(0.02)
+    assert count_changed(find_source(repo)) == 1
 
 
 def test_submodules_are_listed(make_repo) -> None:
@@ -184,12 +201,12 @@ def test_only_ancestors_are_in_a_base(make_repo) -> None:
     assert base.git("status", "--porcelain") == b""
 
 
-async def test_a_command_finds_no_later_commit(make_repo, workshop) -> None:
+async def test_a_command_finds_no_later_commit(make_repo, task_sandbox) -> None:
     repo = make_repo({"a": "x"})
     head = git(repo, "rev-parse", "HEAD")
     later = commit(repo, "a", "the answer")
     git(repo, "reset", "-q", "--hard", head)
-    with workshop(repo) as shop:
+    with task_sandbox(repo) as shop:
         for asked in (f"git show {later}", "git log --all --reflog -p", "git fsck --lost-found", "git stash list -p"):
             assert "the answer" not in (await shop.shell(shop.fresh(), asked)).text
         assert (await shop.shell(shop.fresh(), "git log --oneline | wc -l")).text.strip() == "1"
@@ -338,7 +355,7 @@ def test_what_a_crash_leaves_goes_at_the_next_start(make_repo) -> None:
         import os, signal, sys
         from pathlib import Path
         from scrout.sandbox.workspace import Workspaces, make_base, _claim
-        from scrout.config import cache_folder
+        from scrout.config.settings import cache_folder
         base = make_base(Path(sys.argv[1]), sys.argv[2])
         making, lock = _claim(cache_folder() / "bases", ".making-")
         (making / "tree").mkdir()
@@ -397,7 +414,7 @@ def test_a_full_disk(make_repo, small_disk: Path, content: bytes) -> None:
 # Files of a workspace
 
 
-async def test_written_files_are_seen_and_read_back(shop: Workshop) -> None:
+async def test_written_files_are_seen_and_read_back(shop: TaskSandbox) -> None:
     workspace = shop.fresh()
     workspace.write("deep/er/new.txt", b"new\n")
     workspace.write("file.txt", b"changed\n")
@@ -409,11 +426,11 @@ async def test_written_files_are_seen_and_read_back(shop: Workshop) -> None:
     assert shop.fresh().read("file.txt") == b"tracked\n"
 
 
-async def test_the_mode_of_a_file_stays(make_repo, workshop) -> None:
+async def test_the_mode_of_a_file_stays(make_repo, task_sandbox) -> None:
     repo = make_repo({"run.sh": "#!/bin/sh\n"})
     (repo / "run.sh").chmod(0o755)
     git(repo, "commit", "-qam", "mode")
-    with workshop(repo) as shop:
+    with task_sandbox(repo) as shop:
         workspace = shop.fresh()
         workspace.write("run.sh", b"#!/bin/sh\necho ran\n")
         assert (await shop.shell(workspace, "./run.sh")).text == "ran\n"
@@ -422,8 +439,8 @@ async def test_the_mode_of_a_file_stays(make_repo, workshop) -> None:
         assert (await shop.shell(workspace, "stat -c %a run.sh; ./run.sh")).text == "700\nagain\n"
 
 
-async def test_what_a_command_deleted_stays_deleted(make_repo, workshop) -> None:
-    with workshop(make_repo({"pkg/a.py": "a", "pkg/b.py": "b", "top.py": "t"})) as shop:
+async def test_what_a_command_deleted_stays_deleted(make_repo, task_sandbox) -> None:
+    with task_sandbox(make_repo({"pkg/a.py": "a", "pkg/b.py": "b", "top.py": "t"})) as shop:
         gone = shop.fresh()
         await shop.shell(gone, "rm -rf pkg top.py")
         assert gone.read("pkg/a.py") is gone.read("top.py") is None
@@ -440,8 +457,8 @@ async def test_what_a_command_deleted_stays_deleted(make_repo, workshop) -> None
         assert {"pkg/a.py", "pkg/b.py", "pkg/c.py"} <= set(anew.changed())
 
 
-async def test_changes_cannot_be_hidden(make_repo, workshop) -> None:
-    with workshop(make_repo({"pkg/a.py": "a"})) as shop:
+async def test_changes_cannot_be_hidden(make_repo, task_sandbox) -> None:
+    with task_sandbox(make_repo({"pkg/a.py": "a"})) as shop:
         for trick in (
             "echo x >> pkg/a.py; chmod 000 pkg",
             "mv pkg elsewhere; ln -s elsewhere pkg",
@@ -464,7 +481,7 @@ async def test_changes_cannot_be_hidden(make_repo, workshop) -> None:
         "echo x > way",
     ],
 )
-async def test_the_host_does_not_follow_what_a_command_planted(shop: Workshop, tmp_path: Path, plant: str) -> None:
+async def test_the_host_does_not_follow_what_a_command_planted(shop: TaskSandbox, tmp_path: Path, plant: str) -> None:
     victim = tmp_path / "victim"
     victim.mkdir()
     (victim / "file").write_text("untouched")
@@ -478,12 +495,12 @@ async def test_the_host_does_not_follow_what_a_command_planted(shop: Workshop, t
     assert (victim / "file").read_text() == "untouched"
 
 
-def test_a_symlink_of_the_repository_itself_is_not_followed(make_repo, workshop, tmp_path: Path) -> None:
+def test_a_symlink_of_the_repository_itself_is_not_followed(make_repo, task_sandbox, tmp_path: Path) -> None:
     repo = make_repo({"real/a": "x"})
     (repo / "way").symlink_to("real")
     (repo / "link").symlink_to(tmp_path / "victim")
     commit(repo, "b", "y")
-    with workshop(repo) as shop:
+    with task_sandbox(repo) as shop:
         workspace = shop.fresh()
         for path in ("way/new", "link", "real"):
             with pytest.raises(SandboxError, match="cannot be written"):
@@ -492,7 +509,7 @@ def test_a_symlink_of_the_repository_itself_is_not_followed(make_repo, workshop,
     assert not (tmp_path / "victim").exists()
 
 
-async def test_a_hard_link_planted_by_a_command_is_cut(shop: Workshop) -> None:
+async def test_a_hard_link_planted_by_a_command_is_cut(shop: TaskSandbox) -> None:
     workspace = shop.fresh()
     await shop.shell(workspace, "echo x > a; ln a b")
     workspace.write("a", b"y\n")
@@ -503,7 +520,7 @@ NO_PATHS = ["", ".", "..", "../x", "a/../../x", "/etc/passwd", "a\0b", "x" * 300
 
 
 @pytest.mark.parametrize("path", NO_PATHS, ids=[str(number) for number in range(len(NO_PATHS))])
-def test_paths_that_are_none(shop: Workshop, path: str) -> None:
+def test_paths_that_are_none(shop: TaskSandbox, path: str) -> None:
     workspace = shop.fresh()
     assert workspace.read(path) is None
     assert shop.base.read(path) is None
@@ -512,7 +529,7 @@ def test_paths_that_are_none(shop: Workshop, path: str) -> None:
 
 
 @given(path=st.text(max_size=40), data=st.binary(max_size=20))
-def test_any_path_is_written_inside_or_refused(shop: Workshop, path: str, data: bytes) -> None:
+def test_any_path_is_written_inside_or_refused(shop: TaskSandbox, path: str, data: bytes) -> None:
     workspace = shop.fresh()
     try:
         workspace.write(path, data)
@@ -522,7 +539,7 @@ def test_any_path_is_written_inside_or_refused(shop: Workshop, path: str, data: 
     assert len(list(workspace.changed())) == 1
 
 
-async def test_a_workspace_of_any_shape_can_be_removed(shop: Workshop) -> None:
+async def test_a_workspace_of_any_shape_can_be_removed(shop: TaskSandbox) -> None:
     workspace = shop.fresh()
     script = "import os\nfor _ in range(1200):\n    os.mkdir('d'); os.chdir('d')"
     await shop.shell(workspace, f'python3 -c "{script}"; mkdir -p x/y; touch x/y/z; chmod 000 x/y x; chmod 500 .')
@@ -532,10 +549,10 @@ async def test_a_workspace_of_any_shape_can_be_removed(shop: Workshop) -> None:
     workspace.remove()
 
 
-async def test_a_strict_umask_of_the_caller(make_repo, workshop) -> None:
+async def test_a_strict_umask_of_the_caller(make_repo, task_sandbox) -> None:
     before = os.umask(0o077)
     try:
-        with workshop(make_repo({"a/b.txt": "x\n"})) as shop:
+        with task_sandbox(make_repo({"a/b.txt": "x\n"})) as shop:
             workspace = shop.fresh()
             done = await shop.shell(workspace, "cat a/b.txt; python -c 'print(1)'; whoami; echo y > a/b.txt")
             assert done.text == "x\n1\nsandbox\n"

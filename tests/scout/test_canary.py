@@ -16,30 +16,30 @@ import pytest
 from click.testing import CliRunner
 from pydantic import JsonValue
 
-from scrout.agent.dialect import Call, Turn
+from scrout.agent.dialect import ToolUse, Turn
 from scrout.agent.dialects import dialect
 from scrout.base import ConfigError, ModelError
 from scrout.cli.canary import command
-from scrout.config import DialectName, SearcherSettings
+from scrout.config.settings import DialectName, SearcherSettings
 from scrout.models.chat import ToolCall, certificates
-from scrout.models.scripted import Cut, Request, ScriptedEndpoint, ScriptedReply, Status
+from scrout.models.scripted import Cut, ScriptedEndpoint, ScriptedReply, ScriptedRequest, Status
 from scrout.models.scripted.protocols import count_tokens
 from scrout.money import Receipt, Usage
 from scrout.scout.canary import Canary, canary, require
 
-Script = Callable[[Request], ScriptedReply]
+Script = Callable[[ScriptedRequest], ScriptedReply]
 
-CALL = Turn("Let me look.", (Call("bash", {"command": "ls -la"}),))
+CALL = Turn("Let me look.", (ToolUse("bash", {"command": "ls -la"}),))
 
 
-def said(request: Request) -> str:
+def said(request: ScriptedRequest) -> str:
     """What the prompt asks for."""
     messages = request.content["messages"]
     assert isinstance(messages, list) and isinstance(messages[-1], dict)
     return str(messages[-1]["content"])
 
 
-def healthy(request: Request) -> ScriptedReply:
+def healthy(request: ScriptedRequest) -> ScriptedReply:
     """A server that does all it should."""
     usage = Usage(input_tokens=count_tokens(request), output_tokens=4)
     if said(request).startswith("Count from"):
@@ -128,7 +128,7 @@ async def test_a_key_that_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch) -
 async def test_a_server_that_draws_when_told_not_to() -> None:
     draws = iter(range(1000))
 
-    def script(request: Request) -> ScriptedReply:
+    def script(request: ScriptedRequest) -> ScriptedReply:
         return replace(healthy(request), text=f"draw {next(draws)}")
 
     found = await ask(script)
@@ -137,7 +137,7 @@ async def test_a_server_that_draws_when_told_not_to() -> None:
 
 
 async def test_a_server_that_is_greedy_when_told_to_draw() -> None:
-    def script(request: Request) -> ScriptedReply:
+    def script(request: ScriptedRequest) -> ScriptedReply:
         reply = healthy(request)
         return replace(reply, text="oak ash elm") if reply.text.startswith("draw") else reply
 
@@ -155,7 +155,7 @@ async def test_the_sampling_of_the_settings_is_what_is_drawn_with() -> None:
 
 
 async def test_an_endpoint_without_temperature_is_told_of_and_used() -> None:
-    def script(request: Request) -> ScriptedReply:
+    def script(request: ScriptedRequest) -> ScriptedReply:
         if request.content.get("temperature") == 0:
             return ScriptedReply(fault=Status(400, message="temperature is not supported"))
         return healthy(request)
@@ -165,7 +165,7 @@ async def test_an_endpoint_without_temperature_is_told_of_and_used() -> None:
 
 
 async def test_max_tokens_that_is_not_kept() -> None:
-    def script(request: Request) -> ScriptedReply:
+    def script(request: ScriptedRequest) -> ScriptedReply:
         reply = healthy(request)
         if reply.finish_reason == "length":
             return replace(reply, usage=Usage(input_tokens=9, output_tokens=900), finish_reason="stop")
@@ -176,7 +176,7 @@ async def test_max_tokens_that_is_not_kept() -> None:
 
 
 async def test_a_salt_that_is_refused() -> None:
-    def script(request: Request) -> ScriptedReply:
+    def script(request: ScriptedRequest) -> ScriptedReply:
         if "cache_salt" in request.content:
             return ScriptedReply(fault=Status(422, message="extra fields not permitted"))
         return healthy(request)
@@ -186,7 +186,7 @@ async def test_a_salt_that_is_refused() -> None:
 
 
 async def test_a_salt_without_effect() -> None:
-    def script(request: Request) -> ScriptedReply:
+    def script(request: ScriptedRequest) -> ScriptedReply:
         reply = healthy(request)
         if "cache_salt" in request.content and reply.usage:
             return replace(reply, usage=replace_usage(reply.usage, input_tokens=3, cache_read_tokens=160))
@@ -204,7 +204,7 @@ async def test_no_salt_is_sent_where_none_is_wanted() -> None:
 
 
 async def test_a_tokenizer_that_counts_something_else() -> None:
-    def script(request: Request) -> ScriptedReply:
+    def script(request: ScriptedRequest) -> ScriptedReply:
         reply = healthy(request)
         assert reply.usage
         return replace(reply, usage=replace_usage(reply.usage, input_tokens=reply.usage.input_tokens + 40))
@@ -220,7 +220,7 @@ async def test_a_server_that_does_not_count_is_told_of() -> None:
 
 @pytest.mark.parametrize("reply", ["I would run ls.", "<function=ls>\n</function>", "<function=bash>\n<parameter=comm"])
 async def test_replies_without_a_call_that_can_be_run(reply: str) -> None:
-    def script(request: Request) -> ScriptedReply:
+    def script(request: ScriptedRequest) -> ScriptedReply:
         return replace(healthy(request), text=reply) if "Use bash" in said(request) else healthy(request)
 
     found = await ask(script)
@@ -228,7 +228,7 @@ async def test_replies_without_a_call_that_can_be_run(reply: str) -> None:
 
 
 async def test_one_good_call_in_three_is_enough() -> None:
-    def script(request: Request) -> ScriptedReply:
+    def script(request: ScriptedRequest) -> ScriptedReply:
         bad = "Use bash" in said(request) and request.content.get("seed") != 3
         return replace(healthy(request), text="Hm.") if bad else healthy(request)
 
@@ -237,7 +237,7 @@ async def test_one_good_call_in_three_is_enough() -> None:
 
 @pytest.mark.parametrize("name", ["native", "fenced", "json"])
 async def test_the_call_is_asked_for_in_the_settings_dialect(name: DialectName) -> None:
-    def script(request: Request) -> ScriptedReply:
+    def script(request: ScriptedRequest) -> ScriptedReply:
         if "Use bash" not in said(request):
             return healthy(request)
         assert bool(request.content.get("tools")) is (name == "native")
@@ -263,7 +263,7 @@ class Sglang(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"])).decode()
-        request = Request(self.path, {}, body)
+        request = ScriptedRequest(self.path, {}, body)
         if self.path == "/tokenize":
             return self._send({"count": count_tokens(request)})
         reply = healthy(request)
@@ -405,7 +405,7 @@ def test_each_event_loop_may_check() -> None:
 async def test_a_try_whose_reply_was_lost_is_booked_at_its_worst() -> None:
     tries = iter(range(1000))
 
-    def losing(request: Request) -> ScriptedReply:
+    def losing(request: ScriptedRequest) -> ScriptedReply:
         reply = healthy(request)
         return replace(reply, fault=Cut()) if next(tries) == 0 else reply
 
@@ -437,7 +437,7 @@ async def test_a_base_url_with_a_query_is_asked_for_its_models_too() -> None:
 
 
 async def test_a_call_within_thoughts_is_none() -> None:
-    def script(request: Request) -> ScriptedReply:
+    def script(request: ScriptedRequest) -> ScriptedReply:
         reply = healthy(request)
         return replace(reply, text=f"<think>\n{reply.text}\n</think>\nHm.") if "Use bash" in said(request) else reply
 
@@ -445,7 +445,7 @@ async def test_a_call_within_thoughts_is_none() -> None:
 
 
 async def test_no_episode_starts_on_a_server_that_fails_and_its_calls_are_booked() -> None:
-    def deaf(request: Request) -> ScriptedReply:
+    def deaf(request: ScriptedRequest) -> ScriptedReply:
         return ScriptedReply("I would rather talk.", usage=Usage(input_tokens=10, output_tokens=5))
 
     booked: list[Receipt] = []
@@ -457,7 +457,7 @@ async def test_no_episode_starts_on_a_server_that_fails_and_its_calls_are_booked
 
 
 async def test_what_an_endpoint_does_not_count_is_booked_at_its_worst_and_shown_as_unknown() -> None:
-    def silent(request: Request) -> ScriptedReply:
+    def silent(request: ScriptedRequest) -> ScriptedReply:
         return replace(healthy(request), usage=None)
 
     booked: list[Receipt] = []

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from scrout.agent import dialects
-from scrout.agent.dialect import Call, Turn
+from scrout.agent.dialect import ToolUse, Turn
 from scrout.base import ConfigError, ModelError, TaskError
-from scrout.config import GateSettings, ScoutSettings
+from scrout.config.settings import GateSettings, ScoutSettings
 from scrout.gate.gate import gate
 from scrout.models.chat import ToolCall
 from scrout.models.scripted import (
@@ -33,7 +33,7 @@ from scrout.models.scripted import (
 )
 from scrout.money import Price, Receipt, Usage
 from scrout.records import Scouting
-from scrout.sandbox.workshop import Workshop
+from scrout.sandbox.task_sandbox import TaskSandbox
 from scrout.scout.episode import episode, replay
 from scrout.task import Task
 from scrout.trajectory import receipts
@@ -54,16 +54,18 @@ HANDOFF = (
 USAGE = Usage(input_tokens=900, cache_read_tokens=100, output_tokens=50)
 PRICE = Price(input=Decimal(1), output=Decimal(4))
 WRITES = {
-    "heredoc": Call("bash", {"command": f"cat > check_total.py <<'EOF'\n{SCRIPT}EOF\npython check_total.py"}),
-    "editor": Call("str_replace_editor", {"command": "create", "path": "/testbed/check_total.py", "file_text": SCRIPT}),
+    "heredoc": ToolUse("bash", {"command": f"cat > check_total.py <<'EOF'\n{SCRIPT}EOF\npython check_total.py"}),
+    "editor": ToolUse(
+        "str_replace_editor", {"command": "create", "path": "/testbed/check_total.py", "file_text": SCRIPT}
+    ),
 }
 
-Opened = tuple[Workshop, Task]
+Opened = tuple[TaskSandbox, Task]
 
 
 @pytest.fixture
-def opened(workshop_over: Callable[..., AbstractContextManager[Workshop]]) -> Iterator[Opened]:
-    with workshop_over(FILES) as shop:
+def opened(task_sandbox_over: Callable[..., AbstractContextManager[TaskSandbox]]) -> Iterator[Opened]:
+    with task_sandbox_over(FILES) as shop:
         yield shop, Task(id="shop-1", text=ISSUE, repo=shop.base.repo, base_commit=shop.base.commit)
 
 
@@ -120,8 +122,8 @@ async def test_an_episode_of_each_dialect_replays_to_the_same_handoff_and_holds_
 ) -> None:
     shop, task = opened
     script = [
-        said(dialect, Turn("Where is it?", (Call("search", {"query": "total of prices"}),))),
-        said(dialect, Turn("Look.", (Call("outline", {"path": "shop/cart.py"}),))),
+        said(dialect, Turn("Where is it?", (ToolUse("search", {"query": "total of prices"}),))),
+        said(dialect, Turn("Look.", (ToolUse("outline", {"path": "shop/cart.py"}),))),
         said(dialect, Turn("Show it.", (WRITES[written],))),
         handed_over(dialect),
     ]
@@ -152,7 +154,7 @@ async def test_an_episode_of_each_dialect_replays_to_the_same_handoff_and_holds_
 
 
 def bash(command: str) -> ScriptedReply:
-    return said("native", Turn(calls=(Call("bash", {"command": command}),)))
+    return said("native", Turn(calls=(ToolUse("bash", {"command": command}),)))
 
 
 def thought(text: str = "I wonder.") -> ScriptedReply:
@@ -215,7 +217,7 @@ async def test_text_without_a_handoff_is_a_thought(opened: Opened) -> None:
     "dialect", ["native", "json", *(pytest.param(name, marks=pytest.mark.slow) for name in ("xml", "fenced"))]
 )
 async def test_when_the_turns_are_used_up_one_request_demands_the_handoff(opened: Opened, dialect: str) -> None:
-    call = said(dialect, Turn("Look.", (Call("bash", {"command": "ls"}),)))
+    call = said(dialect, Turn("Look.", (ToolUse("bash", {"command": "ls"}),)))
     found, requests = await run(opened, [call, call, handed_over(dialect)], turns=2, dialect=dialect)
     assert (found.stop, found.handoff.kind, found.turns) == ("forced", "forced", 2)
     assert found.handoff.files[0].path == "shop/cart.py" and len(found.receipts) == 3
@@ -244,7 +246,7 @@ async def test_a_forced_reply_without_a_handoff_is_malformed(opened: Opened, las
 )
 async def test_a_forced_handoff_beside_a_call_counts(opened: Opened, dialect: str, behind: bool) -> None:
     handoff = HANDOFF.removesuffix("\nSTOP").replace("shop/cart.py:4-6", f"{opened[0].base.repo}/shop/cart.py:4-6")
-    call = said(dialect, Turn("", (Call("bash", {"command": "ls"}),)))
+    call = said(dialect, Turn("", (ToolUse("bash", {"command": "ls"}),)))
     parts = [call.text, handoff] if behind else [handoff, call.text]
     last = ScriptedReply("\n\n".join(part for part in parts if part), call.calls, USAGE)
     found, _ = await run(opened, [thought(), last], turns=1, dialect=dialect)
@@ -278,8 +280,10 @@ async def test_calls_that_cannot_be_read_are_told_so(opened: Opened) -> None:
     assert "`command` of `bash` is missing" in requests[2]["messages"][-1]["content"]
 
 
-@pytest.mark.parametrize(("dialect", "call"), [("xml", WRITES["heredoc"]), ("fenced", Call("bash", {"command": "ls"}))])
-async def test_a_handoff_may_quote_a_call(opened: Opened, dialect: str, call: Call) -> None:
+@pytest.mark.parametrize(
+    ("dialect", "call"), [("xml", WRITES["heredoc"]), ("fenced", ToolUse("bash", {"command": "ls"}))]
+)
+async def test_a_handoff_may_quote_a_call(opened: Opened, dialect: str, call: ToolUse) -> None:
     quoted = said(dialect, Turn("Run", (call,))).text
     text = HANDOFF.replace("The slice drops", f"{quoted}\nThe slice drops")
     found, _ = await run(opened, [ScriptedReply(text, usage=USAGE)], dialect=dialect)
@@ -294,7 +298,7 @@ async def test_a_draft_in_a_models_thoughts_is_no_handoff(opened: Opened) -> Non
 
 @pytest.mark.parametrize("opening", ["<think>", ""])
 async def test_a_call_in_a_models_thoughts_is_not_run(opened: Opened, opening: str) -> None:
-    draft = said("xml", Turn("Perhaps", (Call("bash", {"command": "touch check_total.py"}),))).text
+    draft = said("xml", Turn("Perhaps", (ToolUse("bash", {"command": "touch check_total.py"}),))).text
     handoff = HANDOFF.removesuffix("\nSTOP")
     found, requests = await run(opened, [thought(f"{opening}{draft}\n</think>\n\n{handoff}")], dialect="xml")
     assert (found.stop, len(requests)) == ("finished", 1) and found.handoff.files
@@ -302,7 +306,7 @@ async def test_a_call_in_a_models_thoughts_is_not_run(opened: Opened, opening: s
 
 
 async def test_a_command_may_hold_the_mark_of_a_thoughts_end(opened: Opened) -> None:
-    call = said("xml", Turn("Look.", (Call("bash", {"command": "echo '</think>' | wc -c"}),)))
+    call = said("xml", Turn("Look.", (ToolUse("bash", {"command": "echo '</think>' | wc -c"}),)))
     _, requests = await run(opened, [call, handed_over("xml")], dialect="xml")
     assert requests[1]["messages"][-1]["content"] == "[exit code 0]\n9\n"
 
@@ -327,7 +331,7 @@ async def test_paths_below_the_root_are_made_relative(opened: Opened, dialect: s
 
 
 async def test_the_paper_preset_speaks_as_the_released_searcher_was_trained(opened: Opened) -> None:
-    call = said("xml", Turn("Look.", (Call("bash", {"command": "echo hi"}),)))
+    call = said("xml", Turn("Look.", (ToolUse("bash", {"command": "echo hi"}),)))
     broken = ScriptedReply("<function=bash>", usage=USAGE)
     handoff = ScriptedReply(HANDOFF, usage=USAGE)
     shop, task = opened
@@ -360,7 +364,9 @@ async def test_the_paper_preset_checks_the_server_before_the_first_request(opene
 
 
 async def test_the_paper_preset_clips_what_a_command_wrote_and_nothing_else(opened: Opened) -> None:
-    calls = [Call("bash", {"command": f"head -c {size} /dev/zero | tr '\\0' x; exit 3"}) for size in (7995, 8000, 8001)]
+    calls = [
+        ToolUse("bash", {"command": f"head -c {size} /dev/zero | tr '\\0' x; exit 3"}) for size in (7995, 8000, 8001)
+    ]
     script = [*(said("xml", Turn("Look.", (call,))) for call in calls), handed_over("xml")]
     _, requests = await run(opened, script, preset="paper", canary=False)
     answers = [message["content"] for message in requests[3]["messages"][3::2]]
@@ -534,7 +540,7 @@ FAULTS_BY_DEFAULT += ("past max_tokens", "restart", "wrong key", "not taken", "o
     [pytest.param(name, marks=() if name in FAULTS_BY_DEFAULT else pytest.mark.slow) for name in FAULTS],
 )
 async def test_a_fault_ends_in_a_handoff_or_a_named_stop_and_leaves_no_secret(
-    workshop_over: Callable[..., AbstractContextManager[Workshop]], monkeypatch: pytest.MonkeyPatch, name: str
+    task_sandbox_over: Callable[..., AbstractContextManager[TaskSandbox]], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr("scrout.models.chat.FIRST_WAIT_S", 0.05)
     planted = {"TOY_KEY": "key-of-the-endpoint-1234", "MY_SECRET": "hunter2 in the environment"}
@@ -550,7 +556,7 @@ async def test_a_fault_ends_in_a_handoff_or_a_named_stop_and_leaves_no_secret(
         bash(f"cat > check_total.py <<'EOF'\n{SCRIPT}# {planted['MY_SECRET']}\nEOF"),
         handed_over("native", f"{HANDOFF}\n{leaky}"),
     ]
-    leaking = workshop_over({**FILES, "leak.txt": "\n".join([*planted.values(), *shapes])})
+    leaking = task_sandbox_over({**FILES, "leak.txt": "\n".join([*planted.values(), *shapes])})
     with leaking as shop, endpoint(*script) as server:
         text = f"{ISSUE}\n{planted['MY_SECRET']} {shapes[1]}"
         task = Task(id="shop-1", text=text, repo=shop.base.repo, base_commit=shop.base.commit)

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrout.scout.recon.expectations import Told, find_expression, leading_value, read_table, read_told
+from scrout.scout.recon.expectations import (
+    StatedValue,
+    find_expressions,
+    leading_value,
+    read_stated_values,
+    read_table,
+    read_told_below,
+    read_told_of,
+    sentences,
+)
 
 from ..conftest import assert_linear
 
@@ -29,33 +38,108 @@ from ..conftest import assert_linear
         ("This should not return 3", "", ""),
         ("# not as expected: [4, 3, 3]", "", ""),
         ("3 is a number", "", ""),
+        ("raises a bare ValueError from there instead of till's own MoneyError", "ValueError", "MoneyError"),
+        ("should be caught before the TypeError", "", ""),
+        ("A `ValueError` should be raised here", "", "ValueError"),
+        ("TypeError should be raised", "", "TypeError"),
+        ("`4` is expected", "", "4"),
+        ("a TypeError is raised", "TypeError", ""),
+        ("No ValueError should be raised", "", ""),
+        ("# ValidationError: {0: ['bad']}, expected []", "ValidationError", "[]"),
+        ("expected 4, not 3", "3", "4"),
+        ("gives 3 while `4` is expected", "3", "4"),
+        ("*Expected*: `4`", "", "4"),
+        ("Observed: 3", "3", ""),
+        # Words in quotes and in messages are not the reporter's.
+        (
+            'raises "ValueError: too few (expected 2, got 0)" instead of nan',
+            "ValueError: too few (expected 2, got 0)",
+            "nan",
+        ),
+        ("Got: TypeError: expected 2 arguments", "TypeError", ""),
+        ("TypeError: must be 1, not 2", "", ""),
+        # A comparison and a remark are no values.
+        ("width 0 (must be > 0)", "", ""),
+        ("# => 3, should be -> 4", "3", "4"),
+        ("Expected output (the others should be as before):", "", ""),
+        ("Expected [as in this issue](https://example.org)", "", ""),
+        ("**Expected**: `1` - compare with what 0 gives, `2`", "", "1"),
     ],
 )
 def test_a_value_counts_for_the_word_before_it(said: str, actual: str, expected: str) -> None:
-    assert read_told(said) == Told(actual, expected)
+    assert read_stated_values(said) == StatedValue(actual, expected)
+
+
+def test_below_a_heading_a_sentence_says_what_the_heading_does() -> None:
+    assert read_told_below("expected", "Returns `[3]`") == StatedValue(expected="[3]")
+    assert read_told_below("expected", "But it returns `[3]`") == StatedValue(actual="[3]")
+    assert read_told_below("", "Returns `[3]`") == StatedValue(actual="[3]")
+
+
+def test_a_comment_keeps_what_markup_would_take() -> None:
+    assert read_stated_values("`x = **1**` should be `x = 1`", markup=False) == StatedValue("`x = **1**`", "`x = 1`")
+
+
+def test_quotes_and_brackets_do_not_end_a_sentence() -> None:
+    assert sentences('It says "No. Not here." (See x. Or y.) Then. Next.') == [
+        'It says "No. Not here." (See x. Or y.) Then.',
+        "Next.",
+    ]
+
+
+def test_each_call_of_a_sentence_has_its_own_words() -> None:
+    said = "`f(1)` returns 2, but `f(2)` returns 3 instead of 4"
+    assert find_expressions(said) == [("f(1)", " returns 2, but "), ("f(2)", " returns 3 instead of 4")]
 
 
 def test_a_sentence_is_about_the_call_that_it_quotes() -> None:
-    assert find_expression("Here `f(1)` returns `2`.") == ("f(1)", " returns `2`.")
-    assert find_expression("It should be `f(1)`.")[0] == ""
-    assert find_expression("Set `x` to `(1, 2)`.")[0] == ""
+    assert find_expressions("Here `f(1)` returns `2`.") == [("f(1)", " returns `2`.")]
+    assert find_expressions("It should be `f(1)`.") == []
+    assert find_expressions("Set `x` to `(1, 2)`.") == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "`f(1)` is `3` but should be `4`.",
+        "I expected `f(1)` to return `4`, but it returned `3`.",
+        "I would expect `f(1)` to be 4, not 3.",
+        "Instead of `4`, `f(1)` returns `3`.",
+        "Calling `f(1)` returned `3` when it should have returned `4`.",
+    ],
+)
+def test_a_sentence_says_it_before_and_behind_the_call(said: str) -> None:
+    [(code, rest)] = find_expressions(said)
+    assert (code, read_told_of(said.partition(code)[0], rest)) == ("f(1)", StatedValue("3", "4"))
 
 
 def test_a_table_needs_code_and_what_was_expected() -> None:
     rows = ["| call | got | should be |", "|---|---|---|", "| `f(1)` | 2 | 3 |", "| `f('a\\|b')` | `x` | y |"]
-    assert list(read_table(rows)) == [("f(1)", Told("2", "3")), ("f('a|b')", Told("x", "y"))]
-    assert list(read_table(["| call | got |", "|---|---|", "| f(1) | 2 |"])) == []
+    table = read_table(rows)
+    assert table is not None and table.rows == (("f(1)", StatedValue("2", "3")), ("f('a|b')", StatedValue("x", "y")))
+    assert read_table(["| call | got |", "|---|---|", "| f(1) | 2 |"]) is None
+    table = read_table(["text | `width()` | should be", "--- | --- | ---", "`'ab'` (two letters) | 3 | 2"])
+    assert table is not None and (table.code_head, table.actual_head) == ("text", "width()")
+    assert table.rows == (("'ab'", StatedValue("3", "2")),)
+
+
+@pytest.mark.parametrize(("cell", "expected"), [("same", ""), ("at most 3", ""), ("`same`", "same"), ("None", "None")])
+def test_a_remark_in_a_table_is_no_value(cell: str, expected: str) -> None:
+    table = read_table(["| call | got | expected |", "|---|---|---|", f"| `f(1)` | 4 | {cell} |"])
+    assert table is not None and table.rows == (("f(1)", StatedValue("4", expected)),)
 
 
 @given(st.text(max_size=200))
 def test_any_sentence_can_be_read(text: str) -> None:
-    told = read_told(text)
+    told = read_stated_values(text)
     assert all(value in text.replace("**", "").replace("__", "") for value in (told.actual, told.expected))
     assert leading_value(text) in text
-    find_expression(text)
+    find_expressions(text)
+    assert "".join(sentences(text)).split() == text.split()
 
 
 @pytest.mark.parametrize("piece", ["should be ", "expected ", "[", "'", "`", "not ", "(", "**", "returns the a "])
 def test_no_sentence_takes_long(piece: str) -> None:
-    assert_linear(read_told, piece, 20_000)
-    assert_linear(find_expression, piece, 20_000)
+    assert_linear(read_stated_values, piece, 20_000)
+    assert_linear(sentences, piece, 20_000)
+    assert_linear(find_expressions, piece, 20_000)

@@ -9,11 +9,11 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from scrout.config import ScoutSettings
+from scrout.config.settings import ScoutSettings
 from scrout.handoff import FileRef
 from scrout.index.repository import read_repository
 from scrout.records import Scouting
-from scrout.sandbox.workshop import Workshop
+from scrout.sandbox.task_sandbox import TaskSandbox
 from scrout.sandbox.workspace import Base
 from scrout.scout.recon.recon import STATE_FEATURES, recon, survey
 from scrout.task import Task
@@ -45,11 +45,11 @@ SHOP = {
 
 
 @pytest.fixture
-def search(workshop_over: Callable[..., AbstractContextManager[Workshop]]) -> Search:
+def search(task_sandbox_over: Callable[..., AbstractContextManager[TaskSandbox]]) -> Search:
     async def run(text: str, files: dict[str, str] = SHOP, **settings: object) -> Scouting:
-        with workshop_over(files) as workshop:
-            task = Task(id="t", text=text, repo=workshop.base.repo, base_commit=workshop.base.commit)
-            return await recon(task, workshop, ScoutSettings.model_validate(settings))
+        with task_sandbox_over(files) as task_sandbox:
+            task = Task(id="t", text=text, repo=task_sandbox.base.repo, base_commit=task_sandbox.base.commit)
+            return await recon(task, task_sandbox, ScoutSettings.model_validate(settings))
 
     return run
 
@@ -93,7 +93,7 @@ async def test_each_kind_of_evidence_leads_to_its_file(
     assert found.handoff.reproduction is None
 
 
-async def test_the_state_tells_of_the_suspect_and_is_the_same_without_a_workshop(
+async def test_the_state_tells_of_the_suspect_and_is_the_same_without_a_task_sandbox(
     search: Search, shared_base: Callable[..., Base]
 ) -> None:
     text = "`Cart.total` is wrong"

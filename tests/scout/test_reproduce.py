@@ -13,29 +13,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrout.config import GateSettings, Settings
+from scrout.config.settings import GateSettings, Settings
 from scrout.gate.gate import gate
 from scrout.handoff import Handoff
 from scrout.index.repository import read_repository
 from scrout.records import GatedHandoff
+from scrout.sandbox.task_sandbox import TaskSandbox, open_task_sandbox
 from scrout.sandbox.tier import Tier
-from scrout.sandbox.workshop import Workshop, open_workshop
 from scrout.sandbox.workspace import find_source
 from scrout.scout.recon.blocks import find_blocks
 from scrout.scout.recon.commands import MAX_COMMANDS, find_commands, find_programs
-from scrout.scout.recon.reproduce import MAX_RUNS, Tried, reproduce
-from scrout.scout.recon.scripts import find_exports, find_scripts
+from scrout.scout.recon.reproduce import MAX_RUNS, ReproductionAttempt, reproduce
+from scrout.scout.recon.scripts import find_exports, find_imports, find_scripts
 from scrout.task import Task
 
 from ..conftest import assert_linear
 
 FILES = {
-    "till/__init__.py": "from till.money import Purse, mean, split\n\nRATE = 3\n",
+    "till/__init__.py": "from till.money import Budget, mean, split\n\nRATE = 3\n",
     "till/money.py": '''\
 """Coins."""
 
 
-class Purse:
+class Budget:
     def __init__(self, coins):
         self.coins = coins
 
@@ -105,7 +105,7 @@ WANTED = "[4, 3, 3]"
 
 
 @contextmanager
-def opened(repo: Path, files: Mapping[str, str], tier: Tier, cache: Path, python: Path) -> Iterator[Workshop]:
+def opened(repo: Path, files: Mapping[str, str], tier: Tier, cache: Path, python: Path) -> Iterator[TaskSandbox]:
     for name, content in files.items():
         (repo / name).parent.mkdir(parents=True, exist_ok=True)
         (repo / name).write_text(content)
@@ -117,27 +117,27 @@ def opened(repo: Path, files: Mapping[str, str], tier: Tier, cache: Path, python
         patch.setenv("XDG_CACHE_HOME", str(cache))
         patch.setenv("PATH", str(python), prepend=os.pathsep)
         task = Task(id="till", text="", repo=source.repo, base_commit=source.head)
-        with open_workshop(task, tier, Settings()) as workshop:
-            yield workshop
+        with open_task_sandbox(task, tier, Settings()) as task_sandbox:
+            yield task_sandbox
 
 
 @pytest.fixture(scope="module")
-def till(tier: Tier, light_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
-    """A workshop over a small repository with bugs in it."""
+def till(tier: Tier, light_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TaskSandbox]:
+    """A task sandbox over a small repository with bugs in it."""
     folders = tmp_path_factory.mktemp("till"), tmp_path_factory.mktemp("cache")
-    with opened(folders[0], FILES, tier, folders[1], light_python) as workshop:
-        yield workshop
+    with opened(folders[0], FILES, tier, folders[1], light_python) as task_sandbox:
+        yield task_sandbox
 
 
-async def attempt(text: str, workshop: Workshop, *suspects: str) -> Tried:
-    base = workshop.base
-    return await reproduce(text, read_repository(base.tree / ".git", base.commit), workshop, suspects)
+async def attempt(text: str, task_sandbox: TaskSandbox, *suspects: str) -> ReproductionAttempt:
+    base = task_sandbox.base
+    return await reproduce(text, read_repository(base.tree / ".git", base.commit), task_sandbox, suspects)
 
 
-async def judged(text: str, tried: Tried, workshop: Workshop) -> GatedHandoff:
-    base = workshop.base
+async def judged(text: str, tried: ReproductionAttempt, task_sandbox: TaskSandbox) -> GatedHandoff:
+    base = task_sandbox.base
     task = Task(id="till", text=text, repo=base.repo, base_commit=base.commit)
-    return await gate(task, Handoff(reproduction=tried.reproduction), workshop, GateSettings(runs=2, timeout_s=20))
+    return await gate(task, Handoff(reproduction=tried.reproduction), task_sandbox, GateSettings(runs=2, timeout_s=20))
 
 
 def indented(code: str, spaces: int = 4) -> str:
@@ -182,6 +182,106 @@ def test_what_only_looks_like_code_is_no_script(shown: str) -> None:
     assert find_scripts(f"It dies\n\n```\n{shown}```\n", {"till": ""}, exports) == ()
 
 
+READ = {
+    "a comment of several lines": (
+        f"```python\ntill.split(10, 3)\n# -> [3, 3, 3]\n# one is lost. Should be\n#    {WANTED}\ntill.mean([9])\n```\n",
+        [("till.split(10, 3)", "[3, 3, 3]", WANTED)],
+    ),
+    "comments above": (
+        "```python\n# should be 3\ntill.mean([3])\n# should be 4\ntill.mean([4])\n```\n",
+        [("till.mean([3])", "", "3"), ("till.mean([4])", "", "4")],
+    ),
+    "comments below": (
+        "```python\ntill.mean([3])\n# should be 3\ntill.mean([4])\n# should be 4\n```\n",
+        [("till.mean([3])", "", "3"), ("till.mean([4])", "", "4")],
+    ),
+    "a comment between two": ("```python\ntill.mean([3])\n# should be 3\ntill.mean([4])\n```\n", []),
+    "a table of arguments": (
+        "text | `mean()` | should be\n--- | --- | ---\n`[1, 2]` (two) | 1 | 1.5\n",
+        [("mean([1, 2])", "1", "1.5")],
+    ),
+    "a table of a name in a call": (
+        "n | `mean([n])` | expected\n--- | --- | ---\n4 | 3 | 4\n5 | raises ValueError | 5\n",
+        [("mean([n])", "3", "4"), ("mean([n])", "ValueError", "5")],
+    ),
+    "lines around blocks": (
+        "```python\nprint(till.mean([4]))\n```\nprints\n\n    3\n\nbut should print\n\n    4\n",
+        [("print(till.mean([4]))", "3", "4")],
+    ),
+    "a table of a name that is left open": (
+        "```python\ntill.find(name)\n```\nname | I get | I'd need\n---|---|---\n`a b` | 1 | 2\n",
+        [("till.find(name)", "1", "2")],
+    ),
+    "a session with a right answer in it": (
+        "```\n>>> till.mean([4])\n4\n>>> till.mean([4, 4])\n5\n```\nI expected 4 there too.\n",
+        [("till.mean([4, 4])", "5", "4")],
+    ),
+    "calls of one sentence": (
+        "`till.mean([3])` returns 3, but `till.mean([4])` returns 3 instead of 4.",
+        [("till.mean([4])", "3", "4")],
+    ),
+    "a call that others depend on": (
+        "After `till.find('a')` on a new budget, `till.mean([4])` returns 3 instead of 4.",
+        [],
+    ),
+    "code that no mark sets apart": (
+        f"It loses one:\n\npurse = 10\nprint(till.split(budget, 3))\n\nExpected: {WANTED}\nGot: [3, 3, 3]\n",
+        [("print(till.split(budget, 3))", "[3, 3, 3]", WANTED)],
+    ),
+    "output below its code": (
+        f"```python\nprint(till.split(10, 3))\n> [3, 3, 3]\n```\nI expected {WANTED}.\n",
+        [("print(till.split(10, 3))", "[3, 3, 3]", WANTED)],
+    ),
+    "a block right below code": (
+        f"```python\nprint(till.split(10, 3))\n```\n\n```\n[3, 3, 3]\n```\n\nI expected {WANTED}.\n",
+        [("print(till.split(10, 3))", "[3, 3, 3]", WANTED)],
+    ),
+    "a value below a heading": (
+        f"```python\ntill.split(10, 3)\n```\n### Expected behavior\nReturns `{WANTED}`\n",
+        [("till.split(10, 3)", "", WANTED)],
+    ),
+    "a label that says more": (
+        f"```python\ntill.split(10, 3)\n```\nActual output\n```\n[3, 3, 3]\n```\nExpected output: nothing is lost, so\n"
+        f"```\n{WANTED}\n```\n",
+        [("till.split(10, 3)", "[3, 3, 3]", WANTED)],
+    ),
+    "versions below the expected": (
+        "```python\ntill.split(10, 3)\n```\nExpected:\nno loss\n\nVersions:\n```\n3.11\n```\n",
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_value_belongs_to_the_statement_that_the_report_fixes(name: str) -> None:
+    text, wanted = READ[name]
+    exports = find_exports({"till": "import_me = 1\nfrom till.money import Budget, find, mean, split\n"})
+    scripts = find_scripts(text, {"till": ""}, exports | {"mean": "from till import mean"})
+    found = [
+        (script.source.splitlines()[ask.line - 1].partition("  #")[0], ask.told.actual, ask.told.expected)
+        for script in scripts
+        for ask in script.asks
+        if ask.told.expected
+    ]
+    assert found == wanted
+
+
+def test_a_name_is_imported_as_the_report_uses_it() -> None:
+    exports = find_exports({"till": "from till.money import till, mean\n"})
+    assert find_scripts("```python\ntill(3)\n```", {"till": ""}, exports)[0].source.startswith("from till import till")
+    assert find_scripts("```python\ntill.mean([])\n```", {"till": ""}, exports)[0].source.startswith("import till")
+
+
+def test_of_several_modules_the_report_chooses() -> None:
+    tests = [
+        "from till.asyncparser import use\n",
+        "from till.asyncparser import use\n",
+        "from till.flaskparser import use\n",
+    ]
+    assert find_imports(tests, "A header (Flask)")["use"] == "from till.flaskparser import use"
+    assert find_imports(tests, "A header")["use"] == "from till.asyncparser import use"
+
+
 KEPT = {
     "an exception": f"It dies\n\n```python\n{DIES}```\n",
     "a session": ">>> import till\n>>> till.mean([])\nTraceback (most recent call last):\n ...\nZeroDivisionError: x\n",
@@ -220,10 +320,10 @@ KEPT_LATER += ("a session that is called expected", "an import that is left out"
 
 
 @pytest.mark.parametrize("text", some(KEPT, KEPT_LATER))
-async def test_what_fails_as_told_is_claimed_and_kept(text: str, till: Workshop) -> None:
+async def test_what_fails_as_told_is_claimed_and_kept(text: str, till: TaskSandbox) -> None:
     tried = await attempt(text, till)
     assert tried.reproduction is not None and tried.reproduction.claim, tried.dead_end
-    assert tried.reproduction.observed and tried.witness is not None and not tried.dead_end
+    assert tried.reproduction.observed and tried.execution_trace is not None and not tried.dead_end
     gated = await judged(text, tried, till)
     assert gated.verdict == "real_failure", gated.reason
 
@@ -254,7 +354,7 @@ NOT_KEPT_LATER += ("a file that is not there",)
 
 
 @pytest.mark.parametrize("text", some(NOT_KEPT, NOT_KEPT_LATER))
-async def test_what_shows_no_bug_is_never_kept(text: str, till: Workshop) -> None:
+async def test_what_shows_no_bug_is_never_kept(text: str, till: TaskSandbox) -> None:
     tried = await attempt(text, till)
     assert tried.runs == 1
     assert bool(tried.dead_end) == (tried.reproduction is None)
@@ -296,12 +396,36 @@ BASES = {
         "```python\nimport till\n```\n`till.mean([])` raises ZeroDivisionError instead of ValueError.\n",
         "confirmed",
     ),
+    "an exception that should be another than the one that is shown": (
+        "```python\nimport till\ntill.mean([])\n```\n```\nTraceback (most recent call last):\n  ...\n"
+        "ZeroDivisionError: x\n```\n### Expected behavior\nA `ValueError` should be raised.\n",
+        "confirmed",
+    ),
+    "statements that fail on the way": (
+        "```python\nimport till\ntill.mean([])  # ZeroDivisionError, right\n"
+        f"till.split(10, 3)  # -> [3, 3, 3], expected {WANTED}\ntill.mean([])  # same\n```\n",
+        "confirmed",
+    ),
+    "values in words of the script": (
+        "```python\nimport till\nn = 3\ntill.split(10, 3)\n# -> [n, n, n] but should be [n + 1, n, n]\n```\n",
+        "confirmed",
+    ),
+    "output that differs in space": (
+        "```python\nimport till\nprint('coins\\n\\n' + str(till.split(9, 3)))\n```\nExpected output:\n"
+        "```\ncoins\n\n  [3, 3, 3]\n```\nActual output:\n```\ncoins\n\n[3, 3, 3]\n```\n",
+        "confirmed",
+    ),
+    "a file that the report shows": (
+        "coins.txt:\n```\n10\n```\n```python\nimport till\nprint(till.split(int(open('coins.txt').read()), 3))\n```\n"
+        f"Expected: {WANTED}\nGot: [3, 3, 3]\n",
+        "confirmed",
+    ),
     "only what is expected": (f"```python\nimport till\ntill.split(10, 3)  # should be {WANTED}\n```\n", "assumed"),
 }
 
 
 @pytest.mark.parametrize("name", BASES)
-async def test_a_reproduction_says_what_it_rests_on(name: str, till: Workshop) -> None:
+async def test_a_reproduction_says_what_it_rests_on(name: str, till: TaskSandbox) -> None:
     text, basis = BASES[name]
     tried = await attempt(text, till)
     assert tried.reproduction is not None, tried.dead_end
@@ -310,7 +434,7 @@ async def test_a_reproduction_says_what_it_rests_on(name: str, till: Workshop) -
     assert (gated.verdict, gated.basis) == ("real_failure", basis), gated.reason
 
 
-async def test_several_pairs_are_several_checks(till: Workshop) -> None:
+async def test_several_pairs_are_several_checks(till: TaskSandbox) -> None:
     text = (
         f"```python\nimport till\nprint(till.split(10, 3))  # [3, 3, 3], should be {WANTED}\n"
         "print(till.split(11, 3))  # [3, 3, 3], should be [4, 4, 3]\n```\n"
@@ -332,18 +456,51 @@ UNPAIRED = {
         f"`till.split(10, 3)` returns `[5, 5]` instead of `{WANTED}`.",
         "gives [3, 3, 3] here, where the report has [5, 5]",
     ),
+    "a file that is not there": (
+        "`till.split(len('x.env'), 3)` returns `[1, 1, 1]` instead of `[2, 2, 1]`.",
+        "x.env does not exist",
+    ),
+    "an exception that would end it too": (
+        "```python\nimport till\ntill.mean([])\ntill.mean(())\n```\n```\nZeroDivisionError: x\n```\n"
+        "A ValueError should be raised.\n",
+        "expects ValueError, which would end it too",
+    ),
+    "an output that is of something else": (
+        "```python\nimport till\nfor n in (10, 9):\n    print(n, till.split(n, 3))\n```\nActual output:\n"
+        "```\n10 [3, 3, 3]\n9 [3, 3, 3]\n```\nExpected output:\n```\nPython\nLinux\n```\n",
+        "that should give Python Linux was not reached",
+    ),
+    "what need not be so to the letter": (
+        f"`till.split(10, 3)` returns `[3, 3, 3]` instead of `{WANTED}`, the order does not matter.",
+        "need not be so to the letter",
+    ),
+    "what is not told as a whole": (
+        "`str(till.split(10, 3))` gives `[3, 3, 3]` where `[4, ...]` was expected.",
+        "is not told as a whole",
+    ),
     "what is expected comes out": ("`till.split(9, 3)` returns `[3]` instead of `[3, 3, 3]`.", "as expected"),
 }
 
 
 @pytest.mark.parametrize("name", UNPAIRED)
-async def test_what_no_run_confirms_is_dropped_and_told(name: str, till: Workshop) -> None:
+async def test_what_no_run_confirms_is_dropped_and_told(name: str, till: TaskSandbox) -> None:
     text, said = UNPAIRED[name]
     tried = await attempt(text, till)
     assert tried.reproduction is None and said in tried.dead_end
 
 
-async def test_only_harmless_commands_of_the_issue_are_run(till: Workshop) -> None:
+async def test_what_fails_rightly_further_down_is_left_out(till: TaskSandbox) -> None:
+    text = (
+        "```python\nimport till\ntill.mean([])\ntill.mean(None)  # TypeError, fine\ntill.split(9, 3)\n```\n"
+        "`mean` raises ZeroDivisionError\n"
+    )
+    tried = await attempt(text, till)
+    assert tried.reproduction is not None, tried.dead_end
+    [script] = tried.reproduction.files.values()
+    assert "till.mean([])" in script and "till.mean(None)" not in script and "till.split(9, 3)" in script
+
+
+async def test_only_harmless_commands_of_the_issue_are_run(till: TaskSandbox) -> None:
     lines = (
         "rm -rf .",
         "pip install till",
@@ -372,7 +529,7 @@ def test_no_text_gets_past_the_quoting(typed: str) -> None:
 
 
 @pytest.mark.parametrize("tool", ["go test ./till -run Mean", "cargo test mean"])
-async def test_a_runner_that_is_not_here_is_a_dead_end(tool: str, till: Workshop) -> None:
+async def test_a_runner_that_is_not_here_is_a_dead_end(tool: str, till: TaskSandbox) -> None:
     workspace = till.fresh()
     found = await till.shell(workspace, f"command -v {tool.partition(' ')[0]}", timeout_s=20)
     workspace.remove()
@@ -383,7 +540,7 @@ async def test_a_runner_that_is_not_here_is_a_dead_end(tool: str, till: Workshop
     assert f"`{tool}` could not be run (exit code 127)" in tried.dead_end
 
 
-async def test_a_file_of_the_repository_is_never_written(till: Workshop) -> None:
+async def test_a_file_of_the_repository_is_never_written(till: TaskSandbox) -> None:
     names = ("pyproject.toml", "tests/test_money.py", "till/__main__.py", "json.py")
     for name in names:
         text = f"{name}:\n```\nraise KeyError('mine')\n```\n```sh\n$ python -m till {name}\n```\n"
@@ -393,7 +550,7 @@ async def test_a_file_of_the_repository_is_never_written(till: Workshop) -> None
     assert tried.runs == 0
 
 
-async def test_an_existing_test_that_fails_as_told_is_the_claim(till: Workshop) -> None:
+async def test_an_existing_test_that_fails_as_told_is_the_claim(till: TaskSandbox) -> None:
     text = "find() does not know silver: it dies with KeyError: 'silver'"
     tried = await attempt(text, till, "till/money.py")
     assert tried.origin == "test" and tried.reproduction is not None
@@ -411,13 +568,13 @@ async def test_an_existing_test_that_fails_as_told_is_the_claim(till: Workshop) 
         ("docs/nothing.py", ""),
     ],
 )
-async def test_existing_tests_that_say_nothing_are_a_dead_end(suspect: str, said: str, till: Workshop) -> None:
+async def test_existing_tests_that_say_nothing_are_a_dead_end(suspect: str, said: str, till: TaskSandbox) -> None:
     tried = await attempt("The mean is off by one", till, suspect)
     assert tried.reproduction is None and tried.origin is None
     assert said in tried.dead_end and bool(tried.runs) == bool(said)
 
 
-async def test_runs_are_bounded(till: Workshop) -> None:
+async def test_runs_are_bounded(till: TaskSandbox) -> None:
     blocks = "".join(f"```python\nimport till\ntill.split({n}, 3)\n```\n" for n in range(9))
     commands = "".join(f"```sh\n$ python -m till {n}\n```\n" for n in range(9))
     tried = await attempt(blocks + commands, till, "till/money.py")
@@ -433,14 +590,14 @@ async def test_pytest_runs_tests_that_are_functions(tier: Tier, light_python: Pa
         "@pytest.mark.parametrize('x', [2, 3])\ndef test_half(x):\n"
         "    assert half(x) * 2 == x, 'half is lost by rounding'\n",
     }
-    with opened(tmp_path / "app", files, tier, tmp_path / "cache", light_python) as workshop:
+    with opened(tmp_path / "app", files, tier, tmp_path / "cache", light_python) as task_sandbox:
         text = "```python\nfrom app.core import half\n\ndef test_three():\n    assert half(3) == 1.5\n```\n"
-        tried = await attempt(text, workshop)
+        tried = await attempt(text, task_sandbox)
         assert tried.reproduction is not None, tried.dead_end
         assert list(tried.reproduction.files) == ["test_scrout_repro.py"]
-        assert (await judged(text, tried, workshop)).verdict == "real_failure"
+        assert (await judged(text, tried, task_sandbox)).verdict == "real_failure"
         text = "Rounding: a half is lost"
-        tried = await attempt(text, workshop, "src/app/core.py")
+        tried = await attempt(text, task_sandbox, "src/app/core.py")
         assert tried.origin == "test" and tried.reproduction is not None and tried.reproduction.command
         assert tried.reproduction.command.endswith("'tests/test_core.py::test_half[3]'")
 

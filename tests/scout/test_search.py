@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.index.repository import Repository, read_repository
-from scrout.scout.recon.model import load_model
+from scrout.scout.recon.ranker import load_model
 from scrout.scout.recon.search import SHORTLIST, Ranked, cut, examine, judge, search
 from scrout.scout.recon.signals import Clue
 
@@ -92,8 +92,8 @@ def test_past_commits_that_read_like_the_issue_speak_for_what_they_changed(repo:
     commit(repo, {"notes.txt": "nothing\n"}, "Unrelated")
     after = search("dunning letters go out twice", read_repository(repo / ".git", "HEAD"))
     assert after.ranked[0].path == "app/billing.py"
-    chance = {file.path: file.confidence for file in before.ranked}
-    assert after.ranked[0].confidence > chance["app/billing.py"]
+    probability = {file.path: file.confidence for file in before.ranked}
+    assert after.ranked[0].confidence > probability["app/billing.py"]
 
 
 def test_a_later_commit_changes_nothing(repo: Path) -> None:
@@ -168,10 +168,10 @@ _SHARED = _Shared()
 
 
 @given(st.lists(st.floats(0, 1), max_size=30), st.integers(1, 8))
-def test_the_cut_promises_the_most(chances: list[float], most: int) -> None:
-    ranked = [Ranked(str(row), chance, ()) for row, chance in enumerate(sorted(chances, reverse=True))]
+def test_the_cut_promises_the_most(probabilities: list[float], most: int) -> None:
+    ranked = [Ranked(str(row), probability, ()) for row, probability in enumerate(sorted(probabilities, reverse=True))]
     named = cut(ranked, most)
-    expected = max(1.0, sum(chances))
+    expected = max(1.0, sum(probabilities))
     promise = [
         2 * sum(file.confidence for file in ranked[:k]) / (k + expected) for k in range(1, len(ranked[:most]) + 1)
     ]
@@ -192,7 +192,7 @@ def test_the_weights_know_every_signal_and_no_other(repository: Repository) -> N
     examined = examine("parse_header", repository, model.shortlist)
     assert model.shortlist.weights.keys() == examined.signals.values.keys()
     assert model.files.weights.keys() == examined.values.keys()
-    assert model.functions.weights.keys() == examined.passages.values.keys() | {"file"}
+    assert model.functions.weights.keys() == examined.ranked_functions.values.keys() | {"file"}
 
 
 def test_a_traceback_names_its_functions_though_their_lines_have_moved(repo: Path) -> None:

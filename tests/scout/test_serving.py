@@ -17,7 +17,7 @@ from click.testing import CliRunner
 import scrout
 from scrout.base import ConfigError
 from scrout.cli.serve_searcher import command
-from scrout.config import PAPER, Sampling, Settings
+from scrout.config.settings import PAPER, Sampling, Settings
 from scrout.scout.serving import Serving, run, serving
 
 
@@ -108,6 +108,17 @@ def test_a_name_in_a_hub_is_no_folder() -> None:
 def test_what_is_not_installed_is_named(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(weights))
     with pytest.raises(ConfigError, match=r"no `vllm` on PATH.*pip install 'vllm>="):
+        run(serving(weights, "vllm", 8000))
+
+
+def test_no_program_of_the_current_folder_serves(
+    weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be a clone of somebody else's repository."""
+    plan(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "bin:./bin")
+    with pytest.raises(ConfigError, match=r"no `vllm` on PATH"):
         run(serving(weights, "vllm", 8000))
 
 

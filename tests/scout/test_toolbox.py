@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from scrout.agent.dialect import Call
+from scrout.agent.dialect import ToolUse
 from scrout.agent.tools import Toolset, Workbench
-from scrout.sandbox.workshop import Workshop
-from scrout.scout.toolbox import MOST_DEFINITIONS, MOST_FOUND, Chosen, Index
+from scrout.sandbox.task_sandbox import TaskSandbox
+from scrout.scout.toolbox import MOST_DEFINITIONS, MOST_FOUND, Index, SelectedTools
 
 CART = '"""A cart."""\n\n\nclass Cart:\n    def total(self):\n        return sum(self.prices[1:])\n\n\nLIMIT = 3\n'
 FILES = {
@@ -26,16 +26,16 @@ FILES = {
 
 
 @pytest.fixture
-def shop(workshop_over: Callable[..., AbstractContextManager[Workshop]]) -> Iterator[Workshop]:
-    with workshop_over(FILES) as opened:
+def shop(task_sandbox_over: Callable[..., AbstractContextManager[TaskSandbox]]) -> Iterator[TaskSandbox]:
+    with task_sandbox_over(FILES) as opened:
         yield opened
 
 
-async def answer(shop: Workshop, name: str, **arguments: JsonValue) -> str:
-    return await Toolset(Index(shop.base)).use(Call(name, arguments))
+async def answer(shop: TaskSandbox, name: str, **arguments: JsonValue) -> str:
+    return await Toolset(Index(shop.base)).use(ToolUse(name, arguments))
 
 
-async def test_a_search_names_the_best_files_with_lines_and_reasons(shop: Workshop) -> None:
+async def test_a_search_names_the_best_files_with_lines_and_reasons(shop: TaskSandbox) -> None:
     found = (await answer(shop, "search", query="Cart.total leaves out the first of its prices")).splitlines()
     assert len(found) == MOST_FOUND
     place, _, why = found[0].partition("  ")
@@ -43,11 +43,11 @@ async def test_a_search_names_the_best_files_with_lines_and_reasons(shop: Worksh
     assert all(len(line) < 300 for line in found)
 
 
-async def test_a_search_reads_no_more_of_a_query_than_it_needs(shop: Workshop) -> None:
+async def test_a_search_reads_no_more_of_a_query_than_it_needs(shop: TaskSandbox) -> None:
     assert "shop/stock.py" in await answer(shop, "search", query="count items " + "x" * 1_000_000)
 
 
-async def test_an_outline_lists_definitions_with_their_lines(shop: Workshop) -> None:
+async def test_an_outline_lists_definitions_with_their_lines(shop: TaskSandbox) -> None:
     told = "shop/cart.py, 9 lines\n4-6 class Cart\n5-6 function Cart.total\n9-9 constant LIMIT"
     for path in ("shop/cart.py", "./shop/cart.py", f"{shop.base.repo}/shop/cart.py", "/testbed/shop/cart.py"):
         assert await answer(shop, "outline", path=path) == told, path
@@ -70,24 +70,24 @@ async def test_an_outline_lists_definitions_with_their_lines(shop: Workshop) -> 
     ],
 )
 async def test_a_call_that_makes_no_sense_is_answered(
-    shop: Workshop, name: str, arguments: dict[str, JsonValue], said: str
+    shop: TaskSandbox, name: str, arguments: dict[str, JsonValue], said: str
 ) -> None:
     told = await answer(shop, name, **arguments)
     assert said in told and told.endswith("Nothing was done.")
 
 
 async def test_a_repository_without_a_readable_file(
-    make_repo: Callable[..., Path], workshop: Callable[..., AbstractContextManager[Workshop]]
+    make_repo: Callable[..., Path], task_sandbox: Callable[..., AbstractContextManager[TaskSandbox]]
 ) -> None:
-    with workshop(make_repo({"a.bin": b"\0\1"}, name="bare")) as opened:
+    with task_sandbox(make_repo({"a.bin": b"\0\1"}, name="bare")) as opened:
         index = Index(opened.base)
         assert "no file" in index.search("anything") and index.shortlist("anything") == ""
 
 
-async def test_only_the_chosen_tools_can_be_used(shop: Workshop) -> None:
+async def test_only_the_chosen_tools_can_be_used(shop: TaskSandbox) -> None:
     async with shop.session(shop.fresh()) as session:
         boxes = (Workbench(session), Index(shop.base))
-        tools = Toolset(*(Chosen(box, ("bash", "outline")) for box in boxes))
+        tools = Toolset(*(SelectedTools(box, ("bash", "outline")) for box in boxes))
         assert [tool.name for tool in tools.tools] == ["bash", "outline"]
-        assert "no tool called 'search'" in await tools.use(Call("search", {"query": "x"}))
-        assert "[exit code 0]\nhi\n" in await tools.use(Call("bash", {"command": "echo hi"}))
+        assert "no tool called 'search'" in await tools.use(ToolUse("search", {"query": "x"}))
+        assert "[exit code 0]\nhi\n" in await tools.use(ToolUse("bash", {"command": "echo hi"}))

@@ -22,18 +22,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrout.agent.dialect import Call
+from scrout.agent.dialect import ToolUse
 from scrout.base import ModelError, TaskError
-from scrout.config import ScoutSettings
+from scrout.config.settings import ScoutSettings
 from scrout.models.chat import Chat, Message, Tool, ToolCall
 from scrout.models.scripted import Hang, ScriptedEndpoint, ScriptedReply, Status
 from scrout.money import Price, Usage
 from scrout.records import Scouting
 from scrout.redact import MARK
-from scrout.sandbox.workshop import Workshop
+from scrout.sandbox.task_sandbox import TaskSandbox
 from scrout.scout.episode import episode, replay
 from scrout.scout.prompts import read_prompts
-from scrout.scout.trace import Exchange, Header, Recorded, Replayed, Trace, clean_body
+from scrout.scout.trace import EpisodeHeader, Exchange, Recorded, ReplayedTransport, Trace, clean_body
 from scrout.task import Task
 
 ISSUE = "total() leaves out the first price"
@@ -49,17 +49,17 @@ SCRIPT = (
 
 
 @pytest.fixture
-def shop(workshop_over: Callable[..., AbstractContextManager[Workshop]]) -> Iterator[Workshop]:
-    with workshop_over({"cart.py": "def total(prices):\n    return sum(prices[1:])\n"}) as opened:
+def shop(task_sandbox_over: Callable[..., AbstractContextManager[TaskSandbox]]) -> Iterator[TaskSandbox]:
+    with task_sandbox_over({"cart.py": "def total(prices):\n    return sum(prices[1:])\n"}) as opened:
         yield opened
 
 
-def search(shop: Workshop, replies: tuple[ScriptedReply, ...] = SCRIPT, key_env: str = "") -> Scouting:
+def search(shop: TaskSandbox, replies: tuple[ScriptedReply, ...] = SCRIPT, key_env: str = "") -> Scouting:
     with ScriptedEndpoint(replies) as server:
         return asyncio.run(begin(shop, server, key_env))
 
 
-async def begin(shop: Workshop, server: ScriptedEndpoint, key_env: str = "") -> Scouting:
+async def begin(shop: TaskSandbox, server: ScriptedEndpoint, key_env: str = "") -> Scouting:
     price = Price(input=Decimal(1), output=Decimal(1))
     model = {"model": "toy", "base_url": server.base_url, "key_env": key_env, "price": price}
     task = Task(id="shop/1 é", text=ISSUE, repo=shop.base.repo, base_commit=shop.base.commit)
@@ -78,7 +78,7 @@ def rewritten(trace: str, change: Callable[[list[dict[str, Any]]], object]) -> P
     return path
 
 
-def test_a_trace_tells_the_whole_episode_to_its_owner_alone(shop: Workshop) -> None:
+def test_a_trace_tells_the_whole_episode_to_its_owner_alone(shop: TaskSandbox) -> None:
     found = search(shop)
     path = Path(found.trace)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600 and stat.S_IMODE(path.parent.stat().st_mode) == 0o700
@@ -135,7 +135,7 @@ CHANGES_BY_DEFAULT = ("response", "command", "file", "a step less", "a step more
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in CHANGES_BY_DEFAULT else pytest.mark.slow) for name in CHANGES]
 )
-def test_a_change_is_refused_and_located(shop: Workshop, name: str) -> None:
+def test_a_change_is_refused_and_located(shop: TaskSandbox, name: str) -> None:
     trace = search(shop).trace
     change, located = CHANGES[name]
     path = rewritten(trace, change)
@@ -144,7 +144,7 @@ def test_a_change_is_refused_and_located(shop: Workshop, name: str) -> None:
     assert str(path) in str(caught.value)
 
 
-def test_a_part_of_a_trace_replays_as_far_as_it_goes_and_says_so(shop: Workshop) -> None:
+def test_a_part_of_a_trace_replays_as_far_as_it_goes_and_says_so(shop: TaskSandbox) -> None:
     found = search(shop)
     whole = Path(found.trace).read_bytes()
     ends = [place + 1 for place, byte in enumerate(whole) if byte == 10]
@@ -158,7 +158,7 @@ def test_a_part_of_a_trace_replays_as_far_as_it_goes_and_says_so(shop: Workshop)
         assert part.handoff == found.handoff or number < 5
 
 
-def test_an_episode_that_was_cancelled_leaves_a_trace(shop: Workshop) -> None:
+def test_an_episode_that_was_cancelled_leaves_a_trace(shop: TaskSandbox) -> None:
     async def cancelled() -> None:
         with ScriptedEndpoint((SCRIPT[0], ScriptedReply("Hm.", fault=Hang(60)))) as server:
             working = asyncio.create_task(begin(shop, server))
@@ -215,7 +215,7 @@ class Saying:
     def __init__(self, text: str) -> None:
         self.text = text
 
-    async def use(self, call: Call) -> str:
+    async def use(self, call: ToolUse) -> str:
         return self.text
 
 
@@ -224,7 +224,7 @@ async def test_a_secret_at_the_place_where_an_answer_is_cut_leaves_no_part(tmp_p
     trace = Trace(tmp_path / "t" / "trace.jsonl")
     for place in (0, length, length // 2, *range(430, 510, 3), *range(length - 510, length - 430, 3)):
         text = f"{'-' * place} {SECRET} {'=' * (length - place)}"
-        answer = await trace.toolbox(Saying(text), 1_000).use(Call("say"))
+        answer = await trace.toolbox(Saying(text), 1_000).use(ToolUse("say"))
         assert "ghp_" not in answer and "456789" not in answer and len(answer) < 1_100
         assert answer.startswith(text[: min(place, 500)]) and answer.endswith("=" * min(length - place, 500))
     trace.close()
@@ -238,7 +238,7 @@ async def test_secrets_cut_out_beside_it_do_not_move_half_a_one_into_view(
     monkeypatch.setenv("SOME_TOKEN", secret)
     trace = Trace(tmp_path / "t" / "trace.jsonl")
     for number in range(400, 460):
-        answer = await trace.toolbox(Saying((secret + rest) * number), 8_000).use(Call("say"))
+        answer = await trace.toolbox(Saying((secret + rest) * number), 8_000).use(ToolUse("say"))
         assert not any(part in answer for part in ("corr", "horse", "staple", "6789"))
     trace.close()
 
@@ -279,13 +279,13 @@ async def test_an_endpoint_that_echoes_its_key_does_not_get_it_into_the_trace(tr
             await asked(trace, f"{server.base_url}?api-key={PLAIN}")
             await asked(trace, server.base_url.replace("://", f"://{PLAIN}@"))
             assert len(server.requests) == 3
-    answer = await trace.toolbox(Saying(f"KEY={PLAIN}"), 1_000).use(Call("say", {"of": PLAIN}))
+    answer = await trace.toolbox(Saying(f"KEY={PLAIN}"), 1_000).use(ToolUse("say", {"of": PLAIN}))
     assert answer == f"KEY={MARK}"
     told = trace.path.read_text()
     assert PLAIN not in told and told.count(f"bad key {MARK}") == 6
 
 
-def test_a_key_with_any_name_stays_out_of_an_episodes_trace(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_with_any_name_stays_out_of_an_episodes_trace(shop: TaskSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENROUTER", PLAIN)
     told = Path(search(shop, (ScriptedReply(f"I know {PLAIN}"), *SCRIPT), "OPENROUTER").trace).read_text()
     # The meter has cut it out before the trace could.
@@ -299,7 +299,9 @@ async def test_a_secret_in_the_path_is_cut_out_and_the_trace_still_replays(trace
     (line,) = lines(trace.path)
     assert SECRET not in json.dumps(line) and line["path"] == f"/{MARK}/v1/chat/completions"
     recorded = replayable(trace.path)
-    async with Chat(base_url.replace(SECRET, MARK), "toy", None, transport=Replayed(recorded), sleep=at_once) as chat:
+    async with Chat(
+        base_url.replace(SECRET, MARK), "toy", None, transport=ReplayedTransport(recorded), sleep=at_once
+    ) as chat:
         with pytest.raises(ModelError, match="status 404"):
             await chat.complete((Message("user", "hello"),), (), 10)
     recorded.require_over()
@@ -319,7 +321,7 @@ def replayable(path: Path) -> Recorded:
         "tools": [],
     }
     whole = path.with_name("whole.jsonl")
-    head = Header.model_validate(header).model_dump_json()
+    head = EpisodeHeader.model_validate(header).model_dump_json()
     whole.write_text(head + "\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
     return Recorded(whole)
 
@@ -329,7 +331,7 @@ async def test_what_a_replay_did_not_come_to_is_said(trace: Trace) -> None:
         for _ in range(2):
             await asked(trace, server.base_url)
     recorded = replayable(trace.path)
-    async with Chat(server.base_url, "toy", None, transport=Replayed(recorded)) as chat:
+    async with Chat(server.base_url, "toy", None, transport=ReplayedTransport(recorded)) as chat:
         await chat.complete((Message("user", "hello"),), (), 10)
         with pytest.raises(TaskError, match=r"line 3: the episode is over after 1 requests and calls, and 2 were"):
             recorded.require_over()
@@ -340,7 +342,7 @@ async def test_what_a_replay_did_not_come_to_is_said(trace: Trace) -> None:
 @pytest.mark.parametrize("error", ["DecodingError", "ReadError", "ConnectTimeout", "TooManyRedirects"])
 async def test_what_a_transport_raised_is_raised_again(trace: Trace, error: str) -> None:
     trace.write(Exchange(method="GET", path="/", request="", error=error, seconds=0))
-    async with httpx.AsyncClient(transport=Replayed(replayable(trace.path))) as client:
+    async with httpx.AsyncClient(transport=ReplayedTransport(replayable(trace.path))) as client:
         with pytest.raises(httpx.RequestError) as caught:
             await client.get("http://toy.invalid/")
     assert type(caught.value).__name__ == error

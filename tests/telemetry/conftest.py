@@ -24,7 +24,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 
 from scrout import telemetry
-from scrout.config import Settings
+from scrout.config.settings import Settings
 from scrout.fix.pool import completed
 from scrout.models.chat import ToolCall
 from scrout.models.scripted import ScriptedReply
@@ -32,7 +32,7 @@ from scrout.money import Receipt, Usage
 from scrout.pipeline import open_kit, open_task, solve
 from scrout.records import Run
 from scrout.sandbox.tier import Tier
-from scrout.telemetry import outlet
+from scrout.telemetry import exporter
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def collector() -> Iterator[Collector]:
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     yield told
-    outlet.close_all()
+    exporter.close_all()
     server.shutdown()
     server.server_close()
     thread.join()
@@ -186,7 +186,7 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     # The interpreter itself rather than a version manager's script, which takes a tenth of a second to start it.
     monkeypatch.setenv("PATH", str(Path(sys.base_prefix, "bin")), prepend=os.pathsep)
     yield
-    outlet.abandon_all()
+    exporter.abandon_all()
 
 
 FILES = {

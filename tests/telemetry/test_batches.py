@@ -18,9 +18,9 @@ import pytest
 from scrout import telemetry
 from scrout.batch.session import open_session
 from scrout.batch.tasks import read_tasks
-from scrout.config import Settings
+from scrout.config.settings import Settings
 from scrout.git import GitDir
-from scrout.models.scripted import Request, ScriptedEndpoint, ScriptedReply
+from scrout.models.scripted import ScriptedEndpoint, ScriptedReply, ScriptedRequest
 from scrout.sandbox.tier import Tier
 from scrout.telemetry import names
 
@@ -45,7 +45,7 @@ def assert_told(
     given = {"repo": str(repo), "base_commit": GitDir.of(repo).text("rev-parse", "HEAD")}
     tasks.write_text(json.dumps({"id": "task-1", "text": "burrow", **given}))
 
-    def reply(request: Request) -> ScriptedReply:
+    def reply(request: ScriptedRequest) -> ScriptedReply:
         if request.content["model"] == "m":
             return ScriptedReply(HANDOFF, usage=script[0].usage)
         return script[str(request.content["messages"]).count("tool_call_id")]

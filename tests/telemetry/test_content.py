@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scrout.config import Settings, TelemetrySettings
+from scrout.config.settings import Settings, TelemetrySettings
 from scrout.models.chat import ToolCall
 from scrout.models.scripted import ScriptedEndpoint, ScriptedReply
 from scrout.money import Usage
 from scrout.telemetry import facts, names
 from scrout.telemetry.content import MAX_CHARS, Censor, provider_of, server_of
-from scrout.telemetry.outlet import outlet
-from scrout.trajectory import Answer, Request
+from scrout.telemetry.exporter import open_exporter
+from scrout.trajectory import ModelRequest, ModelResponse
 
 if TYPE_CHECKING:
     from conftest import Collector, Story
@@ -126,15 +126,17 @@ def test_texts_are_cut_and_a_secret_at_the_cut_leaves_no_half() -> None:
     censor = Censor(Settings())
     cut = censor.content("-" * (MAX_CHARS - 10) + SHAPED + " " + "y" * 50)
     assert cut.startswith("-" * (MAX_CHARS - 10) + "[secret]") and len(cut) < MAX_CHARS + 40 and "sk-p" not in cut
-    said = Answer(text="t" * 30_000, reasoning="r" * 30_000, calls=({"name": "n" * 999, "arguments": "a" * 30_000},))
+    said = ModelResponse(
+        text="t" * 30_000, reasoning="r" * 30_000, calls=({"name": "n" * 999, "arguments": "a" * 30_000},)
+    )
     assert len(censor.said(said, "stop")) < MAX_CHARS + 1000 and json.loads(censor.said(said, "stop"))
-    asked = Request(new=tuple({"role": "user", "content": "w" * 9000} for _ in range(200)))
+    asked = ModelRequest(new=tuple({"role": "user", "content": "w" * 9000} for _ in range(200)))
     assert len(censor.asked(asked)) < 2 * MAX_CHARS and json.loads(censor.asked(asked))
 
 
 def test_half_a_character_does_not_take_its_batch_along(collector: Collector) -> None:
     """It could not be sent, nor could what is sent together with it."""
-    out = outlet(TelemetrySettings(enabled=True, endpoint=collector.url))
+    out = open_exporter(TelemetrySettings(enabled=True, endpoint=collector.url))
     censor = Censor(Settings())
     for text in ("caf\udce9", "whole"):
         out.span("one", None, {names.DETAIL: censor.content(text)}).end()

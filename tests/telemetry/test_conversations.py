@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrout import telemetry
-from scrout.api.conversations import Conversations
-from scrout.api.store import Store
-from scrout.config import Caller, Settings
+from scrout.config.settings import Caller, Settings
 from scrout.ledger.opening import open_ledger
 from scrout.models.scripted import ScriptedEndpoint, ScriptedReply
 from scrout.money import Usage
+from scrout.server.api.conversations import Conversations
+from scrout.server.api.store import ApiStore
 
 if TYPE_CHECKING:
     from conftest import Collector
@@ -24,11 +24,11 @@ USAGE = Usage(input_tokens=900, output_tokens=50)
 async def test_a_conversation_is_a_trace_without_its_words(
     collector: Collector, config: Callable[..., Settings], tmp_path: Path
 ) -> None:
-    caller = Caller(name="ci", token_env="-", may=("auto",), purse_usd=Decimal(10))
+    caller = Caller(name="ci", token_env="-", may=("auto",), budget_usd=Decimal(10))
     request = {"model": "scrout/auto", "messages": [{"role": "user", "content": "the kookaburra forgets"}]}
     with ScriptedEndpoint([ScriptedReply("a wombat", usage=USAGE)] * 2) as endpoint:
         settings = config(endpoint.base_url)
-        store = Store(tmp_path / "api.db")
+        store = ApiStore(tmp_path / "api.db")
         conversations = Conversations(settings, store, open_ledger(settings))
         for _ in range(2):
             spoken = await conversations.ask(caller, dict(request), "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
@@ -56,7 +57,9 @@ def test_a_run_is_told_stage_by_stage(
     files: dict[str, str],
     issue: str,
 ) -> None:
+    began_ns = time.time_ns()
     run, _ = tell(config(), issue, files)
+    took_s = (time.time_ns() - began_ns) / 1e9
     assert run.outcome == "solved"
     (root,) = collector.named("scrout.run")
     assert (root[names.RUN], root[names.TASK], root[names.OUTCOME]) == (run.id, run.task.id, "solved")
@@ -74,7 +77,7 @@ def test_a_run_is_told_stage_by_stage(
     ((given, count, _),) = collector.points(names.RUNS)
     assert (given, count) == ({names.OUTCOME: "solved", names.FIXER: "repair"}, 1)
     assert [collector.metrics[name].unit for name in (names.RUN_COST, names.RUN_DURATION)] == ["{USD}", "s"]
-    assert collector.points(names.RUN_DURATION)[0][1] == pytest.approx((root.ended_ns - root.began_ns) / 1e9, rel=0.2)
+    assert (root.ended_ns - root.began_ns) / 1e9 <= collector.points(names.RUN_DURATION)[0][1] <= took_s
     # Not a line of the issue, not a path, not a line of the patch.
     lines = [line.strip() for line in (issue + run.patch).splitlines() if len(line.strip()) > 12]
     assert len(lines) > 8 and not [line for line in (*lines, *files) if line.encode() in collector.raw]
@@ -102,7 +105,7 @@ def test_a_models_calls_are_its_receipts(
         assert chat[names.CACHE_READ_TOKENS] == 100 and names.CACHE_WRITE_TOKENS not in chat.attributes
         assert chat[names.REASONING_TOKENS] == 20 and chat[names.COST] == float(receipt.cost_usd or 0)
         assert fix.began_ns <= chat.began_ns <= chat.ended_ns <= fix.ended_ns
-        assert abs(chat.ended_ns / 1e9 - receipt.at.timestamp()) < 1 and chat[names.CONVERSATION].startswith(run.id)
+        assert chat[names.CONVERSATION].startswith(run.id)
     assert [chat[names.FINISH_REASONS] for chat in chats] == [["tool_calls"], ["tool_calls"], ["stop"]]
     first, second = collector.named("execute_tool bash")
     assert first.parent == agent.id and (first[names.TOOL], first[names.TOOL_TYPE]) == ("bash", "function")

@@ -1,1 +1,1 @@
-"""The turn loop that scout and fixer share: a model, one shell tool, a purse."""
+"""The turn loop that scout and fixer share: a model, one shell tool, a budget."""

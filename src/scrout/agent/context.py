@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from scrout.agent.dialect import Offer
+from scrout.agent.dialect import RequestTools
 from scrout.agent.tools import drop_middle
 from scrout.base import ConfigError
 from scrout.models.chat import Message, Tool
@@ -77,7 +77,9 @@ class Window:
         self._bytes_per_token = 1
         self._local: Callable[[str], int] | None = None
 
-    async def fit(self, messages: Sequence[Message], offer: Offer, *, harder: bool = False) -> tuple[Message, ...]:
+    async def fit(
+        self, messages: Sequence[Message], offer: RequestTools, *, harder: bool = False
+    ) -> tuple[Message, ...]:
         """What to send of these messages. `harder`: the endpoint found too long what the last fit gave."""
         self._take(messages, offer)
         room = self.room_tokens
@@ -103,7 +105,7 @@ class Window:
     def _kept(self) -> list[_Part]:
         return [*self._parts[:1], *self._parts[1 + self._dropped :]]
 
-    def _take(self, messages: Sequence[Message], offer: Offer) -> None:
+    def _take(self, messages: Sequence[Message], offer: RequestTools) -> None:
         """Find the parts, and estimate those that are new."""
         given = list(_split(messages))
         same = 0
@@ -118,7 +120,7 @@ class Window:
             self._parts.append(part)
         self._dropped = max(min(self._dropped, len(self._parts) - 2), 0)
 
-    async def _clip(self, part: _Part, parts: list[_Part], room: int, offer: Offer) -> None:
+    async def _clip(self, part: _Part, parts: list[_Part], room: int, offer: RequestTools) -> None:
         """Shorten the longest texts of one part until the parts fit, or nothing is left to shorten."""
         tokens = await self._count(parts, offer)
         while tokens > room and part.limit > LEAST_CHARS:
@@ -130,7 +132,7 @@ class Window:
             part.tokens, part.counted = self._estimate(part), False
             tokens = await self._count(parts, offer)
 
-    async def _count(self, parts: list[_Part], offer: Offer) -> int:
+    async def _count(self, parts: list[_Part], offer: RequestTools) -> int:
         tokens = None if self.tokenizer else await self.chat.count(self._messages(parts), offer.tools)
         if tokens is not None:
             self._bytes_per_token = 1

@@ -16,7 +16,7 @@ from scrout.models.chat import Message, Reply, Tool
 
 
 @dataclass(frozen=True)
-class Call:
+class ToolUse:
     """What the model wants done."""
 
     name: str
@@ -33,7 +33,7 @@ class Turn:
 
     text: str = ""
     """What was said besides the calls: reasoning, or the whole reply where there is no call."""
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ToolUse, ...] = ()
     """In the order of the reply. Only native tool calls may come several at a time: each of them wants its answer."""
     problem: str = ""
     """Why what looks like a call is none, in words for the model; empty: the form is right."""
@@ -48,7 +48,7 @@ class Dialect(Protocol):
         """How to call these tools, for the system prompt; empty where the endpoint tells the model itself."""
         ...
 
-    def offer(self, tools: Sequence[Tool]) -> Offer:
+    def offer(self, tools: Sequence[Tool]) -> RequestTools:
         """What a request carries besides its messages."""
         ...
 
@@ -58,13 +58,13 @@ class Dialect(Protocol):
         """The assistant's message that says this turn."""
         ...
 
-    def answer(self, call: Call | None, text: str) -> Message:
+    def answer(self, call: ToolUse | None, text: str) -> Message:
         """What came of a call, or what is said to a turn without one, as the model will read it."""
         ...
 
 
 @dataclass(frozen=True)
-class Offer:
+class RequestTools:
     """What a request carries besides its messages."""
 
     tools: tuple[Tool, ...] = ()
@@ -78,6 +78,6 @@ class Toolbox(Protocol):
 
     tools: tuple[Tool, ...]
 
-    async def use(self, call: Call) -> str:
+    async def use(self, call: ToolUse) -> str:
         """Do it, and say what came of it. When cancelled, what was started ends."""
         ...

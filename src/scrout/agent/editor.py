@@ -10,7 +10,7 @@ import posixpath
 import shlex
 
 from scrout.base import SandboxError
-from scrout.sandbox.workshop import Session
+from scrout.sandbox.task_sandbox import ShellSession
 from scrout.text import plural
 
 CONTAINER_ROOTS = ("/testbed", "/app", "/workspace")
@@ -39,7 +39,7 @@ class CannotEdit(Exception):
 class Editor:
     """A path is relative to the repository, or absolute below its root or where containers keep one."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ShellSession) -> None:
         self.session = session
         self.workspace = session.workspace
 

@@ -18,16 +18,16 @@ from decimal import Decimal
 
 from scrout.agent import dialects
 from scrout.agent.context import Window
-from scrout.agent.dialect import Call, Dialect, Offer, Toolbox, Turn
+from scrout.agent.dialect import Dialect, RequestTools, Toolbox, ToolUse, Turn
 from scrout.base import ModelError, SandboxError
-from scrout.models.chat import Chat, Message, Overflow, Refused, Reply
-from scrout.money import Component, Price, Purse, PurseEmpty, Receipt, Usage
-from scrout.observe import note_call, noted
+from scrout.models.chat import Chat, Message, Overflow, Reply, RequestRejected
+from scrout.money import Budget, BudgetExceeded, Component, Price, Receipt, Usage
+from scrout.observer import note_call, noted
 from scrout.records import Stop
 
 BYTES_PER_TOKEN = 3
 MIN_OUTPUT_TOKENS = 256
-"""An answer cut shorter than this is money lost; below it the purse counts as empty."""
+"""An answer cut shorter than this is money lost; below it the budget counts as empty."""
 ENDPOINT_STATUSES = frozenset({401, 402, 403, 404, 408, 429})
 """Refusals that no conversation brings about: the key, the account's credit, the address, the load. Any other 4xx in
 the midst of one is about what was sent."""
@@ -38,7 +38,7 @@ RUT = 3
 
 
 @dataclass(frozen=True)
-class Terms:
+class ConversationTerms:
     """What a conversation may use, whose bill it is on, and what the model is told."""
 
     price: Price
@@ -49,7 +49,7 @@ class Terms:
     component: Component = "fix"
     fixer: str | None = None
     turns: int | None = None
-    """Replies that are asked for; None: no limit but the purse's."""
+    """Replies that are asked for; None: no limit but the budget's."""
     complain: Callable[[str], str] = str
     """What is said to a call that cannot be read, given why it cannot."""
     tell_repeats: bool = True
@@ -87,15 +87,15 @@ async def converse(
     chat: Chat,
     opening: Sequence[Message],
     toolbox: Toolbox,
-    purse: Purse,
-    terms: Terms,
+    budget: Budget,
+    terms: ConversationTerms,
     *,
     dialect: Dialect | None = None,
     silence: Callable[[Turn], str | None] = lambda turn: None,
     window: Window | None = None,
     book: Callable[[Receipt], None] = lambda receipt: None,
 ) -> Conversation:
-    """Talk until the model is done, turns or purse are used up, the time is over, or the endpoint fails.
+    """Talk until the model is done, turns or budget are used up, the time is over, or the endpoint fails.
 
     Without a `dialect`, calls are native. `silence` says what to answer to a turn without a call; None ends the
     conversation. Without a `window`, the whole history is sent. `book` is given each receipt as soon as its call has
@@ -108,8 +108,8 @@ async def converse(
         receipts.append(receipt)
         book(receipt)
 
-    def speak(offer: Offer) -> Awaitable[Reply]:
-        return ask(chat, messages, offer, purse, terms, keep, window)
+    def speak(offer: RequestTools) -> Awaitable[Reply]:
+        return ask(chat, messages, offer, budget, terms, keep, window)
 
     try:
         async with asyncio.timeout(terms.limit_s) as clock:
@@ -119,8 +119,8 @@ async def converse(
         if not clock.expired():
             raise
         stop, detail = "timeout", f"not done after {terms.limit_s:g} s"
-    except PurseEmpty as empty:
-        out_of_calls = purse.cap_calls is not None and purse.calls >= purse.cap_calls
+    except BudgetExceeded as empty:
+        out_of_calls = budget.cap_calls is not None and budget.calls >= budget.cap_calls
         stop, detail = "cap_calls" if out_of_calls else "cap_usd", str(empty)
     except ModelError as error:
         stop, detail = "crashed" if about_what_was_sent(error, tally.turns) else "endpoint", str(error)
@@ -130,10 +130,10 @@ async def converse(
 
 
 async def _turns(
-    speak: Callable[[Offer], Awaitable[Reply]],
+    speak: Callable[[RequestTools], Awaitable[Reply]],
     messages: list[Message],
     toolbox: Toolbox,
-    terms: Terms,
+    terms: ConversationTerms,
     dialect: Dialect,
     silence: Callable[[Turn], str | None],
     tally: _Tally,
@@ -147,7 +147,7 @@ async def _turns(
         messages.append(Message("assistant", reply.text, reply.calls if offer.tools else ()))
         turn = await asyncio.to_thread(dialect.parse, reply)
         tally.malformed += bool(turn.problem or any(call.problem for call in turn.calls))
-        calls: Sequence[Call | None] = (None,)
+        calls: Sequence[ToolUse | None] = (None,)
         if turn.problem:
             answers = [terms.complain(turn.problem)]
         elif turn.calls:
@@ -171,7 +171,7 @@ async def _turns(
     return "cap_calls", f"all {terms.turns} turns used"
 
 
-async def _do(call: Call, toolbox: Toolbox, terms: Terms) -> str:
+async def _do(call: ToolUse, toolbox: Toolbox, terms: ConversationTerms) -> str:
     if call.problem:
         return terms.complain(call.problem)
     # A model may call what there is none of, and such a name is its own words.
@@ -183,26 +183,26 @@ def about_what_was_sent(error: ModelError, turns: int) -> bool:
     """Whether it is the conversation that the endpoint does not take, as when it has become too long."""
     if isinstance(error, Overflow):
         return True
-    status = error.status if isinstance(error, Refused) else None
+    status = error.status if isinstance(error, RequestRejected) else None
     return turns > 0 and status is not None and 400 <= status < 500 and status not in ENDPOINT_STATUSES
 
 
 async def ask(
     chat: Chat,
     messages: Sequence[Message],
-    offer: Offer,
-    purse: Purse,
-    terms: Terms,
+    offer: RequestTools,
+    budget: Budget,
+    terms: ConversationTerms,
     book: Callable[[Receipt], None] = lambda receipt: None,
     window: Window | None = None,
 ) -> Reply:
     """One paid reply. What the endpoint says is too long is fitted into less room and sent once more."""
     if window is None:
-        return await _paid(chat, messages, offer, purse, terms, book)
+        return await _paid(chat, messages, offer, budget, terms, book)
     try:
-        reply = await _paid(chat, await window.fit(messages, offer), offer, purse, terms, book)
+        reply = await _paid(chat, await window.fit(messages, offer), offer, budget, terms, book)
     except Overflow:
-        reply = await _paid(chat, await window.fit(messages, offer, harder=True), offer, purse, terms, book)
+        reply = await _paid(chat, await window.fit(messages, offer, harder=True), offer, budget, terms, book)
     if reply.usage is not None:
         window.learn(reply.usage)
     return reply
@@ -211,21 +211,21 @@ async def ask(
 async def _paid(
     chat: Chat,
     messages: Sequence[Message],
-    offer: Offer,
-    purse: Purse,
-    terms: Terms,
+    offer: RequestTools,
+    budget: Budget,
+    terms: ConversationTerms,
     book: Callable[[Receipt], None],
 ) -> Reply:
     """One reply: each try that may be billed is held before it is sent, and settled and booked however it ends."""
     size = len(chat.encode(messages, offer.tools, terms.max_tokens, offer.schema))
-    worst = _worst(-(-size // BYTES_PER_TOKEN), purse, terms)
-    held = purse.reserve(terms.price.cost(worst))
+    worst = _worst(-(-size // BYTES_PER_TOKEN), budget, terms)
+    held = budget.reserve(terms.price.cost(worst))
     began_ns = time.time_ns()
 
     def settle(usage: Usage, *, estimated: bool) -> None:
         nonlocal began_ns
         cost_usd = terms.price.cost(usage)
-        purse.settle(held, cost_usd)
+        budget.settle(held, cost_usd)
         receipt = Receipt(
             component=terms.component,
             fixer=terms.fixer,
@@ -241,16 +241,16 @@ async def _paid(
 
     def again() -> bool:
         try:
-            purse.reserve(held)
-        except PurseEmpty:  # what ends the conversation is the endpoint's failure, not the cap
+            budget.reserve(held)
+        except BudgetExceeded:  # what ends the conversation is the endpoint's failure, not the cap
             return False
         settle(worst, estimated=True)
         return True
 
     try:
         reply = await chat.complete(messages, offer.tools, worst.output_tokens, again, schema=offer.schema)
-    except Refused:
-        purse.settle(held, Decimal(0))
+    except RequestRejected:
+        budget.settle(held, Decimal(0))
         raise
     except BaseException:  # a call that was cut off may have been billed
         settle(worst, estimated=True)
@@ -259,16 +259,18 @@ async def _paid(
     return reply
 
 
-def _worst(input_tokens: int, purse: Purse, terms: Terms) -> Usage:
-    """The most the next call can use, with the output limit lowered as far as the purse makes it necessary."""
+def _worst(input_tokens: int, budget: Budget, terms: ConversationTerms) -> Usage:
+    """The most the next call can use, with the output limit lowered as far as the budget makes it necessary."""
 
     def usage(output_tokens: int) -> Usage:
         fresh = Usage(input_tokens=input_tokens, output_tokens=output_tokens)
         cached = Usage(cache_read_tokens=input_tokens, output_tokens=output_tokens)
         return max(fresh, cached, key=terms.price.cost)
 
-    if purse.left_usd is None:
+    if budget.remaining_usd is None:
         return usage(terms.max_tokens)
     sizes = range(min(MIN_OUTPUT_TOKENS, terms.max_tokens), terms.max_tokens + 1)
-    fitting = bisect_right(sizes, purse.left_usd, key=lambda output_tokens: terms.price.cost(usage(output_tokens)))
+    fitting = bisect_right(
+        sizes, budget.remaining_usd, key=lambda output_tokens: terms.price.cost(usage(output_tokens))
+    )
     return usage(sizes[max(fitting - 1, 0)])

@@ -13,11 +13,11 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from scrout.agent.dialect import Call, Toolbox
+from scrout.agent.dialect import Toolbox, ToolUse
 from scrout.agent.editor import CONTAINER_ROOTS, CannotEdit, Editor
 from scrout.models.chat import Tool
+from scrout.sandbox.task_sandbox import ShellSession, TaskSandbox
 from scrout.sandbox.tier import Completed
-from scrout.sandbox.workshop import Session, Workshop
 
 OBSERVATION_CHARS = 8_000
 """Of a tool's result, unless a searcher's settings say otherwise."""
@@ -39,7 +39,7 @@ class Toolset:
         self.observation_chars = observation_chars
         self._boxes = {tool.name: box for box in boxes for tool in box.tools}
 
-    async def use(self, call: Call) -> str:
+    async def use(self, call: ToolUse) -> str:
         try:
             if call.name not in self._boxes:
                 names = ", ".join(f"`{name}`" for name in self._boxes)
@@ -55,7 +55,7 @@ class Workbench(Toolset):
 
     def __init__(
         self,
-        session: Session,
+        session: ShellSession,
         *,
         command_s: float = COMMAND_S,
         max_command_s: float = MAX_COMMAND_S,
@@ -68,11 +68,11 @@ class Workbench(Toolset):
         super().__init__(*own, observation_chars=observation_chars)
 
 
-def aliases(workshop: Workshop) -> tuple[str, ...]:
+def aliases(task_sandbox: TaskSandbox) -> tuple[str, ...]:
     """Where else the shell shows the repository, as the editor does. Nothing that lies there already is covered."""
-    if not workshop.tier.mounts or workshop.tier.brings_tools:
+    if not task_sandbox.tier.mounts or task_sandbox.tier.brings_tools:
         return ()
-    taken = (str(workshop.base.repo), *(mount.target for mount in workshop.environment.mounts))
+    taken = (str(task_sandbox.base.repo), *(mount.target for mount in task_sandbox.environment.mounts))
     return tuple(root for root in CONTAINER_ROOTS if not any(f"{path}/".startswith(f"{root}/") for path in taken))
 
 
@@ -114,7 +114,7 @@ class Bash:
             ),
         )
 
-    async def use(self, call: Call) -> str:
+    async def use(self, call: ToolUse) -> str:
         command = text_argument(call, "command")
         if not command.strip():
             raise BadCall("`command` is empty.")
@@ -158,7 +158,7 @@ class StrReplaceEditor:
     def __init__(self, editor: Editor) -> None:
         self.editor = editor
 
-    async def use(self, call: Call) -> str:
+    async def use(self, call: ToolUse) -> str:
         command, path = text_argument(call, "command").strip(), text_argument(call, "path").strip()
         try:
             match command:
@@ -174,7 +174,7 @@ class StrReplaceEditor:
         raise BadCall(f"`command` is {command!r}; it may be view, create or str_replace.")
 
 
-def text_argument(call: Call, name: str, default: str | None = None) -> str:
+def text_argument(call: ToolUse, name: str, default: str | None = None) -> str:
     """A text of a call. None as default: it must be there."""
     value = call.arguments.get(name, default)
     if value is None:

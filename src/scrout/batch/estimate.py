@@ -1,8 +1,8 @@
 """What a batch would cost and solve, before anything is spent, and which tasks are not worth it.
 
-Each task's chance and expected cost are the router's. The ranges come from 2,000 simulated batches: an attempt's cost
-varies as the costs in the fixer's résumé do, never beyond its cap; a fixer's ability is drawn once for a whole batch,
-within the interval of its chance, because an error about it would be the same error on every task.
+Each task's probability and expected cost are the router's. The ranges come from 2,000 simulated batches: an attempt's
+cost varies as the costs in the fixer's résumé do, never beyond its cap; a fixer's ability is drawn once for a whole
+batch, within the interval of its probability, because an error about it would be the same error on every task.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 from pydantic import Field
 
 from scrout.base import FrozenModel
-from scrout.batch.tasks import Problem, Row
-from scrout.config import Settings
+from scrout.batch.tasks import TaskRow, UnusableRow
+from scrout.config.settings import Settings
 from scrout.intervals import Z95
 from scrout.money import Usd
 from scrout.records import Candidate, State
@@ -26,7 +26,7 @@ from scrout.text import percent, usd
 DRAWS = 2000
 SEED = 0
 HOPELESS = 0.05
-"""A chance below this, even at the upper end of its interval, is not worth paying for."""
+"""A probability below this, even at the upper end of its interval, is not worth paying for."""
 SHORT = 40
 """Characters below which an issue says too little to work from."""
 
@@ -39,7 +39,7 @@ class Range(FrozenModel):
     high: float
 
 
-class PlannedTask(FrozenModel):
+class EstimatedTask(FrozenModel):
     """One task as the router sees it."""
 
     id: str
@@ -53,10 +53,10 @@ class PlannedTask(FrozenModel):
     """Why it is not worth running; empty: it is."""
 
 
-class Plan(FrozenModel):
+class BatchEstimate(FrozenModel):
     """What a batch would come to."""
 
-    tasks: tuple[PlannedTask, ...]
+    tasks: tuple[EstimatedTask, ...]
     unusable: tuple[str, ...] = ()
     """Rows that are no task, a sentence each."""
     cost_usd: Range
@@ -66,51 +66,51 @@ class Plan(FrozenModel):
     """The sum of all caps. Only tries after a failure of infrastructure can add to it."""
     unknown_cost: int = 0
     """Tasks to run for which nothing says what they cost; they are in `worst_usd` alone."""
-    unknown_chance: int = 0
+    unknown_probability: int = 0
     skipped: int = 0
     saved_usd: Usd = Field(default=Decimal(0))
     """Expected cost of the tasks that are skipped."""
 
 
 def estimate(
-    rows: Sequence[Row],
-    problems: Sequence[Problem],
+    rows: Sequence[TaskRow],
+    problems: Sequence[UnusableRow],
     settings: Settings,
     router: Router,
-    worst_usd: Callable[[Row], Decimal],
-    state_of: Callable[[Row], State | None] = lambda row: None,
-) -> Plan:
+    worst_usd: Callable[[TaskRow], Decimal],
+    state_of: Callable[[TaskRow], State | None] = lambda row: None,
+) -> BatchEstimate:
     """Route every task and add it up. Nothing is run unless `state_of` scouts."""
-    planned: list[PlannedTask] = []
+    planned: list[EstimatedTask] = []
     chosen: list[Candidate | None] = []
     seen: dict[str, str] = {}
     for row in rows:
         decision = router.route(row.text, state_of(row))
         candidate = next((one for one in decision.candidates if one.fixer == decision.fixer), None)
-        chance = candidate.p_solve if candidate else None
+        probability = candidate.p_solve if candidate else None
         cost_usd = candidate.expected_cost_usd if candidate else None
         skip = _skip(row, seen, candidate, settings)
         planned.append(
-            PlannedTask(id=row.id, fixer=decision.fixer, p_solve=chance, expected_cost_usd=cost_usd, skip=skip)
+            EstimatedTask(id=row.id, fixer=decision.fixer, p_solve=probability, expected_cost_usd=cost_usd, skip=skip)
         )
         chosen.append(None if skip else candidate)
     kept = [(row, one) for row, task, one in zip(rows, planned, chosen, strict=True) if not task.skip]
     running = [one for _, one in kept if one is not None]
     costs, solves = _simulated(running, settings, router)
-    return Plan(
+    return BatchEstimate(
         tasks=tuple(planned),
         unusable=tuple(f"{problem.source}: {problem.words}" for problem in problems),
         cost_usd=costs,
         solves=solves,
         worst_usd=sum((worst_usd(row) for row, _ in kept), Decimal(0)),
         unknown_cost=sum(one is None or one.expected_cost_usd is None for _, one in kept),
-        unknown_chance=sum(one is None or one.p_solve is None for _, one in kept),
+        unknown_probability=sum(one is None or one.p_solve is None for _, one in kept),
         skipped=len(rows) - len(kept),
         saved_usd=sum((task.expected_cost_usd or Decimal(0) for task in planned if task.skip), Decimal(0)),
     )
 
 
-def _skip(row: Row, seen: dict[str, str], candidate: Candidate | None, settings: Settings) -> str:
+def _skip(row: TaskRow, seen: dict[str, str], candidate: Candidate | None, settings: Settings) -> str:
     text = " ".join(row.text.split())
     if len(text) < SHORT:
         return f"the issue has {len(text)} characters; that is too little to work from"

@@ -33,7 +33,7 @@ class Batch(FrozenModel):
     """The version that began it."""
 
 
-class Folder:
+class BatchFolder:
     """The folder that `--out` names."""
 
     def __init__(self, path: Path) -> None:

@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import Literal, get_args
 
 from scrout.base import ConfigError
-from scrout.batch.tasks import Row
-from scrout.config import Settings
+from scrout.batch.tasks import TaskRow
+from scrout.config.settings import Settings
 from scrout.records import Arm, RunOutcome
 
 ROUTED = "routed"
@@ -18,10 +18,10 @@ ARMS: tuple[Arm, ...] = get_args(Arm)
 
 
 @dataclass(frozen=True)
-class Job:
+class BatchJob:
     """One task in one arm."""
 
-    row: Row
+    row: TaskRow
     arm: Arm
     fixer: str = ""
     """The only one that may try; empty: the router chooses."""
@@ -46,8 +46,8 @@ class Job:
     def worst_usd(self, general: Settings) -> Decimal:
         """What it may cost at most, scouting included."""
         pool = self.settings(general).fixers
-        # The purse of all attempts is as large as the largest cap among those that may try.
-        fixing = max(fixer.most_usd for fixer in pool)
+        # The budget of all attempts is as large as the largest cap among those that may try.
+        fixing = max(fixer.max_cost_usd for fixer in pool)
         if general.fix.cap_usd is not None and fixing:
             fixing = general.fix.cap_usd if general.fix.escalate else min(fixing, general.fix.cap_usd)
         scouting = self.scouts and general.scout.searcher == "model"
@@ -55,7 +55,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Ended:
+class JobResult:
     """What one try at a job came to."""
 
     outcome: RunOutcome | Literal["failed"]
@@ -76,11 +76,11 @@ class Ended:
         return self.outcome in ("infrastructure", "failed")
 
 
-def jobs_of(rows: Sequence[Row], arms: Sequence[Arm], fixers: Sequence[str]) -> list[Job]:
+def jobs_of(rows: Sequence[TaskRow], arms: Sequence[Arm], fixers: Sequence[str]) -> list[BatchJob]:
     """Every task in every arm, a task's jobs in a row; those that scout come first, so that the others can share it."""
     ordered = sorted(arms, key=lambda arm: ("handoff", "passthrough", "solo").index(arm))
     named = tuple(dict.fromkeys(fixers)) or ("",)
-    return [Job(row, arm, fixer) for row in rows for arm in dict.fromkeys(ordered) for fixer in named]
+    return [BatchJob(row, arm, fixer) for row in rows for arm in dict.fromkeys(ordered) for fixer in named]
 
 
 def refuse_unbounded(settings: Settings, cap_usd: Decimal | None) -> None:

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from scrout.base import TaskError
-from scrout.batch.forms import Row
-from scrout.config import cache_folder
+from scrout.batch.task_formats import TaskRow
+from scrout.config.settings import cache_folder
 from scrout.files import Lock, atomic_folder
 from scrout.git import NETWORK, GitDir, GitError, clone, find_repository, is_git_dir, repository_at
 from scrout.redact import redact
-from scrout.sandbox.workspace import Source, find_source, private_folder
+from scrout.sandbox.workspace import SourceRepository, find_source, private_folder
 from scrout.task import Task
 
 FETCH_S = 1800.0
@@ -38,11 +38,11 @@ class Repositories:
         self.url = url
         """Where a repository that is in no folder is cloned from, with {repo} for owner/name; empty: nowhere."""
         self.timeout_s = timeout_s
-        self._sources: dict[str, Source] = {}
+        self._sources: dict[str, SourceRepository] = {}
         self._heads: dict[Path, str] = {}
         """What the origin of a clone has as its HEAD, where that was asked for."""
 
-    def task(self, row: Row) -> Task:
+    def task(self, row: TaskRow) -> Task:
         """The row on its clone, its commit verified; or a TaskError that names the row."""
         try:
             repo, commit = self._found(row)
@@ -52,7 +52,7 @@ class Repositories:
             raise kind(f"{row.source or 'task'}, {row.id}: {error}") from None
         return Task(id=row.id, text=row.text, repo=repo, base_commit=commit)
 
-    def _found(self, row: Row) -> tuple[Path, str]:
+    def _found(self, row: TaskRow) -> tuple[Path, str]:
         path = Path(row.repo)
         if path.is_absolute():
             source = self._source(path)
@@ -67,7 +67,7 @@ class Repositories:
         kept = self._clone(row.repo, address)
         return kept, self._fetched(kept, address, row.base_commit)
 
-    def _source(self, path: Path) -> Source:
+    def _source(self, path: Path) -> SourceRepository:
         """Looked at once: a large work tree takes git a second."""
         if str(path) not in self._sources:
             self._sources[str(path)] = find_source(path)

@@ -1,4 +1,4 @@
-"""Runs the jobs of a batch, many at once, within one purse. What each came to is in the ledger, not here: a batch that
+"""Runs the jobs of a batch, many at once, within one budget. What each came to is in the ledger, not here: a batch that
 was killed anywhere goes on from there."""
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from functools import partial
 from itertools import groupby
 from typing import Protocol
 
-from scrout.batch.jobs import Ended, Job
-from scrout.money import Purse, PurseEmpty
+from scrout.batch.jobs import BatchJob, JobResult
+from scrout.money import Budget, BudgetExceeded
 from scrout.text import usd
 
 PAUSES_S = (5.0, 30.0)
@@ -26,12 +26,12 @@ MOST_IN_A_ROW = 20
 class Worker(Protocol):
     """Where jobs are run: in this process, or on a cluster."""
 
-    async def run(self, job: Job, known: str, say: Callable[[str], None]) -> Ended:
+    async def run(self, job: BatchJob, known: str, say: Callable[[str], None]) -> JobResult:
         """One try. `known` is a run that has scouted the task; empty: there is none. It raises on a bug only."""
 
 
 @dataclass
-class Progress:
+class BatchProgress:
     """How far a batch is; read by whoever shows progress."""
 
     total: int
@@ -71,20 +71,20 @@ class Runner:
 
     def __init__(
         self,
-        jobs: Sequence[Job],
+        jobs: Sequence[BatchJob],
         worker: Worker,
-        purse: Purse,
-        worst_usd: Callable[[Job], Decimal],
+        budget: Budget,
+        worst_usd: Callable[[BatchJob], Decimal],
         *,
         at_once: int,
         ended: Mapping[tuple[str, str], str] | None = None,
         known: Mapping[str, str] | None = None,
-        watch: Callable[[Job, Ended], None] = lambda job, ended: None,
+        watch: Callable[[BatchJob, JobResult], None] = lambda job, ended: None,
         pauses_s: Sequence[float] = PAUSES_S,
     ) -> None:
         ended = ended or {}
-        self.progress = Progress(len(jobs), len(ended), Counter(ended.values()))
-        self.purse = purse
+        self.progress = BatchProgress(len(jobs), len(ended), Counter(ended.values()))
+        self.budget = budget
         self._worker = worker
         self._worst_usd = worst_usd
         self._at_once = at_once
@@ -96,7 +96,7 @@ class Runner:
         self._waiting = {task: deque(group) for task, group in groupby(pending, key=lambda job: job.row.id)}
         """Of each task, the jobs that may not start yet: one scouts, and the others wait for what it finds."""
         self._tasks = iter(list(self._waiting))
-        self._ready: deque[Job] = deque()
+        self._ready: deque[BatchJob] = deque()
         self._tries: Counter[tuple[str, str]] = Counter()
         self._in_a_row = 0
         self._changed = asyncio.Condition()
@@ -107,7 +107,7 @@ class Runner:
         self._finishing = True
         self.progress.stopped = self.progress.stopped or why
 
-    async def run(self) -> Progress:
+    async def run(self) -> BatchProgress:
         """Until no job is left, or none may start."""
         async with asyncio.TaskGroup() as slots:
             for _ in range(min(self._at_once, self.progress.total)):
@@ -117,11 +117,11 @@ class Runner:
     async def _slot(self) -> None:
         while (taken := await self._take()) is not None:
             job, held = taken
-            ended = Ended("interrupted", paid_usd=None)
+            ended = JobResult("interrupted", paid_usd=None)
             try:
                 ended = await self._worker.run(job, self._known.get(job.row.id, ""), partial(self._hear, job))
             finally:
-                self.purse.settle(held, held if ended.paid_usd is None else ended.paid_usd)
+                self.budget.settle(held, held if ended.paid_usd is None else ended.paid_usd)
             if ended.scouted:  # by a try that failed later, too: the next one need not look, nor pay, again
                 self._known.setdefault(job.row.id, ended.run)
             if self._may_try_again(job, ended):
@@ -135,18 +135,20 @@ class Runner:
                 del self.progress.running[job.key]
                 self._changed.notify_all()
 
-    async def _take(self) -> tuple[Job, Decimal] | None:
-        """The next job, with its worst case held; None: there is none, or none that the purse has room for."""
+    async def _take(self) -> tuple[BatchJob, Decimal] | None:
+        """The next job, with its worst case held; None: there is none, or none that the budget has room for."""
         async with self._changed:
             while not self._finishing:
                 job = self._next()
                 if job is not None:
                     try:
-                        held = self.purse.reserve(self._worst_usd(job))
-                    except PurseEmpty:
+                        held = self.budget.reserve(self._worst_usd(job))
+                    except BudgetExceeded:
                         self._ready.appendleft(job)
                         if not self.progress.running:
-                            self.finish(f"{usd(self.purse.left_usd)} are left of the total, and a job may cost more")
+                            self.finish(
+                                f"{usd(self.budget.remaining_usd)} are left of the total, and a job may cost more"
+                            )
                     else:
                         self.progress.running[job.key] = ""
                         return job, held
@@ -156,7 +158,7 @@ class Runner:
             self._changed.notify_all()
             return None
 
-    def _next(self) -> Job | None:
+    def _next(self) -> BatchJob | None:
         while not self._ready:
             task = next(self._tasks, None)
             if task is None:
@@ -173,7 +175,7 @@ class Runner:
             if job.scouts and task not in self._known:
                 break
 
-    def _may_try_again(self, job: Job, ended: Ended) -> bool:
+    def _may_try_again(self, job: BatchJob, ended: JobResult) -> bool:
         if ended.lasting:  # which says nothing of the infrastructure
             return False
         self._in_a_row = self._in_a_row + 1 if ended.is_infrastructure else 0
@@ -185,12 +187,12 @@ class Runner:
             self.progress.retried += 1
         return again
 
-    def _count(self, job: Job, ended: Ended) -> None:
+    def _count(self, job: BatchJob, ended: JobResult) -> None:
         self.progress.outcomes[ended.outcome] += 1
         if ended.is_infrastructure:
             self.progress.failures[job.key] = ended.detail
         self._release(job.row.id)
         self._watch(job, ended)
 
-    def _hear(self, job: Job, words: str) -> None:
+    def _hear(self, job: BatchJob, words: str) -> None:
         self.progress.running[job.key] = words

@@ -13,16 +13,16 @@ from pydantic import SecretStr
 
 from scrout import __version__, telemetry
 from scrout.base import ConfigError, TaskError
-from scrout.batch.folder import Batch, Folder
-from scrout.batch.jobs import Ended, Job, jobs_of, refuse_unbounded
+from scrout.batch.folder import Batch, BatchFolder
+from scrout.batch.jobs import BatchJob, JobResult, jobs_of, refuse_unbounded
 from scrout.batch.runner import Runner, Worker
 from scrout.batch.tasks import Repositories, TaskFile
-from scrout.config import Settings, read_key
+from scrout.config.settings import Settings, read_key
 from scrout.files import lock_folder
 from scrout.fix.pool import refuse_unpriced
 from scrout.ledger.opening import open_ledger
 from scrout.ledger.store import Ledger
-from scrout.money import Purse
+from scrout.money import Budget
 from scrout.records import Arm
 from scrout.sandbox.probe import require_tier
 
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Session:
+class BatchSession:
     """An opened batch."""
 
     batch: Batch
-    folder: Folder
+    folder: BatchFolder
     settings: Settings
     ledger: Ledger
     tasks: TaskFile
-    jobs: tuple[Job, ...]
-    purse: Purse
+    jobs: tuple[BatchJob, ...]
+    budget: Budget
     worker: Worker
 
-    def runner(self, at_once: int, watch: Callable[[Job, Ended], None] = lambda job, ended: None) -> Runner:
+    def runner(self, at_once: int, watch: Callable[[BatchJob, JobResult], None] = lambda job, ended: None) -> Runner:
         """Over the jobs that are not done. One that infrastructure failed is tried again."""
         ended: dict[tuple[str, str], str] = {}
         scouting: dict[str, list[str]] = {}
@@ -53,7 +53,7 @@ class Session:
             if not run.arm.startswith("solo/"):
                 scouting.setdefault(run.task.id, []).append(run.id)
 
-        def ended_aloud(job: Job, end: Ended) -> None:
+        def ended_aloud(job: BatchJob, end: JobResult) -> None:
             if end.run:
                 self.folder.note(end.run)
             watch(job, end)
@@ -63,7 +63,7 @@ class Session:
         return Runner(
             self.jobs,
             self.worker,
-            self.purse,
+            self.budget,
             lambda job: job.worst_usd(self.settings),
             at_once=at_once,
             ended=ended,
@@ -104,7 +104,7 @@ def open_session(
     repositories: Repositories | None = None,
     ray: str = "",
     start_over: bool = False,
-) -> Iterator[Session]:
+) -> Iterator[BatchSession]:
     """Begin a batch in `out`, or go on with the one that lies there, unless it is to start over."""
     if not tasks.rows:
         raise TaskError(f"none of the {len(tasks.problems)} rows is a task. The first: {tasks.problems[0].words}")
@@ -115,7 +115,7 @@ def open_session(
     refuse_unbounded(settings, cap_usd)
     telemetry.require(settings)
     tier = require_tier(settings.sandbox)
-    folder = Folder(out)
+    folder = BatchFolder(out)
     with lock_folder(folder.path):
         jobs = tuple(jobs_of(tasks.rows, arms, fixers))
         labels = tuple(dict.fromkeys(job.label for job in jobs))
@@ -125,22 +125,22 @@ def open_session(
         settings = kept_in(settings, folder)
         with open_ledger(settings, folder.attempts) as book:
             folder.must_be_in(book, batch)
-            purse = Purse(cap_usd, None)
-            purse.spent_usd = book.spent_usd(batch.id)
+            budget = Budget(cap_usd, None)
+            budget.spent_usd = book.spent_usd(batch.id)
             where = repositories or Repositories(())
             if ray:
-                from scrout.batch.ray import OnRay
+                from scrout.batch.ray_worker import RayWorker
 
-                with OnRay(ray, batch, folder, settings, where) as cluster:
-                    yield Session(batch, folder, settings, book, tasks, jobs, purse, cluster)
+                with RayWorker(ray, batch, folder, settings, where) as cluster:
+                    yield BatchSession(batch, folder, settings, book, tasks, jobs, budget, cluster)
             else:
-                from scrout.batch.here import Here
+                from scrout.batch.local_worker import LocalWorker
 
-                worker = Here(batch, folder, settings, book, where, tier)
-                yield Session(batch, folder, settings, book, tasks, jobs, purse, worker)
+                worker = LocalWorker(batch, folder, settings, book, where, tier)
+                yield BatchSession(batch, folder, settings, book, tasks, jobs, budget, worker)
 
 
-def kept_in(settings: Settings, folder: Folder) -> Settings:
+def kept_in(settings: Settings, folder: BatchFolder) -> Settings:
     """A batch's ledger lies in its folder unless the settings name one."""
     named = settings.ledger
     if named.path:

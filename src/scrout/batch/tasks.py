@@ -16,12 +16,13 @@ from importlib import import_module
 from pathlib import Path
 
 from scrout.base import TaskError
-from scrout.batch.forms import Row, read_row, row_name
 from scrout.batch.repositories import Repositories
+from scrout.batch.task_formats import TaskRow, read_row, row_name
+from scrout.files import follows_foreign_link
 from scrout.sandbox.workspace import find_source
 from scrout.task import MAX_ISSUE_BYTES, issue_text
 
-__all__ = ["Problem", "Repositories", "Row", "TaskFile", "read_tasks"]
+__all__ = ["Repositories", "TaskFile", "TaskRow", "UnusableRow", "read_tasks"]
 
 MAX_FILE_BYTES = 2_000_000_000
 """Unpacked. More than any published task set; a gzipped file can promise anything."""
@@ -30,7 +31,7 @@ ISSUES = (".md", ".txt")
 
 
 @dataclass(frozen=True)
-class Problem:
+class UnusableRow:
     """A row that cannot be used; the rest goes on."""
 
     source: str
@@ -43,22 +44,22 @@ class Problem:
 class TaskFile:
     """What a source holds."""
 
-    rows: tuple[Row, ...]
-    problems: tuple[Problem, ...]
+    rows: tuple[TaskRow, ...]
+    problems: tuple[UnusableRow, ...]
     digest: str
     """Of ids, texts, repositories and commits, not of gold."""
 
 
 def read_tasks(source: Path, repo: Path | None = None) -> TaskFile:
     """All tasks of a file, or of a folder of issues on `repo`; or a TaskError where there is nothing to read."""
-    rows: dict[str, Row] = {}
-    problems: list[Problem] = []
+    rows: dict[str, TaskRow] = {}
+    problems: list[UnusableRow] = []
     for found in _folder(source, repo) if source.is_dir() else _file(source):
-        if isinstance(found, Problem):
+        if isinstance(found, UnusableRow):
             problems.append(found)
         elif found.id in rows:
             words = f"the id was seen before, in {rows[found.id].source}. The first one counts; give this one another."
-            problems.append(Problem(found.source, found.id, words))
+            problems.append(UnusableRow(found.source, found.id, words))
         else:
             rows[found.id] = found
     if not rows and not problems:
@@ -66,12 +67,12 @@ def read_tasks(source: Path, repo: Path | None = None) -> TaskFile:
     return TaskFile(tuple(rows.values()), tuple(problems), _digest(rows.values()))
 
 
-def _digest(rows: Iterable[Row]) -> str:
+def _digest(rows: Iterable[TaskRow]) -> str:
     told = [[row.id, row.text, row.repo, row.base_commit] for row in rows]
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
 
-def _folder(folder: Path, repo: Path | None) -> Iterator[Row | Problem]:
+def _folder(folder: Path, repo: Path | None) -> Iterator[TaskRow | UnusableRow]:
     """Each file is one issue of the repository."""
     if repo is None:
         raise TaskError(f"{folder} is a folder of issues. Say which repository they are about with --repo.")
@@ -84,30 +85,35 @@ def _folder(folder: Path, repo: Path | None) -> Iterator[Row | Problem]:
     for file in files:
         source, row_id = _shown(file), file.stem.encode(errors="replace").decode()
         try:
+            if file.is_symlink() or follows_foreign_link(file):
+                # The folder may have come with a repository, and the link name any file of the user's.
+                raise TaskError(
+                    "it is, or leads through, a symlink, and scrout follows none. Put the file itself there."
+                )
             with file.open("rb") as opened:
                 text = issue_text(opened.read(MAX_ISSUE_BYTES + 1), source)
-            yield Row(row_id, text, str(repo.resolve()), head, source=source)
+            yield TaskRow(row_id, text, str(repo.resolve()), head, source=source)
         except TaskError as error:
-            yield Problem(source, row_id, str(error))
+            yield UnusableRow(source, row_id, str(error))
         except OSError as error:
-            yield Problem(source, row_id, f"it cannot be read: {error.strerror}.")
+            yield UnusableRow(source, row_id, f"it cannot be read: {error.strerror}.")
 
 
-def _file(path: Path) -> Iterator[Row | Problem]:
+def _file(path: Path) -> Iterator[TaskRow | UnusableRow]:
     name = path.name.removesuffix(".gz")
     if name.endswith(".parquet"):
         yield from _parquet(path)
         return
     raw, cut = _read(path)
     found = list(_rows(raw, path))
-    if b"\0" in raw[:4096] and not any(isinstance(one, Row) for one in found):
+    if b"\0" in raw[:4096] and not any(isinstance(one, TaskRow) for one in found):
         raise TaskError(f"the task file {path} is binary. Pass JSON, JSON lines, or Parquet with its ending .parquet.")
     yield from found
     if cut:
-        yield Problem(_shown(path), "", f"the file ends in the middle: {cut}. What came before was read.")
+        yield UnusableRow(_shown(path), "", f"the file ends in the middle: {cut}. What came before was read.")
 
 
-def _rows(raw: bytes, path: Path) -> Iterator[Row | Problem]:
+def _rows(raw: bytes, path: Path) -> Iterator[TaskRow | UnusableRow]:
     whole = _whole(raw) if raw.lstrip()[:1] in (b"[", b"{") else None
     if isinstance(whole, list):
         for number, value in enumerate(whole, 1):
@@ -118,7 +124,7 @@ def _rows(raw: bytes, path: Path) -> Iterator[Row | Problem]:
         yield from _lines(raw, path)
 
 
-def _object(whole: dict[str, object], path: Path) -> Iterator[Row | Problem]:
+def _object(whole: dict[str, object], path: Path) -> Iterator[TaskRow | UnusableRow]:
     """One task, or tasks by their names."""
     if row_name(whole) or not all(isinstance(value, dict) for value in whole.values()):
         yield _row(whole, f"{_shown(path)}:1", path)
@@ -128,7 +134,7 @@ def _object(whole: dict[str, object], path: Path) -> Iterator[Row | Problem]:
         yield _row(value if row_name(value) else {"instance_id": name, **value}, f"{_shown(path)}[{name[:80]}]", path)
 
 
-def _lines(raw: bytes, path: Path) -> Iterator[Row | Problem]:
+def _lines(raw: bytes, path: Path) -> Iterator[TaskRow | UnusableRow]:
     for number, line in enumerate(raw.split(b"\n"), 1):
         if not line.strip():
             continue
@@ -136,26 +142,30 @@ def _lines(raw: bytes, path: Path) -> Iterator[Row | Problem]:
         try:
             value = json.loads(line.decode("utf-8-sig"))
         except UnicodeDecodeError as error:
-            yield Problem(source, "", f"the line is not UTF-8 (byte {error.start}).")
+            yield UnusableRow(source, "", f"the line is not UTF-8 (byte {error.start}).")
         except json.JSONDecodeError as error:
-            yield Problem(source, "", f"the line is no JSON ({error.msg}, column {error.colno}). Was it cut off?")
+            yield UnusableRow(source, "", f"the line is no JSON ({error.msg}, column {error.colno}). Was it cut off?")
         except (ValueError, RecursionError):
-            yield Problem(source, "", "the line is no JSON that can be read: it holds too long a number, or is nested.")
+            yield UnusableRow(
+                source, "", "the line is no JSON that can be read: it holds too long a number, or is nested."
+            )
         else:
             yield _row(value, source, path)
 
 
-def _row(value: object, source: str, path: Path) -> Row | Problem:
+def _row(value: object, source: str, path: Path) -> TaskRow | UnusableRow:
     if not isinstance(value, dict):
-        return Problem(source, "", "it is no JSON object. Each task is an object with an id, a repo and a base_commit.")
+        return UnusableRow(
+            source, "", "it is no JSON object. Each task is an object with an id, a repo and a base_commit."
+        )
     try:
         row = read_row(value, source)
     except TaskError as error:
-        return Problem(source, row_name(value)[:200], str(error))
+        return UnusableRow(source, row_name(value)[:200], str(error))
     beside = path.resolve().parent / row.repo
     # A path counts from the file that names it, wherever scrout is started.
     here = row.repo.startswith(("./", "../")) or (not Path(row.repo).is_absolute() and _is_folder(beside))
-    return Row(row.id, row.text, str(beside.resolve()), row.base_commit, row.gold, source) if here else row
+    return TaskRow(row.id, row.text, str(beside.resolve()), row.base_commit, row.gold, source) if here else row
 
 
 def _whole(raw: bytes) -> object:
@@ -196,7 +206,7 @@ def _unzip(path: Path) -> tuple[bytes, str]:
     return b"".join(parts), ""
 
 
-def _parquet(path: Path) -> Iterator[Row | Problem]:
+def _parquet(path: Path) -> Iterator[TaskRow | UnusableRow]:
     try:
         arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError:

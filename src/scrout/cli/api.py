@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from scrout.cli import options, render
-from scrout.cli.serve import refuse_missing
+from scrout.cli.dashboard import refuse_missing
 from scrout.fix.pool import completed
 
 PORT = 8766
@@ -20,14 +20,14 @@ PORT = 8766
 @options.sandbox
 @options.configuration
 def command(host: str, port: int, repo: Path, config: Path | None, overrides: tuple[str, ...]) -> int:
-    """Offer the stages as jobs over HTTP, and the model scrout/auto, which stands for the pool.
+    """Offer the stages over HTTP as jobs, and the model scrout/auto, which stands for the pool.
 
     Callers may name repositories below --repo and no others. Who may call, with which token, for what and for how much
     is under [[api.callers]] in scrout.toml; without any, only this machine may, and for nothing that costs.
     """
     refuse_missing("the API")
-    from scrout.api.serving import serve
-    from scrout.service.service import Service, root_of
+    from scrout.server.api.serving import serve
+    from scrout.server.service import Service, root_of
 
     settings = completed(options.read_settings(repo, config, overrides), render.say)
     service = Service(root_of(repo), settings)

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from scrout.base import RouteError
 from scrout.cli import options, render
+from scrout.files import is_foreign_link, write_plain
 from scrout.fix.pool import completed
 from scrout.route.outcomes import Arm
 from scrout.text import percent, usd
@@ -62,6 +63,8 @@ def command(
         raise RouteError(f"--plot {plot}: pictures are SVG. Name a file that ends in .svg.")
     if plot and not plot.parent.is_dir():
         raise RouteError(f"--plot {plot}: {plot.parent} is no folder. Make it first.")
+    if plot and is_foreign_link(plot):
+        raise RouteError(f"--plot {plot} leads through a symlink, which may lead anywhere. Name another file.")
     settings = completed(options.read_settings(repo, config, overrides), render.say)
 
     from scrout.pipeline import router
@@ -74,9 +77,9 @@ def command(
             folder, tasks, settings, arm=arm, policy=chosen, known=judge.folders, progress=progress
         )
     if plot:
-        from scrout.route.plot import svg
+        from scrout.route.calibration_plot import svg
 
-        plot.write_text(svg(found), encoding="utf-8")
+        write_plain(plot, svg(found).encode())
     if as_json:
         render.print_json(found)
     else:
@@ -122,7 +125,7 @@ def _view(found: Calibration) -> RenderableType:
     left_out = f"; {found.left_out} left out, as some fixer has no outcome there" if found.left_out else ""
     said = (
         f"{found.tasks} tasks of {found.repositories} repositories in {found.folds} folds, {found.arm} arm{left_out}",
-        f"chances by {' and '.join(found.spaces)}",
+        f"probabilities by {' and '.join(found.spaces)}",
         f"beside the strongest, {strongest.name}: saves {_percent(strongest.saving) or 'nothing'}, "
         f"solves {_points(strongest.solve_gain)} points",
         f"over a random mix at the same cost: {_points(found.over_hull) or 'undefined'} points",

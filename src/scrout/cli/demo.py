@@ -9,8 +9,8 @@ import click
 
 import scrout
 from scrout.cli import options, render
-from scrout.cli.fix import deliver, solve_aloud
-from scrout.config import Settings, cache_folder
+from scrout.cli.fix import deliver, solve_with_progress
+from scrout.config.settings import Settings, cache_folder
 from scrout.git import GitDir, make_git_dir
 
 _AUTHOR = {
@@ -34,7 +34,7 @@ def command(as_json: bool) -> int:
     if not as_json:
         render.say(text)
     settings = Settings()
-    run = solve_aloud(repo, text, settings)
+    run = solve_with_progress(repo, text, settings)
     deliver(run, settings, as_json=as_json)
     return 0 if run.outcome == "solved" else 1
 

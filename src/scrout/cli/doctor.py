@@ -16,7 +16,7 @@ from rich.text import Text
 from scrout import __version__
 from scrout.base import ConfigError, FrozenModel, ScroutError
 from scrout.cli import options, render
-from scrout.config import Fixer, Settings, cache_folder, data_folder, read_key
+from scrout.config.settings import Fixer, Settings, cache_folder, data_folder, read_key
 from scrout.fix.command import preset_of
 from scrout.fix.pool import completed, unpriced
 from scrout.fix.program import find_preset
@@ -31,7 +31,7 @@ _KEY_NAMES = ("API_KEY", "AUTH_TOKEN", "ACCESS_TOKEN")
 _MARK = {"ok": ("ok", "green"), "advice": ("--", "yellow"), "missing": ("!!", "red")}
 
 
-class Finding(FrozenModel):
+class DoctorFinding(FrozenModel):
     """One thing that was looked at."""
 
     name: str
@@ -41,11 +41,11 @@ class Finding(FrozenModel):
     next_step: str = ""
 
 
-class Report(FrozenModel):
+class DoctorReport(FrozenModel):
     """All of them."""
 
     version: str
-    findings: tuple[Finding, ...]
+    findings: tuple[DoctorFinding, ...]
 
 
 @click.command(name="doctor")
@@ -53,14 +53,14 @@ class Report(FrozenModel):
 @options.configuration
 @options.as_json
 def command(repo: Path, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
-    """Say what this machine has, what is missing, and the next step. Exit code 1 if something needed is missing.
+    """List what this machine has and what is missing, with the next step. Exit code 1 if something needed is missing.
 
     Of keys only the names of their variables are shown. Endpoints of the pool are asked for their list of models.
     """
     settings = completed(options.read_settings(repo, config, overrides), render.say)
     with render.working() as progress:
         progress("looking around")
-        report = Report(version=__version__, findings=tuple(examine(repo, settings)))
+        report = DoctorReport(version=__version__, findings=tuple(examine(repo, settings)))
     if as_json:
         render.print_json(report)
     else:
@@ -68,9 +68,9 @@ def command(repo: Path, config: Path | None, overrides: tuple[str, ...], as_json
     return 1 if any(finding.status == "missing" for finding in report.findings) else 0
 
 
-def examine(repo: Path, settings: Settings) -> Iterator[Finding]:
+def examine(repo: Path, settings: Settings) -> Iterator[DoctorFinding]:
     """Everything a run depends on, most needed first."""
-    yield Finding(name="python", status="ok", detail=f"{platform.python_version()} on {platform.system()}")
+    yield DoctorFinding(name="python", status="ok", detail=f"{platform.python_version()} on {platform.system()}")
     yield _git()
     yield _sandbox(settings)
     yield from _tiers(settings)
@@ -81,67 +81,71 @@ def examine(repo: Path, settings: Settings) -> Iterator[Finding]:
         yield _fixer(fixer)
 
 
-def _git() -> Finding:
+def _git() -> DoctorFinding:
     try:
-        return Finding(name="git", status="ok", detail=git_version())
+        return DoctorFinding(name="git", status="ok", detail=git_version())
     except ScroutError as error:
-        return Finding(name="git", status="missing", detail=str(error), next_step="Install git 2.30 or later.")
+        return DoctorFinding(name="git", status="missing", detail=str(error), next_step="Install git 2.30 or later.")
 
 
-def _sandbox(settings: Settings) -> Finding:
+def _sandbox(settings: Settings) -> DoctorFinding:
     try:
         found = probe(settings.sandbox)
     except (OSError, ScroutError) as error:  # a machine that lacks this much is what doctor is for
-        return Finding(
+        return DoctorFinding(
             name="sandbox", status="missing", detail=str(error), next_step="Install coreutils, bash and git."
         )
     if found.tier is None:
-        return Finding(name="sandbox", status="missing", detail=found.detail, next_step=found.remedy)
+        return DoctorFinding(name="sandbox", status="missing", detail=found.detail, next_step=found.remedy)
     weaker = found.name not in ("bubblewrap", "container")
-    return Finding(name="sandbox", status="advice" if weaker else "ok", detail=found.detail, next_step=found.remedy)
+    return DoctorFinding(
+        name="sandbox", status="advice" if weaker else "ok", detail=found.detail, next_step=found.remedy
+    )
 
 
-def _tiers(settings: Settings) -> Iterator[Finding]:
+def _tiers(settings: Settings) -> Iterator[DoctorFinding]:
     """Every tier that scrout may choose by itself, and why it can or cannot."""
     try:
         for found in probe_all(settings.sandbox):
             works = found.tier is not None
-            yield Finding(name=f"tier {found.name}", status="ok" if works else "advice", detail=found.detail)
+            yield DoctorFinding(name=f"tier {found.name}", status="ok" if works else "advice", detail=found.detail)
     except (OSError, ScroutError):  # said by the sandbox's own finding
         return
 
 
-def _disk() -> Finding:
+def _disk() -> DoctorFinding:
     folder = cache_folder()
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     free = shutil.disk_usage(existing).free
     detail = f"{free / 1024**3:.1f} GB free for {folder}; ledger in {data_folder()}"
     if free < _LOW_DISK_BYTES:
-        return Finding(name="disk", status="advice", detail=detail, next_step="Free some room or set XDG_CACHE_HOME.")
-    return Finding(name="disk", status="ok", detail=detail)
+        return DoctorFinding(
+            name="disk", status="advice", detail=detail, next_step="Free some room or set XDG_CACHE_HOME."
+        )
+    return DoctorFinding(name="disk", status="ok", detail=detail)
 
 
-def _environment(repo: Path, settings: Settings) -> Finding:
+def _environment(repo: Path, settings: Settings) -> DoctorFinding:
     try:
         source = find_source(repo)
         found = find_environment(source.repo, settings.environment, make_base(source.repo, source.head))
     except ScroutError as error:
-        return Finding(name="environment", status="advice", detail=str(error), next_step="Pass --repo.")
+        return DoctorFinding(name="environment", status="advice", detail=str(error), next_step="Pass --repo.")
     if not found.python:
         step = "Install Python 3, or make a .venv in the repository."
-        return Finding(name="environment", status="advice", detail=found.label, next_step=step)
+        return DoctorFinding(name="environment", status="advice", detail=found.label, next_step=step)
     if found.missing:
-        return Finding(
+        return DoctorFinding(
             name="environment", status="advice", detail=f"{source.repo}: {found.label}", next_step=found.missing
         )
-    return Finding(name="environment", status="ok", detail=f"{source.repo}: {found.label}")
+    return DoctorFinding(name="environment", status="ok", detail=f"{source.repo}: {found.label}")
 
 
-def _keys(settings: Settings) -> Finding:
+def _keys(settings: Settings) -> DoctorFinding:
     names = {name for name in os.environ if name.endswith(_KEY_NAMES)}
     names |= {fixer.key_env for fixer in settings.fixers if read_key(fixer.key_env)}
     detail = ", ".join(sorted(names)) if names else "no variable that looks like a key"
-    return Finding(name="keys", status="ok", detail=detail)
+    return DoctorFinding(name="keys", status="ok", detail=detail)
 
 
 def _cost(fixer: Fixer) -> str:
@@ -161,28 +165,28 @@ def _missing(fixer: Fixer) -> str:
     return ""
 
 
-def _fixer(fixer: Fixer) -> Finding:
+def _fixer(fixer: Fixer) -> DoctorFinding:
     name = f"fixer {fixer.name}"
     if fixer.kind == "repair":
         step = "Add a model with `scrout init` for issues that need more than a small edit."
-        return Finding(name=name, status="ok", detail="embedded, $0, no endpoint", next_step=step)
+        return DoctorFinding(name=name, status="ok", detail="embedded, $0, no endpoint", next_step=step)
     cost = _cost(fixer)
     if fixer.kind != "agent" and (missing := _missing(fixer)):
-        return Finding(name=name, status="advice", detail=f"{missing}; {cost}", next_step="")
+        return DoctorFinding(name=name, status="advice", detail=f"{missing}; {cost}", next_step="")
     if fixer.price is None and not fixer.subscription:
-        return Finding(name=name, status="advice", detail=cost, next_step=unpriced(fixer))
+        return DoctorFinding(name=name, status="advice", detail=cost, next_step=unpriced(fixer))
     key = read_key(fixer.key_env) or ""
     if fixer.key_env and not key:
         step = f"Export {fixer.key_env}."
-        return Finding(name=name, status="advice", detail=f"{fixer.key_env} is not set; {cost}", next_step=step)
+        return DoctorFinding(name=name, status="advice", detail=f"{fixer.key_env} is not set; {cost}", next_step=step)
     if not all("!" <= character <= "~" for character in key):
         detail = f"the key in {fixer.key_env} holds characters no header can carry; {cost}"
-        return Finding(name=name, status="advice", detail=detail, next_step=f"Export {fixer.key_env} again.")
+        return DoctorFinding(name=name, status="advice", detail=detail, next_step=f"Export {fixer.key_env} again.")
     answer = _ask(fixer, key)
     if answer:
         step = f"Check base_url ({_shown_url(fixer)}) and that the server runs."
-        return Finding(name=name, status="advice", detail=f"{answer}; {cost}", next_step=step)
-    return Finding(name=name, status="ok", detail=f"{_shown_url(fixer)} answers; {cost}")
+        return DoctorFinding(name=name, status="advice", detail=f"{answer}; {cost}", next_step=step)
+    return DoctorFinding(name=name, status="ok", detail=f"{_shown_url(fixer)} answers; {cost}")
 
 
 def _shown_url(fixer: Fixer) -> str:
@@ -211,7 +215,7 @@ def _ask(fixer: Fixer, key: str) -> str:
     return ""
 
 
-def _print(report: Report) -> None:
+def _print(report: DoctorReport) -> None:
     lines = [Text(f"scrout {report.version}")]
     for finding in report.findings:
         mark, style = _MARK[finding.status]

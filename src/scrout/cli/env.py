@@ -11,10 +11,10 @@ from rich.text import Text
 
 from scrout.base import FrozenModel
 from scrout.cli import options, render
-from scrout.config import EnvironmentSettings
-from scrout.sandbox.build import build_environment
-from scrout.sandbox.built import Slot, clear
+from scrout.config.settings import EnvironmentSettings
 from scrout.sandbox.environment import find_environment, plan_environment
+from scrout.sandbox.environment_build import build_environment
+from scrout.sandbox.environment_cache import Slot, clear
 from scrout.sandbox.probe import require_tier
 from scrout.sandbox.workspace import Base, find_source, make_base
 from scrout.text import duration

@@ -43,7 +43,7 @@ class FeedbackReport(FrozenModel):
 def command(
     run_id: str, verdict: Verdict, repo: Path, config: Path | None, overrides: tuple[str, ...], as_json: bool
 ) -> int:
-    """Say what came of a run, and let its fixer's résumé learn it.
+    """Record how a run ended, and let its fixer's résumé learn it.
 
     RUN is its id or the beginning of it, as `scrout runs` lists them. VERDICT is merged, reverted or wrong. The last
     word on a run counts.

@@ -11,9 +11,9 @@ import click
 
 from scrout.base import TaskError
 from scrout.cli import options, render
-from scrout.cli.opening import opened
-from scrout.cli.waiting import wait
-from scrout.config import HandoffMode, Settings
+from scrout.cli.open_task import open_with_progress
+from scrout.cli.run_async import run_async
+from scrout.config.settings import HandoffMode, Settings
 from scrout.files import is_foreign_link, write_plain
 from scrout.fix.pool import completed
 from scrout.git import GitError, find_repository
@@ -76,17 +76,17 @@ def command(
     settings = settings.model_copy(update={"fix": settings.fix.model_copy(update=given)})
     if out:
         _must_be_writable(out)
-    run = solve_aloud(repo, options.read_issue(issue_source), settings, dirty=dirty, fresh=fresh)
+    run = solve_with_progress(repo, options.read_issue(issue_source), settings, dirty=dirty, fresh=fresh)
     deliver(run, settings, as_json=as_json, out=out)
     if apply_patch and run.patch:
         _apply_unless_wrong(run)
     return 0 if run.outcome == "solved" else 1
 
 
-def solve_aloud(repo: Path, text: str, settings: Settings, *, dirty: bool = False, fresh: bool = False) -> Run:
+def solve_with_progress(repo: Path, text: str, settings: Settings, *, dirty: bool = False, fresh: bool = False) -> Run:
     """Solve one issue, saying on standard error what is going on."""
-    with opened(repo, text, settings, dirty=dirty) as (task, kit):
-        return wait(solve(task, replace(kit, fresh=fresh, opened=_say_resumed)))
+    with open_with_progress(repo, text, settings, dirty=dirty) as (task, kit):
+        return run_async(solve(task, replace(kit, fresh=fresh, opened=_say_resumed)))
 
 
 def _say_resumed(run: OpenRun) -> None:
@@ -112,7 +112,7 @@ def _must_be_writable(out: Path) -> None:
     if not out.parent.is_dir():
         raise TaskError(f"--out {out}: there is no folder {out.parent}. Make it first.")
     if is_foreign_link(out):
-        raise TaskError(f"--out {out} is a symlink, which may lead anywhere. Name another file, or remove it.")
+        raise TaskError(f"--out {out} leads through a symlink, which may lead anywhere. Name another file.")
     if out.is_dir() or not os.access(out if out.exists() else out.parent, os.W_OK):
         raise TaskError(f"--out {out} cannot be written. Name a file in a folder of yours.")
 

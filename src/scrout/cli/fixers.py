@@ -16,16 +16,16 @@ from rich.text import Text
 
 from scrout.base import FrozenModel, RouteError
 from scrout.cli import options, render
-from scrout.config import FixerKey, Settings
+from scrout.config.settings import FixerKey, Settings
 from scrout.intervals import wilson
 from scrout.money import CENT_FRACTION, Usd
 from scrout.route import resume as resumes
 from scrout.route.embed import Embedder
 from scrout.route.feedback import MAX_RUNS, RESUMES, Nearness, drift, nearness, own_folder, with_source
-from scrout.route.folder import alone
-from scrout.route.known import KnownTasks
 from scrout.route.outcomes import Arm, Outcome, read_outcomes, read_texts
 from scrout.route.resume import MIN_OUTCOMES, SHIPPED, Resume, build_resume, extended, keep
+from scrout.route.resume_store import alone
+from scrout.route.task_vectors import TaskVectors
 from scrout.text import usd
 
 TOP_GROUPS = 3
@@ -100,7 +100,7 @@ class ResumeDetails(ResumeReport):
     """All that there is to say of a résumé."""
 
     embedded: int
-    """Its tasks that have a vector of the embedder in use; the others do not count for the chances."""
+    """Its tasks that have a vector of the embedder in use; the others do not count for the probabilities."""
     tasks: int
     nearness: Nearness | None
     """None: no runs yet to compare with."""
@@ -117,7 +117,7 @@ class Removed(FrozenModel):
     file: str
 
 
-class Book:
+class ResumeCatalog:
     """The résumés of the user and those that come with scrout, beside the pool that goes by them."""
 
     def __init__(self, settings: Settings, shipped: Path = SHIPPED) -> None:
@@ -208,7 +208,7 @@ class Book:
         )
 
     def details(self, resume: Resume, embedder: Embedder, texts: Sequence[str]) -> ResumeDetails:
-        known = KnownTasks(self.shipped, self.folder)
+        known = TaskVectors(self.shipped, self.folder)
         tasks = list(dict.fromkeys(outcome.task for outcome in resume.outcomes))
         has, _ = known.vectors(resumes.text_space(embedder), tasks)
         return ResumeDetails(
@@ -223,7 +223,7 @@ class Book:
 
 @click.group(name="fixers")
 def command() -> None:
-    """Add, list, show and remove the résumés that fixers are chosen by."""
+    """Manage the résumés that fixers are chosen by: add, list, show, remove."""
 
 
 @command.command(name="add")
@@ -250,7 +250,7 @@ def _add(
 ) -> int:
     """Make a fixer's résumé from 25 outcomes or more. NAME is its entry in the pool, or a key: agent/model@effort."""
     settings = options.read_settings(repo, config, overrides)
-    book = Book(settings)
+    book = ResumeCatalog(settings)
     key = book.key(name)
     texts = read_texts(tasks) if tasks else {}
     told = read_outcomes(outcomes, texts)
@@ -275,7 +275,7 @@ def _add(
             resume = build_resume(key, told, source=source, price=price)
         progress(f"embedding {len(told)} texts")
         keep(resume, told, embedder, book.folder)
-    book = Book(settings)
+    book = ResumeCatalog(settings)
     _give(book, book.own[key], embedder, past, as_json=as_json)
     return 0
 
@@ -286,7 +286,7 @@ def _add(
 @options.as_json
 def _list(repo: Path, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
     """List every résumé, whom it serves in the pool, and where its predictions no longer hold."""
-    book = Book(options.read_settings(repo, config, overrides))
+    book = ResumeCatalog(options.read_settings(repo, config, overrides))
     reports = [book.report(one) for one in book.every()]
     if as_json:
         render.print_json(reports)
@@ -296,7 +296,7 @@ def _list(repo: Path, config: Path | None, overrides: tuple[str, ...], as_json: 
         render.say("no résumés yet; make one with `scrout fixers add NAME --outcomes FILE`")
     bare = [name for name, one in book.served.items() if one is None]
     if bare and reports:
-        render.say(f"without a résumé, so with an unknown chance: {', '.join(bare)}")
+        render.say(f"without a résumé, so with an unknown probability: {', '.join(bare)}")
     for problem in book.refused.values():
         render.say(problem)
     for notice in filter(None, book.drift.values()):
@@ -312,7 +312,7 @@ def _list(repo: Path, config: Path | None, overrides: tuple[str, ...], as_json: 
 def _show(name: str, repo: Path, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
     """Show one résumé. NAME is an entry of the pool, or a key as `scrout fixers list` has it."""
     settings = options.read_settings(repo, config, overrides)
-    book = Book(settings)
+    book = ResumeCatalog(settings)
     _give(book, book.resume(name), _embedder(settings), _past(settings), as_json=as_json)
     return 0
 
@@ -324,7 +324,7 @@ def _show(name: str, repo: Path, config: Path | None, overrides: tuple[str, ...]
 @options.as_json
 def _remove(name: str, repo: Path, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
     """Remove a résumé of your own. Vectors of its tasks stay, as other fixers may have tried the same ones."""
-    book = Book(options.read_settings(repo, config, overrides))
+    book = ResumeCatalog(options.read_settings(repo, config, overrides))
     key = book.key(name)
     if key not in book.own:
         if key in book.public:
@@ -358,7 +358,7 @@ def _past(settings: Settings) -> list[str]:
         return [run.task.text for run in book.runs(MAX_RUNS)]
 
 
-def _give(book: Book, resume: Resume, embedder: Embedder, past: Sequence[str], *, as_json: bool) -> None:
+def _give(book: ResumeCatalog, resume: Resume, embedder: Embedder, past: Sequence[str], *, as_json: bool) -> None:
     with render.working() as progress:
         if past:
             progress("comparing with your runs")

@@ -15,11 +15,11 @@ from scrout.cli import options, render
 from scrout.files import write_plain
 
 if TYPE_CHECKING:
-    from scrout.forge.admission import OpenBudget
-    from scrout.forge.budget import Budget
-    from scrout.forge.event import Event
-    from scrout.forge.place import Place
-    from scrout.forge.publish import OpenRemote
+    from scrout.integrations.admission import OpenBudget
+    from scrout.integrations.budget import DailyBudget
+    from scrout.integrations.ci_environment import CiEnvironment
+    from scrout.integrations.event import Event
+    from scrout.integrations.publish import OpenRemote
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -56,11 +56,11 @@ def admit(
     Standard output gets the admission as JSON, the runner's outputs `go` (work, say or nothing) and `admission`. Exit
     code 0, whatever is decided.
     """
-    from scrout.forge.admission import admit as admitted
-    from scrout.forge.place import connect, find_place, find_token
-    from scrout.forge.trust import Rules, Verb
+    from scrout.integrations.admission import admit as admitted
+    from scrout.integrations.ci_environment import connect, find_ci_environment, find_token
+    from scrout.integrations.label_rules import LabelRules, Verb
 
-    place = find_place(os.environ)
+    place = find_ci_environment(os.environ)
     token = find_token(os.environ)
     labels: dict[str, Verb] = {}
     if scout_label.strip():
@@ -71,7 +71,7 @@ def admit(
     admission = admitted(
         _read_event(place, payload),
         connect(place, token),
-        Rules(labels=labels, people=named, quiet_s=quiet_s),
+        LabelRules(labels=labels, people=named, quiet_s=quiet_s),
         _budget(place, token),
         key=place.key,
         run_usd=run_usd,
@@ -104,16 +104,16 @@ def work(
     Refuses to run where a token that may write is set. Exit code 0: there is a result, whatever it says.
     """
     from scrout.base import ScroutError, TaskError
-    from scrout.cli.waiting import wait
+    from scrout.cli.run_async import run_async
     from scrout.fix.pool import completed
-    from scrout.forge.admission import decode
-    from scrout.forge.place import find_place
-    from scrout.forge.result import failure_of
-    from scrout.forge.work import must_work, refuse_tokens
-    from scrout.forge.work import work as worked
+    from scrout.integrations.admission import decode
+    from scrout.integrations.ci_environment import find_ci_environment
+    from scrout.integrations.result import failure_of
+    from scrout.integrations.work import must_work, refuse_tokens
+    from scrout.integrations.work import work as worked
 
     refuse_tokens(os.environ)
-    place = find_place(os.environ)
+    place = find_ci_environment(os.environ)
     event = _read_event(place, payload)
     admission = decode(admission_word)
     verb = must_work(event, admission)
@@ -126,7 +126,7 @@ def work(
         result = failure_of(error, admission, verb, place.commit)
     else:
         with render.working() as progress:
-            result = wait(worked(event, admission, repo, place.commit, settings, progress))
+            result = run_async(worked(event, admission, repo, place.commit, settings, progress))
     write_plain(out, result.model_dump_json(indent=2).encode())
     render.say(f"{result.outcome}; result written to {out}")
     return 0
@@ -142,13 +142,13 @@ def publish(payload: Path | None, admission_word: str, result_file: Path) -> int
     Runs nothing of the repository and believes nothing of the result. Exit code 1: there was no result that can be
     used, which the issue was told.
     """
-    from scrout.forge.admission import decode
-    from scrout.forge.place import connect, find_place, find_token
-    from scrout.forge.publish import Desk
+    from scrout.integrations.admission import decode
+    from scrout.integrations.ci_environment import connect, find_ci_environment, find_token
+    from scrout.integrations.publish import Publisher
 
-    place = find_place(os.environ)
+    place = find_ci_environment(os.environ)
     token = find_token(os.environ)
-    desk = Desk(
+    publisher = Publisher(
         event=_read_event(place, payload),
         admission=decode(admission_word),
         place=place,
@@ -156,7 +156,7 @@ def publish(payload: Path | None, admission_word: str, result_file: Path) -> int
         remote=_remote(place, token),
         budget=_budget(place, token),
     )
-    done = desk.publish(result_file)
+    done = publisher.publish(result_file)
     if done.problem:
         render.say(f"no usable result: {done.problem}")
     for what, address in (("comment", done.comment), ("pull", done.pull)):
@@ -166,9 +166,9 @@ def publish(payload: Path | None, admission_word: str, result_file: Path) -> int
     return 1 if done.problem else 0
 
 
-def _read_event(place: Place, payload: Path | None) -> Event:
-    from scrout.forge.api import ForgeError
-    from scrout.forge.event import read_event, read_payload
+def _read_event(place: CiEnvironment, payload: Path | None) -> Event:
+    from scrout.integrations.event import read_event, read_payload
+    from scrout.integrations.forge import ForgeError
 
     path = payload or place.payload
     if path is None:
@@ -179,20 +179,20 @@ def _read_event(place: Place, payload: Path | None) -> Event:
     return event
 
 
-def _remote(place: Place, token: str) -> OpenRemote:
-    from scrout.forge.remote import open_remote
+def _remote(place: CiEnvironment, token: str) -> OpenRemote:
+    from scrout.integrations.remote import open_remote
 
     return lambda: open_remote(place.remote, place.kind, token)
 
 
-def _budget(place: Place, token: str) -> OpenBudget:
+def _budget(place: CiEnvironment, token: str) -> OpenBudget:
     @contextmanager
-    def opened() -> Iterator[Budget]:
-        from scrout.forge.budget import Budget
-        from scrout.forge.remote import open_remote
+    def opened() -> Iterator[DailyBudget]:
+        from scrout.integrations.budget import DailyBudget
+        from scrout.integrations.remote import open_remote
 
         with open_remote(place.remote, place.kind, token) as remote:
-            yield Budget(remote)
+            yield DailyBudget(remote)
 
     return opened
 

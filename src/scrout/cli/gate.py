@@ -9,8 +9,8 @@ import click
 from scrout import handoff
 from scrout.base import HandoffError, TaskError
 from scrout.cli import options, render
-from scrout.cli.opening import opened
-from scrout.cli.waiting import wait
+from scrout.cli.open_task import open_with_progress
+from scrout.cli.run_async import run_async
 from scrout.gate.gate import gate
 
 
@@ -45,9 +45,9 @@ def command(
         raise HandoffError(f"--handoff {handoff_file}: {error}") from None
     # Without the issue there is nothing for an error to agree with; the gate is stricter then, not looser.
     text = options.read_issue(issue_source) if issue_source else "(no issue given)"
-    with opened(repo, text, settings, dirty=dirty) as (task, kit):
+    with open_with_progress(repo, text, settings, dirty=dirty) as (task, kit):
         kit.progress("replaying the claim")
-        result = wait(gate(task, claimed, kit.workshop, settings.gate))
+        result = run_async(gate(task, claimed, kit.task_sandbox, settings.gate))
     if as_json:
         render.print_json(result)
     else:

@@ -14,17 +14,17 @@ from rich.table import Table
 from rich.text import Text
 
 from scrout.base import TaskError
-from scrout.batch.folder import Folder
-from scrout.batch.forms import Row
+from scrout.batch.folder import BatchFolder
 from scrout.batch.grading.grade import Verdict
+from scrout.batch.grading.grade_batch import Arms, Grader, GradeStore, GradingReport, open_grade_store, report, reserve
 from scrout.batch.grading.judge import TIMEOUT_S, digest
-from scrout.batch.grading.many import Arms, Book, Grader, Report, open_book, report, reserve
 from scrout.batch.grading.patches import mark_lost, prediction_files, read_arms
 from scrout.batch.session import kept_in
+from scrout.batch.task_formats import TaskRow
 from scrout.batch.tasks import Repositories, TaskFile, read_tasks
 from scrout.cli import options, render
-from scrout.cli.waiting import wait
-from scrout.config import Settings
+from scrout.cli.run_async import run_async
+from scrout.config.settings import Settings
 from scrout.ledger.opening import open_ledger
 from scrout.ledger.store import Ledger
 from scrout.sandbox.probe import require_tier
@@ -107,7 +107,7 @@ def command(
     if not any(row.gold for row in found.rows):
         raise TaskError(f"no task of {tasks} has a gold: nothing can judge a patch. Give tasks with their tests.")
     arms = _arms(predictions, settings)
-    with open_book(out or _beside(predictions)) as book, render.working() as progress:
+    with open_grade_store(out or _beside(predictions)) as book, render.working() as progress:
         name = run_id or f"scrout-{_digest(arms)[:12]}"
         if run_id or harness == "official":
             reserve(book.folder, name, arms)
@@ -119,13 +119,13 @@ def command(
         else:
             where = Repositories(repos, repo_url)
             tier = require_tier(settings.sandbox)
-            wait(Grader(book, where, tier, settings, jobs, repeats, timeout_s, progress).run(found.rows, arms))
+            run_async(Grader(book, where, tier, settings, jobs, repeats, timeout_s, progress).run(found.rows, arms))
         graded = report(found.rows, arms, book)
         if is_learning:
             progress("the résumés learn")
-            _teach(Folder(predictions), graded, settings)
+            _teach(BatchFolder(predictions), graded, settings)
         if predictions.is_dir() and book.folder.samefile(predictions):
-            _sum_up(Folder(predictions), found, settings)
+            _sum_up(BatchFolder(predictions), found, settings)
     _tell(graded, book, found.rows)
     if as_json:
         render.print_json(graded)
@@ -135,9 +135,9 @@ def command(
 
 
 def _arms(predictions: Path, settings: Settings) -> Arms:
-    """What was submitted. Of a batch, the ledger knows whose fixers never had a chance."""
+    """What was submitted. Of a batch, the ledger knows whose fixers never had a probability."""
     arms = read_arms(predictions)
-    folder = Folder(predictions)
+    folder = BatchFolder(predictions)
     batch = folder.read() if predictions.is_dir() else None
     if batch is None:
         return arms
@@ -145,7 +145,7 @@ def _arms(predictions: Path, settings: Settings) -> Arms:
         return mark_lost(arms, book.runs_of(batch.id))
 
 
-def _ledger(folder: Folder, settings: Settings) -> Ledger:
+def _ledger(folder: BatchFolder, settings: Settings) -> Ledger:
     book, batch = open_ledger(kept_in(settings, folder), folder.attempts), folder.read()
     if batch is not None and not book.runs(1, batch=batch.id):
         book.close()
@@ -165,8 +165,8 @@ def _digest(arms: Arms) -> str:
     return digest("\0".join(f"{arm}\0{one.id}\0{one.patch}" for arm, found in arms.items() for one in found.values()))
 
 
-def _teach(folder: Folder, graded: Report, settings: Settings) -> None:
-    from scrout.batch.grading.lessons import teach
+def _teach(folder: BatchFolder, graded: GradingReport, settings: Settings) -> None:
+    from scrout.batch.grading.resumes import teach
     from scrout.route.embed import open_embedder
 
     batch = folder.read()
@@ -183,7 +183,7 @@ def _teach(folder: Folder, graded: Report, settings: Settings) -> None:
         render.say(f"note: {words}")
 
 
-def _sum_up(folder: Folder, found: TaskFile, settings: Settings) -> None:
+def _sum_up(folder: BatchFolder, found: TaskFile, settings: Settings) -> None:
     """The batch's summary and report, with the grades in them."""
     from scrout.batch.outputs.report import write_report
     from scrout.batch.outputs.summary import summarize
@@ -199,7 +199,7 @@ def _sum_up(folder: Folder, found: TaskFile, settings: Settings) -> None:
     render.say(f"report: {folder.report}")
 
 
-def _table(graded: Report) -> RenderableType:
+def _table(graded: GradingReport) -> RenderableType:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     named = any(arm.arm for arm in graded.arms)
     for name in (*(("arm",) if named else ()), "tasks", "resolved", "rate", "others"):
@@ -215,7 +215,7 @@ def _table(graded: Report) -> RenderableType:
     return table
 
 
-def _tell(graded: Report, book: Book, rows: Sequence[Row]) -> None:
+def _tell(graded: GradingReport, book: GradeStore, rows: Sequence[TaskRow]) -> None:
     """What the table leaves out."""
     several = [f"control_failed: {one.id}: {one.detail}" for one in graded.control_failed]
     every = [one for arm in graded.arms for one in arm.grades]

@@ -8,7 +8,7 @@ import click
 
 from scrout.base import ConfigError
 from scrout.cli import render
-from scrout.config import FILE_NAME, trust, user_file
+from scrout.config.settings import FILE_NAME, trust, user_file
 from scrout.files import is_foreign_link, write_plain
 
 TEMPLATE = """\
@@ -77,10 +77,11 @@ TEMPLATE = """\
 # runs = 2               # how often a claim is replayed; outcomes that differ are flaky
 # timeout_s = 60.0
 
-# For policy "value", at most one of: min_solve (the cheapest fixer with at least this chance), max_usd (the likeliest
-# that is expected to cost no more), dial (0 the cheapest, 1 the strongest), solve_usd (what a solve is worth).
+# For policy "value", at most one of: min_solve (the cheapest fixer with at least this probability), max_usd (the
+# likeliest that is expected to cost no more), dial (0 the cheapest, 1 the strongest), solve_usd (what a solve is
+# worth).
 [route]
-# policy = "value"       # by what a further solve costs; paper: the cheapest fixer whose chance reaches theta
+# policy = "value"       # by what a further solve costs; paper: the cheapest fixer whose probability reaches theta
 # theta = 0.3            # for paper, where none was calibrated
 # anchor = ""            # the fixer to fall back to; empty: the likeliest agent, else the most expensive
 # resumes = ""           # folder with résumés; empty: scrout/resumes in your data folder

@@ -13,37 +13,46 @@ import click
 
 from scrout import __version__
 
-# name -> what it does. The module of the same name in this package (`-` written `_`) holds the command, loaded when it
-# is needed.
-COMMANDS = {
-    "fix": "Scout, gate, route, fix and check one issue.",
-    "run": "Scout, gate, route, fix and check many tasks, resumable and accounted for.",
-    "plan": "Estimate what many tasks would cost and which to skip, before spending.",
-    "grade": "Run the tests that judge each patch of a batch.",
-    "tasks": "Show what a task file holds, and make tasks from published packages.",
-    "scout": "Rank the files an issue is about, and try to reproduce it.",
-    "gate": "Replay a handoff's claim and strip what is false.",
-    "route": "Choose the fixer for an issue, and say why not the others.",
-    "calibrate": "Measure the router on tasks with known outcomes, beside every simpler way to spend.",
-    "study": "Recompute what outcomes say, from the paper's receipts or from your own runs.",
-    "fixers": "Add, list, show and remove the résumés that fixers are chosen by.",
-    "feedback": "Say what came of a run, so that the router learns from it.",
-    "train": "Train a searcher of your own, from trajectories to the exam.",
-    "serve": "Show runs, their stories, batches and costs in a browser.",
-    "api": "Offer the stages as jobs over HTTP, and a model that stands for the pool.",
-    "mcp": "Offer scout, gate, route and fix as tools of an agent.",
-    "forge": "Act on labels of issues on GitHub and GitLab.",
-    "runs": "List past runs, and prune their traces.",
-    "show": "Tell the story of one run.",
-    "ledger": "Check that every total follows from its receipts.",
-    "demo": "Run the whole job on a bundled example.",
-    "env": "Show, build and clear the environment of a repository.",
-    "serve-searcher": "Print the command that serves a searcher's checkpoint, or start it.",
-    "canary": "Check the searcher's server before any episode.",
-    "doctor": "Say what this machine has, what is missing, and the next step.",
-    "init": "Write a commented scrout.toml.",
-    "trust": "Vouch for the scrout.toml of a repository.",
+# Section -> name -> what it does. The module of the same name in this package (`-` written `_`) holds the command
+# and is loaded when it is needed.
+SECTIONS = {
+    "Work": {
+        "fix": "Scout, gate, route, fix and check one issue.",
+        "scout": "Rank the files an issue is about, and try to reproduce it.",
+        "gate": "Replay a handoff's claim and strip what is false.",
+        "route": "Choose the fixer for an issue, and explain the choice.",
+        "plan": "Estimate what a batch would cost, before spending.",
+        "run": "Run a batch of tasks, resumable and accounted for.",
+        "grade": "Run the tests that judge each patch of a batch.",
+        "runs": "List past runs, and prune their traces.",
+        "show": "Show one run from issue to receipt.",
+        "feedback": "Record how a run ended, so that the router learns.",
+        "ledger": "Check that every total follows from its receipts.",
+    },
+    "Set up": {
+        "doctor": "List what this machine has and what is missing.",
+        "init": "Write a commented scrout.toml.",
+        "trust": "Vouch for the scrout.toml of a repository.",
+        "env": "Show, build and clear the environment of a repository.",
+        "fixers": "Manage the résumés that fixers are chosen by.",
+        "demo": "Run the whole job on a bundled example.",
+    },
+    "Serve": {
+        "dashboard": "Show runs, batches and costs in a browser.",
+        "api": "Offer the stages over HTTP, and a model for the pool.",
+        "mcp": "Offer scout, gate, route and fix as tools of an agent.",
+        "forge": "Act on labels of issues on GitHub and GitLab.",
+    },
+    "Lab": {
+        "study": "Recompute what outcomes say, the paper's or yours.",
+        "calibrate": "Measure the router on tasks with known outcomes.",
+        "tasks": "Inspect task files, and make tasks from packages.",
+        "train": "Train a searcher of your own.",
+        "serve-searcher": "Print the command that serves a searcher, or run it.",
+        "canary": "Check the searcher's server before any episode.",
+    },
 }
+COMMANDS = {name: about for section in SECTIONS.values() for name, about in section.items()}
 
 USER_ERROR = 2
 INTERRUPTED = 130
@@ -63,8 +72,10 @@ class Commands(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        widest = max(map(len, COMMANDS))
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(widest), about) for name, about in commands.items()])
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -10,7 +10,7 @@ import click
 from scrout.base import ConfigError
 from scrout.cli import options, render
 from scrout.fix.pool import completed
-from scrout.service.listening import read_token
+from scrout.server.http_common import read_token
 
 PORT = 8787
 
@@ -34,7 +34,7 @@ def command(
     config: Path | None,
     overrides: tuple[str, ...],
 ) -> int:
-    """Offer scout, gate and route, and with --allow-fix fix, as tools of the Model Context Protocol.
+    """Offer scout, gate, route, and with --allow-fix fix, as tools of the Model Context Protocol.
 
     Clients may name repositories below --repo and no others. With --http, --allow-fix needs a token: every user of this
     machine can reach loopback.
@@ -49,15 +49,15 @@ def command(
         )
     settings = completed(options.read_settings(repo, config, overrides), render.say)
     _must_have_sdk()
-    from scrout.service.service import Service, root_of
+    from scrout.server.service import Service, root_of
 
     service = Service(root_of(repo), settings)
     if not http:
-        from scrout.mcp.server import serve_stdio
+        from scrout.server.mcp.server import serve_stdio
 
         asyncio.run(serve_stdio(service, allow_fix=allow_fix))
         return 0
-    from scrout.mcp.http import serve_http
+    from scrout.server.mcp.http import serve_http
 
     def ready(address: str) -> None:
         render.say(f"serving {service.root} at {address}; Ctrl-C ends it")

@@ -12,7 +12,8 @@ import click
 from pydantic import ValidationError
 
 from scrout.base import RouteError, TaskError
-from scrout.config import RouteSettings, Settings, TierName, discover, load
+from scrout.config.settings import RouteSettings, Settings, TierName, discover, load
+from scrout.files import follows_foreign_link
 from scrout.git import find_repository
 from scrout.task import MAX_ISSUE_BYTES, issue_text
 
@@ -100,7 +101,7 @@ def configuration(function: F) -> F:
 def goal(function: F) -> F:
     """What the router is to go by, in place of what the settings say; kept with the context, as the tier is."""
     flags: tuple[tuple[str, click.ParamType[Any] | Callable[[str], object], str | None, str], ...] = (
-        ("--min-solve", click.FloatRange(0, 1), "P", "Take the cheapest fixer with at least this chance."),
+        ("--min-solve", click.FloatRange(0, 1), "P", "Take the cheapest fixer with at least this probability."),
         ("--max-usd", dollars, "USD", "Take the likeliest fixer that is expected to cost no more."),
         ("--dial", _position, "D", f"From 0 to 1, or a word: {', '.join(DIAL_WORDS)}."),
         ("--solve-usd", dollars, "USD", "What a solve is worth to you."),
@@ -165,6 +166,8 @@ def read_issue(source: str) -> str:
 
 def read_file(source: str, what: str, max_bytes: int = MAX_FILE_BYTES) -> bytes:
     """A file that the user named, - for standard input, or a TaskError that names it."""
+    if source != "-" and follows_foreign_link(Path(source)):
+        raise TaskError(f"the {what} {source} leads through a symlink of the repository's. Name the file itself.")
     try:
         if source != "-":
             with Path(source).open("rb") as file:

@@ -7,12 +7,12 @@ from pathlib import Path
 import click
 from rich.table import Table
 
-from scrout.batch.estimate import Plan, estimate
-from scrout.batch.jobs import Job
-from scrout.batch.tasks import Repositories, Row, read_tasks
+from scrout.batch.estimate import BatchEstimate, estimate
+from scrout.batch.jobs import BatchJob
+from scrout.batch.tasks import Repositories, TaskRow, read_tasks
 from scrout.cli import options, render
-from scrout.cli.waiting import wait
-from scrout.config import Settings
+from scrout.cli.run_async import run_async
+from scrout.config.settings import Settings
 from scrout.fix.pool import completed
 from scrout.pipeline import open_kit, router
 from scrout.records import State
@@ -24,7 +24,9 @@ MOST_SHOWN = 20
 @click.command(name="plan")
 @click.argument("tasks", metavar="TASKS", type=click.Path(path_type=Path))
 @click.option("--fixer", help="As if this fixer tried every task.")
-@click.option("--scout", "scouts", is_flag=True, help="Scout each repository first: slower, and chances are sharper.")
+@click.option(
+    "--scout", "scouts", is_flag=True, help="Scout each repository first: slower, and probabilities are sharper."
+)
 @options.tasks_repositories
 @options.sandbox
 @options.goal
@@ -43,7 +45,8 @@ def command(
 ) -> int:
     """Estimate what many tasks would cost and which to skip, before spending.
 
-    Nothing is paid: chances and costs are the router's, by the tasks' texts, or with --scout by what recon finds too.
+    Nothing is paid: probabilities and costs are the router's, by the tasks' texts, or with --scout by what recon finds
+    too.
     """
     settings = completed(options.read_settings(repo or Path(), config, overrides), render.say)
     if fixer:
@@ -52,7 +55,7 @@ def command(
     repositories = Repositories(repos, repo_url)
     with render.working() as say:
 
-        def state_of(row: Row) -> State | None:
+        def state_of(row: TaskRow) -> State | None:
             if not scouts:
                 return None
             say(f"scouting {row.id}")
@@ -60,7 +63,12 @@ def command(
 
         judge = router(settings)
         plan = estimate(
-            found.rows, found.problems, settings, judge, lambda row: Job(row, "handoff").worst_usd(settings), state_of
+            found.rows,
+            found.problems,
+            settings,
+            judge,
+            lambda row: BatchJob(row, "handoff").worst_usd(settings),
+            state_of,
         )
     if as_json:
         render.print_json(plan)
@@ -70,33 +78,33 @@ def command(
     return 0
 
 
-def _scouted(row: Row, repositories: Repositories, settings: Settings) -> State | None:
+def _scouted(row: TaskRow, repositories: Repositories, settings: Settings) -> State | None:
     task = repositories.task(row)
     free = settings.scout.model_copy(update={"searcher": "recon"})
     with open_kit(task, settings.model_copy(update={"scout": free})) as kit:
-        return wait(kit.scout(task)).state
+        return run_async(kit.scout(task)).state
 
 
-def _table(plan: Plan) -> Table:
-    table = Table("task", "fixer", "chance", "cost", "", box=None, pad_edge=False)
+def _table(plan: BatchEstimate) -> Table:
+    table = Table("task", "fixer", "probability", "cost", "", box=None, pad_edge=False)
     # What is skipped first: it is what a reader may want to object to.
     shown = sorted(plan.tasks, key=lambda task: not task.skip)[:MOST_SHOWN]
     for task in shown:
-        chance, cost = percent(task.p_solve, 0), usd(task.expected_cost_usd, 3)
+        probability, cost = percent(task.p_solve, 0), usd(task.expected_cost_usd, 3)
         table.add_row(
-            *map(render.inert, (task.id, task.fixer, chance, cost, f"skip: {task.skip}" if task.skip else ""))
+            *map(render.inert, (task.id, task.fixer, probability, cost, f"skip: {task.skip}" if task.skip else ""))
         )
     if len(plan.tasks) > len(shown):
         table.add_row(f"and {len(plan.tasks) - len(shown)} more")
     return table
 
 
-def _tell(plan: Plan) -> None:
+def _tell(plan: BatchEstimate) -> None:
     run, cost, solves = len(plan.tasks) - plan.skipped, plan.cost_usd, plan.solves
     spend = gain = "unknown"
     if plan.unknown_cost < run:
         spend = f"about {usd(cost.expected)} ({usd(cost.low)} to {usd(cost.high)})"
-    if plan.unknown_chance < run:
+    if plan.unknown_probability < run:
         gain = f"{solves.expected:.1f} expected ({solves.low:.0f} to {solves.high:.0f})"
     render.say(f"{run} tasks, one run each. Cost: {spend}; {usd(plan.worst_usd)} if each reaches its cap")
     render.say(f"Solves: {gain}. A run that infrastructure failed and that is tried again is not in these figures.")
@@ -104,9 +112,9 @@ def _tell(plan: Plan) -> None:
         render.say(f"{plan.skipped} tasks are not worth it, which saves about {usd(plan.saved_usd)}")
     if plan.unknown_cost:
         render.say(f"of {plan.unknown_cost} tasks nobody knows the cost; they count in the last of the amounts alone")
-    if plan.unknown_chance:
+    if plan.unknown_probability:
         render.say(
-            f"of {plan.unknown_chance} tasks nobody knows the chance; `scrout calibrate` tells how to measure it"
+            f"{plan.unknown_probability} tasks have no known probability; `scrout calibrate` tells how to measure it"
         )
     for words in plan.unusable[:10]:
         render.say(f"not a task: {words}")

@@ -231,7 +231,9 @@ def decision(made: Decision) -> RenderableType:
     table = _candidates(made, "why not" if several else "", lambda one: "" if one.fixer == made.fixer else one.reason)
     parts: list[RenderableType] = [table, _line("decision", f"{made.fixer}: {_unprefixed(made.reason, made.fixer)}")]
     if made.degraded:
-        parts.append(_line("degraded", "a feature space was missing; the chances rest on fewer signals", "yellow"))
+        parts.append(
+            _line("degraded", "a feature space was missing; the probabilities rest on fewer signals", "yellow")
+        )
     return Group(*parts)
 
 
@@ -239,15 +241,15 @@ def explanation(found: Explanation) -> RenderableType:
     """A decision from how hard the task looks to what would change it."""
     made = found.decision
     table = _candidates(
-        made, "chance known from", lambda one: one.evidence or f"no résumé yet: scrout fixers add {one.fixer}"
+        made, "probability known from", lambda one: one.evidence or f"no résumé yet: scrout fixers add {one.fixer}"
     )
     parts = [_line("task", found.title), *_task(found), _line("goal", found.goal), table]
     why = next(one.reason for one in made.candidates if one.fixer == made.fixer)
     parts.append(_line("chosen", f"{made.fixer}: {_unprefixed(why, made.fixer)}", "bold"))
-    # Only there do intervals belong to the chances of this task.
+    # Only there do intervals belong to the probabilities of this task.
     doubt = _alike(made) if found.difficulty and not made.abstained else ""
     if doubt:
-        parts.append(_line("doubt", f"{doubt}: the difference in chance is within what the outcomes leave open"))
+        parts.append(_line("doubt", f"{doubt}: the difference in probability is within what the outcomes leave open"))
     parts += _lines("not", [f"{one.fixer}: {one.reason}" for one in made.candidates if one.fixer != made.fixer])
     if found.otherwise:
         parts.append(_line("otherwise", f"were it like a known task, {found.otherwise} would take it"))
@@ -273,7 +275,7 @@ def _task(found: Explanation) -> list[RenderableType]:
     words = [f"{'easier' if one.log_odds > 0 else 'harder'}: {one.words}" for one in judged.drivers]
     parts += _lines("because", words or ["nothing about it is unusual"])
     if judged.far:
-        parts.append(_line("far", "it is unlike every known task, so no chance can be relied on", "yellow"))
+        parts.append(_line("far", "it is unlike every known task, so no probability can be relied on", "yellow"))
     return parts
 
 
@@ -287,7 +289,7 @@ def _turns(found: Explanation) -> list[str]:
 
 
 def _alike(made: Decision) -> str:
-    """The taken fixer and those whose chance its interval holds; empty: there are none."""
+    """The taken fixer and those whose probability its interval holds; empty: there are none."""
     chosen = next(one for one in made.candidates if one.fixer == made.fixer)
     low, high = chosen.p_low, chosen.p_high
     if low is None or high is None:
@@ -323,17 +325,17 @@ def _near(found: Explanation) -> list[RenderableType]:
 def _candidates(made: Decision, last: str, words: Callable[[Candidate], str]) -> Table:
     """Chance and cost of each, and something about it in a last column, if that is named."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("", "fixer", "chance", "cost"):
-        right = name in ("chance", "cost")
+    for name in ("", "fixer", "probability", "cost"):
+        right = name in ("probability", "cost")
         table.add_column(name, justify="right" if right else "left", overflow="fold", no_wrap=right)
     if last:
         table.add_column(last, overflow="fold", ratio=1)
     for one in made.candidates:
         chosen = one.fixer == made.fixer
-        chance = "unknown" if one.p_solve is None else f"{one.p_solve:.2f}"
+        probability = "unknown" if one.p_solve is None else f"{one.p_solve:.2f}"
         if one.p_low is not None and one.p_high is not None:
-            chance += f" ({one.p_low:.2f}-{one.p_high:.2f})"
-        row = [one.fixer, chance, usd(one.expected_cost_usd), *([inert(words(one))] if last else [])]
+            probability += f" ({one.p_low:.2f}-{one.p_high:.2f})"
+        row = [one.fixer, probability, usd(one.expected_cost_usd), *([inert(words(one))] if last else [])]
         table.add_row(">" if chosen else "", *(Text(cell) for cell in row), style="bold" if chosen else None)
     return table
 

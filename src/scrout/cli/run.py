@@ -12,14 +12,14 @@ from pathlib import Path
 
 import click
 
-from scrout.batch.jobs import ARMS, Ended, Job
-from scrout.batch.runner import Progress, Runner
-from scrout.batch.session import Session, open_session
+from scrout.batch.jobs import ARMS, BatchJob, JobResult
+from scrout.batch.runner import BatchProgress, Runner
+from scrout.batch.session import BatchSession, open_session
 from scrout.batch.tasks import Repositories, TaskFile, read_tasks
 from scrout.cli import options, render
-from scrout.cli.waiting import wait
+from scrout.cli.run_async import run_async
 from scrout.fix.pool import completed
-from scrout.money import Purse
+from scrout.money import Budget
 from scrout.records import Arm
 from scrout.text import duration, usd
 
@@ -63,7 +63,7 @@ def command(
     overrides: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Scout, gate, route, fix and check many tasks.
+    """Run a batch of tasks: scout, gate, route, fix and check each.
 
     TASKS is a file of tasks (JSONL of scrout's own, SWE-bench or SWE-bench Pro rows as JSON, JSONL or Parquet) or a
     folder of issues on one repository. The same command goes on with a batch that was interrupted. Ctrl-C lets the
@@ -84,9 +84,9 @@ def command(
         ray=ray,
         start_over=start_over,
     ) as session:
-        far = wait(_drive(session, at_once))
+        far = run_async(_drive(session, at_once))
         summary = session.write(" ".join(["scrout", *sys.argv[1:]]))
-        # Not what the purse says: of what was abandoned it counts all that was held.
+        # Not what the budget says: of what was abandoned it counts all that was held.
         spent_usd = session.ledger.spent_usd(session.batch.id)
     _tell_end(far, session, spent_usd)
     if as_json:
@@ -96,7 +96,7 @@ def command(
     return 0 if far.done == far.total and not far.failures and not found.problems else 1
 
 
-async def _drive(session: Session, at_once: int) -> Progress:
+async def _drive(session: BatchSession, at_once: int) -> BatchProgress:
     runner = session.runner(at_once, watch=_line)
     if runner.progress.before:
         done = f"{runner.progress.before} of {runner.progress.total} are done"
@@ -115,7 +115,7 @@ async def _drive(session: Session, at_once: int) -> Progress:
     loop.add_signal_handler(signal.SIGINT, interrupt)
     loop.add_signal_handler(signal.SIGTERM, work.cancel)
     try:
-        with _live(runner, session.purse):
+        with _live(runner, session.budget):
             return await work
     except asyncio.CancelledError:
         runner.finish("interrupted")
@@ -126,7 +126,7 @@ async def _drive(session: Session, at_once: int) -> Progress:
             signal.signal(number, handler)
 
 
-def _line(job: Job, ended: Ended) -> None:
+def _line(job: BatchJob, ended: JobResult) -> None:
     """One ended job: said where nobody watches a live display."""
     if not render.talk.is_terminal:
         words = "" if ended.outcome in ("solved", "unverified") or not ended.detail else f" ({ended.detail})"
@@ -134,7 +134,7 @@ def _line(job: Job, ended: Ended) -> None:
 
 
 @contextmanager
-def _live(runner: Runner, purse: Purse) -> Iterator[None]:
+def _live(runner: Runner, budget: Budget) -> Iterator[None]:
     if not render.talk.is_terminal:
         yield
         return
@@ -142,7 +142,7 @@ def _live(runner: Runner, purse: Purse) -> Iterator[None]:
     from rich.text import Text
 
     with Live(
-        get_renderable=lambda: Text(render.inert(shown(runner.progress, purse))),
+        get_renderable=lambda: Text(render.inert(shown(runner.progress, budget))),
         console=render.talk,
         refresh_per_second=1 / SHOW_EVERY_S,
         transient=True,
@@ -150,14 +150,14 @@ def _live(runner: Runner, purse: Purse) -> Iterator[None]:
         yield
 
 
-def shown(far: Progress, purse: Purse) -> str:
+def shown(far: BatchProgress, budget: Budget) -> str:
     """How far it is: done, running, solved, spend, rate, time left."""
-    cap = f" of {usd(purse.cap_usd)}" if purse.cap_usd is not None else ""
+    cap = f" of {usd(budget.cap_usd)}" if budget.cap_usd is not None else ""
     left = "" if far.left_s is None else f", about {duration(far.left_s)} left"
     solved, unverified = far.outcomes["solved"], far.outcomes["unverified"]
     lines = [
         f"{far.done} of {far.total} done, {len(far.running)} running, {solved} solved, {unverified} unverified, "
-        f"{usd(purse.spent_usd)}{cap} spent, {far.per_minute:.1f} a minute{left}"
+        f"{usd(budget.spent_usd)}{cap} spent, {far.per_minute:.1f} a minute{left}"
     ]
     lines += [f"  {task}  {arm}  {words}" for (task, arm), words in list(far.running.items())[:MOST_SHOWN]]
     return "\n".join(lines)
@@ -170,7 +170,7 @@ def _tell_problems(found: TaskFile) -> None:
         render.say(f"warning: {len(found.problems) - 10} further rows cannot be used; summary.json lists all")
 
 
-def _tell_end(far: Progress, session: Session, spent_usd: Decimal) -> None:
+def _tell_end(far: BatchProgress, session: BatchSession, spent_usd: Decimal) -> None:
     counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(far.outcomes.items()))
     render.say(f"{far.done} of {far.total} done: {counts or 'nothing'}; {usd(spent_usd)} spent in all")
     for (task, arm), why in list(far.failures.items())[:10]:

@@ -12,10 +12,10 @@ import click
 
 from scrout.base import TaskError
 from scrout.cli import options, render
-from scrout.cli.opening import opened
-from scrout.cli.waiting import wait
-from scrout.config import SearcherName
-from scrout.files import write_atomic
+from scrout.cli.open_task import open_with_progress
+from scrout.cli.run_async import run_async
+from scrout.config.settings import SearcherName
+from scrout.files import is_foreign_link, write_atomic
 from scrout.records import Scouting
 
 
@@ -68,10 +68,10 @@ def command(
     if page:
         _must_be_writable(page)
     text = options.read_issue(issue_source)
-    with opened(repo, text, settings, dirty=dirty) as (task, kit):
-        base = kit.workshop.base
-        found = wait(kit.scout(task))
-        where = f"{kit.workshop.tier.name} sandbox, {kit.environment}"
+    with open_with_progress(repo, text, settings, dirty=dirty) as (task, kit):
+        base = kit.task_sandbox.base
+        found = run_async(kit.scout(task))
+        where = f"{kit.task_sandbox.tier.name} sandbox, {kit.environment}"
     # Reads sources and colours them, which only this command does.
     from scrout.scout import report
 
@@ -88,7 +88,7 @@ def command(
 def _replay(trace: Path, as_json: bool) -> int:
     from scrout.scout.episode import replay
 
-    found = wait(replay(trace))
+    found = run_async(replay(trace))
     _print(found, as_json, lambda: {})
     render.say(f"replayed {trace}: nothing was asked, run or spent")
     return _code(found)
@@ -113,6 +113,8 @@ def _must_be_writable(page: Path) -> None:
         raise TaskError("--html -: standard output carries the handoff. Name a file, for example --html scouting.html.")
     if not page.parent.is_dir():
         raise TaskError(f"--html {page}: there is no folder {page.parent}. Make it first.")
+    if is_foreign_link(page):
+        raise TaskError(f"--html {page} leads through a symlink, which may lead anywhere. Name another file.")
     if (page.exists() and not page.is_file()) or not os.access(page.parent, os.W_OK):
         raise TaskError(f"--html {page} cannot be written. Name a file in a folder of yours.")
 

@@ -9,7 +9,7 @@ from typing import get_args
 import click
 
 from scrout.cli import options, render
-from scrout.config import SearcherSettings
+from scrout.config.settings import SearcherSettings
 from scrout.scout.serving import Engine, Serving, run, serving
 
 

@@ -20,7 +20,7 @@ from scrout.redact import MARK
 def command(
     run_id: str, repo: Path, patch_only: bool, config: Path | None, overrides: tuple[str, ...], as_json: bool
 ) -> int:
-    """Tell the story of one run. RUN is its id or the beginning of it, as `scrout runs` lists them.
+    """Show one run from issue to receipt. RUN is its id or the beginning of it, as `scrout runs` lists them.
 
     Exit code 1 with --patch if secrets were cut from the patch when it was stored: it is not the one that was made.
     """

@@ -17,15 +17,16 @@ from rich.text import Text
 
 from scrout.base import StudyError
 from scrout.cli import options, render
+from scrout.files import write_plain
 
 if TYPE_CHECKING:
-    from scrout.study.report import Report, Sheet
-    from scrout.study.sources.source import Source
+    from scrout.lab.study.report import ReportTable, StudyReport
+    from scrout.lab.study.sources.source import Source
 
 STUDIES = {
     "replicate": "The paper's tables from its receipts, ours beside the published ones.",
     "audit": "Whether a pool of fixers leaves a router anything to win.",
-    "calibrate": "Feature sets by heads: how well chances are predicted, and what that saves.",
+    "calibrate": "Feature sets by heads: how well probabilities are predicted, and what that saves.",
     "frontier": "Solve rate against cost: every fixer, mixture and policy.",
     "handoff": "What the handoff does to each fixer, paired by task.",
     "localize": "How well the files that a scout names fit the true ones.",
@@ -76,14 +77,14 @@ def command(
     for path in (html, figures):
         if path and not path.absolute().parent.is_dir():
             raise StudyError(f"{path}: {path.absolute().parent} is no folder. Make it first.")
-    from scrout.study.sources.opening import open_source
+    from scrout.lab.study.sources.opening import open_source
 
     with render.working() as progress:
         source = open_source(data, place, batch, tasks, [name.strip() for name in pool.split(",") if name.strip()])
         progress(f"{name} of {source}")
-        module = import_module(f"scrout.study.{name}.{name}")
+        module = import_module(f"scrout.lab.study.{name}.{name}")
         result = module.study(source)
-        report: Report = module.report(result)
+        report: StudyReport = module.report(result)
         _write(name, report, source, html, figures)
     if as_json:
         render.print_json(result)
@@ -105,35 +106,35 @@ def refuse_missing() -> None:
         )
 
 
-def _write(name: str, report: Report, source: Source, html: Path | None, figures: Path | None) -> None:
+def _write(name: str, report: StudyReport, source: Source, html: Path | None, figures: Path | None) -> None:
+    from scrout.lab.study.report import Figure
+    from scrout.lab.study.saved import save_study
     from scrout.redact import redact_command
-    from scrout.study.kept import keep
-    from scrout.study.report import Picture
 
     command = redact_command(shlex.join(["scrout", *sys.argv[1:]]))
     try:
-        keep(name, report, str(source), command)
+        save_study(name, report, str(source), command)
     except OSError as error:  # what was asked for is the result, not that it is kept
         render.say(f"note: it is not kept for the dashboard: {error.strerror or error}")
     if html:
-        from scrout.study.page import page
+        from scrout.lab.study.page import page
 
-        html.write_text(page(report, str(source), command), encoding="utf-8")
+        write_plain(html, page(report, str(source), command).encode())
     if figures:
-        from scrout.study.figures import save
+        from scrout.lab.study.figures import save
 
         for part in report.parts:
-            if isinstance(part, Picture):
+            if isinstance(part, Figure):
                 save(part, figures)
 
 
-def _view(report: Report, source: Source) -> RenderableType:
-    from scrout.study.report import Sheet
+def _view(report: StudyReport, source: Source) -> RenderableType:
+    from scrout.lab.study.report import ReportTable
 
     shown: list[RenderableType] = [Text(report.title, "bold"), Text(render.inert(str(source)), "dim")]
     shown += [Text(render.inert(f"- {line}")) for line in report.findings]
     for part in report.parts:
-        if isinstance(part, Sheet):
+        if isinstance(part, ReportTable):
             shown += [Text(), Text(render.inert(part.title), "bold"), _table(part)]
             shown += [Padding(Text(render.inert(part.note), "dim"), (0, 0, 0, 0))] if part.note else []
     if report.notes:
@@ -141,7 +142,7 @@ def _view(report: Report, source: Source) -> RenderableType:
     return Group(*shown)
 
 
-def _table(sheet: Sheet) -> Table:
+def _table(sheet: ReportTable) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for number, name in enumerate(sheet.columns):
         table.add_column(render.inert(name), justify="right" if number else "left", overflow="fold")

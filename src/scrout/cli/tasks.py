@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from scrout.base import FrozenModel, TaskError
-from scrout.batch.make.make import Made, make_tasks
+from scrout.batch.make.make import MadeTasks, make_tasks
 from scrout.batch.tasks import TaskFile, read_tasks
 from scrout.cli import options, render
 from scrout.sandbox.probe import require_tier
@@ -75,7 +75,7 @@ class MadeReport(FrozenModel):
 
 @click.group(name="tasks")
 def command() -> None:
-    """Show what a task file holds, and make tasks from published packages."""
+    """Inspect task files, and make tasks from published packages."""
 
 
 @command.command(name="show")
@@ -173,7 +173,7 @@ def _draw(
     from scrout.cli.study import refuse_missing
 
     refuse_missing()
-    from scrout.study.handoff.setup import draw_batch
+    from scrout.lab.study.handoff.setup import draw_batch
 
     names = [name.strip() for name in fixers.split(",") if name.strip()]
     drawn = draw_batch(source, out, names, effect=points / 100, differ=differ / 100, wanted=power, seed=seed)
@@ -208,7 +208,7 @@ def _report(source: Path, found: TaskFile) -> TaskFileReport:
     )
 
 
-def _package(made: Made) -> PackageReport:
+def _package(made: MadeTasks) -> PackageReport:
     return PackageReport(
         package=made.requirement.partition("==")[0],
         version=made.version,

@@ -8,7 +8,7 @@ import click
 
 from scrout.base import ConfigError, FrozenModel
 from scrout.cli import options, render
-from scrout.config import FILE_NAME, distrust, trust
+from scrout.config.settings import FILE_NAME, distrust, trust
 
 
 class TrustReport(FrozenModel):

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from scrout.agent.loop import UNCOUNTED, Terms, converse
+from scrout.agent.loop import UNCOUNTED, ConversationTerms, converse
 from scrout.agent.tools import Bash, Toolset
-from scrout.config import Fixer
-from scrout.fix.brief import fill
+from scrout.config.settings import Fixer
+from scrout.fix.prompt import fill
 from scrout.models.chat import Chat, Message
-from scrout.models.socket import SocketTransport
-from scrout.money import Purse
+from scrout.models.unix_socket import SocketTransport
+from scrout.money import Budget
 from scrout.records import Stop
+from scrout.sandbox.task_sandbox import TaskSandbox
 from scrout.sandbox.tier import Completed
-from scrout.sandbox.workshop import Workshop
 from scrout.sandbox.workspace import Workspace
 
 ENDPOINT = "http://meter/v1"
@@ -29,15 +29,15 @@ async def work(
     text: str,
     socket: Path,
     workspace: Workspace,
-    workshop: Workshop,
+    task_sandbox: TaskSandbox,
     progress: Callable[[str], None],
 ) -> tuple[Stop, str]:
     """Let the fixer's model work in the workspace until it is done; how that ended, and in words."""
-    longest_s = workshop.limits.timeout_s
+    longest_s = task_sandbox.limits.timeout_s
     opening = (Message("system", fill("system.md")), Message("user", text))
-    terms = Terms(UNCOUNTED, fixer.max_tokens, fixer.cap_seconds, "fix", fixer.name)
+    terms = ConversationTerms(UNCOUNTED, fixer.max_tokens, fixer.cap_seconds, "fix", fixer.name)
     transport = SocketTransport(socket)
-    async with workshop.session(workspace) as session:
+    async with task_sandbox.session(workspace) as session:
 
         async def shell(command: str, timeout_s: float) -> Completed:
             progress(f"{fixer.name}: {command.strip().splitlines()[0][:80]}")
@@ -45,5 +45,5 @@ async def work(
 
         toolbox = Toolset(Bash(shell, longest_s, longest_s))
         async with Chat(ENDPOINT, fixer.model, None, effort=fixer.effort, transport=transport) as chat:
-            done = await converse(chat, opening, toolbox, Purse(None, None), terms)
+            done = await converse(chat, opening, toolbox, Budget(None, None), terms)
     return done.stop, done.detail

@@ -11,17 +11,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from scrout.base import ConfigError
-from scrout.config import Fixer
+from scrout.config.settings import Fixer
 from scrout.fix import relay
-from scrout.fix.brief import fill as fill_prompt
 from scrout.fix.presets import PRESETS, Preset, fill
 from scrout.fix.program import RUNNERS, Program, find_preset
+from scrout.fix.prompt import fill as fill_prompt
 from scrout.records import Stop
 from scrout.redact import redact
 from scrout.sandbox.output import Output
 from scrout.sandbox.process import system_program
+from scrout.sandbox.task_sandbox import TaskSandbox
 from scrout.sandbox.tier import Mount
-from scrout.sandbox.workshop import Workshop
 from scrout.sandbox.workspace import Workspace
 
 LOG_NAME = "agent.log"
@@ -49,9 +49,9 @@ def preset_of(fixer: Fixer) -> Preset:
     return replace(preset, env={**preset.env, **fixer.env})
 
 
-def refuse(fixer: Fixer, workshop: Workshop) -> None:
+def refuse(fixer: Fixer, task_sandbox: TaskSandbox) -> None:
     """A ConfigError where the program cannot be run here; said before anything is paid."""
-    tier = workshop.tier
+    tier = task_sandbox.tier
     if tier.name not in ("bubblewrap", "container"):
         raise ConfigError(
             f"fixer {fixer.name!r} runs a program, which needs a sandbox that can show it the meter and nothing else: "
@@ -66,7 +66,7 @@ def refuse(fixer: Fixer, workshop: Workshop) -> None:
 
 
 async def work(
-    fixer: Fixer, text: str, socket: Path, workspace: Workspace, workshop: Workshop, folder: Path
+    fixer: Fixer, text: str, socket: Path, workspace: Workspace, task_sandbox: TaskSandbox, folder: Path
 ) -> tuple[Stop, str]:
     """Run the fixer's program in the workspace to its end; how that was, and in words. Its log goes to the folder."""
     prompt = text if fixer.kind == "mini" else fill_prompt("command.md", task=text)
@@ -79,7 +79,7 @@ async def work(
         prompt_file=f"{_INSIDE}/prompt.md",
     )
     inside = _furnish(folder / "inside", prompt, preset)
-    program = _image_program(preset) if workshop.tier.brings_tools else find_preset(preset)
+    program = _image_program(preset) if task_sandbox.tier.brings_tools else find_preset(preset)
     argv = [*program.argv, *preset.command[1:]]
     mounts = (
         *program.mounts,
@@ -90,9 +90,9 @@ async def work(
     )
     output = Output(LOG_BYTES)
     try:
-        done = await workshop.run(
+        done = await task_sandbox.run(
             workspace,
-            ["/bin/sh", "-c", _SETTLE_IN, "sh", _python(workshop), "-I", _RELAY, _SOCKET, str(PORT), "--", *argv],
+            ["/bin/sh", "-c", _SETTLE_IN, "sh", _python(task_sandbox), "-I", _RELAY, _SOCKET, str(PORT), "--", *argv],
             timeout_s=fixer.cap_seconds + GRACE_S,
             variables=preset.env,
             mounts=mounts,
@@ -130,9 +130,9 @@ def _furnish(inside: Path, prompt: str, preset: Preset) -> Path:
     return inside
 
 
-def _python(workshop: Workshop) -> str:
+def _python(task_sandbox: TaskSandbox) -> str:
     """For the relay: the system's, whatever the project has."""
-    if workshop.tier.brings_tools:
+    if task_sandbox.tier.brings_tools:
         return "python3"
     system = system_program("python3")
-    return system if system.startswith("/") else workshop.environment.python or system
+    return system if system.startswith("/") else task_sandbox.environment.python or system

@@ -15,14 +15,14 @@ from pathlib import Path
 
 from scrout.agent.loop import ENDPOINT_STATUSES
 from scrout.base import ConfigError, ModelError, SandboxError
-from scrout.config import Fixer, HandoffMode, Settings, data_folder, read_key
-from scrout.fix import brief
+from scrout.config.settings import Fixer, HandoffMode, Settings, data_folder, read_key
+from scrout.fix import prompt
 from scrout.fix.pool import unpriced
-from scrout.models.meter import Account
-from scrout.models.metering import Metered, metered
+from scrout.models.proxy.caps import Account
+from scrout.models.proxy.client import ProxyClient, open_proxy_client
 from scrout.money import Receipt, total_usd
 from scrout.records import Attempt, GatedHandoff, Stop
-from scrout.sandbox.workshop import Workshop
+from scrout.sandbox.task_sandbox import TaskSandbox
 from scrout.sandbox.workspace import Workspace
 from scrout.task import Task
 from scrout.text import usd
@@ -38,7 +38,7 @@ async def fix(
     fixer: Fixer,
     task: Task,
     gated: GatedHandoff,
-    workshop: Workshop,
+    task_sandbox: TaskSandbox,
     settings: Settings,
     progress: Callable[[str], None],
     book: Callable[[Receipt], None],
@@ -56,26 +56,26 @@ async def fix(
         from scrout.fix.repair.repair import repair
 
         # It reads no text: the reproduction and the files are what it searches with, whatever others are told.
-        accept = partial(_doubt, gated=gated, workshop=workshop)
-        return await repair(gated, workshop, settings.repair, progress=progress, name=fixer.name, accept=accept)
+        accept = partial(_doubt, gated=gated, task_sandbox=task_sandbox)
+        return await repair(gated, task_sandbox, settings.repair, progress=progress, name=fixer.name, accept=accept)
     account = account_of(fixer, settings, folder / FILE_NAME, cap_usd)
     if fixer.kind != "agent":
         from scrout.fix.command import refuse
 
-        refuse(fixer, workshop)
+        refuse(fixer, task_sandbox)
     started = time.monotonic()
-    given = brief.given(gated, mode)
+    given = prompt.limit_handoff(gated, mode)
     paid: list[Receipt] = []
-    workspace = workshop.fresh()
+    workspace = task_sandbox.fresh()
     try:
         for path, content in _materialized(given).items():
             workspace.write(path, content.encode())
         ended = _refusal(fixer)
         if ended is None:
-            told = brief.told(task, given)
+            told = prompt.build_prompt(task, given)
             take = _aloud(fixer, account, paid, book, progress)
-            ended = await _metered_work(fixer, told, account, take, workspace, workshop, progress)
-        patch, ended = await _diff(fixer, given, workspace, workshop, ended)
+            ended = await _metered_work(fixer, told, account, take, workspace, task_sandbox, progress)
+        patch, ended = await _diff(fixer, given, workspace, task_sandbox, ended)
     finally:
         workspace.remove()
     return Attempt(
@@ -92,12 +92,12 @@ async def fix(
     )
 
 
-async def _doubt(patch: str, *, gated: GatedHandoff, workshop: Workshop) -> str:
+async def _doubt(patch: str, *, gated: GatedHandoff, task_sandbox: TaskSandbox) -> str:
     """Why the check would doubt or refuse a patch that repair is about to propose; empty: it would not."""
-    from scrout.fix.check.check import check
+    from scrout.check.check import check
 
     found = Attempt(fixer="repair", patch=patch, stop="finished", detail="", seconds=0)
-    checked = await check(gated, found, workshop)
+    checked = await check(gated, found, task_sandbox)
     return "; ".join(checked.doubts) or checked.detail if checked.outcome in ("failed", "doubtful") else ""
 
 
@@ -107,24 +107,24 @@ async def _metered_work(
     account: Account,
     take: Callable[[Receipt], None],
     workspace: Workspace,
-    workshop: Workshop,
+    task_sandbox: TaskSandbox,
     progress: Callable[[str], None],
 ) -> Ended:
     try:
-        async with metered(account, take) as door:
+        async with open_proxy_client(account, take) as proxy_endpoint:
             if fixer.kind == "agent":
                 from scrout.fix import agent
 
-                working = agent.work(fixer, told, door.socket, workspace, workshop, progress)
+                working = agent.work(fixer, told, proxy_endpoint.socket, workspace, task_sandbox, progress)
             else:
                 from scrout.fix import command
 
                 folder = Path(account.trajectory).parent
-                working = command.work(fixer, told, door.socket, workspace, workshop, folder)
-            ended = await _until_a_cap(working, door, fixer.cap_seconds)
+                working = command.work(fixer, told, proxy_endpoint.socket, workspace, task_sandbox, folder)
+            ended = await _until_a_cap(working, proxy_endpoint, fixer.cap_seconds)
     except ModelError as error:  # the meter's own: what an endpoint does to an agent ends in words
         return "endpoint", str(error)
-    return _blamed(ended, door, fixer.cap_seconds)
+    return _blamed(ended, proxy_endpoint, fixer.cap_seconds)
 
 
 def account_of(fixer: Fixer, settings: Settings, trajectory: Path, cap_usd: Decimal | None = None) -> Account:
@@ -181,12 +181,12 @@ def _aloud(
     return take
 
 
-async def _until_a_cap(working: Coroutine[None, None, Ended], door: Metered, limit_s: float) -> Ended:
+async def _until_a_cap(working: Coroutine[None, None, Ended], proxy_endpoint: ProxyClient, limit_s: float) -> Ended:
     work = asyncio.ensure_future(working)
     try:
-        await asyncio.wait({work, door.ended}, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
-        if door.ended.done():
-            return door.ended.result()
+        await asyncio.wait({work, proxy_endpoint.ended}, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+        if proxy_endpoint.ended.done():
+            return proxy_endpoint.ended.result()
         return work.result() if work.done() else ("timeout", f"not done after {limit_s:g} s")
     except SandboxError as error:
         return "crashed", str(error)
@@ -195,29 +195,31 @@ async def _until_a_cap(working: Coroutine[None, None, Ended], door: Metered, lim
         await asyncio.gather(work, return_exceptions=True)
 
 
-def _blamed(ended: Ended, door: Metered, limit_s: float) -> Ended:
+def _blamed(ended: Ended, proxy_endpoint: ProxyClient, limit_s: float) -> Ended:
     """Where the endpoint failed the agent's last call, that is what ended it, unless it was about what was sent."""
-    if ended[0] == "timeout" and door.silent_s >= min(HUNG_S, limit_s / 2):
-        return "endpoint", f"{ended[1]}, the last {door.silent_s:.0f} s without a word from the endpoint"
-    if ended[0] not in ("finished", "crashed", "endpoint") or not door.fault:
+    if ended[0] == "timeout" and proxy_endpoint.silent_s >= min(HUNG_S, limit_s / 2):
+        return "endpoint", f"{ended[1]}, the last {proxy_endpoint.silent_s:.0f} s without a word from the endpoint"
+    if ended[0] not in ("finished", "crashed", "endpoint") or not proxy_endpoint.fault:
         return ended
-    if door.fault_own and ended[0] == "finished":
+    if proxy_endpoint.fault_own and ended[0] == "finished":
         return ended  # an agent that goes on without what it was refused has not failed
-    status = door.fault_status
-    sent = bool(door.receipts) and status is not None and 400 <= status < 500 and status not in ENDPOINT_STATUSES
-    return ("crashed" if sent else "endpoint"), door.fault
+    status = proxy_endpoint.fault_status
+    sent = (
+        bool(proxy_endpoint.receipts) and status is not None and 400 <= status < 500 and status not in ENDPOINT_STATUSES
+    )
+    return ("crashed" if sent else "endpoint"), proxy_endpoint.fault
 
 
 async def _diff(
-    fixer: Fixer, given: GatedHandoff, workspace: Workspace, workshop: Workshop, ended: Ended
+    fixer: Fixer, given: GatedHandoff, workspace: Workspace, task_sandbox: TaskSandbox, ended: Ended
 ) -> tuple[str, Ended]:
     leavings: tuple[str, ...] = ()
     if fixer.kind != "agent":
         from scrout.fix.command import preset_of
 
-        leavings = tuple(path for path in preset_of(fixer).leavings if not (workshop.base.tree / path).exists())
+        leavings = tuple(path for path in preset_of(fixer).leavings if not (task_sandbox.base.tree / path).exists())
     try:
         # The reproduction was put there for the fixer; it is not part of the fix.
-        return await workshop.diff(workspace, without=(*_materialized(given), *leavings)), ended
+        return await task_sandbox.diff(workspace, without=(*_materialized(given), *leavings)), ended
     except SandboxError as error:
         return "", ("crashed", str(error))

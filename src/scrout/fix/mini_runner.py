@@ -20,7 +20,7 @@ from minisweagent.environments.local import LocalEnvironment
 from minisweagent.models import get_model
 
 
-class Bash:
+class BashEnvironment:
     """The local environment, but commands run by bash and not by sh, as in the containers the templates are for."""
 
     def __init__(self, local: LocalEnvironment) -> None:
@@ -84,10 +84,10 @@ def _model(config: dict[str, Any], arguments: argparse.Namespace) -> Any:
     return get_model(config={**config["model"], **named})
 
 
-def _environment(config: dict[str, Any]) -> Bash:
+def _environment(config: dict[str, Any]) -> BashEnvironment:
     settings = config["environment"]
     variables = {name: value for name, value in settings["env"].items() if name != "BASH_ENV"}
-    return Bash(LocalEnvironment(cwd=str(Path.cwd()), timeout=settings["timeout"], env=variables))
+    return BashEnvironment(LocalEnvironment(cwd=str(Path.cwd()), timeout=settings["timeout"], env=variables))
 
 
 def main() -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from scrout.base import ConfigError
-from scrout.config import Fixer, Settings, user_folder
+from scrout.config.settings import Fixer, Settings, user_folder
 from scrout.money import Price
 from scrout.text import usd
 

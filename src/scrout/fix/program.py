@@ -14,8 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from scrout import programs
 from scrout.base import ConfigError
 from scrout.fix.presets import PRESETS, Preset
+from scrout.programs import search_path
 from scrout.sandbox.tier import Mount
 
 RUNNERS = "/opt/scrout"
@@ -61,13 +63,17 @@ def find_program(name: str, path: str | None = None) -> Program:
 
 
 def _which(name: str, path: str | None) -> Path:
-    folders = [*(path or os.environ.get("PATH", os.defpath)).split(os.pathsep), str(Path(sys.executable).parent)]
+    if "/" in name and (named := shutil.which(name)):
+        return Path(named).absolute()
+    # Never one of a repository's: it would get the caller's money, and say which folders of the host it must see.
+    folders = (path or search_path()).split(os.pathsep)
     # A shim asks its version manager, which is not there inside.
-    real = os.pathsep.join(folder for folder in folders if Path(folder).name != "shims")
-    found = shutil.which(name, path=real)
-    if found:
-        return Path(found).absolute()
-    if shim := shutil.which(name, path=os.pathsep.join(folders)):
+    if found := programs.find_program(name, [folder for folder in folders if Path(folder).name != "shims"]):
+        return Path(found)
+    # Where scrout itself is installed, that may be.
+    if own := shutil.which(name, path=str(Path(sys.executable).parent)):
+        return Path(own)
+    if shim := programs.find_program(name, folders):
         raise ConfigError(
             f"{shim} is a version manager's shim, which does not work in the sandbox. Put the folder of the program "
             f"itself on PATH (`pyenv which {name}` or its like tells it), or name its whole path in the command."

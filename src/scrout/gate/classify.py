@@ -8,11 +8,12 @@ expectation, or by forging what the witness reports. The issue is the only word 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from scrout.gate import python, runners
-from scrout.gate.observe import INSIDE, Observed
+from scrout.gate.execution_trace import INSIDE, WatchedRun
 from scrout.gate.printed import reported_value
-from scrout.gate.scene import Finding, Scene, last_line, wants_network
+from scrout.gate.replay_context import Classification, ReplayContext, last_line, wants_network
 from scrout.sandbox.replay import Replay
 from scrout.sandbox.reports import Traceback
 
@@ -38,113 +39,121 @@ _PYTEST_NO_FIXTURE = re.compile(r"^E +(fixture '.*' not found)$", re.MULTILINE)
 _CUT_OFF = "its output was cut off by a pipe, so how it ended is not known"
 
 
-def classify(run: Replay, scene: Scene) -> Finding:
+def classify(run: Replay, replay_context: ReplayContext) -> Classification:
     """What one replay shows about the claim."""
     printed = python.read_failures(run.output)
-    failures = printed or python.cut_off(run, scene)
-    report = None if failures else runners.read(run, scene)
-    finding = _ended_early(run) or _tampered(run, scene)
+    failures = printed or python.cut_off(run, replay_context)
+    report = None if failures else runners.read(run, replay_context)
+    finding = _ended_early(run) or _tampered(run, replay_context)
     if finding is None:
         if run.exit_code == 0:
-            finding = _exit_zero(run, scene)
+            finding = _exit_zero(run, replay_context)
         elif report is not None:
-            finding = runners.judge(report, run, scene)
+            finding = runners.judge(report, run, replay_context)
         else:
-            finding = _never_got_to_the_point(run, failures, scene) or python.failure(run, failures, scene)
+            finding = _never_got_to_the_point(run, failures, replay_context) or python.failure(
+                run, failures, replay_context
+            )
     # Only what is printed: a later run has no witness.
-    ends = [(chain[-1].type, chain[-1].frames[-1]) for chain in printed]
-    # Where the stack ends depends on what else is on it.
-    places = [
-        kind if kind == "RecursionError" else f"{kind} {scene.relative(frame.path)}:{frame.line}"
-        for kind, frame in ends
-    ]
+    places = python.failure_places(run.output, replay_context)
     tests = sorted(failed.test for failed in report.failures) if report else []
-    return Finding(finding.verdict, finding.reason, (str(run.exit_code), *places, *tests))
+    return replace(finding, signature=(str(run.exit_code), *places, *tests))
 
 
-def _ended_early(run: Replay) -> Finding | None:
+def _ended_early(run: Replay) -> Classification | None:
     if run.exit_code is None:
-        return Finding("timeout", f"still running after {run.seconds:.0f} s")
+        return Classification("timeout", f"still running after {run.seconds:.0f} s")
     if run.exit_code == _SIGPIPE:
-        return Finding("nonzero_other", _CUT_OFF)
+        return Classification("nonzero_other", _CUT_OFF)
     if 128 < run.exit_code <= _LAST_SIGNAL and not (run.exit_code == _SIGINT and "\nKeyboardInterrupt" in run.output):
-        return Finding("killed", f"killed by signal {run.exit_code - 128}")
+        return Classification("killed", f"killed by signal {run.exit_code - 128}")
     return None
 
 
-def _tampered(run: Replay, scene: Scene) -> Finding | None:
+def _tampered(run: Replay, replay_context: ReplayContext) -> Classification | None:
     """A failure of what the claim put in place of the repository's code says nothing about the repository."""
-    if isinstance(run, Observed) and run.tampered:
-        return Finding("tampered", run.tampered)
-    if any(word in text for text in (run.command, *scene.own.values()) for word in INSIDE):
-        return Finding("tampered", "the reproduction reaches for the gate's witness")
+    if isinstance(run, WatchedRun) and run.tampered:
+        return Classification("tampered", run.tampered)
+    if any(word in text for text in (run.command, *replay_context.own.values()) for word in INSIDE):
+        return Classification("tampered", "the reproduction reaches for the gate's witness")
     return None
 
 
-def _exit_zero(run: Replay, scene: Scene) -> Finding:
+def _exit_zero(run: Replay, replay_context: ReplayContext) -> Classification:
     if _NO_TESTS.search(run.output):
-        return Finding("no_tests", "no test was collected")
-    if found := python.caught_and_printed(run, scene):
+        return Classification("no_tests", "no test was collected")
+    if found := python.caught_and_printed(run, replay_context):
         return found
-    if python.exercised(run, scene) and (value := reported_value(run, scene)):
-        return Finding("reproduced_exit_zero", f"the repository gave {value[:100]}, which the issue calls wrong")
-    return Finding("passed", "the command succeeds on the unpatched repository")
+    if python.exercised(run, replay_context) and (value := reported_value(run, replay_context)):
+        return Classification("reproduced_exit_zero", f"the repository gave {value[:100]}, which the issue calls wrong")
+    return Classification("passed", "the command succeeds on the unpatched repository")
 
 
-def judge_program(run: Replay, check: Replay, scene: Scene) -> Finding:
+def judge_program(run: Replay, check: Replay, replay_context: ReplayContext) -> Classification:
     """What a shell's look at a program's output shows, given a run of the program alone."""
-    other = Finding("nonzero_other", f"the exit code {check.exit_code} may be that of the shell's own check")
-    if finding := _ended_early(run) or _tampered(run, scene):
+    reason = f"the exit code {check.exit_code} may be that of the shell's own check"
+    other = Classification("nonzero_other", reason, trial="may pass")
+    if finding := _ended_early(run) or _tampered(run, replay_context):
         return finding
     if run.exit_code != 0:
-        found = classify(run, scene)
+        found = classify(run, replay_context)
         return found if found.verdict == "real_failure" else other
-    if not python.exercised(run, scene):
+    if not python.exercised(run, replay_context):
         return other
-    value = reported_value(run, scene)
-    return Finding("real_failure", f"the program prints {value[:100]}, which the issue calls wrong") if value else other
+    value = reported_value(run, replay_context)
+    return (
+        Classification("real_failure", f"the program prints {value[:100]}, which the issue calls wrong")
+        if value
+        else other
+    )
 
 
-def _never_got_to_the_point(run: Replay, failures: list[list[Traceback]], scene: Scene) -> Finding | None:
+def _never_got_to_the_point(
+    run: Replay, failures: list[list[Traceback]], replay_context: ReplayContext
+) -> Classification | None:
     """Failures that say nothing about the repository's behaviour."""
     for last in (chain[-1] for chain in failures):
         if last.type == "BrokenPipeError" and "|" in run.command:
-            return Finding("nonzero_other", _CUT_OFF)
+            return Classification("nonzero_other", _CUT_OFF)
         if last.type in ("ModuleNotFoundError", "ImportError"):
-            return _import_failure(f"{last.type}: {last.message}", scene)
-        if last.type in ("SyntaxError", "IndentationError", "TabError"):
-            return Finding("syntax_error", f"{last.type}: {last.message}")
+            return _import_failure(f"{last.type}: {last.message}", replay_context)
+        callers = [frame for frame in last.frames if frame.function not in ("", "<module>")]
+        compiled = any(
+            replay_context.is_repository_code(frame.path) for frame in callers
+        )  # by what the repository called
+        if last.type in ("SyntaxError", "IndentationError", "TabError") and not compiled:
+            return Classification("syntax_error", f"{last.type}: {last.message}")
         if needs := wants_network(last.message, last.message[:200]):
             return needs
     if path := _PYTEST_NO_PATH.search(run.output):
-        return Finding("missing_file", path[0])
+        return Classification("missing_file", path[0])
     if fixture := _PYTEST_NO_FIXTURE.search(run.output):
-        return Finding("own_error", f"a test of the reproduction asks for a {fixture[1]}")
+        return Classification("own_error", f"a test of the reproduction asks for a {fixture[1]}")
     if _NO_TESTS.search(run.output):
-        return Finding("no_tests", "no test was collected")
+        return Classification("no_tests", "no test was collected")
     if failures:
         return None
     if _SHELL_SYNTAX.search(run.output):
-        return Finding("syntax_error", f"the shell cannot read the command: {last_line(run.output)}")
+        return Classification("syntax_error", f"the shell cannot read the command: {last_line(run.output)}")
     if _NO_MODULE.search(run.output):
-        return _import_failure(last_line(run.output), scene)
+        return _import_failure(last_line(run.output), replay_context)
     if run.exit_code in (126, 127) or _NOT_FOUND.search(run.output):
-        return Finding("command_not_found", last_line(run.output) or "command not found")
+        return Classification("command_not_found", last_line(run.output) or "command not found")
     if _MISSING_FILE.search(run.output):
-        return Finding("missing_file", last_line(run.output))
+        return Classification("missing_file", last_line(run.output))
     if usage := list(_USAGE.finditer(run.output)):
         said = run.output[usage[-1].start() :].partition("\n")[0]
-        return Finding("usage_error", said.strip()[:300])
+        return Classification("usage_error", said.strip()[:300])
     return None
 
 
-def _import_failure(said: str, scene: Scene) -> Finding:
+def _import_failure(said: str, replay_context: ReplayContext) -> Classification:
     match = _NO_MODULE.search(said)
     package = (match[1] or match[2]).partition(".")[0] if match else ""
-    if package and not scene.belongs(package):
-        return Finding(
+    if package and not replay_context.belongs(package):
+        return Classification(
             "environment_missing",
             f"import error: {package} is not installed, so the claim cannot be judged. Install the project's "
             "dependencies into its .venv.",
         )
-    return Finding("import_error", said[:300])
+    return Classification("import_error", said[:300])

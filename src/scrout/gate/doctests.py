@@ -8,8 +8,8 @@ import re
 import textwrap
 from dataclasses import dataclass
 
-from scrout.gate.depends import depends
-from scrout.gate.scene import Finding, Scene
+from scrout.gate.dataflow import depends
+from scrout.gate.replay_context import Classification, ReplayContext, together
 from scrout.sandbox.replay import Replay
 from scrout.sandbox.reports import Traceback, read_tracebacks
 from scrout.syntax import parse_python
@@ -48,30 +48,33 @@ def read_examples(output: str) -> list[Example]:
     ]
 
 
-def judge_examples(examples: list[Example], exercised: bool, run: Replay, scene: Scene) -> Finding:
+def judge_examples(
+    examples: list[Example], exercised: bool, run: Replay, replay_context: ReplayContext
+) -> Classification:
     """A failed example counts like a failed assertion: if a result of the repository decided it. All of them must."""
-    findings = [_judge(example, exercised, run, scene) for example in examples]
-    return next((finding for finding in findings if finding.verdict != "real_failure"), findings[0])
+    findings = [_judge(example, exercised, run, replay_context) for example in examples]
+    return together(findings)
 
 
-def _judge(example: Example, exercised: bool, run: Replay, scene: Scene) -> Finding:
-    what = f"the example in {scene.relative(example.path)}:{example.line}"
-    ran = run.witness.lines if run.witness else {}
+def _judge(example: Example, exercised: bool, run: Replay, replay_context: ReplayContext) -> Classification:
+    what = f"the example in {replay_context.relative(example.path)}:{example.line}"
+    ran = run.execution_trace.lines if run.execution_trace else {}
     if not any(path.startswith(f"<doctest {example.name}") for path in ran):
-        return Finding("nonzero_other", f"{what} is said to fail, but was not seen to run")
+        return Classification("nonzero_other", f"{what} is said to fail, but was not seen to run")
     if not exercised:
-        return Finding("unrelated_failure", f"{what} fails, but no function of the repository ran")
-    if scene.is_repository_code(example.path):
-        return Finding("real_failure", f"{what} of the repository's own fails")
-    place = scene.place(example.path)
-    script = as_script(scene.own.get(place, "") if place else "", is_module=example.path.endswith(".py"))
-    if not depends(script, example.line, scene.belongs):
-        return Finding("unrelated_failure", f"{what} fails, which does not depend on a result of the repository")
+        return Classification("unrelated_failure", f"{what} fails, but no function of the repository ran")
+    if replay_context.is_repository_code(example.path):
+        return Classification("real_failure", f"{what} of the repository's own fails")
+    place = replay_context.place(example.path)
+    script = as_script(replay_context.own.get(place, "") if place else "", is_module=example.path.endswith(".py"))
+    if not depends(script, example.line, replay_context.belongs):
+        reason = f"{what} fails, which does not depend on a result of the repository"
+        return Classification("unrelated_failure", reason, trial="may pass")
     if example.raised is not None:
-        frame = scene.locus(example.raised)
-        if frame is None or not scene.is_repository_code(frame.path):
-            return Finding("own_error", f"{what} raises {example.raised.type} by itself")
-    return Finding("real_failure", f"{what} fails, about a result of repository code")
+        frame = replay_context.locus(example.raised)
+        if frame is None or not replay_context.is_repository_code(frame.path):
+            return Classification("own_error", f"{what} raises {example.raised.type} by itself")
+    return Classification("real_failure", f"{what} fails, about a result of repository code", trial="must pass")
 
 
 def as_script(text: str, *, is_module: bool) -> str:

@@ -7,26 +7,28 @@ import os
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import PurePosixPath
 
 from scrout.base import SandboxError
-from scrout.config import GateSettings
-from scrout.gate.agree import disagreement
+from scrout.config.settings import GateSettings
 from scrout.gate.basis import with_basis
-from scrout.gate.chance import runs_needed
 from scrout.gate.classify import classify, judge_program
-from scrout.gate.neutralize import as_data, neutralize
-from scrout.gate.observe import observe
+from scrout.gate.counterfactual import CounterfactualTrials
+from scrout.gate.execution_trace import WatchedRun, run_watched
+from scrout.gate.flakiness import runs_needed
+from scrout.gate.injection import as_data, remove_injections
+from scrout.gate.normalize import normalize_handoff
+from scrout.gate.observation import disagreement
 from scrout.gate.printed import ShellCheck, read_check
+from scrout.gate.replay_context import Classification, ReplayContext
 from scrout.gate.runners import decides_how
-from scrout.gate.scene import Finding, Scene
 from scrout.gate.sources import own_sources
 from scrout.gate.strip import strip
-from scrout.gate.tidy import tidy
 from scrout.handoff import Handoff, Reproduction, render
 from scrout.records import KEPT, Evidence, GatedHandoff
 from scrout.sandbox.replay import Replay, replay
-from scrout.sandbox.workshop import Workshop
+from scrout.sandbox.task_sandbox import TaskSandbox
 from scrout.sandbox.workspace import Base, Workspace
 from scrout.task import Task
 
@@ -39,16 +41,16 @@ _READ = (".py", ".js", ".mjs", ".cjs", ".jsx", ".ts", ".tsx", ".go", ".rs", ".ja
 """What is read of the files that a command wrote."""
 
 
-async def gate(task: Task, handoff: Handoff, workshop: Workshop, settings: GateSettings) -> GatedHandoff:
+async def gate(task: Task, handoff: Handoff, task_sandbox: TaskSandbox, settings: GateSettings) -> GatedHandoff:
     """The handoff with its claim verified, or without it, and with nothing in it that gives the fixer orders."""
-    handoff, flags = await asyncio.to_thread(lambda: neutralize(tidy(handoff, workshop.base)))
-    gated = await _gate(task, handoff, workshop, settings)
+    handoff, flags = await asyncio.to_thread(lambda: remove_injections(normalize_handoff(handoff, task_sandbox.base)))
+    gated = await _gate(task, handoff, task_sandbox, settings)
     return gated.model_copy(update={"flags": (*flags, *gated.flags)})
 
 
-def pass_through(handoff: Handoff, workshop: Workshop) -> GatedHandoff:
+def pass_through(handoff: Handoff, task_sandbox: TaskSandbox) -> GatedHandoff:
     """The handoff with its claims left in, for measuring what the gate is worth. What could mislead is taken out."""
-    handoff, flags = neutralize(tidy(handoff, workshop.base))
+    handoff, flags = remove_injections(normalize_handoff(handoff, task_sandbox.base))
     return GatedHandoff(
         verdict="not_replayed",
         kept=False,
@@ -61,30 +63,32 @@ def pass_through(handoff: Handoff, workshop: Workshop) -> GatedHandoff:
     )
 
 
-async def _gate(task: Task, handoff: Handoff, workshop: Workshop, settings: GateSettings) -> GatedHandoff:
-    base = workshop.base
+async def _gate(task: Task, handoff: Handoff, task_sandbox: TaskSandbox, settings: GateSettings) -> GatedHandoff:
+    base = task_sandbox.base
     reproduction = handoff.reproduction
     if reproduction is None:
-        return await _stripped(handoff, base, Finding("no_repro", "the handoff has no reproduction"), Evidence())
+        return await _stripped(handoff, base, Classification("no_repro", "the handoff has no reproduction"), Evidence())
     if not reproduction.claim:
         return await _stripped(
-            handoff, base, Finding("claim_not_true", "the scout does not claim to have seen it"), Evidence()
+            handoff, base, Classification("claim_not_true", "the scout does not claim to have seen it"), Evidence()
         )
     if reproduction.command is None:
-        return await _stripped(handoff, base, Finding("no_command", "the claim names no command to run"), Evidence())
+        return await _stripped(
+            handoff, base, Classification("no_command", "the claim names no command to run"), Evidence()
+        )
 
     if len(reproduction.command) > MAX_COMMAND_CHARS:
         too_long = f"the command has {len(reproduction.command):,} characters; at most {MAX_COMMAND_CHARS:,} are run"
-        return await _stripped(handoff, base, Finding("usage_error", too_long), Evidence())
+        return await _stripped(handoff, base, Classification("usage_error", too_long), Evidence())
 
     started = time.monotonic()
-    findings, last = await _replay(task, reproduction, reproduction.command, workshop, settings)
+    findings, last = await _replay(task, reproduction, reproduction.command, task_sandbox, settings)
     evidence = last.evidence(len(findings)) if last else Evidence()
     seconds = round(time.monotonic() - started, 3)
     evidence = evidence.model_copy(update={"command": reproduction.command, "seconds": seconds})
     finding = _confirm(findings)
-    if finding.verdict == "environment_missing" and workshop.environment.missing:
-        finding = replace(finding, reason=f"{finding.reason} {workshop.environment.missing}")
+    if finding.verdict == "environment_missing" and task_sandbox.environment.missing:
+        finding = replace(finding, reason=f"{finding.reason} {task_sandbox.environment.missing}")
     if finding.verdict not in KEPT:
         return await _stripped(handoff, base, finding, evidence)
     remark = await asyncio.to_thread(disagreement, reproduction.observed, evidence.output_tail)
@@ -105,27 +109,30 @@ async def _gate(task: Task, handoff: Handoff, workshop: Workshop, settings: Gate
 
 
 async def _replay(
-    task: Task, reproduction: Reproduction, command: str, workshop: Workshop, settings: GateSettings
-) -> tuple[list[Finding], Replay | None]:
+    task: Task, reproduction: Reproduction, command: str, task_sandbox: TaskSandbox, settings: GateSettings
+) -> tuple[list[Classification], Replay | None]:
     """One finding a run, each in a clean workspace; a run that cannot be kept anyway ends it early."""
-    findings: list[Finding] = []
+    findings: list[Classification] = []
     last: Replay | None = None
     started = time.monotonic()
     for number in range(runs_needed(reproduction.files.values(), command, settings.runs)):
-        workspace = workshop.fresh()
+        workspace = task_sandbox.fresh()
         try:
             tampering = _write_files(reproduction, workspace)
             if tampering:
                 return [tampering], last
             # The witness slows Python down, so one run does without it: a claim must hold either way.
-            run = replay if number else observe
-            last = await run(workshop, workspace, command, timeout_s=settings.timeout_s)
-            scene, finding = await asyncio.to_thread(_judge, last, task, reproduction, workspace)
+            run = replay if number else run_watched
+            last = await run(task_sandbox, workspace, command, timeout_s=settings.timeout_s)
+            replay_context, finding = await asyncio.to_thread(_judge, last, task, reproduction, workspace)
         finally:
             workspace.remove()
         may_check = not number and finding.verdict == "nonzero_other"
-        if may_check and (check := await asyncio.to_thread(read_check, command, scene.own)):
-            finding = await _program(check, finding, last, scene, reproduction, workshop, settings)
+        if may_check and (check := await asyncio.to_thread(read_check, command, replay_context.own)):
+            finding = await _program(check, finding, last, replay_context, reproduction, task_sandbox, settings)
+        # A check that recon composed, of a failure that the report tells of, needs no trial.
+        if not number and finding.trial and not (finding.basis and reproduction.basis != "assumed"):
+            finding = await _caused(finding, last, replay_context, reproduction, task_sandbox, settings)
         findings.append(finding)
         enough = number + 1 >= settings.runs and time.monotonic() - started > settings.timeout_s
         if findings[0].verdict not in KEPT or enough:
@@ -133,9 +140,11 @@ async def _replay(
     return findings, last
 
 
-def _judge(run: Replay, task: Task, reproduction: Reproduction, workspace: Workspace) -> tuple[Scene, Finding]:
+def _judge(
+    run: Replay, task: Task, reproduction: Reproduction, workspace: Workspace
+) -> tuple[ReplayContext, Classification]:
     written = _written(workspace)
-    scene = Scene(
+    replay_context = ReplayContext(
         issue=task.text,
         sources=own_sources(reproduction, written),
         base=workspace.base,
@@ -144,43 +153,69 @@ def _judge(run: Replay, task: Task, reproduction: Reproduction, workspace: Works
         observed=reproduction.observed,
         run=run,
     )
-    return scene, _tampered(workspace) or with_basis(classify(run, scene), run, scene)
+    return replay_context, _tampered(workspace) or with_basis(classify(run, replay_context), run, replay_context)
+
+
+async def _caused(
+    finding: Classification,
+    run: Replay,
+    replay_context: ReplayContext,
+    reproduction: Reproduction,
+    task_sandbox: TaskSandbox,
+    settings: GateSettings,
+) -> Classification:
+    """The finding about a failed check, given whether another result of the repository makes the claim pass."""
+    if not isinstance(run, WatchedRun):
+        return finding
+    write = partial(_write_files, reproduction)
+    trials = CounterfactualTrials(task_sandbox, write, run.command, run, replay_context, timeout_s=settings.timeout_s)
+    found = await trials.explain(surely=finding.trial == "may pass")
+    if found:
+        return replace(finding, verdict="real_failure", reason=f"{finding.reason}; {found}")
+    if finding.trial == "may pass":
+        return finding
+    reason = f"{finding.reason}, but no other result of the repository makes it pass"
+    return replace(finding, verdict="unrelated_failure", reason=reason)
 
 
 async def _program(
     check: ShellCheck,
-    finding: Finding,
+    finding: Classification,
     last: Replay,
-    scene: Scene,
+    replay_context: ReplayContext,
     reproduction: Reproduction,
-    workshop: Workshop,
+    task_sandbox: TaskSandbox,
     settings: GateSettings,
-) -> Finding:
+) -> Classification:
     """What the program shows whose output the command looks at: it is run once more, alone."""
-    workspace = workshop.fresh()
+    workspace = task_sandbox.fresh()
     try:
         _write_files(reproduction, workspace)
-        alone = await observe(workshop, workspace, check.program, timeout_s=settings.timeout_s)
+        alone = await run_watched(task_sandbox, workspace, check.program, timeout_s=settings.timeout_s)
 
-        def judge() -> Finding:
-            sources = own_sources(reproduction.model_copy(update={"command": check.program}), scene.written)
-            return _tampered(workspace) or judge_program(alone, last, replace(scene, run=alone, sources=sources))
+        def judge() -> Classification:
+            sources = own_sources(reproduction.model_copy(update={"command": check.program}), replay_context.written)
+            return _tampered(workspace) or judge_program(
+                alone, last, replace(replay_context, run=alone, sources=sources)
+            )
 
         return replace(await asyncio.to_thread(judge), signature=finding.signature)
     finally:
         workspace.remove()
 
 
-def _write_files(reproduction: Reproduction, workspace: Workspace) -> Finding | None:
+def _write_files(reproduction: Reproduction, workspace: Workspace) -> Classification | None:
     for path, content in reproduction.files.items():
         if PurePosixPath(path).stem in sys.stdlib_module_names and path.endswith(".py"):
-            return Finding("tampered", f"the reproduction's {path} would take the place of Python's own module")
+            return Classification("tampered", f"the reproduction's {path} would take the place of Python's own module")
         if theirs := _in_place_of(path, workspace.base):
-            return Finding("tampered", f"the reproduction's {path} would take the place of the repository's {theirs}")
+            return Classification(
+                "tampered", f"the reproduction's {path} would take the place of the repository's {theirs}"
+            )
         try:
             workspace.write(path, content.encode())
         except (SandboxError, OSError) as error:
-            return Finding("tampered", f"the reproduction's file {path!r} cannot be written: {error}")
+            return Classification("tampered", f"the reproduction's file {path!r} cannot be written: {error}")
     return None
 
 
@@ -210,28 +245,28 @@ def _written(workspace: Workspace) -> dict[str, str]:
     return found
 
 
-def _tampered(workspace: Workspace) -> Finding | None:
+def _tampered(workspace: Workspace) -> Classification | None:
     """A failure of code that the command changed first says nothing about the repository.
 
     A change that was undone before the end counts too: the file was written again.
     """
     for path in sorted(workspace.changed()):
         if theirs := _in_place_of(path, workspace.base):
-            return Finding("tampered", f"the command changed or deleted the repository's {theirs}")
+            return Classification("tampered", f"the command changed or deleted the repository's {theirs}")
     return None
 
 
-def _confirm(findings: list[Finding]) -> Finding:
+def _confirm(findings: list[Classification]) -> Classification:
     first = findings[0]
     for other in findings[1:]:
         # Without the witness a later run cannot tell an exercised repository from an idle one; what must agree is
         # whether it failed, and how.
         if other.signature != first.signature:
-            return Finding("flaky", f"run 1: {first.reason}; a later run: {other.reason}")
+            return Classification("flaky", f"run 1: {first.reason}; a later run: {other.reason}")
     return first
 
 
-async def _stripped(handoff: Handoff, base: Base, finding: Finding, evidence: Evidence) -> GatedHandoff:
+async def _stripped(handoff: Handoff, base: Base, finding: Classification, evidence: Evidence) -> GatedHandoff:
     handoff = await asyncio.to_thread(strip, handoff, lambda path: _is_theirs(path, base))
     return GatedHandoff(
         verdict=finding.verdict,

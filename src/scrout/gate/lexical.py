@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
-from scrout.gate.scene import Scene
+from scrout.gate.replay_context import ReplayContext
 
 MAX_CHARS = 30_000
 """A longer file is not followed."""
@@ -84,30 +84,30 @@ def is_test_path(path: str) -> bool:
     return _TEST_PATH.search(path) is not None
 
 
-def repository_names(path: str, text: str, scene: Scene) -> frozenset[str]:
+def repository_names(path: str, text: str, replay_context: ReplayContext) -> frozenset[str]:
     """The names by which a file of the claim's knows code of the repository; none: it does not use any."""
     if len(text) > MAX_CHARS:
         return frozenset()
     suffix = path.rpartition(".")[2]
     if suffix in _JS:
-        return frozenset(_js_names(path, text, scene))
+        return frozenset(_js_names(path, text, replay_context))
     if suffix == "go":
-        return frozenset(_go_names(path, text, scene))
+        return frozenset(_go_names(path, text, replay_context))
     if suffix == "rs":
-        return frozenset(_rust_names(text, scene))
+        return frozenset(_rust_names(text, replay_context))
     if suffix in _JVM:
-        return frozenset(_jvm_names(text, scene))
+        return frozenset(_jvm_names(text, replay_context))
     if suffix == "rb":
-        return frozenset(_ruby_names(text, scene))
+        return frozenset(_ruby_names(text, replay_context))
     if suffix == "php":
-        return frozenset(_php_names(text, scene))
+        return frozenset(_php_names(text, replay_context))
     return frozenset()
 
 
-def replaces(path: str, text: str, scene: Scene) -> str | None:
+def replaces(path: str, text: str, replay_context: ReplayContext) -> str | None:
     """A module of the repository that a JavaScript test puts a mock in place of; None: none that can be seen."""
     specs = _JS_MOCK.findall(text) if path.rpartition(".")[2] in _JS else []
-    return next((spec for spec in specs if _js_module(path, spec, scene)), None)
+    return next((spec for spec in specs if _js_module(path, spec, replay_context)), None)
 
 
 def depends(text: str, line: int, names: frozenset[str]) -> bool:
@@ -134,9 +134,9 @@ def statement_at(text: str, line: int) -> str:
     return _statement_at(lines, line - 1)[1] if 1 <= line <= len(lines) else ""
 
 
-def _sources(scene: Scene, suffixes: Iterable[str], under: str = "") -> Iterator[str]:
+def _sources(replay_context: ReplayContext, suffixes: Iterable[str], under: str = "") -> Iterator[str]:
     endings = tuple(f".{suffix}" for suffix in suffixes)
-    found = sorted(name for name in scene.files if name.endswith(endings) and name.startswith(under))
+    found = sorted(name for name in replay_context.files if name.endswith(endings) and name.startswith(under))
     yield from [name for name in found if not is_test_path(name)][:MAX_FILES]
 
 
@@ -148,15 +148,15 @@ def _bound(clause: str) -> Iterator[str]:
             yield words[-1]
 
 
-def _js_names(path: str, text: str, scene: Scene) -> Iterator[str]:
+def _js_names(path: str, text: str, replay_context: ReplayContext) -> Iterator[str]:
     for clause, spec in (*_JS_REQUIRE.findall(text), *_JS_IMPORT.findall(text)):
-        if _js_module(path, spec, scene):
+        if _js_module(path, spec, replay_context):
             yield from _bound(clause)
 
 
-def _js_module(path: str, spec: str, scene: Scene) -> bool:
+def _js_module(path: str, spec: str, replay_context: ReplayContext) -> bool:
     if not spec.startswith("."):
-        match = re.search(r"\"name\"\s*:\s*\"([^\"\n]+)\"", scene.read("package.json"))
+        match = re.search(r"\"name\"\s*:\s*\"([^\"\n]+)\"", replay_context.read("package.json"))
         return match is not None and (spec == match[1] or spec.startswith(f"{match[1]}/"))
     target = posixpath.normpath(posixpath.join(posixpath.dirname(path), spec))
     stem = target.rpartition(".")[0] if target.rpartition(".")[2] in _JS else target
@@ -164,11 +164,11 @@ def _js_module(path: str, spec: str, scene: Scene) -> bool:
         target,
         *(f"{base}{join}.{suffix}" for base in (target, stem) for join in ("", "/index") for suffix in _JS),
     }
-    return any(shape in scene.files and not is_test_path(shape) for shape in shapes)
+    return any(shape in replay_context.files and not is_test_path(shape) for shape in shapes)
 
 
-def _go_names(path: str, text: str, scene: Scene) -> Iterator[str]:
-    match = re.search(r"^module\s+(\S+)", scene.read("go.mod"), re.M)
+def _go_names(path: str, text: str, replay_context: ReplayContext) -> Iterator[str]:
+    match = re.search(r"^module\s+(\S+)", replay_context.read("go.mod"), re.M)
     for block, single in _GO_IMPORTS.findall(text) if match else ():
         for alias, package in _GO_IMPORT.findall(block or single):
             if match and (package == match[1] or package.startswith(f"{match[1]}/")):
@@ -176,25 +176,25 @@ def _go_names(path: str, text: str, scene: Scene) -> Iterator[str]:
                 yield alias or parts[-1]
     if re.search(r"^package \w+(?<!_test)$", text, re.M):
         folder = PurePosixPath(path).parent
-        for name in _sources(scene, ("go",)):
+        for name in _sources(replay_context, ("go",)):
             if PurePosixPath(name).parent == folder:
-                yield from _GO_DEFINED.findall(scene.read(name))
+                yield from _GO_DEFINED.findall(replay_context.read(name))
 
 
-def _rust_names(text: str, scene: Scene) -> Iterator[str]:
-    manifests = [name for name in scene.files if PurePosixPath(name).name == "Cargo.toml"][:MAX_FILES]
-    crates = {crate.replace("-", "_") for name in manifests for crate in _CRATE.findall(scene.read(name))}
+def _rust_names(text: str, replay_context: ReplayContext) -> Iterator[str]:
+    manifests = [name for name in replay_context.files if PurePosixPath(name).name == "Cargo.toml"][:MAX_FILES]
+    crates = {crate.replace("-", "_") for name in manifests for crate in _CRATE.findall(replay_context.read(name))}
     yield from (crate for crate in crates if re.search(rf"\b{crate}::", text))
     for crate, rest in _RUST_USE.findall(text):
         if crate in crates:
             yield from _bound(",".join(re.split(r"::|,", rest)))
             if "*" in rest:
-                for name in _sources(scene, ("rs",)):
-                    yield from _RUST_PUBLIC.findall(scene.read(name))
+                for name in _sources(replay_context, ("rs",)):
+                    yield from _RUST_PUBLIC.findall(replay_context.read(name))
 
 
-def _jvm_names(text: str, scene: Scene) -> Iterator[str]:
-    known = [PurePosixPath(name) for name in _sources(scene, _JVM)]
+def _jvm_names(text: str, replay_context: ReplayContext) -> Iterator[str]:
+    known = [PurePosixPath(name) for name in _sources(replay_context, _JVM)]
     for static, dotted in _JVM_IMPORT.findall(text):
         parts = dotted.strip(".").split(".")
         owner = parts[:-1] if static else parts
@@ -206,16 +206,18 @@ def _jvm_names(text: str, scene: Scene) -> Iterator[str]:
         yield from (path.stem for path in known if path.parent.parts[-len(folders) :] == folders)
 
 
-def _ruby_names(text: str, scene: Scene) -> Iterator[str]:
-    defined = {name for path in _sources(scene, ("rb",)) for name in _RUBY_DEFINED.findall(scene.read(path))}
+def _ruby_names(text: str, replay_context: ReplayContext) -> Iterator[str]:
+    defined = {
+        name for path in _sources(replay_context, ("rb",)) for name in _RUBY_DEFINED.findall(replay_context.read(path))
+    }
     used = (defined - _RUBY_CORE) & set(_WORD.findall(_NOISE.sub(" ", text)))
     yield from used
     if any(not used.isdisjoint(described.split("::")) for described in _RUBY_DESCRIBED.findall(text)):
         yield from ("described_class", "subject")
 
 
-def _php_names(text: str, scene: Scene) -> Iterator[str]:
-    known = {PurePosixPath(name).stem for name in _sources(scene, ("php",))}
+def _php_names(text: str, replay_context: ReplayContext) -> Iterator[str]:
+    known = {PurePosixPath(name).stem for name in _sources(replay_context, ("php",))}
     for qualified, alias in _PHP_USE.findall(text):
         name = qualified.rpartition("\\")[2]
         if name in known:

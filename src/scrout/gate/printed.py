@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import PurePosixPath
 
-from scrout.gate.depends import printed_results, prints
-from scrout.gate.scene import Scene
+from scrout.gate.dataflow import printed_results, prints
+from scrout.gate.replay_context import ReplayContext
 from scrout.gate.sources import deciding_word, simple_commands
 from scrout.sandbox.replay import Replay
 from scrout.syntax import parse_python
@@ -129,11 +129,11 @@ def _looks(words: Sequence[str], files: int) -> bool:
     return words[0] in ("grep", "egrep", "fgrep") and len(plain) == 1 + files
 
 
-def reported_value(run: Replay, scene: Scene) -> str | None:
+def reported_value(run: Replay, replay_context: ReplayContext) -> str | None:
     """A value in the output that the repository gave and that the issue calls wrong; None: there is none."""
-    lines = [" ".join(line.split()) for line in scene.issue.splitlines()]
-    for value in dict.fromkeys((*_values(run.output), *_filled(run.output, scene))):
-        if _is_told(value, lines) and _is_result(value, scene):
+    lines = [" ".join(line.split()) for line in replay_context.issue.splitlines()]
+    for value in dict.fromkeys((*_values(run.output), *_filled(run.output, replay_context))):
+        if is_told(value, lines) and _is_result(value, replay_context):
             return value
     return None
 
@@ -144,14 +144,14 @@ def _values(output: str) -> Iterator[str]:
         yield from dict.fromkeys(part for part in (whole, whole.partition(": ")[2], whole.partition(" ")[2]) if part)
 
 
-def _filled(output: str, scene: Scene) -> Iterator[str]:
+def _filled(output: str, replay_context: ReplayContext) -> Iterator[str]:
     """Results of the repository in lines that the claim's own code words: `BUG: 3 instead of 4`."""
     lines = [line for line in output.splitlines()[-MAX_LINES:] if len(line) <= MAX_LINE_CHARS]
-    for text in scene.sources.all:
-        yield from printed_results(text, scene.belongs, lines)
+    for text in replay_context.sources.all:
+        yield from printed_results(text, replay_context.belongs, lines)
 
 
-def _is_told(value: str, lines: Sequence[str]) -> bool:
+def is_told(value: str, lines: Sequence[str]) -> bool:
     """Whether the lines of an issue tell of a value, and not as the one that should be."""
     words = " ".join(value.split())
     if not 0 < len(words) <= MAX_LINE_CHARS:
@@ -180,16 +180,18 @@ def _is_whole(before: str, behind: str) -> bool:
     return not behind or behind[0] in f" ,;{_QUOTES}" or bool(re.fullmatch(r"[.!?:)](?:\s|$)", behind))
 
 
-def _is_result(value: str, scene: Scene) -> bool:
+def _is_result(value: str, replay_context: ReplayContext) -> bool:
     """Whether the value came out of the repository: no word of the claim's own, and printed by what uses it."""
-    texts = scene.sources.all
+    texts = replay_context.sources.all
     if not texts:
         return True  # the repository's own program
     if any(value in _code(text) for text in texts):
         return False
-    if not any(prints(text, scene.belongs) for text in texts):
+    if not any(prints(text, replay_context.belongs) for text in texts):
         return False
-    return len(value) >= DISTINCTIVE or any(_squeezed(call) in _squeezed(scene.issue) for call in _calls(texts, scene))
+    return len(value) >= DISTINCTIVE or any(
+        _squeezed(call) in _squeezed(replay_context.issue) for call in _calls(texts, replay_context)
+    )
 
 
 def _code(text: str) -> str:
@@ -200,7 +202,7 @@ def _code(text: str) -> str:
         return text
 
 
-def _calls(texts: Iterable[str], scene: Scene) -> Iterator[str]:
+def _calls(texts: Iterable[str], replay_context: ReplayContext) -> Iterator[str]:
     """Calls in the claim's own code, without what the function is an attribute of."""
     for text in texts:
         try:

@@ -46,7 +46,7 @@ _SUFFIX_ROLES: dict[str, Role] = {
 
 
 @dataclass(frozen=True)
-class Entry:
+class FileEntry:
     """A file that is worth reading, going by its name and size."""
 
     path: str
@@ -58,7 +58,7 @@ class Entry:
 class Listing:
     """What a commit holds."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[FileEntry, ...]
     taken: frozenset[str]
     """Every name at the repository's root, of files left out too."""
 
@@ -80,7 +80,7 @@ def list_files(git_dir: Path, commit: str, subtree: str = "") -> Listing:
         readable = mode in _REGULAR and size.isdigit() and int(size) <= MAX_FILE_BYTES
         # A handoff is text of one path a line, so a path that cannot be printed cannot be handed on.
         if readable and path.isprintable() and not FOREIGN.search(path):
-            entries.append(Entry(path, blob, role(path)))
+            entries.append(FileEntry(path, blob, role(path)))
     return Listing(tuple(entries), frozenset(taken))
 
 

@@ -12,13 +12,15 @@ import numpy as np
 from scrout.base import TaskError
 from scrout.git import GitDir
 from scrout.index.bm25 import Scores, bm25
-from scrout.index.store import Store
+from scrout.index.store import TableStore
 from scrout.index.words import count_words
 
 MOST_COMMITS = 3_000
 MOST_FILES = 30
 """A commit that changes more is a sweep and says nothing about any one of them."""
 _MESSAGE_CHARS = 2_000
+_MOST_BYTES = 200_000_000
+"""Of all that git says: one message can have gigabytes."""
 _MOST_S = 120.0
 """For a history that git finds no end to."""
 
@@ -60,7 +62,7 @@ class History:
         return bm25(np.array(list(wanted.values())), term, document, count, np.array(lengths, dtype=np.int64))
 
 
-def read_history(git_dir: Path, commit: str, store: Store) -> History:
+def read_history(git_dir: Path, commit: str, store: TableStore) -> History:
     """The last commits up to one; empty where git cannot tell, as in a clone without old trees."""
     name = f"{commit}.log"
     raw = store.unpacked(name)
@@ -68,7 +70,7 @@ def read_history(git_dir: Path, commit: str, store: Store) -> History:
         form = "--format=%x00%x01%B"
         args = ("log", form, "--name-only", "--no-renames", "--no-merges", "-z", f"--max-count={MOST_COMMITS}", commit)
         try:
-            raw = GitDir(git_dir)(*args, "--", timeout_s=_MOST_S)
+            raw = GitDir(git_dir)(*args, "--", timeout_s=_MOST_S, most_bytes=_MOST_BYTES)
         except TaskError:
             return History()
         # A shallow clone tells less of the same commit than the next clone may.

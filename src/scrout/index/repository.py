@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from scrout.config import cache_folder
+from scrout.config.settings import cache_folder
 from scrout.git import GitDir
 from scrout.index.bm25 import Scores, bm25, rarity
-from scrout.index.files import Entry, Role, list_files, read_blobs
+from scrout.index.files import FileEntry, Role, list_files, read_blobs
 from scrout.index.history import History, read_history
 from scrout.index.reading import read
-from scrout.index.store import Store
+from scrout.index.store import TableStore
 from scrout.index.symbols import Definition, language_of
 from scrout.index.tables import UNREAD, Postings, Tables, dumps, keys_in, loads, merge, select
 
@@ -82,7 +82,7 @@ class Repository:
     history: History
     taken: frozenset[str]
     """Names in use at the root."""
-    store: Store
+    store: TableStore
 
     @cached_property
     def paths(self) -> tuple[str, ...]:
@@ -366,14 +366,14 @@ def read_repository(
     """Read a commit, or a folder of it, from the cache where it can be."""
     listing = list_files(git_dir, commit, subtree)
     full = GitDir(git_dir).text("rev-parse", "--verify", f"{commit}^{{commit}}")
-    store = Store(cache_folder() / "index")
+    store = TableStore(cache_folder() / "index")
     keys = {entry.path: f"{entry.blob} {language_of(entry.path, entry.role)}" for entry in listing.entries}
     tables = _tables(git_dir, tuple(sorted(set(keys.values()))), store, progress)
     history = read_history(git_dir, full, store)
     return Repository(git_dir, _files(listing.entries, keys, tables), tables, history, listing.taken, store)
 
 
-def _tables(git_dir: Path, keys: tuple[str, ...], store: Store, progress: Progress) -> Tables:
+def _tables(git_dir: Path, keys: tuple[str, ...], store: TableStore, progress: Progress) -> Tables:
     """Those of exactly these contents: as stored, or from the stored one that shares the most with them."""
     name = hashlib.sha256("\n".join(keys).encode()).hexdigest()[:40] + ".npz"
     wanted = frozenset(keys)
@@ -395,7 +395,7 @@ def _tables(git_dir: Path, keys: tuple[str, ...], store: Store, progress: Progre
     return tables
 
 
-def _stored(name: str, store: Store) -> Tables | None:
+def _stored(name: str, store: TableStore) -> Tables | None:
     data = store.get(name)
     tables = loads(data) if data is not None else None
     if data is not None and tables is None:
@@ -403,7 +403,7 @@ def _stored(name: str, store: Store) -> Tables | None:
     return tables
 
 
-def _files(entries: Iterable[Entry], keys: Mapping[str, str], tables: Tables) -> dict[str, File]:
+def _files(entries: Iterable[FileEntry], keys: Mapping[str, str], tables: Tables) -> dict[str, File]:
     document = {key: number for number, key in enumerate(tables.keys)}
     lines = tables.lines.tolist()
     files = {}

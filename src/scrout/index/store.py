@@ -17,7 +17,7 @@ MAX_BYTES = 2_000_000_000
 """Of all files together; the ones used longest ago go first."""
 
 
-class Store:
+class TableStore:
     """A folder of files by name."""
 
     def __init__(self, folder: Path) -> None:

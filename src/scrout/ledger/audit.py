@@ -10,7 +10,7 @@ from decimal import Decimal
 from functools import partial
 
 from scrout.base import FrozenModel, LedgerError
-from scrout.ledger.store import Ledger, Step, Story
+from scrout.ledger.store import Ledger, RunDetail, StepRecord
 from scrout.money import Usd, known_usd, total_usd
 from scrout.records import Attempt, Run, Scouting
 from scrout.text import usd
@@ -79,7 +79,7 @@ def audit(ledger: Ledger, progress: Callable[[int, int], None] = lambda done, of
     )
 
 
-def _in_story(story: Story) -> Iterator[str]:
+def _in_story(story: RunDetail) -> Iterator[str]:
     for step in story.steps:
         yield from _in_step(step)
     yield from _in_run(story.stored, story.derived)
@@ -88,7 +88,7 @@ def _in_story(story: Story) -> Iterator[str]:
         yield f"{story.receipts} receipts are booked on it, and its steps have {attached} of them"
 
 
-def _in_step(step: Step) -> Iterator[str]:
+def _in_step(step: StepRecord) -> Iterator[str]:
     made = step.result
     calls = [receipt.call for receipt in step.receipts if receipt.call]
     twice = sorted({call for call in calls if calls.count(call) > 1}) if len(set(calls)) < len(calls) else []
@@ -122,7 +122,7 @@ def _in_run(stored: Run, derived: Run) -> Iterator[str]:
             yield f"`{field}` differs between the closed run and its steps"
 
 
-def _cut_off(step: Step) -> Iterator[str]:
+def _cut_off(step: StepRecord) -> Iterator[str]:
     """Whether it was interrupted with calls under way."""
     open_calls = [receipt for receipt in step.receipts if receipt.estimated] if step.result is None else []
     if open_calls:
@@ -137,7 +137,7 @@ def _nothing(batch: str) -> BatchTotal:
     return BatchTotal(batch=batch, runs=0, receipts=0, paid_usd=Decimal(0), unpriced=0, estimated=0)
 
 
-def _added(total: BatchTotal, story: Story) -> BatchTotal:
+def _added(total: BatchTotal, story: RunDetail) -> BatchTotal:
     booked = [receipt for step in story.steps for receipt in step.receipts]
     return BatchTotal(
         batch=total.batch,

@@ -13,14 +13,14 @@ Value = str | int | float | None
 T = TypeVar("T")
 
 
-class Session(Protocol):
+class Transaction(Protocol):
     """A transaction in progress."""
 
     def execute(self, statement: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
         """The rows that it gives, all of them."""
 
 
-class Claim(Protocol):
+class RunLock(Protocol):
     """Says who works on something right now. It vanishes with its holder, however that one ends."""
 
     def take(self) -> bool:
@@ -43,13 +43,13 @@ class Database(Protocol):
     def name(self) -> str:
         """For messages; no secret is in it."""
 
-    def read(self, work: Callable[[Session], T]) -> T:
+    def read(self, work: Callable[[Transaction], T]) -> T:
         """What `work` makes of one state of all tables. It may be called more than once."""
 
-    def write(self, work: Callable[[Session], T]) -> T:
+    def write(self, work: Callable[[Transaction], T]) -> T:
         """The same, with all that it adds kept, or nothing of it. It is called again only where nothing was kept."""
 
-    def claim(self, name: str) -> Claim:
+    def claim(self, name: str) -> RunLock:
         """Of that name, among all users of the database."""
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from scrout.base import LedgerError
-from scrout.ledger.database import Session, Value
+from scrout.ledger.database import Transaction, Value
 from scrout.ledger.postgres_migrations import MIGRATIONS, SCHEMA, migrate, version
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class PostgresDatabase:
             return f"postgresql://{parts.netloc.rpartition('@')[2]}{parts.path}"
         return "postgresql://..."
 
-    def read(self, work: Callable[[Session], T]) -> T:
+    def read(self, work: Callable[[Transaction], T]) -> T:
         def reading(db: Connection) -> T:
             db.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", prepare=False)
             done = work(_Session(db))
@@ -79,7 +79,7 @@ class PostgresDatabase:
 
         return self._resilient(reading)
 
-    def write(self, work: Callable[[Session], T]) -> T:
+    def write(self, work: Callable[[Transaction], T]) -> T:
         began: list[str] = []
         done: list[T] = []
 
@@ -208,7 +208,7 @@ class PostgresDatabase:
         self._last = (pid, began)
         return db
 
-    def _outlive_the_last(self, session: Session) -> None:
+    def _outlive_the_last(self, session: Transaction) -> None:
         """End the connection that was lost, for the server may not have noticed, and take up its locks. What somebody
         else has taken meanwhile is his."""
         self._dropped.clear()  # they are gone with it

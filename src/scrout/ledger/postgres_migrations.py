@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scrout.base import LedgerError
-from scrout.ledger.database import Session
+from scrout.ledger.database import Transaction
 
 SCHEMA = "scrout"
 """Where they are, apart from the tables of other programs."""
@@ -119,7 +119,7 @@ FIRST_TABLES = (
 MIGRATIONS: tuple[tuple[str, ...], ...] = (FIRST_TABLES,)
 
 
-def version(db: Session, name: str) -> int | None:
+def version(db: Transaction, name: str) -> int | None:
     """The number of the last migration; None: there is no ledger here."""
     # Not to_regclass, which may answer from before another session's migration.
     tables = [table for (table,) in db.execute(f"SELECT tablename FROM pg_tables WHERE schemaname = '{SCHEMA}'")]
@@ -134,7 +134,7 @@ def version(db: Session, name: str) -> int | None:
     return None
 
 
-def migrate(db: Session, name: str) -> None:
+def migrate(db: Transaction, name: str) -> None:
     """Bring a database to this scrout's tables, in the transaction that is under way."""
     # Two first users would trip over each other.
     db.execute(f"SELECT pg_advisory_xact_lock(hashtextextended('{SCHEMA}', 0))")

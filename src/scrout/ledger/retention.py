@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Literal
 
 from scrout.base import FrozenModel
-from scrout.config import RetentionSettings
+from scrout.config.settings import RetentionSettings
 from scrout.files import write_atomic
 from scrout.ledger.store import Ledger
-from scrout.trajectory import FILE_NAME, Answer, Call, Line, Refusal, Request, read
+from scrout.trajectory import FILE_NAME, BilledCall, Line, ModelRequest, ModelResponse, RefusedCall, read
 
 FRESH = timedelta(days=1)
 GIGABYTE = 1_000_000_000
@@ -29,7 +29,7 @@ Why = Literal["days", "max_gb", "text"]
 
 
 @dataclass(frozen=True)
-class Folder:
+class TraceFolder:
     """The traces of a run's attempts, or of one scouting."""
 
     path: Path
@@ -41,7 +41,7 @@ class Folder:
     """Empty: the trace of a scouting."""
 
 
-class Pruned(FrozenModel):
+class PrunedTraces(FrozenModel):
     """What became of one folder."""
 
     folder: Path
@@ -57,7 +57,7 @@ class Pruning(FrozenModel):
     """What was done, or would be."""
 
     dry_run: bool
-    pruned: tuple[Pruned, ...]
+    pruned: tuple[PrunedTraces, ...]
     kept: int
     """Folders that stay as they are, or as they were redacted."""
     kept_bytes: int
@@ -77,7 +77,7 @@ def prune(
     """Remove and redact what the settings do not keep: below each of `attempts` by run, below `traces` by scouting."""
     now = now or datetime.now(UTC)
     found, left_alone = _folders(ledger, attempts, traces, now)
-    pruned: list[Pruned] = []
+    pruned: list[PrunedTraces] = []
     for one, why in _unwanted(found, settings, now):
         with ledger.left_alone(one.run_id) if one.run_id else nullcontext(True) as free:
             done = (_redact(one, dry_run) if why == "text" else _remove(one, why, dry_run)) if free else None
@@ -94,27 +94,29 @@ def prune(
     )
 
 
-def _folders(ledger: Ledger, attempts: Sequence[Path], traces: Path, now: datetime) -> tuple[list[Folder], int]:
+def _folders(ledger: Ledger, attempts: Sequence[Path], traces: Path, now: datetime) -> tuple[list[TraceFolder], int]:
     """Oldest first, and how many are not ours to touch."""
-    found: list[Folder] = []
+    found: list[TraceFolder] = []
     left_alone = 0
     for path in (path for folder in dict.fromkeys(attempts) for path in _below(folder)):
         ended = ledger.ended(path.name)
         with ledger.left_alone(path.name) as free:
             if ended is not None and free:
-                found.append(Folder(path, ended, _size(path), path.name))
+                found.append(TraceFolder(path, ended, _size(path), path.name))
             else:
                 left_alone += 1
     for path in _below(traces):
         written = datetime.fromtimestamp(max(file.lstat().st_mtime for file in (path, *_files(path))), UTC)
         if now - written >= FRESH:
-            found.append(Folder(path, written, _size(path)))
+            found.append(TraceFolder(path, written, _size(path)))
         else:
             left_alone += 1
     return sorted(found, key=lambda one: one.at), left_alone
 
 
-def _unwanted(found: Sequence[Folder], settings: RetentionSettings, now: datetime) -> Iterator[tuple[Folder, Why]]:
+def _unwanted(
+    found: Sequence[TraceFolder], settings: RetentionSettings, now: datetime
+) -> Iterator[tuple[TraceFolder, Why]]:
     """What is too old, of the rest the oldest that are too much, and of the rest all where no text is to stay."""
     left = sum(one.size for one in found)
     for one in found:
@@ -128,13 +130,13 @@ def _unwanted(found: Sequence[Folder], settings: RetentionSettings, now: datetim
             yield one, "text"
 
 
-def _remove(one: Folder, why: Why, dry_run: bool) -> Pruned:
+def _remove(one: TraceFolder, why: Why, dry_run: bool) -> PrunedTraces:
     if not dry_run:
         shutil.rmtree(one.path)
-    return Pruned(folder=one.path, run=one.run_id, what="removed", why=why, freed_bytes=one.size)
+    return PrunedTraces(folder=one.path, run=one.run_id, what="removed", why=why, freed_bytes=one.size)
 
 
-def _redact(one: Folder, dry_run: bool) -> Pruned | None:
+def _redact(one: TraceFolder, dry_run: bool) -> PrunedTraces | None:
     """None: there is nothing to cut out. The trace of a scouting is all text, and goes."""
     if not one.run_id:
         return _remove(one, "text", dry_run)
@@ -148,7 +150,7 @@ def _redact(one: Folder, dry_run: bool) -> Pruned | None:
             freed -= _rewrite(file, dry_run)
         elif not dry_run:
             file.unlink()
-    return Pruned(folder=one.path, run=one.run_id, what="redacted", why="text", freed_bytes=freed)
+    return PrunedTraces(folder=one.path, run=one.run_id, what="redacted", why="text", freed_bytes=freed)
 
 
 def _is_redacted(trajectory: Path) -> bool:
@@ -165,11 +167,11 @@ def _rewrite(trajectory: Path, dry_run: bool) -> int:
 
 
 def _without_text(line: Line) -> Line:
-    if isinstance(line, Call):
-        said = Answer(finish=line.said.finish, error=REDACTED if line.said.error else "")
-        return line.model_copy(update={"asked": Request(left_out=True), "said": said})
-    if isinstance(line, Refusal):
-        return line.model_copy(update={"asked": Request(left_out=True), "error": REDACTED})
+    if isinstance(line, BilledCall):
+        said = ModelResponse(finish=line.said.finish, error=REDACTED if line.said.error else "")
+        return line.model_copy(update={"asked": ModelRequest(left_out=True), "said": said})
+    if isinstance(line, RefusedCall):
+        return line.model_copy(update={"asked": ModelRequest(left_out=True), "error": REDACTED})
     return line
 
 

@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeVar
 
 from scrout.base import LedgerError
 from scrout.files import Lock
-from scrout.ledger.database import Claim, Session, Value
+from scrout.ledger.database import RunLock, Transaction, Value
 from scrout.ledger.migrations import migrate
 
 BUSY_TIMEOUT_S = 10
@@ -56,13 +56,13 @@ class SqliteDatabase:
     def name(self) -> str:
         return str(self.path)
 
-    def read(self, work: Callable[[Session], T]) -> T:
+    def read(self, work: Callable[[Transaction], T]) -> T:
         return self._transaction("DEFERRED", work)
 
-    def write(self, work: Callable[[Session], T]) -> T:
+    def write(self, work: Callable[[Transaction], T]) -> T:
         return self._transaction("IMMEDIATE", work)
 
-    def claim(self, name: str) -> Claim:
+    def claim(self, name: str) -> RunLock:
         with self._one_at_a_time, self._explained():
             self._connect()  # makes the folder
         claim = _Claim(self._lock_folder / name, self._explained)
@@ -77,7 +77,7 @@ class SqliteDatabase:
                 self._db.close()
                 self._db = None
 
-    def _transaction(self, mode: Literal["DEFERRED", "IMMEDIATE"], work: Callable[[Session], T]) -> T:
+    def _transaction(self, mode: Literal["DEFERRED", "IMMEDIATE"], work: Callable[[Transaction], T]) -> T:
         with self._one_at_a_time, self._explained():
             db = self._connect()
             until = time.monotonic() + BUSY_TIMEOUT_S
@@ -165,7 +165,7 @@ class _Sum:
         return str(self.total)
 
 
-def _once(db: sqlite3.Connection, mode: Literal["DEFERRED", "IMMEDIATE"], work: Callable[[Session], T]) -> T:
+def _once(db: sqlite3.Connection, mode: Literal["DEFERRED", "IMMEDIATE"], work: Callable[[Transaction], T]) -> T:
     db.execute(f"BEGIN {mode}")
     try:
         done = work(_Session(db))

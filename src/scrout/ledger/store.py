@@ -24,9 +24,9 @@ from typing import Literal, TypeVar, cast
 from pydantic import BaseModel, ValidationError
 
 from scrout.base import LedgerError
-from scrout.ledger.database import Claim, Session, Value, database
+from scrout.ledger.database import RunLock, Transaction, Value, database
 from scrout.money import Receipt, Usage, known_usd, total_usd
-from scrout.observe import SILENT, Watch
+from scrout.observer import SILENT, RunObserver
 from scrout.records import SCHEMA, Attempt, Check, Decision, GatedHandoff, Run, RunOutcome, Scouting
 from scrout.redact import redact, redact_json
 from scrout.task import Task
@@ -47,7 +47,7 @@ _OF_BATCH = "batch = ? AND batch <> ''"
 
 
 @dataclass(frozen=True)
-class Step:
+class StepRecord:
     """One row of a run's history: a step began, gave a result, or failed."""
 
     id: int
@@ -66,18 +66,18 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Story:
+class RunDetail:
     """A run as it was closed, and as its steps and receipts give it."""
 
     stored: Run
     derived: Run
-    steps: tuple[Step, ...]
+    steps: tuple[StepRecord, ...]
     receipts: int
     """How many are booked on it; its steps have all of them, unless somebody has changed the tables."""
 
 
 @dataclass(frozen=True)
-class Brief:
+class RunSummary:
     """A run in one line, for lists of many."""
 
     number: int
@@ -103,7 +103,7 @@ class Brief:
 
 
 @dataclass(frozen=True)
-class Progress:
+class RunProgress:
     """Where a run is that nobody has closed: it goes on, or was interrupted."""
 
     run_id: str
@@ -158,7 +158,7 @@ class Ledger:
         given = {what: value for what, value in wanted.items() if value}
         where = f" WHERE {' AND '.join(given)}" if given else ""
 
-        def read(db: Session) -> list[Run]:
+        def read(db: Transaction) -> list[Run]:
             rows = db.execute(f"SELECT id FROM run{where} ORDER BY rowid DESC LIMIT ?", (*given.values(), limit))
             return [_stored_run(db, run_id) for (run_id,) in rows]
 
@@ -205,7 +205,7 @@ class Ledger:
         )
         return [(number, run_id) for number, run_id in rows]
 
-    def briefs(self, ids: Sequence[str]) -> list[Brief]:
+    def briefs(self, ids: Sequence[str]) -> list[RunSummary]:
         """These runs in one line each, in the order in which they were begun."""
         marks = ", ".join("?" for _ in ids)
         rows = self._database.read(
@@ -217,10 +217,10 @@ class Ledger:
         )
         return [_brief(*row) for row in rows]
 
-    def in_progress(self) -> list[Progress]:
+    def in_progress(self) -> list[RunProgress]:
         """Every run that nobody has closed, and where it is."""
 
-        def read(db: Session) -> list[Progress]:
+        def read(db: Transaction) -> list[RunProgress]:
             # By subqueries: a join may be planned from the side of a million steps.
             last = "SELECT (SELECT max(id) FROM step WHERE step.run_id = unclosed.run_id) FROM unclosed"
             steps: dict[str, tuple[str, str, datetime | None]] = {
@@ -231,7 +231,7 @@ class Ledger:
             }
             of_run = "FROM receipt WHERE receipt.run_id = unclosed.run_id"
             return [
-                Progress(
+                RunProgress(
                     run_id, *(steps.get(run_id) or ("", "", None)), cost_usd=None if unpriced else Decimal(paid or 0)
                 )
                 for run_id, paid, unpriced in db.execute(
@@ -246,7 +246,7 @@ class Ledger:
         """One run, by its id or the beginning of it."""
         return self._database.read(lambda db: _stored_run(db, self._find(db, id_or_prefix)))
 
-    def steps(self, id_or_prefix: str) -> tuple[Step, ...]:
+    def steps(self, id_or_prefix: str) -> tuple[StepRecord, ...]:
         """A run's whole history, interrupted and failed steps included."""
         return self._database.read(lambda db: _readable_steps(db, self._find(db, id_or_prefix)))
 
@@ -258,16 +258,16 @@ class Ledger:
         """The run as its steps and receipts give it, whatever was stored when it was closed."""
         return self.story(id_or_prefix).derived
 
-    def story(self, id_or_prefix: str) -> Story:
+    def story(self, id_or_prefix: str) -> RunDetail:
         """All that is known of one run, at one moment."""
 
-        def read(db: Session) -> Story:
+        def read(db: Transaction) -> RunDetail:
             run_id = self._find(db, id_or_prefix)
             steps = _readable_steps(db, run_id)
             with _readable(run_id):
                 derived = assemble(_head(db, run_id), steps)
             ((receipts,),) = db.execute("SELECT count(*) FROM receipt WHERE run_id = ?", (run_id,))
-            return Story(_stored_run(db, run_id, derived), derived, steps, receipts)
+            return RunDetail(_stored_run(db, run_id, derived), derived, steps, receipts)
 
         return self._database.read(read)
 
@@ -313,7 +313,7 @@ class Ledger:
     def _begin(self, run_id: str, now: datetime, same: tuple[Value, ...]) -> bool:
         """False: there is a run of that id."""
 
-        def write(db: Session) -> bool:
+        def write(db: Transaction) -> bool:
             if db.execute("SELECT 1 FROM run WHERE id = ?", (run_id,)):
                 return False
             db.execute(
@@ -326,7 +326,7 @@ class Ledger:
 
         return self._database.write(write)
 
-    def _claim_unclosed(self, run_id: str) -> Claim | None:
+    def _claim_unclosed(self, run_id: str) -> RunLock | None:
         """None: somebody works on it, or has closed it meanwhile."""
         claim = self._database.claim(run_id)
         if not claim.take():
@@ -343,7 +343,7 @@ class Ledger:
         for step_id in self._database.read(lambda db: _unfinished(db, run_id)):
             receipts = tuple(paid(f"{run_id}/{step_id}"))
 
-            def write(db: Session, step_id: int = step_id, receipts: Sequence[Receipt] = receipts) -> None:
+            def write(db: Transaction, step_id: int = step_id, receipts: Sequence[Receipt] = receipts) -> None:
                 of_step = "SELECT call FROM receipt WHERE run_id = ? AND step_id = ?"
                 known = {call for (call,) in db.execute(of_step, (run_id, step_id))}
                 for receipt in receipts:
@@ -353,7 +353,7 @@ class Ledger:
             if receipts:
                 self._database.write(write)
 
-    def _find(self, db: Session, prefix: str) -> str:
+    def _find(self, db: Transaction, prefix: str) -> str:
         if db.execute("SELECT 1 FROM run WHERE id = ?", (prefix,)):
             return prefix
         rows = db.execute(
@@ -374,12 +374,12 @@ class OpenRun:
     """A run in progress. It is this process's own until it is closed, fails in a step, or its ledger is closed."""
 
     def __init__(
-        self, ledger: Ledger, run_id: str, task: Task, settings_digest: str, claim: Claim, *, resumed: bool = False
+        self, ledger: Ledger, run_id: str, task: Task, settings_digest: str, claim: RunLock, *, resumed: bool = False
     ) -> None:
         self.id = run_id
         self.resumed = resumed
         """Whether it goes on with a run that was interrupted."""
-        self.watch: Watch = SILENT
+        self.watch: RunObserver = SILENT
         """Is told of its steps."""
         self._ledger = ledger
         self._task = task
@@ -438,7 +438,7 @@ class OpenRun:
         """What steps of this name paid for and the run cannot use: they failed, were interrupted, or are done again,
         since a secret was cut out of what they gave."""
 
-        def read(db: Session) -> list[Step]:
+        def read(db: Transaction) -> list[StepRecord]:
             rows = db.execute("SELECT id FROM step WHERE run_id = ? AND scrubbed = 1", (self.id,))
             lost = {step_id for (step_id,) in rows} - self._made.keys()
             return [one for one in _steps(db, self.id) if one.name == name and (one.result is None or one.id in lost)]
@@ -450,7 +450,7 @@ class OpenRun:
         """End the run for good; without an outcome given, its attempts and checks decide. No secret is cut out of the
         Run returned: its patch is the submission."""
 
-        def write(db: Session) -> tuple[Run, tuple[Step, ...]]:
+        def write(db: Transaction) -> tuple[Run, tuple[StepRecord, ...]]:
             self._hold()
             steps = _readable_steps(db, self.id)
             with _readable(self.id):
@@ -478,7 +478,7 @@ class OpenRun:
             raise LedgerError(f"run {self.id} was interrupted here and went on elsewhere. Wait for it to finish.")
 
     def _begin(self, name: str, digest: str) -> Result | None:
-        def write(db: Session) -> Result | tuple[int, int]:
+        def write(db: Transaction) -> Result | tuple[int, int]:
             self._hold()
             done = db.execute(
                 "SELECT id, result, result_type, scrubbed FROM step"
@@ -508,7 +508,7 @@ class OpenRun:
         if isinstance(result, Attempt | Scouting):
             self._receipts += result.receipts[len(self._receipts) :]
 
-        def write(db: Session) -> int:
+        def write(db: Transaction) -> int:
             return self._insert(
                 db, name, digest, "done", clean, type(result).__name__, scrubbed=clean != stored, seconds=seconds
             )
@@ -520,7 +520,7 @@ class OpenRun:
     def _fail(self, name: str, digest: str, error: BaseException, seconds: float) -> None:
         message = json.dumps(redact(str(error))[:MAX_MESSAGE])
 
-        def write(db: Session) -> None:
+        def write(db: Transaction) -> None:
             self._insert(db, name, digest, "failed", message, type(error).__name__, seconds=seconds)
 
         try:
@@ -529,14 +529,14 @@ class OpenRun:
             self._running = None
             self._claim.release()
 
-    def _write(self, work: Callable[[Session], T]) -> T:
+    def _write(self, work: Callable[[Transaction], T]) -> T:
         """Add something, and what was paid and is not in the ledger yet."""
         if self._running is None:
             raise RuntimeError("a receipt was booked while no step was running")
         started, number = self._running
         stored, self._stored = self._stored, None
 
-        def write(db: Session) -> T:
+        def write(db: Transaction) -> T:
             done = work(db)
             known = stored
             if known is None:
@@ -552,7 +552,7 @@ class OpenRun:
 
     def _insert(
         self,
-        db: Session,
+        db: Transaction,
         name: str,
         digest: str,
         status: Literal["started", "done", "failed"],
@@ -570,9 +570,9 @@ class OpenRun:
         return cast(int, step_id)
 
 
-def assemble(head: Run, steps: Sequence[Step]) -> Run:
+def assemble(head: Run, steps: Sequence[StepRecord]) -> Run:
     """The run with what its steps gave, and all that was paid."""
-    current: list[Step] = []
+    current: list[StepRecord] = []
     for step in steps:
         if step.result is not None:
             # A step done twice (its first result had a secret in it) starts over: what followed had the first to go on.
@@ -640,7 +640,7 @@ def _readable(run_id: str) -> Iterator[None]:
         ) from error
 
 
-def _unclosed(db: Session, same: tuple[Value, ...]) -> list[str]:
+def _unclosed(db: Transaction, same: tuple[Value, ...]) -> list[str]:
     rows = db.execute(
         "SELECT id FROM run JOIN unclosed ON run_id = id WHERE task_id = ? AND task = ? AND settings_digest = ?"
         " AND schema = ? AND sandbox = ? AND environment = ? AND batch = ? AND arm = ? ORDER BY run.rowid DESC",
@@ -649,7 +649,7 @@ def _unclosed(db: Session, same: tuple[Value, ...]) -> list[str]:
     return [run_id for (run_id,) in rows]
 
 
-def _cut_off(db: Session) -> list[str]:
+def _cut_off(db: Transaction) -> list[str]:
     """Runs that are not closed and have a step whose end nobody recorded."""
     rows = db.execute(
         "SELECT unclosed.run_id FROM unclosed JOIN step ON step.run_id = unclosed.run_id"
@@ -658,7 +658,7 @@ def _cut_off(db: Session) -> list[str]:
     return [run_id for (run_id,) in rows]
 
 
-def _unfinished(db: Session, run_id: str) -> list[int]:
+def _unfinished(db: Transaction, run_id: str) -> list[int]:
     """Steps that began and whose end nobody recorded."""
     begun: dict[str, list[int]] = {}
     for step_id, digest, status in db.execute(
@@ -671,20 +671,20 @@ def _unfinished(db: Session, run_id: str) -> list[int]:
     return [step_id for steps in begun.values() for step_id in steps]
 
 
-def _stored_run(db: Session, run_id: str, derived: Run | None = None) -> Run:
+def _stored_run(db: Transaction, run_id: str, derived: Run | None = None) -> Run:
     """As it was closed; where it was not, as its steps give it, or `derived` if that is known."""
     with _readable(run_id):
         rows = db.execute("SELECT run FROM close WHERE run_id = ?", (run_id,))
         return _load(Run, rows[0][0]) if rows else derived or assemble(_head(db, run_id), _steps(db, run_id))
 
 
-def _head(db: Session, run_id: str) -> Run:
+def _head(db: Transaction, run_id: str) -> Run:
     """The run without what its steps gave."""
     (head,) = _heads(db, "id = ?", run_id)
     return head
 
 
-def _heads(db: Session, which: str, value: Value) -> list[Run]:
+def _heads(db: Transaction, which: str, value: Value) -> list[Run]:
     rows = db.execute(
         "SELECT id, task, settings_digest, batch, arm, started, sandbox, environment, outcome, finished"
         f" FROM run LEFT JOIN close ON run_id = id WHERE {which}",
@@ -719,14 +719,14 @@ def _brief(
     outcome: RunOutcome | None,
     finished: str | None,
     closed: str | None,
-) -> Brief:
+) -> RunSummary:
     """From the stored JSON itself: to make records of a hundred thousand runs takes minutes."""
     with _readable(run_id):
         told, run = json.loads(task), json.loads(closed or "{}")
         decision = run.get("decision") or {}
         chosen = decision.get("fixer", "")
         cost_usd = run.get("cost_usd")
-        return Brief(
+        return RunSummary(
             number=number,
             id=run_id,
             task_id=told["id"],
@@ -743,12 +743,12 @@ def _brief(
         )
 
 
-def _readable_steps(db: Session, run_id: str) -> tuple[Step, ...]:
+def _readable_steps(db: Transaction, run_id: str) -> tuple[StepRecord, ...]:
     with _readable(run_id):
         return _steps(db, run_id)
 
 
-def _steps(db: Session, run_id: str) -> tuple[Step, ...]:
+def _steps(db: Transaction, run_id: str) -> tuple[StepRecord, ...]:
     receipts = _receipts(db, run_id)
     rows = db.execute(
         "SELECT id, name, input_digest, status, result, result_type, at, seconds FROM step"
@@ -763,7 +763,7 @@ def _steps(db: Session, run_id: str) -> tuple[Step, ...]:
             booked = receipts.pop(running.pop(digest, step_id), [])
             receipts[step_id] = booked + receipts.get(step_id, [])
     return tuple(
-        Step(
+        StepRecord(
             id=step_id,
             name=name,
             input_digest=digest,
@@ -778,7 +778,7 @@ def _steps(db: Session, run_id: str) -> tuple[Step, ...]:
     )
 
 
-def _receipts(db: Session, run_id: str) -> dict[int, list[Receipt]]:
+def _receipts(db: Transaction, run_id: str) -> dict[int, list[Receipt]]:
     by_step: dict[int, list[Receipt]] = {}
     rows = db.execute(
         f"SELECT step_id, component, fixer, model, cost_usd, estimated, at, call, {', '.join(Usage.model_fields)}"
@@ -811,7 +811,7 @@ _INSERT_RECEIPT = (
 
 
 def _insert_receipt(
-    db: Session, run_id: str, step_id: int, attempt: int, receipt: Receipt, redact: Callable[[str], str]
+    db: Transaction, run_id: str, step_id: int, attempt: int, receipt: Receipt, redact: Callable[[str], str]
 ) -> None:
     fixer, cost_usd, usage = receipt.fixer, receipt.cost_usd, receipt.usage
     paid: tuple[Value, ...] = (
@@ -823,11 +823,11 @@ def _insert_receipt(
     db.execute(_INSERT_RECEIPT, paid)
 
 
-def _all(steps: Sequence[Step], kind: type[Kind]) -> tuple[Kind, ...]:
+def _all(steps: Sequence[StepRecord], kind: type[Kind]) -> tuple[Kind, ...]:
     return tuple(step.result for step in steps if isinstance(step.result, kind))
 
 
-def _last(steps: Sequence[Step], kind: type[Kind]) -> Kind | None:
+def _last(steps: Sequence[StepRecord], kind: type[Kind]) -> Kind | None:
     found = _all(steps, kind)
     return found[-1] if found else None
 

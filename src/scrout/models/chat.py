@@ -22,12 +22,12 @@ import httpx
 from pydantic import JsonValue, ValidationError
 
 from scrout.base import ModelError
-from scrout.config import Sampling
-from scrout.models.bounds import ENCODINGS, MAX_ANSWER_BYTES, Decompressor, has_too_many_values
-from scrout.models.counting import Counter
-from scrout.models.overflow import too_long
-from scrout.models.usage import believable, of_chat
-from scrout.models.wire import Completion, code_of, retry_after_s
+from scrout.config.settings import Sampling
+from scrout.models.chat_response import Completion, code_of, retry_after_s
+from scrout.models.context_overflow import too_long
+from scrout.models.proxy.bounds import ENCODINGS, MAX_ANSWER_BYTES, Decompressor, has_too_many_values
+from scrout.models.proxy.usage import believable, of_chat
+from scrout.models.token_counter import Counter
 from scrout.money import Usage
 
 TRIES = 4
@@ -59,7 +59,7 @@ LOST_BEHIND_A_GATEWAY = frozenset({502, 504, 520, 524})
 itself that says it gave none, and no provider bills that."""
 
 
-class Refused(ModelError):
+class RequestRejected(ModelError):
     """No reply was generated, so nothing was billed. Any other ModelError may hide a call that was."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
@@ -68,7 +68,7 @@ class Refused(ModelError):
         """Of the HTTP answer, or the code of the error in one that said 200; None: there was neither."""
 
 
-class Overflow(Refused):
+class Overflow(RequestRejected):
     """The request is too long for the model; a shorter one may pass."""
 
 
@@ -230,7 +230,7 @@ class Chat:
             if tried >= outcome.tries or spent_s > RETRY_S:
                 raise outcome.error
             await self._sleep(wait_s)
-            if not isinstance(outcome.error, Refused) and not again():
+            if not isinstance(outcome.error, RequestRejected) and not again():
                 raise outcome.error
 
     async def count(self, messages: Sequence[Message], tools: Sequence[Tool]) -> int | None:
@@ -358,8 +358,8 @@ class Chat:
     def _patience(self) -> int:
         return RESTART_TRIES if self._answered else TRIES
 
-    def _refused(self, what: str, next_step: str, answer: str = "", status: int | None = None) -> Refused:
-        return Refused(self._explain(what, next_step, answer), status)
+    def _refused(self, what: str, next_step: str, answer: str = "", status: int | None = None) -> RequestRejected:
+        return RequestRejected(self._explain(what, next_step, answer), status)
 
     def _error(self, what: str, next_step: str, answer: str = "") -> ModelError:
         return ModelError(self._explain(what, next_step, answer))

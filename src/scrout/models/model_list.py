@@ -41,7 +41,7 @@ Fields: TypeAlias = dict[str, Node]
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedModel:
     """One model, with all that a fixer's entry needs of it."""
 
     name: str
@@ -129,9 +129,9 @@ class _Unusable(Exception):
     """This entry is left out, for the reason given."""
 
 
-def read(path: Path) -> tuple[tuple[Listed, ...], tuple[LeftOut, ...]]:
+def read(path: Path) -> tuple[tuple[ListedModel, ...], tuple[LeftOut, ...]]:
     """What the file lists, and what of it no fixer can use."""
-    listed: list[Listed] = []
+    listed: list[ListedModel] = []
     left_out: list[LeftOut] = []
     taken: set[str] = set()
     for number, node in enumerate(_entries(path), start=1):
@@ -222,7 +222,7 @@ def _unlike(called: str, names: set[str]) -> str:
     return name
 
 
-def _listed(name: str, entry: Fields, place: str) -> Listed:
+def _listed(name: str, entry: Fields, place: str) -> ListedModel:
     params = _mapping(entry.get("litellm_params"), f"{place}: `litellm_params`")
     info = _mapping(entry.get("model_info"), f"{place}: `model_info`")
     # A literal key is refused wherever it stands, also in an entry that would be left out.
@@ -234,7 +234,7 @@ def _listed(name: str, entry: Fields, place: str) -> Listed:
     provider = PROVIDERS[who]
     base_url = _base_url(params, who, place)
     either = info | params
-    return Listed(
+    return ListedModel(
         name=name,
         model=model,
         base_url=base_url,
@@ -368,7 +368,7 @@ def _price(fields: Fields, place: str) -> Price | None:
 
 
 def _per_million(fields: Fields, key: str, place: str) -> Decimal | None:
-    """Dollars, the dearest where long prompts cost more, for a cap has to hold; None: not given."""
+    """Dollars, the most expensive where long prompts cost more, for a cap has to hold; None: not given."""
     amounts = [_per_token(fields, tier, place) for tier in _tiers(fields, key)]
     return max((amount.scaleb(6) for amount in amounts if amount is not None), default=None)
 

@@ -1,9 +1,9 @@
 """What a model's tokens cost: the user's own prices.toml first, then the list that `genai-prices` carries.
 
 Nobody is asked over the network, so the list is as old as the installed package. Of a price that depends on the hour
-the dearest is given, for a cap has to hold. A model that neither source knows has no price: None, never zero. Not in a
-price: what is not billed by the token, such as a provider's own web search, and a service tier that a request asks for
-and pays more for.
+the most expensive is given, for a cap has to hold. A model that neither source knows has no price: None, never zero.
+Not in a price: what is not billed by the token, such as a provider's own web search, and a service tier that a request
+asks for and pays more for.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from scrout.base import ConfigError, FrozenModel
-from scrout.config import user_folder
+from scrout.config.settings import user_folder
 from scrout.money import Price
 from scrout.text import usd
 
@@ -79,7 +79,7 @@ _ALSO_CALLED = {
 """Sellers under the names that LiteLLM has for them."""
 
 
-class Known(FrozenModel):
+class KnownPrice(FrozenModel):
     """A price, and who says so."""
 
     price: Price
@@ -122,7 +122,7 @@ class _File(FrozenModel):
     models: dict[str, _Own] = Field(default_factory=dict)
 
 
-def price_of(model: str, base_url: str = "", user_file: Path | None = None) -> Known | None:
+def price_of(model: str, base_url: str = "", user_file: Path | None = None) -> KnownPrice | None:
     """What this model costs at this endpoint; None: nobody says.
 
     `user_file` has to exist where it is given; otherwise prices.toml in scrout's configuration folder is read if it is
@@ -143,7 +143,7 @@ def seller_of(base_url: str) -> str:
     return next((SELLERS[name] for name in above if name in SELLERS), "")
 
 
-def _own_price(model: str, seller: str, user_file: Path | None) -> Known | None:
+def _own_price(model: str, seller: str, user_file: Path | None) -> KnownPrice | None:
     path = user_file or user_folder("XDG_CONFIG_HOME", ".config") / FILE
     if user_file is None and not path.exists():
         return None
@@ -151,7 +151,7 @@ def _own_price(model: str, seller: str, user_file: Path | None) -> Known | None:
     own = models.get(f"{seller}/{model}") or models.get(model)
     if own is None:
         return None
-    return Known(price=own.price, source=path.name, date=own.date)
+    return KnownPrice(price=own.price, source=path.name, date=own.date)
 
 
 def _read(path: Path) -> _File:
@@ -178,7 +178,7 @@ def _explain(error: ValidationError) -> str:
     return "; ".join(lines)
 
 
-def _listed_price(model: str, seller: str, *, by_address: bool) -> Known | None:
+def _listed_price(model: str, seller: str, *, by_address: bool) -> KnownPrice | None:
     found = _entry(model, seller)
     if found is None:
         return None
@@ -189,11 +189,11 @@ def _listed_price(model: str, seller: str, *, by_address: bool) -> Known | None:
     if not known or len(known) < len(prices):
         return None
     remarks = [
-        *(["the dearest hour"] if len(standing) > 1 else []),
+        *(["the most expensive hour"] if len(standing) > 1 else []),
         *(["by its name, for the endpoint is no known seller's"] if by_address and not seller else []),
     ]
     source = ", ".join([f"genai-prices {version('genai-prices')}: {listed_by} {entry.id}", *remarks])
-    return Known(price=_dearest(known), source=source, date=since)
+    return KnownPrice(price=_most_expensive(known), source=source, date=since)
 
 
 def _entry(model: str, seller: str) -> tuple[str, ModelInfo] | None:
@@ -244,7 +244,7 @@ def _price(listed: ModelPrice) -> Price | None:
     starts = sorted({tier.start for amount in vars(listed).values() for tier in _tiers(amount)})
     if not starts:
         return Price.model_validate(short)
-    # Beyond the first of several steps the last one's rates are taken, which are the dearest.
+    # Beyond the first of several steps the last one's rates are taken, which are the most expensive.
     long = _rates(listed, starts[-1])
     return Price.model_validate({**short, "long": {**(long or short), "above_tokens": starts[0]}})
 
@@ -275,6 +275,6 @@ def _tiers(amount: object) -> Sequence[Tier]:
     return amount.tiers if isinstance(amount, TieredPrices) else ()
 
 
-def _dearest(prices: Sequence[Price]) -> Price:
+def _most_expensive(prices: Sequence[Price]) -> Price:
     """The one that costs most, of those of several hours: they differ by a factor, in every bucket alike."""
     return max(prices, key=lambda price: (price.output, price.input))

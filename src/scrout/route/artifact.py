@@ -1,16 +1,16 @@
 """The router that the paper released, from its two files: `router_spec.json` and `router_head.npz`.
 
-It reads and writes those files, and from them and a task's vectors gives the released chances and decisions. It fits
-nothing, and it is not our router: pool, order of prices and theta are the spec's, whatever scrout.toml says.
+It reads and writes those files, and from them and a task's vectors gives the released probabilities and decisions. It
+fits nothing, and it is not our router: pool, order of prices and theta are the spec's, whatever scrout.toml says.
 
     router_spec.json   pool, cheap_order, anchor, theta of the blend, text_only.theta, the pinned embedder, the state's
                        key; other keys are kept as they are
     router_head.npz    pool, and for the spaces `text` and `state` each `_s` and `_f` (centroids of solved and failed
                        tasks, a row a fixer), `_p` (base rates), `_scaler_mean`, `_scaler_scale`, `_coef`, `_intercept`
 
-One thing differs on purpose. Without a state the release compares the text head's chance with the theta of the blend,
-though its spec has another theta for the text alone. Here a space that stands alone uses its own theta, or is refused;
-`as_released=True` gives the release's behaviour.
+One thing differs on purpose. Without a state the release compares the text head's probability with the theta of the
+blend, though its spec has another theta for the text alone. Here a space that stands alone uses its own theta, or is
+refused; `as_released=True` gives the release's behaviour.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _SUFFIXES = {
 _AGAIN = "Take both files from one release again."
 
 
-class Point(FrozenModel):
+class SpaceThreshold(FrozenModel):
     """Where a space that stands alone draws the line."""
 
     model_config = ConfigDict(extra="allow")
@@ -84,7 +84,7 @@ class StatePin(FrozenModel):
     """When and where it is taken: `state_pre_-4` is before decoding, layer -4."""
 
 
-class Spec(FrozenModel):
+class RouterSpec(FrozenModel):
     """`router_spec.json`. Keys that decide nothing are kept, not read."""
 
     model_config = ConfigDict(extra="allow")
@@ -96,15 +96,15 @@ class Spec(FrozenModel):
     anchor: str
     theta: float = Field(ge=0, le=1)
     """Of both spaces together."""
-    text_only: Point | None = None
+    text_only: SpaceThreshold | None = None
     """None: the text alone cannot decide."""
-    state_only: Point | None = None
+    state_only: SpaceThreshold | None = None
     """None, as in the release: the state alone cannot decide."""
     embedder: EmbedderPin | None = None
     hidden_state: StatePin | None = None
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Spec:
+    def _fits_together(self) -> RouterSpec:
         for key, names in (("pool", self.pool), ("cheap_order", self.cheap_order)):
             if len(set(names)) < len(names):
                 raise ValueError(f"{key} names a fixer twice: {', '.join(names)}")
@@ -119,7 +119,7 @@ class ReleasedDecision(FrozenModel):
 
     fixer: str
     theta: float
-    """What the chances were compared with."""
+    """What the probabilities were compared with."""
     p_by_fixer: dict[str, float]
     """Mean over the spaces that were given."""
     p_by_space: dict[Space, dict[str, float]]
@@ -129,23 +129,25 @@ class ReleasedDecision(FrozenModel):
 
 
 def decide(
-    spec: Spec, p_by_space: Mapping[Space, Mapping[str, float]], *, as_released: bool = False
+    spec: RouterSpec, p_by_space: Mapping[Space, Mapping[str, float]], *, as_released: bool = False
 ) -> ReleasedDecision:
-    """From each space's chances by fixer to a choice: their mean, then the first in cheap order to reach theta."""
+    """From each space's probabilities by fixer to a choice: their mean, then the first in cheap order to reach
+    theta.
+    """
     theta = _theta(spec, p_by_space, as_released)
     spaces = list(p_by_space.values())
-    p_by_fixer = {fixer: sum(chances[fixer] for chances in spaces) / len(spaces) for fixer in spec.pool}
+    p_by_fixer = {fixer: sum(probabilities[fixer] for probabilities in spaces) / len(spaces) for fixer in spec.pool}
     cleared = next((fixer for fixer in spec.cheap_order if p_by_fixer[fixer] >= theta), None)
     return ReleasedDecision(
         fixer=spec.anchor if cleared is None else cleared,
         theta=theta,
         p_by_fixer=p_by_fixer,
-        p_by_space={space: dict(chances) for space, chances in p_by_space.items()},
+        p_by_space={space: dict(probabilities) for space, probabilities in p_by_space.items()},
         fallback=cleared is None,
     )
 
 
-def _theta(spec: Spec, given: Mapping[Space, object], as_released: bool) -> float:
+def _theta(spec: RouterSpec, given: Mapping[Space, object], as_released: bool) -> float:
     if not given:
         raise RouteError("neither a text vector nor a state was given. Pass at least the text's.")
     if len(given) == len(SPACES) or (as_released and "text" in given):
@@ -176,21 +178,22 @@ class Head:
     """One number."""
 
     def predict_proba(self, vector: Vector) -> list[float]:
-        """The chance of a solve, one a fixer. The vector is brought to length one; zeros have cosine 0 to everything.
+        """The probability of a solve, one a fixer. The vector is brought to length one; zeros have cosine 0 to
+        everything.
 
         Rounding is the release's: single precision up to the cosines, double from there. `heads.features` is exact,
-        and would differ from published chances near theta.
+        and would differ from published probabilities near theta.
         """
         x = self._unit(vector)
         return [
-            self._chance(_cosine(x, solved), _cosine(x, failed), p)
+            self._probability(_cosine(x, solved), _cosine(x, failed), p)
             for solved, failed, p in zip(self.solved, self.failed, self.base_rate.tolist(), strict=True)
         ]
 
-    def _chance(self, s: float, f: float, p: float) -> float:
+    def _probability(self, s: float, f: float, p: float) -> float:
         row = np.array([s, f, s - f, p, s * p, (s - f) * p])
         logit = (row - self.mean) / self.scale @ self.coef + float(self.intercept[0])
-        with np.errstate(over="ignore"):  # an infinite denominator is a chance of 0
+        with np.errstate(over="ignore"):  # an infinite denominator is a probability of 0
             return float(1.0 / (1.0 + np.exp(-logit)))
 
     def _unit(self, vector: Vector) -> npt.NDArray[np.float32]:
@@ -214,7 +217,7 @@ def _cosine(x: npt.NDArray[np.float32], centroid: Array) -> float:
 class Released:
     """The released router, whole."""
 
-    spec: Spec
+    spec: RouterSpec
     text: Head
     state: Head
 
@@ -257,16 +260,16 @@ class Released:
         for space, head, vector in given:
             if vector is not None:
                 try:
-                    chances = head.predict_proba(vector)
+                    probabilities = head.predict_proba(vector)
                 except RouteError as error:
                     raise RouteError(f"{space}: {error}") from None
-                p_by_space[space] = dict(zip(self.spec.pool, chances, strict=True))
+                p_by_space[space] = dict(zip(self.spec.pool, probabilities, strict=True))
         return decide(self.spec, p_by_space, as_released=as_released)
 
 
-def _read_spec(path: Path) -> Spec:
+def _read_spec(path: Path) -> RouterSpec:
     try:
-        return Spec.model_validate_json(_read(path))
+        return RouterSpec.model_validate_json(_read(path))
     except ValidationError as error:
         raise RouteError(f"{path} is not a released router's spec: {error}. {_AGAIN}") from None
 

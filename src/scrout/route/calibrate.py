@@ -1,7 +1,7 @@
 """What a router would have solved and spent on tasks with known outcomes, beside everything simpler.
 
-Chances come in held out, by repository; so do settings: each fold gets the one that the other folds choose. What is
-measured is `paper` (a theta) or `value` (what a solve is worth); a `Rule` is all that tells them apart.
+Probabilities come in held out, by repository; so do settings: each fold gets the one that the other folds choose. What
+is measured is `paper` (a theta) or `value` (what a solve is worth); a `Rule` is all that tells them apart.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ import numpy.typing as npt
 from pydantic import Field, ValidationError
 
 from scrout.base import FrozenModel, RouteError
-from scrout.config import Settings
+from scrout.config.settings import Settings
 from scrout.intervals import Estimate
-from scrout.route import counts, difficulty
-from scrout.route.folder import alone, write
+from scrout.route import difficulty, text_counts
 from scrout.route.heldout import by_difficulty, by_resumes
-from scrout.route.known import KnownTasks
+from scrout.route.outcome_table import Bools as Bools
+from scrout.route.outcome_table import Ints as Ints
+from scrout.route.outcome_table import OutcomeTable as OutcomeTable
+from scrout.route.outcome_table import combination as combination
+from scrout.route.outcome_table import group_folds as group_folds
+from scrout.route.outcome_table import read_table as read_table
 from scrout.route.outcomes import Arm, digest
 from scrout.route.policy import Dial
 from scrout.route.resume import text_space
+from scrout.route.resume_store import alone, write
 from scrout.route.stats import Floats as Floats
 from scrout.route.stats import climbs, estimate, hull_at, resamples
-from scrout.route.table import Bools as Bools
-from scrout.route.table import Ints as Ints
-from scrout.route.table import Table as Table
-from scrout.route.table import combination as combination
-from scrout.route.table import group_folds as group_folds
-from scrout.route.table import read_table as read_table
+from scrout.route.task_vectors import TaskVectors
 from scrout.text import percent, usd
 
 Policy = Literal["paper", "value"]
@@ -65,7 +65,7 @@ class Rule(Protocol):
 
 @dataclass(frozen=True)
 class Walk:
-    """The paper's: the cheapest fixer whose chance reaches theta, else the anchor."""
+    """The paper's: the cheapest fixer whose probability reaches theta, else the anchor."""
 
     anchor: int | None = None
     """Its column; None: chosen for each task, as the router does."""
@@ -118,10 +118,10 @@ class Picked:
 
 
 @dataclass(frozen=True, eq=False)
-class Matched:
+class MatchedChoices:
     """What the rule took for each task, with a setting that the task had no part in."""
 
-    table: Table
+    table: OutcomeTable
     """The tasks that every fixer was measured on."""
     choices: Ints
     by_fold: tuple[Picked, ...]
@@ -149,7 +149,7 @@ class SweepPoint(FrozenModel):
     """Tasks whose pair has no outcome."""
 
 
-class Line(FrozenModel):
+class Baseline(FrozenModel):
     """One way to spend, and how ours compares with it."""
 
     name: str
@@ -187,12 +187,12 @@ class Calibration(FrozenModel):
     solve_usds: dict[str, float] = Field(default_factory=dict)
     """The same of what a solve is worth."""
     dial: Dial
-    ours: Line
+    ours: Baseline
     ours_solve: Estimate
     ours_usd: Estimate
     over_hull: Estimate | None
     """Our solve rate less that of the best random mix of fixers at our cost; None: no mix is that cheap."""
-    baselines: tuple[Line, ...]
+    baselines: tuple[Baseline, ...]
     shares: dict[str, float]
     """How often each fixer was taken."""
     by_fold: tuple[float, ...]
@@ -201,7 +201,7 @@ class Calibration(FrozenModel):
     warnings: tuple[str, ...] = ()
 
     @property
-    def strongest(self) -> Line:
+    def strongest(self) -> Baseline:
         return next(line for line in self.baselines if line.kind == "strongest")
 
     def theta(self, spaces: Iterable[str]) -> float | None:
@@ -213,11 +213,11 @@ class Calibration(FrozenModel):
         return self.solve_usds.get(combination(spaces))
 
 
-def pick(table: Table, rule: Rule, tolerance: float = 0.0) -> Picked:
+def pick(table: OutcomeTable, rule: Rule, tolerance: float = 0.0) -> Picked:
     """Of the settings whose solve rate reaches the strongest fixer's, the one that costs least."""
     costs = table.mean_costs
-    settings = rule.settings(table.chances, costs)
-    chosen = rule.choices(table.chances, costs, settings)
+    settings = rule.settings(table.probabilities, costs)
+    chosen = rule.choices(table.probabilities, costs, settings)
     rows = np.arange(len(table.ids))
     solve, usd = table.resolved[rows, chosen].mean(axis=1), table.cost[rows, chosen].mean(axis=1)
     reached = solve >= table.resolved.mean(axis=0).max() - tolerance - EPS
@@ -228,7 +228,7 @@ def pick(table: Table, rule: Rule, tolerance: float = 0.0) -> Picked:
     return Picked(float(settings[at]), bool(reached.any()))
 
 
-def matched(table: Table, folds: Ints, rule: Rule, tolerance: float = 0.0) -> Matched:
+def matched(table: OutcomeTable, folds: Ints, rule: Rule, tolerance: float = 0.0) -> MatchedChoices:
     """The matched-point rule, held out: each fold is decided with the setting that the other folds choose."""
     whole = np.asarray(table.measured.all(axis=1))
     tasks, folds = table.rows(whole).priced(), folds[whole]
@@ -240,16 +240,16 @@ def matched(table: Table, folds: Ints, rule: Rule, tolerance: float = 0.0) -> Ma
             raise RouteError("every task is in one fold. Add outcomes of another repository.")
         known, new = tasks.rows(~test), tasks.rows(test)
         picked = pick(known, rule, tolerance)
-        choices[test] = rule.choices(new.chances, known.mean_costs, np.array([picked.setting]))[0]
+        choices[test] = rule.choices(new.probabilities, known.mean_costs, np.array([picked.setting]))[0]
         by_fold.append(picked)
-    return Matched(tasks, choices, tuple(by_fold))
+    return MatchedChoices(tasks, choices, tuple(by_fold))
 
 
-def sweep(table: Table, rule: Rule, settings: Sequence[float] | None = None) -> list[SweepPoint]:
+def sweep(table: OutcomeTable, rule: Rule, settings: Sequence[float] | None = None) -> list[SweepPoint]:
     """Each setting over all tasks, with what pairs without an outcome leave open. None: all that the rule would try."""
     costs = table.mean_costs
-    tried = rule.settings(table.chances, costs) if settings is None else np.array(settings, dtype=np.float64)
-    chosen = rule.choices(table.chances, costs, tried)
+    tried = rule.settings(table.probabilities, costs) if settings is None else np.array(settings, dtype=np.float64)
+    chosen = rule.choices(table.probabilities, costs, tried)
     rows = np.arange(len(table.ids))
     measured = table.measured[rows, chosen]
     solved = table.resolved[rows, chosen] & measured
@@ -277,7 +277,7 @@ def constant_warning(choices: Ints, fixers: Sequence[str]) -> str:
 
 
 def calibrate(
-    table: Table,
+    table: OutcomeTable,
     folds: Ints,
     *,
     policy: Policy,
@@ -322,8 +322,8 @@ def calibrate(
         setting=picked[policy],
         thetas={key: picked["paper"]},
         solve_usds={key: picked["value"]},
-        dial=Dial.fit(tasks.chances, tasks.mean_costs),
-        ours=Line(name=policy, kind="ours", solve=means.solve, usd=means.usd),
+        dial=Dial.fit(tasks.probabilities, tasks.mean_costs),
+        ours=Baseline(name=policy, kind="ours", solve=means.solve, usd=means.usd),
         ours_solve=estimate(means.solve, means.solves),
         ours_usd=estimate(means.usd, means.usds),
         over_hull=over_hull,
@@ -345,7 +345,8 @@ def calibrate_folder(
     known: Sequence[Path] = (),
     progress: Callable[[str], None] = lambda words: None,
 ) -> Calibration:
-    """The same from files of outcomes, with chances as the router makes them, by heads fitted on other repositories.
+    """The same from files of outcomes, with probabilities as the router makes them, by heads fitted on other
+    repositories.
 
     `known` are folders with vectors of tasks and fitted heads: where every task has a state that some head takes, the
     figures are of text and state together, and the settings of the text alone come with them.
@@ -359,7 +360,9 @@ def calibrate_folder(
     progress(f"predicting {len(texts)} tasks for {len(table.fixers)} fixers")
     found, missing = _predicted(table, texts, folds, settings, policy, known)
     made = [
-        calibrate(table.with_chances(p), folds, policy=policy, arm=arm, spaces=spaces, anchor=anchor, progress=progress)
+        calibrate(
+            table.with_probabilities(p), folds, policy=policy, arm=arm, spaces=spaces, anchor=anchor, progress=progress
+        )
         for spaces, p in found
     ]
     settings_of_all: dict[str, dict[str, float]] = {"thetas": {}, "solve_usds": {}}
@@ -426,14 +429,14 @@ class _Means:
         solved = np.asarray(resolved, dtype=np.float64)
         return cls(float(solved.mean()), float(cost.mean()), draws @ solved, draws @ cost)
 
-    def beside(self, other: _Means, name: str, kind: Kind) -> Line:
+    def beside(self, other: _Means, name: str, kind: Kind) -> Baseline:
         """The other one, with what this one does better."""
         saving = None
         if other.usd > 0 and kind != "mix":
             drawn = np.divide(self.usds, other.usds, out=np.full(len(self.usds), np.nan), where=other.usds > 0)
             saving = estimate(1 - self.usd / other.usd, 1 - drawn)
         gain = estimate(self.solve - other.solve, self.solves - other.solves)
-        return Line(name=name, kind=kind, solve=other.solve, usd=other.usd, solve_gain=gain, saving=saving)
+        return Baseline(name=name, kind=kind, solve=other.solve, usd=other.usd, solve_gain=gain, saving=saving)
 
 
 def _mixed(ours: _Means, alone: Sequence[_Means]) -> _Means | None:
@@ -447,8 +450,10 @@ def _mixed(ours: _Means, alone: Sequence[_Means]) -> _Means | None:
     return _Means(solve, ours.usd, drawn, ours.usds) if np.isfinite(solve) else None
 
 
-def _baselines(ours: _Means, alone: Sequence[_Means], mixed: _Means | None, table: Table, draws: Floats) -> list[Line]:
-    """Every fixer alone, from cheap to dear, then the mix at our cost and the oracle."""
+def _baselines(
+    ours: _Means, alone: Sequence[_Means], mixed: _Means | None, table: OutcomeTable, draws: Floats
+) -> list[Baseline]:
+    """Every fixer alone, from cheap to expensive, then the mix at our cost and the oracle."""
     cheapest = min(alone, key=lambda one: (one.usd, -one.solve))
     strongest = min(alone, key=lambda one: (-one.solve, one.usd))
     lines = []
@@ -464,28 +469,30 @@ def _baselines(ours: _Means, alone: Sequence[_Means], mixed: _Means | None, tabl
 
 
 def _predicted(
-    table: Table, texts: Sequence[str], folds: Ints, settings: Settings, policy: Policy, known: Sequence[Path]
+    table: OutcomeTable, texts: Sequence[str], folds: Ints, settings: Settings, policy: Policy, known: Sequence[Path]
 ) -> tuple[list[tuple[tuple[str, ...], Floats]], tuple[str, ...]]:
-    """Chances by the combinations of spaces that all tasks have, the largest last; and what kept a larger one out."""
+    """Probabilities by the combinations of spaces that all tasks have, the largest last; and what kept a larger one
+    out.
+    """
     if policy == "paper":
         from scrout.route.embed import open_embedder
 
         embedder = open_embedder(settings.route.embedder)
         space = text_space(embedder)
         return [((space,), by_resumes(table, {space: embedder.embed(texts)}, folds))], ()
-    features = np.array([counts.count(text) for text in texts], dtype=np.float64)
+    features = np.array([text_counts.count(text) for text in texts], dtype=np.float64)
     found: list[tuple[tuple[str, ...], Floats]] = [
-        ((counts.SPACE,), by_difficulty(table, features, counts.NAMES, [counts.SPACE], folds))
+        ((text_counts.SPACE,), by_difficulty(table, features, text_counts.NAMES, [text_counts.SPACE], folds))
     ]
     missing = []
-    states = KnownTasks(*known)
+    states = TaskVectors(*known)
     digests = [digest(text) for text in texts]
     for spaces, head in sorted(difficulty.load(*known).items(), key=lambda item: len(item[0])):
-        if counts.SPACE not in spaces or len(spaces) == 1:
+        if text_counts.SPACE not in spaces or len(spaces) == 1:
             continue
         has, parts = np.ones(len(texts), dtype=bool), []
         for space in spaces:
-            there, rows = (has, features) if space == counts.SPACE else states.vectors(space, digests)
+            there, rows = (has, features) if space == text_counts.SPACE else states.vectors(space, digests)
             has = has & there
             parts.append(rows)
         if has.all():
@@ -497,7 +504,7 @@ def _predicted(
     return found, tuple(missing)
 
 
-def _enough(table: Table) -> None:
+def _enough(table: OutcomeTable) -> None:
     if len(table.fixers) < 2:
         raise RouteError(f"{', '.join(table.fixers)} is the only fixer. Add the outcomes of another on the same tasks.")
     whole = int(table.measured.all(axis=1).sum())
@@ -510,14 +517,14 @@ def _enough(table: Table) -> None:
         )
 
 
-def _oracle(table: Table) -> Ints:
+def _oracle(table: OutcomeTable) -> Ints:
     """For each task the cheapest fixer that solves it; where none does, the cheapest."""
     solving = np.where(table.resolved, table.cost, np.inf)
     chosen: Ints = np.where(table.resolved.any(axis=1), solving.argmin(axis=1), table.cost.argmin(axis=1))
     return chosen
 
 
-def _warnings(ours: Matched, over_hull: Estimate | None) -> tuple[str, ...]:
+def _warnings(ours: MatchedChoices, over_hull: Estimate | None) -> tuple[str, ...]:
     said = [constant_warning(ours.choices, ours.table.fixers)]
     short = sum(not picked.reached for picked in ours.by_fold)
     if short:
@@ -543,7 +550,9 @@ def _spread(n: int, most: int) -> list[int]:
 
 
 def _anchors(named: int | None, p: Floats, costs: Floats) -> Ints:
-    """The anchor's column for each task: of fixers whose chances are all known the likeliest, else the dearest."""
+    """The anchor's column for each task: of fixers whose probabilities are all known the likeliest, else the most
+    expensive.
+    """
     if named is not None:
         return np.full(len(p), named, dtype=np.int64)
     order = np.argsort(-np.where(np.isfinite(costs), costs, -np.inf), kind="stable")

@@ -1,8 +1,8 @@
 """How hard a task is, from what was measured of it, and what a fixer of a certain ability makes of that.
 
-A task is one number, its ease, alike for all fixers; a fixer is one number, its ability: the chance of a solve is the
-logistic of their sum (a Rasch model whose items are described by features). So a new fixer needs no new fit, and a few
-outcomes tell of it by how hard their tasks were.
+A task is one number, its ease, alike for all fixers; a fixer is one number, its ability: the probability of a solve is
+the logistic of their sum (a Rasch model whose items are described by features). So a new fixer needs no new fit, and a
+few outcomes tell of it by how hard their tasks were.
 
 Three things keep it honest on the little data there is. Ease is learned within repositories, so that a feature that
 merely tells repositories apart counts for nothing. It is learned from what attempts cost as much as from whether they
@@ -23,8 +23,8 @@ from pydantic import Field, FiniteFloat, ValidationError
 
 from scrout.base import FrozenModel, RouteError
 from scrout.intervals import Z95
-from scrout.route.folder import write
-from scrout.route.table import combination, group_folds
+from scrout.route.outcome_table import combination, group_folds
+from scrout.route.resume_store import write
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -61,7 +61,7 @@ PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, eq=False)
-class Lessons:
+class DifficultyData:
     """Tasks with their features and what several fixers made of them: what a head is fitted on.
 
     Tasks of one set were tried by the same fixers, so that their rates compare.
@@ -86,13 +86,13 @@ class Lessons:
         if not ((self.rate >= 0) & (self.rate <= 1)).all():
             raise RouteError("a task's solve rate is no share from 0 to 1. Leave out tasks that nobody tried.")
 
-    def joined(self, other: Lessons) -> Lessons:
+    def joined(self, other: DifficultyData) -> DifficultyData:
         """Both; a repository or set that both name is not the same one."""
         groups, sets = (
             (*(f"1 {name}" for name in mine), *(f"2 {name}" for name in others))
             for mine, others in ((self.groups, other.groups), (self.sets, other.sets))
         )
-        return Lessons(
+        return DifficultyData(
             np.concatenate([self.features, other.features]),
             groups,
             sets,
@@ -100,10 +100,10 @@ class Lessons:
             np.concatenate([self.log_cost, other.log_cost]),
         )
 
-    def rows(self, mask: Bools) -> Lessons:
+    def rows(self, mask: Bools) -> DifficultyData:
         at = np.flatnonzero(mask)
         groups, sets = (tuple(names[i] for i in at.tolist()) for names in (self.groups, self.sets))
-        return Lessons(self.features[at], groups, sets, self.rate[at], self.log_cost[at])
+        return DifficultyData(self.features[at], groups, sets, self.rate[at], self.log_cost[at])
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Ability:
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class DifficultyEstimate:
     """What a head says of one or more tasks."""
 
     ease: Floats
@@ -137,7 +137,7 @@ class DifficultyHead:
     def combination(self) -> str:
         return combination(self.spaces)
 
-    def fit(self, lessons: Lessons) -> DifficultyHead:
+    def fit(self, lessons: DifficultyData) -> DifficultyHead:
         """Learn ease and effort; each is then scaled by what it is worth on repositories that it was not learned on."""
         if lessons.features.shape[1] != len(self.names):
             raise RouteError(f"{lessons.features.shape[1]} features and {len(self.names)} names. Name each feature.")
@@ -166,7 +166,7 @@ class DifficultyHead:
         self.prior_sd_ = max(0.5, float(np.std(abilities))) * 1.5  # the next one may be weaker or stronger than all
         return self
 
-    def judge(self, features: npt.ArrayLike) -> Judged:
+    def judge(self, features: npt.ArrayLike) -> DifficultyEstimate:
         """Ease, effort and distance of tasks, a row each."""
         x = np.atleast_2d(np.asarray(features, dtype=np.float64))
         if x.shape[1] != len(self.names):
@@ -177,7 +177,7 @@ class DifficultyHead:
         _refuse_nan(x)
         z = self._standardized(x)
         factor = np.exp(self.effort_slope_ * (z @ self.effort_)) / self.effort_norm_
-        return Judged(self.slope_ * (z @ self.ease_), factor, self._distance(x) > self.reach_)
+        return DifficultyEstimate(self.slope_ * (z @ self.ease_), factor, self._distance(x) > self.reach_)
 
     def ability(self, ease: npt.ArrayLike, resolved: npt.ArrayLike, groups: Sequence[str]) -> Ability:
         """What outcomes say of a fixer: the mode of its ability, with an effect for each repository they are from."""
@@ -193,14 +193,16 @@ class DifficultyHead:
         covariance = np.linalg.inv((own.T * (p * (1 - p))) @ own + np.diag(precision))
         return Ability(float(w[0]), float(np.sqrt(covariance[0, 0])))
 
-    def chance(self, ability: Ability, ease: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
-        """The chance of a solve in a repository not seen before, and its 95% interval by what is open about ability."""
-        return _chances(np.float64(ability.value), np.float64(ability.sd), np.asarray(ease, dtype=np.float64))
+    def probability(self, ability: Ability, ease: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
+        """The probability of a solve in a repository not seen before, and its 95% interval by what is open about
+        ability.
+        """
+        return _probabilities(np.float64(ability.value), np.float64(ability.sd), np.asarray(ease, dtype=np.float64))
 
-    def chances(self, abilities: Sequence[Ability], ease: float) -> tuple[Floats, Floats, Floats]:
+    def probabilities(self, abilities: Sequence[Ability], ease: float) -> tuple[Floats, Floats, Floats]:
         """The same for one task and several fixers."""
         values, sds = np.array([(one.value, one.sd) for one in abilities]).T
-        return _chances(values, sds, np.float64(ease))
+        return _probabilities(values, sds, np.float64(ease))
 
     def to_json(self) -> str:
         return _Stored(
@@ -309,7 +311,7 @@ def _refuse_nan(features: Floats) -> None:
         raise RouteError("a task's features hold numbers that are none. Count or scout the task again.")
 
 
-def _targets(lessons: Lessons) -> tuple[Floats, Floats]:
+def _targets(lessons: DifficultyData) -> tuple[Floats, Floats]:
     """Ease, half from who solved it and half from what it took; and effort. Both standardized within each set."""
     sets = np.array(lessons.sets)
     solved, effort = np.zeros(len(sets)), np.zeros(len(sets))
@@ -364,7 +366,7 @@ def _not_worse(loss: Floats, best: Floats) -> bool:
     return bool(more.mean() <= more.std() / np.sqrt(len(more)))
 
 
-def _slope(ease: Floats, lessons: Lessons) -> float:
+def _slope(ease: Floats, lessons: DifficultyData) -> float:
     """How many log odds of the solve rate one unit of held-out ease is worth; never below 0."""
     names = sorted(set(lessons.groups)), sorted(set(lessons.sets))
     columns = [ease]
@@ -375,7 +377,7 @@ def _slope(ease: Floats, lessons: Lessons) -> float:
     return max(0.0, float(w[0]))
 
 
-def _effort_slope(effort: Floats, lessons: Lessons) -> float:
+def _effort_slope(effort: Floats, lessons: DifficultyData) -> float:
     """How much of log cost one unit of held-out effort is worth; never below 0."""
     known = np.isfinite(lessons.log_cost)
     if not known.any():
@@ -407,7 +409,7 @@ def _newton(x: Floats, y: Floats, offsets: Floats, precision: Floats, centre: Fl
     return w
 
 
-def _chances(
+def _probabilities(
     value: Floats | np.float64, sd: Floats | np.float64, ease: Floats | np.float64
 ) -> tuple[Floats, Floats, Floats]:
     variance = REPOSITORY_SD**2
@@ -417,7 +419,9 @@ def _chances(
 
 
 def _averaged(log_odds: Floats | np.float64, variance: Floats | np.float64 | float) -> Floats:
-    """The mean chance where the log odds are normal around these: nearer to a half than the chance of the mean."""
+    """The mean probability where the log odds are normal around these: nearer to a half than the probability of the
+    mean.
+    """
     return _sigmoid(log_odds / np.sqrt(1 + np.pi * variance / 8))
 
 

@@ -13,8 +13,8 @@ What takes long to make is kept in the user's cache folder.
 from __future__ import annotations
 
 from scrout.base import RouteError
-from scrout.config import EmbedderSettings
-from scrout.route.embedders.cached import Cached
+from scrout.config.settings import EmbedderSettings
+from scrout.route.embedders.cached import CachedEmbedder
 from scrout.route.embedders.hashed import HashedEmbedder
 from scrout.route.embedders.seam import MAX_CHARS, Embedder, Vectors
 
@@ -33,11 +33,11 @@ def open_embedder(settings: EmbedderSettings) -> Embedder:
             from scrout.route.embedders.endpoint import EndpointEmbedder
 
             key, dimensions = settings.key(), settings.dimensions
-            return Cached(EndpointEmbedder(settings.base_url, settings.model, key, dimensions=dimensions))
+            return CachedEmbedder(EndpointEmbedder(settings.base_url, settings.model, key, dimensions=dimensions))
         case "qwen3":
             from scrout.route.embedders.qwen3 import open_qwen3
 
-            return Cached(open_qwen3(settings))
+            return CachedEmbedder(open_qwen3(settings))
 
 
 def _minilm(*, named: bool) -> Embedder:
@@ -50,4 +50,4 @@ def _minilm(*, named: bool) -> Embedder:
                 f'route.embedder.kind is "minilm" and needs {needed}, not installed here. {minilm.INSTALL}'
             )
         return HashedEmbedder()
-    return Cached(minilm.MiniLmEmbedder())
+    return CachedEmbedder(minilm.MiniLmEmbedder())

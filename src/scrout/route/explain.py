@@ -15,20 +15,20 @@ from typing import Literal
 import numpy as np
 
 from scrout.base import FrozenModel, RouteError
-from scrout.config import Settings
+from scrout.config.settings import Settings
 from scrout.money import CENT_FRACTION, Usd
 from scrout.records import Candidate, Decision, State
-from scrout.route import counts
+from scrout.route import text_counts
 from scrout.route.difficulty import DifficultyHead
-from scrout.route.known import KnownTasks, title_of
 from scrout.route.policy import INFINITE, Goal, GoalKind, anchor_of, cheapest_first, follow
 from scrout.route.router import Router
 from scrout.route.stats import Floats
+from scrout.route.task_vectors import TaskVectors, title_of
 from scrout.text import percent, usd
 
 MAX_DRIVERS = 3
 MIN_LOG_ODDS = 0.02
-"""What moves a chance by less than half a percentage point drives nothing."""
+"""What moves a probability by less than half a percentage point drives nothing."""
 
 Kind = Literal["log", "count", "share", "odds", "flag"]
 _WORDS: dict[str, tuple[Kind, str]] = {
@@ -90,7 +90,7 @@ class Difficulty(FrozenModel):
     """What counts most, the most first."""
 
 
-class Change(FrozenModel):
+class Counterfactual(FrozenModel):
     """One number that would have to be another for another fixer to be taken."""
 
     of: GoalKind | Literal["cost_usd"]
@@ -99,7 +99,7 @@ class Change(FrozenModel):
     above: bool
     """False: it would have to be below the amount."""
     amount: Usd
-    """A chance for theta and min_solve, else dollars."""
+    """A probability for theta and min_solve, else dollars."""
     now: Usd | None
     """None: more than any cost."""
     dial: float | None = None
@@ -128,8 +128,8 @@ class Explanation(FrozenModel):
     goal: str
     """What was asked for, in words."""
     difficulty: Difficulty | None
-    """None: chances don't come from difficulty here."""
-    changes: tuple[Change, ...]
+    """None: probabilities don't come from difficulty here."""
+    changes: tuple[Counterfactual, ...]
     """The goal's first, then costs, the nearest first. Empty: there is no other fixer, or nothing to weigh."""
     otherwise: str = ""
     """Where the router abstained: who would have been taken if the task were like a known one."""
@@ -165,9 +165,11 @@ def goal_words(goal: Goal) -> str:
     """What a goal asks for, as a person would say it."""
     match goal.kind:
         case "theta":
-            return f"the cheapest fixer whose chance reaches theta, {_number(goal.amount)}; if none does, the anchor"
+            return (
+                f"the cheapest fixer whose probability reaches theta, {_number(goal.amount)}; if none does, the anchor"
+            )
         case "min_solve":
-            return f"the cheapest fixer with a chance of {_number(goal.amount)} or more"
+            return f"the cheapest fixer with a probability of {_number(goal.amount)} or more"
         case "max_usd":
             return f"the likeliest fixer for {usd(goal.amount)} or less"
         case "solve_usd":
@@ -183,7 +185,7 @@ def goal_words(goal: Goal) -> str:
             return f"{position}, where a solve is worth {usd(goal.amount)}" if goal.dial else position
 
 
-def change_words(change: Change) -> str:
+def change_words(change: Counterfactual) -> str:
     """What would have to be different, without who would be taken then."""
     side, more = ("above", "more") if change.above else ("below", "less")
     if change.of == "cost_usd":
@@ -191,7 +193,7 @@ def change_words(change: Change) -> str:
         return f"if an attempt of {change.fixer} cost {more} than {usd(change.amount)}{now}"
     match change.of:
         case "theta" | "min_solve":
-            what = "theta" if change.of == "theta" else "a least chance"
+            what = "theta" if change.of == "theta" else "a least probability"
             if change.above:
                 return f"with {what} above {_number(change.amount)}"
             # Rounded down, as one a little higher would not do.
@@ -219,7 +221,7 @@ def _nearest(router: Router, text: str) -> tuple[tuple[Near, ...], str]:
     return near, "" if near else "no task is known to the embedder of these settings"
 
 
-def _difficulty(head: DifficultyHead | None, features: Floats | None, known: KnownTasks) -> Difficulty | None:
+def _difficulty(head: DifficultyHead | None, features: Floats | None, known: TaskVectors) -> Difficulty | None:
     if head is None or features is None:
         return None
     judged = head.judge(features)
@@ -235,7 +237,7 @@ def _difficulty(head: DifficultyHead | None, features: Floats | None, known: Kno
     )
 
 
-def _known_ease(head: DifficultyHead, known: KnownTasks) -> Floats:
+def _known_ease(head: DifficultyHead, known: TaskVectors) -> Floats:
     """Of every task that all of the head's spaces know."""
     tasks = sorted(set.intersection(*(set(known.space(space)[0]) for space in head.spaces)))
     if not tasks:
@@ -251,7 +253,7 @@ def _drivers(head: DifficultyHead, features: Floats) -> tuple[Driver, ...]:
     alike: dict[str, list[int]] = {}
     for at, name in enumerate(head.names):
         alike.setdefault(_WORDS[name][1] if name in _WORDS else name, []).append(at)
-    logs = len(counts.NAMES) if head.spaces[0] == counts.SPACE else 0
+    logs = len(text_counts.NAMES) if head.spaces[0] == text_counts.SPACE else 0
     drivers = [
         Driver(
             features=tuple(dict.fromkeys(head.names[at] for at in places)),
@@ -285,7 +287,7 @@ def _measured(name: str, value: float, usual: float, of_counts: bool) -> str:
     return f"{words.format(shown)} ({_count(usual)} is usual)"
 
 
-def changes(candidates: Sequence[Candidate], goal: Goal, settings: Settings) -> list[Change]:
+def changes(candidates: Sequence[Candidate], goal: Goal, settings: Settings) -> list[Counterfactual]:
     """The nearest ones: of the goal both ways, of the taken fixer's cost upwards, of each other's downwards."""
     taken = decided(candidates, goal, settings)
     found = [_goal_change(candidates, goal, settings, above) for above in (True, False)]
@@ -304,14 +306,14 @@ def decided(candidates: Iterable[Candidate], goal: Goal, settings: Settings) -> 
     return follow(ordered, goal, anchor_of(settings.fixers, ordered, settings.route.anchor)).fixer
 
 
-def _goal_change(candidates: Sequence[Candidate], goal: Goal, settings: Settings, above: bool) -> Change | None:
+def _goal_change(candidates: Sequence[Candidate], goal: Goal, settings: Settings, above: bool) -> Counterfactual | None:
     def decide(amount: Decimal) -> str:
         return decided(candidates, Goal(goal.kind, amount), settings)
 
-    chances, costs, worths = _numbers(candidates)
-    breaks = {"theta": chances, "min_solve": chances, "max_usd": costs, "solve_usd": worths}[goal.kind]
+    probabilities, costs, worths = _numbers(candidates)
+    breaks = {"theta": probabilities, "min_solve": probabilities, "max_usd": costs, "solve_usd": worths}[goal.kind]
     ceiling = Decimal(1) if goal.kind in ("theta", "min_solve") else None
-    # A chance reaches a least one that it equals, and a cost fits into an amount that it equals.
+    # A probability reaches a least one that it equals, and a cost fits into an amount that it equals.
     closed = above if goal.kind == "max_usd" else goal.kind != "solve_usd" and not above
     found = _first_change(decide, goal.amount, breaks, above, closed=closed, ceiling=ceiling)
     if found is None:
@@ -319,12 +321,12 @@ def _goal_change(candidates: Sequence[Candidate], goal: Goal, settings: Settings
     amount, to = found
     position = goal.dial.position(amount) if goal.dial else None
     now = None if goal.amount == INFINITE else goal.amount
-    return Change(of=goal.kind, above=above, amount=amount, now=now, dial=position, to=to)
+    return Counterfactual(of=goal.kind, above=above, amount=amount, now=now, dial=position, to=to)
 
 
 def _cost_change(
     candidates: Sequence[Candidate], goal: Goal, settings: Settings, one: Candidate, *, above: bool
-) -> Change | None:
+) -> Counterfactual | None:
     others = [other for other in candidates if other.fixer != one.fixer]
 
     def decide(cost_usd: Decimal) -> str:
@@ -345,7 +347,7 @@ def _cost_change(
     # Another's fall that brings in a third one is nobody's reason to ask for a better price.
     if found is None or (not above and found[1] != one.fixer):
         return None
-    return Change(of="cost_usd", fixer=one.fixer, above=above, amount=found[0], now=now, to=found[1])
+    return Counterfactual(of="cost_usd", fixer=one.fixer, above=above, amount=found[0], now=now, to=found[1])
 
 
 def _first_change(
@@ -375,9 +377,11 @@ def _first_change(
 
 
 def _numbers(candidates: Iterable[Candidate]) -> tuple[set[Decimal], set[Decimal], set[Decimal]]:
-    """Where decisions can turn: chances, costs, and the worths of a solve at which two fixers are worth the same."""
+    """Where decisions can turn: probabilities, costs, and the worths of a solve at which two fixers are worth the
+    same.
+    """
     candidates = list(candidates)
-    chances = {Decimal(str(one.p_solve)) for one in candidates if one.p_solve is not None}
+    probabilities = {Decimal(str(one.p_solve)) for one in candidates if one.p_solve is not None}
     costs = {one.expected_cost_usd for one in candidates if one.expected_cost_usd is not None}
     known = [
         (Decimal(str(one.p_solve)), one.expected_cost_usd)
@@ -385,10 +389,10 @@ def _numbers(candidates: Iterable[Candidate]) -> tuple[set[Decimal], set[Decimal
         if one.p_solve is not None and one.expected_cost_usd is not None
     ]
     worths = {(cost - other) / (p - q) for p, cost in known for q, other in known if p > q and cost > other}
-    return chances, costs, worths
+    return probabilities, costs, worths
 
 
-def _step(change: Change) -> Decimal:
+def _step(change: Counterfactual) -> Decimal:
     """By what factor the cost would have to change."""
     assert change.now is not None
     low, high = sorted((change.amount, change.now))
@@ -403,5 +407,5 @@ def _count(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.1f}".removesuffix(".0")
 
 
-def _number(chance: Decimal) -> str:
-    return f"{chance:.2f}" if round(chance, 2) == chance else f"{chance:.3f}"
+def _number(probability: Decimal) -> str:
+    return f"{probability:.2f}" if round(probability, 2) == probability else f"{probability:.3f}"

@@ -1,7 +1,8 @@
 """What the user's own runs say about résumés: how they ended, whether predictions hold, how near their tasks are.
 
 Each verdict joins the résumé of the fixer it is about. It is also kept as a line of a file that only grows, with the
-chance that was predicted when the fixer was chosen: a résumé that has learned no longer says what was expected of it.
+probability that was predicted when the fixer was chosen: a résumé that has learned no longer says what was expected of
+it.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ import numpy as np
 from pydantic import Field
 
 from scrout.base import ConfigError, FrozenModel, RouteError, TaskError
-from scrout.config import FixerKey, RouteSettings, Settings, data_folder
+from scrout.config.settings import FixerKey, RouteSettings, Settings, data_folder
 from scrout.files import JsonLines
 from scrout.records import Run, State
 from scrout.route import resume as resumes
 from scrout.route.embed import Embedder
-from scrout.route.folder import alone, unwritable
-from scrout.route.known import KnownTasks, Rows, remember, title_of
-from scrout.route.outcomes import Arm, Outcome, Told, digest, told
+from scrout.route.outcomes import Arm, Outcome, OutcomeWithText, digest, join_texts
 from scrout.route.resume import MIN_OUTCOMES, Resume, text_space
+from scrout.route.resume_store import alone, unwritable
+from scrout.route.task_vectors import Rows, TaskVectors, remember, title_of
 
 Verdict = Literal["merged", "reverted", "wrong"]
 Grade = Literal["resolved", "unresolved"]
@@ -39,7 +40,7 @@ OWN = "your own runs"
 """The source of what was learned from verdicts."""
 
 MIN_DRIFT = 10
-"""Verdicts below which no drift is told: a few surprises are chance."""
+"""Verdicts below which no drift is told: a few surprises are probability."""
 MAX_Z = 2.0
 WINDOW = 50
 """The newest verdicts that drift is judged by: what a résumé has learned since must not be held against it for ever."""
@@ -50,7 +51,9 @@ Vectors = Mapping[str, Sequence[float] | Rows]
 """By task."""
 
 _SURE = 0.001
-"""A chance is taken as no nearer to 0 or 1 than this: a prediction of certainty would make one surprise infinite."""
+"""A probability is taken as no nearer to 0 or 1 than this: a prediction of certainty would make one surprise
+infinite.
+"""
 
 
 class Feedback(FrozenModel):
@@ -61,7 +64,7 @@ class Feedback(FrozenModel):
     verdict: Verdict | Grade
     when: datetime
     p_solve: float | None = Field(default=None, ge=0, le=1)
-    """The chance of the fixer when it was chosen; None: it had no résumé."""
+    """The probability of the fixer when it was chosen; None: it had no résumé."""
 
     @property
     def resolved(self) -> bool:
@@ -69,7 +72,7 @@ class Feedback(FrozenModel):
 
 
 @dataclass(frozen=True)
-class Learned:
+class LearningReport:
     """An attempt whose end is known, with all that is to be remembered of it."""
 
     run: str
@@ -88,12 +91,12 @@ class Learned:
     """The scout's; None: it gave none."""
 
     @property
-    def told(self) -> Told:
-        return told(self.instance_id, self.text, good(self.verdict), self.cost_usd, self.arm, self.api_calls)
+    def told(self) -> OutcomeWithText:
+        return join_texts(self.instance_id, self.text, good(self.verdict), self.cost_usd, self.arm, self.api_calls)
 
 
 @dataclass(frozen=True)
-class Lesson:
+class LearnedResume:
     """A résumé after it has learned."""
 
     resume: Resume
@@ -108,7 +111,7 @@ class Drift(FrozenModel):
     n: int
     """Verdicts on runs that had a prediction, the newest WINDOW of them."""
     predicted: float
-    """Mean chance."""
+    """Mean probability."""
     observed: float
     """Share of good ends."""
     z: float
@@ -139,7 +142,7 @@ def own_folder(settings: RouteSettings) -> Path:
     return Path(settings.resumes) if settings.resumes else data_folder() / "resumes"
 
 
-def from_run(run: Run, verdict: Verdict, settings: Settings) -> Learned:
+def from_run(run: Run, verdict: Verdict, settings: Settings) -> LearningReport:
     """The run's last attempt, judged; a RouteError where that would teach something false."""
     if not run.attempts:
         raise RouteError(f"no fixer has tried in run {run.id} ({run.outcome}). Choose one from `scrout runs`.")
@@ -165,7 +168,7 @@ def from_run(run: Run, verdict: Verdict, settings: Settings) -> Learned:
             "of that run: --config FILE."
         )
     candidates = run.decision.candidates if run.decision else ()
-    return Learned(
+    return LearningReport(
         run=run.id,
         key=fixer.key,
         verdict=verdict,
@@ -179,7 +182,7 @@ def from_run(run: Run, verdict: Verdict, settings: Settings) -> Learned:
     )
 
 
-def record(run: Run, verdict: Verdict, settings: Settings, embedder: Embedder) -> tuple[Lesson, Feedback | None]:
+def record(run: Run, verdict: Verdict, settings: Settings, embedder: Embedder) -> tuple[LearnedResume, Feedback | None]:
     """Learn from a verdict on a run; gives what was learned, and what had been said of the run before."""
     folder = own_folder(settings.route)
     one = from_run(run, verdict, settings)
@@ -192,13 +195,13 @@ def record(run: Run, verdict: Verdict, settings: Settings, embedder: Embedder) -
     return learn([one], folder, embedder)[one.key], former
 
 
-def learn(outcomes: list[Learned], folder: Path, embedder: Embedder) -> dict[FixerKey, Lesson]:
+def learn(outcomes: list[LearningReport], folder: Path, embedder: Embedder) -> dict[FixerKey, LearnedResume]:
     """Let the user's résumés in the folder learn from attempts whose end is known; those that lack one get it.
 
     A task counts once for each fixer and arm: its last outcome.
     """
     texts = {digest(one.text): one.text for one in outcomes}
-    lessons: dict[FixerKey, Lesson] = {}
+    lessons: dict[FixerKey, LearnedResume] = {}
     with alone(folder, RESUMES):
         resumes.remember_texts(texts, embedder, folder)
         for space, rows in _states(outcomes).items():
@@ -212,7 +215,7 @@ def learn(outcomes: list[Learned], folder: Path, embedder: Embedder) -> dict[Fix
             price = former.price if former else None
             resume = Resume(key=key, outcomes=joined, source=with_source(source, OWN), price=price, made=date.today())
             resumes.save(resume, folder)
-            lessons[key] = Lesson(resume, replaced)
+            lessons[key] = LearnedResume(resume, replaced)
         _append(folder, outcomes)
     return lessons
 
@@ -255,7 +258,7 @@ def drift(folder: Path) -> list[Drift]:
     return [_drift(key, by_key[key][-WINDOW:]) for key in sorted(by_key, key=str)]
 
 
-def nearness(texts: Iterable[str], resume: Resume, known: KnownTasks, embedder: Embedder) -> Nearness | None:
+def nearness(texts: Iterable[str], resume: Resume, known: TaskVectors, embedder: Embedder) -> Nearness | None:
     """How near the user's tasks are to those of a résumé; None: there are none, or the résumé's have no vectors."""
     tasks = list(dict.fromkeys(outcome.task for outcome in resume.outcomes))
     mine = list(dict.fromkeys(text for text in texts if text.strip()))
@@ -273,7 +276,9 @@ def nearness(texts: Iterable[str], resume: Resume, known: KnownTasks, embedder: 
     elif median >= np.quantile(own, 0.05):
         words = "your tasks are farther from its tasks than most of those are from each other"
     else:
-        words = "your tasks are far from its tasks: take its chances with care until some of your own outcomes join"
+        words = (
+            "your tasks are far from its tasks: take its probabilities with care until some of your own outcomes join"
+        )
     return Nearness(
         tasks=len(mine),
         median=round(median, 4),
@@ -284,21 +289,21 @@ def nearness(texts: Iterable[str], resume: Resume, known: KnownTasks, embedder: 
 
 def _drift(key: FixerKey, lines: Sequence[Feedback]) -> Drift:
     ends = np.array([one.resolved for one in lines], dtype=float)
-    chances = np.clip(np.array([one.p_solve for one in lines], dtype=float), _SURE, 1 - _SURE)
-    z = float((ends - chances).sum() / math.sqrt((chances * (1 - chances)).sum()))
-    predicted, observed, n = float(chances.mean()), float(ends.mean()), len(lines)
+    probabilities = np.clip(np.array([one.p_solve for one in lines], dtype=float), _SURE, 1 - _SURE)
+    z = float((ends - probabilities).sum() / math.sqrt((probabilities * (1 - probabilities)).sum()))
+    predicted, observed, n = float(probabilities.mean()), float(ends.mean()), len(lines)
     notice = ""
     if n >= MIN_DRIFT and abs(z) > MAX_Z:
         how = "worse" if z < 0 else "better"
         notice = (
             f"{key} does {how} on your tasks than predicted: {int(ends.sum())} of its last {n} judged runs ended well "
-            f"({observed:.2f}), where {predicted:.2f} was expected (z {z:+.1f}). Its chances here are off: measure it "
-            f"on {MIN_OUTCOMES} tasks of yours or more and give them to `scrout fixers add` with --replace."
+            f"({observed:.2f}), where {predicted:.2f} was expected (z {z:+.1f}). Its probabilities here are off: "
+            f"measure it on {MIN_OUTCOMES} tasks of yours or more and give them to `scrout fixers add` with --replace."
         )
     return Drift(key=key, n=n, predicted=round(predicted, 4), observed=round(observed, 4), z=round(z, 3), notice=notice)
 
 
-def _states(outcomes: Iterable[Learned]) -> dict[str, Vectors]:
+def _states(outcomes: Iterable[LearningReport]) -> dict[str, Vectors]:
     """The scout's states by space and task."""
     found: dict[str, dict[str, Sequence[float] | Rows]] = {}
     for one in outcomes:
@@ -307,7 +312,7 @@ def _states(outcomes: Iterable[Learned]) -> dict[str, Vectors]:
     return dict(found)
 
 
-def _append(folder: Path, outcomes: Iterable[Learned]) -> None:
+def _append(folder: Path, outcomes: Iterable[LearningReport]) -> None:
     now = datetime.now(UTC)
     lines = [Feedback(run=one.run, key=one.key, verdict=one.verdict, when=now, p_solve=one.p_solve) for one in outcomes]
     path = folder / FILE

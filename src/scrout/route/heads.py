@@ -1,4 +1,4 @@
-"""The paper's heads: from a task's vector and a fixer's résumé to the chance that the fixer solves the task.
+"""The paper's heads: from a task's vector and a fixer's résumé to the probability that the fixer solves the task.
 
 One head a feature space serves every fixer: it sees a fixer only through six numbers of its résumé, so a new fixer
 needs no new fit. What the router goes by unless told otherwise is in difficulty.py.
@@ -16,8 +16,8 @@ import numpy.typing as npt
 from pydantic import Field, FiniteFloat, ValidationError
 
 from scrout.base import FrozenModel, RouteError
-from scrout.route.folder import write
-from scrout.route.resume import Standing
+from scrout.route.resume import ResumeVectors
+from scrout.route.resume_store import write
 
 Floats = npt.NDArray[np.float64]
 
@@ -37,7 +37,7 @@ SUFFIX = ".head.json"
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-def features(vectors: npt.ArrayLike, standings: Sequence[Standing]) -> Floats:
+def features(vectors: npt.ArrayLike, standings: Sequence[ResumeVectors]) -> Floats:
     """Row i for task i and the résumé beside it: cos(x,s), cos(x,f), their difference d, p, cos(x,s)*p, d*p.
 
     x is the task, s and f the centroids of solved and failed tasks, p the base rate.
@@ -57,7 +57,7 @@ class ResumeHead:
     def __init__(self, space: str) -> None:
         self.space = space
 
-    def fit(self, vectors: npt.ArrayLike, standings: Sequence[Standing], resolved: Sequence[bool]) -> ResumeHead:
+    def fit(self, vectors: npt.ArrayLike, standings: Sequence[ResumeVectors], resolved: Sequence[bool]) -> ResumeHead:
         """Learn from pairs: row i is a task, the résumé of a fixer that tried it, and whether it was solved."""
         y = np.asarray(resolved, dtype=np.float64)
         if not 0 < y.sum() < len(y):
@@ -69,8 +69,8 @@ class ResumeHead:
         self.rows_ = len(y)
         return self
 
-    def predict_proba(self, vectors: npt.ArrayLike, standings: Sequence[Standing]) -> Floats:
-        """The chance of a solve, one for each pair."""
+    def predict_proba(self, vectors: npt.ArrayLike, standings: Sequence[ResumeVectors]) -> Floats:
+        """The probability of a solve, one for each pair."""
         z = (features(vectors, standings) - self.mean_) / self.scale_
         return _sigmoid(z @ self.coef_ + self.intercept_)
 

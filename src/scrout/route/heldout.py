@@ -1,4 +1,4 @@
-"""Chances of tasks that had no part in the fit: what every claim about a router is made of.
+"""Probabilities of tasks that had no part in the fit: what every claim about a router is made of.
 
 Folds are whole repositories. In each, heads and résumés come from the other folds alone.
 """
@@ -9,36 +9,40 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from scrout.route.difficulty import DifficultyHead, Lessons
+from scrout.route.difficulty import DifficultyData, DifficultyHead
 from scrout.route.embed import Vectors
 from scrout.route.heads import ResumeHead
-from scrout.route.resume import Standing
+from scrout.route.outcome_table import Bools, Ints, OutcomeTable
+from scrout.route.resume import ResumeVectors
 from scrout.route.stats import Floats
-from scrout.route.table import Bools, Ints, Table
 
 
 def by_difficulty(
-    table: Table,
+    table: OutcomeTable,
     features: Floats,
     names: Sequence[str],
     spaces: Sequence[str],
     folds: Ints,
-    more: Lessons | None = None,
+    more: DifficultyData | None = None,
 ) -> Floats:
     """A row a task, a column a fixer, by ease and ability; nan: the fixer has no outcome in the other folds.
 
     `more` are lessons of other tasks, which take part in every fold's fit.
     """
-    chances = np.full(table.resolved.shape, np.nan)
+    probabilities = np.full(table.resolved.shape, np.nan)
     for fold in np.unique(folds):
         rest = folds != fold
         head = fit_difficulty(table.rows(rest), features[rest], names, spaces, more)
-        chances[~rest] = predict(head, table.rows(rest), features[rest], features[~rest])
-    return chances
+        probabilities[~rest] = predict(head, table.rows(rest), features[rest], features[~rest])
+    return probabilities
 
 
 def fit_difficulty(
-    table: Table, features: Floats, names: Sequence[str], spaces: Sequence[str], more: Lessons | None = None
+    table: OutcomeTable,
+    features: Floats,
+    names: Sequence[str],
+    spaces: Sequence[str],
+    more: DifficultyData | None = None,
 ) -> DifficultyHead:
     """A head for the spaces, with the fixers of the table as what to expect of a new one."""
     own = lessons(table, features)
@@ -54,19 +58,19 @@ def fit_difficulty(
     return head.with_prior(abilities)
 
 
-def predict(head: DifficultyHead, table: Table, known: Floats, new: Floats) -> Floats:
-    """The chances of new tasks, from the outcomes in a table of known ones."""
+def predict(head: DifficultyHead, table: OutcomeTable, known: Floats, new: Floats) -> Floats:
+    """The probabilities of new tasks, from the outcomes in a table of known ones."""
     ease, at = head.judge(known).ease, head.judge(new).ease
-    chances = np.full((len(new), len(table.fixers)), np.nan)
+    probabilities = np.full((len(new), len(table.fixers)), np.nan)
     for column in range(len(table.fixers)):
         mask = table.measured[:, column]
         if mask.any():
             ability = head.ability(ease[mask], table.resolved[mask, column], _where(table.groups, mask))
-            chances[:, column] = head.chance(ability, at)[0]
-    return chances
+            probabilities[:, column] = head.probability(ability, at)[0]
+    return probabilities
 
 
-def lessons(table: Table, features: Floats) -> Lessons:
+def lessons(table: OutcomeTable, features: Floats) -> DifficultyData:
     """What a head learns from a table. Tasks that were tried by the same fixers are a set; untried ones say nothing."""
     tried = np.asarray(table.measured.any(axis=1))
     table, features = table.rows(tried), features[tried]
@@ -76,19 +80,19 @@ def lessons(table: Table, features: Floats) -> Lessons:
         log_cost = np.where(paid, np.log(np.where(paid, table.cost, 1.0)), 0.0).sum(axis=1) / paid.sum(axis=1)
         rate = (table.resolved & measured).sum(axis=1) / measured.sum(axis=1)
     sets = tuple("".join("01"[has] for has in row) for row in measured.tolist())
-    return Lessons(np.asarray(features, dtype=np.float64), table.groups, sets, rate, log_cost)
+    return DifficultyData(np.asarray(features, dtype=np.float64), table.groups, sets, rate, log_cost)
 
 
-def by_resumes(table: Table, vectors: Mapping[str, Vectors], folds: Ints) -> Floats:
+def by_resumes(table: OutcomeTable, vectors: Mapping[str, Vectors], folds: Ints) -> Floats:
     """The same by the paper's recipe: a head for each space, and the plain mean of what they say."""
-    chances = np.zeros(table.resolved.shape)
+    probabilities = np.zeros(table.resolved.shape)
     for space, rows in vectors.items():
-        chances += _of_space(table, space, rows, folds) / len(vectors)
-    return chances
+        probabilities += _of_space(table, space, rows, folds) / len(vectors)
+    return probabilities
 
 
-def _of_space(table: Table, space: str, rows: Vectors, folds: Ints) -> Floats:
-    chances = np.full(table.resolved.shape, np.nan)
+def _of_space(table: OutcomeTable, space: str, rows: Vectors, folds: Ints) -> Floats:
+    probabilities = np.full(table.resolved.shape, np.nan)
     for fold in np.unique(folds):
         rest = folds != fold
         known = standings(table, rows, rest)
@@ -96,17 +100,17 @@ def _of_space(table: Table, space: str, rows: Vectors, folds: Ints) -> Floats:
         new = np.flatnonzero(~rest)
         for at, standing in enumerate(known):
             if standing is not None:
-                chances[new, at] = head.predict_proba(rows[new], [standing] * len(new))
-    return chances
+                probabilities[new, at] = head.predict_proba(rows[new], [standing] * len(new))
+    return probabilities
 
 
-def standings(table: Table, rows: Vectors, known: Bools) -> list[Standing | None]:
+def standings(table: OutcomeTable, rows: Vectors, known: Bools) -> list[ResumeVectors | None]:
     """Each fixer in a space, by the outcomes of the known tasks; None: it solved or failed them all."""
     return [_standing(table, rows, at, known) for at in range(len(table.fixers))]
 
 
 def fit_resumes(
-    table: Table, space: str, rows: Vectors, of_fixers: Sequence[Standing | None], known: Bools
+    table: OutcomeTable, space: str, rows: Vectors, of_fixers: Sequence[ResumeVectors | None], known: Bools
 ) -> ResumeHead:
     """The paper's head for a space. As there, a task's features come from centroids that hold the task itself."""
     pairs = [
@@ -120,13 +124,13 @@ def fit_resumes(
     return ResumeHead(space).fit(rows[tasks], [standing for _, _, standing in pairs], resolved)
 
 
-def _standing(table: Table, rows: Vectors, at: int, known: Bools) -> Standing | None:
+def _standing(table: OutcomeTable, rows: Vectors, at: int, known: Bools) -> ResumeVectors | None:
     has = known & table.measured[:, at]
     resolved = table.resolved[has, at]
     if resolved.all() or not resolved.any():
         return None
     solved, failed = (rows[has][mask].mean(axis=0, dtype=np.float64) for mask in (resolved, ~resolved))
-    return Standing(table.fixers[at], solved, failed, float(resolved.mean()))
+    return ResumeVectors(table.fixers[at], solved, failed, float(resolved.mean()))
 
 
 def _where(names: Sequence[str], mask: Bools) -> list[str]:

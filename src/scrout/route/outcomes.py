@@ -52,7 +52,7 @@ class Outcome(FrozenModel):
 
 
 @dataclass(frozen=True)
-class Told:
+class OutcomeWithText:
     """An outcome with the text of its task, as scout and fixer read it."""
 
     outcome: Outcome
@@ -69,22 +69,22 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:32]
 
 
-def told(
+def join_texts(
     instance_id: str,
     text: str,
     resolved: bool,
     cost_usd: Decimal | None = None,
     arm: Arm = "solo",
     api_calls: int | None = None,
-) -> Told:
+) -> OutcomeWithText:
     """An outcome of a task whose text is at hand."""
     outcome = Outcome(
         instance_id=instance_id, task=digest(text), resolved=resolved, cost_usd=cost_usd, api_calls=api_calls, arm=arm
     )
-    return Told(outcome, text)
+    return OutcomeWithText(outcome, text)
 
 
-def read_outcomes(path: Path, texts: Mapping[str, str]) -> list[Told]:
+def read_outcomes(path: Path, texts: Mapping[str, str]) -> list[OutcomeWithText]:
     """The outcomes in a .csv or .jsonl file; `texts` has the tasks by instance_id that the rows bring no text for."""
     found = []
     for number, row in read_rows(path):
@@ -98,7 +98,7 @@ def read_outcomes(path: Path, texts: Mapping[str, str]) -> list[Told]:
                 f"{where}: the task {instance_id} is not known. Give its text with --tasks FILE, or in a column `text`."
             )
         found.append(
-            told(
+            join_texts(
                 instance_id,
                 text,
                 _flag(row.get("resolved"), where),

@@ -1,7 +1,7 @@
 """Who tries, and in which order: rules on a router's numbers, without any learning of their own.
 
-`paper` walks from cheap to dear and stops at the first chance that reaches theta. `value` asks what a further solve
-costs. Expected costs come in with the candidates of each task, so the order follows the prices of the day.
+`paper` walks from cheap to expensive and stops at the first probability that reaches theta. `value` asks what a further
+solve costs. Expected costs come in with the candidates of each task, so the order follows the prices of the day.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from pydantic import Field, model_validator
 
 from scrout.base import FrozenModel, RouteError
-from scrout.config import Fixer, RouteSettings
+from scrout.config.settings import Fixer, RouteSettings
 from scrout.money import CENT_FRACTION
 from scrout.records import Candidate, Check, Decision
 from scrout.text import usd
@@ -37,7 +37,7 @@ INFINITE = Decimal("Infinity")
 
 
 @dataclass(frozen=True)
-class Choice:
+class PolicyChoice:
     """What a rule takes, and why."""
 
     fixer: str
@@ -78,8 +78,9 @@ class Dial(FrozenModel):
         return self
 
     @classmethod
-    def fit(cls, chances: npt.NDArray[np.float64], costs: npt.NDArray[np.float64]) -> Dial:
-        """From the chances of known tasks (a row a task, a column a fixer; nan: unknown) and each fixer's mean cost.
+    def fit(cls, probabilities: npt.NDArray[np.float64], costs: npt.NDArray[np.float64]) -> Dial:
+        """From the probabilities of known tasks (a row a task, a column a fixer; nan: unknown) and each fixer's mean
+        cost.
 
         Each task climbs from its cheapest fixer to its likeliest, and takes a step when a solve is worth its price. A
         position is a share of what all steps add to the spending, and a step is taken from the middle of its own
@@ -89,7 +90,7 @@ class Dial(FrozenModel):
 
         from scrout.route.stats import climbs
 
-        prices, added = climbs(chances, costs)
+        prices, added = climbs(probabilities, costs)
         if not len(prices):
             return cls(positions=(0.0, 1.0), solve_usds=(0.0, 0.0))
         order = np.argsort(prices, kind="stable")
@@ -127,7 +128,7 @@ class Goal:
 
     kind: GoalKind
     amount: Decimal
-    """A chance for `theta` and `min_solve`, else dollars."""
+    """A probability for `theta` and `min_solve`, else dollars."""
     source: Literal["settings", "dial", "calibrated", "default"] = "settings"
     """`default`: none was named and nothing was calibrated, so the dial stands at DEFAULT_DIAL."""
     dial: Dial | None = None
@@ -145,7 +146,7 @@ def choose(
     solve_usd: Decimal | None = None,
     dial: Dial | None = None,
     far: bool = False,
-) -> Choice:
+) -> PolicyChoice:
     """The fixer for one task, by the policy and goal of the settings.
 
     `theta` and `solve_usd` are the calibrated ones of the feature spaces at hand; None: there are none. `dial` was
@@ -154,7 +155,7 @@ def choose(
     if far:
         reason = f"the task is far from every task with a known outcome, so the anchor {anchor} takes it"
         lost = {candidate.fixer: "the task is far from every known one" for candidate in candidates}
-        return Choice(anchor, reason, fallback=True, abstained=True, lost=_without(lost, anchor))
+        return PolicyChoice(anchor, reason, fallback=True, abstained=True, lost=_without(lost, anchor))
     return follow(candidates, goal_of(candidates, settings, theta=theta, solve_usd=solve_usd, dial=dial), anchor)
 
 
@@ -184,9 +185,9 @@ def goal_of(
     return Goal("solve_usd", amount, source=source, dial=dial, position=position)
 
 
-def follow(candidates: Sequence[Candidate], goal: Goal, anchor: str) -> Choice:
+def follow(candidates: Sequence[Candidate], goal: Goal, anchor: str) -> PolicyChoice:
     """The fixer that a goal takes; the anchor where nothing that it asks for is known."""
-    made: Choice | None
+    made: PolicyChoice | None
     match goal.kind:
         case "theta":
             return _walked(candidates, float(goal.amount), anchor)
@@ -199,14 +200,14 @@ def follow(candidates: Sequence[Candidate], goal: Goal, anchor: str) -> Choice:
     if made is not None:
         return made
     unknown = {candidate.fixer: _unknown(candidate) for candidate in candidates}
-    reason = f"no fixer's chance and cost are both known, so the anchor {anchor} takes it"
-    return Choice(anchor, reason, fallback=True, lost=_without(unknown, anchor))
+    reason = f"no fixer's probability and cost are both known, so the anchor {anchor} takes it"
+    return PolicyChoice(anchor, reason, fallback=True, lost=_without(unknown, anchor))
 
 
-def worth(candidates: Iterable[Candidate], solve_usd: Decimal) -> Choice | None:
+def worth(candidates: Iterable[Candidate], solve_usd: Decimal) -> PolicyChoice | None:
     """The most of chance times `solve_usd`, less the cost; the cheaper one where two come to the same.
 
-    None: no candidate's chance and cost are both known.
+    None: no candidate's probability and cost are both known.
     """
     candidates = list(candidates)
     known = _known(candidates)
@@ -217,23 +218,27 @@ def worth(candidates: Iterable[Candidate], solve_usd: Decimal) -> Choice | None:
     return _made(candidates, chosen, f"{_beside(chosen, known)}; a solve is taken to be worth {amount}")
 
 
-def at_least(candidates: Iterable[Candidate], min_solve: float) -> Choice | None:
-    """The cheapest whose chance reaches it, else the likeliest. None: no chance is known."""
+def at_least(candidates: Iterable[Candidate], min_solve: float) -> PolicyChoice | None:
+    """The cheapest whose probability reaches it, else the likeliest. None: no probability is known."""
     candidates = list(candidates)
-    chances = [candidate for candidate in candidates if candidate.p_solve is not None]
-    if not chances:
+    probabilities = [candidate for candidate in candidates if candidate.p_solve is not None]
+    if not probabilities:
         return None
-    enough = [candidate for candidate in chances if _p(candidate) >= min_solve]
+    enough = [candidate for candidate in probabilities if _p(candidate) >= min_solve]
     if enough:
         chosen = min(enough, key=lambda one: (_cost_key(one.expected_cost_usd), -_p(one)))
-        return _made(candidates, chosen, f"{_tag(chosen)}, the cheapest with a chance of {_chance(min_solve)} or more")
-    chosen = min(chances, key=lambda one: (-_p(one), _cost_key(one.expected_cost_usd)))
-    reason = f"no fixer has a chance of {_chance(min_solve)}; the likeliest takes it: {_tag(chosen)}"
+        return _made(
+            candidates, chosen, f"{_tag(chosen)}, the cheapest with a probability of {_probability(min_solve)} or more"
+        )
+    chosen = min(probabilities, key=lambda one: (-_p(one), _cost_key(one.expected_cost_usd)))
+    reason = f"no fixer has a probability of {_probability(min_solve)}; the likeliest takes it: {_tag(chosen)}"
     return _made(candidates, chosen, reason, fallback=True)
 
 
-def within(candidates: Iterable[Candidate], max_usd: Decimal) -> Choice | None:
-    """The likeliest whose expected cost fits, else the cheapest. None: no chance is known together with its cost."""
+def within(candidates: Iterable[Candidate], max_usd: Decimal) -> PolicyChoice | None:
+    """The likeliest whose expected cost fits, else the cheapest. None: no probability is known together with its
+    cost.
+    """
     candidates = list(candidates)
     known = _known(candidates)
     if not known:
@@ -250,11 +255,11 @@ def within(candidates: Iterable[Candidate], max_usd: Decimal) -> Choice | None:
 def undominated(candidates: Iterable[Candidate]) -> Undominated:
     """Without the fixers that cost no less and solve no more than another; of two equals the first stays.
 
-    An unknown chance or cost dominates nothing and is not dominated.
+    An unknown probability or cost dominates nothing and is not dominated.
     """
     candidates = list(candidates)
     dropped: dict[str, str] = {}
-    # From cheap to dear, each has to be likelier than all before it.
+    # From cheap to expensive, each has to be likelier than all before it.
     climbing: list[Candidate] = []
     for one in sorted(_known(candidates), key=lambda one: (_cost(one), -_p(one))):
         if climbing and _p(one) <= _p(climbing[-1]):
@@ -272,12 +277,12 @@ def cheapest_first(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 
 def clears(candidate: Candidate, theta: float) -> bool:
-    """An unknown chance clears nothing."""
+    """An unknown probability clears nothing."""
     return candidate.p_solve is not None and candidate.p_solve >= theta
 
 
 def walk(candidates: Iterable[Candidate], theta: float, anchor: str) -> str:
-    """The cheapest fixer whose chance reaches theta, else the anchor."""
+    """The cheapest fixer whose probability reaches theta, else the anchor."""
     for candidate in cheapest_first(candidates):
         if clears(candidate, theta):
             return candidate.fixer
@@ -287,10 +292,10 @@ def walk(candidates: Iterable[Candidate], theta: float, anchor: str) -> str:
 def anchor_of(pool: Sequence[Fixer], candidates: Iterable[Candidate], named: str = "") -> str:
     """The fixer to fall back to: the named one, else the likeliest agent, else (free fixers only) the first.
 
-    The dearest is not always the strongest, so chances count where every agent has one, and the dearest is taken among
-    equals alone. Where one has none, the most expensive agent is: a newcomer must not be passed over, nor become the
-    anchor, for being unknown. Agents are compared by expected cost when all of them have one, otherwise all by output
-    price: a mean of dollars and a price do not compare.
+    The most expensive is not always the strongest, so probabilities count where every agent has one, and the most
+    expensive is taken among equals alone. Where one has none, the most expensive agent is: a newcomer must not be
+    passed over, nor become the anchor, for being unknown. Agents are compared by expected cost when all of them have
+    one, otherwise all by output price: a mean of dollars and a price do not compare.
     """
     if named:
         return named
@@ -298,14 +303,14 @@ def anchor_of(pool: Sequence[Fixer], candidates: Iterable[Candidate], named: str
     if not agents:
         return pool[0].name
     weighed = {candidate.fixer: candidate for candidate in candidates}
-    chances = {name: one.p_solve for name, one in weighed.items() if one.p_solve is not None}
+    probabilities = {name: one.p_solve for name, one in weighed.items() if one.p_solve is not None}
     costs = {name: one.expected_cost_usd for name, one in weighed.items() if one.expected_cost_usd is not None}
-    by_chance = all(fixer.name in chances for fixer in agents)
+    by_probability = all(fixer.name in probabilities for fixer in agents)
     by_cost = all(fixer.name in costs for fixer in agents)
 
     def strength(fixer: Fixer) -> tuple[float, Decimal]:
         dearness = costs[fixer.name] if by_cost else output_price(fixer)
-        return (chances[fixer.name] if by_chance else 0.0), dearness
+        return (probabilities[fixer.name] if by_probability else 0.0), dearness
 
     return max(agents, key=strength).name
 
@@ -314,7 +319,8 @@ def order(decision: Decision, pool: Sequence[Fixer], escalate: bool, anchor: str
     """Who tries, first to last. `anchor` is the setting of that name; empty: as `anchor_of` finds it.
 
     Without escalation the chosen fixer alone. With it the free ones go first, then the chosen one, then those with a
-    known chance from cheap to dear, then the anchor. A fixer of unknown chance is never tried on a guess.
+    known probability from cheap to expensive, then the anchor. A fixer of unknown probability is never tried on a
+    guess.
     """
     if not escalate:
         return [decision.fixer]
@@ -333,24 +339,24 @@ def output_price(fixer: Fixer) -> Decimal:
     return fixer.price.output if fixer.price else Decimal(0)
 
 
-def _walked(candidates: Sequence[Candidate], theta: float, anchor: str) -> Choice:
+def _walked(candidates: Sequence[Candidate], theta: float, anchor: str) -> PolicyChoice:
     name = walk(candidates, theta, anchor)
     chosen = next((candidate for candidate in candidates if candidate.fixer == name), None)
     lost = {candidate.fixer: _short_of(candidate, chosen, theta) for candidate in candidates}
     if chosen is not None and clears(chosen, theta):
         reason = f"{name} is the cheapest fixer that reaches theta: {_against(chosen, theta)}"
-        return Choice(name, reason, fallback=False, lost=_without(lost, name))
+        return PolicyChoice(name, reason, fallback=False, lost=_without(lost, name))
     if all(candidate.p_solve is None for candidate in candidates):
         reason = f"no fixer has a résumé yet, so the anchor {name} takes it"
     else:
         reason = f"no fixer reaches theta {_number(theta)}, so the anchor {name} takes it"
-    return Choice(name, reason, fallback=True, lost=_without(lost, name))
+    return PolicyChoice(name, reason, fallback=True, lost=_without(lost, name))
 
 
 def _short_of(candidate: Candidate, chosen: Candidate | None, theta: float) -> str:
     """Why the walk did not stop here."""
     if candidate.p_solve is None:
-        return "its chance is unknown"
+        return "its probability is unknown"
     if chosen is None or not clears(candidate, theta):
         return _against(candidate, theta)
     if candidate.expected_cost_usd == chosen.expected_cost_usd:
@@ -372,14 +378,14 @@ def _own_dial(candidates: Sequence[Candidate]) -> Dial | None:
     return Dial.fit(np.array([[_p(one) for one in known]]), np.array([float(_cost(one)) for one in known]))
 
 
-def _made(candidates: Iterable[Candidate], chosen: Candidate, reason: str, *, fallback: bool = False) -> Choice:
+def _made(candidates: Iterable[Candidate], chosen: Candidate, reason: str, *, fallback: bool = False) -> PolicyChoice:
     dominated = undominated(candidates).dropped
     lost = {
         one.fixer: dominated.get(one.fixer) or _unknown(one) or _change(one, chosen)
         for one in candidates
         if one.fixer != chosen.fixer
     }
-    return Choice(chosen.fixer, reason, fallback=fallback, lost=lost)
+    return PolicyChoice(chosen.fixer, reason, fallback=fallback, lost=lost)
 
 
 def _beside(chosen: Candidate, known: Sequence[Candidate]) -> str:
@@ -398,16 +404,16 @@ def _beside(chosen: Candidate, known: Sequence[Candidate]) -> str:
 def _change(one: Candidate, chosen: Candidate) -> str:
     """What taking this one instead would change."""
     if one.p_solve is None or one.expected_cost_usd is None or None in (chosen.p_solve, chosen.expected_cost_usd):
-        return f"has a chance of {_chance(_p(one))}, and {chosen.fixer} has {_chance(_p(chosen))}"
+        return f"has a probability of {_probability(_p(one))}, and {chosen.fixer} has {_probability(_p(chosen))}"
     p, cost = _p(one) - _p(chosen), _cost(one) - _cost(chosen)
     if p > 0 and cost > 0:
-        return f"would add {_chance(p)} for {usd(cost)} more, that is {usd(cost / _exact(p))} a further solve"
+        return f"would add {_probability(p)} for {usd(cost)} more, that is {usd(cost / _exact(p))} a further solve"
     if p < 0 and cost < 0:
         each = usd(cost / _exact(p))
-        return f"would save {usd(-cost)} and lose {_chance(-p)}, that is {each} for each solve lost"
+        return f"would save {usd(-cost)} and lose {_probability(-p)}, that is {each} for each solve lost"
     if p > 0:
-        return f"would add {_chance(p)} and save {usd(-cost)}"
-    return f"would cost {usd(cost)} more and lose {_chance(-p)}"
+        return f"would add {_probability(p)} and save {usd(-cost)}"
+    return f"would cost {usd(cost)} more and lose {_probability(-p)}"
 
 
 def _gain(one: Candidate, solve_usd: Decimal) -> Decimal:
@@ -421,7 +427,7 @@ def _known(candidates: Iterable[Candidate]) -> list[Candidate]:
 def _unknown(candidate: Candidate) -> str:
     """What is missing; empty: nothing."""
     if candidate.p_solve is None:
-        return "its chance is unknown"
+        return "its probability is unknown"
     return "its cost is unknown" if candidate.expected_cost_usd is None else ""
 
 
@@ -433,8 +439,8 @@ def _cost(candidate: Candidate) -> Decimal:
     return candidate.expected_cost_usd or Decimal(0)
 
 
-def _exact(chance: float) -> Decimal:
-    return Decimal(str(chance))
+def _exact(probability: float) -> Decimal:
+    return Decimal(str(probability))
 
 
 def _cost_key(cost_usd: Decimal | None) -> tuple[bool, Decimal]:
@@ -450,17 +456,17 @@ def _tag(candidate: Candidate) -> str:
 
 
 def _numbers(candidate: Candidate) -> str:
-    return f"{_chance(_p(candidate))} for {usd(candidate.expected_cost_usd, unknown='an unknown amount')}"
+    return f"{_probability(_p(candidate))} for {usd(candidate.expected_cost_usd, unknown='an unknown amount')}"
 
 
-def _chance(p: float) -> str:
+def _probability(p: float) -> str:
     """Two digits, more where they would show nothing."""
     digits = next((digits for digits in range(2, 7) if p == 0 or round(p, digits) > 0), 6)
     return f"{p:.{digits}f}".removeprefix("0") if p < 1 else f"{p:.2f}"
 
 
 def _against(candidate: Candidate, theta: float) -> str:
-    """With as many digits as it takes to see on which side of theta the chance lies."""
+    """With as many digits as it takes to see on which side of theta the probability lies."""
     p = _p(candidate)
     relation = "reaches" if p >= theta else "is below"
     for digits in range(2, 7):

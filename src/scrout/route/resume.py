@@ -22,14 +22,14 @@ import numpy.typing as npt
 from pydantic import Field, ValidationError, model_validator
 
 from scrout.base import FrozenModel, RouteError
-from scrout.config import FixerKey
+from scrout.config.settings import FixerKey
 from scrout.intervals import wilson
 from scrout.money import CENT_FRACTION, Price, Usage
-from scrout.route import counts
+from scrout.route import text_counts
 from scrout.route.embed import Embedder
-from scrout.route.folder import write
-from scrout.route.known import KnownTasks, remember, title_of
-from scrout.route.outcomes import Arm, Outcome, Told
+from scrout.route.outcomes import Arm, Outcome, OutcomeWithText
+from scrout.route.resume_store import write
+from scrout.route.task_vectors import TaskVectors, remember, title_of
 
 MIN_OUTCOMES = 25
 """The smallest history that the method was shown to work with."""
@@ -110,7 +110,7 @@ class Resume(FrozenModel):
 
 
 @dataclass(frozen=True)
-class Standing:
+class ResumeVectors:
     """A résumé in one feature space, as the paper has it: centroids of what was solved and failed, the base rate."""
 
     name: str
@@ -121,7 +121,7 @@ class Standing:
 
 def build_resume(
     key: FixerKey,
-    told: Sequence[Told],
+    told: Sequence[OutcomeWithText],
     *,
     source: str = "",
     price: Price | None = None,
@@ -142,7 +142,7 @@ def build_resume(
     return Resume(key=key, outcomes=outcomes, source=source, price=price, made=made or date.today())
 
 
-def extended(former: Resume, new: Sequence[Told], *, replace: bool = False) -> list[Told]:
+def extended(former: Resume, new: Sequence[OutcomeWithText], *, replace: bool = False) -> list[OutcomeWithText]:
     """The outcomes of a résumé and new ones; where both have the same task and arm, only `replace` lets the new count.
 
     Former ones come without their text, which the folder's vectors stand for.
@@ -156,10 +156,10 @@ def extended(former: Resume, new: Sequence[Told], *, replace: bool = False) -> l
             f"{former.key} already has an outcome of {twice[0].instance_id!r} ({twice[0].arm}){more}. With --replace "
             "the new ones count; or leave them out."
         )
-    return [*(Told(one, "") for one in kept), *new]
+    return [*(OutcomeWithText(one, "") for one in kept), *new]
 
 
-def keep(resume: Resume, told: Iterable[Told], embedder: Embedder, folder: Path) -> Path:
+def keep(resume: Resume, told: Iterable[OutcomeWithText], embedder: Embedder, folder: Path) -> Path:
     """Write a résumé into the folder, with the vectors of its tasks' texts, and say where it is."""
     remember_texts({one.outcome.task: one.text for one in told}, embedder, folder)
     return save(resume, folder)
@@ -170,7 +170,7 @@ def remember_texts(texts: Mapping[str, str], embedder: Embedder, folder: Path) -
     titles = {task: title_of(text) for task, text in texts.items()}
     embedded = dict(zip(texts, embedder.embed(list(texts.values())), strict=True))
     remember(folder, text_space(embedder), embedded, titles)
-    remember(folder, counts.SPACE, {task: counts.count(text) for task, text in texts.items()}, titles)
+    remember(folder, text_counts.SPACE, {task: text_counts.count(text) for task, text in texts.items()}, titles)
 
 
 def text_space(embedder: Embedder) -> str:
@@ -178,14 +178,14 @@ def text_space(embedder: Embedder) -> str:
     return f"text/{embedder.name}"
 
 
-def standing(resume: Resume, known: KnownTasks, space: str) -> Standing | None:
+def resume_vectors(resume: Resume, known: TaskVectors, space: str) -> ResumeVectors | None:
     """The résumé in a space; None: it has no solved or no failed task there."""
     has, vectors = known.vectors(space, [outcome.task for outcome in resume.outcomes])
     resolved = np.array([outcome.resolved for outcome in resume.outcomes], dtype=bool)[has]
     if resolved.all() or not resolved.any():
         return None
     solved, failed = (vectors[mask].mean(axis=0, dtype=np.float64) for mask in (resolved, ~resolved))
-    return Standing(str(resume.key), solved, failed, float(resolved.mean()))
+    return ResumeVectors(str(resume.key), solved, failed, float(resolved.mean()))
 
 
 def find(key: FixerKey, resumes: Mapping[FixerKey, Resume]) -> Resume | None:

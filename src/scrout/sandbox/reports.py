@@ -164,7 +164,7 @@ Runner = Literal["cargo", "go", "node_test", "vitest", "jest", "maven", "gradle"
 
 
 @dataclass(frozen=True)
-class Failure:
+class ReportedFailure:
     """One failed test, or what ended a plain script."""
 
     test: str
@@ -181,7 +181,7 @@ class RunnerReport:
     passed: int
     """As far as it tells: quiet runners name only failures."""
     failed: int
-    failures: tuple[Failure, ...]
+    failures: tuple[ReportedFailure, ...]
     complete: bool
     """The closing summary is there, and every failure that it counts was read."""
     build_failed: str = ""
@@ -235,7 +235,7 @@ def read_junit(xml: str) -> RunnerReport | None:
         name = ".".join(part for part in (case.get("classname"), case.get("name")) if part)
         said = bad.get("message") or _head(body, _JVM_FRAME)
         kind = bad.get("type", "")
-        failures.append(Failure(name, f"{kind}: {said}"[:_MAX_MESSAGE] if kind else said, _jvm(body) or own))
+        failures.append(ReportedFailure(name, f"{kind}: {said}"[:_MAX_MESSAGE] if kind else said, _jvm(body) or own))
     return RunnerReport("junit", passed, failed, tuple(failures), complete=True)
 
 
@@ -281,7 +281,7 @@ def _count(word: str, line: str) -> int:
 
 
 def _report(
-    runner: Runner, passed: int, failed: int, failures: list[Failure], build_failed: str, closed: bool
+    runner: Runner, passed: int, failed: int, failures: list[ReportedFailure], build_failed: str, closed: bool
 ) -> RunnerReport:
     once = tuple(dict.fromkeys(failures))  # some runners repeat all failures at the end
     return RunnerReport(runner, passed, failed, once, closed and len(once) >= failed, build_failed)
@@ -306,7 +306,7 @@ def _cargo(text: str) -> RunnerReport | None:
         place = (Frame(panic["path"], int(panic["line"]), ""),) if panic else ()
         callers = tuple(frame for frame in _frames(body, _RUST_FRAME) if frame not in place)
         said = (panic["old"] or panic["said"] or "").strip() if panic else body.strip()
-        failures.append(Failure(head[1], said[:_MAX_MESSAGE], callers + place))
+        failures.append(ReportedFailure(head[1], said[:_MAX_MESSAGE], callers + place))
     passed, failed = (sum(int(result[column]) for result in results) for column in (0, 1))
     closed = len(results) == len(_CARGO_STARTS.findall(text))
     return _report("cargo", passed, failed, failures, build_failed, closed)
@@ -336,7 +336,9 @@ def _go(text: str) -> RunnerReport | None:
     following = ((name, bisect_left(ordered, f"{name}/")) for name in failed)
     failed = [name for name, at in following if not any(s.startswith(f"{name}/") for s in ordered[at : at + 1])]
     said = {name: "".join(parts[name]) for name in failed}
-    failures = [Failure(name, said[name].strip()[:_MAX_MESSAGE], _frames(said[name], _GO_FRAME)) for name in failed]
+    failures = [
+        ReportedFailure(name, said[name].strip()[:_MAX_MESSAGE], _frames(said[name], _GO_FRAME)) for name in failed
+    ]
     closed = bool(_GO_END.search(text)) and not _GO_STOPPED.search(text)
     return _report("go", list(ended.values()).count("PASS"), len(failed), failures, build_failed, closed)
 
@@ -380,9 +382,9 @@ def _node_test(text: str) -> RunnerReport | None:
             message = body[error.end() : code.start()].strip() if error and code else ""
             said = f"{fields.get('name', 'Error')}: {message}"
             stack = body.partition("stack: |-")[2]
-            failures.append(Failure(head[1], said[:_MAX_MESSAGE], _frames(stack, _JS_FRAME)))
+            failures.append(ReportedFailure(head[1], said[:_MAX_MESSAGE], _frames(stack, _JS_FRAME)))
     for head, body in [] if tap else _blocks(text, _SPEC_FAILED):
-        failures.append(Failure(head[1], _head(body, _JS_FRAME), _frames(body, _JS_FRAME)))
+        failures.append(ReportedFailure(head[1], _head(body, _JS_FRAME), _frames(body, _JS_FRAME)))
     build_failed = _first(_TAP_BUILD if tap else _SPEC_BUILD, text).removeprefix("# ")
     # Suites that failed by their tests are counted, but are no failures of their own in this list.
     return RunnerReport("node_test", counts["pass"], counts["fail"], tuple(failures), bool(failures), build_failed)
@@ -403,7 +405,7 @@ def _jest(text: str) -> RunnerReport | None:
         if head[1] and head[1].endswith(_JEST_LOAD):
             build_failed = build_failed or body.strip()[:_MAX_MESSAGE] or _JEST_LOAD
         elif head[1] and not head[1].endswith(":"):  # `● Validation Warning:`
-            failures.append(Failure(head[1], _head(body, _JS_FRAME), _frames(body, _JS_FRAME)))
+            failures.append(ReportedFailure(head[1], _head(body, _JS_FRAME), _frames(body, _JS_FRAME)))
     return _report("jest", _count("passed", total[-1]), _count("failed", total[-1]), failures, build_failed, True)
 
 
@@ -419,7 +421,7 @@ def _vitest(text: str) -> RunnerReport | None:
     build_failed = ""
     for head, body in _blocks(text, _VITEST_FAILED):
         if head[1] and " > " in head[1]:
-            failures.append(Failure(head[1], _head(body, _JS_FRAME), _frames(body, _JS_FRAME)))
+            failures.append(ReportedFailure(head[1], _head(body, _JS_FRAME), _frames(body, _JS_FRAME)))
         elif head[1]:  # a file as a whole: `FAIL  test/a.test.ts [ test/a.test.ts ]`
             build_failed = build_failed or body.strip()[:_MAX_MESSAGE] or head[1]
     return _report("vitest", _count("passed", total[-1]), _count("failed", total[-1]), failures, build_failed, True)
@@ -439,7 +441,7 @@ def _maven(text: str) -> RunnerReport | None:
     if not (totals or build_failed):
         return None
     failures = [
-        Failure(head[1], _head(body, _JVM_FRAME), _jvm(body))
+        ReportedFailure(head[1], _head(body, _JVM_FRAME), _jvm(body))
         for head, body in _blocks(text, _MAVEN_FAILED)
         if head[1] and body.strip()
     ]
@@ -462,7 +464,7 @@ def _gradle(text: str) -> RunnerReport | None:
     if not (total or build_failed):
         return None
     failures = [
-        Failure(head[1], _head(body, _JVM_PLACE if _JVM_PLACE.search(body) else _JVM_FRAME), _jvm(body))
+        ReportedFailure(head[1], _head(body, _JVM_PLACE if _JVM_PLACE.search(body) else _JVM_FRAME), _jvm(body))
         for head, body in _blocks(text, _GRADLE_FAILED)
         if head[1]
     ]
@@ -480,7 +482,7 @@ def _rspec(text: str) -> RunnerReport | None:
     if not total:
         return None
     failures = [
-        Failure(head[1], _head(body, _RUBY_FRAME), _frames(body, _RUBY_FRAME))
+        ReportedFailure(head[1], _head(body, _RUBY_FRAME), _frames(body, _RUBY_FRAME))
         for head, body in _blocks(text, _RSPEC_FAILED)
         if head[1]
     ]
@@ -502,7 +504,7 @@ def _phpunit(text: str) -> RunnerReport | None:
     if not (total or (build_failed and "PHPUnit" in text)):
         return None
     failures = [
-        Failure(head[1], _head(body, _PHP_FRAME), _frames(body, _PHP_FRAME))
+        ReportedFailure(head[1], _head(body, _PHP_FRAME), _frames(body, _PHP_FRAME))
         for head, body in _blocks(text, _PHPUNIT_FAILED)
         if head[1]
     ]
@@ -525,7 +527,7 @@ def _node(text: str) -> RunnerReport | None:
     said = _NODE_CARET.split(text)[-1]
     message = said.strip().partition("\n    at ")[0][:_MAX_MESSAGE]
     build_failed = message if _NODE_LOADS.search(said) else ""
-    return RunnerReport("node", 0, 1, (Failure("", message, _frames(said, _JS_FRAME)),), True, build_failed)
+    return RunnerReport("node", 0, 1, (ReportedFailure("", message, _frames(said, _JS_FRAME)),), True, build_failed)
 
 
 _READERS: tuple[Callable[[str], RunnerReport | None], ...] = (

@@ -18,7 +18,7 @@ from pathlib import Path
 from scrout.sandbox.bubblewrap import HOST_FILES, NETWORK_FILES
 from scrout.sandbox.copies import WithoutMounts, at_host_paths
 from scrout.sandbox.process import begin_argv, end_keeper, run_process, system_program
-from scrout.sandbox.sandlock_keeper import LENGTH_DIGITS, Spec
+from scrout.sandbox.sandlock_keeper import LENGTH_DIGITS, SandlockSpec
 from scrout.sandbox.tier import Command, Completed, Copy
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/proc", *HOST_FILES)
@@ -55,12 +55,12 @@ def _drop_capabilities() -> tuple[str, ...]:
     return (system_program("setpriv"), *capless, "--")
 
 
-def _spec(command: Command) -> Spec:
+def _spec(command: Command) -> SandlockSpec:
     view, limits = command.view, command.limits
     assert isinstance(view, Copy)
     writable = [view.folder, view.scratch, *(mount.source for mount in command.mounts if mount.writable)]
     readable = [*_SYSTEM, *_PUBLIC, *_DEVICES, *(str(mount.source) for mount in command.mounts)]
-    return Spec(
+    return SandlockSpec(
         readable=[path for path in (*readable, *(NETWORK_FILES if command.network else ())) if Path(path).exists()],
         writable=[*map(str, writable), *_DEVICES[:3]],
         env=dict(command.env),

@@ -14,7 +14,7 @@ from scrout.sandbox.keeper import keep
 LENGTH_DIGITS = 12
 
 
-class Spec(TypedDict):
+class SandlockSpec(TypedDict):
     """What standard input begins with, as JSON behind its length."""
 
     readable: list[str]
@@ -34,12 +34,12 @@ def main() -> NoReturn:
     text = b""
     while left and (chunk := os.read(0, left)):  # no further: what follows is the command's
         text, left = text + chunk, left - len(chunk)
-    spec: Spec = json.loads(text)
+    spec: SandlockSpec = json.loads(text)
     # Not sys.exit: the library would wait for its own threads.
     os._exit(keep(spec["parent"], lambda: _run(spec)))
 
 
-def _run(spec: Spec) -> int:
+def _run(spec: SandlockSpec) -> int:
     import sandlock
 
     box = sandlock.Sandbox(

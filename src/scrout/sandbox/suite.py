@@ -15,13 +15,16 @@ from typing import Literal
 from scrout.sandbox.environment import Environment
 from scrout.sandbox.replay import TAIL_CHARACTERS, Replay, replay
 from scrout.sandbox.reports import read_pytest, read_unittest
-from scrout.sandbox.workshop import Workshop
+from scrout.sandbox.task_sandbox import TaskSandbox
 from scrout.sandbox.workspace import Base, Workspace
 
 _TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test|tests)\.py$")
 _IMPORT = re.compile(r"^[ \t]*+(?:from|import)\b[^\n]*+", re.MULTILINE)
 # As `python -m pytest`, but for this: a pytest.py of the repository cannot take the runner's place.
 _PYTEST = "import os,sys; sys.path.pop(0); import pytest; sys.path.insert(0,os.getcwd()); sys.exit(pytest.main())"
+_SETTINGS = ("pyproject.toml", "setup.cfg", "tox.ini", "pytest.ini")
+_CANNOT_START = 4
+"""How pytest ends if its settings or a conftest.py are at fault."""
 MOST_RELATED = 8
 MOST_REMEMBERED = 256
 """Runs on unchanged repositories."""
@@ -35,6 +38,8 @@ class Suite:
     files: tuple[str, ...]
     source_root: str = ""
     """Folder to be put on Python's path; empty: the environment has the project's packages."""
+    options: str = ""
+    """More options for pytest."""
 
     def command(self, files: Sequence[str] = ()) -> str:
         """A shell command for these test files; all of them when none is named."""
@@ -49,7 +54,8 @@ class Suite:
         if self.runner == "pytest":
             # The project's own addopts may ask for plugins, coverage or quiet that hide the names we read.
             options = "-o addopts= -p no:cacheprovider -q -rA --tb=short --color=no --continue-on-collection-errors"
-            return f"python -c {shlex.quote(_PYTEST)} {options} {names}".rstrip()
+            parts = ("python -c", shlex.quote(_PYTEST), options, self.options, names)
+            return " ".join(part for part in parts if part)
         if not files:
             return "python -m unittest discover -v" + self._start_folder()
         modules = " ".join(shlex.quote(_module(name)) for name in files)
@@ -74,41 +80,55 @@ class SuiteRun:
     replay: Replay
 
 
-async def find_suite(workshop: Workshop) -> Suite | None:
+async def find_suite(task_sandbox: TaskSandbox) -> Suite | None:
     """The project's tests, if it has Python tests and a runner for them."""
-    files = test_files(workshop.base)
-    if not files or not workshop.environment.python:
+    files = test_files(task_sandbox.base)
+    if not files or not task_sandbox.environment.python:
         return None
-    contents = [workshop.base.read(name) or b"" for name in files]
-    root = await _source_root(workshop)
+    contents = [task_sandbox.base.read(name) or b"" for name in files]
+    root = await _source_root(task_sandbox)
     unittest = Suite("unittest", files, root) if any(b"unittest" in content for content in contents) else None
-    if unittest and not _asks_for_pytest(workshop.base, contents):
+    if unittest and not _asks_for_pytest(task_sandbox.base, contents):
         return unittest
-    workspace = workshop.fresh()
+    workspace = task_sandbox.fresh()
     try:
-        has_pytest = (await workshop.shell(workspace, "python -c 'import pytest'", timeout_s=30)).exit_code == 0
+        if (await task_sandbox.shell(workspace, "python -c 'import pytest'", timeout_s=30)).exit_code != 0:
+            return unittest
+        return Suite("pytest", files, root, await _options(task_sandbox, workspace, files[0]))
     finally:
         workspace.remove()
-    return Suite("pytest", files, root) if has_pytest else unittest
 
 
-async def _source_root(workshop: Workshop) -> str:
+async def _options(task_sandbox: TaskSandbox, workspace: Workspace, file: str) -> str:
+    """What pytest needs to start: filters that name warnings of another version, or make errors of those that newer
+    packages give, keep it from running any test."""
+    if not any(b"filterwarnings" in (task_sandbox.base.read(name) or b"") for name in _SETTINGS):
+        return ""
+    collect = f"python -c {shlex.quote(_PYTEST)} -o addopts= -p no:cacheprovider --collect-only -q {shlex.quote(file)}"
+    without = "-o filterwarnings="
+    if (await task_sandbox.shell(workspace, collect, timeout_s=30)).exit_code != _CANNOT_START:
+        return ""
+    again = await task_sandbox.shell(workspace, f"{collect} {without}", timeout_s=30)
+    return "" if again.exit_code == _CANNOT_START else without
+
+
+async def _source_root(task_sandbox: TaskSandbox) -> str:
     """`src`, where the project's package is there and not installed; else empty."""
-    folder = workshop.base.tree / "src"
+    folder = task_sandbox.base.tree / "src"
     packages = sorted(path.parent.name for path in folder.glob("*/__init__.py")) if folder.is_dir() else []
     if not packages or not packages[0].isidentifier() or (folder / "__init__.py").exists():
         return ""
-    workspace = workshop.fresh()
+    workspace = task_sandbox.fresh()
     try:
         line = f"python -c 'import {packages[0]}' || ! PYTHONPATH=src python -c 'import {packages[0]}'"
-        return "" if (await workshop.shell(workspace, line, timeout_s=30)).exit_code == 0 else "src"
+        return "" if (await task_sandbox.shell(workspace, line, timeout_s=30)).exit_code == 0 else "src"
     finally:
         workspace.remove()
 
 
 def _asks_for_pytest(base: Base, contents: Sequence[bytes]) -> bool:
     """Whether the project is written for pytest; one that is not runs under unittest, without a stranger's plugins."""
-    declared = (base.read(name) or b"" for name in ("pyproject.toml", "setup.cfg", "tox.ini", "pytest.ini", "setup.py"))
+    declared = (base.read(name) or b"" for name in (*_SETTINGS, "setup.py"))
     return any(b"pytest" in content for content in (*declared, *contents))
 
 
@@ -160,7 +180,7 @@ def related_tests(base: Base, paths: Sequence[str]) -> tuple[str, ...]:
 
 
 async def run_suite(
-    workshop: Workshop,
+    task_sandbox: TaskSandbox,
     workspace: Workspace,
     suite: Suite,
     files: Sequence[str] = (),
@@ -169,21 +189,23 @@ async def run_suite(
     watch: bool = False,
 ) -> SuiteRun:
     """Run the named test files, or the whole suite."""
-    done = await replay(workshop, workspace, suite.command(files), timeout_s=timeout_s, watch=watch)
+    done = await replay(task_sandbox, workspace, suite.command(files), timeout_s=timeout_s, watch=watch)
     report = await asyncio.to_thread(read_pytest if suite.runner == "pytest" else read_unittest, done.output)
     return SuiteRun(report.passed, report.failed, done.exit_code is not None and not done.killed, done)
 
 
-async def run_on_base(workshop: Workshop, suite: Suite, files: tuple[str, ...] = (), *, timeout_s: float) -> SuiteRun:
+async def run_on_base(
+    task_sandbox: TaskSandbox, suite: Suite, files: tuple[str, ...] = (), *, timeout_s: float
+) -> SuiteRun:
     """The same on the unchanged repository. Remembered for as long as the process lives: the tasks of a batch often
     have a commit in common."""
-    key = (workshop.base.tree, workshop.tier.name, workshop.environment, suite.runner, suite.source_root, files)
+    key = (task_sandbox.base.tree, task_sandbox.tier.name, task_sandbox.environment, replace(suite, files=()), files)
     if key in _on_base:
         _on_base.move_to_end(key)
         return _on_base[key]
-    workspace = workshop.fresh()
+    workspace = task_sandbox.fresh()
     try:
-        run = await run_suite(workshop, workspace, suite, files, timeout_s=timeout_s)
+        run = await run_suite(task_sandbox, workspace, suite, files, timeout_s=timeout_s)
     finally:
         workspace.remove()
     if run.finished:
@@ -193,7 +215,7 @@ async def run_on_base(workshop: Workshop, suite: Suite, files: tuple[str, ...] =
     return run
 
 
-_on_base: OrderedDict[tuple[Path, str, Environment, str, str, tuple[str, ...]], SuiteRun] = OrderedDict()
+_on_base: OrderedDict[tuple[Path, str, Environment, Suite, tuple[str, ...]], SuiteRun] = OrderedDict()
 
 
 def _module(path: str) -> str:

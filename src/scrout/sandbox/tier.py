@@ -114,7 +114,7 @@ class Completed:
         return self.output.decode("utf-8", errors="replace")
 
 
-class Standing(Protocol):
+class WarmSandbox(Protocol):
     """A sandbox that stays for one shell command after the other. It starts with the first of them."""
 
     async def shell(self, text: str, timeout_s: float) -> Completed:
@@ -146,6 +146,6 @@ class Tier(Protocol):
         """Run to the end or to the time limit; afterwards no process of it is left."""
         ...
 
-    def standing(self, command: Command) -> Standing | None:
+    def standing(self, command: Command) -> WarmSandbox | None:
         """One sandbox for many shell commands with all but the argv of this one. None: there is no such thing here."""
         ...

@@ -20,13 +20,17 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from scrout.base import SandboxError, TaskError
-from scrout.config import SandboxSettings, cache_folder
+from scrout.config.settings import SandboxSettings, cache_folder
 from scrout.files import Lock, is_inside, parent_beneath, read_beneath
 from scrout.git import Foreign, GitDir, GitError, find_repository, make_git_dir, users_ignore_file
 from scrout.sandbox.process import run_system
 from scrout.sandbox.tier import SANDBOX_UID, Copy, Overlay, sandbox_user
 
 BRANCH = "refs/heads/main"
+MOST_READ_BYTES = 50_000_000
+"""Of one file, which is held in memory. A few kilobytes of objects can be a file of gigabytes."""
+_MOST_ENTRY_BYTES = 4096 + 200
+"""Of a path, of which the kernel takes no longer one, and of what git says about it."""
 _SNAPSHOT_AUTHOR = {
     "GIT_AUTHOR_NAME": "scrout",
     "GIT_AUTHOR_EMAIL": "scrout@localhost",
@@ -36,7 +40,7 @@ _SNAPSHOT_AUTHOR = {
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceRepository:
     """A user's repository, found and fit for use."""
 
     repo: Path
@@ -46,7 +50,7 @@ class Source:
     head: str
 
 
-def find_source(path: Path) -> Source:
+def find_source(path: Path) -> SourceRepository:
     """The repository at or above a path, or a TaskError that says what is missing."""
     # Not Path.is_dir, which raises where a folder on the way may not be entered.
     if not os.path.isdir(path) or not os.access(path, os.X_OK):  # noqa: PTH112
@@ -55,10 +59,10 @@ def find_source(path: Path) -> Source:
     head = found.head()
     if not head:
         raise TaskError(f"{found.name} has no commits yet. Commit once, so that there is a base to work from.")
-    return Source(repo=found.name, store=found.common, head=head)
+    return SourceRepository(repo=found.name, store=found.common, head=head)
 
 
-def count_changed(source: Source, bounds: SandboxSettings | None = None) -> int:
+def count_changed(source: SourceRepository, bounds: SandboxSettings | None = None) -> int:
     """How many paths differ from HEAD, untracked ones included."""
     found = find_repository(source.repo)
     found.check_work_tree()
@@ -103,8 +107,8 @@ class Base:
         return tuple(os.fsdecode(entry.split(b"\t", 1)[1]) for entry in listed if entry.startswith(b"160000 "))
 
     def read(self, path: str) -> bytes | None:
-        """A file's bytes; None where there is no regular file. Symlinks are not followed."""
-        return read_beneath(self.tree, path)
+        """A file's bytes; None where there is no regular file, or a larger one than is read."""
+        return read_beneath(self.tree, path, MOST_READ_BYTES)
 
 
 def make_base(repo: Path, commit: str, *, dirty: bool = False, bounds: SandboxSettings | None = None) -> Base:
@@ -122,7 +126,7 @@ def make_base(repo: Path, commit: str, *, dirty: bool = False, bounds: SandboxSe
             _must_fit(git, commit, bounds or SandboxSettings())
             _copy_history(git, commit, tree)
         if dirty:
-            commit = _commit_work_tree(found, tree, commit)
+            commit = _commit_work_tree(found, tree, commit, bounds or SandboxSettings())
         _check_out(tree, commit)
         _hand_over(Base(repo, commit, tree))
         final = folder / base_key(repo, commit)
@@ -156,15 +160,24 @@ def _must_fit(git: GitDir, commit: str, bounds: SandboxSettings, *, sizes: bool 
             for entry in entries if sizes else ():
                 size = entry.partition(b"\t")[0].rpartition(b" ")[2]
                 size_bytes += int(size) if size.isdigit() else 0
-            if paths > bounds.repo_paths or size_bytes > bounds.repo_mb * 1_000_000:
+            try:
+                if len(max((*entries, rest), key=len)) > _MOST_ENTRY_BYTES:
+                    raise TaskError(f"{git.work_tree} has a path at {commit[:12]} that is too long for any disk.")
+                _must_be_within(bounds, paths, size_bytes, f"{git.work_tree} at {commit[:12]}")
+            except TaskError:
                 process.kill()
-                raise TaskError(
-                    f"{git.work_tree} has more than {bounds.repo_paths:,} paths or {bounds.repo_mb:,} MB at "
-                    f"{commit[:12]}. If that is what you expect, raise sandbox.repo_paths or sandbox.repo_mb."
-                )
+                raise
     if process.returncode != 0:
         # What it did not list was not counted.
         raise TaskError(f"the history of {git.work_tree} at {commit[:12]} cannot be read. Try `git fsck` there.")
+
+
+def _must_be_within(bounds: SandboxSettings, paths: int, size_bytes: int, what: str) -> None:
+    if paths > bounds.repo_paths or size_bytes > bounds.repo_mb * 1_000_000:
+        raise TaskError(
+            f"{what} has more than {bounds.repo_paths:,} paths or {bounds.repo_mb:,} MB. If that is what you expect, "
+            "raise sandbox.repo_paths or sandbox.repo_mb."
+        )
 
 
 def _check_out(tree: Path, commit: str) -> None:
@@ -218,7 +231,7 @@ def _copy_history(git: GitDir, commit: str, tree: Path) -> None:
     (tree / ".git" / BRANCH).write_text(f"{commit}\n")
 
 
-def _commit_work_tree(found: Foreign, tree: Path, head: str) -> str:
+def _commit_work_tree(found: Foreign, tree: Path, head: str, bounds: SandboxSettings) -> str:
     """Commit the user's files as they are, writing objects and index into our copy only."""
     found.check_work_tree()
     ours, theirs = GitDir.of(tree), GitDir(tree / ".git", found.work_tree)
@@ -226,13 +239,16 @@ def _commit_work_tree(found: Foreign, tree: Path, head: str) -> str:
     theirs("read-tree", head)
     # Not `git add`, which asks a repository inside of this one what changed there.
     listed = theirs(*_own_ignores(), "ls-files", "-z", "--modified", "--deleted", "--others", "--exclude-standard")
-    files = b"".join(name + b"\0" for name in set(listed.split(b"\0")) if name and not name.endswith(b"/"))
-    theirs("update-index", "--add", "--remove", "-z", "--stdin", stdin=files)
+    names = [name for name in set(listed.split(b"\0")) if name and not name.endswith(b"/")]
+    # Files with holes in them take no room here, and all that they say in the copy.
+    sizes = (entry.st_size for name in names if (entry := _lstat(Path(found.name, os.fsdecode(name)))))
+    _must_be_within(bounds, len(names), sum(sizes), f"what is not committed in {found.name}")
+    theirs("update-index", "--add", "--remove", "-z", "--stdin", stdin=b"".join(name + b"\0" for name in names))
     # The date of HEAD, so that the same tree is the same commit and its base is found in the cache.
     date = ours.text("log", "-1", "--format=%cI", head)
-    names = {**_SNAPSHOT_AUTHOR, "GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
+    author = {**_SNAPSHOT_AUTHOR, "GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
     # Not `git commit`, which would run over the files again.
-    return ours.with_variables(**names).text(
+    return ours.with_variables(**author).text(
         "commit-tree", ours.text("write-tree"), "-p", head, "-m", "Work tree as found"
     )
 
@@ -296,9 +312,9 @@ class Workspace:
             raise SandboxError(f"{path!r} cannot be written in the workspace: {error}") from None
 
     def read(self, path: str) -> bytes | None:
-        """A file as the next command will see it; None where there is no regular file."""
+        """A file as the next command will see it; None where there is no regular file, or a larger one than is read."""
         layer = self._layer(path) if is_inside(path) else None
-        return None if layer is None else read_beneath(layer, path)
+        return None if layer is None else read_beneath(layer, path, MOST_READ_BYTES)
 
     def changed(self) -> Iterator[str]:
         """Files outside .git that differ from the base or are new, deleted ones included, in no order."""

@@ -18,16 +18,16 @@ from weakref import WeakKeyDictionary
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from scrout.agent.dialect import Offer
+from scrout.agent.dialect import RequestTools
 from scrout.agent.dialects import dialect
-from scrout.agent.loop import Terms, ask
+from scrout.agent.loop import ConversationTerms, ask
 from scrout.base import FrozenModel, ModelError, ScroutError
-from scrout.config import Sampling, SearcherSettings
-from scrout.models.chat import Chat, Message, Refused, Reply, Tool, certificates, read_body
-from scrout.money import Price, Purse, PurseEmpty, Receipt, Usd, total_usd
-from scrout.scout.inprocess import Transformers
-from scrout.scout.states import read_state
-from scrout.scout.voice import aloud
+from scrout.config.settings import Sampling, SearcherSettings
+from scrout.models.chat import Chat, Message, Reply, RequestRejected, Tool, certificates, read_body
+from scrout.money import Budget, BudgetExceeded, Price, Receipt, Usd, total_usd
+from scrout.scout.hidden_state.hidden_state import read_state
+from scrout.scout.hidden_state.in_process import Transformers
+from scrout.scout.prompting import with_context
 
 TIMEOUT_S = 60.0
 WORDS_TOKENS = 48
@@ -48,7 +48,7 @@ BASH = Tool(
 PROMPT = (Message("system", "You look around in a repository."), Message("user", "The parser drops the last line."))
 """Whose state is looked at."""
 
-PLAIN = Offer()
+PLAIN = RequestTools()
 UNPRICED = Price(input=Decimal(0), output=Decimal(0))
 """Where no price is known there is nothing to hold, and receipts say that the cost is unknown."""
 
@@ -56,7 +56,7 @@ Outcome = Literal["ok", "failed", "note"]
 Check = Callable[[], Awaitable[tuple[Outcome, str]]]
 
 
-class Finding(FrozenModel):
+class CanaryFinding(FrozenModel):
     """What one check found."""
 
     name: str
@@ -69,7 +69,7 @@ class Canary(FrozenModel):
     """All checks, in their order. Those that a failed one makes pointless are left out."""
 
     model: str
-    findings: tuple[Finding, ...]
+    findings: tuple[CanaryFinding, ...]
     calls: int
     cost_usd: Usd | None = Decimal(0)
     """None: a call's usage or price is not known."""
@@ -114,12 +114,12 @@ class _Bird:
     settings: SearcherSettings
     book: Callable[[Receipt], None]
     costs: list[Decimal | None] = field(default_factory=list)
-    purse: Purse = field(init=False)
+    budget: Budget = field(init=False)
 
     def __post_init__(self) -> None:
-        self.purse = Purse(self.settings.cap_usd, None)
+        self.budget = Budget(self.settings.cap_usd, None)
 
-    async def sing(self, layer: bool) -> list[Finding]:
+    async def sing(self, layer: bool) -> list[CanaryFinding]:
         checks: dict[str, Check] = {
             "model": self._model,
             "greedy": self._greedy,
@@ -133,7 +133,7 @@ class _Bird:
             checks["state"] = self._state
         if layer:
             checks["layer"] = self._layer
-        findings: list[Finding] = []
+        findings: list[CanaryFinding] = []
         for name, check in checks.items():
             try:
                 outcome, detail = await check()
@@ -142,11 +142,11 @@ class _Bird:
                 outcome, detail = "failed", str(error)
                 # Where not even the first request is answered, no other will be.
                 over = name in ("model", "greedy")
-            except PurseEmpty:
+            except BudgetExceeded:
                 cap = f"scout.model.cap_usd is {self.settings.cap_usd}"
                 outcome, detail = "failed", f"{cap}, too little for the rest of the checks. Set it higher."
                 over = True
-            findings.append(Finding(name=name, outcome=outcome, detail=detail))
+            findings.append(CanaryFinding(name=name, outcome=outcome, detail=detail))
             if over:
                 break
         return findings
@@ -182,7 +182,7 @@ class _Bird:
         """Without temperature the same prompt gives the same reply."""
         try:
             replies = [await self._words(Sampling(temperature=0.0)) for _ in range(2)]
-        except Refused as error:
+        except RequestRejected as error:
             if error.status == 400 and self.settings.sampling.temperature is None:
                 return "note", f"the endpoint takes no temperature, so nothing was compared ({error})"
             raise
@@ -255,7 +255,7 @@ class _Bird:
             sampling = self.settings.sampling.model_copy(update={"seed": seed})
             async with self._chat(sampling) as chat:
                 reply = await self._complete(chat, prompt, self.settings.max_tokens, offer)
-            turn = form.parse(replace(reply, text=aloud(reply.text)))
+            turn = form.parse(replace(reply, text=with_context(reply.text)))
             for call in turn.calls:
                 command = call.arguments.get("command")
                 if call.name == BASH.name and isinstance(command, str) and command.strip() and not call.problem:
@@ -304,9 +304,11 @@ class _Bird:
         settings = self.settings
         return Chat(settings.base_url, settings.model, settings.key(), TIMEOUT_S, sampling=sampling, cache_salt=salt)
 
-    async def _complete(self, chat: Chat, messages: Sequence[Message], max_tokens: int, offer: Offer = PLAIN) -> Reply:
-        terms = Terms(self.settings.price or UNPRICED, max_tokens, TIMEOUT_S, component="scout")
-        return await ask(chat, messages, offer, self.purse, terms, self._book)
+    async def _complete(
+        self, chat: Chat, messages: Sequence[Message], max_tokens: int, offer: RequestTools = PLAIN
+    ) -> Reply:
+        terms = ConversationTerms(self.settings.price or UNPRICED, max_tokens, TIMEOUT_S, component="scout")
+        return await ask(chat, messages, offer, self.budget, terms, self._book)
 
 
 class _Model(BaseModel):

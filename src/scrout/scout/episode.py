@@ -22,41 +22,41 @@ from pydantic import JsonValue
 
 from scrout.agent import dialects
 from scrout.agent.context import Window
-from scrout.agent.dialect import Call, Toolbox, Turn
-from scrout.agent.loop import UNCOUNTED, Conversation, Terms, about_what_was_sent, ask, converse
+from scrout.agent.dialect import Toolbox, ToolUse, Turn
+from scrout.agent.loop import UNCOUNTED, Conversation, ConversationTerms, about_what_was_sent, ask, converse
 from scrout.agent.tools import Toolset, Workbench, aliases
 from scrout.base import HandoffError, ModelError, ScroutError, TaskError
-from scrout.config import ScoutSettings, SearcherSettings, data_folder
+from scrout.config.settings import ScoutSettings, SearcherSettings, data_folder
 from scrout.handoff import Handoff, Kind, normalize, parse, render
 from scrout.languages import language_of
 from scrout.models.chat import TRIES, Chat, Message, Reply, Tool, secrets_of, shown
-from scrout.models.meter import Account
-from scrout.models.metering import Metered, metered
-from scrout.models.socket import SocketTransport
-from scrout.money import Purse, PurseEmpty, Receipt, total_usd
+from scrout.models.proxy.caps import Account
+from scrout.models.proxy.client import ProxyClient, open_proxy_client
+from scrout.models.unix_socket import SocketTransport
+from scrout.money import Budget, BudgetExceeded, Receipt, total_usd
 from scrout.records import Scouting, ScoutStop, State, Stop
 from scrout.redact import redact_json
-from scrout.sandbox.workshop import Session, Workshop
+from scrout.sandbox.task_sandbox import ShellSession, TaskSandbox
 from scrout.sandbox.workspace import Base
 from scrout.scout.canary import require
-from scrout.scout.checkpoint import digest, find
-from scrout.scout.leavings import left_behind
+from scrout.scout.hidden_state.checkpoint import digest, find
+from scrout.scout.prompting import Observing, OutputAlone, Prompting, TracedTools, holds_handoff
 from scrout.scout.prompts import has_place, read_prompts
-from scrout.scout.toolbox import Chosen, Index
+from scrout.scout.reproduction_files import find_reproduction_files
+from scrout.scout.toolbox import Index, SelectedTools
 from scrout.scout.trace import (
     FILE_NAME,
-    End,
-    Header,
-    Left,
+    EpisodeEnd,
+    EpisodeHeader,
+    LeftFiles,
     Recorded,
-    Replayed,
     ReplayedTools,
+    ReplayedTransport,
     ToolSpec,
     Trace,
     TraceOver,
     clean,
 )
-from scrout.scout.voice import Listening, Observing, OutputAlone, Voice, holds_handoff
 from scrout.task import Task
 from scrout.text import usd
 from scrout.trajectory import FILE_NAME as TRAJECTORY
@@ -77,7 +77,7 @@ _STOPS: dict[Stop, ScoutStop] = {
 
 async def episode(
     task: Task,
-    workshop: Workshop,
+    task_sandbox: TaskSandbox,
     settings: ScoutSettings,
     progress: Callable[[str], None] = lambda words: None,
     book: Callable[[Receipt], None] = lambda receipt: None,
@@ -91,12 +91,12 @@ async def episode(
     started = time.monotonic()
     key = settings.model.key()
     searcher = _with_seed(settings.model)
-    index = Index(workshop.base, settings.subtree, progress)
-    workspace = workshop.fresh()
+    index = Index(task_sandbox.base, settings.subtree, progress)
+    workspace = task_sandbox.fresh()
     try:
-        async with workshop.session(workspace, aliases(workshop)) as session:
+        async with task_sandbox.session(workspace, aliases(task_sandbox)) as session:
             tools = _tools(searcher, session, index)
-            header = await _header(task, workshop.base, searcher, index, tools.tools)
+            header = await _header(task, task_sandbox.base, searcher, index, tools.tools)
             meter = _Meter(searcher, progress, book)
             if searcher.canary:
                 meter.tell("checking its server")
@@ -106,8 +106,8 @@ async def episode(
                 trace.write(header)
                 recorded = trace.toolbox(tools, searcher.observation_chars, meter.use)
                 account = _account(searcher, key, (folder or trace.path.parent) / TRAJECTORY)
-                async with _door(account if header.metered else None, meter.take) as door:
-                    way = SocketTransport(door.socket, searcher.base_url) if door else None
+                async with _door(account if header.metered else None, meter.take) as proxy_endpoint:
+                    way = SocketTransport(proxy_endpoint.socket, searcher.base_url) if proxy_endpoint else None
                     chat = _Noting(
                         searcher.base_url,
                         searcher.model,
@@ -120,15 +120,15 @@ async def episode(
                     )
                     async with chat:
                         meter.tell("reading the issue")
-                        book_here = meter.take if door is None else lambda receipt: None
-                        found = await _until_a_cap(_explore(header, chat, recorded, book_here), door)
-                left = await asyncio.to_thread(left_behind, _command(found.handoff), workspace)
+                        book_here = meter.take if proxy_endpoint is None else lambda receipt: None
+                        found = await _until_a_cap(_explore(header, chat, recorded, book_here), proxy_endpoint)
+                left = await asyncio.to_thread(find_reproduction_files, _command(found.handoff), workspace)
                 trace.write(left)
                 state, problem = await _state(searcher, chat.sent, chat.offered, trace.path, meter)
                 scouting = _scouting(header, found, left, meter.receipts, problem).model_copy(
                     update={"state": state, "trace": str(trace.path), "seconds": round(time.monotonic() - started, 3)}
                 )
-                trace.write(End(scouting=scouting))
+                trace.write(EpisodeEnd(scouting=scouting))
     finally:
         workspace.remove()
     return scouting
@@ -151,7 +151,7 @@ async def replay(path: Path) -> Scouting:
             None,
             sampling=header.settings.sampling,
             cache_salt=header.salt if header.settings.cache_salt else "",
-            transport=Replayed(recorded),
+            transport=ReplayedTransport(recorded),
             sleep=at_once,
         ) as chat:
             found = await _explore(header, chat, ReplayedTools(recorded), receipts.append)
@@ -159,9 +159,9 @@ async def replay(path: Path) -> Scouting:
     except TraceOver:
         # Time ran out in the midst of the last step, or the trace was cut off there.
         stop, detail = (end.scouting.stop, end.scouting.detail) if end else ("crashed", "")
-        found = Found(Handoff(), stop, detail, end.scouting.turns if end else 0)
+        found = SearchResult(Handoff(), stop, detail, end.scouting.turns if end else 0)
     cut = "" if end else f"the trace ends without a result after {recorded.told} requests and calls"
-    scouting = _scouting(header, found, recorded.left or Left(), receipts, cut)
+    scouting = _scouting(header, found, recorded.left or LeftFiles(), receipts, cut)
     if end is not None:
         if (scouting.handoff, scouting.text, scouting.stop) != (
             end.scouting.handoff,
@@ -179,7 +179,7 @@ async def replay(path: Path) -> Scouting:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """How the search ended."""
 
     handoff: Handoff
@@ -188,13 +188,17 @@ class Found:
     turns: int
 
 
-async def _explore(header: Header, chat: Chat, toolbox: Toolbox, book: Callable[[Receipt], None]) -> Found:
+async def _explore(
+    header: EpisodeHeader, chat: Chat, toolbox: Toolbox, book: Callable[[Receipt], None]
+) -> SearchResult:
     """The protocol itself. It depends on nothing but the header, the endpoint's answers and the tools'."""
     settings = header.settings
     assert settings.price is not None  # the settings' own rule
-    price, purse = (UNCOUNTED, Purse(None, None)) if header.metered else (settings.price, Purse(settings.cap_usd, None))
-    dialect, voice = Listening(dialects.dialect(settings.dialect), header.root), Voice(header)
-    terms = Terms(
+    price, budget = (
+        (UNCOUNTED, Budget(None, None)) if header.metered else (settings.price, Budget(settings.cap_usd, None))
+    )
+    dialect, voice = TracedTools(dialects.dialect(settings.dialect), header.root), Prompting(header)
+    terms = ConversationTerms(
         price,
         settings.max_tokens,
         settings.episode_s,
@@ -219,7 +223,7 @@ async def _explore(header: Header, chat: Chat, toolbox: Toolbox, book: Callable[
         chat,
         voice.opening(dialect),
         Observing(toolbox, voice),
-        purse,
+        budget,
         terms,
         dialect=dialect,
         silence=silence,
@@ -228,28 +232,28 @@ async def _explore(header: Header, chat: Chat, toolbox: Toolbox, book: Callable[
     )
     if talk.stop != "cap_calls":
         handoff = handed[0] if handed else Handoff()
-        return Found(handoff, _STOPS[talk.stop], _told(talk), talk.turns)
+        return SearchResult(handoff, _STOPS[talk.stop], _told(talk), talk.turns)
     try:
         async with asyncio.timeout(settings.episode_s - (time.monotonic() - started)):
             offer = dialect.offer(toolbox.tools)
             if offer.schema is not None:  # a small model follows that rather than words: only the handoff is left to it
                 offer = dialect.offer(())
-            reply = await ask(chat, voice.forced(talk.messages), offer, purse, terms, book, window)
+            reply = await ask(chat, voice.forced(talk.messages), offer, budget, terms, book, window)
     except TimeoutError:
-        return Found(Handoff(), "timeout", f"not done after {settings.episode_s:g} s", talk.turns)
-    except PurseEmpty as empty:
-        return Found(Handoff(), "cap_usd", str(empty), talk.turns)
+        return SearchResult(Handoff(), "timeout", f"not done after {settings.episode_s:g} s", talk.turns)
+    except BudgetExceeded as empty:
+        return SearchResult(Handoff(), "cap_usd", str(empty), talk.turns)
     except ModelError as error:
         stop: ScoutStop = "crashed" if about_what_was_sent(error, talk.turns) else "endpoint"
-        return Found(Handoff(), stop, clean(str(error)), talk.turns)
+        return SearchResult(Handoff(), stop, clean(str(error)), talk.turns)
     turn = dialect.parse(reply)
     # No call is run any more, and a handoff may stand behind one.
     text = dialect.heard(reply) if turn.calls else turn.text
     forced = _read(text, "forced")
     if forced is None:
         said = f"the forced reply holds no handoff: {text.strip()[:80]!r}"
-        return Found(Handoff(kind="forced"), "malformed", f"{said}; {_told(talk)}", talk.turns)
-    return Found(forced, "forced", _told(talk), talk.turns)
+        return SearchResult(Handoff(kind="forced"), "malformed", f"{said}; {_told(talk)}", talk.turns)
+    return SearchResult(forced, "forced", _told(talk), talk.turns)
 
 
 def _account(searcher: SearcherSettings, key: str | None, trajectory: Path) -> Account:
@@ -270,26 +274,30 @@ def _account(searcher: SearcherSettings, key: str | None, trajectory: Path) -> A
 
 
 @asynccontextmanager
-async def _door(account: Account | None, book: Callable[[Receipt], None]) -> AsyncIterator[Metered | None]:
+async def _door(account: Account | None, book: Callable[[Receipt], None]) -> AsyncIterator[ProxyClient | None]:
     if account is None:
         yield None
         return
-    async with metered(account, book) as door:
-        yield door
+    async with open_proxy_client(account, book) as proxy_endpoint:
+        yield proxy_endpoint
 
 
-async def _until_a_cap(exploring: Coroutine[None, None, Found], door: Metered | None) -> Found:
+async def _until_a_cap(
+    exploring: Coroutine[None, None, SearchResult], proxy_endpoint: ProxyClient | None
+) -> SearchResult:
     """At a cap the meter leaves a call without an answer, and says so here."""
-    if door is None:
+    if proxy_endpoint is None:
         return await exploring
     work = asyncio.ensure_future(exploring)
     try:
-        both: set[asyncio.Future[Any]] = {work, door.ended}
+        both: set[asyncio.Future[Any]] = {work, proxy_endpoint.ended}
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        if not door.ended.done():
+        if not proxy_endpoint.ended.done():
             return work.result()
-        stop, detail = door.ended.result()
-        return Found(Handoff(), "endpoint" if stop == "endpoint" else "cap_usd", clean(detail), len(door.receipts))
+        stop, detail = proxy_endpoint.ended.result()
+        return SearchResult(
+            Handoff(), "endpoint" if stop == "endpoint" else "cap_usd", clean(detail), len(proxy_endpoint.receipts)
+        )
     finally:
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
@@ -334,7 +342,7 @@ class _Meter:
         self.receipts.append(receipt)
         self._book(receipt)
 
-    def use(self, call: Call) -> None:
+    def use(self, call: ToolUse) -> None:
         said = next((str(call.arguments[key]) for key in _TELLING if key in call.arguments), "")
         self.tell(f"{call.name} {said.strip().partition(chr(10))[0][:60]}".strip())
 
@@ -346,23 +354,25 @@ class _Meter:
         self._progress(f"{self._settings.model}, turn {turn} of {self._settings.turns}, {spent}: {doing}")
 
 
-def _tools(settings: SearcherSettings, session: Session, index: Index) -> Toolbox:
+def _tools(settings: SearcherSettings, session: ShellSession, index: Index) -> Toolbox:
     # Answers come whole, as far as there is any: the trace clips them, after it has cut secrets out.
-    most = session.workshop.limits.output_bytes
+    most = session.task_sandbox.limits.output_bytes
     workbench = Workbench(
         session,
         command_s=settings.command_s,
         max_command_s=settings.max_command_s,
         observation_chars=most,
     )
-    tools = Toolset(*(Chosen(box, settings.tools) for box in (workbench, index)), observation_chars=most)
+    tools = Toolset(*(SelectedTools(box, settings.tools) for box in (workbench, index)), observation_chars=most)
     return OutputAlone(tools) if settings.preset == "paper" else tools
 
 
-async def _header(task: Task, base: Base, settings: SearcherSettings, index: Index, tools: Sequence[Tool]) -> Header:
+async def _header(
+    task: Task, base: Base, settings: SearcherSettings, index: Index, tools: Sequence[Tool]
+) -> EpisodeHeader:
     prompts = read_prompts(settings.prompts)
     name = re.sub(r"[^\w.-]", "_", task.id, flags=re.A)[:100]
-    header = Header(
+    header = EpisodeHeader(
         task_id=task.id,
         base_commit=task.base_commit,
         root=clean(str(base.repo)),
@@ -379,7 +389,7 @@ async def _header(task: Task, base: Base, settings: SearcherSettings, index: Ind
     )
     # All of it enters the conversation or the trace, and nothing of it is worth a secret.
     known = secrets_of(settings.base_url, settings.key())
-    return Header.model_validate(json.loads(redact_json(json.dumps(header.model_dump(mode="json")), known)))
+    return EpisodeHeader.model_validate(json.loads(redact_json(json.dumps(header.model_dump(mode="json")), known)))
 
 
 async def _state(
@@ -388,7 +398,7 @@ async def _state(
     """The hidden state at the end of the last prompt, kept beside the trace; else None, and why in words."""
     if settings.state == "none" or not messages:
         return None, ""
-    from scrout.scout.states import read_state, save
+    from scrout.scout.hidden_state.hidden_state import read_state, save
 
     meter.tell("reading its hidden state")
     try:
@@ -399,7 +409,9 @@ async def _state(
     return state, ""
 
 
-def _scouting(header: Header, found: Found, left: Left, receipts: Sequence[Receipt], remark: str) -> Scouting:
+def _scouting(
+    header: EpisodeHeader, found: SearchResult, left: LeftFiles, receipts: Sequence[Receipt], remark: str
+) -> Scouting:
     handoff = found.handoff
     if handoff.reproduction is not None and handoff.reproduction.command:
         files = {**handoff.reproduction.files, **left.files}

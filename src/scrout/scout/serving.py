@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -16,9 +15,10 @@ from types import FrameType
 from typing import Literal
 
 from scrout.base import ConfigError, FrozenModel
-from scrout.config import SearcherSettings
-from scrout.scout import checkpoint
-from scrout.scout.servers import storage, sweep
+from scrout.config.settings import SearcherSettings
+from scrout.programs import NEUTRAL, find_program, variables
+from scrout.scout.hidden_state import checkpoint
+from scrout.scout.hidden_state.servers import storage, sweep
 
 Engine = Literal["vllm", "sglang"]
 
@@ -53,7 +53,8 @@ def serving(path: Path, engine: Engine, port: int, layer: int = SearcherSettings
 
 def run(plan: Serving) -> int:
     """Serve until the server ends, and say how it did. Signals are passed on; states that nobody takes are removed."""
-    if shutil.which(plan.command[0]) is None:
+    program = find_program(plan.command[0])
+    if program is None:
         raise ConfigError(
             f"there is no `{plan.command[0]}` on PATH. Install it into an environment of its own, "
             f"`pip install '{INSTALL[plan.engine]}'`, activate that and try again."
@@ -71,7 +72,9 @@ def run(plan: Serving) -> int:
     before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         # Out of our process group, or Ctrl-C would reach it twice and cut its own cleaning up short.
-        process = subprocess.Popen(plan.command, stdin=subprocess.DEVNULL, process_group=0)
+        process = subprocess.Popen(
+            [program, *plan.command[1:]], cwd=NEUTRAL, env=variables(), stdin=subprocess.DEVNULL, process_group=0
+        )
         for number in early:
             process.send_signal(number)
         while True:

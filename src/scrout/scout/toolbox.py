@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from scrout.agent.dialect import Call, Toolbox
+from scrout.agent.dialect import Toolbox, ToolUse
 from scrout.agent.tools import BadCall, text_argument
 from scrout.base import TaskError
 from scrout.index.repository import File, Repository, read_repository
@@ -62,7 +62,7 @@ class Index:
         self._progress = progress
         self._repository: Repository | None = None
 
-    async def use(self, call: Call) -> str:
+    async def use(self, call: ToolUse) -> str:
         try:
             if call.name == SEARCH.name:
                 return await asyncio.to_thread(self.search, _wanted(call, "query")[:MAX_QUERY_CHARS])
@@ -97,18 +97,18 @@ class Index:
         return self._repository
 
 
-class Chosen:
+class SelectedTools:
     """Of another toolbox the tools that are wanted."""
 
     def __init__(self, inner: Toolbox, wanted: Collection[str]) -> None:
         self.tools = tuple(tool for tool in inner.tools if tool.name in wanted)
         self._inner = inner
 
-    async def use(self, call: Call) -> str:
+    async def use(self, call: ToolUse) -> str:
         return await self._inner.use(call)
 
 
-def _wanted(call: Call, name: str) -> str:
+def _wanted(call: ToolUse, name: str) -> str:
     text = text_argument(call, name)
     if not text.strip():
         raise BadCall(f"`{name}` is empty.")

@@ -22,13 +22,13 @@ import httpx
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
 from scrout import __version__
-from scrout.agent.dialect import Call, Toolbox
+from scrout.agent.dialect import Toolbox, ToolUse
 from scrout.agent.tools import drop_middle
 from scrout.base import ConfigError, FrozenModel, TaskError
-from scrout.config import SearcherSettings
+from scrout.config.settings import SearcherSettings
 from scrout.files import LineFile
-from scrout.models.bounds import MAX_ANSWER_BYTES
 from scrout.models.chat import KEEP_ALIVE_S, Tool, certificates, secrets_of
+from scrout.models.proxy.bounds import MAX_ANSWER_BYTES
 from scrout.records import Scouting
 from scrout.redact import redact, redact_json
 from scrout.scout.prompts import Prompts
@@ -50,7 +50,7 @@ class ToolSpec(FrozenModel):
     parameters: dict[str, JsonValue]
 
 
-class Header(FrozenModel):
+class EpisodeHeader(FrozenModel):
     """What an episode starts from."""
 
     kind: Literal["header"] = "header"
@@ -96,7 +96,7 @@ class Exchange(FrozenModel):
     seconds: float
 
 
-class Use(FrozenModel):
+class ToolRecord(FrozenModel):
     """One call of a tool and its answer."""
 
     kind: Literal["tool"] = "tool"
@@ -107,7 +107,7 @@ class Use(FrozenModel):
     seconds: float
 
 
-class Left(FrozenModel):
+class LeftFiles(FrozenModel):
     """What the searcher left in its workspace."""
 
     kind: Literal["left"] = "left"
@@ -117,15 +117,15 @@ class Left(FrozenModel):
     """Files of the repository that are not as they were."""
 
 
-class End(FrozenModel):
+class EpisodeEnd(FrozenModel):
     """The last line of an episode that came to its end."""
 
     kind: Literal["end"] = "end"
     scouting: Scouting
 
 
-Line = Annotated[Header | Exchange | Use | Left | End, Field(discriminator="kind")]
-_LINE: TypeAdapter[Header | Exchange | Use | Left | End] = TypeAdapter(Line)
+Line = Annotated[EpisodeHeader | Exchange | ToolRecord | LeftFiles | EpisodeEnd, Field(discriminator="kind")]
+_LINE: TypeAdapter[EpisodeHeader | Exchange | ToolRecord | LeftFiles | EpisodeEnd] = TypeAdapter(Line)
 
 
 class TraceOver(Exception):
@@ -145,23 +145,23 @@ class Trace(LineFile):
                 f"the trace {path} cannot be written: {error.strerror}. Point XDG_DATA_HOME at a folder of yours."
             ) from None
 
-    def write(self, line: Header | Exchange | Use | Left | End) -> None:
+    def write(self, line: EpisodeHeader | Exchange | ToolRecord | LeftFiles | EpisodeEnd) -> None:
         self.write_line(json.dumps(line.model_dump(mode="json"), ensure_ascii=False))
 
     def transport(
         self, base_url: str, key: str | None = None, way: httpx.AsyncBaseTransport | None = None
-    ) -> Recording:
+    ) -> RecordingTransport:
         """The way to one endpoint; None: the network's own."""
         self.secrets = secrets_of(base_url, key)
-        return Recording(self, way, httpx.URL(base_url).path)
+        return RecordingTransport(self, way, httpx.URL(base_url).path)
 
     def toolbox(
-        self, inner: Toolbox, most_chars: int, told: Callable[[Call], None] = lambda call: None
+        self, inner: Toolbox, most_chars: int, told: Callable[[ToolUse], None] = lambda call: None
     ) -> RecordedTools:
         return RecordedTools(self, inner, most_chars, told)
 
 
-class Recording(httpx.AsyncBaseTransport):
+class RecordingTransport(httpx.AsyncBaseTransport):
     """The way to an endpoint, each exchange written down."""
 
     def __init__(self, trace: Trace, way: httpx.AsyncBaseTransport | None = None, base: str = "/") -> None:
@@ -218,21 +218,21 @@ class Recording(httpx.AsyncBaseTransport):
 class RecordedTools:
     """A toolbox, each answer cleaned, clipped and written down."""
 
-    def __init__(self, trace: Trace, inner: Toolbox, most_chars: int, told: Callable[[Call], None]) -> None:
+    def __init__(self, trace: Trace, inner: Toolbox, most_chars: int, told: Callable[[ToolUse], None]) -> None:
         self.tools = inner.tools
         self._trace = trace
         self._inner = inner
         self._most_chars = most_chars
         self._told = told
 
-    async def use(self, call: Call) -> str:
+    async def use(self, call: ToolUse) -> str:
         self._told(call)
         started = time.monotonic()
         secrets = self._trace.secrets
         answer = _cleaned_ends(await self._inner.use(call), self._most_chars, secrets)
         seconds = round(time.monotonic() - started, 3)
         arguments = redact(_json(call), secrets)
-        self._trace.write(Use(name=_plain(call.name), arguments=arguments, answer=answer, seconds=seconds))
+        self._trace.write(ToolRecord(name=_plain(call.name), arguments=arguments, answer=answer, seconds=seconds))
         return answer
 
 
@@ -242,12 +242,12 @@ class Recorded:
     def __init__(self, path: Path) -> None:
         self.path = path
         lines = _read(path)
-        if not lines or not isinstance(lines[0], Header):
+        if not lines or not isinstance(lines[0], EpisodeHeader):
             raise TaskError(f"{path} does not start as a trace of scrout does. Pass a {FILE_NAME}.")
         self.header = lines[0]
-        self.left = next((line for line in lines if isinstance(line, Left)), None)
-        self.end = next((line for line in lines if isinstance(line, End)), None)
-        self._events = [line for line in lines if isinstance(line, Exchange | Use)]
+        self.left = next((line for line in lines if isinstance(line, LeftFiles)), None)
+        self.end = next((line for line in lines if isinstance(line, EpisodeEnd)), None)
+        self._events = [line for line in lines if isinstance(line, Exchange | ToolRecord)]
         self._next = 0
 
     @property
@@ -255,7 +255,7 @@ class Recorded:
         """How many exchanges and answers of tools were given back."""
         return self._next
 
-    def take(self) -> Exchange | Use:
+    def take(self) -> Exchange | ToolRecord:
         if self._next >= len(self._events):
             raise TraceOver
         self._next += 1
@@ -288,7 +288,7 @@ class Recorded:
             )
 
 
-class Replayed(httpx.AsyncBaseTransport):
+class ReplayedTransport(httpx.AsyncBaseTransport):
     """Answers each request from a trace."""
 
     def __init__(self, recorded: Recorded) -> None:
@@ -298,7 +298,7 @@ class Replayed(httpx.AsyncBaseTransport):
         body = (await request.aread()).decode("utf-8", "replace")
         event = self._recorded.take()
         where = f"{request.method} {redact(request.url.path)}"
-        if isinstance(event, Use):
+        if isinstance(event, ToolRecord):
             raise self._recorded.differs(f"the tool {event.name}", where)
         if f"{event.method} {redact(event.path)}" != where:
             raise self._recorded.differs(f"{event.method} {event.path}", where)
@@ -320,7 +320,7 @@ class ReplayedTools:
         self.tools = recorded.header.offered()
         self._recorded = recorded
 
-    async def use(self, call: Call) -> str:
+    async def use(self, call: ToolUse) -> str:
         event = self._recorded.take()
         if isinstance(event, Exchange):
             raise self._recorded.differs(f"{event.method} {event.path}", f"the tool {call.name}")
@@ -362,7 +362,7 @@ def _plain(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _json(call: Call) -> str:
+def _json(call: ToolUse) -> str:
     return json.dumps(dict(call.arguments), sort_keys=True)
 
 
@@ -384,7 +384,7 @@ def _request_error(name: str) -> type[httpx.RequestError]:
     return kind if isinstance(kind, type) and issubclass(kind, httpx.RequestError) else httpx.ReadError
 
 
-def _read(path: Path) -> list[Header | Exchange | Use | Left | End]:
+def _read(path: Path) -> list[EpisodeHeader | Exchange | ToolRecord | LeftFiles | EpisodeEnd]:
     """Every whole line; the last one may have been cut off by a kill."""
     try:
         with path.open("rb") as file:

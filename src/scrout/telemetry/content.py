@@ -9,10 +9,10 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import JsonValue
 
-from scrout.config import Settings, read_key
+from scrout.config.settings import Settings, read_key
 from scrout.redact import redact
 from scrout.telemetry import names
-from scrout.trajectory import Answer, Request
+from scrout.trajectory import ModelRequest, ModelResponse
 
 MAX_CHARS = 8_000
 """Of one text of content."""
@@ -46,13 +46,13 @@ class Censor:
         clean = self._clean(text)
         return clean if len(clean) <= most else f"{clean[:most]}[{len(clean) - most} more characters]"
 
-    def asked(self, asked: Request) -> str:
+    def asked(self, asked: ModelRequest) -> str:
         """What is new in a request, as the conventions write messages."""
         new = asked.new[-MAX_MESSAGES:]
         share = MAX_CHARS // max(1, len(new))
         return json.dumps([self._message(entry, share) for entry in new])
 
-    def said(self, said: Answer, finish: str) -> str:
+    def said(self, said: ModelResponse, finish: str) -> str:
         """The answer, as the conventions write messages."""
         share = MAX_CHARS // (2 + len(said.calls))
         parts: list[JsonValue] = []

@@ -9,8 +9,8 @@ from pydantic import BaseModel
 from scrout.money import Usage
 from scrout.records import Attempt, Check, Decision, GatedHandoff, Scouting
 from scrout.telemetry import names
-from scrout.telemetry.outlet import Value
-from scrout.trajectory import Call
+from scrout.telemetry.exporter import Value
+from scrout.trajectory import BilledCall
 
 NO_ANSWER = "no_answer"
 INCOMPLETE = "incomplete"
@@ -79,7 +79,7 @@ def tokens(usage: Usage) -> dict[str, Value]:
     }
 
 
-def error_of(call: Call) -> str:
+def error_of(call: BilledCall) -> str:
     """What was wrong with a call that may have been billed; empty: nothing."""
     if call.status is None:
         return NO_ANSWER

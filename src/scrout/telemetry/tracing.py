@@ -19,15 +19,15 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from pydantic import BaseModel, JsonValue
 
 from scrout.base import ConfigError
-from scrout.config import Settings
+from scrout.config.settings import Settings
 from scrout.money import Receipt, total_usd
-from scrout.observe import LISTENER
+from scrout.observer import LISTENER
 from scrout.records import Attempt, Run, Scouting
 from scrout.task import Task
 from scrout.telemetry import facts, names
 from scrout.telemetry.content import Censor, finish_of, provider_of, server_of
-from scrout.telemetry.outlet import Attributes, Outlet, Value, _log
-from scrout.trajectory import FILE_NAME, Call, Refusal, read
+from scrout.telemetry.exporter import Attributes, Exporter, Value, _log
+from scrout.trajectory import FILE_NAME, BilledCall, RefusedCall, read
 
 MAX_TRAJECTORY_BYTES = 20_000_000
 """A longer one is not read again: its calls are told by their receipts alone, which say when they ended."""
@@ -53,7 +53,7 @@ def _quietly(tell: Callable[P, None]) -> Callable[P, None]:
 
 
 @dataclass(frozen=True)
-class About:
+class RunAttributes:
     """Which run it is."""
 
     run_id: str
@@ -65,7 +65,7 @@ class About:
 
 
 @dataclass(frozen=True)
-class Agent:
+class AgentSpan:
     """Who drives a model in a stage."""
 
     name: str
@@ -76,7 +76,7 @@ class Agent:
 
 
 @dataclass(frozen=True)
-class Use:
+class ToolSpan:
     """A tool that was used."""
 
     tool: str
@@ -88,19 +88,19 @@ class Use:
 
 
 @dataclass
-class Step:
+class StepSpan:
     """A step in progress: what it is told to, it keeps until its end."""
 
     name: str
     place: str
-    agent: Agent | None
+    agent: AgentSpan | None
     """None: no model is at work in it."""
     receipts: Sequence[Receipt]
     span: Span
     began_ns: int
     result: BaseModel | None = None
     began: dict[Receipt, int] = field(default_factory=dict)
-    uses: list[Use] = field(default_factory=list)
+    uses: list[ToolSpan] = field(default_factory=list)
 
     def gave(self, result: BaseModel) -> None:
         self.result = result
@@ -111,13 +111,13 @@ class Step:
     def used(
         self, tool: str, arguments: Mapping[str, JsonValue], answer: str | None, began_ns: int, error: str
     ) -> None:
-        self.uses.append(Use(tool, arguments, answer, began_ns, time.time_ns(), error))
+        self.uses.append(ToolSpan(tool, arguments, answer, began_ns, time.time_ns(), error))
 
 
 class Tracing:
     """A Watch that makes a trace of one run."""
 
-    def __init__(self, out: Outlet, settings: Settings, about: About, attempts: Path) -> None:
+    def __init__(self, out: Exporter, settings: Settings, about: RunAttributes, attempts: Path) -> None:
         self._out = out
         self._settings = settings
         self._about = about
@@ -138,10 +138,10 @@ class Tracing:
     @contextmanager
     def step(
         self, name: str, inputs: Sequence[BaseModel | str | None], place: str, receipts: Sequence[Receipt]
-    ) -> Iterator[Step]:
+    ) -> Iterator[StepSpan]:
         began_ns = time.time_ns()
         span = self._out.span(f"scrout.{name}", self._root, {names.RUN: self._about.run_id}, began_ns=began_ns)
-        step = Step(name, place, self._agent(name, inputs), receipts, span, began_ns)
+        step = StepSpan(name, place, self._agent(name, inputs), receipts, span, began_ns)
         token = LISTENER.set(step)
         try:
             yield step
@@ -180,7 +180,7 @@ class Tracing:
         self._out.nudge()
 
     @_quietly
-    def _done(self, step: Step) -> None:
+    def _done(self, step: StepSpan) -> None:
         if step.result is not None:
             told = {name: self._censor.label(word) for name, word in facts.names_of(step.result).items()}
             step.span.set_attributes(told | facts.of(step.result) | self._content(facts.texts_of(step.result)))
@@ -189,7 +189,7 @@ class Tracing:
         step.span.end()
 
     @_quietly
-    def _failed(self, step: Step, error: BaseException) -> None:
+    def _failed(self, step: StepSpan, error: BaseException) -> None:
         """The run is over here, and may go on in another process."""
         kind = type(error).__name__
         self._below(step, kind)
@@ -205,7 +205,7 @@ class Tracing:
             self._over = True
             self._out.end_trace(self._root)
 
-    def _below(self, step: Step, error: str) -> None:
+    def _below(self, step: StepSpan, error: str) -> None:
         """What happened in a step: the agent at work, its calls, its tools."""
         calls = self._calls(step) if step.receipts or step.agent else {}
         parent = step.span
@@ -214,24 +214,24 @@ class Tracing:
         for receipt in step.receipts:
             self._paid(step, parent, receipt, calls.pop(receipt.call, None) if receipt.call else None)
         for refused in calls.values():
-            if isinstance(refused, Refusal):
+            if isinstance(refused, RefusedCall):
                 self._refused(step, parent, refused)
         for use in step.uses:
             self._used(parent, use)
         if parent is not step.span:
             parent.end()
 
-    def _calls(self, step: Step) -> dict[int, Call | Refusal]:
+    def _calls(self, step: StepSpan) -> dict[int, BilledCall | RefusedCall]:
         """By their numbers, as the meter wrote them down."""
         path = self._attempts / step.place / FILE_NAME
         try:
             if path.stat().st_size > MAX_TRAJECTORY_BYTES:
                 return {}
-            return {line.call: line for line in read(path) if isinstance(line, Call | Refusal)}
+            return {line.call: line for line in read(path) if isinstance(line, BilledCall | RefusedCall)}
         except OSError:  # no call was made, or none through the meter
             return {}
 
-    def _invocation(self, step: Step, agent: Agent, error: str) -> Span:
+    def _invocation(self, step: StepSpan, agent: AgentSpan, error: str) -> Span:
         given: dict[str, Value] = {
             names.OPERATION: names.INVOKE_AGENT,
             names.PROVIDER: provider_of(agent.base_url, ""),
@@ -251,7 +251,7 @@ class Tracing:
         self._out.durations.record((time.time_ns() - step.began_ns) / 1e9, told)
         return span
 
-    def _paid(self, step: Step, parent: Span, receipt: Receipt, call: Call | Refusal | None) -> None:
+    def _paid(self, step: StepSpan, parent: Span, receipt: Receipt, call: BilledCall | RefusedCall | None) -> None:
         """One booked receipt, and what is known of its call."""
         told = self._of_call(step, receipt.model, call.api if call else "")
         ended_ns = _ns(call.at if call else receipt.at)
@@ -266,7 +266,7 @@ class Tracing:
         if receipt.estimated:
             given[names.ESTIMATED] = True
         error = ""
-        if isinstance(call, Call):
+        if isinstance(call, BilledCall):
             error = facts.error_of(call)
             if call.said.finish:
                 given[names.FINISH_REASONS] = (finish_of(call.said.finish),)
@@ -279,7 +279,7 @@ class Tracing:
         self._out.tokens.record(usage.prompt_tokens, counted | {names.TOKEN_TYPE: "input"})
         self._out.tokens.record(usage.output_tokens + usage.reasoning_tokens, counted | {names.TOKEN_TYPE: "output"})
 
-    def _refused(self, step: Step, parent: Span, call: Refusal) -> None:
+    def _refused(self, step: StepSpan, parent: Span, call: RefusedCall) -> None:
         """A call that cost nothing."""
         model = step.agent.model if step.agent else ""
         told = self._of_call(step, model, call.api)
@@ -311,7 +311,7 @@ class Tracing:
             failed = {names.ERROR_TYPE: error} if error else {}
             self._out.durations.record((ended_ns - start_ns) / 1e9, {**told, **failed})
 
-    def _used(self, parent: Span, use: Use) -> None:
+    def _used(self, parent: Span, use: ToolSpan) -> None:
         given: dict[str, Value] = {
             names.OPERATION: names.EXECUTE_TOOL,
             names.TOOL: use.tool,
@@ -330,7 +330,7 @@ class Tracing:
         span.end(ended_ns)
         self._out.durations.record((ended_ns - use.began_ns) / 1e9, told)
 
-    def _of_call(self, step: Step, model: str, api: str) -> dict[str, Value]:
+    def _of_call(self, step: StepSpan, model: str, api: str) -> dict[str, Value]:
         base_url = step.agent.base_url if step.agent else ""
         return {
             names.OPERATION: names.CHAT,
@@ -339,17 +339,17 @@ class Tracing:
             **server_of(base_url),
         }
 
-    def _agent(self, stage: str, inputs: Sequence[BaseModel | str | None]) -> Agent | None:
+    def _agent(self, stage: str, inputs: Sequence[BaseModel | str | None]) -> AgentSpan | None:
         searcher = self._settings.scout.model
         if stage == "scout" and self._settings.scout.searcher == "model":
-            return Agent(SEARCHER, "", searcher.model, searcher.base_url)
+            return AgentSpan(SEARCHER, "", searcher.model, searcher.base_url)
         if stage != "fix":
             return None
         try:
             fixer = self._settings.fixer(next((given for given in inputs if isinstance(given, str)), ""))
         except ConfigError:
             return None
-        return None if fixer.kind == "repair" else Agent(fixer.name, str(fixer.key), fixer.model, fixer.base_url)
+        return None if fixer.kind == "repair" else AgentSpan(fixer.name, str(fixer.key), fixer.model, fixer.base_url)
 
     def _content(self, texts: Mapping[str, str]) -> dict[str, Value]:
         """Texts that leave only where the user wants them to."""

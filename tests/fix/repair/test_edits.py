@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from scrout.fix.repair.edits import PRIORS, edits, edits_of, statements
 from scrout.fix.repair.hints import Hints
-from scrout.fix.repair.wording import Wording
+from scrout.fix.repair.naturalness import Naturalness
 
 STDLIB = Path(sysconfig.get_path("stdlib"))
 MODULES = ("textwrap", "heapq", "bisect", "calendar", "fnmatch", "shlex", "string", "statistics", "difflib", "csv")
@@ -251,7 +251,7 @@ def test_what_is_usual_in_the_project_comes_first() -> None:
     source = "def f(name):\n    return look(name)\n"
     usual = "def g(one):\n    return look(one.lower())\n\n\ndef h(name):\n    return look(name.lower())\n"
     for project, expected in ((usual, "name.lower()"), (usual.replace("lower", "strip"), "name.strip()")):
-        made = edits_of(source, statements(source), wording=Wording([source, project]))
+        made = edits_of(source, statements(source), wording=Naturalness([source, project]))
         calls = [edit.after for edit, _ in made if edit.after in ("name.lower()", "name.strip()")]
         assert calls[0] == expected
 

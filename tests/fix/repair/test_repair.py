@@ -13,12 +13,12 @@ from uuid import uuid4
 
 import pytest
 
-from scrout.config import EnvironmentSettings, RepairSettings, Settings
+from scrout.config.settings import EnvironmentSettings, RepairSettings, Settings
 from scrout.fix.repair.repair import Accept, repair
 from scrout.handoff import FileRef, Handoff, Reproduction
 from scrout.records import Attempt, Basis, Evidence, GatedHandoff, Verdict
+from scrout.sandbox.task_sandbox import open_task_sandbox
 from scrout.sandbox.tier import Tier
-from scrout.sandbox.workshop import open_workshop
 from scrout.sandbox.workspace import find_source
 from scrout.task import Task
 
@@ -72,9 +72,9 @@ def handed(
 async def attempt(
     task: Task, tier: Tier, gated: GatedHandoff, settings: RepairSettings = QUICK, accept: Accept | None = None
 ) -> Attempt:
-    with open_workshop(task, tier, Settings()) as workshop:
-        result = await repair(gated, workshop, settings, accept=accept)
-        left_over = [path for path in workshop.workspaces.shared.parent.iterdir() if (path / "upper").is_dir()]
+    with open_task_sandbox(task, tier, Settings()) as task_sandbox:
+        result = await repair(gated, task_sandbox, settings, accept=accept)
+        left_over = [path for path in task_sandbox.workspaces.shared.parent.iterdir() if (path / "upper").is_dir()]
         assert left_over == [], "every workspace is removed after use"
     return result
 
@@ -433,9 +433,9 @@ async def test_progress_is_reported_and_not_too_often(commit: Commit, tier: Tier
         {"m.py": "def f(a, b, c):\n    return a + b - c\n", "test_m.py": case("self.assertEqual(f(1, 1, 1), 1)")}
     )
     said: list[str] = []
-    with open_workshop(task, tier, Settings()) as workshop:
+    with open_task_sandbox(task, tier, Settings()) as task_sandbox:
         gated = handed("import m\nassert m.f(1, 2, 3) == 'never'\n")
-        result = await repair(gated, workshop, QUICK, said.append, name="free")
+        result = await repair(gated, task_sandbox, QUICK, said.append, name="free")
     assert result.fixer == "free"
     assert said[0] == "running the reproduction"
     assert len(said) <= 3 + 2 * result.seconds
@@ -486,9 +486,9 @@ async def with_pytest(
 ) -> Attempt:
     reproduction = Reproduction(command=f"python -m pytest -q -p no:cacheprovider {name}", claim=True)
     gated = handed("").model_copy(update={"handoff": Handoff(reproduction=reproduction)})
-    with open_workshop(task, tier, Settings(environment=EnvironmentSettings(venv=str(venv)))) as workshop:
-        result = await repair(gated, workshop, settings)
-        left_over = [path for path in workshop.workspaces.shared.parent.iterdir() if (path / "upper").is_dir()]
+    with open_task_sandbox(task, tier, Settings(environment=EnvironmentSettings(venv=str(venv)))) as task_sandbox:
+        result = await repair(gated, task_sandbox, settings)
+        left_over = [path for path in task_sandbox.workspaces.shared.parent.iterdir() if (path / "upper").is_dir()]
         assert left_over == []
     return result
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from scrout.config import EnvironmentSettings, Settings
+from scrout.config.settings import EnvironmentSettings, Settings
 from scrout.fix.repair.spectrum import Contrast, contrast_of
+from scrout.sandbox.task_sandbox import open_task_sandbox
 from scrout.sandbox.tier import Tier
-from scrout.sandbox.workshop import open_workshop
 from scrout.sandbox.workspace import find_source
 from scrout.task import Task
 
@@ -40,14 +40,16 @@ def test_wrong():
 def contrast(make_repo: MakeRepo, tier: Tier, venv_with_pytest: Path) -> Callable[..., Awaitable[Contrast]]:
     """contrast(tests, seconds): what passing ones of these tests ran."""
 
-    async def found(tests: str, seconds: float, runner: Literal["pytest", "unittest"] = "pytest") -> Contrast:
-        source = find_source(make_repo({"m.py": SOURCE, "test_m.py": tests}))
+    async def found(
+        tests: str, seconds: float, runner: Literal["pytest", "unittest"] = "pytest", options: str = "", ini: str = ""
+    ) -> Contrast:
+        source = find_source(make_repo({"m.py": SOURCE, "test_m.py": tests, "pytest.ini": f"[pytest]\n{ini}"}))
         task = Task(id="t", text="", repo=source.repo, base_commit=source.head)
         settings = Settings(environment=EnvironmentSettings(venv=str(venv_with_pytest)))
-        with open_workshop(task, tier, settings) as workshop:
-            workspace = workshop.fresh()
+        with open_task_sandbox(task, tier, settings) as task_sandbox:
+            workspace = task_sandbox.fresh()
             try:
-                return await contrast_of(workshop, workspace, ["m.py"], ["test_m.py"], seconds, runner)
+                return await contrast_of(task_sandbox, workspace, ["m.py"], ["test_m.py"], seconds, runner, options)
             finally:
                 workspace.remove()
 
@@ -59,6 +61,12 @@ async def test_only_passing_tests_count(contrast) -> None:
     assert told.spectrum == {"m.py": {2: 2, 3: 1, 4: 1}}
     assert told.passed == {"test_m.py::test_true", "test_m.py::test_false"}
     assert told.finished
+
+
+async def test_options_of_the_suite_are_passed_on(contrast) -> None:
+    strange = "filterwarnings = ignore::pytest.NoSuchWarningHere\n"
+    told = await contrast(TESTS, 60, options="-o filterwarnings=", ini=strange)
+    assert told.passed == {"test_m.py::test_true", "test_m.py::test_false"}
 
 
 async def test_what_cannot_be_collected_does_not_keep_the_rest_from_counting(contrast) -> None:

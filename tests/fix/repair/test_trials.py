@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scrout.config import EnvironmentSettings, Settings
-from scrout.fix.repair.place import Edit
+from scrout.config.settings import EnvironmentSettings, Settings
+from scrout.fix.repair.edit_site import Edit
 from scrout.fix.repair.source import statements
-from scrout.fix.repair.trials import STOPPED, Invocation, Trial, Trials, parse
+from scrout.fix.repair.trials import STOPPED, EditTrial, Invocation, Trials, parse
+from scrout.sandbox.task_sandbox import TaskSandbox, open_task_sandbox
 from scrout.sandbox.tier import Tier
-from scrout.sandbox.workshop import Workshop, open_workshop
 from scrout.sandbox.workspace import find_source
 from scrout.task import Task
 
@@ -58,41 +58,41 @@ PYTEST = "python -m pytest -q -p no:cacheprovider tests/test_counting.py"
 
 
 @contextmanager
-def workshop_of(repo: Path, tier: Tier, venv: Path) -> Iterator[Workshop]:
+def task_sandbox_of(repo: Path, tier: Tier, venv: Path) -> Iterator[TaskSandbox]:
     source = find_source(repo)
     task = Task(id="t", text="It is wrong.", repo=source.repo, base_commit=source.head)
     settings = Settings(environment=EnvironmentSettings(venv=str(venv)))
-    with open_workshop(task, tier, settings) as workshop:
-        yield workshop
+    with open_task_sandbox(task, tier, settings) as task_sandbox:
+        yield task_sandbox
 
 
 @pytest.fixture
-def workshop(make_repo: MakeRepo, tier: Tier, venv_with_pytest: Path) -> Iterator[Workshop]:
+def task_sandbox(make_repo: MakeRepo, tier: Tier, venv_with_pytest: Path) -> Iterator[TaskSandbox]:
     files = {
         "counting.py": SOURCE,
         "tests/test_counting.py": TESTS,
         "conftest.py": "",
         "script.py": "import counting\n",
     }
-    with workshop_of(make_repo(files), tier, venv_with_pytest) as workshop:
-        yield workshop
+    with task_sandbox_of(make_repo(files), tier, venv_with_pytest) as task_sandbox:
+        yield task_sandbox
 
 
-def trial(before: str, after: str, at: int = 0) -> Trial:
+def trial(before: str, after: str, at: int = 0) -> EditTrial:
     start = SOURCE.index(before, at)
     line = SOURCE.count("\n", 0, start) + 1
     statement = next(one for one in statements(SOURCE) if one.first_line <= line <= one.last_line)
-    return Trial("counting.py", Edit(line, "", 1.0, start, start + len(before), before, after), statement)
+    return EditTrial("counting.py", Edit(line, "", 1.0, start, start + len(before), before, after), statement)
 
 
-async def codes(workshop: Workshop, command: str, *trials: Trial, exit_code: int = 1) -> list[int | None]:
-    tried = Trials(workshop, command, {})
+async def codes(task_sandbox: TaskSandbox, command: str, *trials: EditTrial, exit_code: int = 1) -> list[int | None]:
+    tried = Trials(task_sandbox, command, {})
     tried.begin(exit_code, 5.0, 60.0)
     try:
         return await tried.run(trials, {"counting.py": SOURCE})
     finally:
         tried.close()
-        left = [path for path in workshop.workspaces.shared.parent.iterdir() if (path / "upper").is_dir()]
+        left = [path for path in task_sandbox.workspaces.shared.parent.iterdir() if (path / "upper").is_dir()]
         assert left == []
 
 
@@ -110,39 +110,39 @@ AT_MODULE_LEVEL = trial("STEP = 2", "STEP = -2")
     ],
 )
 async def test_a_function_a_method_and_a_constant_are_tried_each_by_itself(
-    workshop: Workshop, name: str, trials: tuple[Trial, ...], expected: list[int]
+    task_sandbox: TaskSandbox, name: str, trials: tuple[EditTrial, ...], expected: list[int]
 ) -> None:
-    assert await codes(workshop, f"{PYTEST}::{name}", *trials) == expected
+    assert await codes(task_sandbox, f"{PYTEST}::{name}", *trials) == expected
 
 
 async def test_a_script_is_tried_too(make_repo: MakeRepo, tier: Tier, venv_with_pytest: Path) -> None:
     files = {"counting.py": SOURCE, "script.py": "import sys, counting\nsys.exit(counting.up(1) != 3)\n"}
-    with workshop_of(make_repo(files), tier, venv_with_pytest) as workshop:
-        ended = await codes(workshop, "python script.py", IN_FUNCTION, IN_METHOD, AT_MODULE_LEVEL)
+    with task_sandbox_of(make_repo(files), tier, venv_with_pytest) as task_sandbox:
+        ended = await codes(task_sandbox, "python script.py", IN_FUNCTION, IN_METHOD, AT_MODULE_LEVEL)
     assert ended == [0, 1, 0]
 
 
-async def test_one_that_hangs_is_stopped_and_the_next_one_runs(workshop: Workshop) -> None:
+async def test_one_that_hangs_is_stopped_and_the_next_one_runs(task_sandbox: TaskSandbox) -> None:
     hangs = trial("    return value - STEP", "    while True: pass")
-    assert await codes(workshop, f"{PYTEST}::test_up", hangs, IN_FUNCTION) == [STOPPED, 0]
+    assert await codes(task_sandbox, f"{PYTEST}::test_up", hangs, IN_FUNCTION) == [STOPPED, 0]
 
 
 @pytest.mark.slow
-async def test_one_that_ends_the_batch_leaves_the_rest_unknown(workshop: Workshop) -> None:
+async def test_one_that_ends_the_batch_leaves_the_rest_unknown(task_sandbox: TaskSandbox) -> None:
     kills = trial("    return value - STEP", "    os.kill(os.getppid(), 9)")
-    ended = await codes(workshop, f"{PYTEST}::test_up", kills, IN_FUNCTION)
+    ended = await codes(task_sandbox, f"{PYTEST}::test_up", kills, IN_FUNCTION)
     assert ended[1] is None, "nobody may take it for tried"
 
 
 @pytest.mark.slow
-async def test_a_command_that_ends_in_another_way_here_tells_nothing(workshop: Workshop) -> None:
-    assert await codes(workshop, f"{PYTEST}::test_up", IN_FUNCTION, AT_MODULE_LEVEL, exit_code=3) == [None, None]
+async def test_a_command_that_ends_in_another_way_here_tells_nothing(task_sandbox: TaskSandbox) -> None:
+    assert await codes(task_sandbox, f"{PYTEST}::test_up", IN_FUNCTION, AT_MODULE_LEVEL, exit_code=3) == [None, None]
 
 
-async def test_what_cannot_be_taken_apart_is_not_run(workshop: Workshop) -> None:
+async def test_what_cannot_be_taken_apart_is_not_run(task_sandbox: TaskSandbox) -> None:
     command = "cd tests && python -m pytest -q"
-    assert not Trials(workshop, command, {}).possible
-    assert await codes(workshop, command, IN_FUNCTION) == [None]
+    assert not Trials(task_sandbox, command, {}).possible
+    assert await codes(task_sandbox, command, IN_FUNCTION) == [None]
 
 
 @pytest.mark.parametrize(

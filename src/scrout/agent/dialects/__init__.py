@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, assert_never
 
 if TYPE_CHECKING:
     from scrout.agent.dialect import Dialect
-    from scrout.config import DialectName
+    from scrout.config.settings import DialectName
 
 
 def dialect(name: DialectName) -> Dialect:

@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from scrout.agent.dialect import Call, Turn
+from scrout.agent.dialect import ToolUse, Turn
+from scrout.agent.dialects.in_text import BLANK, TextDialect, describe, example
 from scrout.agent.dialects.objects import whole_object, write
-from scrout.agent.dialects.spoken import BLANK, Spoken, describe, example
 from scrout.models.chat import Tool
 
 SHELLS = frozenset({"bash", "sh", "shell", "mswea_bash_command"})
@@ -32,7 +32,7 @@ _WORD = re.compile(r"[^\s{]+")
 _OBJECT = re.compile(r"\{\s*[\"}]")
 
 
-class Fenced(Spoken):
+class Fenced(TextDialect):
     name = "fenced"
 
     def explain(self, tools: Sequence[Tool]) -> str:
@@ -89,11 +89,11 @@ class _Block(NamedTuple):
         data = not self.word or self.word.lower() in DATA
         return not data and _OBJECT.match((self.rest or self.body).lstrip()) is not None
 
-    def call(self) -> Call:
+    def call(self) -> ToolUse:
         if self.word.lower() not in SHELLS:
-            return Call(self.word, whole_object(f"{self.rest}\n{self.body}"))
+            return ToolUse(self.word, whole_object(f"{self.rest}\n{self.body}"))
         further: dict[str, JsonValue] = whole_object(self.rest) if _OBJECT.match(self.rest) else {}
-        return Call("bash", further | {"command": self.body})
+        return ToolUse("bash", further | {"command": self.body})
 
 
 def _blocks(text: str) -> Iterator[_Block]:

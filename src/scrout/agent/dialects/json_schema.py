@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from pydantic import JsonValue
 
 from scrout import handoff
-from scrout.agent.dialect import Call, Offer, Turn
+from scrout.agent.dialect import RequestTools, ToolUse, Turn
+from scrout.agent.dialects.in_text import BLANK, TextDialect, describe
 from scrout.agent.dialects.objects import leading_object, write
-from scrout.agent.dialects.spoken import BLANK, Spoken, describe
 from scrout.models.chat import Tool
 
 HANDOFF = Tool(
@@ -46,7 +46,7 @@ _FORM = 'Reply with one object: {"thought": "...", "tool": "NAME", "arguments": 
 _KEPT = frozenset({"type", "enum", "const", "required"})
 
 
-class JsonSchema(Spoken):
+class JsonSchema(TextDialect):
     name = "json"
 
     def explain(self, tools: Sequence[Tool]) -> str:
@@ -56,8 +56,8 @@ class JsonSchema(Spoken):
             f"{describe((*tools, HANDOFF))}"
         )
 
-    def offer(self, tools: Sequence[Tool]) -> Offer:
-        return Offer(schema={"anyOf": [_reply_with(tool) for tool in (*tools, HANDOFF)]})
+    def offer(self, tools: Sequence[Tool]) -> RequestTools:
+        return RequestTools(schema={"anyOf": [_reply_with(tool) for tool in (*tools, HANDOFF)]})
 
     def read(self, text: str) -> Turn:
         start = _START.search(text)
@@ -75,7 +75,7 @@ class JsonSchema(Spoken):
             return Turn(text, problem=f'"tool" must be a name and "arguments" an object. {_FORM}.')
         if tool == HANDOFF.name:
             return Turn(_wire(arguments))
-        return Turn(thought, (Call(tool, arguments),))
+        return Turn(thought, (ToolUse(tool, arguments),))
 
     def write(self, turn: Turn) -> str:
         said: dict[str, JsonValue] = {"thought": turn.text}

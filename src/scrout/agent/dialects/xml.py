@@ -19,8 +19,8 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from scrout.agent.dialect import Call, Turn
-from scrout.agent.dialects.spoken import BLANK, Spoken, describe, example
+from scrout.agent.dialect import ToolUse, Turn
+from scrout.agent.dialects.in_text import BLANK, TextDialect, describe, example
 from scrout.models.chat import Tool
 
 _WORD = r"[^<>\s]{1,64}"
@@ -34,7 +34,7 @@ _LOOKS_LIKE = re.compile(r"<(?:function|parameter)\s{0,9}=|</function>")
 _FORM = "<function=NAME>\n<parameter=KEY>value</parameter>\n</function>"
 
 
-class Xml(Spoken):
+class Xml(TextDialect):
     name = "xml"
 
     def explain(self, tools: Sequence[Tool]) -> str:
@@ -56,7 +56,7 @@ class Xml(Spoken):
             edge["first"] or edge["next"]: text[edge.end() : following.start()].removeprefix("\n").removesuffix("\n")
             for edge, following in pairwise(edges)
         }
-        return Turn(text[: edges[0].start()].rstrip(BLANK), (Call(edges[0]["name"], arguments),))
+        return Turn(text[: edges[0].start()].rstrip(BLANK), (ToolUse(edges[0]["name"], arguments),))
 
     def write(self, turn: Turn) -> str:
         parts = [turn.text] if turn.text else []

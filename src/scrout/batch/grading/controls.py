@@ -12,9 +12,9 @@ from scrout.batch.grading.judge import (
     MOST_DETAIL,
     NO_TESTS,
     Case,
+    GradingRun,
     Judge,
-    Refusal,
-    Trial,
+    NotRun,
     failing,
     in_words,
     wavering,
@@ -52,11 +52,11 @@ async def control(judge: Judge, *, repeats: int = 1) -> Control:
         return made(outcome="infrastructure", detail=NO_TESTS)
     if not case.gold.patch.strip():
         return made(outcome="failed", detail="the gold has no patch, so nothing shows that its tests can pass")
-    golden: list[Trial] = []
+    golden: list[GradingRun] = []
     try:
         while len(golden) < repeats and not (golden and golden[-1].stopped):
             trial = await judge.trial(case.gold.patch)
-            if isinstance(trial, Refusal):
+            if isinstance(trial, NotRun):
                 what = "gold patch" if trial.of == "patch" else "gold's test patch"
                 return made(outcome="failed", detail=f"the {what} does not apply: {trial.why}")
             golden.append(trial)
@@ -72,9 +72,9 @@ async def control(judge: Judge, *, repeats: int = 1) -> Control:
     )
 
 
-async def _compare(judge: Judge, golden: Sequence[Trial]) -> tuple[Outcome, str]:
+async def _compare(judge: Judge, golden: Sequence[GradingRun]) -> tuple[Outcome, str]:
     """What the runs with the gold patch, and one without any, come to."""
-    case, missing = judge.case, judge.workshop.environment.missing
+    case, missing = judge.case, judge.task_sandbox.environment.missing
     for trial in golden:
         if trial.stopped:
             return "infrastructure", f"with the gold patch {trial.stopped} ({trial.seconds:.0f} s). Raise --timeout-s"
@@ -86,12 +86,12 @@ async def _compare(judge: Judge, golden: Sequence[Trial]) -> tuple[Outcome, str]
             return "infrastructure", f"{lacks}; {told}" if lacks else told
         return "failed", told
     bare = await judge.trial("")
-    if isinstance(bare, Trial) and _passes(case, bare):
+    if isinstance(bare, GradingRun) and _passes(case, bare):
         return "failed", "without any patch all its tests pass, so they show nothing"
     return "held", ""
 
 
-def _passes(case: Case, bare: Trial) -> bool:
+def _passes(case: Case, bare: GradingRun) -> bool:
     """Whether the empty patch does what the gold patch is to do."""
     if not case.tests:
         return bare.exit_code == 0
@@ -99,7 +99,7 @@ def _passes(case: Case, bare: Trial) -> bool:
     return not failed or (bool(case.gold.fail_to_pass) and set(failed).isdisjoint(case.gold.fail_to_pass))
 
 
-def _lack(trial: Trial) -> str:
+def _lack(trial: GradingRun) -> str:
     """The module that even the gold patch does not bring, in words; empty: none is missing."""
     match = _LACKS.search(trial.tail)
     return f"the environment lacks {match[1]}" if match else ""

@@ -17,9 +17,9 @@ from scrout.batch.grading.judge import (
     MOST_DETAIL,
     NO_TESTS,
     Case,
+    GradingRun,
     Judge,
-    Refusal,
-    Trial,
+    NotRun,
     digest,
     failing,
     in_words,
@@ -73,7 +73,7 @@ async def grade(judge: Judge, patch: str, *, control: Control | None = None, rep
         return made(verdict="infrastructure", detail=control.detail)
     try:
         trials = await _trials(judge, patch, repeats)
-        if isinstance(trials, Refusal):
+        if isinstance(trials, NotRun):
             found = made(**await _refused(judge, trials))
         elif trials[-1].stopped:
             found = made(runs=repeats, **_stopped(judge, trials[-1], control))
@@ -93,27 +93,27 @@ class _Found(TypedDict):
     detail: str
 
 
-async def _trials(judge: Judge, patch: str, repeats: int) -> list[Trial] | Refusal:
+async def _trials(judge: Judge, patch: str, repeats: int) -> list[GradingRun] | NotRun:
     """All runs that were asked for, or those up to one that was stopped."""
-    trials: list[Trial] = []
+    trials: list[GradingRun] = []
     while len(trials) < repeats and not (trials and trials[-1].stopped):
         trial = await judge.trial(patch)
-        if isinstance(trial, Trial) and trial.killed:
+        if isinstance(trial, GradingRun) and trial.killed:
             trial = await judge.trial(patch)  # a machine that is short of memory kills whatever it finds
-        if isinstance(trial, Refusal):
+        if isinstance(trial, NotRun):
             return trial
         trials.append(trial)
     return trials
 
 
-def _judged(case: Case, trials: Sequence[Trial], control: Control | None) -> _Found:
+def _judged(case: Case, trials: Sequence[GradingRun], control: Control | None) -> _Found:
     failed = failing(case, trials, control.flaky if control else ())
     solved = not failed if case.tests else all(trial.exit_code == 0 for trial in trials)
     detail = in_words(case, failed, trials)
     return {"verdict": "resolved" if solved else "unresolved", "failed": failed, "detail": detail}
 
 
-def _stopped(judge: Judge, trial: Trial, control: Control | None) -> _Found:
+def _stopped(judge: Judge, trial: GradingRun, control: Control | None) -> _Found:
     """A patch that hangs is told from a machine that is slow by how long the gold patch took."""
     detail = f"{trial.stopped} ({trial.seconds:.0f} s)"
     if control is None or control.outcome != "held" or 2 * control.seconds > judge.timeout_s:
@@ -122,7 +122,7 @@ def _stopped(judge: Judge, trial: Trial, control: Control | None) -> _Found:
     return {"verdict": "unresolved", "failed": judge.case.tests, "detail": detail}
 
 
-async def _refused(judge: Judge, refusal: Refusal) -> _Found:
+async def _refused(judge: Judge, refusal: NotRun) -> _Found:
     if refusal.of == "patch":
         return {"verdict": "does_not_apply", "detail": f"the patch does not apply: {refusal.why}"}
     if alone := await judge.bring_tests_alone():

@@ -15,11 +15,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from scrout.base import SandboxError, TaskError
-from scrout.batch.forms import Row
 from scrout.batch.grading.grade import Grade, Verdict
+from scrout.batch.grading.grade_batch import Arms, GradeStore, without_patch
 from scrout.batch.grading.judge import TIMEOUT_S, digest, gold_digest
-from scrout.batch.grading.many import Arms, Book, without_patch
 from scrout.batch.grading.patches import Prediction
+from scrout.batch.task_formats import TaskRow
 from scrout.files import write_atomic
 from scrout.programs import NEUTRAL, find_program
 
@@ -36,7 +36,7 @@ MOST_BYTES = 50_000_000
 class Official:
     """Grades through the official harness of the tasks."""
 
-    book: Book
+    book: GradeStore
     tasks: Path
     run_id: str
     jobs: int = 1
@@ -47,7 +47,7 @@ class Official:
     """A clone of SWE-bench Pro's repository; None: the tasks are SWE-bench's."""
     say: Callable[[str], None] = field(default=lambda words: None)
 
-    def run(self, rows: Sequence[Row], arms: Arms, files: Mapping[str, Path]) -> None:
+    def run(self, rows: Sequence[TaskRow], arms: Arms, files: Mapping[str, Path]) -> None:
         """Judge what has no grade yet. `files` are the predictions of each arm, as they were written."""
         judged = [row for row in rows if row.gold]
         if self.scripts is None and any(row.id.startswith(PRO_IDS) for row in judged):
@@ -63,7 +63,9 @@ class Official:
                 if not predictions[made.id].lost:
                     self.book.add(made, [arm])
 
-    def _arm(self, folder: Path, rows: Sequence[Row], predictions: Mapping[str, Prediction], file: Path) -> list[Grade]:
+    def _arm(
+        self, folder: Path, rows: Sequence[TaskRow], predictions: Mapping[str, Prediction], file: Path
+    ) -> list[Grade]:
         log = folder / "harness.log"
         if self.scripts is None:
             dataset = swebench_dataset(self.tasks, self.dataset)
@@ -169,12 +171,14 @@ def run_harness(command: Sequence[str], folder: Path, log: Path) -> int:
             raise SandboxError(f"{command[0]} cannot be started: {error.strerror}. Check the installation.") from None
 
 
-def read_swebench(folder: Path, run_id: str, rows: Sequence[Row], predictions: Mapping[str, Prediction]) -> list[Grade]:
+def read_swebench(
+    folder: Path, run_id: str, rows: Sequence[TaskRow], predictions: Mapping[str, Prediction]
+) -> list[Grade]:
     """What the harness left where it was started, task by task."""
     return [_swebench_grade(folder, run_id, row, predictions[row.id]) for row in rows if row.id in predictions]
 
 
-def _swebench_grade(folder: Path, run_id: str, row: Row, one: Prediction) -> Grade:
+def _swebench_grade(folder: Path, run_id: str, row: TaskRow, one: Prediction) -> Grade:
     if row.gold and (one.lost or not one.patch.strip()):
         return without_patch(row, row.gold, one)
     logs = folder / "logs" / "run_evaluation" / run_id / (one.model or "None").replace("/", "__") / row.id
@@ -191,7 +195,7 @@ def _swebench_grade(folder: Path, run_id: str, row: Row, one: Prediction) -> Gra
     return _grade(row, one, "infrastructure", f"SWE-bench's harness left no report; see {logs.name} under {run_id}")
 
 
-def read_pro(results: Path, run_id: str, rows: Sequence[Row], predictions: Mapping[str, Prediction]) -> list[Grade]:
+def read_pro(results: Path, run_id: str, rows: Sequence[TaskRow], predictions: Mapping[str, Prediction]) -> list[Grade]:
     """What the script left in its output folder, task by task."""
     verdicts = _object(_document(results / "eval_results.json"))
     not_run = _object(_document(results / "infra_errors.json"))
@@ -202,7 +206,7 @@ def read_pro(results: Path, run_id: str, rows: Sequence[Row], predictions: Mappi
 def _pro_grade(
     results: Path,
     run_id: str,
-    row: Row,
+    row: TaskRow,
     one: Prediction,
     verdicts: Mapping[str, object],
     not_run: Mapping[str, object],
@@ -225,7 +229,7 @@ def _pro_grade(
     return _grade(row, one, "unresolved", "by SWE-bench Pro's script", failed)
 
 
-def _grade(row: Row, one: Prediction, verdict: Verdict, detail: str, failed: tuple[str, ...] = ()) -> Grade:
+def _grade(row: TaskRow, one: Prediction, verdict: Verdict, detail: str, failed: tuple[str, ...] = ()) -> Grade:
     return Grade(
         id=row.id,
         verdict=verdict,

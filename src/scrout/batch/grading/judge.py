@@ -15,16 +15,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from scrout.batch.grading.names import Place, judge_names, places_of
+from scrout.batch.grading.test_names import NamedTest, judge_names, places_of
+from scrout.check.flags import flags
+from scrout.check.patch import read_patch, with_texts
 from scrout.files import read_beneath
-from scrout.fix.check.flags import flags
-from scrout.fix.check.patch import read_patch, with_texts
 from scrout.sandbox.outbox import read_outbox
 from scrout.sandbox.reports import TestReport
 from scrout.sandbox.reports_by_name import PYTEST, read_documents, read_printed
 from scrout.sandbox.suite import Suite, find_suite, is_test_file, python_files
+from scrout.sandbox.task_sandbox import TaskSandbox, shell_argv
 from scrout.sandbox.tier import Mount
-from scrout.sandbox.workshop import Workshop, shell_argv
 from scrout.sandbox.workspace import Base, Workspace
 from scrout.task import Gold, Task
 from scrout.text import plural
@@ -78,7 +78,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Trial:
+class GradingRun:
     """One run of the tests that judge."""
 
     passed: frozenset[str]
@@ -106,7 +106,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class NotRun:
     """The tests were not run."""
 
     of: Literal["patch", "tests"]
@@ -117,9 +117,9 @@ class Refusal:
 class Judge:
     """Runs a task's tests over patches."""
 
-    def __init__(self, case: Case, workshop: Workshop, suite: Suite | None) -> None:
+    def __init__(self, case: Case, task_sandbox: TaskSandbox, suite: Suite | None) -> None:
         self.case = case
-        self.workshop = workshop
+        self.task_sandbox = task_sandbox
         self.suite = suite
         """None: the gold has a command of its own, or the project no tests."""
 
@@ -129,26 +129,26 @@ class Judge:
 
     @property
     def timeout_s(self) -> float:
-        return self.workshop.limits.timeout_s
+        return self.task_sandbox.limits.timeout_s
 
-    async def trial(self, patch: str) -> Trial | Refusal:
+    async def trial(self, patch: str) -> GradingRun | NotRun:
         """The patch, the tests over it, and one run of them, all in a workspace of their own."""
-        workspace = self.workshop.fresh()
+        workspace = self.task_sandbox.fresh()
         try:
             return await self._trial(workspace, patch)
         finally:
             workspace.remove()
 
-    async def _trial(self, workspace: Workspace, patch: str) -> Trial | Refusal:
-        if patch and (why := await self.workshop.apply(workspace, _whole(patch))):
-            return Refusal("patch", why[-500:])
+    async def _trial(self, workspace: Workspace, patch: str) -> GradingRun | NotRun:
+        if patch and (why := await self.task_sandbox.apply(workspace, _whole(patch))):
+            return NotRun("patch", why[-500:])
         if refusal := await self._bring_tests(workspace):
             return refusal
         return await self._run(workspace)
 
-    async def bring_tests_alone(self) -> Refusal | None:
+    async def bring_tests_alone(self) -> NotRun | None:
         """Whether the gold's tests fit the base without any patch."""
-        workspace = self.workshop.fresh()
+        workspace = self.task_sandbox.fresh()
         try:
             return await self._bring_tests(workspace)
         finally:
@@ -156,31 +156,31 @@ class Judge:
 
     async def flags(self, patch: str) -> tuple[str, ...]:
         """What is doubtful about a patch; nothing of one that does not apply."""
-        workspace = self.workshop.fresh()
+        workspace = self.task_sandbox.fresh()
         try:
-            if await self.workshop.apply(workspace, _whole(patch)):
+            if await self.task_sandbox.apply(workspace, _whole(patch)):
                 return ()
-            return flags(with_texts(read_patch(patch), self.workshop.base, workspace))
+            return flags(with_texts(read_patch(patch), self.task_sandbox.base, workspace))
         finally:
             workspace.remove()
 
-    async def _bring_tests(self, workspace: Workspace) -> Refusal | None:
+    async def _bring_tests(self, workspace: Workspace) -> NotRun | None:
         """Files of the tests that judge, as the gold has them, whatever the patch made of them."""
         gold = self.case.gold
         brought = (name for change in read_patch(gold.test_patch) for name in (change.old, change.new) if name)
         paths = list(dict.fromkeys((*brought, *self._named_files())))
         if paths:
-            done = await self.workshop.run(workspace, ["bash", "-c", _RESTORE, "restore", *paths])
+            done = await self.task_sandbox.run(workspace, ["bash", "-c", _RESTORE, "restore", *paths])
             if done.exit_code != 0:
-                return Refusal("tests", done.text.strip()[-500:])
-        if gold.test_patch.strip() and (why := await self.workshop.apply(workspace, _whole(gold.test_patch))):
-            return Refusal("tests", why[-500:])
+                return NotRun("tests", done.text.strip()[-500:])
+        if gold.test_patch.strip() and (why := await self.task_sandbox.apply(workspace, _whole(gold.test_patch))):
+            return NotRun("tests", why[-500:])
         return None
 
     def _named_files(self) -> Iterator[str]:
         """Test files of the base that names of tests tell. A doctest's file is the very code that is judged."""
         fixed = {name for change in read_patch(self.case.gold.patch) for name in (change.old, change.new)}
-        for path in self._told_files(self.workshop.base):
+        for path in self._told_files(self.task_sandbox.base):
             if is_test_file(path) and path not in fixed:
                 yield path
 
@@ -190,15 +190,15 @@ class Judge:
         yield from dict.fromkeys(file if file and tree.read(file) is not None else "" for file in files)
 
     @cached_property
-    def _places(self) -> dict[str, Place]:
+    def _places(self) -> dict[str, NamedTest]:
         """Where each test is, in the base or in what the gold brings. What a patch brings has no part in it."""
         gold = self.case.gold
         brought = (change.new for patch in (gold.test_patch, gold.patch) for change in read_patch(patch) if change.new)
-        return places_of(self.case.tests, {*python_files(self.workshop.base), *brought})
+        return places_of(self.case.tests, {*python_files(self.task_sandbox.base), *brought})
 
-    async def _run(self, workspace: Workspace) -> Trial:
+    async def _run(self, workspace: Workspace) -> GradingRun:
         command, variables, only = self._command(workspace)
-        done = await self.workshop.run(
+        done = await self.task_sandbox.run(
             workspace,
             shell_argv(command),
             variables={REPORTS_VARIABLE: REPORTS, **variables},
@@ -208,7 +208,7 @@ class Judge:
         judged = judge_names(self._places, report, lambda path: workspace.read(path) is not None)
         seen = len(report.passed) + len(report.failed)
         tail = done.text.strip()[-MOST_TAIL:]
-        return Trial(judged.passed, seen, done.exit_code, done.seconds, tail, judged.ambiguous)
+        return GradingRun(judged.passed, seen, done.exit_code, done.seconds, tail, judged.ambiguous)
 
     def _command(self, workspace: Workspace) -> tuple[str, dict[str, str], str]:
         """What to run, with which variables, and the only report that counts; empty: whatever there is."""
@@ -227,21 +227,21 @@ class Judge:
         return command, {"SCROUT_UNITTEST_REPORT": f"{REPORTS}/{UNITTEST_REPORT}"}, UNITTEST_REPORT
 
 
-async def open_judge(case: Case, workshop: Workshop, timeout_s: float = TIMEOUT_S) -> Judge:
+async def open_judge(case: Case, task_sandbox: TaskSandbox, timeout_s: float = TIMEOUT_S) -> Judge:
     """Finds out, once for all patches, how the task's tests are run."""
-    limits = replace(workshop.limits, timeout_s=timeout_s, output_bytes=MOST_OUTPUT_BYTES)
-    roomy = Workshop(workshop.workspaces, workshop.tier, workshop.environment, limits)
-    return Judge(case, roomy, None if case.gold.test_command.strip() else await find_suite(workshop))
+    limits = replace(task_sandbox.limits, timeout_s=timeout_s, output_bytes=MOST_OUTPUT_BYTES)
+    roomy = TaskSandbox(task_sandbox.workspaces, task_sandbox.tier, task_sandbox.environment, limits)
+    return Judge(case, roomy, None if case.gold.test_command.strip() else await find_suite(task_sandbox))
 
 
-def failing(case: Case, trials: Sequence[Trial], excused: Sequence[str] = ()) -> tuple[str, ...]:
+def failing(case: Case, trials: Sequence[GradingRun], excused: Sequence[str] = ()) -> tuple[str, ...]:
     """Tests that did not pass in every run; of those excused, only the ones that never passed."""
     always = frozenset.intersection(*(trial.passed for trial in trials))
     once = frozenset.union(*(trial.passed for trial in trials))
     return tuple(test for test in case.tests if test not in always and not (test in excused and test in once))
 
 
-def wavering(case: Case, trials: Sequence[Trial]) -> tuple[str, ...]:
+def wavering(case: Case, trials: Sequence[GradingRun]) -> tuple[str, ...]:
     """Tests that passed in some runs and not in others."""
     return tuple(test for test in case.tests if 0 < sum(test in trial.passed for trial in trials) < len(trials))
 
@@ -256,7 +256,7 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def in_words(case: Case, failed: Sequence[str], trials: Sequence[Trial]) -> str:
+def in_words(case: Case, failed: Sequence[str], trials: Sequence[GradingRun]) -> str:
     """What the runs showed."""
     last = trials[-1]
     if not case.tests:

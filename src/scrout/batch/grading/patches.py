@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scrout.base import TaskError
-from scrout.batch.folder import Folder
+from scrout.batch.folder import BatchFolder
 from scrout.batch.outputs.predictions import file_names
 from scrout.records import Run
 
@@ -32,7 +32,7 @@ def read_arms(source: Path) -> dict[str, dict[str, Prediction]]:
     """Predictions by arm and task: of a file the arm is empty, of a batch's folder each arm has its own."""
     if not source.is_dir():
         return {"": read_predictions(source)}
-    folder = Folder(source)
+    folder = BatchFolder(source)
     batch = folder.read()
     if batch is None:
         raise TaskError(f"{source} holds no batch. Pass the folder that `scrout run --out` named, or predictions.")
@@ -56,7 +56,7 @@ def prediction_files(source: Path) -> dict[str, Path]:
     """Where the predictions of each arm are."""
     if not source.is_dir():
         return {"": source}
-    folder = Folder(source)
+    folder = BatchFolder(source)
     batch = folder.read()
     names = file_names(batch.arms) if batch else {}
     return {arm: folder.predictions / f"{name}.jsonl" for arm, name in names.items()}

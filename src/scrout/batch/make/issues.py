@@ -6,7 +6,7 @@ import random
 import re
 from dataclasses import dataclass
 
-from scrout.batch.make.scripts import Failure, Script
+from scrout.batch.make.scripts import FailingScript, NotedFailure
 from scrout.text import clip
 
 MOST_SHOWN = 400
@@ -15,10 +15,10 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 @dataclass(frozen=True)
-class Seen:
+class ObservedFailure:
     """A script that fails with the bug and passes without it, and what was seen with the bug."""
 
-    script: Script
+    script: FailingScript
     got: str = ""
     """repr of what the script's left side gave; empty: it is not about a value, or gave none."""
     expected: str = ""
@@ -27,7 +27,7 @@ class Seen:
     message: str = ""
 
 
-def issue_with_code(seen: Seen, rng: random.Random) -> str:
+def issue_with_code(seen: ObservedFailure, rng: random.Random) -> str:
     """An issue with an example to run."""
     script = seen.script
     name = f"`{script.call}`" if script.call else "An example"
@@ -54,7 +54,7 @@ def issue_with_code(seen: Seen, rng: random.Random) -> str:
     return _join(title, f"Since recently {name} is wrong:", code, f"I get `{seen.got}`.")
 
 
-def issue_without_code(package: str, failure: Failure, done: str, call: str) -> str:
+def issue_without_code(package: str, failure: NotedFailure, done: str, call: str) -> str:
     """An issue that only tells what was done and what is wrong, for failures that no short script shows."""
     what = re.sub(r"^test_?", "", failure.test.partition("[")[0].rpartition("::")[2]).replace("_", " ").strip()
     about = f"`{call}`" if call else package

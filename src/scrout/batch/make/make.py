@@ -22,17 +22,26 @@ from pydantic import ValidationError
 
 from scrout.base import FrozenModel, TaskError
 from scrout.batch.make.hidden import without_tests
-from scrout.batch.make.issues import Seen, gives_away, issue_with_code, issue_without_code
+from scrout.batch.make.issues import ObservedFailure, gives_away, issue_with_code, issue_without_code
 from scrout.batch.make.mutations import Mutation, compiles, mutations
 from scrout.batch.make.packages import Package, open_package, split
-from scrout.batch.make.scripts import NOTES, PLUGIN, PLUGIN_SOURCE, Failure, Script, make_script, read_failures, sketch
-from scrout.config import SandboxSettings, Settings
+from scrout.batch.make.scripts import (
+    NOTES,
+    PLUGIN,
+    PLUGIN_SOURCE,
+    FailingScript,
+    NotedFailure,
+    make_script,
+    read_failures,
+    sketch,
+)
+from scrout.config.settings import SandboxSettings, Settings
 from scrout.files import write_atomic
-from scrout.sandbox.replay import Witness, replay
+from scrout.sandbox.replay import ExecutionTrace, replay
 from scrout.sandbox.reports import read_tracebacks
 from scrout.sandbox.suite import Suite, SuiteRun, belongs_to_tests, run_suite, test_files
+from scrout.sandbox.task_sandbox import TaskSandbox, open_task_sandbox
 from scrout.sandbox.tier import Tier
-from scrout.sandbox.workshop import Workshop, open_workshop
 from scrout.task import Gold, Task
 
 LEAST_PASSING = 20
@@ -71,7 +80,7 @@ class Origin(FrozenModel):
     """True: the issue has code that shows the bug; False: it only tells of it."""
 
 
-class Made(FrozenModel):
+class MadeTasks(FrozenModel):
     """What became of one package."""
 
     format: int = FORMAT
@@ -112,7 +121,7 @@ def make_tasks(
     seed: int = 1,
     jobs: int = 0,
     progress: Progress = lambda words: None,
-) -> tuple[Made, ...]:
+) -> tuple[MadeTasks, ...]:
     """`count` tasks of each package, in out/tasks.jsonl; packages that an earlier call finished are kept."""
     out = out.resolve()
     wanted = [split(requirement) for requirement in requirements]
@@ -122,7 +131,7 @@ def make_tasks(
     done = []
     for (name, _), requirement in zip(wanted, requirements, strict=True):
         file, repo = out / "packages" / f"{name}.json", out / "repositories" / name
-        asked = Made(requirement=requirement, count=count, seed=seed)
+        asked = MadeTasks(requirement=requirement, count=count, seed=seed)
         made = _kept(file, asked, repo)
         if made is None:
             try:
@@ -137,23 +146,23 @@ def make_tasks(
 
 
 async def seed_package(
-    package: Package, asked: Made, tier: Tier, jobs: int = 0, progress: Progress = lambda words: None
-) -> Made:
+    package: Package, asked: MadeTasks, tier: Tier, jobs: int = 0, progress: Progress = lambda words: None
+) -> MadeTasks:
     """The tasks of one package that lies ready, or a TaskError that says why there can be none."""
     return await _Maker(package, tier, asked, jobs or os.cpu_count() or 1, progress).make()
 
 
-def _kept(file: Path, asked: Made, repo: Path) -> Made | None:
+def _kept(file: Path, asked: MadeTasks, repo: Path) -> MadeTasks | None:
     """What an earlier call made of the same wish, unless it failed."""
     try:
-        made = Made.model_validate_json(file.read_bytes())
+        made = MadeTasks.model_validate_json(file.read_bytes())
     except (OSError, ValidationError):
         return None
     same = all(getattr(made, name) == getattr(asked, name) for name in ("format", "requirement", "count", "seed"))
     return made if same and made.rows and (repo / ".venv").is_dir() else None
 
 
-def _write(out: Path, done: Sequence[Made]) -> None:
+def _write(out: Path, done: Sequence[MadeTasks]) -> None:
     for name, lines in (
         ("tasks.jsonl", [line for made in done for line in made.rows]),
         ("origins.jsonl", [origin.model_dump_json() for made in done for origin in made.origins]),
@@ -164,7 +173,7 @@ def _write(out: Path, done: Sequence[Made]) -> None:
 class _Maker:
     """The tasks of one package."""
 
-    def __init__(self, package: Package, tier: Tier, asked: Made, jobs: int, progress: Progress) -> None:
+    def __init__(self, package: Package, tier: Tier, asked: MadeTasks, jobs: int, progress: Progress) -> None:
         self.package = package
         self.tier = tier
         self.asked = asked
@@ -174,24 +183,24 @@ class _Maker:
         self.suite = Suite("pytest", ())
         self.limit_s = SUITE_S
 
-    async def make(self) -> Made:
-        with self._workshop(self.package.good) as workshop:
-            self.suite = Suite("pytest", test_files(workshop.base))
-            witness = await self._untouched(workshop)
-            candidates = list(self._candidates(witness))[: TRIED_EACH * self.asked.count]
+    async def make(self) -> MadeTasks:
+        with self._task_sandbox(self.package.good) as task_sandbox:
+            self.suite = Suite("pytest", test_files(task_sandbox.base))
+            execution_trace = await self._untouched(task_sandbox)
+            candidates = list(self._candidates(execution_trace))[: TRIED_EACH * self.asked.count]
             made: list[tuple[Origin, str]] = []
             taken: set[tuple[str, str]] = set()
             tried = 0
             # As many at once on every machine, so that which ones are tried does not depend on it.
             for start in range(0, len(candidates), 4):
                 batch = [one for one in candidates[start : start + 4] if (one.path, one.mutation.function) not in taken]
-                runs = await asyncio.gather(*(self._run(workshop, {one.path: one.wrong}) for one in batch))
+                runs = await asyncio.gather(*(self._run(task_sandbox, {one.path: one.wrong}) for one in batch))
                 for wrong, run in zip(batch, runs, strict=True):
                     tried += 1
                     place = (wrong.path, wrong.mutation.function)
                     if place in taken or len(made) == self.asked.count:
                         continue
-                    task = await self._task(workshop, wrong, run)
+                    task = await self._task(task_sandbox, wrong, run)
                     if task is not None:
                         made.append(task)
                         taken.add(place)
@@ -215,57 +224,57 @@ class _Maker:
         )
 
     @contextmanager
-    def _workshop(self, commit: str) -> Iterator[Workshop]:
+    def _task_sandbox(self, commit: str) -> Iterator[TaskSandbox]:
         task = Task(id="make", text="", repo=self.package.repo, base_commit=commit)
-        with open_workshop(task, self.tier, Settings(sandbox=SandboxSettings(timeout_s=SUITE_S))) as workshop:
-            yield workshop
+        with open_task_sandbox(task, self.tier, Settings(sandbox=SandboxSettings(timeout_s=SUITE_S))) as task_sandbox:
+            yield task_sandbox
 
-    async def _untouched(self, workshop: Workshop) -> Witness:
+    async def _untouched(self, task_sandbox: TaskSandbox) -> ExecutionTrace:
         """What passes every time, how long it takes, and which lines it runs."""
         self.progress(f"{self.package.name} {self.package.version}: running its tests")
-        first = await self._run(workshop, {})
-        again = await self._run(workshop, {}, watch=True)
+        first = await self._run(task_sandbox, {})
+        again = await self._run(task_sandbox, {}, watch=True)
         name = f"{self.package.name} {self.package.version}"
         if not (first.finished and again.finished):
             raise TaskError(
                 f"{name} cannot be used: its tests do not end within {SUITE_S:g} seconds here. Try it alone."
             )
         self.usual = first.passed & again.passed
-        if len(self.usual) <= LEAST_PASSING or not again.replay.witness:
+        if len(self.usual) <= LEAST_PASSING or not again.replay.execution_trace:
             tail = " ".join(first.replay.output.split())[-200:]
             raise TaskError(
                 f"{name} cannot be used: {len(self.usual)} of its tests pass and run its code here, and more than "
                 f"{LEAST_PASSING} must. The end of a run: {tail}"
             )
         self.limit_s = max(LEAST_S, 4 * first.replay.seconds)
-        return again.replay.witness
+        return again.replay.execution_trace
 
     async def _run(
-        self, workshop: Workshop, files: Mapping[str, str], patches: Sequence[str] = (), *, watch: bool = False
+        self, task_sandbox: TaskSandbox, files: Mapping[str, str], patches: Sequence[str] = (), *, watch: bool = False
     ) -> SuiteRun:
         async with self.jobs:
-            workspace = workshop.fresh()
+            workspace = task_sandbox.fresh()
             try:
                 for path, text in files.items():
                     workspace.write(path, text.encode())
                 for patch in patches:
-                    said = await workshop.apply(workspace, patch)
+                    said = await task_sandbox.apply(workspace, patch)
                     if said:
                         raise AssertionError(f"a patch of our own making does not apply: {said}")
                 limit_s = SUITE_S if watch else self.limit_s
-                return await run_suite(workshop, workspace, self.suite, timeout_s=limit_s, watch=watch)
+                return await run_suite(task_sandbox, workspace, self.suite, timeout_s=limit_s, watch=watch)
             finally:
                 workspace.remove()
 
-    def _candidates(self, witness: Witness) -> Iterator[_Wrong]:
+    def _candidates(self, execution_trace: ExecutionTrace) -> Iterator[_Wrong]:
         """Mutations of lines that tests run; operators take turns, so that no file and no operator fills the set."""
         rng = random.Random(f"{self.asked.seed} {self.package.name} {self.package.version}")
         queues: dict[str, list[tuple[str, str, Mutation]]] = {}
-        for path in sorted(witness.lines):
+        for path in sorted(execution_trace.lines):
             source = self.package.read(path) if path.endswith(".py") and not belongs_to_tests(path) else None
             if not source or not compiles(source):
                 continue
-            for mutation in mutations(source, witness.lines[path], rng):
+            for mutation in mutations(source, execution_trace.lines[path], rng):
                 queues.setdefault(mutation.operator, []).append((path, source, mutation))
         for operator in sorted(queues):
             rng.shuffle(queues[operator])
@@ -280,13 +289,13 @@ class _Maker:
                 if compiles(wrong):
                     yield _Wrong(path, source, wrong, mutation)
 
-    async def _task(self, workshop: Workshop, wrong: _Wrong, run: SuiteRun) -> tuple[Origin, str] | None:
+    async def _task(self, task_sandbox: TaskSandbox, wrong: _Wrong, run: SuiteRun) -> tuple[Origin, str] | None:
         """The task that a mutation makes; None: none that could be told and judged."""
         broken = sorted((self.usual & run.failed) - run.passed)
         if not run.finished or not 1 <= len(broken) <= MOST_BROKEN or len(self.usual & run.passed) < LEAST_PASSING:
             return None
         hidden = self._hidden(broken)
-        issue = await self._issue(workshop, wrong, broken) if hidden is not None else None
+        issue = await self._issue(task_sandbox, wrong, broken) if hidden is not None else None
         if hidden is None or issue is None:
             return None
         base = self.package.commit({wrong.path: wrong.wrong, **hidden})
@@ -336,11 +345,11 @@ class _Maker:
 
     async def _judged(self, base: str, patch: str, test_patch: str, broken: Sequence[str]) -> tuple[str, ...] | None:
         """Tests that pass with and without the fix; None: the task does not judge as it should."""
-        with self._workshop(base) as workshop:
+        with self._task_sandbox(base) as task_sandbox:
             shown, unfixed, fixed = await asyncio.gather(
-                self._run(workshop, {}),
-                self._run(workshop, {}, [test_patch]),
-                self._run(workshop, {}, [test_patch, patch]),
+                self._run(task_sandbox, {}),
+                self._run(task_sandbox, {}, [test_patch]),
+                self._run(task_sandbox, {}, [test_patch, patch]),
             )
         passing = self.usual & unfixed.passed & fixed.passed
         right = (
@@ -355,14 +364,14 @@ class _Maker:
 
     # What the issue says
 
-    async def _issue(self, workshop: Workshop, wrong: _Wrong, broken: Sequence[str]) -> tuple[str, bool] | None:
+    async def _issue(self, task_sandbox: TaskSandbox, wrong: _Wrong, broken: Sequence[str]) -> tuple[str, bool] | None:
         """Its text, and whether it has an example that shows the bug; None: none can be told without the answer."""
         rng = random.Random(f"{self.asked.seed} {wrong.path} {wrong.mutation}")
         names = rng.sample(broken, min(SCRIPTS_TRIED, len(broken)))
-        failures = await self._failures(workshop, wrong, names)
+        failures = await self._failures(task_sandbox, wrong, names)
         for failure in failures:
             script = make_script(self._test_file(failure), failure)
-            seen = await self._seen(workshop, wrong, script) if script else None
+            seen = await self._seen(task_sandbox, wrong, script) if script else None
             if seen is not None:
                 text = issue_with_code(seen, rng)
                 if not gives_away(text, wrong.path, wrong.changed):
@@ -373,51 +382,51 @@ class _Maker:
                 return text, False
         return None
 
-    def _test_file(self, failure: Failure) -> str:
+    def _test_file(self, failure: NotedFailure) -> str:
         return self.package.read(failure.test.partition("::")[0]) or ""
 
-    async def _failures(self, workshop: Workshop, wrong: _Wrong, names: Sequence[str]) -> list[Failure]:
+    async def _failures(self, task_sandbox: TaskSandbox, wrong: _Wrong, names: Sequence[str]) -> list[NotedFailure]:
         """How these tests fail, in their order."""
-        workspace = workshop.fresh()
+        workspace = task_sandbox.fresh()
         try:
             workspace.write(wrong.path, wrong.wrong.encode())
             workspace.write(f"{PLUGIN}.py", PLUGIN_SOURCE.encode())
             command = f"python -m pytest -o addopts= -p no:cacheprovider -q -p {PLUGIN} {shlex.join(names)}"
-            await replay(workshop, workspace, command, timeout_s=self.limit_s)
+            await replay(task_sandbox, workspace, command, timeout_s=self.limit_s)
             notes = (workspace.read(NOTES) or b"").decode(errors="replace")
         finally:
             workspace.remove()
-        found = read_failures(notes, str(workshop.root(workspace)))
+        found = read_failures(notes, str(task_sandbox.root(workspace)))
         return [found[name] for name in names if name in found]
 
-    async def _seen(self, workshop: Workshop, wrong: _Wrong, script: Script) -> Seen | None:
+    async def _seen(self, task_sandbox: TaskSandbox, wrong: _Wrong, script: FailingScript) -> ObservedFailure | None:
         """What the script shows; None: it does not fail with the bug and pass without it."""
-        good, _ = await self._example(workshop, None, script.text)
-        bad, said = await self._example(workshop, wrong, script.text)
+        good, _ = await self._example(task_sandbox, None, script.text)
+        bad, said = await self._example(task_sandbox, wrong, script.text)
         tracebacks = read_tracebacks(said)
         if good != 0 or bad != 1 or not tracebacks:
             return None
         end = tracebacks[-1]
         if end.type != "AssertionError" or not end.frames[-1].path.endswith(_EXAMPLE):
-            return Seen(script, error=end.type, message=end.message)
+            return ObservedFailure(script, error=end.type, message=end.message)
         if not script.left:
-            return Seen(script)
+            return ObservedFailure(script)
         values = f"import json as _json\nprint(_json.dumps([repr({script.left}), repr({script.right})]))\n"
-        _, said = await self._example(workshop, wrong, f"{script.setup}\n{values}")
+        _, said = await self._example(task_sandbox, wrong, f"{script.setup}\n{values}")
         try:
             got, expected = (str(value) for value in json.loads(said.splitlines()[-1]))
         except (ValueError, IndexError, TypeError):
-            return Seen(script)
+            return ObservedFailure(script)
         told = got != expected and " at 0x" not in got + expected
-        return Seen(script, got=got, expected=expected) if told else Seen(script)
+        return ObservedFailure(script, got=got, expected=expected) if told else ObservedFailure(script)
 
-    async def _example(self, workshop: Workshop, wrong: _Wrong | None, text: str) -> tuple[int | None, str]:
-        workspace = workshop.fresh()
+    async def _example(self, task_sandbox: TaskSandbox, wrong: _Wrong | None, text: str) -> tuple[int | None, str]:
+        workspace = task_sandbox.fresh()
         try:
             if wrong:
                 workspace.write(wrong.path, wrong.wrong.encode())
             workspace.write(_EXAMPLE, text.encode(errors="replace"))
-            done = await replay(workshop, workspace, f"python {_EXAMPLE}", timeout_s=SCRIPT_S)
+            done = await replay(task_sandbox, workspace, f"python {_EXAMPLE}", timeout_s=SCRIPT_S)
             return done.exit_code, done.output
         finally:
             workspace.remove()

@@ -16,20 +16,19 @@ import shutil
 import sys
 import tarfile
 import tempfile
-import tomllib
 import venv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from scrout.base import SandboxError, TaskError
-from scrout.config import EnvironmentSettings, cache_folder
-from scrout.files import Lock
+from scrout.config.settings import EnvironmentSettings, cache_folder
+from scrout.files import Lock, read_toml
 from scrout.git import GitDir, make_git_dir
 from scrout.sandbox.environment import find_environment
 from scrout.sandbox.registries import find_registries, without_credentials
+from scrout.sandbox.task_sandbox import open_workspaces
 from scrout.sandbox.tier import Command, Completed, Limits, Mount, Tier
-from scrout.sandbox.workshop import open_workspaces
 from scrout.sandbox.workspace import make_base, private_folder, remove_folder
 
 MOST_FILES = 20_000
@@ -38,6 +37,7 @@ INSTALL_S = 600.0
 """For one download or one installation."""
 INSTALL_MB = 20_480
 _HOME, _DROP = "/opt/scrout/home", "/opt/scrout/packages"
+_OURS = (".git", ".venv", ".gitignore", ".gitattributes")
 _IGNORED = ".venv/\n__pycache__/\n*.py[co]\n.pytest_cache/\n"
 _REQUIREMENT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:==([A-Za-z0-9][A-Za-z0-9.+!_-]*))?")
 _FOR_TESTS = re.compile(r"tests?|testing", re.IGNORECASE)
@@ -237,7 +237,8 @@ def unpack(sdist: Path, into: Path) -> None:
             for member in archive:
                 path = PurePosixPath(*PurePosixPath(member.name).parts[1:])
                 unfit = path.is_absolute() or ".." in path.parts or not str(path).isprintable()
-                ours = any(part in (".git", ".venv", ".gitignore", ".gitattributes") for part in path.parts)
+                # Whatever the case: some disks don't tell .GIT from .git.
+                ours = any(part.lower() in _OURS for part in path.parts)
                 if not member.isfile() or unfit or ours or not path.parts:
                     continue
                 count, size = count + 1, size + member.size
@@ -334,7 +335,7 @@ def _egg_requirements(repo: Path) -> Iterator[str]:
 
 def _groups(repo: Path) -> Iterator[str]:
     try:
-        told = tomllib.loads((repo / "pyproject.toml").read_text(encoding="utf-8"))
+        told = read_toml((repo / "pyproject.toml").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return
     groups = told.get("dependency-groups", {})

@@ -58,7 +58,7 @@ _COMPARED: dict[str, type[ast.cmpop]] = {
 
 
 @dataclass(frozen=True)
-class Failure:
+class NotedFailure:
     """How one test failed, as the plugin noted it from inside: material, not proof."""
 
     test: str
@@ -71,7 +71,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Script:
+class FailingScript:
     """Statements that end in one that fails with the bug and passes without it."""
 
     setup: str
@@ -91,23 +91,23 @@ class Script:
         return f"{self.setup}\n\n{self.check}\n" if self.setup else f"{self.check}\n"
 
 
-def read_failures(notes: str, root: str) -> dict[str, Failure]:
+def read_failures(notes: str, root: str) -> dict[str, NotedFailure]:
     """What the plugin wrote; lines that make no sense are left out."""
-    found: dict[str, Failure] = {}
+    found: dict[str, NotedFailure] = {}
     for line in notes.splitlines():
         try:
             told = json.loads(line)
             own = f"{root.rstrip('/')}/{told['test'].partition('::')[0]}"
             lines = tuple(int(number) for path, number in told["frames"] if path == own)
             params = {str(name): str(value) for name, value in told["params"].items()}
-            failure = Failure(str(told["test"]), params, lines, str(told["type"]), str(told["message"]))
+            failure = NotedFailure(str(told["test"]), params, lines, str(told["type"]), str(told["message"]))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             continue
         found[failure.test] = failure
     return found
 
 
-def make_script(test_file: str, failure: Failure) -> Script | None:
+def make_script(test_file: str, failure: NotedFailure) -> FailingScript | None:
     """The test as a script; None: it needs more than itself."""
     try:
         tree = parse_python(test_file)
@@ -135,7 +135,7 @@ def make_script(test_file: str, failure: Failure) -> Script | None:
     if outside is None:
         return None
     setup = "\n\n".join(part for part in (_unparse(outside), _unparse(before)) if part)
-    script = Script(setup, _unparse([last]), _called(last, outside, before))
+    script = FailingScript(setup, _unparse([last]), _called(last, outside, before))
     if isinstance(last, ast.Assert) and _is_equality(last.test):
         assert isinstance(last.test, ast.Compare)
         left, right = last.test.left, last.test.comparators[0]
@@ -149,7 +149,7 @@ def make_script(test_file: str, failure: Failure) -> Script | None:
     return script if script.text.count("\n") <= MOST_LINES else None
 
 
-def sketch(test_file: str, failure: Failure) -> tuple[str, str]:
+def sketch(test_file: str, failure: NotedFailure) -> tuple[str, str]:
     """What a test does up to where it fails, as it stands there, and what it calls last; both may be empty."""
     try:
         tree = parse_python(test_file)

@@ -10,8 +10,8 @@ from decimal import Decimal
 import numpy as np
 
 from scrout.batch.jobs import ROUTED
+from scrout.batch.outputs.arm_statistics import ArmStatistics, each
 from scrout.batch.outputs.results import Baseline, Comparison, JudgedBy
-from scrout.batch.outputs.tally import Tally, each
 from scrout.money import total_usd
 from scrout.records import Arm
 from scrout.route.stats import hull_at
@@ -35,7 +35,7 @@ class _Score:
         return self.cheapness[1], self.cheapness[0]
 
 
-def comparisons(tallies: Mapping[str, Tally]) -> Iterator[Comparison]:
+def comparisons(tallies: Mapping[str, ArmStatistics]) -> Iterator[Comparison]:
     """Every arm beside the baselines that there are arms for, each time on the tasks that all of these have done."""
     begun = [tally for tally in tallies.values() if any(task.done for task in tally.tasks.values())]
     fixed = [tally for tally in begun if _fixed(tally.arm, "solo") or _fixed(tally.arm, "handoff")]
@@ -72,12 +72,12 @@ def _compare(scores: Sequence[_Score], n: int, by: JudgedBy) -> Iterator[Compari
         )
 
 
-def _has(tally: Tally, task_id: str, by: JudgedBy) -> bool:
+def _has(tally: ArmStatistics, task_id: str, by: JudgedBy) -> bool:
     task = tally.tasks.get(task_id)
     return task is not None and (task.graded if by == "grade" else task.done)
 
 
-def _score(tally: Tally, tasks: Sequence[str], by: JudgedBy) -> _Score:
+def _score(tally: ArmStatistics, tasks: Sequence[str], by: JudgedBy) -> _Score:
     won = frozenset(task_id for task_id in tasks if tally.tasks[task_id].won(by))
     return _Score(tally.arm, total_usd(tally.tasks[task_id].paid.usd for task_id in tasks), won)
 

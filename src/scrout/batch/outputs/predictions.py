@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from scrout.base import TaskError
-from scrout.batch.folder import Batch, Folder
+from scrout.batch.folder import Batch, BatchFolder
 from scrout.files import atomic, write_atomic
 from scrout.ledger.store import Ledger
 from scrout.records import Run
@@ -44,7 +44,7 @@ class Predictions:
 
 
 def write_predictions(
-    folder: Folder, batch: Batch, ledger: Ledger, task_ids: Sequence[str] = ()
+    folder: BatchFolder, batch: Batch, ledger: Ledger, task_ids: Sequence[str] = ()
 ) -> tuple[Predictions, ...]:
     """Write what the batch has by now. `task_ids` is the order of rows; tasks that it leaves out follow by id."""
     counted: dict[str, dict[str, str]] = {arm: {} for arm in batch.arms}
@@ -63,7 +63,7 @@ def write_predictions(
 
 
 @contextmanager
-def disk_explained(folder: Folder) -> Iterator[None]:
+def disk_explained(folder: BatchFolder) -> Iterator[None]:
     """A disk that does not take a batch's outputs, as an error with the next step."""
     try:
         yield
@@ -89,7 +89,7 @@ def file_names(names: Iterable[str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Writer:
-    folder: Folder
+    folder: BatchFolder
     batch: Batch
     ledger: Ledger
     tasks: dict[str, str]

@@ -13,7 +13,7 @@ from typing import TypeVar, get_args
 
 import numpy as np
 
-from scrout.batch.folder import Folder
+from scrout.batch.folder import BatchFolder
 from scrout.batch.jobs import ROUTED
 from scrout.batch.outputs.figures import Bar, Fill, bars, patterns, swatch
 from scrout.batch.outputs.predictions import disk_explained
@@ -51,7 +51,7 @@ CENSUS: tuple[tuple[str, Fill], ...] = (
 KINDS = {"spontaneous": "handed over by itself", "forced": "forced at the end of its turns", "none": "no handoff"}
 
 
-def write_report(folder: Folder, summary: Summary) -> None:
+def write_report(folder: BatchFolder, summary: Summary) -> None:
     """Write report.html."""
     with disk_explained(folder):
         write_atomic(folder.report, page(summary))

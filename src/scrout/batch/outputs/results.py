@@ -7,7 +7,7 @@ from typing import Literal
 
 from scrout.base import FrozenModel
 from scrout.batch.folder import Batch
-from scrout.batch.tasks import Problem
+from scrout.batch.tasks import UnusableRow
 from scrout.intervals import Estimate, wilson
 from scrout.money import Component, Usd
 
@@ -79,7 +79,7 @@ class FixerUse(FrozenModel):
     """Runs that its attempt ended with a passed check."""
 
 
-class Place(FrozenModel):
+class RepositoryResult(FrozenModel):
     """One repository in one arm."""
 
     repository: str
@@ -168,7 +168,7 @@ class ArmResult(FrozenModel):
     fixers: tuple[FixerUse, ...]
     constant: bool
     """True: the router had a choice and made the same one every time."""
-    repositories: tuple[Place, ...]
+    repositories: tuple[RepositoryResult, ...]
 
     @property
     def alone_usd(self) -> Decimal | None:
@@ -205,7 +205,7 @@ class Summary(FrozenModel):
     batch: Batch
     command: str = ""
     """What it was run with; empty: nobody said."""
-    problems: tuple[Problem, ...]
+    problems: tuple[UnusableRow, ...]
     """Rows of the task file that could not be used."""
     costs: Costs
     """Of all arms: shared scouting is in it once."""

@@ -11,30 +11,30 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from scrout.batch.folder import Batch, Folder
+from scrout.batch.folder import Batch, BatchFolder
 from scrout.batch.grading.judge import digest
+from scrout.batch.outputs.arm_statistics import ArmStatistics, RunCost, costs_of
 from scrout.batch.outputs.comparison import comparisons
 from scrout.batch.outputs.predictions import disk_explained
 from scrout.batch.outputs.results import Summary
-from scrout.batch.outputs.tally import Paid, Tally, costs_of
-from scrout.batch.tasks import Problem, Row
+from scrout.batch.tasks import TaskRow, UnusableRow
 from scrout.files import write_atomic
 from scrout.ledger.store import Ledger
 from scrout.records import Run
 from scrout.redact import redact_command
 
-__all__ = ["Grades", "Known", "Summary", "known_of", "read_grades", "summarize", "tally_runs"]
+__all__ = ["Grades", "Summary", "TaskFacts", "known_of", "read_grades", "summarize", "tally_runs"]
 
 MAX_GRADE_CHARS = 1_000_000
 """A longer line of grades is not read."""
 
 
 def summarize(
-    folder: Folder,
+    folder: BatchFolder,
     batch: Batch,
     ledger: Ledger,
-    problems: Sequence[Problem] = (),
-    rows: Iterable[Row] = (),
+    problems: Sequence[UnusableRow] = (),
+    rows: Iterable[TaskRow] = (),
     command: str = "",
 ) -> Summary:
     """Sum up what the ledger holds by now, and write it. `rows` name repositories and hold what answers are known."""
@@ -58,17 +58,17 @@ def tally_runs(
     ledger: Ledger,
     runs: Iterable[Run],
     grades: Grades,
-    known: Mapping[str, Known],
+    known: Mapping[str, TaskFacts],
     arms: Iterable[str] = (),
     see: Callable[[Run], None] = lambda run: None,
-) -> dict[str, Tally]:
+) -> dict[str, ArmStatistics]:
     """Count runs, given oldest first and without their steps, by arm. `see` gets each that counts, whole."""
-    tallies = {arm: Tally(arm) for arm in arms}
+    tallies = {arm: ArmStatistics(arm) for arm in arms}
     heads = [_Head.of(run, known) for run in runs]
     last = {(head.task, head.arm): head.run for head in heads if head.closed}
-    scouted: dict[str, Paid] = {}
+    scouted: dict[str, RunCost] = {}
     for head in heads:
-        tally = tallies.setdefault(head.arm, Tally(head.arm))
+        tally = tallies.setdefault(head.arm, ArmStatistics(head.arm))
         counts = last.get((head.task, head.arm)) == head.run
         again = head.closed and not counts
         scouted[head.run] = tally.pay(head.task, head.repository, ledger.steps(head.run), again=again)
@@ -84,7 +84,7 @@ def tally_runs(
 
 
 @dataclass(frozen=True)
-class Known:
+class TaskFacts:
     """What a task file says of a task beside its issue."""
 
     repository: str
@@ -92,9 +92,9 @@ class Known:
     """Of the answer; empty: it is not known."""
 
 
-def known_of(rows: Iterable[Row]) -> dict[str, Known]:
+def known_of(rows: Iterable[TaskRow]) -> dict[str, TaskFacts]:
     """By task."""
-    return {row.id: Known(_repository(row.repo), frozenset(row.gold.files if row.gold else ())) for row in rows}
+    return {row.id: TaskFacts(_repository(row.repo), frozenset(row.gold.files if row.gold else ())) for row in rows}
 
 
 @dataclass
@@ -154,7 +154,7 @@ class _Head:
     closed: bool
 
     @staticmethod
-    def of(run: Run, known: Mapping[str, Known]) -> _Head:
+    def of(run: Run, known: Mapping[str, TaskFacts]) -> _Head:
         task = run.task
         repository = known[task.id].repository if task.id in known else task.repo.name
         return _Head(run.id, task.id, run.arm, repository, run.finished is not None)

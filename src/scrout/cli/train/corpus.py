@@ -15,13 +15,13 @@ from rich.text import Text
 
 from scrout.base import ConfigError
 from scrout.cli import options, render
-from scrout.config import DialectName
+from scrout.config.settings import DialectName
 from scrout.money import Price
 from scrout.text import percent, usd
 
 if TYPE_CHECKING:
-    from scrout.train.corpus.corpus import Card
-    from scrout.train.corpus.notes import NotesModel
+    from scrout.lab.train.corpus.corpus import CorpusCard
+    from scrout.lab.train.corpus.notes import NotesModel
 
 
 def _price(value: str) -> Price:
@@ -77,11 +77,11 @@ def command(
     Nothing of the repositories that results are measured on becomes part of it.
     """
     from scrout.batch.tasks import read_tasks
+    from scrout.lab.train.corpus.corpus import CorpusRules, build, read_held_out
     from scrout.scout.prompts import read_prompts
-    from scrout.train.corpus.corpus import Rules, build, read_held_out
 
     gold = {row.id: row.gold.files for row in read_tasks(tasks).rows if row.gold} if tasks else {}
-    rules = Rules(
+    rules = CorpusRules(
         dialect=dialect,
         held_out=read_held_out(hold_out) if hold_out else frozenset(),
         gold=gold,
@@ -99,7 +99,7 @@ def command(
 
 
 def _notes_model(model: str, url: str, key_env: str, price: Price | None, cap_usd: Decimal | None) -> NotesModel | None:
-    from scrout.train.corpus.notes import NotesModel
+    from scrout.lab.train.corpus.notes import NotesModel
 
     if not model and not url:
         if key_env or price or cap_usd is not None:
@@ -115,14 +115,14 @@ def _notes_model(model: str, url: str, key_env: str, price: Price | None, cap_us
     return NotesModel(model, url, key, price, cap_usd)
 
 
-def _view(card: Card) -> RenderableType:
+def _view(card: CorpusCard) -> RenderableType:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_header=False)
     table.add_column()
     table.add_column(justify="right")
     rows = [
         ("trajectories read", f"{card.read:,}"),
         ("demonstrations", f"{card.demonstrations:,}"),
-        ("on the shelf", f"{card.shelf:,}"),
+        ("in reserve", f"{card.reserve:,}"),
         ("issues", f"{card.issues:,} of {card.repositories:,} repositories"),
         ("turns each", f"{card.turns:.1f}"),
         ("reproduction seen to fail", percent(card.reproduced)),

@@ -17,8 +17,8 @@ from scrout.text import percent
 
 if TYPE_CHECKING:
     from scrout.intervals import Estimate
-    from scrout.train.exam.episode import Arm
-    from scrout.train.exam.score import Measure, Score, Split
+    from scrout.lab.train.evaluate.episode import Arm
+    from scrout.lab.train.evaluate.score import FindRateSplit, Measure, Score
 
 ROWS: dict[Measure, str] = {
     "find_rate": "find rate",
@@ -89,19 +89,19 @@ def command(
     again.
     """
     from scrout.batch.tasks import Repositories, read_tasks
-    from scrout.train.exam.exam import Plan, against, examine, read_exam
+    from scrout.lab.train.evaluate.evaluate import EvaluationPlan, against, read_evaluation, run_evaluation
 
     if other:
-        read_exam(other)  # said before the work, not after it
+        read_evaluation(other)  # said before the work, not after it
     settings = options.read_settings(repo or Path(), config, (*overrides, 'scout.searcher="model"'))
     settings.scout.model.key()
     found = read_tasks(tasks, repo)
     held = [row for row in found.rows if row.gold and row.gold.files]
     if unknown := len(found.rows) - len(held) + len(found.problems):
         render.say(f"note: {unknown} rows of {tasks} are left out: their gold files are not known")
-    plan = Plan(_arms(arm_names), draws, temperature, parallel)
+    plan = EvaluationPlan(_arms(arm_names), draws, temperature, parallel)
     with render.working() as progress:
-        score = examine(held[:limit], out, settings, plan, Repositories(repos, repo_url), progress)
+        score = run_evaluation(held[:limit], out, settings, plan, Repositories(repos, repo_url), progress)
     if other:
         score = against(score, out, other)
     if as_json:
@@ -114,7 +114,7 @@ def command(
 
 
 def _arms(names: str) -> tuple[Arm, ...]:
-    from scrout.train.exam.episode import Arm
+    from scrout.lab.train.evaluate.episode import Arm
 
     asked = {name.strip() for name in names.split(",") if name.strip()}
     if not asked or not asked <= set(get_args(Arm)):
@@ -166,7 +166,7 @@ def _findings(score: Score) -> Iterator[str]:
         yield _split(score.decoding.matched, "Where no episode timed out")
 
 
-def _split(split: Split, where: str) -> str:
+def _split(split: FindRateSplit, where: str) -> str:
     rates = f"sampled finds {split.sampled:.3f}, greedy {split.greedy:.3f}"
     if split.ratio is None or split.emission_ratio is None or split.recall_ratio is None:
         return f"{where} ({split.tasks}): {rates}; there is no ratio."

@@ -10,8 +10,8 @@ import click
 from scrout.cli import options, render
 
 if TYPE_CHECKING:
-    from scrout.train.export import Form
-    from scrout.train.weights import Precision
+    from scrout.lab.train.export import Form
+    from scrout.lab.train.weights import Precision
 
 
 @click.command(name="export")
@@ -38,7 +38,7 @@ def command(run: Path, out: Path, form: Form, base: Path | None, precision: Prec
 
     RUN is the run's folder, or an adapter's.
     """
-    from scrout.train.export import adapter_of, base_of, export, trained_on
+    from scrout.lab.train.export import adapter_of, base_of, export, trained_on
 
     adapter = adapter_of(run)
     with render.working() as progress:

@@ -13,10 +13,10 @@ from rich.text import Text
 
 from scrout.base import ConfigError
 from scrout.cli import options, render
-from scrout.cli.waiting import wait
+from scrout.cli.run_async import run_async
 
 if TYPE_CHECKING:
-    from scrout.train.grpo.grpo import Outcome, Sync
+    from scrout.lab.train.grpo.grpo import GrpoResult, Sync
 
 MOST_SHOWN = 20
 """Steps that are told on a terminal; steps.jsonl has all."""
@@ -92,9 +92,9 @@ def command(
     interrupted. Exit code 1: no group taught anything.
     """
     from scrout.batch.tasks import Repositories, read_tasks
-    from scrout.train.grpo.folder import Options
-    from scrout.train.grpo.grpo import train
-    from scrout.train.grpo.reward import read_weights
+    from scrout.lab.train.grpo.folder import Options
+    from scrout.lab.train.grpo.grpo import train
+    from scrout.lab.train.grpo.reward import read_weights
 
     if not checkpoint.exists():
         raise ConfigError(f"there is no {checkpoint}. Name a folder as transformers saves it, or a GGUF file.")
@@ -114,7 +114,7 @@ def command(
         weights=read_weights(weights),
     )
     with render.working() as progress:
-        outcome = wait(
+        outcome = run_async(
             train(
                 checkpoint,
                 found.rows,
@@ -138,7 +138,7 @@ def command(
     return 0 if any(step.groups_used for step in outcome.steps) else 1
 
 
-def _view(outcome: Outcome) -> RenderableType:
+def _view(outcome: GrpoResult) -> RenderableType:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for column in ("step", "reward", "found", "verified", "committed", "groups", "flat", "tokens", "loss", "seconds"):
         table.add_column(column, justify="right")

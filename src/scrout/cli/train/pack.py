@@ -15,7 +15,7 @@ from scrout.cli import options, render
 from scrout.text import percent
 
 if TYPE_CHECKING:
-    from scrout.train.pack import PackCard
+    from scrout.lab.train.pack import PackCard
 
 
 @click.command(name="pack")
@@ -41,9 +41,9 @@ def command(
     from pydantic import ValidationError
 
     from scrout.base import ConfigError
-    from scrout.config import SearcherSettings
-    from scrout.train.pack import pack
-    from scrout.train.tokens import Template
+    from scrout.config.settings import SearcherSettings
+    from scrout.lab.train.pack import pack
+    from scrout.lab.train.tokens import Template
 
     try:
         settings = SearcherSettings(context_tokens=context, max_tokens=max_tokens, margin_tokens=margin)

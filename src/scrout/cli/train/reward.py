@@ -12,10 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from scrout.cli import options, render
-from scrout.cli.waiting import wait
+from scrout.cli.run_async import run_async
 
 if TYPE_CHECKING:
-    from scrout.train.grpo.validate import Report
+    from scrout.lab.train.grpo.validate import RewardReport
 
 
 @click.command(name="reward")
@@ -47,8 +47,8 @@ def command(
     search would earn as much as searching.
     """
     from scrout.batch.tasks import Repositories, read_tasks
-    from scrout.train.grpo.reward import read_weights
-    from scrout.train.grpo.validate import read_saved, replay_gate, report
+    from scrout.lab.train.grpo.reward import read_weights
+    from scrout.lab.train.grpo.validate import read_saved, replay_gate, report
 
     rows = {row.id: row for row in read_tasks(tasks, repo).rows}
     gold = {row.id: row.gold.files for row in rows.values() if row.gold}
@@ -57,7 +57,7 @@ def command(
         settings = options.read_settings(repo or Path(), config, overrides)
         known = [episode for episode in saved if gold.get(episode.task)]
         with render.working() as progress:
-            judged, lost = wait(replay_gate(known, rows, Repositories(repos, repo_url), settings, progress))
+            judged, lost = run_async(replay_gate(known, rows, Repositories(repos, repo_url), settings, progress))
         saved = [*judged, *(episode for episode in saved if not gold.get(episode.task))]
         left_out += lost
     told = report(saved, gold, read_weights(weights), left_out)
@@ -68,7 +68,7 @@ def command(
     return 1 if any(policy.pays for policy in told.gamed) else 0
 
 
-def _view(told: Report) -> RenderableType:
+def _view(told: RewardReport) -> RenderableType:
     parts = Table(box=SIMPLE_HEAD, pad_edge=False)
     parts.add_column("part")
     for column in ("mean", "deviation", "low", "quarter", "median", "three quarters", "high"):

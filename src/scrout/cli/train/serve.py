@@ -27,9 +27,11 @@ def command(
     CHECKPOINT is a folder with config.json and weights, or a GGUF file. For small models; a large one wants vLLM:
     scrout serve-searcher.
     """
-    from scrout.train.serving import Server
+    from scrout.lab.train.serving import CheckpointServer
 
-    with Server(checkpoint, adapter=adapter, adapters=adapters, name=name, port=port, threads=threads) as server:
+    with CheckpointServer(
+        checkpoint, adapter=adapter, adapters=adapters, name=name, port=port, threads=threads
+    ) as server:
         render.say(f"{server.model} at {server.base_url}; Ctrl-C ends it. For scrout.toml:")
         render.print_text(_settings(server.model, server.base_url))
         server.wait()

@@ -15,8 +15,8 @@ from scrout.cli import options, render
 from scrout.text import usd
 
 if TYPE_CHECKING:
-    from scrout.train.plan import Plan
-    from scrout.train.sft import Tuned
+    from scrout.lab.train.plan import TrainingPlan
+    from scrout.lab.train.sft import TunedAdapter
 
 
 @click.command(name="sft")
@@ -74,7 +74,7 @@ def command(
     from pydantic import ValidationError
 
     from scrout.base import ConfigError
-    from scrout.train.sft import PRESETS, Tuning, tune
+    from scrout.lab.train.sft import PRESETS, Tuning, tune
 
     changed = {name: value for name, value in given.items() if value is not None}
     try:
@@ -84,7 +84,7 @@ def command(
         name = str(problem["loc"][0]).replace("_", "-")
         raise ConfigError(f"--{name} {problem['input']}: {problem['msg']}. See scrout train sft --help.") from None
     if plan:
-        from scrout.train.plan import plan_run
+        from scrout.lab.train.plan import plan_run
 
         with render.working() as progress:
             planned = plan_run(checkpoint, pack, tuning, gpu, usd_per_hour, device, attention, progress)
@@ -104,7 +104,7 @@ def command(
     return 0
 
 
-def _view(tuned: Tuned) -> RenderableType:
+def _view(tuned: TunedAdapter) -> RenderableType:
     rows = [
         ("steps", f"{tuned.run.steps:,}"),
         ("loss, first tenth of the steps", f"{tuned.first_loss:.4f}"),
@@ -115,7 +115,7 @@ def _view(tuned: Tuned) -> RenderableType:
     return Group(_table(rows), Text(f"adapter: {tuned.adapter}", "dim"))
 
 
-def _planned(plan: Plan) -> RenderableType:
+def _planned(plan: TrainingPlan) -> RenderableType:
     rows = [
         ("on", plan.device),
         ("parameters", f"{plan.parameters:,}, of which {plan.trained:,} are trained"),

@@ -12,10 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from scrout.cli import options, render
-from scrout.cli.waiting import wait
+from scrout.cli.run_async import run_async
 
 if TYPE_CHECKING:
-    from scrout.train.teacher import Tally
+    from scrout.lab.train.teacher import TeachingResult
 
 MOST_SHOWN = 10
 """Failures that are told; --json has all."""
@@ -50,18 +50,18 @@ def command(
 ) -> int:
     """Let recon search tasks whose fix is known, and write its searches as episodes for `scrout train corpus`.
 
-    TASKS is a task file with gold patches or files, as `scrout run` takes it, or rows of `scrout.train.history`. Calls
-    are run in the sandbox. The same command goes on where it was interrupted. Exit code 1: some task failed.
+    TASKS is a task file with gold patches or files, as `scrout run` takes it, or rows of `scrout.lab.train.history`.
+    Calls are run in the sandbox. The same command goes on where it was interrupted. Exit code 1: some task failed.
     """
     from scrout.batch.tasks import Repositories, read_tasks
-    from scrout.train.teacher import teach
+    from scrout.lab.train.teacher import teach
 
     settings = options.read_settings(repo or Path(), config, overrides)
     found = read_tasks(tasks, repo)
     for problem in found.problems[:MOST_SHOWN]:
         render.say(f"warning: {problem.source} ({problem.id or 'no id'}): {problem.words}")
     with render.working() as progress:
-        done = wait(
+        done = run_async(
             teach(found.rows[:limit], Repositories(repos, repo_url), out, settings, jobs=jobs, progress=progress)
         )
     if as_json:
@@ -73,7 +73,7 @@ def command(
     return 1 if done.failed or found.problems else 0
 
 
-def _view(done: Tally) -> RenderableType:
+def _view(done: TeachingResult) -> RenderableType:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_header=False)
     table.add_column()
     table.add_column(justify="right")

@@ -6,11 +6,11 @@ import ast
 import re
 from collections.abc import Callable, Iterator
 
+from scrout.fix.repair.edit_site import Edit, EditSite
 from scrout.fix.repair.expressions import ARITHMETIC, negated
-from scrout.fix.repair.place import Edit, Place
 
 
-def _condition(place: Place) -> Iterator[Edit]:
+def _condition(place: EditSite) -> Iterator[Edit]:
     node = place.statement.node
     if isinstance(node, ast.If | ast.While | ast.Assert):
         yield from negated(place, node.test)
@@ -22,7 +22,7 @@ def _condition(place: Place) -> Iterator[Edit]:
             yield from place.between("arithmetic", node.target, node.value, re.escape(symbol + "="), other)
 
 
-def _returned(place: Place) -> Iterator[Edit]:
+def _returned(place: EditSite) -> Iterator[Edit]:
     node = place.statement.node
     if not isinstance(node, ast.Return) or node.value is None:
         return
@@ -30,4 +30,4 @@ def _returned(place: Place) -> Iterator[Edit]:
         yield from negated(place, node.value, 0.4)
 
 
-STATEMENT_TEMPLATES: tuple[Callable[[Place], Iterator[Edit]], ...] = (_condition, _returned)
+STATEMENT_TEMPLATES: tuple[Callable[[EditSite], Iterator[Edit]], ...] = (_condition, _returned)

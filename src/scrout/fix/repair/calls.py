@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from scrout.fix.repair.place import Edit, Place
+from scrout.fix.repair.edit_site import Edit, EditSite
 from scrout.fix.repair.source import Function
 
 MOST_LARGER = 8
@@ -22,7 +22,7 @@ _PLAIN_METHODS = ("copy", "strip", "lower")
 _HELD = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
 
 
-def _missing_call(place: Place, node: ast.expr) -> Iterator[Edit]:
+def _missing_call(place: EditSite, node: ast.expr) -> Iterator[Edit]:
     """A call that is made elsewhere around something like it, where a value is handed on."""
     if id(node) not in place.handed_on or not isinstance(node, _HELD):
         return
@@ -35,7 +35,7 @@ def _missing_call(place: Place, node: ast.expr) -> Iterator[Edit]:
     yield place.replace("missing call", node, f"[{said}]", 0.6)
 
 
-def _display(place: Place, node: ast.expr) -> Iterator[Edit]:
+def _display(place: EditSite, node: ast.expr) -> Iterator[Edit]:
     """`[x]` where `list(x)` was meant, and the other way round."""
     if isinstance(node, ast.List) and len(node.elts) == 1 and id(node) in place.loaded:
         said = place.text.of(node.elts[0])
@@ -47,7 +47,7 @@ def _display(place: Place, node: ast.expr) -> Iterator[Edit]:
         yield place.replace("display", node, f"[{said}]" if _called(node) == "list" else f"({said},)", 0.7)
 
 
-def _larger(place: Place, node: ast.expr) -> Iterator[Edit]:
+def _larger(place: EditSite, node: ast.expr) -> Iterator[Edit]:
     """An expression of the same file that has this one as a part; or a call made there with another such constant."""
     if id(node) not in place.handed_on | place.tests:
         return
@@ -77,7 +77,7 @@ class _Part:
     end: int = -1
 
 
-def _parts(place: Place) -> dict[str, list[_Part]]:
+def _parts(place: EditSite) -> dict[str, list[_Part]]:
     """Expressions of the file by the text of each direct part."""
     found: dict[str, list[_Part]] = {}
     for home in [node for node in ast.walk(place.text.tree) if isinstance(node, Function)]:
@@ -94,7 +94,7 @@ def _parts(place: Place) -> dict[str, list[_Part]]:
     return found
 
 
-def _string_calls(place: Place) -> list[_Part]:
+def _string_calls(place: EditSite) -> list[_Part]:
     """Calls of the function with a string as the first argument, that string left open."""
     found: list[_Part] = []
     for node in ast.walk(place.statement.function) if place.statement.function else ():
@@ -112,7 +112,7 @@ def _reads(node: ast.AST) -> frozenset[str]:
     return frozenset(one.id for one in ast.walk(node) if isinstance(one, ast.Name))
 
 
-def _module_level(place: Place) -> frozenset[str]:
+def _module_level(place: EditSite) -> frozenset[str]:
     """Names that mean something everywhere in the file."""
     names = set(dir(builtins))
     for node in ast.walk(place.text.tree):
@@ -126,7 +126,7 @@ def _module_level(place: Place) -> frozenset[str]:
     return frozenset(names)
 
 
-def _common_calls(place: Place) -> tuple[list[str], list[str]]:
+def _common_calls(place: EditSite) -> tuple[list[str], list[str]]:
     functions: Counter[str] = Counter()
     methods: Counter[str] = Counter()
     for scope, weight in ((place.statement.function, 4), (place.statement.owner, 2), (place.text.tree, 1)):
@@ -145,7 +145,7 @@ def _common_calls(place: Place) -> tuple[list[str], list[str]]:
     return called + plain, own + [name for name in _PLAIN_METHODS if name not in own]
 
 
-def _unneeded_call(place: Place, node: ast.expr) -> Iterator[Edit]:
+def _unneeded_call(place: EditSite, node: ast.expr) -> Iterator[Edit]:
     """What a call or an index was made on, without it."""
     if isinstance(node, ast.Call):
         if len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred):
@@ -156,7 +156,7 @@ def _unneeded_call(place: Place, node: ast.expr) -> Iterator[Edit]:
         yield place.replace("unneeded call", node, place.text.of(node.value), 0.8)
 
 
-def _keyword(place: Place, node: ast.expr) -> Iterator[Edit]:
+def _keyword(place: EditSite, node: ast.expr) -> Iterator[Edit]:
     """A keyword that other calls of the same name pass, or that the function called here would take."""
     if not isinstance(node, ast.Call) or any(keyword.arg is None for keyword in node.keywords):
         return
@@ -185,7 +185,7 @@ def _keyword(place: Place, node: ast.expr) -> Iterator[Edit]:
         yield from _without(place, node, keyword)
 
 
-def _with_argument(place: Place, node: ast.Call, kind: str, text: str, weight: float) -> Edit:
+def _with_argument(place: EditSite, node: ast.Call, kind: str, text: str, weight: float) -> Edit:
     """In front of the closing parenthesis, behind a comma if there is one."""
     end = place.text.span(node)[1] - 1
     before = place.text.source[:end].rstrip()
@@ -193,7 +193,7 @@ def _with_argument(place: Place, node: ast.Call, kind: str, text: str, weight: f
     return place.edit(kind, len(before), len(before), separator + text, weight)
 
 
-def _without(place: Place, node: ast.Call, keyword: ast.keyword) -> Iterator[Edit]:
+def _without(place: EditSite, node: ast.Call, keyword: ast.keyword) -> Iterator[Edit]:
     start, end = place.text.span(keyword)
     before = place.text.source[:start].rstrip()
     if before.endswith(","):
@@ -204,7 +204,7 @@ def _called(node: ast.Call) -> str:
     return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
-def _calls(place: Place) -> dict[str, list[ast.Call]]:
+def _calls(place: EditSite) -> dict[str, list[ast.Call]]:
     found: dict[str, list[ast.Call]] = {}
     for node in ast.walk(place.text.tree):
         if isinstance(node, ast.Call):
@@ -212,7 +212,7 @@ def _calls(place: Place) -> dict[str, list[ast.Call]]:
     return found
 
 
-def _definitions(place: Place) -> dict[str, list[Function]]:
+def _definitions(place: EditSite) -> dict[str, list[Function]]:
     found: dict[str, list[Function]] = {}
     for node in ast.walk(place.text.tree):
         if isinstance(node, Function):
@@ -220,7 +220,7 @@ def _definitions(place: Place) -> dict[str, list[Function]]:
     return found
 
 
-def _argument(place: Place, node: ast.expr) -> Iterator[Edit]:
+def _argument(place: EditSite, node: ast.expr) -> Iterator[Edit]:
     """A positional argument too few or too many."""
     if not isinstance(node, ast.Call) or any(isinstance(one, ast.Starred) for one in node.args) or node.keywords:
         return
@@ -243,7 +243,7 @@ def _argument(place: Place, node: ast.expr) -> Iterator[Edit]:
         yield place.edit("argument", first, last, "", 0.5)
 
 
-def _types(place: Place, node: ast.expr) -> Iterator[Edit]:
+def _types(place: EditSite, node: ast.expr) -> Iterator[Edit]:
     """One more type to be an instance of."""
     if not (isinstance(node, ast.Call) and _called(node) in ("isinstance", "issubclass") and len(node.args) == 2):
         return
@@ -259,7 +259,7 @@ def _types(place: Place, node: ast.expr) -> Iterator[Edit]:
                 yield place.replace("types", asked, other, 0.7 - 0.1 * rank)
 
 
-def _types_asked(place: Place) -> list[str]:
+def _types_asked(place: EditSite) -> list[str]:
     counts: Counter[str] = Counter()
     for calls in (place.in_file(_calls).get(name, ()) for name in ("isinstance", "issubclass")):
         for call in calls:
@@ -271,7 +271,7 @@ def _types_asked(place: Place) -> list[str]:
     return list(dict.fromkeys([*names, "str", "int", "list", "tuple", "dict"]))[:8]
 
 
-def _looked_up(place: Place, node: ast.expr) -> Iterator[Edit]:
+def _looked_up(place: EditSite, node: ast.expr) -> Iterator[Edit]:
     """`d[k]` and `d.get(k)`."""
     if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and not isinstance(node.slice, ast.Slice):
         yield place.replace("looked up", node, f"{place.text.of(node.value)}.get({place.text.of(node.slice)})")
@@ -282,7 +282,7 @@ def _looked_up(place: Place, node: ast.expr) -> Iterator[Edit]:
         yield place.replace("looked up", node, f"{value}[{key}]", 0.7)
 
 
-CALL_TEMPLATES: tuple[Callable[[Place, ast.expr], Iterator[Edit]], ...] = (
+CALL_TEMPLATES: tuple[Callable[[EditSite, ast.expr], Iterator[Edit]], ...] = (
     _missing_call,
     _unneeded_call,
     _display,

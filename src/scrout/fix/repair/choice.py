@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from scrout.fix.repair.place import Edit
+from scrout.fix.repair.edit_site import Edit
 
 DOUBT: dict[str, float] = {
     "negation": 0.35,
@@ -48,7 +48,7 @@ class Survivor:
     """A passing test runs the statement."""
 
 
-def standing(one: Survivor, spoken: Collection[str]) -> float:
+def can_stand(one: Survivor, spoken: Collection[str]) -> float:
     """What speaks for it, at most its score, given the reproduction's strings; 0: it is not proposed."""
     edit = one.edit
     # What no passing test runs may be anything. What brings the reproduction's own words is made for it alone.

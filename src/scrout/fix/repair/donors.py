@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from scrout.fix.repair.place import Edit, Place
+from scrout.fix.repair.edit_site import Edit, EditSite
 from scrout.fix.repair.source import Function
 
 MOST_DONORS = 24
@@ -21,7 +21,7 @@ _EMPTY = ("None", "0", "[]", "{}", '""', "False", "True", "set()")
 _BUILTINS = frozenset(dir(builtins))
 
 
-def _reused(place: Place) -> Iterator[Edit]:
+def _reused(place: EditSite) -> Iterator[Edit]:
     """A statement of the same function, class or file, in front of this one, or behind the last one of its block."""
     if place.statement.function is None or not place.starts_line():
         return
@@ -41,7 +41,7 @@ class _Donor:
     """Names that must have a value."""
 
 
-def _donors(place: Place) -> list[tuple[str, float]]:
+def _donors(place: EditSite) -> list[tuple[str, float]]:
     """Likeliest first. All its names must be known here."""
     assert place.statement.function is not None
     known = set(place.names()) | place.in_file(_module_names) | _BUILTINS | {"self", "cls"}
@@ -60,7 +60,7 @@ def _donors(place: Place) -> list[tuple[str, float]]:
     return sorted(found.items(), key=lambda one: -one[1])[:MOST_DONORS]
 
 
-def _all_donors(place: Place) -> list[_Donor]:
+def _all_donors(place: EditSite) -> list[_Donor]:
     found: list[_Donor] = []
     for function in [node for node in ast.walk(place.text.tree) if isinstance(node, Function)]:
         for node in _inside(function):
@@ -87,7 +87,7 @@ def _inside(function: Function) -> Iterator[ast.stmt]:
             todo += ast.iter_child_nodes(node)
 
 
-def _module_names(place: Place) -> set[str]:
+def _module_names(place: EditSite) -> set[str]:
     names: set[str] = set()
     for node in place.text.tree.body:
         if isinstance(node, Function | ast.ClassDef):
@@ -99,7 +99,7 @@ def _module_names(place: Place) -> set[str]:
     return names
 
 
-def _first_value(place: Place) -> Iterator[Edit]:
+def _first_value(place: EditSite) -> Iterator[Edit]:
     """A value for what had none, in front of the function's first statements."""
     function = place.statement.function
     if function is None or not place.starts_line():
@@ -113,7 +113,7 @@ def _first_value(place: Place) -> Iterator[Edit]:
             yield place.behind("first value", f"self.{attribute} = {value}", 1 - 0.05 * rank)
 
 
-def _values(place: Place, target: str, own_name: str = "") -> list[str]:
+def _values(place: EditSite, target: str, own_name: str = "") -> list[str]:
     """What the same target is given elsewhere, a parameter of that name, and the usual nothings."""
     given: dict[str, None] = {}
     if own_name and own_name in place.names():
@@ -128,7 +128,7 @@ def _values(place: Place, target: str, own_name: str = "") -> list[str]:
     return [*list(given)[:6], *(value for value in _EMPTY if value not in given), *names]
 
 
-def _exception_type(place: Place) -> Iterator[Edit]:
+def _exception_type(place: EditSite) -> Iterator[Edit]:
     """Another exception type to raise."""
     node = place.statement.node
     if isinstance(node, ast.Raise) and node.exc is not None:
@@ -139,13 +139,13 @@ def _exception_type(place: Place) -> Iterator[Edit]:
                 yield place.replace("exception type", raised, other, 1 - 0.12 * rank)
 
 
-def _exceptions(place: Place) -> list[str]:
+def _exceptions(place: EditSite) -> list[str]:
     names = [one.id for one in ast.walk(place.text.tree) if isinstance(one, ast.Name)]
     usual = ("ValueError", "TypeError", "KeyError", "IndexError", "AttributeError")
     return list(dict.fromkeys([*(name for name in names if name.endswith(("Error", "Exception"))), *usual]))
 
 
-DONOR_TEMPLATES: tuple[Callable[[Place], Iterator[Edit]], ...] = (
+DONOR_TEMPLATES: tuple[Callable[[EditSite], Iterator[Edit]], ...] = (
     _reused,
     _first_value,
     _exception_type,

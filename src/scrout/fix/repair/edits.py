@@ -14,13 +14,13 @@ from dataclasses import replace
 from scrout.fix.repair.branches import STATEMENT_TEMPLATES
 from scrout.fix.repair.calls import CALL_TEMPLATES
 from scrout.fix.repair.donors import DONOR_TEMPLATES
+from scrout.fix.repair.edit_site import NO_HINTS, Edit, EditSite
 from scrout.fix.repair.expressions import EXPRESSION_TEMPLATES
 from scrout.fix.repair.hints import Hints
 from scrout.fix.repair.missing import MISSING_EXPRESSIONS, MISSING_STATEMENTS
-from scrout.fix.repair.place import NO_HINTS, Edit, Place
+from scrout.fix.repair.naturalness import Naturalness
 from scrout.fix.repair.source import Statement, parse, statements
 from scrout.fix.repair.values import VALUE_TEMPLATES
-from scrout.fix.repair.wording import Wording
 
 __all__ = ["PRIORS", "Edit", "edits", "edits_of", "statements"]
 
@@ -82,13 +82,13 @@ def edits_of(
     among: Collection[Statement],
     priors: Mapping[str, float] = PRIORS,
     hints: Hints = NO_HINTS,
-    wording: Wording | None = None,
+    wording: Naturalness | None = None,
 ) -> Iterator[tuple[Edit, Statement]]:
     """The same for these statements, each edit with the statement that it is of; what is usual in `wording` first."""
     text = parse(source)
     drafts: list[tuple[Edit, Statement]] = []
     for statement in among:
-        made = _drafts(Place(text, statement, priors, hints))
+        made = _drafts(EditSite(text, statement, priors, hints))
         if wording is not None:
             made = (replace(edit, prior=edit.prior * wording.usual(source, edit) ** USUAL) for edit in made)
         ranked = sorted(made, key=lambda edit: -edit.prior)
@@ -101,7 +101,7 @@ def edits_of(
             yield edit, statement
 
 
-def _drafts(place: Place) -> Iterator[Edit]:
+def _drafts(place: EditSite) -> Iterator[Edit]:
     for node in place.nodes:
         for template in (*EXPRESSION_TEMPLATES, *CALL_TEMPLATES, *VALUE_TEMPLATES, *MISSING_EXPRESSIONS):
             yield from template(place, node)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise
 
-from scrout.fix.repair.place import ATOMS, Edit, Place
+from scrout.fix.repair.edit_site import ATOMS, Edit, EditSite
 
 """A table of a thousand numbers is one statement too."""
 SIMILAR_NAMES = 3
@@ -64,7 +64,7 @@ _SIBLINGS = {name: [other for other in family if other != name] for family in _F
 _OVER_SEQUENCES = ("len", "list", "tuple", "set", "sum", "sorted")
 
 
-def _comparison(place: Place, node: ast.expr) -> Iterator[Edit]:
+def _comparison(place: EditSite, node: ast.expr) -> Iterator[Edit]:
     if not isinstance(node, ast.Compare):
         return
     operands = [node.left, *node.comparators]
@@ -75,7 +75,7 @@ def _comparison(place: Place, node: ast.expr) -> Iterator[Edit]:
             yield from place.between(kind, left, right, pattern, other, 1 - 0.2 * rank)
 
 
-def _boolean(place: Place, node: ast.expr) -> Iterator[Edit]:
+def _boolean(place: EditSite, node: ast.expr) -> Iterator[Edit]:
     if not isinstance(node, ast.BoolOp):
         return
     word, other = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
@@ -83,7 +83,7 @@ def _boolean(place: Place, node: ast.expr) -> Iterator[Edit]:
         yield from place.between("boolean", left, right, rf"\b{word}\b", other)
 
 
-def _arithmetic(place: Place, node: ast.expr) -> Iterator[Edit]:
+def _arithmetic(place: EditSite, node: ast.expr) -> Iterator[Edit]:
     if not isinstance(node, ast.BinOp) or type(node.op) not in ARITHMETIC:
         return
     if any(isinstance(side, ast.Constant) and isinstance(side.value, str | bytes) for side in (node.left, node.right)):
@@ -99,7 +99,7 @@ def _arithmetic(place: Place, node: ast.expr) -> Iterator[Edit]:
         yield place.edit("off by one", end, place.text.span(node)[1], "")
 
 
-def _swapped(place: Place, left: ast.expr, first: tuple[int, int], second: tuple[int, int]) -> str:
+def _swapped(place: EditSite, left: ast.expr, first: tuple[int, int], second: tuple[int, int]) -> str:
     source = place.text.source
     moved = source[slice(*first)]
     if not isinstance(left, ATOMS) and not moved.startswith("("):
@@ -107,7 +107,7 @@ def _swapped(place: Place, left: ast.expr, first: tuple[int, int], second: tuple
     return source[slice(*second)] + source[first[1] : second[0]] + moved
 
 
-def _constant(place: Place, node: ast.expr) -> Iterator[Edit]:
+def _constant(place: EditSite, node: ast.expr) -> Iterator[Edit]:
     if not isinstance(node, ast.Constant):
         return
     if isinstance(node.value, bool):
@@ -118,7 +118,7 @@ def _constant(place: Place, node: ast.expr) -> Iterator[Edit]:
                 yield place.replace("constant", node, str(other), 1 - 0.15 * rank)
 
 
-def _off_by_one(place: Place, node: ast.expr) -> Iterator[Edit]:
+def _off_by_one(place: EditSite, node: ast.expr) -> Iterator[Edit]:
     """One more or less where a position or a count is meant."""
     positions: list[ast.expr | None] = []
     weight = 1.0
@@ -141,7 +141,7 @@ def _off_by_one(place: Place, node: ast.expr) -> Iterator[Edit]:
                 yield place.replace("off by one", position, f"{place.text.of(position)} {change}", weight)
 
 
-def _negation(place: Place, node: ast.expr) -> Iterator[Edit]:
+def _negation(place: EditSite, node: ast.expr) -> Iterator[Edit]:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         start, end = place.text.span(node)
         yield place.edit("negation", start, end, place.text.source[start + len("not") : end].lstrip())
@@ -153,7 +153,7 @@ def _negation(place: Place, node: ast.expr) -> Iterator[Edit]:
                 yield from negated(place, test)
 
 
-def negated(place: Place, test: ast.expr, weight: float = 1.0) -> Iterator[Edit]:
+def negated(place: EditSite, test: ast.expr, weight: float = 1.0) -> Iterator[Edit]:
     """Comparisons and `not` have edits of their own."""
     if isinstance(test, ast.Compare) or (isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)):
         return
@@ -161,7 +161,7 @@ def negated(place: Place, test: ast.expr, weight: float = 1.0) -> Iterator[Edit]
     yield place.replace("negation", test, f"not {said}" if isinstance(test, ATOMS) else f"not ({said})", weight)
 
 
-def _sibling(place: Place, node: ast.expr) -> Iterator[Edit]:
+def _sibling(place: EditSite, node: ast.expr) -> Iterator[Edit]:
     if not isinstance(node, ast.Call):
         return
     start, end = place.text.span(node.func)
@@ -176,7 +176,7 @@ def _sibling(place: Place, node: ast.expr) -> Iterator[Edit]:
             yield place.edit("sibling", start, end, other, 1 - 0.02 * rank)
 
 
-def _arguments(place: Place, node: ast.expr) -> Iterator[Edit]:
+def _arguments(place: EditSite, node: ast.expr) -> Iterator[Edit]:
     if not isinstance(node, ast.Call):
         return
     for left, right in pairwise(node.args):
@@ -187,7 +187,7 @@ def _arguments(place: Place, node: ast.expr) -> Iterator[Edit]:
             yield place.edit("arguments", first[0], second[1], after)
 
 
-def _variable(place: Place, node: ast.expr) -> Iterator[Edit]:
+def _variable(place: EditSite, node: ast.expr) -> Iterator[Edit]:
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in place.called:
         known = place.names()
         # What is no local name may have been meant to be one; there its likeness says nothing.
@@ -195,7 +195,7 @@ def _variable(place: Place, node: ast.expr) -> Iterator[Edit]:
             yield place.replace("variable", node, other, 0.5 + 0.5 * likeness if node.id in known else 0.6)
 
 
-def _attribute(place: Place, node: ast.expr) -> Iterator[Edit]:
+def _attribute(place: EditSite, node: ast.expr) -> Iterator[Edit]:
     """Another attribute that the surrounding class or function uses on the same object, in the same way."""
     if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
         return
@@ -207,7 +207,7 @@ def _attribute(place: Place, node: ast.expr) -> Iterator[Edit]:
             yield place.edit("attribute", start, end, other, 0.5 + 0.5 * likeness)
 
 
-def _attributes_used(place: Place) -> dict[tuple[str, bool], list[str]]:
+def _attributes_used(place: EditSite) -> dict[tuple[str, bool], list[str]]:
     """By object, and whether they are called."""
     around = place.statement.owner or place.statement.function
     nodes = list(ast.walk(around)) if around is not None else []
@@ -225,7 +225,7 @@ def _most_similar(name: str, known: Sequence[str]) -> list[tuple[str, float]]:
     return sorted(scored, key=lambda pair: -pair[1])[:SIMILAR_NAMES]
 
 
-def _default(place: Place, node: ast.expr) -> Iterator[Edit]:
+def _default(place: EditSite, node: ast.expr) -> Iterator[Edit]:
     """Something that may be None where a sequence or a string is needed."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 1:
         argument = node.args[0]
@@ -235,7 +235,7 @@ def _default(place: Place, node: ast.expr) -> Iterator[Edit]:
         yield place.replace("default", node.value, f'({node.value.id} or "")', 0.8)
 
 
-EXPRESSION_TEMPLATES: tuple[Callable[[Place, ast.expr], Iterator[Edit]], ...] = (
+EXPRESSION_TEMPLATES: tuple[Callable[[EditSite, ast.expr], Iterator[Edit]], ...] = (
     _comparison,
     _boolean,
     _arithmetic,

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from difflib import SequenceMatcher
 
-from scrout.fix.repair.place import Edit, Place
+from scrout.fix.repair.edit_site import Edit, EditSite
 from scrout.fix.repair.source import Function
 
 _SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)
@@ -19,7 +19,7 @@ MOST_TWINS = 4
 MOST_CONVERSIONS = 4
 
 
-def _order(place: Place) -> Iterator[Edit]:
+def _order(place: EditSite) -> Iterator[Edit]:
     """A statement in front of the one before it, where both are about the same thing."""
     statement = place.statement
     block = statement.block
@@ -42,7 +42,7 @@ def _about(node: ast.stmt) -> set[str]:
     return found | {f".{one.attr}" for one in ast.walk(node) if isinstance(one, ast.Attribute)}
 
 
-def _outdented(place: Place) -> Iterator[Edit]:
+def _outdented(place: EditSite) -> Iterator[Edit]:
     """The last statement of a block, behind the block."""
     statement = place.statement
     parent = place.in_file(_parents).get(id(statement.node))
@@ -58,7 +58,7 @@ def _outdented(place: Place) -> Iterator[Edit]:
     yield place.edit("order", first, start, indent, 0.7)
 
 
-def _parents(place: Place) -> dict[int, ast.AST]:
+def _parents(place: EditSite) -> dict[int, ast.AST]:
     return {
         id(child): node
         for node in ast.walk(place.text.tree)
@@ -67,7 +67,7 @@ def _parents(place: Place) -> dict[int, ast.AST]:
     }
 
 
-def _passed_on(place: Place, node: ast.expr) -> Iterator[Edit]:
+def _passed_on(place: EditSite, node: ast.expr) -> Iterator[Edit]:
     """`*args` and `**kwargs` of the function, in a call that lacks them."""
     function = place.statement.function
     if not isinstance(node, ast.Call) or function is None or not isinstance(node.func, ast.Name | ast.Attribute):
@@ -84,7 +84,7 @@ def _passed_on(place: Place, node: ast.expr) -> Iterator[Edit]:
         yield place.edit("passed on", len(before), len(before), f"{separator}*{function.args.vararg.arg}", 0.8)
 
 
-def _twin(place: Place) -> Iterator[Edit]:
+def _twin(place: EditSite) -> Iterator[Edit]:
     """The statement once more, for another attribute that the class sets in the same way as this one."""
     node, owner = place.statement.node, place.statement.owner
     if owner is None or not isinstance(node, ast.Assign | ast.AugAssign | ast.Expr) or not place.starts_line():
@@ -105,7 +105,7 @@ def _is_own(node: ast.AST) -> bool:
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
 
 
-def _own_attributes(place: Place) -> list[str]:
+def _own_attributes(place: EditSite) -> list[str]:
     """Attributes that the class gives a value."""
     found: Counter[str] = Counter()
     for node in ast.walk(place.statement.owner) if place.statement.owner else ():
@@ -114,7 +114,7 @@ def _own_attributes(place: Place) -> list[str]:
     return [name for name, _ in found.most_common()]
 
 
-def _converted(place: Place) -> Iterator[Edit]:
+def _converted(place: EditSite) -> Iterator[Edit]:
     """A parameter brought into form before anything is done with it."""
     function = place.statement.function
     if function is None or _first(function) is not place.statement.node or not place.starts_line():
@@ -137,7 +137,7 @@ def _first(function: Function) -> ast.stmt:
     return body[1] if len(body) > 1 and ast.get_docstring(function, clean=False) is not None else body[0]
 
 
-def _calls_on(place: Place) -> dict[str, list[str]]:
+def _calls_on(place: EditSite) -> dict[str, list[str]]:
     """What the file calls on names, by name, the name left open."""
     found: dict[str, dict[str, None]] = {}
     for node in ast.walk(place.text.tree):
@@ -150,8 +150,8 @@ def _calls_on(place: Place) -> dict[str, list[str]]:
     return {name: list(forms)[:MOST_CONVERSIONS] for name, forms in found.items()}
 
 
-MISSING_EXPRESSIONS: tuple[Callable[[Place, ast.expr], Iterator[Edit]], ...] = (_passed_on,)
-MISSING_STATEMENTS: tuple[Callable[[Place], Iterator[Edit]], ...] = (
+MISSING_EXPRESSIONS: tuple[Callable[[EditSite, ast.expr], Iterator[Edit]], ...] = (_passed_on,)
+MISSING_STATEMENTS: tuple[Callable[[EditSite], Iterator[Edit]], ...] = (
     _order,
     _outdented,
     _twin,

@@ -20,21 +20,21 @@ from heapq import heappop, heappush
 from pathlib import PurePosixPath
 from zlib import crc32
 
-from scrout.config import RepairSettings
-from scrout.fix.repair.choice import Survivor, standing
-from scrout.fix.repair.doctests import Example, passing_examples
+from scrout.check.doctests import Example, held_examples
+from scrout.config.settings import RepairSettings
+from scrout.fix.repair.choice import Survivor, can_stand
 from scrout.fix.repair.edits import PRIORS, Edit, edits_of
 from scrout.fix.repair.hints import Hints, functions_named, hints
+from scrout.fix.repair.naturalness import Naturalness
 from scrout.fix.repair.source import Statement
 from scrout.fix.repair.spectrum import Contrast, Spectrum, contrast_of
 from scrout.fix.repair.suspects import Suspect, escaped, rank
-from scrout.fix.repair.trials import STOPPED, Trial, Trials
-from scrout.fix.repair.wording import Wording
+from scrout.fix.repair.trials import STOPPED, EditTrial, Trials
 from scrout.handoff import Handoff
 from scrout.records import Attempt, GatedHandoff, Stop
-from scrout.sandbox.replay import Replay, Witness, replay
+from scrout.sandbox.replay import ExecutionTrace, Replay, replay
 from scrout.sandbox.suite import Suite, belongs_to_tests, find_suite, related_tests, run_suite
-from scrout.sandbox.workshop import Workshop
+from scrout.sandbox.task_sandbox import TaskSandbox
 from scrout.sandbox.workspace import Base, Workspace
 from scrout.text import duration, plural
 
@@ -75,7 +75,7 @@ def _silent(_: str) -> None:
 
 async def repair(
     gated: GatedHandoff,
-    workshop: Workshop,
+    task_sandbox: TaskSandbox,
     settings: RepairSettings,
     progress: Progress = _silent,
     name: str = "repair",
@@ -90,10 +90,10 @@ async def repair(
     def attempt(stop: Stop, detail: str, patch: str = "") -> Attempt:
         return Attempt(fixer=name, patch=patch, stop=stop, detail=detail, seconds=round(time.monotonic() - started, 3))
 
-    reason = _why_not(gated, workshop)
+    reason = _why_not(gated, task_sandbox)
     if reason:
         return attempt("not_applicable", reason)
-    search = _Search(gated.handoff, workshop, settings, progress, accept)
+    search = _Search(gated.handoff, task_sandbox, settings, progress, accept)
     stop: Stop = "nothing_found"
     found: _Candidate | None = None
     try:
@@ -116,7 +116,7 @@ async def repair(
     return attempt("finished", f"{found}; {search.tally()}; {search.checked}", await search.patch(found))
 
 
-def _why_not(gated: GatedHandoff, workshop: Workshop) -> str:
+def _why_not(gated: GatedHandoff, task_sandbox: TaskSandbox) -> str:
     """Empty, or why there is nothing to search with."""
     reproduction = gated.handoff.reproduction
     if not gated.kept or reproduction is None or not reproduction.command:
@@ -125,8 +125,8 @@ def _why_not(gated: GatedHandoff, workshop: Workshop) -> str:
         return "the reproduction is only assumed: nothing confirms that it shows what the issue tells of"
     if gated.verdict == "reproduced_exit_zero":
         return "the reproduction shows the bug with exit code 0, so its exit code cannot tell success"
-    if not workshop.environment.python:
-        return f"only Python is repaired, and there is none to run ({workshop.environment.label})"
+    if not task_sandbox.environment.python:
+        return f"only Python is repaired, and there is none to run ({task_sandbox.environment.label})"
     return ""
 
 
@@ -192,7 +192,7 @@ class _Search:
     def __init__(
         self,
         handoff: Handoff,
-        workshop: Workshop,
+        task_sandbox: TaskSandbox,
         settings: RepairSettings,
         progress: Progress,
         accept: Accept | None,
@@ -201,23 +201,23 @@ class _Search:
         self.handoff = handoff
         self.files = handoff.reproduction.files
         self.command = handoff.reproduction.command
-        self.workshop = workshop
+        self.task_sandbox = task_sandbox
         self.settings = settings
         self.progress = progress
         self.accept = accept
         self.started = time.monotonic()
         self.jobs = settings.jobs or os.cpu_count() or 1
         self.slots = asyncio.Semaphore(self.jobs)
-        self.timeout_s = workshop.limits.timeout_s
+        self.timeout_s = task_sandbox.limits.timeout_s
         self.sources: dict[str, _File] = {}
         self.suspects: tuple[Suspect, ...] = ()
         self.priors = PRIORS
         self.hints = Hints()
-        self.wording: Wording | None = None
-        self.failing = Witness({}, ())
+        self.wording: Naturalness | None = None
+        self.failing = ExecutionTrace({}, ())
         self.passing: Spectrum = {}
         """What passing tests ran, once it is known."""
-        self.trials = Trials(workshop, self.command, self.files)
+        self.trials = Trials(task_sandbox, self.command, self.files)
         self.near: Trials | None = None
         """The same for tests near the code, once they are known."""
         self.fast = False
@@ -247,21 +247,21 @@ class _Search:
         """Find the suspects; empty, or why there is nothing to search."""
         self._say("running the reproduction", now=True)
         async with self._workspace() as workspace:
-            watching = asyncio.create_task(replay(self.workshop, workspace, self.command, watch=True))
-            finding = asyncio.create_task(find_suite(self.workshop))
+            watching = asyncio.create_task(replay(self.task_sandbox, workspace, self.command, watch=True))
+            finding = asyncio.create_task(find_suite(self.task_sandbox))
             await _finish(watching, finding)
             seen, self.suite = watching.result(), finding.result() or self._own_suite()
         if seen.exit_code == 0:
             return "the reproduction passes on the unchanged repository"
         # Without a witness, because the command sets PYTHONPATH itself or was killed, the scout's word has to do.
-        self.failing = seen.witness or _claimed(self.handoff)
+        self.failing = seen.execution_trace or _claimed(self.handoff)
         # What the command names says what is right, whatever it is called: it is no place for an edit.
         own = {*self.files, *self._named()}
         paths = [path for path in self.failing.lines if path not in own and not belongs_to_tests(path)]
-        self.sources = {file.path: file for file in _read(self.workshop.base, paths)}
+        self.sources = {file.path: file for file in _read(self.task_sandbox.base, paths)}
         if not self.sources:
             return "the reproduction ran no Python code of the repository, and only Python is repaired"
-        self.wording = Wording(file.text for file in self.sources.values())
+        self.wording = Naturalness(file.text for file in self.sources.values())
         self.timeout_s = min(self.timeout_s, 3 * seen.seconds + 2)
         if seen.exit_code is not None:
             self.trials.begin(seen.exit_code, seen.seconds, self.timeout_s)
@@ -280,13 +280,13 @@ class _Search:
 
     def _own_suite(self) -> Suite | None:
         """The test files that a run of pytest names: tests too, where no other ones are found by their names."""
-        files = tuple(path for path in self._named() if self.workshop.base.read(path) is not None)
+        files = tuple(path for path in self._named() if self.task_sandbox.base.read(path) is not None)
         is_pytest = self.trials.invocation is not None and self.trials.invocation.name == "pytest"
         return Suite("pytest", files) if is_pytest and files else None
 
     def _reproduction(self) -> Iterator[str]:
         """The sources that the reproduction consists of: tests that it names, its own files, files that it names."""
-        named = {file.path: file.text for file in _read(self.workshop.base, self._named())} | self.files
+        named = {file.path: file.text for file in _read(self.task_sandbox.base, self._named())} | self.files
         for word in self._words():
             path, *names = word.split("::")
             if names and path in named:
@@ -338,7 +338,7 @@ class _Search:
         return self.kept.pop(-at) if weight and weight >= least else None
 
     def _standing(self, one: _Candidate) -> float:
-        return standing(self._survivor(one), self.hints.strings)
+        return can_stand(self._survivor(one), self.hints.strings)
 
     async def _unless_others_would_do(self, one: _Candidate) -> _Candidate | None:
         """An accepted candidate, or a better one of the same statement; None: one of another statement would do."""
@@ -364,7 +364,7 @@ class _Search:
         contrasting = asyncio.create_task(self._contrast(one))
         await _finish(watching, contrasting)
         done, after = watching.result(), contrasting.result()
-        if done.exit_code != 0 or (lost := await self._lost(one, done.witness, after)) is None:
+        if done.exit_code != 0 or (lost := await self._lost(one, done.execution_trace, after)) is None:
             return False
         if lost:
             self.doubt = f"an edit passed, but nothing runs {lost} any more"
@@ -378,9 +378,9 @@ class _Search:
 
     async def _replayed(self, one: _Candidate) -> Replay:
         async with self._workspace(one) as workspace:
-            return await replay(self.workshop, workspace, self.command, timeout_s=self.timeout_s, watch=True)
+            return await replay(self.task_sandbox, workspace, self.command, timeout_s=self.timeout_s, watch=True)
 
-    async def _lost(self, one: _Candidate, witness: Witness | None, after: Contrast) -> str | None:
+    async def _lost(self, one: _Candidate, execution_trace: ExecutionTrace | None, after: Contrast) -> str | None:
         """A line of the file that reproduction or near tests ran before the edit, and do not run with it: skipped work
         makes failures go away. Empty: there is none, or nobody could watch. None: near tests fail with the edit."""
         assert self.contrast is not None
@@ -389,11 +389,11 @@ class _Search:
             return ""
         if not contrast.passed <= after.passed:
             return None
-        if witness is None or not self.failing.lines:
+        if execution_trace is None or not self.failing.lines:
             return ""
         path = one.file.path
         before = self.failing.lines.get(path, frozenset()) | self.passing.get(path, {}).keys()
-        now = witness.lines.get(path, frozenset()) | after.spectrum.get(path, {}).keys()
+        now = execution_trace.lines.get(path, frozenset()) | after.spectrum.get(path, {}).keys()
         moved = ((line, one.moved(line)) for line in sorted(before))
         return next((f"{path}:{line}" for line, then in moved if then is not None and then not in now), "")
 
@@ -404,18 +404,18 @@ class _Search:
             return True
         if path not in self.examples:
             async with self._workspace() as workspace:
-                self.examples[path] = await passing_examples(self.workshop, workspace, path)
+                self.examples[path] = await held_examples(self.task_sandbox, workspace, path)
         if not self.examples[path]:
             return True
         async with self._workspace(one) as workspace:
-            return self.examples[path] <= await passing_examples(self.workshop, workspace, path)
+            return self.examples[path] <= await held_examples(self.task_sandbox, workspace, path)
 
     async def patch(self, one: _Candidate) -> str:
         """The candidate as git would print it."""
-        workspace = self.workshop.fresh()
+        workspace = self.task_sandbox.fresh()
         try:
             one.write(workspace)
-            return await self.workshop.diff(workspace)
+            return await self.task_sandbox.diff(workspace)
         finally:
             workspace.remove()
 
@@ -480,7 +480,7 @@ class _Search:
         async with self.slots:
             self.tried += len(batch)
             self._say(f"{self.tried} edits tried, now {batch[0]}")
-            trials = [Trial(one.file.path, one.edit, one.statement) for one in batch]
+            trials = [EditTrial(one.file.path, one.edit, one.statement) for one in batch]
             codes = await self.trials.run(trials, {one.file.path: one.file.text for one in batch})
             return await self._screened([one for one, code in zip(batch, codes, strict=True) if code in (0, None)])
 
@@ -494,7 +494,7 @@ class _Search:
         near = await self._near_trials() if inside else None
         if near is None:
             return hinted
-        trials = [Trial(one.file.path, one.edit, one.statement) for one in inside]
+        trials = [EditTrial(one.file.path, one.edit, one.statement) for one in inside]
         # What cannot be tried warm is code that these tests do not load.
         codes = await near.run(trials, {one.file.path: one.file.text for one in inside}, only_warm=True)
         # One at its time limit says more of the machine than of the edit, which the reproduction has just passed.
@@ -507,8 +507,8 @@ class _Search:
             contrast = await self.contrast
             names = sorted(contrast.passed)[:MOST_NEAR_TESTS]
             if names and self.near is None and self.suite is not None:
-                words = ["python", "-m", *_NEAR[self.suite.runner], *names]
-                self.near = Trials(self.workshop, shlex.join(words), self.files)
+                words = ["python", "-m", *_NEAR[self.suite.runner], *self.suite.options.split(), *names]
+                self.near = Trials(self.task_sandbox, shlex.join(words), self.files)
                 self.near.begin(0, contrast.seconds, 3 * contrast.seconds + 2)
         return self.near if self.near is not None and self.near.warm else None
 
@@ -517,7 +517,7 @@ class _Search:
         async with nullcontext() if self.fast else self.slots, self._workspace(candidate) as workspace:
             self.tried += not self.fast
             self._say(f"{self.tried} edits tried, now {candidate}")
-            done = await replay(self.workshop, workspace, self.command, timeout_s=self.timeout_s)
+            done = await replay(self.task_sandbox, workspace, self.command, timeout_s=self.timeout_s)
         return done.exit_code == 0
 
     async def _candidates(self) -> AsyncGenerator[_Candidate, None]:
@@ -602,7 +602,7 @@ class _Search:
         assert self.suite is not None
         timeout_s = 3 * tests.seconds + 2
         async with self._workspace(candidate) as workspace:
-            run = await run_suite(self.workshop, workspace, self.suite, tests.files, timeout_s=timeout_s)
+            run = await run_suite(self.task_sandbox, workspace, self.suite, tests.files, timeout_s=timeout_s)
         self.unmended = tests.failed - run.passed
         return run.finished and tests.passed <= run.passed
 
@@ -610,27 +610,28 @@ class _Search:
         """These tests on the unchanged repository; None: they do not end in time, or none passes."""
         assert self.suite is not None
         async with self._workspace() as workspace:
-            run = await run_suite(self.workshop, workspace, self.suite, files, timeout_s=timeout_s)
+            run = await run_suite(self.task_sandbox, workspace, self.suite, files, timeout_s=timeout_s)
         return _Tests(files, run.passed, run.replay.seconds, run.failed) if run.finished and run.passed else None
 
     async def _contrast(self, candidate: _Candidate | None = None) -> Contrast:
         """What the nearest passing tests run, without an edit or with one."""
         assert self.suite is not None
         async with self._workspace(candidate) as workspace:
-            wanted, runner = list(self.sources), self.suite.runner
-            return await contrast_of(self.workshop, workspace, wanted, self._watched(), CONTRAST_TIMEOUT_S, runner)
+            suite, wanted = self.suite, list(self.sources)
+            how = (CONTRAST_TIMEOUT_S, suite.runner, suite.options)
+            return await contrast_of(self.task_sandbox, workspace, wanted, self._watched(), *how)
 
     def _watched(self) -> tuple[str, ...]:
         """Test files: those that the reproduction names, then those near what it ran; all where there are none."""
         assert self.suite is not None
-        near = [*self._named(), *related_tests(self.workshop.base, list(self.sources))]
+        near = [*self._named(), *related_tests(self.task_sandbox.base, list(self.sources))]
         known = tuple(path for path in dict.fromkeys(near) if path in self.suite.files)
         return known[:MOST_CONTRASTS] or self.suite.files
 
     @asynccontextmanager
     async def _workspace(self, candidate: _Candidate | None = None) -> AsyncIterator[Workspace]:
         """A fresh workspace with the reproduction's files and, where given, the edit."""
-        workspace = self.workshop.fresh()
+        workspace = self.task_sandbox.fresh()
         try:
             for path, content in self.files.items():
                 workspace.write(path, content.encode())
@@ -649,7 +650,7 @@ class _Search:
             self.progress(text)
 
 
-def _claimed(handoff: Handoff) -> Witness:
+def _claimed(handoff: Handoff) -> ExecutionTrace:
     """The handoff's regions as if they had run."""
     lines: dict[str, frozenset[int]] = {}
     for file in handoff.files:
@@ -657,7 +658,7 @@ def _claimed(handoff: Handoff) -> Witness:
             continue
         regions = [range(first, min(last, first + 2000) + 1) for first, last in file.regions] or [range(1, 2000)]
         lines[file.path] = frozenset(line for region in regions for line in region)
-    return Witness(lines, ())
+    return ExecutionTrace(lines, ())
 
 
 def _read(base: Base, paths: Iterable[str]) -> Iterator[_File]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from scrout.sandbox.workshop import Workshop, shell_argv
+from scrout.sandbox.task_sandbox import TaskSandbox, shell_argv
 from scrout.sandbox.workspace import Workspace
 
 Spectrum = Mapping[str, Mapping[int, int]]
@@ -33,24 +33,26 @@ _SCRIPT = (Path(__file__).with_name("inside") / "spectrum.py").read_text(encodin
 
 
 async def contrast_of(
-    workshop: Workshop,
+    task_sandbox: TaskSandbox,
     workspace: Workspace,
     wanted: Sequence[str],
     files: Sequence[str],
     seconds: float,
     runner: Literal["pytest", "unittest"] = "pytest",
+    options: str = "",
 ) -> Contrast:
     """Of these test files; empty: nothing came back."""
     order = {
-        "root": str(workshop.root(workspace)),
+        "root": str(task_sandbox.root(workspace)),
         "wanted": wanted,
         "files": files,
         "seconds": seconds,
         "runner": runner,
+        "options": options.split(),
     }
     line = 'exec python -c "$0"'
     argv = [*shell_argv(line), _SCRIPT]
-    done = await workshop.run(workspace, argv, timeout_s=seconds + 5, stdin=json.dumps(order).encode())
+    done = await task_sandbox.run(workspace, argv, timeout_s=seconds + 5, stdin=json.dumps(order).encode())
     try:
         told = json.loads(done.text)
         spectrum = {

@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from scrout.fix.repair.source import Statement, statements
 from scrout.fix.repair.spectrum import Spectrum
 from scrout.handoff import Handoff
-from scrout.sandbox.replay import Raised, Witness
+from scrout.sandbox.replay import ExecutionTrace, Raised
 
 MOST_SUSPECTS = 400
 """More than a search gets to; a bound for the hostile and the huge."""
@@ -52,7 +52,7 @@ class Suspect:
 
 def rank(
     sources: Mapping[str, str],
-    failing: Witness,
+    failing: ExecutionTrace,
     passing: Spectrum,
     handoff: Handoff,
     own: Collection[str] = (),

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from scrout.fix.repair.place import Edit
+from scrout.fix.repair.edit_site import Edit
 from scrout.fix.repair.source import Statement
 from scrout.fix.repair.source import parse as parse_source
-from scrout.sandbox.workshop import Workshop, shell_argv
+from scrout.sandbox.task_sandbox import TaskSandbox, shell_argv
 from scrout.sandbox.workspace import Workspace
 
 _SCRIPT = (Path(__file__).with_name("inside") / "trials.py").read_text(encoding="utf-8")
@@ -74,7 +74,7 @@ def parse(command: str) -> Invocation | None:
 
 
 @dataclass(frozen=True)
-class Trial:
+class EditTrial:
     """One edit of one statement of one file."""
 
     path: str
@@ -85,8 +85,8 @@ class Trial:
 class Trials:
     """Batches of trials of one reproduction: first `begin`, then `run`, `close` at the end."""
 
-    def __init__(self, workshop: Workshop, command: str, files: Mapping[str, str]) -> None:
-        self.workshop = workshop
+    def __init__(self, task_sandbox: TaskSandbox, command: str, files: Mapping[str, str]) -> None:
+        self.task_sandbox = task_sandbox
         self.files = files
         self.invocation = parse(command)
         self.warm = self.invocation is not None
@@ -113,7 +113,7 @@ class Trials:
         self._exit_code, self._warm_s, self._cold_s, self._timeout_s = exit_code, seconds, seconds, timeout_s
 
     async def run(
-        self, trials: Sequence[Trial], texts: Mapping[str, str], *, only_warm: bool = False
+        self, trials: Sequence[EditTrial], texts: Mapping[str, str], *, only_warm: bool = False
     ) -> list[int | None]:
         """How each ended; None: nobody knows, because the command cannot be tried like this or one ended the batch."""
         codes: dict[int, int] = {}
@@ -126,7 +126,7 @@ class Trials:
         return [None if code == CANNOT else code for code in map(codes.get, range(len(trials)))]
 
     async def _run_warm(
-        self, chosen: Sequence[int], trials: Sequence[Trial], texts: Mapping[str, str]
+        self, chosen: Sequence[int], trials: Sequence[EditTrial], texts: Mapping[str, str]
     ) -> dict[int, int]:
         rows = await self._order(self._warm_s, [trials[index] for index in chosen], texts, learn=True, warm=True)
         if not rows or rows[0].get("code") != self._exit_code:
@@ -136,7 +136,7 @@ class Trials:
         return _codes(rows, chosen)
 
     async def _run_cold(
-        self, chosen: Sequence[int], trials: Sequence[Trial], texts: Mapping[str, str]
+        self, chosen: Sequence[int], trials: Sequence[EditTrial], texts: Mapping[str, str]
     ) -> dict[int, int]:
         rows = await self._order(self._cold_s, [trials[index] for index in chosen], texts, learn=True)
         if not rows or rows[0].get("code") != self._exit_code:
@@ -148,7 +148,7 @@ class Trials:
     async def _order(
         self,
         seconds: float,
-        trials: Sequence[Trial] = (),
+        trials: Sequence[EditTrial] = (),
         texts: Mapping[str, str] | None = None,
         *,
         learn: bool = False,
@@ -159,7 +159,7 @@ class Trials:
         timeout_s = min(self._timeout_s, SLOWER * seconds + LEAST_S)
         with self._workspace() as workspace:
             order = {
-                "root": str(self.workshop.root(workspace)),
+                "root": str(self.task_sandbox.root(workspace)),
                 "kind": self.invocation.kind,
                 "name": self.invocation.name,
                 "arguments": self.invocation.arguments,
@@ -177,7 +177,7 @@ class Trials:
                 "trials": [_described(trial, texts[trial.path]) for trial in trials] if texts else [],
             }
             line = " ".join(["exec", "env", *map(shlex.quote, self.invocation.settings), "python", '-c "$0"'])
-            done = await self.workshop.run(
+            done = await self.task_sandbox.run(
                 workspace,
                 [*shell_argv(line), _SCRIPT],
                 timeout_s=(len(trials) + 1) * timeout_s + 2 * self._timeout_s,
@@ -195,7 +195,7 @@ class Trials:
         if self._idle:
             workspace = self._idle.pop()
         else:
-            workspace = self.workshop.fresh()
+            workspace = self.task_sandbox.fresh()
             for path, content in self.files.items():
                 workspace.write(path, content.encode())
         try:
@@ -211,7 +211,7 @@ class Trials:
             self._idle.pop().remove()
 
 
-def _described(trial: Trial, text: str) -> dict[str, object]:
+def _described(trial: EditTrial, text: str) -> dict[str, object]:
     source, outermost = parse_source(text), trial.statement.outermost
     owner, first, last = source.unit(trial.statement)
     return {

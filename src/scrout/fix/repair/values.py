@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterator
 from difflib import SequenceMatcher
 
-from scrout.fix.repair.place import ATOMS, Edit, Place
+from scrout.fix.repair.edit_site import ATOMS, Edit, EditSite
 
 LIKE = 0.6
 """How much a string must be like another one to be tried in its place."""
@@ -24,7 +24,7 @@ _OTHER_KINDS = {
 }
 
 
-def _truth(place: Place, node: ast.expr) -> Iterator[Edit]:
+def _truth(place: EditSite, node: ast.expr) -> Iterator[Edit]:
     """None and what is empty are both false, and not the same."""
     if id(node) in place.tests and isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
         if _last_name(node) not in place.in_file(_flags):
@@ -47,7 +47,7 @@ def _last_name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
-def _flags(place: Place) -> frozenset[str]:
+def _flags(place: EditSite) -> frozenset[str]:
     """Names that the file gives True or False, as a default or a value, and never None."""
     given: dict[str, list[ast.expr]] = {}
     for node in ast.walk(place.text.tree):
@@ -68,7 +68,7 @@ def _flags(place: Place) -> frozenset[str]:
     )
 
 
-def _kind(place: Place, node: ast.expr) -> Iterator[Edit]:
+def _kind(place: EditSite, node: ast.expr) -> Iterator[Edit]:
     """A constant of another type, or another number that the code around it knows."""
     if not isinstance(node, ast.Constant):
         return
@@ -81,7 +81,7 @@ def _kind(place: Place, node: ast.expr) -> Iterator[Edit]:
         yield place.replace("known number", node, f"-{place.text.of(node)}", 0.8)
 
 
-def _numbers(place: Place) -> list[str]:
+def _numbers(place: EditSite) -> list[str]:
     found: dict[str, None] = {}
     for scope in (place.statement.function, place.statement.owner, place.text.tree):
         for node in ast.walk(scope) if scope is not None else ():
@@ -91,7 +91,7 @@ def _numbers(place: Place) -> list[str]:
     return list(found)
 
 
-def _string(place: Place, node: ast.expr) -> Iterator[Edit]:
+def _string(place: EditSite, node: ast.expr) -> Iterator[Edit]:
     """A string that is like this one and is written elsewhere in the file."""
     if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or len(place.nodes) > LONGEST_STATEMENT:
         return
@@ -131,7 +131,7 @@ def _quoted(value: str, quote: str) -> str:
     return said
 
 
-def _strings(place: Place) -> list[str]:
+def _strings(place: EditSite) -> list[str]:
     found: dict[str, None] = {}
     for node in ast.walk(place.text.tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and 0 < len(node.value) <= 60:
@@ -139,7 +139,7 @@ def _strings(place: Place) -> list[str]:
     return list(found)[:400]
 
 
-def _element(place: Place, node: ast.expr) -> Iterator[Edit]:
+def _element(place: EditSite, node: ast.expr) -> Iterator[Edit]:
     """One more element: what displays with the same elements hold elsewhere."""
     if not isinstance(node, ast.List | ast.Tuple | ast.Set) or len(node.elts) < 2 or id(node) not in place.loaded:
         return
@@ -153,7 +153,7 @@ def _element(place: Place, node: ast.expr) -> Iterator[Edit]:
         yield place.edit("element", end, end, f", {text}", 1 - 0.08 * rank)
 
 
-def _displays(place: Place) -> list[frozenset[str]]:
+def _displays(place: EditSite) -> list[frozenset[str]]:
     nodes = (one for one in ast.walk(place.text.tree) if isinstance(one, ast.List | ast.Tuple | ast.Set))
     plain = (one.elts for one in nodes if 1 < len(one.elts) < 30)
     return [
@@ -163,7 +163,7 @@ def _displays(place: Place) -> list[frozenset[str]]:
     ]
 
 
-VALUE_TEMPLATES: tuple[Callable[[Place, ast.expr], Iterator[Edit]], ...] = (
+VALUE_TEMPLATES: tuple[Callable[[EditSite, ast.expr], Iterator[Edit]], ...] = (
     _truth,
     _kind,
     _string,

@@ -66,6 +66,8 @@ _escaped = collections.deque(maxlen=_MOST_RAISED)
 _fixed = {}
 """For each file of the claim's the variables that it had when something was raised, and whether the repository may have
 changed their values."""
+_calls = {}
+"""Functions of the repository that the claim called, the last one last: how often, and what they gave in the end."""
 _given = {}
 _changed = []
 """Values that the claim gave to the repository, by frame, and those that were not the same afterwards."""
@@ -211,6 +213,10 @@ def _enter(frame, event, argument):
             _compare(libraries=True)
             _count(1)
             _given[frame] = [(value, copy) for value, copy in map(_with_copy, frame.f_locals.values()) if copy]
+            if code.co_name not in ("<module>", "__init__"):
+                _note_call(code)
+        elif frame.f_back is not None and _is_program(frame.f_back):
+            _note_call(code)
         _state["last"] = code
     elif _caller_side(frame) is _REPOSITORY:
         _count(-1)
@@ -224,12 +230,14 @@ def _enter(frame, event, argument):
 def _tracer(name, side):
     seen = _lines.setdefault(name, set())
     failing = {}
+    """By frame, what was raised in it last and not handled."""
 
     def inside(frame, event, argument):
         if event == "line":
             seen.add(frame.f_lineno)
-            if side is _OWN:
+            if failing:
                 failing.pop(frame, None)
+            if side is _OWN:
                 _compare()
         elif event == "exception":
             kind, value, _ = argument
@@ -238,17 +246,22 @@ def _tracer(name, side):
             except Exception:
                 message = ""
             _raised.append((name, frame.f_lineno, frame.f_code.co_name, kind.__name__, message))
+            failing[frame] = _raised[-1]
             if side is _OWN:
-                failing[frame] = _raised[-1]
                 _note_variables(name, frame)
                 _compare(libraries=True, always=len(_escaped) < _MOST_RAISED)
         elif event == "return":
             to = _caller_side(frame)
-            if side is _OWN and frame in failing:
-                _escaped.append(failing.pop(frame))
+            failed = failing.pop(frame, None)
+            if side is _OWN and failed:
+                _escaped.append(failed)
+            if side is _REPOSITORY and to is not _OWN and frame.f_back is not None and _is_program(frame.f_back):
+                _note_result(frame.f_code, argument, failed, ())
             if side is _REPOSITORY and to is _OWN:
+                changed = [value for value, copy in _given.pop(frame, ()) if _copied(value) != copy]
+                _note_result(frame.f_code, argument, failed, changed)
                 _count(-1)
-                _changed.extend(value for value, copy in _given.pop(frame, ()) if _copied(value) != copy)
+                _changed.extend(changed)
                 _remember()
                 if _state["child"]:
                     _write_child()
@@ -263,6 +276,7 @@ def _tracer(name, side):
 _SCALARS = (int, float, complex, str, bytes, bool, type(None))
 _CONTAINERS = {list: iter, tuple: iter, set: iter, frozenset: iter, dict: dict.items}
 _MOST_COPIED = 1_000
+_MOST_CALLS = 50
 
 
 def _copied(value, depth=0):
@@ -291,6 +305,27 @@ def _note_variables(name, frame):
             noted[variable] = noted.get(variable, True) and fixed
     finally:
         _end(before)
+
+
+def _is_program(frame):
+    """Whether a frame is the top of a program of the repository's, which the claim started."""
+    return frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__") == "__main__"
+
+
+def _note_call(code):
+    key = code.co_filename, code.co_firstlineno, code.co_name
+    times, result = _calls.pop(key, (0, ""))
+    if len(_calls) < _MOST_CALLS:
+        _calls[key] = times + 1, result
+
+
+def _note_result(code, value, failed, changed):
+    """What a function gave to the claim, in words: plain data, the type of an exception, or a change of an argument."""
+    key = code.co_filename, code.co_firstlineno, code.co_name
+    if key in _calls:
+        result = failed[3] if failed else repr(value)[:1000] if _copied(value) is not None else ""
+        result = "a changed argument" if changed and value is None else result
+        _calls[key] = _calls[key][0], result
 
 
 def _count(step):
@@ -366,21 +401,29 @@ class _Node:
         self.parts = {}
 
 
+_lengths = {}
+"""Numbers, each as one object: parts are compared by identity."""
+
+
+def _length_of(thing):
+    return {"the length": _lengths.setdefault(len(thing), len(thing))}
+
+
 def _view_mapping(thing):
-    return dict(dict.items(thing)) if len(thing) <= _MOST_ITEMS else {"the length": len(thing)}
+    return dict(dict.items(thing)) if len(thing) <= _MOST_ITEMS else _length_of(thing)
 
 
 def _view_list(thing):
-    return dict(enumerate(list.__iter__(thing))) if len(thing) <= _MOST_ITEMS else {"the length": len(thing)}
+    return dict(enumerate(list.__iter__(thing))) if len(thing) <= _MOST_ITEMS else _length_of(thing)
 
 
 def _view_deque(thing):
     items = collections.deque.__iter__(thing)
-    return dict(enumerate(items)) if len(thing) <= _MOST_ITEMS else {"the length": len(thing)}
+    return dict(enumerate(items)) if len(thing) <= _MOST_ITEMS else _length_of(thing)
 
 
 def _view_set(thing):
-    return dict(enumerate(set.__iter__(thing))) if len(thing) <= _MOST_ITEMS else {"the length": len(thing)}
+    return dict(enumerate(set.__iter__(thing))) if len(thing) <= _MOST_ITEMS else _length_of(thing)
 
 
 def _view_class(thing):
@@ -413,7 +456,7 @@ def _attribute(thing, name):
 
 
 def _view_bytes(thing):
-    return {"the content": sys.intern(bytes(thing).hex())} if len(thing) <= _MOST_ITEMS else {"the length": len(thing)}
+    return {"the content": sys.intern(bytes(thing).hex())} if len(thing) <= _MOST_ITEMS else _length_of(thing)
 
 
 _class_space = type.__dict__["__dict__"].__get__
@@ -731,7 +774,8 @@ def _write(kind="watch"):
     raised = [(_path(row[0]), *row[1:]) for row in list(_raised)]
     escaped = [(_path(row[0]), *row[1:]) for row in list(_escaped)]
     fixed = [(_path(name), [key for key in known if known[key]]) for name, known in list(_fixed.items())]
-    told = _json([_KEY, _state["tampered"], ran, raised, escaped, fixed])
+    calls = [(_path(path), line, name, *noted) for (path, line, name), noted in list(_calls.items())]
+    told = _json([_KEY, _state["tampered"], ran, raised, escaped, fixed, calls])
     target = os.path.join(_OUTBOX, "%s-%d" % (kind, os.getpid()))
     # A worker of a pool may be killed at any moment, and its last report must then still be whole.
     descriptor = _open(target + ".part", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -898,5 +942,7 @@ def _begin_watching():
     sys.settrace(_enter)
 
 
-if _OUTBOX:
+if "SCROUT_WATCH_TRIAL" in os.environ:
+    import _scrout_trial  # noqa: F401
+elif _OUTBOX:
     _begin_watching()

@@ -10,17 +10,17 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 
-from scrout.models import http
+from scrout.models.proxy import http
 from scrout.models.scripted.protocols import PROTOCOLS, Json, Wire, count_tokens
 from scrout.models.scripted.script import (
     Cut,
     Drip,
     ErrorBody,
     Hang,
-    Request,
     Reset,
     Restart,
     ScriptedReply,
+    ScriptedRequest,
     Stall,
     Status,
     Truncated,
@@ -30,7 +30,7 @@ HOST = "127.0.0.1"
 CONTEXT_TOKENS = 32_768
 BACKLOG = 512
 
-Script = Sequence[ScriptedReply] | Callable[[Request], ScriptedReply]
+Script = Sequence[ScriptedReply] | Callable[[ScriptedRequest], ScriptedReply]
 
 
 class ScriptedEndpoint:
@@ -48,7 +48,7 @@ class ScriptedEndpoint:
         tokenizer: bool = True,
         keep: bool = True,
     ) -> None:
-        self.requests: list[Request] = []
+        self.requests: list[ScriptedRequest] = []
         self.served = 0
         """Requests that asked for a reply."""
         self.connections = 0
@@ -121,19 +121,19 @@ class ScriptedEndpoint:
         try:
             while True:
                 asked = await http.read(reader, writer)
-                request = Request(asked.path, asked.headers, asked.body.decode("utf-8", "replace"))
+                request = ScriptedRequest(asked.path, asked.headers, asked.body.decode("utf-8", "replace"))
                 if not await self._answer(asked.method, request, writer):
                     break
                 if request.headers.get("connection", "").lower() == "close":
                     break
-        except http.Unreadable as error:
+        except http.BadRequest as error:
             writer.write(_plain(error.status, "{}"))
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass
         finally:
             writer.close()
 
-    async def _answer(self, method: str, request: Request, writer: asyncio.StreamWriter) -> bool:
+    async def _answer(self, method: str, request: ScriptedRequest, writer: asyncio.StreamWriter) -> bool:
         """Answer one request; False: the connection is at its end."""
         path = request.path.partition("?")[0]
         wire = PROTOCOLS.get(path) if method == "POST" else None
@@ -148,7 +148,7 @@ class ScriptedEndpoint:
         await writer.drain()
         return True
 
-    def _take(self, request: Request, wire: Wire) -> ScriptedReply:
+    def _take(self, request: ScriptedRequest, wire: Wire) -> ScriptedReply:
         """Record a request and give the script's answer to it."""
         missing = [key for key in wire.needs if not request.content.get(key)]
         if missing or not isinstance(request.content["model"], str):
@@ -166,7 +166,9 @@ class ScriptedEndpoint:
             return ScriptedReply(fault=Status(500, message=message))
         return self._replies[self.served - 1]
 
-    async def _perform(self, reply: ScriptedReply, request: Request, wire: Wire, writer: asyncio.StreamWriter) -> bool:
+    async def _perform(
+        self, reply: ScriptedReply, request: ScriptedRequest, wire: Wire, writer: asyncio.StreamWriter
+    ) -> bool:
         fault = reply.fault
         answer = _encoded(reply, request, wire)
         match fault:
@@ -198,7 +200,7 @@ class ScriptedEndpoint:
         return not isinstance(fault, Cut)
 
 
-def _encoded(reply: ScriptedReply, request: Request, wire: Wire) -> bytes:
+def _encoded(reply: ScriptedReply, request: ScriptedRequest, wire: Wire) -> bytes:
     """The whole HTTP answer."""
     if isinstance(reply.fault, Status):
         return _plain(reply.fault.code, json.dumps(wire.error(reply.fault.message)), reply.fault.headers)

@@ -9,7 +9,7 @@ from typing import Protocol
 from pydantic import JsonValue
 
 from scrout.models.chat import ToolCall
-from scrout.models.scripted.script import Request, ScriptedReply
+from scrout.models.scripted.script import ScriptedReply, ScriptedRequest
 from scrout.money import Usage
 
 Json = dict[str, JsonValue]
@@ -24,9 +24,9 @@ class Wire(Protocol):
     needs: tuple[str, ...]
     """What a request must have."""
 
-    def whole(self, reply: ScriptedReply, request: Request) -> Json: ...
+    def whole(self, reply: ScriptedReply, request: ScriptedRequest) -> Json: ...
 
-    def events(self, reply: ScriptedReply, request: Request) -> Iterator[str]: ...
+    def events(self, reply: ScriptedReply, request: ScriptedRequest) -> Iterator[str]: ...
 
     def error(self, message: str) -> Json: ...
 
@@ -34,7 +34,7 @@ class Wire(Protocol):
 class ChatCompletions:
     needs: tuple[str, ...] = ("model", "messages")
 
-    def whole(self, reply: ScriptedReply, request: Request) -> Json:
+    def whole(self, reply: ScriptedReply, request: ScriptedRequest) -> Json:
         message: Json = {"role": "assistant", "content": reply.text or None}
         if reply.reasoning:
             message["reasoning_content"] = reply.reasoning
@@ -46,7 +46,7 @@ class ChatCompletions:
             completion["usage"] = self._usage(reply.usage)
         return completion
 
-    def events(self, reply: ScriptedReply, request: Request) -> Iterator[str]:
+    def events(self, reply: ScriptedReply, request: ScriptedRequest) -> Iterator[str]:
         options = request.content.get("stream_options")
         counted = isinstance(options, dict) and options.get("include_usage") is True
 
@@ -71,7 +71,7 @@ class ChatCompletions:
     def error(self, message: str) -> Json:
         return {"error": {"message": message, "type": "scripted"}}
 
-    def _about(self, request: Request, kind: str) -> Json:
+    def _about(self, request: ScriptedRequest, kind: str) -> Json:
         return {"id": "chatcmpl-scripted", "object": kind, "created": 0, "model": request.content["model"]}
 
     def _usage(self, usage: Usage) -> Json:
@@ -88,7 +88,7 @@ class ChatCompletions:
 class Responses:
     needs: tuple[str, ...] = ("model", "input")
 
-    def whole(self, reply: ScriptedReply, request: Request) -> Json:
+    def whole(self, reply: ScriptedReply, request: ScriptedRequest) -> Json:
         cut = _finish(reply) == "length"
         return self._about(request, "incomplete" if cut else "completed") | {
             "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
@@ -96,7 +96,7 @@ class Responses:
             "usage": self._usage(reply.usage) if reply.usage else None,
         }
 
-    def events(self, reply: ScriptedReply, request: Request) -> Iterator[str]:
+    def events(self, reply: ScriptedReply, request: ScriptedRequest) -> Iterator[str]:
         for number, (kind, event) in enumerate(self._sequence(reply, request)):
             about: Json = {"type": f"response.{kind}", "sequence_number": number}
             yield _event(about | event, f"response.{kind}")
@@ -104,7 +104,7 @@ class Responses:
     def error(self, message: str) -> Json:
         return {"error": {"message": message, "type": "scripted", "code": None, "param": None}}
 
-    def _sequence(self, reply: ScriptedReply, request: Request) -> Iterator[tuple[str, Json]]:
+    def _sequence(self, reply: ScriptedReply, request: ScriptedRequest) -> Iterator[tuple[str, Json]]:
         begun: Json = {"response": self._about(request, "in_progress") | {"output": []}}
         yield "created", begun
         yield "in_progress", begun
@@ -130,7 +130,7 @@ class Responses:
         whole = self.whole(reply, request)
         yield str(whole["status"]), {"response": whole}
 
-    def _about(self, request: Request, status: str) -> Json:
+    def _about(self, request: ScriptedRequest, status: str) -> Json:
         return {
             "id": "resp_scripted",
             "object": "response",
@@ -178,11 +178,11 @@ def _filling(name: str, texts: str, where: Json, index: str, parts: JsonValue) -
 class Messages:
     needs: tuple[str, ...] = ("model", "messages", "max_tokens")
 
-    def whole(self, reply: ScriptedReply, request: Request) -> Json:
+    def whole(self, reply: ScriptedReply, request: ScriptedRequest) -> Json:
         blocks: list[JsonValue] = [block for block, _ in self._blocks(reply)]
         return self._about(request, reply.usage or Usage()) | {"content": blocks, "stop_reason": self._stop(reply)}
 
-    def events(self, reply: ScriptedReply, request: Request) -> Iterator[str]:
+    def events(self, reply: ScriptedReply, request: ScriptedRequest) -> Iterator[str]:
         usage = reply.usage or Usage()
         begun = self._about(request, usage.model_copy(update={"output_tokens": 0, "reasoning_tokens": 0}))
         yield self._event("message_start", {"message": begun})
@@ -199,7 +199,7 @@ class Messages:
     def error(self, message: str) -> Json:
         return {"type": "error", "error": {"type": "api_error", "message": message}}
 
-    def _about(self, request: Request, usage: Usage) -> Json:
+    def _about(self, request: ScriptedRequest, usage: Usage) -> Json:
         hour = usage.cache_write_1h_tokens
         return {
             "id": "msg_scripted",
@@ -235,7 +235,7 @@ class Messages:
                 [{"type": "text_delta", "text": piece} for piece in _pieces(reply.text)],
             )
         for call in reply.calls:
-            arguments = Request("", {}, call.arguments).content
+            arguments = ScriptedRequest("", {}, call.arguments).content
             yield (
                 {"type": "tool_use", "id": call.id, "name": call.name, "input": dict(arguments)},
                 [{"type": "input_json_delta", "partial_json": piece} for piece in _pieces(json.dumps(arguments))],
@@ -256,7 +256,7 @@ PROTOCOLS: dict[str, Wire] = {
 }
 
 
-def count_tokens(request: Request) -> int:
+def count_tokens(request: ScriptedRequest) -> int:
     """The stand-in's tokenizer: one for every four characters of messages (or prompt) and tools, as compact JSON."""
     counted = [request.content.get(key) for key in ("messages", "prompt", "tools")]
     return -(-len(json.dumps(counted, ensure_ascii=False, separators=(",", ":"))) // 4)

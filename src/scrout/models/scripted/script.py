@@ -90,7 +90,7 @@ class ScriptedReply:
 
 
 @dataclass(frozen=True)
-class Request:
+class ScriptedRequest:
     """What the endpoint was sent."""
 
     path: str

@@ -32,7 +32,7 @@ MAX_HEADER_BYTES = 10_000_000
 _AGAIN = "Install the package that it came with again."
 
 
-class Shape(BaseModel):
+class BertShape(BaseModel):
     """What the graph takes from a checkpoint's config.json."""
 
     hidden_size: int
@@ -42,10 +42,10 @@ class Shape(BaseModel):
     max_position_embeddings: int
 
 
-def read_shape(path: Path) -> Shape:
+def read_shape(path: Path) -> BertShape:
     """From config.json."""
     try:
-        return Shape.model_validate_json(path.read_bytes())
+        return BertShape.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as error:
         raise RouteError(f"{path} is not a BERT's configuration: {error}. {_AGAIN}") from None
 
@@ -73,7 +73,7 @@ def _array(content: bytes, base: int, shape: Sequence[int], start: int, end: int
     return np.frombuffer(content, dtype="<f4", count=math.prod(shape), offset=base + start).reshape(shape)
 
 
-def build(shape: Shape, weights: Weights) -> Any:
+def build(shape: BertShape, weights: Weights) -> Any:
     """The encoder as an onnx.ModelProto: `ids` and `mask`, a row a text, give `vectors`."""
     graph = _Graph(weights, shape.layer_norm_eps)
     bias = graph.op("Cast", "mask", to=1)
@@ -145,7 +145,7 @@ def _embeddings(graph: _Graph) -> str:
     return graph.norm(graph.op("Add", words, positions), "embeddings.LayerNorm")
 
 
-def _layer(graph: _Graph, name: str, hidden: str, bias: str, shape: Shape) -> str:
+def _layer(graph: _Graph, name: str, hidden: str, bias: str, shape: BertShape) -> str:
     own = f"{name}.attention.self"
     head = shape.hidden_size // shape.num_attention_heads
     joined = graph.linear(hidden, f"{own}.query", f"{own}.key", f"{own}.value", factors=(1 / math.sqrt(head), 1.0, 1.0))
@@ -163,7 +163,7 @@ def _layer(graph: _Graph, name: str, hidden: str, bias: str, shape: Shape) -> st
     return graph.norm(graph.op("Add", graph.linear(wide, f"{name}.output.dense"), hidden), f"{name}.output.LayerNorm")
 
 
-def _heads(graph: _Graph, joined: str, start: int, shape: Shape, order: Sequence[int]) -> str:
+def _heads(graph: _Graph, joined: str, start: int, shape: BertShape, order: Sequence[int]) -> str:
     """One of query, key and value, split by attention head."""
     end = start + shape.hidden_size
     part = graph.op("Slice", joined, graph.constant([start]), graph.constant([end]), graph.constant([2]))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scrout.config import cache_folder
+from scrout.config.settings import cache_folder
 from scrout.route.embedders.seam import Embedder, Vectors
 
 FILE_NAME = "vectors-1.db"
@@ -42,7 +42,7 @@ _PASSING = frozenset(
 """What is no fault of the file. After any other error it is thrown away."""
 
 
-class Cached:
+class CachedEmbedder:
     """An embedder that makes each vector once, for all processes of this user."""
 
     def __init__(self, embedder: Embedder, path: Path | None = None, max_bytes: int = MAX_BYTES) -> None:

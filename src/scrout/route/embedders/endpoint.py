@@ -18,8 +18,8 @@ from pydantic import BaseModel, Field, ValidationError
 
 from scrout.base import RouteError
 from scrout.models.chat import certificates, secrets_of, shown
-from scrout.models.overflow import too_long
-from scrout.models.wire import retry_after_s
+from scrout.models.chat_response import retry_after_s
+from scrout.models.context_overflow import too_long
 from scrout.route.embedders.seam import MAX_CHARS, Vectors
 
 BATCH = 64

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from scrout.base import RouteError
-from scrout.config import cache_folder
+from scrout.config.settings import cache_folder
 from scrout.files import write_atomic
 from scrout.route.embedders import bert, weights
 from scrout.route.embedders.seam import MAX_CHARS, Vectors
@@ -87,7 +87,7 @@ class MiniLmEmbedder:
         return weights.digest([self.folder / "model.safetensors"])
 
     @cached_property
-    def _shape(self) -> bert.Shape:
+    def _shape(self) -> bert.BertShape:
         return bert.read_shape(self.folder / "config.json")
 
     @cached_property

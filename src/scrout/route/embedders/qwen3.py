@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from scrout.base import RouteError
-from scrout.config import EmbedderSettings
+from scrout.config.settings import EmbedderSettings
 from scrout.route.embedders import weights
 from scrout.route.embedders.endpoint import EndpointEmbedder
 from scrout.route.embedders.seam import Embedder, Vectors

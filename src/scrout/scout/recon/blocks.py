@@ -1,19 +1,24 @@
-"""The code that an issue shows: Markdown, reStructuredText, Trac and forum blocks, and interpreter sessions.
+"""The code that an issue shows: Markdown, reStructuredText, Trac and forum blocks, sessions, and paragraphs of Python.
 
 Only found here, in one pass over the lines; what a block means and whether it may be run is for scripts.py to say.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from scrout.syntax import parse_python
+
 MAX_TEXT_CHARS = 100_000
 """What follows in a longer text is logs."""
 MAX_BLOCKS = 100
+MAX_PARAGRAPH = 60
+"""Lines of code that no mark sets apart from the text."""
 
 _FENCE = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*\{?\.?([\w+#.-]*)")
 _TRAC = re.compile(r"^[ \t]*\{\{\{[ \t]*+(?:#!([\w-]++)[ \t]*+)?$")
@@ -21,6 +26,8 @@ _FORUM = re.compile(r"^[ \t]*\[code(?:[ =:](?:lang=|language=)?[\"']?([\w+-]*)[\
 _DIRECTIVE = re.compile(r"^[ \t]*\.\. (?:code|code-block|sourcecode)::[ \t]*+([\w+-]*+)[ \t]*+$")
 _INDENTED = re.compile(r"^(?: {4}|\t)")
 _ITEM = re.compile(r"^[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]")
+_DRAWN = re.compile(r"\s*[+|<{\[]")
+_MARKED = re.compile(r"\s*[-*+>|]")
 _PROMPT = re.compile(r"^[ \t]*(?:>>>|In \[\d{1,5}\]:)(?: (.*)|[ \t]*)$")
 _MORE = re.compile(r"^[ \t]*\.\.\.:?(?: (.*)|)$")
 _OUT = re.compile(r"^[ \t]*Out\[\d{1,5}\]:[ \t]?")
@@ -50,7 +57,12 @@ def segments(text: str) -> Iterator[Block | str]:
     lines = text[:MAX_TEXT_CHARS].splitlines()
     position, above = 0, ""
     while position < len(lines):
-        found = _closed(lines, position) or _indented(lines, position) or _session(lines, position)
+        found = (
+            _closed(lines, position)
+            or _indented(lines, position)
+            or _session(lines, position)
+            or _paragraph(lines, position)
+        )
         if found is None:
             above = lines[position].strip() or above
             yield lines[position]
@@ -130,6 +142,33 @@ def _session(lines: Sequence[str], start: int) -> _Found | None:
             break
         at += 1
     return "", start, at, at
+
+
+def _paragraph(lines: Sequence[str], start: int) -> _Found | None:
+    """A paragraph that no mark sets apart: Python of several lines, or what a table or markup draws below a label."""
+    above = next((line.strip() for line in reversed(lines[max(0, start - 3) : start]) if line.strip()), "")
+    if start and lines[start - 1].strip() and not above.endswith(":"):
+        return None
+    end = next((at for at in range(start, min(len(lines), start + MAX_PARAGRAPH)) if not lines[at].strip()), len(lines))
+    if not 2 <= end - start < MAX_PARAGRAPH or any(_FENCE.match(line) for line in lines[start:end]):
+        return None
+    labelled = above.rstrip("*_ ").endswith(":") and all(_DRAWN.match(line) for line in lines[start:end])
+    if labelled and not re.fullmatch(r"[\s|:-]+", lines[start + 1]):
+        return "", start, end, end
+    marked = lines[start].startswith("#") or any(_MARKED.match(line) for line in lines[start:end])
+    return ("", start, end, end) if not marked and _is_code("\n".join(lines[start:end])) else None
+
+
+def _is_code(text: str) -> bool:
+    """Whether a text is Python that binds a name, or imports one, and then uses it."""
+    if "=" not in text and "import" not in text:
+        return False
+    try:
+        tree = parse_python(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    binds = any(isinstance(node, ast.Assign | ast.Import | ast.ImportFrom) for node in tree.body)
+    return binds and len(tree.body) > 1 and any(isinstance(node, ast.Call) for node in ast.walk(tree))
 
 
 def is_session(code: str) -> bool:

@@ -9,48 +9,76 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from scrout.handoff import Basis
-from scrout.scout.recon.expectations import EXCEPTION, Told
+from scrout.scout.recon.expectations import EXCEPTION, StatedValue
 from scrout.scout.recon.scripts import Ask, Script
 from scrout.syntax import is_literal, parse_python
 from scrout.text import clip
 
-Form = Literal["value", "repr", "text", "raises"]
-"""How a result is compared with what was expected: as a value, by its repr, as it is printed, or as an exception."""
+Form = Literal["value", "expression", "repr", "text", "raises"]
+"""How a result is compared with what was expected: as a value, with what an expression gives, by its repr, as it is
+printed, or as an exception."""
 
 MARK = "scrout-tells:"
 _TELLING = f"""\
-def _scrout_tell(line, ask):
+def _scrout_tell(line, ask, expressions, files):
     import json
+    import os
+    told = {{"equal": [], "comparable": [], "missing": [name for name in files if not os.path.exists(name)]}}
+    value = object()
     try:
         value = ask()
-        told = {{"repr": repr(value)[:3000], "text": str(value)[:3000]}}
+        told["repr"], told["text"] = repr(value)[:3000], str(value)[:3000]
     except Exception as error:
-        told = {{"error": type(error).__name__, "message": str(error)[:500]}}
+        told["error"], told["message"] = type(error).__name__, str(error)[:500]
+    for source, expression in expressions.items():
+        try:
+            one, other = expression(), expression()
+            if one == other:
+                told["comparable"].append(source)
+                if type(one) is type(value) and one == value:
+                    told["equal"].append(source)
+        except Exception:
+            pass
     print("\\n{MARK}" + json.dumps([line, told]), flush=True)
 """
 _SHOWN_CHARS = 60
+_PLACE = re.compile(r'^[ \t]*File "[^"\n]*", line \d+|^ *[~^][ ~^]*$', re.M)
+"""In a traceback: where something lies differs between machines, and how it is marked between versions."""
+_FILE = re.compile(
+    r"(?!/)[\w./-]*\.(?:txt|csv|tsv|json|ya?ml|toml|ini|cfg|conf|env|xml|html?|md|rst|py|sql|log|dat|gexf|gml|graphml|net|pkl"
+    r"|pickle|np[yz]|png|jpe?g|pdf|xlsx?|od[st]|db|sqlite|dcm|ics|zip|gz|tar)"
+)
+_SHARED = 0.2
+_NUMBERS = {"nan": "got != got", "inf": "got == float('inf')", "-inf": "got == float('-inf')"}
+"""Tests of numbers that have no literal."""
 
 
 @dataclass(frozen=True)
-class Result:
+class ProbeResult:
     """What a statement gave."""
 
     repr: str = ""
     text: str = ""
     error: str = ""
     message: str = ""
+    equal: tuple[str, ...] = ()
+    """Expressions of the report that give the same."""
+    comparable: tuple[str, ...] = ()
+    """Expressions of the report that give an equal value each time."""
+    missing: tuple[str, ...] = ()
+    """Files that the script names and that were not there."""
 
     def __str__(self) -> str:
         return f"raises {self.error}" if self.error else f"gives {clip(self.repr, _SHOWN_CHARS)}"
 
 
 @dataclass(frozen=True)
-class Check:
+class ReportCheck:
     """A statement, and what it has to give."""
 
     line: int
@@ -60,12 +88,14 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Confirmed:
+class ConfirmedChecks:
     """What a run said about a report's expectations."""
 
-    checks: tuple[Check, ...] = ()
+    checks: tuple[ReportCheck, ...] = ()
     dropped: tuple[str, ...] = ()
     """Expectations that no check was made of, and why, in words."""
+    failed: frozenset[int] = frozenset()
+    """Where other statements end that raised an exception."""
 
     @property
     def basis(self) -> Basis:
@@ -73,21 +103,33 @@ class Confirmed:
 
 
 def probe(script: Script) -> str:
-    """The script with each statement that shows a value told apart."""
+    """The script with each statement that shows a value told apart, and the others that may fail on their own."""
     tree = parse_python(script.source)
-    changed = _Telling({ask.line for ask in script.asks}).visit(tree)
+    lines = {ask.line for ask in script.asks} | _bare_lines(tree)
+    changed = _Telling(lines, script.expressions, _file_names(tree)).visit(tree)
     return _TELLING + ast.unparse(ast.fix_missing_locations(changed)) + "\n"
 
 
-def read_results(output: str) -> dict[int, Result]:
+def _file_names(tree: ast.Module) -> list[str]:
+    """Texts in a script that look like the name of a file."""
+    texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return sorted({text for text in texts if _FILE.fullmatch(text)})
+
+
+def _bare_lines(tree: ast.Module) -> set[int]:
+    """Where statements end that only call something: those that follow do not need them."""
+    return {node.end_lineno or 0 for node in tree.body if isinstance(node, ast.Expr)}
+
+
+def read_results(output: str) -> dict[int, ProbeResult]:
     """What each statement gave; one that was reached several times says nothing."""
-    found: dict[int, Result] = {}
+    found: dict[int, ProbeResult] = {}
     again: set[int] = set()
     for line in output.splitlines():
         if line.startswith(MARK):
             try:
                 number, told = json.loads(line.removeprefix(MARK))
-                result = Result(**{str(key): str(value) for key, value in told.items()})
+                result = ProbeResult(**{str(key): _plain(value) for key, value in told.items()})
             except (ValueError, TypeError, AttributeError):
                 continue
             if found.setdefault(int(number), result) != result:
@@ -95,27 +137,43 @@ def read_results(output: str) -> dict[int, Result]:
     return {number: result for number, result in found.items() if number not in again}
 
 
-def confirm(script: Script, results: Mapping[int, Result], text: str) -> Confirmed:
+def _plain(value: object) -> Any:
+    return tuple(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def confirm(script: Script, results: Mapping[int, ProbeResult], text: str) -> ConfirmedChecks:
     """The checks that the results confirm: those whose actual value the report tells, else the others."""
-    checks: list[Check] = []
+    checks: list[ReportCheck] = []
     dropped = left_over(script)
     asked = [ask for ask in script.asks if ask.told.expected]
     for pair in script.pairs:
-        matching = [ask for ask in script.asks if ask.line in results and _form(pair.actual, results[ask.line])]
+        giving = [line for line, result in results.items() if _form(pair.actual, result)]
+        matching = [line for line in giving if line in {ask.line for ask in script.asks}] or giving
         if len(matching) == 1:
-            asked.append(Ask(matching[0].line, pair))
+            asked.append(Ask(matching[0], pair))
         else:
             which = "no statement gives" if not matching else "several statements give"
             dropped.append(f"{which} {_short(pair.actual)}, so {_short(pair.expected)} belongs to none")
+    failed = _failed(script, results)
     for ask in asked:
-        made = _check(ask.line, ask.told, results.get(ask.line), text)
-        if isinstance(made, Check):
+        # Past a failure that the report may be about, only what it tells of the result counts.
+        earlier = [results[line] for line in failed if line < ask.line]
+        reached = not earlier or (ask.told.actual and not any(_form(ask.told.actual, one) for one in earlier))
+        made = _check(ask.line, ask.told, results.get(ask.line) if reached else None, text)
+        if isinstance(made, ReportCheck):
             checks.append(made)
         else:
             dropped.append(made)
     certain = [check for check in checks if check.basis == "confirmed"]
     lines = {check.line: check for check in certain or checks}
-    return Confirmed(tuple(lines[line] for line in sorted(lines)), tuple(dropped))
+    raised = {line for line, result in results.items() if result.error and line not in lines}
+    return ConfirmedChecks(tuple(lines[line] for line in sorted(lines)), tuple(dropped), frozenset(raised))
+
+
+def _failed(script: Script, results: Mapping[int, ProbeResult]) -> set[int]:
+    """Where statements end that raised, and of which the report tells nothing."""
+    asked = {ask.line for ask in script.asks if ask.told}
+    return {line for line, result in results.items() if result.error and line not in asked}
 
 
 def left_over(script: Script) -> list[str]:
@@ -123,31 +181,41 @@ def left_over(script: Script) -> list[str]:
     return [f"{_short(value)} is expected of no certain statement" for value in script.unpaired]
 
 
-def _check(line: int, told: Told, result: Result | None, text: str) -> Check | str:
+def _check(line: int, told: StatedValue, result: ProbeResult | None, text: str) -> ReportCheck | str:
     """A check, or why there is none."""
     wanted = _short(told.expected)
     if result is None:
         return f"the statement that should give {wanted} was not reached"
+    if not (told.actual and _form(told.actual, result)):
+        told = StatedValue(told.actual.strip("`"), told.expected.strip("`"))  # unless they belong to the value
     if _form(told.expected, result):
         return f"it gives {wanted} as expected"
+    if result.missing:
+        return f"it {result} here, where {result.missing[0]} does not exist"
     form = _form(told.actual, result) if told.actual else None
     if told.actual and form is None:
         return f"it {result} here, where the report has {_short(told.actual)}"
     raised = EXCEPTION.fullmatch(told.expected.partition(":")[0].strip())
     if raised:
         told_so = told.actual or (result.error and result.error in text)
-        return Check(line, raised[1], "raises", "confirmed" if told_so else "assumed")
-    if result.error and not told.actual and result.error not in text:
-        return f"it {result}, which the report does not tell"
-    basis: Basis = "confirmed" if told.actual or result.error else "assumed"
-    if is_literal(told.expected):
-        return Check(line, told.expected, "value", basis)
+        return ReportCheck(line, raised[1], "raises", "confirmed" if told_so else "assumed")
+    if result.error and not told.actual:  # its own failure says enough, if the report tells of it
+        return f"it {result}, and the report does not say that this belongs to {wanted}"
+    if _is_cut(told):
+        return f"{wanted} is not told as a whole"
+    basis: Basis = "confirmed" if told.actual else "assumed"
+    if is_literal(told.expected) or told.expected in _NUMBERS:
+        return ReportCheck(line, told.expected, "value", basis)
+    if told.expected in result.comparable:
+        return ReportCheck(line, told.expected, "expression", basis)
+    if "\n" in told.expected.strip() and not _alike(told):
+        return f"{wanted} has nothing in common with what came out"
     if form in ("repr", "text"):  # in the same words as what came out
-        return Check(line, told.expected, form, basis)
+        return ReportCheck(line, told.expected, form, basis)
     return f"{wanted} is no value that can be compared"
 
 
-def _form(told: str, result: Result) -> Form | None:
+def _form(told: str, result: ProbeResult) -> Form | None:
     """How a value that is told agrees with a result; None: it does not."""
     raised = EXCEPTION.match(told.strip())
     if result.error:
@@ -161,7 +229,7 @@ def _form(told: str, result: Result) -> Form | None:
     if is_literal(told) and is_literal(result.repr):
         one, other = ast.literal_eval(told), ast.literal_eval(result.repr)
         return "value" if (type(one) is type(other) and one == other) or _rounds(told, other) else None
-    return None
+    return "expression" if told in result.equal else None
 
 
 def _rounds(told: str, value: object) -> bool:
@@ -182,12 +250,17 @@ def _short(value: str) -> str:
     return clip(" ".join(value.split()), _SHOWN_CHARS)
 
 
-def compose(script: Script, checks: Sequence[Check]) -> str:
-    """The script with its checks: an assertion for one, a list of what is wrong for several."""
+def compose(script: Script, checks: Sequence[ReportCheck], failed: Collection[int] = ()) -> str:
+    """The script with its checks: an assertion for one, a list of what is wrong for several.
+
+    Statements that `failed` before a check must not keep it from being made. The script ends with the last check.
+    """
     tree = parse_python(script.source)
     by_line = {check.line: check for check in checks}
     several = len(checks) > 1
-    changed = _Checking(by_line, several).visit(tree)
+    last = max(by_line, default=0)
+    tree.body = [node for node in tree.body if node.lineno <= last]  # what comes behind is about something else
+    changed = _Checking(by_line, several, {line for line in failed if line < last}).visit(tree)
     source = ast.unparse(ast.fix_missing_locations(changed)) + "\n"
     if several:
         source = f"failures = []\n{source}assert not failures, '\\n'.join(failures)\n"
@@ -195,12 +268,20 @@ def compose(script: Script, checks: Sequence[Check]) -> str:
 
 
 def compose_output(script: Script) -> str:
-    """The script with a check of all that it prints, whatever the white space."""
+    """The script with a check of all that it prints, whatever the white space if that is not what is wrong."""
     tree = parse_python(script.source)
-    expected = script.output.expected.split()
+    exact = _differ_in_space(script.output)
+    expected = _printed(script.output.expected, exact=exact)
+    got = (
+        "[line.rstrip() for line in output.getvalue().strip('\\n').splitlines()]"
+        if exact
+        else "output.getvalue().split()"
+    )
+    # A traceback in a message would be read as one more.
+    shown = "repr(output.getvalue())" if "Traceback" in script.output.actual else "output.getvalue()"
     frame = parse_python(
         "import contextlib\nimport io\noutput = io.StringIO()\nwith contextlib.redirect_stdout(output):\n    pass\n"
-        f"assert output.getvalue().split() == {expected!r}, 'printed:\\n' + output.getvalue()\n"
+        f"assert {got} == {expected!r}, 'printed:\\n' + {shown}\n"
     )
     inside = frame.body[3]
     assert isinstance(inside, ast.With)
@@ -212,7 +293,45 @@ def compose_output(script: Script) -> str:
 
 def confirms_output(script: Script, output: str) -> bool:
     """Whether a script printed what the report says that it prints, and not what is expected."""
-    return output.split() == script.output.actual.split() != script.output.expected.split()
+    exact = _differ_in_space(script.output)
+    actual, expected = (_printed(text, exact=exact) for text in (script.output.actual, script.output.expected))
+    whole = not _is_cut(script.output) and _alike(script.output)
+    return whole and _printed(output, exact=exact) == actual != expected
+
+
+def _is_cut(told: StatedValue) -> bool:
+    """Whether a part of what is expected is left out, so that nothing equals it. In a string dots are dots."""
+    if is_literal(told.expected) and isinstance(ast.literal_eval(told.expected), str):
+        return False
+    return any(dots in told.expected and dots not in told.actual for dots in ("...", "\u2026"))
+
+
+def _alike(output: StatedValue) -> bool:
+    """Whether what is expected may be an output of the same script: it shares some words with what came out."""
+    actual, expected = (set(re.findall(r"\w+", text)) for text in (output.actual, output.expected))
+    return len(actual & expected) >= max(1, _SHARED * min(len(actual), len(expected)))
+
+
+def _differ_in_space(output: StatedValue) -> bool:
+    return output.actual.split() == output.expected.split()
+
+
+def without_later_failures(source: str, line: int) -> str:
+    """A script that fails at a line, without calls further down of which a comment says that they fail too: they may
+    still do so once it is mended."""
+    lines = source.splitlines()
+    later = [node for node in parse_python(source).body if node.lineno > line and isinstance(node, ast.Expr)]
+    for node in later:
+        end = node.end_lineno or node.lineno
+        if EXCEPTION.search(lines[end - 1].encode()[node.end_col_offset or 0 :].decode()):
+            lines[node.lineno - 1 : end] = [""] * (end - node.lineno + 1)
+    return "\n".join(lines) + "\n"
+
+
+def _printed(text: str, *, exact: bool) -> list[str]:
+    """What is compared of an output: its words, or its lines without the space behind them."""
+    text = _PLACE.sub("", text)
+    return [line.rstrip() for line in text.strip("\n").splitlines()] if exact else text.split()
 
 
 def _shown_value(node: ast.Expr) -> ast.expr | None:
@@ -239,8 +358,10 @@ def _shown_value(node: ast.Expr) -> ast.expr | None:
 
 
 class _Telling(ast.NodeTransformer):
-    def __init__(self, lines: set[int]) -> None:
+    def __init__(self, lines: set[int], expressions: Sequence[str], files: Sequence[str]) -> None:
         self.lines = lines
+        self.files = files
+        self.expressions = "".join(f"{source!r}: lambda: {source}, " for source in expressions)
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST:
         value = _shown_value(node) if (node.end_lineno or 0) in self.lines else None
@@ -253,22 +374,27 @@ class _Telling(ast.NodeTransformer):
         return [node, self._tell(line, ast.Name(node.targets[0].id, ast.Load()))]
 
     def _tell(self, line: int, value: ast.expr) -> ast.stmt:
-        statement = parse_python(f"_scrout_tell({line}, lambda: 0)").body[0]
-        for part in ast.walk(statement):
-            if isinstance(part, ast.Lambda):
-                part.body = value
+        statement = parse_python(f"_scrout_tell({line}, lambda: 0, {{{self.expressions}}}, {self.files!r})").body[0]
+        first = next(part for part in ast.walk(statement) if isinstance(part, ast.Lambda))
+        first.body = value
         return statement
 
 
 class _Checking(ast.NodeTransformer):
     """Puts a check in place of a statement that shows a value, and behind an assignment."""
 
-    def __init__(self, checks: Mapping[int, Check], several: bool) -> None:
+    def __init__(self, checks: Mapping[int, ReportCheck], several: bool, failed: Collection[int]) -> None:
         self.checks = checks
         self.several = several
+        self.failed = failed
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST | list[ast.AST]:
         check = self.checks.get(node.end_lineno or 0)
+        if node.end_lineno in self.failed:
+            guard = parse_python("try:\n    pass\nexcept Exception:\n    pass\n").body[0]
+            assert isinstance(guard, ast.Try)
+            guard.body = [node]
+            return guard
         value = _shown_value(node) if check else None
         if check is None or value is None:
             return node
@@ -281,7 +407,7 @@ class _Checking(ast.NodeTransformer):
         name = ast.Name(node.targets[0].id, ast.Load())
         return [node, *self._statements(check, name, printed=False)]
 
-    def _statements(self, check: Check, value: ast.expr, *, printed: bool) -> list[ast.stmt]:
+    def _statements(self, check: ReportCheck, value: ast.expr, *, printed: bool) -> list[ast.stmt]:
         asked = ast.unparse(value)
         words = f"{asked}: expected {check.expected}, got "
         instead = f"{asked}: expected {check.expected}, raised "
@@ -306,12 +432,16 @@ class _Checking(ast.NodeTransformer):
         return f"failures.append({said})" if self.several else f"raise AssertionError({said})"
 
 
-def _test(check: Check, *, printed: bool) -> str:
+def _test(check: ReportCheck, *, printed: bool) -> str:
     """An expression over `got`."""
     told = " ".join(check.expected.split())
     if check.form in ("repr", "text"):
         function = "repr" if check.form == "repr" else "str"
         return f"' '.join({function}(got).split()) == {told!r}"
+    if check.form == "expression":
+        return f"got == ({check.expected})"
+    if told in _NUMBERS:
+        return _NUMBERS[told]
     literal = ast.literal_eval(check.expected)
     decimals = re.fullmatch(r"-?\d+\.(\d+)", told)
     if isinstance(literal, float) and decimals:

@@ -10,11 +10,11 @@ import configparser
 import re
 import shlex
 import sys
-import tomllib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from scrout.files import read_toml
 from scrout.scout.recon.blocks import Block, find_blocks
 
 MAX_COMMANDS = 3
@@ -31,7 +31,7 @@ _TEST_RUNNERS = (("go", "test"), ("cargo", "test"), ("node", "--test"))
 
 
 @dataclass(frozen=True)
-class Typed:
+class TypedCommand:
     """A command that the issue shows."""
 
     command: str
@@ -43,12 +43,12 @@ class Typed:
 
 def find_commands(
     text: str, top_levels: Mapping[str, str], programs: Mapping[str, str], repository_files: Collection[str]
-) -> tuple[Typed, ...]:
+) -> tuple[TypedCommand, ...]:
     """Commands in the order of the text. `programs` has the module of each program that the repository installs."""
     blocks = find_blocks(text)
-    shown = {name: block.code for block in blocks if (name := _name(block)) and _may_be_written(name, repository_files)}
+    shown = _files(blocks, repository_files)
     known = {*repository_files, *shown}
-    found: dict[str, Typed] = {}
+    found: dict[str, TypedCommand] = {}
     for line in islice((line for block in blocks for line in _typed(block)), _MOST_LINES):
         command = _allowed(_words(line), top_levels, programs, known)
         if command:
@@ -57,19 +57,35 @@ def find_commands(
             modules += [module for code in files.values() for module in _IMPORTED.findall(code)]
             root = max((top_levels.get(module, "") for module in modules), default="")
             quoted = shlex.join(command)
-            found.setdefault(quoted, Typed(quoted, root, files))
+            found.setdefault(quoted, TypedCommand(quoted, root, files))
     return tuple(found.values())[:MAX_COMMANDS]
+
+
+def find_files(text: str, source: str, repository_files: Collection[str]) -> dict[str, str]:
+    """The files that an issue shows and that a script of it names."""
+    shown = _files(find_blocks(text), repository_files)
+    imported = {f"{module}.py" for module in _IMPORTED.findall(source)}
+    return {
+        name: code
+        for name, code in shown.items()
+        if code.strip() != source.strip() and (name in imported or f'{name}"' in source or f"{name}'" in source)
+    }
+
+
+def _files(blocks: Sequence[Block], repository_files: Collection[str]) -> dict[str, str]:
+    named = {name: block.code for block in blocks if (name := _name(block))}
+    return {name: code for name, code in named.items() if _may_be_written(name, repository_files)}
 
 
 def find_programs(pyproject: str, setup_cfg: str) -> dict[str, str]:
     """The module behind each program that a Python project installs."""
     found: dict[str, str] = {}
     try:
-        declared = tomllib.loads(pyproject)
+        declared = read_toml(pyproject)
         tables = (declared.get("project", {}).get("scripts"), declared.get("tool", {}).get("poetry", {}).get("scripts"))
         for table in tables:
             found |= {name: module for name, module in (table or {}).items() if isinstance(module, str)}
-    except (tomllib.TOMLDecodeError, AttributeError, RecursionError):
+    except (ValueError, AttributeError):
         pass  # the repository's own file is broken, or not what it is for others
     parser = configparser.RawConfigParser(strict=False)
     try:

@@ -7,7 +7,7 @@ without such a word tells nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
@@ -38,31 +38,72 @@ _EXPECTED = (
 _ACTUAL = (
     r"\b(?:returns?|returned|returning|gives?|gave|giving|yields?|prints?|printed|outputs?|produces?|produced"
     r"|results? in|evaluates? to|becomes?|became|comes? out as|ends? up (?:as|with)|shows?|is parsed as)\b"
-    r"|\b(?:got|gets?|getting|received?|see)\b|^\W*(?:is|was|now)\b(?=\s*:)|^\W{0,4}(?:->|=>)"
+    r"|\b(?:got|gets?|getting|received?|see)\b|^\W*(?:is|was|now|have|results?|observed)\b(?=\W{0,3}:)|^\W{0,4}(?:->|=>)"
     r"|\bactual(?:ly)?\b(?:\s+(?:results?|outputs?|values?|behaviou?r|is|was))*+|(?:\bbut\b|,)\s+(?:it\s+)?(?:is|was)\b|\bcurrently\b"
     r"|\b(?:raises?|raised|raising|throws?|threw|(?:fails?|failed|crash(?:es)?|dies|errors?(?: out)?) with)\b"
 )
 _MARK = re.compile(rf"(?P<expected>{_EXPECTED})|(?P<actual>{_ACTUAL})", re.I)
-_BETWEEN = re.compile(rf"{_FILLER}[\s:=,>-]{{0,5}}")
+_BETWEEN = re.compile(rf"{_FILLER}[\s:=,*-]{{0,5}}(?:(?<=[=-])>\s?)?")
+_ADJECTIVES = re.compile(
+    r"(?:\s*+(?:(?:the|an?|its|their|our|own|bare|plain|raw|proper|clear|clean|nice|good|better|helpful|friendly|generic"
+    r"|specific|custom|normal|usual|unhandled|uncaught|unexpected|strange|weird|odd|cryptic|confusing|misleading|obscure"
+    r"|ugly|internal|low-level|built-?in|standard|some|kind of|type of|subclass of|with|raising|throwing)\b"
+    r"|\w+['\u2019]s\b|`\w+`['\u2019]s\b))++\s++(?=`?(?:[A-Za-z_]\w*\.)*[A-Z])"
+)
+"""What may stand before the name of an exception, which nothing else looks like."""
+_NAMED = r"(?<![\w.])`?(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|Iteration|Found)\b`?"
+_PASSIVE = re.compile(
+    rf"(?P<expected>{_NAMED}(?=\s+(?:(?:should|must|would|ought to)\s+(?:be|have been)\s+(?:raised|thrown)"
+    r"|(?:is|was)\s+expected)\b))"
+    rf"|(?P<actual>{_NAMED}(?=\s+(?:is|was|gets|got|being)\s+(?:raised|thrown)\b))"
+)
+"""An exception that comes before what is said about it."""
+_VALUE_EXPECTED = re.compile(
+    r"(?P<value>`[^`\n]{1,300}`|'[^'\n]{0,300}'|\"[^\"\n]{0,300}\"|(?<![\w.])-?\d+(?:\.\d+)?)"
+    r"\s+(?:is|was|were|would be)\s+expected\b"
+)
+_SUBJECT = re.compile(
+    r"\s+to\s+(?:be|return|give|equal|print|yield|output|produce|raise|evaluate to|result in|become|show|contain)\b"
+)
+"""Behind a call: "I expected `f(1)` to return 2"."""
+_IS = re.compile(r"\s+(?:is|was|equals)\s+(?=\S)")
+_INSTEAD = re.compile(r"\b(?:instead of|rather than)\b", re.I)
+_STRONG = re.compile(r"\b(?:got|gets?|actual\w*|current\w*|instead|but|now|however|rather|raise[sd]?|fail\w*)\b", re.I)
+_LABEL_ENDS = re.compile(r"\s(?:-{1,2}|[\u2013\u2014])\s")
+"""Where a remark begins behind a value with a label: `Expected: 3 - f(2) gives 4 too`."""
 _NEGATED = re.compile(r"(?:\b(?:not|never|no|cannot)|n['\u2019]t)\s+\S{0,12}\s?$", re.I)
 _QUOTED = re.compile(r"``([^\n]{1,300}?)``|`([^`\n]{1,300})`")
+_IN_QUOTES = re.compile(r"`[^`\n]*+`|(?<!\w)\"[^\"\n]*+\"")
 _STRING = re.compile(r"[rbuRBU]{0,2}(?:'(?:[^'\\\n]|\\.)*+'|\"(?:[^\"\\\n]|\\.)*+\")")
-_NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d[\d_]*+(?:\.\d*+)?|\.\d++)(?:[eE][-+]?\d++)?(?:[jJ])?(?![\w])")
+_NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d[\d_]*+(?:\.\d++)?|\.\d++)(?:[eE][-+]?\d++)?(?:[jJ])?(?![\w])")
 _WORD_VALUE = re.compile(r"(?:None|True|False|nan|inf)\b")
 _NAME = re.compile(r"[A-Za-z_][\w.]{0,80}(?=\()")
-EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|Iteration|Found))\b")
+EXCEPTION = re.compile(
+    r"(?<!\w)(?<!\w\.)(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|Iteration|Found))\b"
+)
+_PROSE = re.compile(r"[\[(]\s*[A-Za-z][\w']*(?:\s+[A-Za-z][\w'-]*){2}|\[[^\]\n]*\]\(")
+"""A remark in brackets, or a link."""
+_WORDS = re.compile(r"(?!(?:None|True|False|nan|inf)$)[A-Za-z][a-z'/]*(?:[ -][\w'/]+)*[.!?]*")
+"""A remark rather than a value, in the cell of a table."""
+_VAGUE = re.compile(
+    r"\b(?:doesn['\u2019]?t|does not|isn['\u2019]?t|not) (?:really )?(?:matter|important)\b|\bin any order\b"
+    r"|\broughly\b|\bapproximately\b|\bor (?:something )?similar\b|\bor something\b|\bor so\b",
+    re.I,
+)
 _CLOSES = {"(": ")", "[": "]", "{": "}", "<": ">"}
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`(*])")
 _CELL = re.compile(r"(?<!\\)\|")
 _HEADS: dict[str, re.Pattern[str]] = {
     "code": re.compile(r"\b(?:input|expression|code|call|snippet|statement|example)\b", re.I),
-    "actual": re.compile(r"\b(?:actual|got|current(?:ly)?|returns?|result|output|observed|gives|now)\b", re.I),
-    "expected": re.compile(r"\b(?:expect\w*|should|want\w*|correct|desired)\b", re.I),
+    "actual": re.compile(
+        r"\b(?:actual|got|i get|current(?:ly)?|returns?|result|output|observed|gives|found|now)\b", re.I
+    ),
+    "expected": re.compile(r"\b(?:expect\w*|should|want\w*|need(?:ed)?|correct|desired)\b", re.I),
 }
 
 
 @dataclass(frozen=True)
-class Told:
+class StatedValue:
     """What a line or sentence says about one value, as it is written; empty: it does not say."""
 
     actual: str = ""
@@ -72,46 +113,116 @@ class Told:
         return bool(self.actual or self.expected)
 
 
-NOTHING = Told()
+NOTHING = StatedValue()
 
 
 def sentences(line: str) -> list[str]:
-    return _SENTENCE.split(line[:MAX_LINE_CHARS])
+    """The sentences of a line. What is quoted or in brackets belongs to the sentence around it."""
+    line = line[:MAX_LINE_CHARS]
+    found: list[str] = []
+    start = 0
+    for gap in _SENTENCE.finditer(line):
+        said = line[start : gap.start()]
+        if said.count('"') % 2 == said.count("`") % 2 == 0 and said.count("(") <= said.count(")"):
+            found.append(said)
+            start = gap.end()
+    return [*found, line[start:]]
 
 
-def read_told(text: str) -> Told:
+def read_stated_values(text: str, *, markup: bool = True) -> StatedValue:
     """The values that a sentence or comment gives for each role; the first of each counts."""
     found: dict[str, str] = {}
-    text = text[:MAX_LINE_CHARS].replace("**", "").replace("__", "")
+    text = text[:MAX_LINE_CHARS]
+    if markup:
+        text = text.replace("**", "").replace("__", "")
     first = len(text)
+    remark = len(text)
+    quotes = [quote.span() for quote in _IN_QUOTES.finditer(text)]
     for mark in islice(_MARK.finditer(text), MAX_MARKS):
+        if mark.start() > remark:
+            break
+        if _is_quoted(text, mark, quotes):
+            continue
         role = "expected" if mark["expected"] else "actual"
         if mark[0].lower() == "not" and "actual" not in found:
-            continue  # "A, not B" says what B is only after A
+            if "expected" not in found:
+                continue  # "A, not B" says what B is only after A
+            role = "actual"
         if mark[0].lower() != "not" and _NEGATED.search(text[max(0, mark.start() - 20) : mark.start()]):
             continue
         between = _BETWEEN.match(text, mark.end())
-        value = leading_value(text[between.end() if between else mark.end() :])
+        start = between.end() if between else mark.end()
+        value = leading_value(text[start:], markup=markup) or _exception_after(text, mark.end())
         if value:
             found.setdefault(role, value)
             first = min(first, mark.start())
+            if ":" in text[mark.end() : start] and (
+                end := _LABEL_ENDS.search(text, text.find(value, start) + len(value))
+            ):
+                remark = min(remark, end.start())
+    for passive in islice(_PASSIVE.finditer(text), MAX_MARKS):
+        if not _NEGATED.search(text[max(0, passive.start() - 20) : passive.start()]):
+            found.setdefault(passive.lastgroup or "", passive[0].strip("`"))
+    for named in islice(_VALUE_EXPECTED.finditer(text), MAX_MARKS):
+        found.setdefault("expected", named["value"].strip("`"))
     # `B (expected A)`: what stands first, with no word before it, is what came out.
-    value = leading_value(text.lstrip("#>=- \t")) if "expected" in found and "actual" not in found else ""
-    if value and is_literal(value) and text.find(value) < first:
+    plain = text.lstrip("#>=- \t")
+    value = leading_value(plain, markup=markup) if "expected" in found and "actual" not in found else ""
+    is_value = is_literal(value) or plain.startswith("`") or EXCEPTION.match(value)
+    if value not in ("", found.get("expected")) and is_value and text.find(value) < first:
         found["actual"] = value
-    return Told(found.get("actual", ""), found.get("expected", ""))
+    return StatedValue(found.get("actual", ""), found.get("expected", ""))
 
 
-def leading_value(text: str) -> str:
-    """The value that a text starts with: code between backticks, a literal, `Name(…)` or an exception; empty: none."""
-    text = text.lstrip(" \t*_")[: MAX_VALUE_CHARS + 50]
+def _is_quoted(text: str, mark: re.Match[str], quotes: Sequence[tuple[int, int]]) -> bool:
+    """Whether a word is no word of the reporter's: it stands in quotes, or in the message of an exception."""
+    if any(start < mark.start() < end for start, end in quotes):
+        return True
+    messages = [
+        raised.end()
+        for raised in EXCEPTION.finditer(text, 0, mark.start())
+        if text[raised.end()] == ":" and not any(start < raised.start() < end for start, end in quotes)
+    ]
+    said = text[messages[-1] : mark.start()].rstrip() if messages else ""
+    if not messages:
+        return False
+    closed = all(said.count(one) <= said.count(other) for one, other in _CLOSES.items())
+    return mark[0].lower() == "not" or not closed or not said.endswith((",", ";", "."))
+
+
+def read_told_below(section: str, sentence: str) -> StatedValue:
+    """As read_told, for a sentence below a heading: "Returns 3" is expected where the heading says so."""
+    told = read_stated_values(sentence)
+    if section == "expected" and told.actual and not told.expected and not _STRONG.search(sentence):
+        return StatedValue(expected=told.actual)
+    return told
+
+
+def _exception_after(text: str, start: int) -> str:
+    """The exception that a text names next, with no more than adjectives before it; empty: none."""
+    before = _ADJECTIVES.match(text[: start + 100], start)
+    named = EXCEPTION.match(text[before.end() :].lstrip("`")[:MAX_VALUE_CHARS]) if before else None
+    return named[0] if named else ""
+
+
+def leading_value(text: str, *, markup: bool = True) -> str:
+    """The value that a text starts with: code between backticks, a literal, `Name(…)` or an exception; empty: none.
+
+    Without markup backticks are part of the value.
+    """
+    text = text.lstrip(" \t*_" if markup else " \t")[: MAX_VALUE_CHARS + 50]
     if quoted := _QUOTED.match(text):
-        return (quoted[1] or quoted[2]).strip()
+        return (quoted[1] or quoted[2]).strip() if markup else quoted[0]
     if raised := EXCEPTION.match(text):
         return raised[0]
     for shape in (_STRING, _NUMBER, _WORD_VALUE):
         if match := shape.match(text):
-            return match[0]
+            inside = match[0][1:-1] if shape is _STRING else ""
+            return (
+                inside if (raised := EXCEPTION.match(inside)) and inside[raised.end() :][:1] in ("", ":") else match[0]
+            )
+    if _PROSE.match(text):
+        return ""
     start = name.end() if (name := _NAME.match(text)) else 0
     return text[: end + 1] if text[start : start + 1] in _CLOSES and (end := _closing(text, start)) else ""
 
@@ -134,13 +245,29 @@ def _closing(text: str, start: int) -> int:
     return 0
 
 
-def find_expression(sentence: str) -> tuple[str, str]:
-    """The call that a sentence is about, and the rest of the sentence; empty: it is about none."""
-    for quoted in islice(_QUOTED.finditer(sentence[:MAX_LINE_CHARS]), MAX_MARKS):
+def find_expressions(sentence: str) -> list[tuple[str, str]]:
+    """The calls that a sentence is about, each with what it says up to the next one."""
+    sentence = sentence[:MAX_LINE_CHARS]
+    places: list[tuple[int, int, str]] = []
+    for quoted in islice(_QUOTED.finditer(sentence), MAX_MARKS):
         code = (quoted[1] or quoted[2]).strip()
-        if "(" in code and not is_literal(code) and not _ends_in_mark(sentence[: quoted.start()]):
-            return code, sentence[quoted.end() :]
-    return "", ""
+        is_subject = _SUBJECT.match(sentence, quoted.end()) or not _ends_in_mark(sentence[: quoted.start()])
+        if "(" in code and not is_literal(code) and is_subject:
+            places.append((quoted.start(), quoted.end(), code))
+    ends = [*(start for start, _, _ in places[1:]), len(sentence)]
+    return [(code, sentence[start:end]) for (_, start, code), end in zip(places, ends, strict=False)]
+
+
+def read_told_of(before: str, rest: str) -> StatedValue:
+    """What a sentence says about a call in it, by the words before and behind it."""
+    if subject := _SUBJECT.match(rest):
+        rest = f"expected {rest[subject.end() :]}"
+    told = read_stated_values(rest)
+    if (named := _IS.match(rest)) and told.expected and not told.actual:
+        told = StatedValue(leading_value(rest[named.end() :]), told.expected)
+    if not told.expected and (mark := _INSTEAD.search(before)):
+        told = StatedValue(told.actual, read_stated_values(before[mark.start() :]).expected)
+    return told
 
 
 def _ends_in_mark(text: str) -> bool:
@@ -153,24 +280,65 @@ def _ends_in_mark(text: str) -> bool:
     return False
 
 
-def read_table(lines: Sequence[str]) -> Iterator[tuple[str, Told]]:
-    """Rows of a Markdown table with a column for the code and one for what was expected."""
+@dataclass(frozen=True)
+class Table:
+    """A table of examples: what goes in, what came out, what was expected."""
+
+    code_head: str
+    actual_head: str
+    rows: tuple[tuple[str, StatedValue], ...]
+    """What goes in, as it is written, and what the row says about it."""
+
+
+def read_table(lines: Sequence[str]) -> Table | None:
+    """A Markdown table with a column for what was expected; None: it is none."""
     if len(lines) < 3 or not re.fullmatch(r"[\s|:-]+", lines[1]):
-        return
+        return None
+    heads = _cells(lines[0])
     columns: dict[str, int] = {}
-    for number, cell in enumerate(_cells(lines[0])):
+    for number, cell in enumerate(heads):
         for role in ("expected", "actual", "code"):
             if role not in columns and _HEADS[role].search(cell):
                 columns[role] = number
                 break
-    if not {"code", "expected"} <= columns.keys():
-        return
+    if "expected" not in columns:
+        return None
+    for role in ("code", "actual"):  # the first of the others is what goes in
+        free = [number for number in range(len(heads)) if number not in columns.values()]
+        if role not in columns and free and (role == "code" or len(heads) == 3):
+            columns[role] = free[0]
+    if "code" not in columns:
+        return None
+    rows = []
     for line in lines[2 : MAX_ROWS + 2]:
         cells = _cells(line)
         if max(columns.values()) < len(cells):
-            code, expected = cells[columns["code"]].strip("`"), cells[columns["expected"]].strip("`")
-            actual = cells[columns["actual"]].strip("`") if "actual" in columns else ""
-            yield code, Told(actual, expected)
+            told = StatedValue(
+                _cell(cells[columns["actual"]]) if "actual" in columns else "", _cell(cells[columns["expected"]])
+            )
+            if _WORDS.fullmatch(cells[columns["expected"]]) and not _WORDS.fullmatch(told.actual):
+                told = StatedValue(told.actual)  # "same", "none", "at most 3"
+            rows.append((_cell(cells[columns["code"]]), told))
+    actual_head = heads[columns["actual"]].strip("`") if "actual" in columns else ""
+    return Table(heads[columns["code"]].strip("`"), actual_head, tuple(rows))
+
+
+def _cell(text: str) -> str:
+    """What a cell holds, without a remark behind what it quotes and a verb before an exception."""
+    if (verb := re.match(r"(?:raises?|throws?)\s+(?:an?\s+)?`?", text)) and EXCEPTION.match(text, verb.end()):
+        return text[verb.end() :].strip("`")
+    quoted = _QUOTED.match(text)
+    return (quoted[1] or quoted[2]).strip() if quoted else text
+
+
+def is_vague(text: str) -> bool:
+    """Whether a report says that what it expects need not be so to the letter."""
+    return bool(_VAGUE.search(text))
+
+
+def names_a_role(head: str) -> bool:
+    """Whether the head of a column says what its values are to the report, and nothing about the result."""
+    return any(words.search(head) for words in _HEADS.values())
 
 
 def _cells(line: str) -> list[str]:

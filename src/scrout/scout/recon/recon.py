@@ -10,17 +10,17 @@ import math
 import time
 from collections.abc import Callable, Sequence
 
-from scrout.config import ScoutSettings
+from scrout.config.settings import ScoutSettings
 from scrout.handoff import FileRef, Handoff, render
 from scrout.index.repository import Repository, read_repository
 from scrout.records import Scouting, State
-from scrout.sandbox.workshop import Workshop
-from scrout.scout.recon.habits import Habit, habits
-from scrout.scout.recon.model import load_model
-from scrout.scout.recon.reproduce import Tried, reproduce
-from scrout.scout.recon.search import Examined, Found, Ranked, examine, judge
+from scrout.sandbox.task_sandbox import TaskSandbox
+from scrout.scout.recon.change_conventions import ChangeConvention, change_conventions
+from scrout.scout.recon.executed_files import read_execution_trace
+from scrout.scout.recon.ranker import load_model
+from scrout.scout.recon.reproduce import ReproductionAttempt, reproduce
+from scrout.scout.recon.search import ExaminedRepository, Ranked, Ranking, examine, judge
 from scrout.scout.recon.signals import CLUE_KINDS, Clue
-from scrout.scout.recon.witnessed import read_witness
 from scrout.task import Task
 
 SPACE = "recon-3"
@@ -54,26 +54,28 @@ _NO_FUNCTION = -9.0  # below what any function gets
 
 
 async def recon(
-    task: Task, workshop: Workshop, settings: ScoutSettings, progress: Callable[[str], None] = lambda words: None
+    task: Task, task_sandbox: TaskSandbox, settings: ScoutSettings, progress: Callable[[str], None] = lambda words: None
 ) -> Scouting:
     """Search the repository at its base commit for what the issue is about."""
     started = time.monotonic()
-    base, model = workshop.base, load_model()
+    base, model = task_sandbox.base, load_model()
     repository = await asyncio.to_thread(read_repository, base.tree / ".git", base.commit, settings.subtree, progress)
     examined = await asyncio.to_thread(examine, task.text, repository, model.shortlist)
     found = await asyncio.to_thread(judge, examined, repository, settings.max_files, model)
-    tried, seen = Tried(), []
+    tried, seen = ReproductionAttempt(), []
     if settings.reproduce:
         suspects = [file.path for file in found.ranked[: settings.max_files]]
-        tried = await reproduce(task.text, repository, workshop, suspects=suspects)
-    if (witness := tried.witness) is not None:
-        seen = await asyncio.to_thread(lambda: list(read_witness(witness, examined.mentions, repository)))
+        tried = await reproduce(task.text, repository, task_sandbox, suspects=suspects)
+    if (execution_trace := tried.execution_trace) is not None:
+        seen = await asyncio.to_thread(
+            lambda: list(read_execution_trace(execution_trace, examined.mentions, repository))
+        )
         found = await asyncio.to_thread(judge, examined, repository, settings.max_files, model, seen)
     handoff = Handoff(
         files=(*(_reference(file) for file in found.named), *(_new(path) for path in found.new_files)),
         reproduction=tried.reproduction,
         dead_ends=(tried.dead_end,) if tried.dead_end else (),
-        notes=_notes(found, tried, habits(repository)),
+        notes=_notes(found, tried, change_conventions(repository)),
     )
     clues = [*seen, *examined.signals.clues]
     return Scouting(
@@ -89,7 +91,9 @@ def survey(text: str, repository: Repository) -> State:
     model = load_model()
     examined = examine(text, repository, model.shortlist)
     found = judge(examined, repository, ScoutSettings().max_files, model)
-    return State(space=SPACE, vector=_vector(examined, repository, list(examined.signals.clues), found, Tried()))
+    return State(
+        space=SPACE, vector=_vector(examined, repository, list(examined.signals.clues), found, ReproductionAttempt())
+    )
 
 
 def _reference(file: Ranked) -> FileRef:
@@ -109,7 +113,7 @@ def _why(file: Ranked, most: int = 3) -> str:
     return "; ".join(list(best.values())[:most])
 
 
-def _notes(found: Found, tried: Tried, usual: Sequence[Habit]) -> str:
+def _notes(found: Ranking, tried: ReproductionAttempt, usual: Sequence[ChangeConvention]) -> str:
     if not found.named:
         return "The repository holds no file that could be read. Nothing points anywhere."
     first = found.named[0]
@@ -134,7 +138,7 @@ def _notes(found: Found, tried: Tried, usual: Sequence[Habit]) -> str:
 
 
 def _vector(
-    examined: Examined, repository: Repository, clues: list[Clue], found: Found, tried: Tried
+    examined: ExaminedRepository, repository: Repository, clues: list[Clue], found: Ranking, tried: ReproductionAttempt
 ) -> tuple[float, ...]:
     def files(*kinds: str) -> int:
         return len({clue.path for clue in clues if clue.kind in kinds})

@@ -18,13 +18,24 @@ from typing import Literal, Protocol
 
 from scrout.handoff import Basis, Reproduction
 from scrout.index.repository import File
-from scrout.sandbox.replay import Replay, Witness, replay
+from scrout.sandbox.replay import ExecutionTrace, Replay, replay
 from scrout.sandbox.reports import Frame, Traceback, read_runner, read_tracebacks
 from scrout.sandbox.suite import Suite, find_suite, related_tests, run_suite, test_files
-from scrout.sandbox.workshop import Workshop
+from scrout.sandbox.task_sandbox import TaskSandbox
 from scrout.sandbox.workspace import Base, Workspace
-from scrout.scout.recon.checks import compose, compose_output, confirm, confirms_output, left_over, probe, read_results
-from scrout.scout.recon.commands import find_commands, find_programs
+from scrout.scout.recon.checks import (
+    ConfirmedChecks,
+    compose,
+    compose_output,
+    confirm,
+    confirms_output,
+    left_over,
+    probe,
+    read_results,
+    without_later_failures,
+)
+from scrout.scout.recon.commands import find_commands, find_files, find_programs
+from scrout.scout.recon.expectations import is_vague
 from scrout.scout.recon.scripts import Script, find_exports, find_imports, find_scripts
 
 MAX_RUNS = 7
@@ -69,7 +80,7 @@ MOST_TEST_FILES = 100
 _WORD = re.compile(r"[a-z_]{4,}")
 
 
-class Listing(Protocol):
+class IndexLookup(Protocol):
     """What is asked of the repository's index."""
 
     @property
@@ -85,11 +96,11 @@ class Listing(Protocol):
 
 
 @dataclass(frozen=True)
-class Tried:
+class ReproductionAttempt:
     """What running the issue's code gave."""
 
     reproduction: Reproduction | None = None
-    witness: Witness | None = None
+    execution_trace: ExecutionTrace | None = None
     runs: int = 0
     dead_end: str = ""
     """Why there is no reproduction; empty: there is one, or none was wanted."""
@@ -115,12 +126,14 @@ class _Attempt:
     """What its checks rest on; None: it is as the issue has it, and the run will tell."""
 
 
-async def reproduce(text: str, repository: Listing, workshop: Workshop, suspects: Sequence[str] = ()) -> Tried:
+async def reproduce(
+    text: str, repository: IndexLookup, task_sandbox: TaskSandbox, suspects: Sequence[str] = ()
+) -> ReproductionAttempt:
     """Run what the issue shows until something fails in a way that is not its own; then tests near the suspects."""
-    runs = _Runs(workshop)
+    runs = _Runs(task_sandbox)
     said: list[str] = []
-    weaker: Tried | None = None
-    for attempt in await asyncio.to_thread(_attempts, text, repository, workshop.base):
+    weaker: ReproductionAttempt | None = None
+    for attempt in await asyncio.to_thread(_attempts, text, repository, task_sandbox.base):
         if not runs.left_s():
             said.append(f"{attempt.label} was not run any more")
             break
@@ -133,12 +146,16 @@ async def reproduce(text: str, repository: Listing, workshop: Workshop, suspects
         if made is None or not runs.left_s():
             continue
         run = await runs.run(made.command, made.files)
-        reason = await asyncio.to_thread(_why_no_claim, run, made, text, workshop.base)
+        reason = await asyncio.to_thread(_why_no_claim, run, made, text, task_sandbox.base)
         if reason is not None:
             said.append(f"{attempt.label} {reason}")
             continue
         basis = made.basis or _basis(run, made, text)
-        tried = Tried(_claim(run, made.files, basis), run.witness, runs.count, origin=attempt.origin)
+        if made.script is not None and made.basis is None:
+            made = _up_to_failure(made, run, task_sandbox.base)
+        tried = ReproductionAttempt(
+            _claim(run, made.files, basis), run.execution_trace, runs.count, origin=attempt.origin
+        )
         if basis != "assumed":
             return replace(tried, runs=runs.count, dropped=tuple(said))
         weaker = weaker or tried
@@ -150,9 +167,9 @@ async def reproduce(text: str, repository: Listing, workshop: Workshop, suspects
     if suspects:
         shown, words = await _existing_tests(text, suspects[:MOST_SUSPECTS], runs)
         if shown is not None:
-            return Tried(_claim(shown, {}, "assumed"), shown.witness, runs.count, origin="test")
+            return ReproductionAttempt(_claim(shown, {}, "assumed"), shown.execution_trace, runs.count, origin="test")
         dead_end = f"{dead_end} {words}".strip()
-    return Tried(runs=runs.count, dead_end=dead_end)
+    return ReproductionAttempt(runs=runs.count, dead_end=dead_end)
 
 
 async def _checked(
@@ -166,22 +183,38 @@ async def _checked(
     output = script.output
     if script.runner is not None:
         return attempt, ()
-    if output.actual and output.expected:
+    if output.actual and output.expected and not is_vague(text):
         shown = await runs.run(attempt.command, attempt.files)
         if confirms_output(script, shown.output):
             return replace(
-                attempt, files={name: _writable(compose_output(script))}, basis="confirmed", expected=None
+                attempt,
+                files={**attempt.files, name: _writable(compose_output(script))},
+                basis="confirmed",
+                expected=None,
             ), ()
         if not runs.left_s():
             return None, ("it does not print what the report has",)
-    run = await runs.run(attempt.command, {name: _writable(probe(script))})
+    run = await runs.run(attempt.command, {**attempt.files, name: _writable(probe(script))})
     results = read_results(run.output)
     found = confirm(script, results, text)
+    if is_vague(text) and any(check.form != "raises" for check in found.checks):
+        found = ConfirmedChecks(dropped=("what the report expects need not be so to the letter",))
     if found.checks:
-        source = _writable(compose(script, found.checks))
-        return replace(attempt, files={name: source}, basis=found.basis, expected=None), found.dropped
+        source = _writable(compose(script, found.checks, found.failed))
+        return replace(attempt, files={**attempt.files, name: source}, basis=found.basis, expected=None), found.dropped
     fails = run.exit_code != 0 or any(result.error for result in results.values())
     return (attempt if fails else None), found.dropped or ("ran without an error",)
+
+
+def _up_to_failure(attempt: _Attempt, run: Replay, base: Base) -> _Attempt:
+    """The attempt without what fails behind the statement that the run ended with."""
+    tracebacks = read_tracebacks(run.output[-_END_CHARS:])
+    frames = [frame for frame in tracebacks[-1].frames if frame.function == "<module>"] if tracebacks else []
+    name = next(iter(attempt.files))
+    line = next((frame.line for frame in frames if _relative(frame, base) == name), None)
+    if line is None:
+        return attempt
+    return replace(attempt, files={**attempt.files, name: without_later_failures(attempt.files[name], line)})
 
 
 def _basis(run: Replay, attempt: _Attempt, text: str) -> Basis:
@@ -199,8 +232,8 @@ def _basis(run: Replay, attempt: _Attempt, text: str) -> Basis:
 class _Runs:
     """Runs in fresh workspaces: so many, and so long in all."""
 
-    def __init__(self, workshop: Workshop) -> None:
-        self.workshop = workshop
+    def __init__(self, task_sandbox: TaskSandbox) -> None:
+        self.task_sandbox = task_sandbox
         self.count = 0
         self._deadline = time.monotonic() + TOTAL_S
 
@@ -212,7 +245,7 @@ class _Runs:
     @contextmanager
     def workspace(self) -> Iterator[Workspace]:
         self.count += 1
-        workspace = self.workshop.fresh()
+        workspace = self.task_sandbox.fresh()
         try:
             yield workspace
         finally:
@@ -223,23 +256,23 @@ class _Runs:
         with self.workspace() as workspace:
             for name, content in (files or {}).items():
                 workspace.write(name, content.encode())
-            return await replay(self.workshop, workspace, command, timeout_s=timeout_s, watch=True)
+            return await replay(self.task_sandbox, workspace, command, timeout_s=timeout_s, watch=True)
 
 
-def _attempts(text: str, repository: Listing, base: Base) -> list[_Attempt]:
+def _attempts(text: str, repository: IndexLookup, base: Base) -> list[_Attempt]:
     scripts = find_scripts(text, repository.top_levels, _names(text, repository, base))
-    return [*_scripts(scripts, repository.taken), *_commands(text, repository, base)]
+    return [*_scripts(text, scripts, repository, base), *_commands(text, repository, base)]
 
 
-def _names(text: str, repository: Listing, base: Base) -> dict[str, str]:
+def _names(text: str, repository: IndexLookup, base: Base) -> dict[str, str]:
     """The import for each name that a report may leave it out for: as the package offers it, as the project's tests
     import it, or from the one module that defines it."""
     tests = [path for path in test_files(base) if path in repository.files][:MOST_TEST_FILES]
     sources = ((base.read(path) or b"").decode("utf-8", errors="replace") for path in tests)
-    return {**_defined(text, repository), **_exports(repository, base), **find_imports(sources)}
+    return {**_defined(text, repository), **_exports(repository, base), **find_imports(sources, text)}
 
 
-def _defined(text: str, repository: Listing) -> dict[str, str]:
+def _defined(text: str, repository: IndexLookup) -> dict[str, str]:
     found = {}
     for name in sorted(set(_IDENTIFIER.findall(text)))[:MOST_NAMES]:
         files = {file for file, _ in repository.defining[name]} if name in repository.defining else set()
@@ -254,7 +287,7 @@ def _defined(text: str, repository: Listing) -> dict[str, str]:
     return found
 
 
-def _exports(repository: Listing, base: Base) -> dict[str, str]:
+def _exports(repository: IndexLookup, base: Base) -> dict[str, str]:
     sources = {}
     for name, root in repository.top_levels.items():
         folder = f"{root}/{name}" if root else name
@@ -264,16 +297,18 @@ def _exports(repository: Listing, base: Base) -> dict[str, str]:
     return find_exports(sources)
 
 
-def _scripts(scripts: Sequence[Script], taken: frozenset[str]) -> Iterator[_Attempt]:
+def _scripts(text: str, scripts: Sequence[Script], repository: IndexLookup, base: Base) -> Iterator[_Attempt]:
     for number, script in enumerate(scripts, 1):
-        name = _free_name("test_scrout_repro" if script.runner else "scrout_repro", taken)
+        name = _free_name("test_scrout_repro" if script.runner else "scrout_repro", repository.taken)
         command = Suite(script.runner, (name,)).command([name]) if script.runner else f"python {name}"
+        others = find_files(text, script.source, repository.files)
         files = {name: _writable(script.source)}
+        files |= {other: _writable(content) for other, content in others.items() if _is_free(other, base)}
         label = f"script {number} of the issue"
         yield _Attempt("script", label, _on_path(script.root, command), files, script.expected, script)
 
 
-def _commands(text: str, repository: Listing, base: Base) -> Iterator[_Attempt]:
+def _commands(text: str, repository: IndexLookup, base: Base) -> Iterator[_Attempt]:
     declared = [(base.read(name) or b"").decode("utf-8", errors="replace") for name in ("pyproject.toml", "setup.cfg")]
     for typed in find_commands(text, repository.top_levels, find_programs(*declared), repository.files):
         if all(_is_free(name, base) for name in typed.files):
@@ -331,6 +366,9 @@ def _why_no_claim(run: Replay, attempt: _Attempt, text: str, base: Base) -> str 
         return f"stopped on an error of its own ({_told(own)})"
     if last.type in _NEEDS_MORE and last.type not in text:
         return f"wants {_NEEDS_MORE[last.type]} ({_told(last)})"
+    wanted = attempt.script.wanted if attempt.script and attempt.basis is None else ()
+    if wanted and last.type not in _CHECKS:
+        return f"ended in {last.type}, and the issue expects {', '.join(wanted)}, which would end it too"
     named = set(_ERROR_NAME.findall(text))
     if attempt.expected is not None and last.type != attempt.expected:
         return f"ended in {last.type}, where the issue shows {attempt.expected}"
@@ -340,9 +378,11 @@ def _why_no_claim(run: Replay, attempt: _Attempt, text: str, base: Base) -> str 
 
 
 def _is_own_error(traceback: Traceback, attempt: _Attempt, text: str, base: Base) -> bool:
-    if traceback.type in _NO_ENVIRONMENT:
-        return True
     frame = next((frame for frame in reversed(traceback.frames) if _place(frame, attempt, base)), None)
+    callers = [frame for frame in traceback.frames if frame.function not in ("", "<module>")]
+    compiled = any(_place(caller, attempt, base) == "repository" for caller in callers)
+    if traceback.type in _NO_ENVIRONMENT and not (compiled and traceback.type == "SyntaxError"):
+        return True
     if frame is None or _place(frame, attempt, base) == "repository":
         return frame is None
     lines = attempt.files[_relative(frame, base)].splitlines()
@@ -370,7 +410,7 @@ def _without_traceback(run: Replay, attempt: _Attempt, text: str) -> str | None:
     if report is not None:
         named = report.complete and not report.build_failed and any(test.test in text for test in report.failures)
         return None if named else "failed in no test that the issue names"
-    raised = run.witness.raised if run.witness else ()
+    raised = run.execution_trace.raised if run.execution_trace else ()
     if any(event.type == "SystemExit" and event.path in attempt.files for event in raised):
         return None
     last = run.output.strip().rpartition("\n")[2].strip()
@@ -387,13 +427,13 @@ def _told(traceback: Traceback) -> str:
 
 async def _existing_tests(text: str, suspects: Sequence[str], runs: _Runs) -> tuple[Replay | None, str]:
     """A test near the suspects that fails, alone too, as the issue says; else what the tests gave, in words."""
-    near = await asyncio.to_thread(related_tests, runs.workshop.base, suspects)
-    suite = await find_suite(runs.workshop) if near and runs.left_s() else None
+    near = await asyncio.to_thread(related_tests, runs.task_sandbox.base, suspects)
+    suite = await find_suite(runs.task_sandbox) if near and runs.left_s() else None
     if suite is None or not (left_s := runs.left_s(TESTS_S)):
         return None, ""
     names = ", ".join(near[:3]) + (f" and {len(near) - 3} more" if len(near) > 3 else "")
     with runs.workspace() as workspace:
-        first = await run_suite(runs.workshop, workspace, suite, near, timeout_s=left_s)
+        first = await run_suite(runs.task_sandbox, workspace, suite, near, timeout_s=left_s)
     if not first.finished:
         return None, f"{names} did not end within {first.replay.seconds:.0f} s."
     alone = {test: command for test in first.failed if (command := _alone(test, suite))}

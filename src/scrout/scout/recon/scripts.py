@@ -14,7 +14,7 @@ import re
 import sys
 import tokenize
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from itertools import islice
@@ -25,11 +25,15 @@ from scrout.scout.recon.commands import inline_python
 from scrout.scout.recon.expectations import (
     EXCEPTION,
     NOTHING,
-    Told,
-    find_expression,
+    StatedValue,
+    Table,
+    find_expressions,
     leading_value,
+    names_a_role,
+    read_stated_values,
     read_table,
-    read_told,
+    read_told_below,
+    read_told_of,
     sentences,
 )
 from scrout.syntax import is_literal, parse_python
@@ -39,6 +43,10 @@ MAX_SCRIPT_CHARS = 65_536
 MAX_ASKS = 20
 """Statements of a script that a report says something about."""
 MAX_OUTPUT_CHARS = 3_000
+MAX_MIXED_LINES = 60
+"""Of a block in which code is looked for that output follows."""
+LEAST_SENTENCE_WORDS = 7
+"""Of a line that ends with a colon and is no heading."""
 
 _PYTHON_TAGS = ("", "python", "py", "python3", "pycon", "ipython", "ipython3", "python-console", "pytb", "doctest")
 _TRACEBACK = re.compile(r"^.*Traceback \(most recent call last\).*$", re.M)
@@ -59,6 +67,25 @@ _HOMES = (
     "io",
 )
 """Modules whose names are used without telling where they come from, best known first."""
+_CONSTRUCTORS = (
+    *(
+        "set",
+        "frozenset",
+        "dict",
+        "list",
+        "tuple",
+        "bytes",
+        "bytearray",
+        "range",
+        "float",
+        "complex",
+        "date",
+        "datetime",
+    ),
+    *("timedelta", "time", "array"),
+)
+"""What makes a value and has a name in lower case."""
+_NOT_VALUES = (ast.Lambda, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr, ast.comprehension, ast.Compare)
 
 _HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*|__|[-*]\s+\*\*)|:\**\s*$|^\s*[A-Z][\w ]{2,40}\??$")
 _EXPECTED_HEAD = re.compile(
@@ -71,6 +98,11 @@ _ACTUAL_HEAD = re.compile(
     r"|\bresults?\b|\bprints?\b|\bwhat happen(?:s|ed)\b|\binstead\b|\breturns?\b|\bgives?\b",
     re.I,
 )
+_LABEL = re.compile(
+    r"\W*(?:the\s+)?(?:(?P<expected>expected)|(?P<actual>actual|got|observed|current))\b[^:]{0,40}:", re.I
+)
+_FIRST_DONE = re.compile(r"\W*(?:after|once|having|following|with)\b", re.I)
+"""Begins a sentence whose first call comes before the others."""
 _NOT_EXPECTED = re.compile(r"\b(?:un|not (?:as |what i )?)expected\b|\bunexpected\b", re.I)
 
 
@@ -80,7 +112,7 @@ class Ask:
 
     line: int
     """The last one of the statement."""
-    told: Told = NOTHING
+    told: StatedValue = NOTHING
 
 
 @dataclass(frozen=True)
@@ -95,12 +127,21 @@ class Script:
     runner: Literal["pytest", "unittest"] | None = None
     """What has to call the tests that it defines; None: it defines none."""
     asks: tuple[Ask, ...] = ()
-    pairs: tuple[Told, ...] = ()
+    pairs: tuple[StatedValue, ...] = ()
     """Values that the report pairs with each other and with no statement."""
-    output: Told = NOTHING
+    output: StatedValue = NOTHING
     """All that it prints, if the report tells that as a whole."""
     unpaired: tuple[str, ...] = ()
     """Expected values that belong to no statement for certain."""
+    expressions: tuple[str, ...] = ()
+    """What the report tells as Python that can be evaluated here: `Decimal("1.5")`, `[first, last]`."""
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """Exceptions that the report expects."""
+        told = (*(ask.told for ask in self.asks), *self.pairs)
+        values = (*(one.expected for one in told), *self.unpaired)
+        return tuple(dict.fromkeys(raised[1] for value in values if (raised := EXCEPTION.match(value))))
 
     @property
     def says_what_is_right(self) -> bool:
@@ -125,11 +166,13 @@ def find_scripts(
         root = _root(tree, top_levels)
         if tree is None or root is None or len(whole) > MAX_SCRIPT_CHARS or not _does_something(piece.tree):
             continue
-        above = whole.count("\n") - shown.source.count("\n")
         asks, pairs, output, unpaired = shown.settled()
+        head, expressions = _evaluable([*(ask.told for ask in asks), *pairs], whole, exports or {})
+        whole = head + whole
+        above = whole.count("\n") - shown.source.count("\n")
         asks = tuple(replace(ask, line=ask.line + above) for ask in asks)
         found = incomplete if unknown else complete
-        script = Script(whole, root, shown.error, _runner(tree), asks, pairs, output, unpaired)
+        script = Script(whole, root, shown.error, _runner(tree), asks, pairs, output, unpaired, expressions)
         if whole not in found or not found[whole].says_what_is_right:
             found[whole] = script
     return tuple((complete | incomplete).values())[:MAX_SCRIPTS]
@@ -142,85 +185,154 @@ class _Shown:
     source: str
     error: str | None = None
     asks: list[Ask] = field(default_factory=list)
-    loose: list[Told] = field(default_factory=list)
+    loose: list[StatedValue] = field(default_factory=list)
     """What lines near it say, each by itself."""
     outputs: dict[str, str] = field(default_factory=dict)
     """Blocks that are headed as expected or actual."""
 
-    def settled(self) -> tuple[tuple[Ask, ...], tuple[Told, ...], Told, tuple[str, ...]]:
+    def settled(self) -> tuple[tuple[Ask, ...], tuple[StatedValue, ...], StatedValue, tuple[str, ...]]:
         """Statements with their values, pairs without a statement, the output as a whole, and what is left over."""
+        output = StatedValue(self.outputs.get("actual", ""), self.outputs.get("expected", ""))
+        unknown = sum(not ask.told.expected for ask in self.asks)
+        if self.asks and max(len(text.strip().splitlines()) for text in (output.actual, output.expected)) <= 1:
+            output = NOTHING  # what one statement shows
         for role in ("actual", "expected"):
             block = self.outputs.get(role, "").strip()
             lines = block.splitlines()
-            if block and (len(lines) == 1 or len(lines) == sum(not ask.told.expected for ask in self.asks)):
-                self.loose += [Told(**{role: line.strip()}) for line in lines]
-                del self.outputs[role]
-        output = Told(self.outputs.get("actual", ""), self.outputs.get("expected", ""))
+            if block and (len(lines) == 1 or len(lines) == unknown):
+                self.loose += [StatedValue(**{role: line.strip()}) for line in lines]
+            elif block and unknown == 1 and not _TRACEBACK.search(block):
+                self.loose.append(StatedValue(**{role: block}))
         both = [told for told in self.loose if told.actual and told.expected]
         expected = [told.expected for told in self.loose if told.expected and not told.actual]
         actual = [told.actual for told in self.loose if told.actual and not told.expected]
         free = [number for number, ask in enumerate(self.asks) if not ask.told.expected]
+        if expected and len(expected) < len(free):
+            # Of a statement that is shown to give the value already, it is not expected.
+            right = {" ".join(value.split()) for value in expected}
+            free = [number for number in free if " ".join(self.asks[number].told.actual.split()) not in right]
         if both and len(both) == len(free) and not expected:
             for number, told in zip(free, both, strict=True):
                 known = self.asks[number].told
-                self.asks[number] = replace(self.asks[number], told=Told(known.actual or told.actual, told.expected))
+                self.asks[number] = replace(
+                    self.asks[number], told=StatedValue(known.actual or told.actual, told.expected)
+                )
             both = []
         elif expected and len(expected) == len(free) and not both:
             given = actual if len(actual) == len(free) else [""] * len(free)
             for number, value, came in zip(free, expected, given, strict=True):
                 known = self.asks[number].told
-                self.asks[number] = replace(self.asks[number], told=Told(known.actual or came, value))
+                self.asks[number] = replace(self.asks[number], told=StatedValue(known.actual or came, value))
             expected = []
         elif expected and len(expected) == len(actual):
-            both += [Told(came, value) for came, value in zip(actual, expected, strict=True)]
+            both += [StatedValue(came, value) for came, value in zip(actual, expected, strict=True)]
             expected = []
+        elif self.error and len(expected) == 1 and EXCEPTION.fullmatch(expected[0]):
+            both.append(StatedValue(self.error, expected.pop()))  # another exception than the one that is shown
         return tuple(self.asks[:MAX_ASKS]), tuple(both[:MAX_ASKS]), output, tuple(expected[:MAX_ASKS])
 
 
-def _shown(text: str) -> Iterator[_Shown]:
+def _shown(text: str) -> Sequence[_Shown]:
     """Python in the order of the text, with what the text says about each piece."""
-    found: list[_Shown] = []
-    before: list[Told] = []
-    """What is said before there is any code."""
-    section = ""
-    table: list[str] = []
+    reader = _Reader()
     for part in segments(text):
         if isinstance(part, Block):
-            found += _in_block(part, section or _role_of(part.above), found)
-            if found and before:
-                found[-1].loose += before
-                before = []
-            if not _is_heading(part.above):
-                section = ""
-            continue
-        if part.lstrip().startswith("|"):
-            table.append(part)
-            continue
-        found += [_Shown(f"{code}\n", asks=[Ask(1, told)]) for code, told in _rows(table)]
-        table = []
-        if _is_heading(part):
-            section = _role_of(part)
-        for sentence in sentences(part):
-            code, rest = find_expression(sentence)
-            told = read_told(rest) if code else read_told(sentence)
-            if code and not rest.strip(" .:,") and sentence.strip().startswith("`") and _is_expression(code):
-                found.append(_Shown(f"{code}\n", asks=[Ask(1)]))  # a line of its own
-                if before:
-                    found[-1].loose, before = before, []
+            reader.end_table()
+            reader.read_block(part)
+        elif "|" in part:
+            reader.table.append(part)
+        else:
+            reader.end_table()
+            reader.read_line(part)
+    reader.end_table()
+    return reader.found
+
+
+class _Reader:
+    """Reads a report from its beginning to its end."""
+
+    def __init__(self) -> None:
+        self.found: list[_Shown] = []
+        self.before: list[StatedValue] = []
+        """What is said before there is any code."""
+        self.section = ""
+        self.table: list[str] = []
+
+    def read_block(self, block: Block) -> None:
+        role = _labelled(block.above) or self.section or _role_of(block.above)
+        self.found += _in_block(block, role, self.found)
+        if self.found and self.before:
+            self.found[-1].loose += self.before
+            self.before = []
+        if not _is_heading(block.above):
+            self.section = ""
+
+    def end_table(self) -> None:
+        lines, self.table = self.table, []
+        table = read_table(lines)
+        if table is not None:
+            self.found += _from_table(table, self.found)
+        elif lines:
+            for line in lines:
+                self.read_line(line)
+
+    def read_line(self, line: str) -> None:
+        if role := _labelled(line) or (_role_of(line) if _is_heading(line) else ""):
+            self.section = role
+        elif _is_heading(line) and len(line.split()) < LEAST_SENTENCE_WORDS:
+            self.section = ""
+        for sentence in sentences(line):
+            calls = [(code, rest) for code, rest in find_expressions(sentence) if _is_expression(code)]
+            if calls:
+                self._read_calls(sentence, calls)
                 continue
+            told = read_told_below(self.section, sentence)
+            if not told and self.section and (value := _whole_value(sentence)):
+                told = StatedValue(**{self.section: value})
+            if told:
+                (self.found[-1].loose if self.found else self.before).append(told)
+
+    def _read_calls(self, sentence: str, calls: Sequence[tuple[str, str]]) -> None:
+        if len(calls) > 1 and _FIRST_DONE.match(sentence):
+            return  # the others depend on the first one, and on what else the sentence says
+        for number, (code, rest) in enumerate(calls):
+            told = read_told_of(sentence.partition(code)[0] if not number else "", rest)
             raised = EXCEPTION.match(told.actual)
-            if code and (told.expected or raised) and _is_expression(code):
-                found.append(_Shown(f"{code}\n", raised[1] if raised else None, asks=[Ask(1, told)]))
-            elif not told and section and (value := _whole_value(sentence)):
-                told = Told(**{section: value})
-            if told and not code:
-                (found[-1].loose if found else before).append(told)
-    found += [_Shown(f"{code}\n", asks=[Ask(1, told)]) for code, told in _rows(table)]
-    yield from found
+            if len(calls) == 1 and not rest.strip(" .:,") and sentence.strip().startswith("`"):
+                self.found.append(_Shown(f"{code}\n", asks=[Ask(1)]))  # a line of its own
+                self.found[-1].loose, self.before = self.before, []
+            elif told.expected or raised:
+                self.found.append(_Shown(f"{code}\n", raised[1] if raised else None, [Ask(1, told)]))
 
 
-def _rows(table: Sequence[str]) -> Iterator[tuple[str, Told]]:
-    return ((code, told) for code, told in read_table(table) if _is_expression(code) and not is_literal(code))
+def _from_table(table: Table, known: Sequence[_Shown]) -> Iterator[_Shown]:
+    """The examples of a table: calls, arguments of a function that heads a column, or values of a name that the code
+    before leaves open."""
+    function = re.fullmatch(r"([A-Za-z_][\w.]*)\((\w*|\.{3}|\u2026)\)", table.actual_head)
+    head = table.code_head
+    opened = table.actual_head if _is_expression(table.actual_head) and not function else ""
+    sources = [opened, *(piece.source for piece in known)]
+    open_in = next((source for source in sources if head in _Piece(source).missing), None)
+    lines: list[str] = []
+    asks: list[Ask] = []
+    for cell, told in table.rows:
+        if _is_expression(cell) and not is_literal(cell) and "(" in cell:
+            example = cell
+        elif function and is_literal(cell):
+            example = f"{function[1]}({cell})"
+        elif open_in is not None:
+            example = f"{head} = {cell if is_literal(cell) else repr(cell)}\n{open_in.strip()}"
+        else:
+            continue
+        lines += example.split("\n")
+        asks.append(Ask(len(lines), told))
+    if asks:
+        yield _Shown("\n".join(lines) + "\n", asks=asks)
+    word = re.fullmatch(r"[a-z]+", table.actual_head.lower())
+    if word and asks and len(lines) == len(asks) and not names_a_role(word[0]):
+        # The column may be about something that the result has: its `status`, say.
+        for name in (word[0], f"{word[0]}_code"):
+            yield _Shown("".join(f"({line}).{name}\n" for line in lines), asks=list(asks))
 
 
 def _in_block(block: Block, role: str, known: Sequence[_Shown]) -> Iterator[_Shown]:
@@ -232,23 +344,69 @@ def _in_block(block: Block, role: str, known: Sequence[_Shown]) -> Iterator[_Sho
     if _TRACEBACK.match(block.code) or (_FRAME.search(block.code) and _parse(block.code) is None):
         if known and known[-1].error is None:
             known[-1].error = _last_exception(block.code)
+        if known and role == "actual" and len(block.code) <= MAX_OUTPUT_CHARS:
+            known[-1].outputs.setdefault(role, block.code)  # it may have been printed
         return
-    is_code = block.tag in _PYTHON_TAGS and _does_something(_parse(block.code) or ast.Module([], []))
-    value = _value(block.code)
-    if role and known and (value or not is_code):
-        if len(block.code) <= MAX_OUTPUT_CHARS:
-            known[-1].outputs.setdefault(role, block.code)
-        if role == "actual" and known[-1].error is None:
-            known[-1].error = _last_exception(block.code)
-        return
-    if block.tag in _PYTHON_TAGS and not value:
-        source, error = _from_script(block)
-        if source.strip() and _parse(source) is not None:
-            yield _Shown(source, error, _asks(source))
+    source, output = _code_with_output(block)
+    is_code = _does_something(_parse(source) or ast.Module([], []))
+    if not role and not block.above and not is_code:
+        role = "actual"  # right below code: what that gave
+    if role and known and not is_code:
+        _add_output(known[-1], role, block.code)
+    elif source.strip():
+        asks, loose = _asks(source)
+        shown = _Shown(source, _last_exception(output), asks, loose)
+        if output and shown.error is None:
+            _add_output(shown, "actual", output)
+        yield shown
+
+
+def _add_output(shown: _Shown, role: str, output: str) -> None:
+    if len(output) <= MAX_OUTPUT_CHARS:
+        shown.outputs.setdefault(role, output)
+    if role == "actual" and shown.error is None:
+        shown.error = _last_exception(output)
+
+
+def _code_with_output(block: Block) -> tuple[str, str]:
+    """The Python that a block begins with, and what some paste below it; none: it does not begin with code."""
+    if block.tag not in _PYTHON_TAGS or _value(block.code):
+        return "", ""
+    lines = block.code.splitlines()
+    tree = _parse(block.code)
+    count = len(lines) if tree else 0
+    if tree and 0 < _last_line(tree) < (tree.body[-1].end_lineno or 0):
+        count = _last_line(tree)
+    if tree is None:
+        end = _TRACEBACK.search(block.code)
+        most = block.code[: end.start()].count("\n") if end else len(lines)
+        tried = ((count, _parse("\n".join(lines[:count]))) for count in range(min(most, MAX_MIXED_LINES), 0, -1))
+        count = next((count for count, part in tried if part and _last_line(part) == count), 0)
+    rest = lines[count:]
+    if all(line.startswith(">") for line in rest if line.strip()):
+        rest = [line.removeprefix(">").strip() for line in rest]
+    return ("\n".join(lines[:count]) + "\n", "\n".join(rest).strip("\n")) if count else ("", "")
+
+
+def _last_line(tree: ast.Module) -> int:
+    """Where the last statement ends that does something or shows a value, rather than being one; 0: there is none."""
+    bound = _bound(tree)
+    for node in reversed(tree.body):
+        names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+        shows = isinstance(node, ast.Expr) and bool(names) and names <= bound
+        if shows or not isinstance(node, ast.Expr | ast.AnnAssign) or _does_something(ast.Module([node], [])):
+            return node.end_lineno or node.lineno
+    return 0
 
 
 def _is_heading(line: str) -> bool:
     return bool(_HEADING.search(line)) and len(line) < 120
+
+
+def _labelled(line: str) -> str:
+    """What a line says with its first word: `Expected output, in any order:`; empty: nothing."""
+    label = _LABEL.match(line)
+    return (label.lastgroup or "") if label and not _NOT_EXPECTED.match(line) else ""
 
 
 def _role_of(line: str) -> str:
@@ -257,8 +415,9 @@ def _role_of(line: str) -> str:
         return "actual"
     expected, actual = _EXPECTED_HEAD.search(line), _ACTUAL_HEAD.search(line)
     if expected and actual:
-        # "Expected output:" is expected, "expected X but got:" is not.
-        return "actual" if re.search(r"\b(?:but|instead|however)\b", line, re.I) else "expected"
+        # "Expected output:" and "but should print:" are expected, "expected X but got:" is not.
+        turned = re.search(r"\b(?:but|instead|however)\b", line, re.I)
+        return "actual" if turned and _ACTUAL_HEAD.search(_EXPECTED_HEAD.sub("", line)) else "expected"
     return "expected" if expected else "actual" if actual else ""
 
 
@@ -278,59 +437,92 @@ def _from_session(block: Block, role: str) -> _Shown:
         if _parse(typed) is None:
             continue
         lines += typed.split("\n")
-        told = read_told(_comment(typed))
+        told = read_stated_values(_comment(typed))
         if _is_expression(typed) and not _TRACEBACK.search(answer) and answer:
-            given = Told(expected=answer) if role == "expected" else Told(answer, told.expected)
+            given = StatedValue(expected=answer) if role == "expected" else StatedValue(answer, told.expected)
             asks.append(Ask(len(lines), given))
         elif _is_expression(typed):
             raised = _last_exception(answer) or ""
-            asks.append(Ask(len(lines), Told(raised or told.actual, told.expected)))
+            asks.append(Ask(len(lines), StatedValue(raised or told.actual, told.expected)))
     return _Shown("\n".join(lines).rstrip() + "\n", _last_exception(block.code), asks)
 
 
 def _comment(source: str) -> str:
-    found = [text for _, text in _comments(source)]
+    found = [text for _, text, _ in _comments(source)]
     return found[-1] if found else ""
 
 
-def _comments(source: str) -> Iterator[tuple[int, str]]:
-    """Comments with the line that each is about: its own, or the one above where it stands alone."""
+def _comments(source: str) -> Iterator[tuple[int, str, bool]]:
+    """Comments, each with its line and whether it has the line for itself."""
     try:
         tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
     except (tokenize.TokenError, SyntaxError):
         return
     for token in tokens:
         if token.type == tokenize.COMMENT:
-            alone = not token.line[: token.start[1]].strip()
-            yield token.start[0] - alone, token.string
+            yield token.start[0], token.string.lstrip("# \t"), not token.line[: token.start[1]].strip()
 
 
-def _asks(source: str) -> list[Ask]:
-    """The statements of a script that show a value: what is printed, what a comment tells of, and its last line."""
+def _commented(source: str, tree: ast.Module) -> tuple[dict[int, str], list[str]]:
+    """What comments say about the statement that ends on each line; and what may be said about two.
+
+    A comment that has lines for itself is about the statement above it or about the one below. Where it stands between
+    two, others decide that can only be about one; an arrow is a result of what is above.
+    """
+    ends = {node.end_lineno or node.lineno for node in ast.walk(tree) if isinstance(node, ast.stmt)}
+    starts = {
+        node.lineno: node.end_lineno or node.lineno
+        for node in reversed(list(ast.walk(tree)))
+        if isinstance(node, ast.Expr | ast.Assign)
+    }
+    about: dict[int, str] = {}
+    alone: list[tuple[int, int, str]] = []
+    for line, text, has_line in _comments(source):
+        if not has_line:
+            about[line] = f"{about[line]} {text}" if line in about else text
+        elif alone and alone[-1][1] == line - 1:
+            alone[-1] = (alone[-1][0], line, f"{alone[-1][2]} {text}")
+        else:
+            alone.append((line, line, text))
+    beside = set(about)
+    told = [(first - 1, last + 1, text) for first, last, text in alone if read_stated_values(text)]
+    votes = {above in ends for above, below, _ in told if (above in ends) != (below in starts)}
+    loose = []
+    for above, below, text in told:
+        if above in ends and (
+            below not in starts or votes == {True} or above in beside or text.startswith(("->", "=>"))
+        ):
+            about[above] = f"{about[above]} {text}" if above in about else text
+        elif below in starts and (above not in ends or votes == {False}):
+            end = starts[below]
+            about[end] = f"{text} {about[end]}" if end in about else text
+        else:
+            loose.append(text)
+    return about, loose
+
+
+def _asks(source: str) -> tuple[list[Ask], list[StatedValue]]:
+    """The statements of a script that show a value: what is printed, what a comment tells of, and its last line.
+
+    And pairs of values that comments give to none for certain.
+    """
     tree = _parse(source)
     if tree is None:
-        return []
-    comments: dict[int, str] = {}
-    for line, text in _comments(source):
-        comments[line] = f"{comments[line]} {text}" if line in comments else text
+        return [], []
+    comments, loose = _commented(source, tree)
     found: dict[int, Ask] = {}
     for node in ast.walk(tree):
         if not isinstance(node, ast.Expr | ast.Assign) or isinstance(getattr(node, "value", None), ast.Constant):
             continue
         line = node.end_lineno or node.lineno
-        told = read_told(comments.get(line, ""))
+        told = read_stated_values(comments.get(line, ""), markup=False)
         printed = isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name)
         printed = printed and isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "print"
         is_last = isinstance(node, ast.Expr) and bool(tree.body) and node is tree.body[-1]
         if told or (isinstance(node, ast.Expr) and (printed or is_last)):
             found[line] = Ask(line, told)
-    return [found[line] for line in sorted(found)]
-
-
-def _from_script(block: Block) -> tuple[str, str | None]:
-    """A script, without the traceback that some paste below it."""
-    end = _TRACEBACK.search(block.code)
-    return (block.code[: end.start()], _last_exception(block.code)) if end else (block.code, None)
+    unsure = (read_stated_values(text, markup=False) for text in loose)
+    return [found[line] for line in sorted(found)], [told for told in unsure if told.actual and told.expected]
 
 
 def _last_exception(code: str) -> str | None:
@@ -371,6 +563,8 @@ class _Piece:
         self.imports = _imports(self.tree)
         used = {node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name)}
         self.missing = used - self.bound - set(dir(builtins)) - {"__file__", "__name__"}
+        calls = [node.func for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
+        self.called = {function.id for function in calls if isinstance(function, ast.Name)}
 
 
 def _completed(piece: _Piece, earlier: Sequence[_Piece], exports: Mapping[str, str]) -> tuple[str, bool]:
@@ -386,9 +580,34 @@ def _completed(piece: _Piece, earlier: Sequence[_Piece], exports: Mapping[str, s
         else:
             head.insert(0, other.source.rstrip())
             missing = (missing - other.bound) | other.missing
-    offered = {name: statement for name in sorted(missing) if (statement := exports.get(name) or _standard(name))}
+    called = {f"{name}()": name for name in missing & piece.called}
+    offered = {name: exports[call] for call, name in sorted(called.items()) if call in exports}
+    offered |= {
+        name: statement
+        for name in sorted(missing - offered.keys())
+        if (statement := exports.get(name) or _standard(name))
+    }
     head = [*offered.values(), *head]
     return "\n".join([*dict.fromkeys(head), piece.source]), bool(missing - offered.keys())
+
+
+def _evaluable(told: Sequence[StatedValue], source: str, exports: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+    """Values of a report that are Python made of what a script knows; and imports that they need beside it."""
+    known = {*_Piece(source).bound, *dir(builtins)}
+    found: list[str] = []
+    head: dict[str, None] = {}
+    for value in dict.fromkeys(value for one in told for value in (one.actual, one.expected)):
+        tree = _parse(value) if value and not is_literal(value) else None
+        if tree is None or not _is_expression(value) or isinstance(tree.body[0].value, ast.Name):  # type: ignore[attr-defined]
+            continue
+        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        calls = [ast.unparse(node.func).rpartition(".")[2] for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        imports = {name: exports.get(name) or _standard(name) for name in sorted(names - known)}
+        made = all(call[:1].isupper() or call in _CONSTRUCTORS for call in calls)
+        if made and all(imports.values()) and not any(isinstance(node, _NOT_VALUES) for node in ast.walk(tree)):
+            head |= dict.fromkeys(filter(None, imports.values()))
+            found.append(value)
+    return "".join(f"{statement}\n" for statement in head), tuple(found[:MAX_ASKS])
 
 
 def _standard(name: str) -> str | None:
@@ -442,8 +661,12 @@ def _root(tree: ast.Module | None, top_levels: Mapping[str, str]) -> str | None:
 
 
 def _does_something(tree: ast.Module) -> bool:
-    """A bare word in an indented paragraph is Python too. Importing may be what fails."""
-    return any(isinstance(node, ast.Call | ast.Import | ast.ImportFrom | ast.Assert) for node in ast.walk(tree))
+    """A bare word in an indented paragraph is Python too. Importing may be what fails, or defining a class."""
+    return any(
+        isinstance(node, ast.Call | ast.Import | ast.ImportFrom | ast.Assert)
+        or (isinstance(node, ast.ClassDef) and bool(node.bases or node.decorator_list))
+        for node in ast.walk(tree)
+    )
 
 
 def _runner(tree: ast.Module) -> Literal["pytest", "unittest"] | None:
@@ -458,8 +681,9 @@ def _is_test(node: ast.stmt) -> bool:
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test")
 
 
-def find_imports(sources: Iterable[str]) -> dict[str, str]:
-    """The import statement that most of some files have for each name."""
+def find_imports(sources: Iterable[str], text: str = "") -> dict[str, str]:
+    """The import statement that most of some files have for each name: of those from a module that the text speaks of,
+    if there are any."""
     counted: dict[str, Counter[str]] = {}
     for source in sources:
         tree = _parse(source)
@@ -475,11 +699,24 @@ def find_imports(sources: Iterable[str]) -> dict[str, str]:
                 if name.isidentifier():
                     said += f" as {alias.asname}" if alias.asname else ""
                     counted.setdefault(name, Counter())[said] += 1
-    return {name: statements.most_common(1)[0][0] for name, statements in counted.items()}
+    words = set(re.findall(r"[a-z]{4,}", text.lower()))
+    return {
+        name: max(statements.most_common(), key=lambda one: _speaks_of(one[0], words))[0]
+        for name, statements in counted.items()
+    }
+
+
+def _speaks_of(statement: str, words: Collection[str]) -> bool:
+    """Whether a module below a package begins with one of some words: `webargs.flaskparser` with `flask`."""
+    parts = statement.split()[1].split(".")[1:]
+    return any(part[:end] in words for part in parts for end in range(4, len(part) + 1))
 
 
 def find_exports(sources: Mapping[str, str]) -> dict[str, str]:
-    """The import statement for each public name of the repository's packages; `sources` has their top modules."""
+    """The import statement for each public name of the repository's packages; `sources` has their top modules.
+
+    A name that a package shares with something in it is that with `()` behind it, and the package without.
+    """
     found: dict[str, str] = {}
     for package, source in sources.items():
         tree = _parse(source)
@@ -496,4 +733,5 @@ def find_exports(sources: Mapping[str, str]) -> dict[str, str]:
             for name in sorted(names):
                 if name.isidentifier() and not name.startswith("_"):
                     found.setdefault(name, f"from {package} import {name}")
-    return found | {package: f"import {package}" for package in sources}
+    called = {f"{package}()": found[package] for package in sources if package in found}
+    return found | {package: f"import {package}" for package in sources} | called

@@ -1,4 +1,6 @@
-"""Searches a repository for what a text is about: every file with its chance to be changed, best first, and a cut."""
+"""Searches a repository for what a text is about: every file with its probability to be changed, best first, and a
+cut.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,9 @@ import numpy.typing as npt
 
 from scrout.index.bm25 import Scores
 from scrout.index.repository import Repository
+from scrout.scout.recon.functions import RankedFunctions, rank_functions
 from scrout.scout.recon.mentions import Mentions, read_mentions
-from scrout.scout.recon.model import Logistic, Model, load_model
-from scrout.scout.recon.passages import Passages, read_passages
+from scrout.scout.recon.ranker import Logistic, Model, load_model
 from scrout.scout.recon.signals import CLUE_KINDS, Clue, Signals, neighbours, read_signals
 
 SHORTLIST = 60
@@ -37,7 +39,7 @@ _SUFFIX = re.compile(r"\.[A-Za-z]\w{0,4}$")
 
 @dataclass(frozen=True)
 class Ranked:
-    """A file with its chance to be changed and what speaks for it, strongest clue first."""
+    """A file with its probability to be changed and what speaks for it, strongest clue first."""
 
     path: str
     confidence: float
@@ -48,7 +50,7 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Function:
-    """A function, method or class with its chance to be changed."""
+    """A function, method or class with its probability to be changed."""
 
     path: str
     name: str
@@ -58,7 +60,7 @@ class Function:
 
 
 @dataclass(frozen=True)
-class Found:
+class Ranking:
     """What a search gave."""
 
     ranked: tuple[Ranked, ...]
@@ -70,7 +72,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Examined:
+class ExaminedRepository:
     """What is known of a text and the files on its shortlist, before the last judgement."""
 
     mentions: Mentions
@@ -79,25 +81,27 @@ class Examined:
     """The shortlist, by position in `repository.paths`, best first."""
     values: dict[str, Scores]
     """Signals of the shortlist."""
-    passages: Passages
+    ranked_functions: RankedFunctions
     passage_rows: npt.NDArray[np.int64]
     """The place on the shortlist of each passage's file."""
 
 
-def search(text: str, repository: Repository, max_files: int = 5) -> Found:
-    """Rank the files of a repository by their chance to be changed for a text."""
+def search(text: str, repository: Repository, max_files: int = 5) -> Ranking:
+    """Rank the files of a repository by their probability to be changed for a text."""
     model = load_model()
     return judge(examine(text, repository, model.shortlist), repository, max_files, model)
 
 
 def judge(
-    examined: Examined,
+    examined: ExaminedRepository,
     repository: Repository,
     max_files: int,
     model: Model,
     witnessed: Sequence[Clue] = (),
-) -> Found:
-    """The last judgement. Where a run of the issue's code led, a file has at least the chance that its clue gives."""
+) -> Ranking:
+    """The last judgement. Where a run of the issue's code led, a file has at least the probability that its clue
+    gives.
+    """
     score = model.files.score(examined.values)
     paths = [repository.paths[row] for row in examined.rows.tolist()]
     spelled = dict.fromkeys(_meant(examined.mentions.spelled, repository), SPELLED)
@@ -108,7 +112,7 @@ def judge(
     paths, score = paths + unread, np.append(score, np.full(len(unread), -np.inf))
     seen = np.array([min(0.99, max(1e-9, _seen(path, witnessed))) for path in paths])
     score = np.maximum(score, np.log(seen / (1 - seen)))
-    chance = 1 / (1 + np.exp(-score))
+    probability = 1 / (1 + np.exp(-score))
     functions = _functions(examined, score, model.functions, witnessed)
     clues: dict[str, list[Clue]] = defaultdict(list)
     for clue in (*witnessed, *examined.signals.clues):
@@ -122,8 +126,8 @@ def judge(
                 key=lambda clue: (CLUE_KINDS.index(clue.kind), -clue.weight, clue.words, clue.lines or (0, 0)),
             )
         )
-        ranked.append(Ranked(path, round(float(chance[place]), 4), own, _regions(path, own, functions)))
-    return Found(
+        ranked.append(Ranked(path, round(float(probability[place]), 4), own, _regions(path, own, functions)))
+    return Ranking(
         ranked=tuple(ranked),
         named=cut(ranked, max_files),
         functions=functions,
@@ -134,7 +138,7 @@ def judge(
 def cut(ranked: Sequence[Ranked], max_files: int) -> tuple[Ranked, ...]:
     """As many files as promise the best balance of naming all that change and none that does not.
 
-    The expected F1 of the first k, given that each changes with its own chance and that at least one file does.
+    The expected F1 of the first k, given that each changes with its own probability and that at least one file does.
     """
     expected = max(1.0, sum(file.confidence for file in ranked))
     gained = np.cumsum([file.confidence for file in ranked[:max_files]])
@@ -152,13 +156,15 @@ def _seen(path: str, witnessed: Sequence[Clue]) -> float:
     return max((clue.weight for clue in witnessed if clue.path == path), default=0.0)
 
 
-def _functions(examined: Examined, score: Scores, model: Logistic, witnessed: Sequence[Clue]) -> tuple[Function, ...]:
-    passages = examined.passages
-    values = passages.values | {"file": score[examined.passage_rows]}
-    total = model.score(values) if passages.paths else np.zeros(0)
+def _functions(
+    examined: ExaminedRepository, score: Scores, model: Logistic, witnessed: Sequence[Clue]
+) -> tuple[Function, ...]:
+    ranked_functions = examined.ranked_functions
+    values = ranked_functions.values | {"file": score[examined.passage_rows]}
+    total = model.score(values) if ranked_functions.paths else np.zeros(0)
     seen = [(clue.path, clue.lines, clue.weight) for clue in witnessed if clue.lines]
     found = []
-    for path, definition, own in zip(passages.paths, passages.definitions, total.tolist(), strict=True):
+    for path, definition, own in zip(ranked_functions.paths, ranked_functions.definitions, total.tolist(), strict=True):
         ran = max(
             (w for at, lines, w in seen if at == path and lines == (definition.first, definition.last)), default=0.0
         )
@@ -191,39 +197,46 @@ def _new_files(mentions: Mentions, repository: Repository) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))[:MOST_NEW_FILES]
 
 
-def examine(text: str, repository: Repository, shortlist: Logistic) -> Examined:
+def examine(text: str, repository: Repository, shortlist: Logistic) -> ExaminedRepository:
     """Rank all files roughly, then look closely at the first."""
     mentions = read_mentions(text)
     signals = read_signals(mentions, repository)
     score = shortlist.score(signals.values) if repository.files else np.zeros(0)
-    chance = 1 / (1 + np.exp(-score))
+    probability = 1 / (1 + np.exp(-score))
     rows = np.argsort(-score, kind="stable")[:SHORTLIST]
     spelled = [repository.position[path] for path in _meant((*mentions.declared, *mentions.spelled), repository)]
     rows = np.array(list(dict.fromkeys([*rows.tolist(), *spelled])), dtype=np.int64)
     paths = [repository.paths[row] for row in rows.tolist()]
     opened = [path for path in paths if repository.files[path].role != "test"][:OPENED]
-    passages = read_passages(mentions, repository, opened, signals.clues)
-    values = {name: every[rows] for name, every in (signals.values | neighbours(chance, repository)).items()}
+    ranked_functions = rank_functions(mentions, repository, opened, signals.clues)
+    values = {name: every[rows] for name, every in (signals.values | neighbours(probability, repository)).items()}
     values |= {
         "rough": score[rows],
-        "rough_share": chance[rows] / max(1e-9, float(chance[rows].sum())) if len(rows) else chance[rows],
+        "rough_share": probability[rows] / max(1e-9, float(probability[rows].sum()))
+        if len(rows)
+        else probability[rows],
         "rough_behind": score[rows[:1]].sum() - score[rows],
         "rough_rank": 1 / np.arange(1, len(rows) + 1),
         "short_text": np.full(len(rows), 1 / np.log1p(10 + mentions.chars)),
     }
-    values |= _of_passages(paths, passages)
+    values |= _of_passages(paths, ranked_functions)
     place = {path: number for number, path in enumerate(paths)}
-    return Examined(
-        mentions, signals, rows, values, passages, np.array([place[path] for path in passages.paths], dtype=np.int64)
+    return ExaminedRepository(
+        mentions,
+        signals,
+        rows,
+        values,
+        ranked_functions,
+        np.array([place[path] for path in ranked_functions.paths], dtype=np.int64),
     )
 
 
-def _of_passages(paths: list[str], passages: Passages) -> dict[str, Scores]:
+def _of_passages(paths: list[str], ranked_functions: RankedFunctions) -> dict[str, Scores]:
     """What the functions of a file say about it."""
     return {
-        "passage_best": passages.per_file("text", paths, 1),
-        "passage_few": passages.per_file("text", paths, 3),
-        "passage_title": passages.per_file("title", paths, 1),
-        "passage_name": passages.per_file("name_words", paths, 1),
-        "passage_title_words": passages.per_file("title_words", paths, 1),
+        "passage_best": ranked_functions.per_file("text", paths, 1),
+        "passage_few": ranked_functions.per_file("text", paths, 3),
+        "passage_title": ranked_functions.per_file("title", paths, 1),
+        "passage_name": ranked_functions.per_file("name_words", paths, 1),
+        "passage_title_words": ranked_functions.per_file("title_words", paths, 1),
     }

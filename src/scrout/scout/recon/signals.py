@@ -415,28 +415,28 @@ def _structure(mentions: Mentions, repository: Repository, found: Signals) -> No
     }
 
 
-def neighbours(chance: Scores, repository: Repository) -> dict[str, Scores]:
+def neighbours(probability: Scores, repository: Repository) -> dict[str, Scores]:
     """What likely files say of those around them: importers, imported, siblings, files that changed with them."""
     by_importer, by_imported, siblings, together = _zeros(repository, 4)
     importers, imported = repository.edges.T
-    np.maximum.at(by_imported, importers, chance[imported])
-    np.maximum.at(by_importer, imported, chance[importers])
+    np.maximum.at(by_imported, importers, probability[imported])
+    np.maximum.at(by_importer, imported, probability[importers])
     folders = [posixpath.dirname(path) for path in repository.paths]
     best: dict[str, tuple[float, float]] = {}
-    for folder, own in zip(folders, chance.tolist(), strict=True):
+    for folder, own in zip(folders, probability.tolist(), strict=True):
         first, second = best.get(folder, (0.0, 0.0))
         best[folder] = (own, first) if own > first else (first, max(second, own))
     for row, folder in enumerate(folders):
         first, second = best[folder]
-        siblings[row] = second if chance[row] == first else first
+        siblings[row] = second if probability[row] == first else first
     touching = repository.history.touching
-    for row in np.argsort(-chance, kind="stable")[:5].tolist():
+    for row in np.argsort(-probability, kind="stable")[:5].tolist():
         positions = touching.get(repository.paths[row], [])[:50]
         counts = Counter(path for position in positions for path in repository.history.commits[position].paths)
         for path, count in counts.items():
             other = repository.position.get(path)
             if other is not None and other != row and count > 1:
-                together[other] = max(together[other], float(chance[row]) * count / (len(positions) + 3))
+                together[other] = max(together[other], float(probability[row]) * count / (len(positions) + 3))
     return {
         "near_importer": by_importer,
         "near_imported": by_imported,

@@ -21,7 +21,7 @@ ENDED: dict[str, str] = {}
 """How each test ended, by its id, as an element of the report; empty: it passed."""
 
 
-class Result(TextTestResult):
+class JUnitResult(TextTestResult):
     """Remembers how tests end. A test that failed in one way stays failed, whatever follows."""
 
     def addSuccess(self, test: unittest.TestCase) -> None:
@@ -58,7 +58,7 @@ if __name__ == "__main__":
     report = Path(os.environ.pop("SCROUT_UNITTEST_REPORT"))
     sys.path[0] = str(Path.cwd())
     sys.argv[0] = "python -m unittest"
-    runner = unittest.TextTestRunner(resultclass=Result, verbosity=2)
+    runner = unittest.TextTestRunner(resultclass=JUnitResult, verbosity=2)
     run = unittest.main(module=None, testRunner=runner, exit=False)
     cases = [f"<testcase name={quoteattr(name)}>{how}</testcase>\n" for name, how in ENDED.items()]
     text = f"<testsuite>\n{''.join(cases)}</testsuite>\n"

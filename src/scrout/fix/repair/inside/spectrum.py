@@ -53,7 +53,7 @@ class _Spectrum:
                 lines[line] = lines.get(line, 0) + 1
 
 
-def _pytest(spectrum, files):
+def _pytest(spectrum, files, more):
     import pytest
 
     class Plugin:
@@ -67,7 +67,7 @@ def _pytest(spectrum, files):
             spectrum.end()
 
     options = ["-o", "addopts=", "-p", "no:cacheprovider", "-q", "--continue-on-collection-errors"]
-    pytest.main([*options, *files], plugins=[Plugin()])
+    pytest.main([*options, *more, *files], plugins=[Plugin()])
 
 
 def _unittest(spectrum, files):
@@ -109,7 +109,10 @@ def main():
 
     signal.signal(signal.SIGALRM, lambda *_: tell(False))
     signal.alarm(max(1, int(order["seconds"])))
-    (_pytest if order["runner"] == "pytest" else _unittest)(spectrum, order["files"])
+    if order["runner"] == "pytest":
+        _pytest(spectrum, order["files"], order["options"])
+    else:
+        _unittest(spectrum, order["files"])
     tell(True)
 
 

@@ -1,0 +1,310 @@
+"""Many patches, several tasks at once. Every grade is stored as it comes, by task, patch and gold: a rerun of the same
+command skips what is graded, and tries again what infrastructure failed."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import RootModel, ValidationError
+
+from scrout.base import FrozenModel, ScroutError, TaskError
+from scrout.batch.grading.controls import Control, control
+from scrout.batch.grading.grade import Grade, Verdict, grade
+from scrout.batch.grading.judge import TIMEOUT_S, Case, digest, gold_digest, open_judge
+from scrout.batch.grading.patches import Prediction
+from scrout.batch.repositories import Repositories
+from scrout.batch.task_formats import TaskRow
+from scrout.config.settings import Settings
+from scrout.files import JsonLines, lock_folder, write_atomic
+from scrout.pipeline import build_missing
+from scrout.sandbox.task_sandbox import TaskSandbox, open_task_sandbox
+from scrout.sandbox.tier import Tier
+from scrout.sandbox.workspace import make_base
+from scrout.task import Gold, Task
+
+Arms = Mapping[str, Mapping[str, Prediction]]
+"""Predictions by arm and task; the arm of predictions that are no batch's is empty."""
+
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class ArmGrades(FrozenModel):
+    """One arm's patches."""
+
+    arm: str
+    tasks: int
+    """With gold, whether a patch was submitted or not, and whether their controls held or not."""
+    verdicts: dict[Verdict, int]
+    missing: int
+    """Tasks without a prediction."""
+    control_failed: int
+    """Tasks whose controls failed, whether a patch was submitted or not. No other verdict counts them."""
+    rate: float | None
+    """Resolved ones among all tasks but those that infrastructure or a control failed; None: there are none."""
+    grades: tuple[Grade, ...]
+
+
+class GradingReport(FrozenModel):
+    """What grading came to."""
+
+    arms: tuple[ArmGrades, ...]
+    control_failed: tuple[Control, ...]
+    """Tasks that cannot tell right from wrong. They are part of no rate."""
+    without_gold: tuple[str, ...]
+    """Tasks that nothing can judge. They count nowhere."""
+    unknown: tuple[str, ...]
+    """Predictions for tasks that the task file does not have."""
+
+    @property
+    def infrastructure(self) -> int:
+        return sum(arm.verdicts.get("infrastructure", 0) for arm in self.arms)
+
+
+class GradeStore:
+    """What is graded, in a folder that one process grades into at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._grades = JsonLines(folder / "grades.jsonl", Grade)
+        self._controls = JsonLines(folder / "controls.jsonl", Control)
+        self._graded: dict[tuple[str, str, str], Grade] = {}
+        self._newest: dict[tuple[str, str], Grade] = {}
+        """By task and arm: what a reader of the file takes for its grade."""
+        self._controlled: dict[tuple[str, str], Control] = {}
+
+    def load(self) -> None:
+        for one in self._grades.read():
+            self._remember(one)
+        self._controlled = {one.key: one for one in self._controls.read()}
+
+    def grade(self, task_id: str, patch: str, gold: str, repeats: int = 1) -> Grade | None:
+        """The grade of a patch under this gold's digest, if it stands: it was reached, in as many runs."""
+        found = self._graded.get((task_id, digest(patch), gold))
+        if found is None or found.verdict == "infrastructure" or 0 < found.runs < repeats:
+            return None
+        return found
+
+    def newest(self, task_id: str, arm: str) -> Grade | None:
+        """The arm's grade of a task, whatever it came to."""
+        return self._newest.get((task_id, arm))
+
+    def control(self, task_id: str, gold: str, repeats: int = 1) -> Control | None:
+        found = self._controlled.get((task_id, gold))
+        if found is None or found.outcome == "infrastructure" or 0 < found.runs < repeats:
+            return None
+        return found
+
+    @property
+    def controls(self) -> Mapping[tuple[str, str], Control]:
+        return self._controlled
+
+    def add(self, made: Grade, arms: Sequence[str]) -> None:
+        """Store a grade for each arm that submitted the patch, unless it is that arm's newest already."""
+        of_arms = (made.model_copy(update={"arm": arm}) for arm in arms)
+        if new := [one for one in of_arms if self._newest.get((one.id, one.arm)) != one]:
+            self._grades.append(*new)
+        for one in new:
+            self._remember(one)
+
+    def add_control(self, made: Control) -> None:
+        self._controls.append(made)
+        self._controlled[made.key] = made
+
+    def _remember(self, one: Grade) -> None:
+        self._graded[one.key] = one
+        self._newest[one.id, one.arm] = one
+
+
+@contextmanager
+def open_grade_store(folder: Path) -> Iterator[GradeStore]:
+    """The folder's grades, which nobody else writes meanwhile."""
+    with lock_folder(folder, ".grading"):
+        book = GradeStore(folder)
+        book.load()
+        yield book
+
+
+@dataclass(frozen=True)
+class Grader:
+    """Grades in this process."""
+
+    book: GradeStore
+    repositories: Repositories
+    tier: Tier
+    settings: Settings
+    jobs: int = 1
+    repeats: int = 1
+    timeout_s: float = TIMEOUT_S
+    say: Callable[[str], None] = field(default=lambda words: None)
+
+    async def run(self, rows: Sequence[TaskRow], arms: Arms) -> None:
+        """Grade what is not graded yet."""
+        places = asyncio.Semaphore(self.jobs)
+        todo = [(row, row.gold, wanted) for row in rows if row.gold and (wanted := self._wanted(row, row.gold, arms))]
+        patches = sum(len(wanted) for _, _, wanted in todo)
+        verdicts: Counter[Verdict] = Counter()
+
+        async def one(row: TaskRow, gold: Gold, wanted: Mapping[str, Sequence[str]]) -> None:
+            async with places:
+                verdicts.update(made.verdict for made in await self._grade(row, gold, wanted))
+                self.say(f"{verdicts.total()} of {patches} patches graded, {verdicts['resolved']} resolved")
+
+        self.say(f"{patches} patches of {len(todo)} tasks to grade")
+        try:
+            async with asyncio.TaskGroup() as group:
+                for row, gold, wanted in todo:
+                    group.create_task(one(row, gold, wanted))
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from None  # the first of them ended the others
+
+    def _wanted(self, row: TaskRow, gold: Gold, arms: Arms) -> dict[str, tuple[str, ...]]:
+        """Patches without a grade that stands, each with its arms. Empty ones too: their task needs its controls."""
+        by_patch: dict[str, tuple[str, ...]] = {}
+        for arm, predictions in arms.items():
+            one = predictions.get(row.id)
+            if one and not one.lost:
+                by_patch[one.patch] = (*by_patch.get(one.patch, ()), arm)
+        checked = self.book.control(row.id, gold_digest(row.base_commit, gold), self.repeats)
+        for patch, names in list(by_patch.items()):
+            known = self.book.grade(row.id, patch, gold_digest(row.base_commit, gold), self.repeats)
+            # A task may be HEAD's, which may be another one by now.
+            if known and checked and row.base_commit != "HEAD" and _agree(known, checked):
+                self.book.add(known, names)
+                del by_patch[patch]
+        return by_patch
+
+    async def _grade(self, row: TaskRow, gold: Gold, wanted: Mapping[str, Sequence[str]]) -> list[Grade]:
+        """Grade one task's patches, and store each as it comes."""
+        made: list[Grade] = []
+        try:
+            async with AsyncExitStack() as stack:
+                task, task_sandbox = await self._open(row, stack)
+                case = Case(task, gold, gold_digest(row.base_commit, gold))
+                judge = await open_judge(case, task_sandbox, self.timeout_s)
+                checked = self.book.control(row.id, case.digest, self.repeats)
+                if checked is None:
+                    checked = await control(judge, repeats=self.repeats)
+                    self.book.add_control(checked)
+                for patch, arms in wanted.items():
+                    made.append(await grade(judge, patch, control=checked, repeats=self.repeats))
+                    self.book.add(made[-1], arms)
+        except ScroutError as error:
+            for patch, arms in list(wanted.items())[len(made) :]:
+                made.append(_not_graded(row, gold, patch, str(error)) if patch.strip() else _empty(row, gold, patch))
+                self.book.add(made[-1], arms)
+        return made
+
+    async def _open(self, row: TaskRow, stack: AsyncExitStack) -> tuple[Task, TaskSandbox]:
+        task = await asyncio.to_thread(self.repositories.task, row)
+        await build_missing(task, self.settings, lambda words: None)
+        await asyncio.to_thread(make_base, task.repo, task.base_commit, bounds=self.settings.sandbox)
+        return task, stack.enter_context(open_task_sandbox(task, self.tier, self.settings))
+
+
+def report(rows: Sequence[TaskRow], arms: Arms, book: GradeStore) -> GradingReport:
+    """What the book says of these predictions."""
+    known = {row.id for row in rows}
+    named = dict.fromkeys(task_id for predictions in arms.values() for task_id in predictions)
+    golds = {row.id: gold_digest(row.base_commit, row.gold) for row in rows if row.gold}
+    controls = (book.controls.get((task_id, gold)) for task_id, gold in golds.items())
+    return GradingReport(
+        arms=tuple(_arm(arm, predictions, rows, book) for arm, predictions in arms.items()),
+        control_failed=tuple(one for one in controls if one and one.outcome == "failed"),
+        without_gold=tuple(row.id for row in rows if not row.gold),
+        unknown=tuple(task_id for task_id in named if task_id not in known),
+    )
+
+
+def _arm(arm: str, predictions: Mapping[str, Prediction], rows: Sequence[TaskRow], book: GradeStore) -> ArmGrades:
+    judged = [(row, row.gold) for row in rows if row.gold]
+    found = [
+        made
+        for row, gold in judged
+        if row.id in predictions and (made := _graded(arm, row, gold, predictions[row.id], book))
+    ]
+    controls = (book.controls.get((row.id, gold_digest(row.base_commit, gold))) for row, gold in judged)
+    without_control = {one.id for one in controls if one and one.outcome == "failed"}
+    verdicts = Counter(one.verdict for one in found if one.id not in without_control)
+    counted = len(judged) - verdicts["infrastructure"] - len(without_control)
+    return ArmGrades(
+        arm=arm,
+        tasks=len(judged),
+        verdicts=dict(verdicts),
+        missing=len(judged) - len(without_control) - verdicts.total(),
+        control_failed=len(without_control),
+        rate=round(verdicts["resolved"] / counted, 4) if counted else None,
+        grades=tuple(found),
+    )
+
+
+def _graded(arm: str, row: TaskRow, gold: Gold, one: Prediction, book: GradeStore) -> Grade | None:
+    """None: it has no grade yet."""
+    if one.lost:
+        # Not stored: it is a fact about a run, not about a patch.
+        return without_patch(row, gold, one).model_copy(update={"arm": arm})
+    made = book.newest(row.id, arm)
+    return made if made and made.key == (row.id, digest(one.patch), gold_digest(row.base_commit, gold)) else None
+
+
+class _Submitted(RootModel[dict[str, dict[str, str]]]):
+    """Digests of patches by arm and task."""
+
+
+def reserve(folder: Path, run_id: str, arms: Arms) -> None:
+    """Keep a run id for these patches. More tasks may join them; another patch for one of them is refused."""
+    if not _RUN_ID.fullmatch(run_id):
+        raise TaskError(f"--run-id {run_id!r} is no name for files. Use letters, digits, dots, dashes and underscores.")
+    path = folder / "runs" / f"{run_id}.json"
+    try:
+        former = _Submitted.model_validate_json(path.read_bytes()).root
+    except FileNotFoundError:
+        former = {}
+    except ValidationError:
+        raise TaskError(f"{path} cannot be read. Choose another --run-id.") from None
+    new = {arm: {one.id: digest(one.patch) for one in predictions.values()} for arm, predictions in arms.items()}
+    differ = [
+        task_id
+        for arm, digests in new.items()
+        for task_id, patch in digests.items()
+        if former.get(arm, {}).get(task_id, patch) != patch
+    ]
+    if differ:
+        raise TaskError(
+            f"run id {run_id!r} in {folder} was used for other patches ({len(differ)} differ, {differ[0]} first). "
+            "Choose another --run-id for these."
+        )
+    path.parent.mkdir(exist_ok=True)
+    joined = {arm: {**former.get(arm, {}), **new.get(arm, {})} for arm in {**former, **new}}
+    write_atomic(path, _Submitted(joined).model_dump_json() + "\n")
+
+
+def without_patch(row: TaskRow, gold: Gold, one: Prediction) -> Grade:
+    """Of a prediction that there is nothing to run for."""
+    if one.lost:
+        return _not_graded(row, gold, one.patch, "infrastructure ended its run before anything was submitted")
+    return _empty(row, gold, one.patch)
+
+
+def _empty(row: TaskRow, gold: Gold, patch: str) -> Grade:
+    return _not_graded(row, gold, patch, "there is no patch").model_copy(update={"verdict": "empty_patch"})
+
+
+def _agree(made: Grade, checked: Control) -> bool:
+    """Whether a stored grade knows of a control that failed. Grades of earlier versions did not care."""
+    return (made.verdict == "control_failed") == (checked.outcome == "failed")
+
+
+def _not_graded(row: TaskRow, gold: Gold, patch: str, why: str) -> Grade:
+    return Grade(
+        id=row.id,
+        verdict="infrastructure",
+        patch_digest=digest(patch),
+        gold_digest=gold_digest(row.base_commit, gold),
+        detail=why,
+    )

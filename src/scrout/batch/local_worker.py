@@ -1,0 +1,125 @@
+"""Runs jobs in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from decimal import Decimal
+from functools import partial
+
+from scrout.base import LedgerError, ScroutError, TaskError
+from scrout.batch.folder import Batch, BatchFolder
+from scrout.batch.jobs import BatchJob, JobResult
+from scrout.batch.repositories import FetchError
+from scrout.batch.tasks import Repositories
+from scrout.config.settings import Settings
+from scrout.ledger.opening import paid
+from scrout.ledger.store import Ledger, OpenRun
+from scrout.pipeline import Kit, build_missing, router, solve
+from scrout.records import Run
+from scrout.route.router import Router
+from scrout.sandbox.task_sandbox import open_task_sandbox
+from scrout.sandbox.tier import Tier
+
+MOST_OPENING = 2
+"""Repositories that are copied at once: more would only wait for the same disk."""
+
+
+class LocalWorker:
+    """A Worker on this machine, over one ledger."""
+
+    def __init__(
+        self,
+        batch: Batch,
+        folder: BatchFolder,
+        settings: Settings,
+        ledger: Ledger,
+        repositories: Repositories,
+        tier: Tier,
+    ) -> None:
+        self.batch = batch
+        self.folder = folder
+        self.settings = settings
+        self.ledger = ledger
+        self.repositories = repositories
+        self.tier = tier
+        self._routers: dict[str, Router] = {}
+        self._opening = asyncio.Semaphore(MOST_OPENING)
+
+    async def run(self, job: BatchJob, known: str, say: Callable[[str], None]) -> JobResult:
+        """One try at a job; whatever the world does to it is an end with a reason."""
+        opened: list[OpenRun] = []
+        before: list[Decimal] = []
+
+        def note(run: OpenRun) -> None:
+            opened.append(run)
+            if run.resumed:  # a worker may have died with it in this very session
+                run.recover(partial(paid, self.folder.attempts))
+            before.append(self.ledger.paid_usd(run.id))
+
+        try:
+            run = await self._solve(job, known, say, note)
+        except (ScroutError, OSError) as error:
+            added = self._added_usd(opened[0].id, before[0]) if before else Decimal(0)
+            run_id = opened[0].id if opened else ""
+            lasting = isinstance(error, TaskError) and not isinstance(error, FetchError)
+            return JobResult("failed", run_id, added, _words(error), lasting=lasting)
+        return JobResult(
+            outcome=run.outcome,
+            run=run.id,
+            paid_usd=self._added_usd(run.id, before[0]),
+            detail=_detail(run),
+            scouted=run.scouting is not None and run.scouting.stop != "endpoint" and job.scouts,
+        )
+
+    async def _solve(
+        self, job: BatchJob, known: str, say: Callable[[str], None], opened: Callable[[OpenRun], None]
+    ) -> Run:
+        settings = job.settings(self.settings)
+        say("opening the repository")
+        async with AsyncExitStack() as stack:
+            async with self._opening:
+                task = await asyncio.to_thread(self.repositories.task, job.row)
+                await build_missing(task, settings, say)
+                task_sandbox = await asyncio.to_thread(
+                    stack.enter_context, open_task_sandbox(task, self.tier, settings)
+                )
+            scouted = self.ledger.run(known) if known and job.scouts else None
+            kit = Kit(
+                settings,
+                self.ledger,
+                task_sandbox,
+                say,
+                arm=job.arm,
+                batch=self.batch.id,
+                label=job.label,
+                router=self._router(job, settings),
+                # HEAD may have moved since.
+                known=scouted if scouted and scouted.task.base_commit == task.base_commit else None,
+                attempts=self.folder.attempts,
+                opened=opened,
+            )
+            return await solve(task, kit)
+
+    def _router(self, job: BatchJob, settings: Settings) -> Router:
+        if job.fixer not in self._routers:
+            self._routers[job.fixer] = router(settings)
+        return self._routers[job.fixer]
+
+    def _added_usd(self, run_id: str, before_usd: Decimal) -> Decimal | None:
+        """None: nobody knows, since it may be the ledger that has failed."""
+        try:
+            return self.ledger.paid_usd(run_id) - before_usd
+        except LedgerError:
+            return None
+
+
+def _words(error: Exception) -> str:
+    return str(error) if isinstance(error, ScroutError) else f"{type(error).__name__}: {error}"
+
+
+def _detail(run: Run) -> str:
+    if run.attempts:
+        return run.attempts[-1].detail
+    return run.scouting.detail if run.scouting else ""

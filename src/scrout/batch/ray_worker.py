@@ -1,0 +1,151 @@
+"""Runs jobs on a Ray cluster: the same jobs, each in whichever of its processes is free.
+
+Every process opens the ledger for itself. On more than one machine that has to be a PostgreSQL server, and the batch's
+folder has to be one that all of them see: trajectories are written there, and calls are recovered from them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from scrout import telemetry
+from scrout.base import ConfigError, ScroutError
+from scrout.batch.folder import Batch, BatchFolder
+from scrout.batch.jobs import BatchJob, JobResult
+from scrout.batch.tasks import Repositories
+from scrout.config.settings import Settings
+from scrout.ledger.store import Ledger
+from scrout.sandbox.probe import require_tier
+
+if TYPE_CHECKING:
+    from scrout.batch.local_worker import LocalWorker
+
+LOCAL = "local"
+EACH = 8
+"""Jobs that one process of the cluster runs at a time: they wait for endpoints more than they compute."""
+
+
+@dataclass(frozen=True)
+class RayContext:
+    """What a process of the cluster needs to know of a batch."""
+
+    batch: Batch
+    folder: str
+    settings: Settings
+    repositories: Repositories
+
+
+class RayProcess:
+    """Lives in a process of the cluster, as an actor whose calls overlap."""
+
+    def __init__(self, place: RayContext) -> None:
+        self._place = place
+        self._worker: LocalWorker | None = None
+
+    async def run(self, job: BatchJob, known: str) -> JobResult:
+        """One try at a job."""
+        if self._worker is None:
+            from scrout.batch.local_worker import LocalWorker
+
+            place, folder = self._place, BatchFolder(Path(self._place.folder))
+            named = place.settings.ledger
+            # Nothing is recovered here: who looks through all runs holds each for a moment, and another process that
+            # wants to go on with that one just then would begin it anew.
+            book = Ledger(named.address or Path(named.path))
+            tier = require_tier(place.settings.sandbox)
+            self._worker = LocalWorker(place.batch, folder, place.settings, book, place.repositories, tier)
+        return await self._worker.run(job, known, lambda words: None)
+
+    def leave(self) -> bool:
+        """Send what is still to be told of its runs: the process is about to be ended, and no exit handler runs."""
+        return telemetry.flush()
+
+    def pid(self) -> int:
+        """Of its process."""
+        return os.getpid()
+
+
+class RayWorker:
+    """A Worker over a cluster, for the time of a `with` block."""
+
+    def __init__(
+        self, address: str, batch: Batch, folder: BatchFolder, settings: Settings, repositories: Repositories
+    ) -> None:
+        self.address = address
+        self.place = RayContext(batch, str(folder.path), settings, repositories)
+        self._ray: Any = None
+        self._actors: list[Any] = []
+        self._free: asyncio.Queue[int] = asyncio.Queue()
+
+    def __enter__(self) -> RayWorker:
+        try:
+            ray: Any = import_module("ray")
+        except ImportError:
+            raise ConfigError("--ray needs the package ray. Install it: pip install 'scrout[ray]'") from None
+        self._ray = ray
+        try:
+            ray.init(
+                address=self.address,  # `local` is Ray's own word, too: no address would join any cluster that is there
+                include_dashboard=False,
+                log_to_driver=False,
+                configure_logging=False,
+            )
+        except Exception as error:  # Ray raises bare ones, too, as when its processes take long to start
+            raise ConfigError(
+                f"Ray did not start here: {error} Run the same command again, or leave out --ray."
+                if self.address == LOCAL
+                else f"no Ray cluster answers at {self.address!r}: {error}. Start one: ray start --head"
+            ) from None
+        self._refuse_one_machine_ledger()
+        for number in range(max(1, int(ray.cluster_resources().get("CPU", 1)))):
+            self._actors.append(self._start())
+            for _ in range(EACH):
+                self._free.put_nowait(number)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if telemetry.is_on(self.place.settings) and error is None:
+            leaving = [actor.leave.remote() for actor in self._actors]
+            self._ray.wait(leaving, num_returns=len(leaving), timeout=2 * telemetry.FLUSH_S)
+        self._ray.shutdown()
+
+    async def run(self, job: BatchJob, known: str, say: Callable[[str], None]) -> JobResult:
+        """One try, wherever there is room. A process that dies has failed it, and another takes its place."""
+        number = await self._free.get()
+        actor = self._actors[number]
+        try:
+            say("on the cluster")
+            ended: JobResult = await actor.run.remote(job, known)
+        except self._ray.exceptions.RayTaskError as error:  # the process lives, and its code has raised
+            if not isinstance(error.cause, ScroutError):
+                raise
+            return JobResult("failed", detail=str(error.cause))
+        except self._ray.exceptions.RayError as error:
+            if self._actors[number] is actor:
+                self._actors[number] = self._start()
+            # What the dead process had paid is in the ledger, or is booked by whoever goes on with its runs.
+            return JobResult("failed", paid_usd=None, detail=f"a process of the cluster died: {type(error).__name__}")
+        else:
+            return ended
+        finally:
+            self._free.put_nowait(number)
+
+    def _start(self) -> Any:
+        actor = self._ray.remote(num_cpus=1, max_concurrency=EACH)(RayProcess)
+        return actor.remote(self.place)
+
+    def _refuse_one_machine_ledger(self) -> None:
+        if len(self._ray.nodes()) > 1 and not self.place.settings.ledger.address:
+            raise ConfigError(
+                "the cluster has several machines, and a ledger in a file serves one. Set ledger.url to a PostgreSQL "
+                "server that all of them reach."
+            )

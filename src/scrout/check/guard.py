@@ -1,0 +1,376 @@
+"""Does a patch change what the report does not complain about?
+
+The changed functions, and the functions through which the reproduction and tests reach them, are called with varied
+arguments on the base and on the patched tree, and the results are compared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from scrout.base import SandboxError
+from scrout.check.agreement import Executed
+from scrout.check.changed import ChangedFunction, unchanged_spans
+from scrout.check.patch import FileChange
+from scrout.check.recording import Bounds, Entry, FunctionRecording, Observed, Version, record
+from scrout.check.regression import SuiteComparison, arguments_of
+from scrout.check.swallowed_work import reported_literals, swallowed_work
+from scrout.handoff import Reproduction
+from scrout.sandbox.suite import Suite
+from scrout.sandbox.task_sandbox import TaskSandbox
+from scrout.text import clip
+
+GUARD_S = 10.0
+MAX_TESTS = 12
+MAX_ENTRIES = 8
+MAX_TOLD = 5
+MAX_DISPUTED = 3
+"""More tests do not all expect the bug."""
+MIN_UNCHANGED = 5
+"""Inputs with the same result that speak for a patch."""
+AS_CALLED = "as called"
+REPRODUCTION = Bounds(inputs=200, per_call=24, per_target=8, seconds=GUARD_S / 2)
+TESTS = Bounds(inputs=240, per_call=10, per_target=24, seconds=GUARD_S / 2)
+RUN_TIMEOUT_S = 40.0
+"""For a run with all that it starts and collects; what is varied in it ends earlier."""
+
+
+@dataclass(frozen=True)
+class GuardComparison:
+    """What the changed functions did in both versions."""
+
+    reproduction: Mapping[Version, FunctionRecording]
+    tests: Mapping[Version, FunctionRecording]
+
+
+Kind = Literal["lost", "raises", "changed", "cured", "effects"]
+"""What became of an input: `lost`: a real value became nothing or an exception. `raises`: nothing became an exception.
+`changed`: another value. `cured`: an exception became a value, or another exception. `effects`: what it printed, or did
+to its arguments, differs."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """An input that the two versions treat differently."""
+
+    kind: Kind
+    complained: bool
+    """Whether the report complains about it: on the base it takes the path of a failing call of the reproduction, or
+    ends with the same exception in the same function."""
+    shown: bool
+    """Whether it executes only changed lines that a failing call of the reproduction executes too."""
+    expected: bool
+    """Whether it now ends as a failing call of the reproduction does: with the same exception, or with nothing."""
+    called: bool
+    """Whether the reproduction or a test calls it so; else it is a variation."""
+    affected: bool
+    """Whether the call that it varies is treated differently itself."""
+    in_tests: bool
+    context: str
+    """The test; empty: it is the reproduction's."""
+    function: str
+    old: Observed
+    new: Observed
+
+    def sentence(self) -> str:
+        call = f"{self.function}({clip(self.old.shown, 120)})"
+        return f"{call} {_end(self.old)} before the patch and {_end(self.new)} with it."
+
+
+@dataclass(frozen=True)
+class GuardReport:
+    """What the guard says of a patch."""
+
+    doubts: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    unchanged: int = 0
+    """Inputs with a real value that the report does not complain about, and whose result is the same."""
+
+    @property
+    def agrees(self) -> bool:
+        return not self.doubts and self.unchanged >= MIN_UNCHANGED
+
+    def sentence(self) -> str:
+        return f"{self.unchanged} varied inputs that the report does not complain about give the same as before."
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A command whose calls are varied."""
+
+    command: str
+    files: Mapping[str, str]
+    bounds: Bounds
+    entries: tuple[Entry, ...]
+
+
+async def guard(
+    changes: Sequence[FileChange],
+    functions: Sequence[ChangedFunction],
+    reproduction: Reproduction,
+    patch: str,
+    suite: Suite | None,
+    executed: Executed,
+    task_sandbox: TaskSandbox,
+) -> GuardReport:
+    """Compare the changed functions before and after the patch, from where the reproduction and tests call them."""
+    if not any(function.before and function.after for function in functions):
+        return GuardReport()
+    step = max(1, len(executed.calling) // MAX_TESTS)
+    names = arguments_of(suite, executed.calling[::step][:MAX_TESTS]) if suite else ()
+    compared = await observe(changes, functions, reproduction, patch, suite, names, executed.entries, task_sandbox)
+    script = "\n".join(content for path, content in reproduction.files.items() if path.endswith(".py"))
+    return judge(functions, script, compared, changes)
+
+
+async def disputed_tests(
+    changes: Sequence[FileChange],
+    functions: Sequence[ChangedFunction],
+    reproduction: Reproduction,
+    patch: str,
+    tested: SuiteComparison,
+    task_sandbox: TaskSandbox,
+) -> frozenset[str]:
+    """Tests that the patch breaks and rewrites, and that may have expected the bug: a call of theirs takes the path of
+    a failing call of the reproduction, and its result differs."""
+    rewritten = tested.rewritten
+    if tested.suite is None or not 0 < len(rewritten) <= MAX_DISPUTED:
+        return frozenset()
+    names = arguments_of(tested.suite, sorted(rewritten))
+    compared = await observe(changes, functions, reproduction, patch, tested.suite, names, (), task_sandbox)
+    differences, _ = differences_of(functions, compared)
+    found = {one.context for one in differences if one.in_tests and one.called and one.complained}
+    return rewritten.intersection(found)
+
+
+async def observe(
+    changes: Sequence[FileChange],
+    functions: Sequence[ChangedFunction],
+    reproduction: Reproduction,
+    patch: str,
+    suite: Suite | None,
+    tests: Sequence[str],
+    entries: Sequence[Entry],
+    task_sandbox: TaskSandbox,
+) -> GuardComparison:
+    """Vary the calls of the reproduction, and those of these tests, which come into the repository by `entries`."""
+    shown = _Run(reproduction.command or "true", reproduction.files, Bounds(), ())
+    first = await _record(shown, functions, patch, "after", task_sandbox)
+    shown = _Run(shown.command, shown.files, REPRODUCTION, first.entries[:MAX_ENTRIES])
+    of_reproduction = await _both(shown, changes, functions, patch, task_sandbox)
+    if not suite or not tests:
+        return GuardComparison(of_reproduction, {})
+    tested = _Run(suite.command(tests), {}, TESTS, tuple(entries[:MAX_ENTRIES]))
+    return GuardComparison(of_reproduction, await _both(tested, changes, functions, patch, task_sandbox))
+
+
+async def _both(
+    run: _Run,
+    changes: Sequence[FileChange],
+    functions: Sequence[ChangedFunction],
+    patch: str,
+    task_sandbox: TaskSandbox,
+) -> dict[Version, FunctionRecording]:
+    moved = unchanged_spans(changes)
+    places = {(path, old.first): new.first for path, spans in moved.items() for old, new in spans}
+    after = {(path, new): old for (path, old), new in places.items()}
+    changed = {function.path for function in functions}
+    on_base = [
+        (path, after.get((path, first), 0) if path in changed else first, name) for path, first, name in run.entries
+    ]
+    usable = [pair for pair in zip(run.entries, on_base, strict=True) if pair[1][1]]
+    before, now = await asyncio.gather(
+        _record(
+            _Run(run.command, run.files, run.bounds, tuple(old for _, old in usable)),
+            functions,
+            "",
+            "before",
+            task_sandbox,
+        ),
+        _record(
+            _Run(run.command, run.files, run.bounds, tuple(new for new, _ in usable)),
+            functions,
+            patch,
+            "after",
+            task_sandbox,
+        ),
+    )
+    return {"before": before, "after": now}
+
+
+async def _record(
+    run: _Run, functions: Sequence[ChangedFunction], patch: str, version: Version, task_sandbox: TaskSandbox
+) -> FunctionRecording:
+    workspace = task_sandbox.fresh()
+    try:
+        if patch and await task_sandbox.apply(workspace, patch):
+            return FunctionRecording()
+        for path, content in run.files.items():
+            workspace.write(path, content.encode())
+        return await record(
+            task_sandbox,
+            workspace,
+            run.command,
+            functions,
+            version,
+            timeout_s=RUN_TIMEOUT_S,
+            bounds=run.bounds,
+            entries=run.entries,
+            own=list(run.files),
+        )
+    except SandboxError:
+        return FunctionRecording()
+    finally:
+        workspace.remove()
+
+
+def judge(
+    functions: Sequence[ChangedFunction], script: str, compared: GuardComparison, changes: Sequence[FileChange] = ()
+) -> GuardReport:
+    """What speaks against a patch. `script` is the reproduction's code."""
+    differences, unchanged = differences_of(functions, compared)
+    strong = [one for one in differences if _is_strong(one)]
+    weak = [one for one in differences if not one.complained and not _is_strong(one)]
+    doubts = [*swallowed_work(functions), *reported_literals(functions, script, changes)]
+    doubts += [one.sentence() for one in _first_of_each(strong)]
+    flags = [f"treats an input differently: {one.sentence()}" for one in _first_of_each(weak)]
+    return GuardReport(tuple(doubts[:MAX_TOLD]), tuple(flags[:MAX_TOLD]), unchanged)
+
+
+def differences_of(functions: Sequence[ChangedFunction], compared: GuardComparison) -> tuple[list[Difference], int]:
+    """All differences, and how many inputs with a real value have none."""
+    shown = [row for row in _pairs(compared.reproduction) if row.called]
+    failing = [row for row in shown if row.new and row.usable and row.differs] or shown
+    paths = {frozenset(row.old.lines) for row in failing}
+    symptoms = {(row.old.value, row.old.where) for row in failing if row.old.kind == "raised"}
+    touched = _Touched(functions)
+    known = frozenset[str]().union(*(touched.lines(row) for row in failing))
+    forms = {(row.function, _form(row.new)) for row in failing if row.new}
+    differences: list[Difference] = []
+    unchanged = 0
+    for recordings, in_tests in ((compared.reproduction, False), (compared.tests, True)):
+        for row in _pairs(recordings):
+            if row.new is None or not row.usable:
+                continue
+            complained = frozenset(row.old.lines) in paths or (
+                row.old.kind == "raised" and (row.old.value, row.old.where) in symptoms
+            )
+            if row.differs:
+                kind = _kind(row.old, row.new)
+                differences.append(
+                    Difference(
+                        kind,
+                        complained,
+                        touched.lines(row) <= known,
+                        (row.function, _form(row.new)) in forms,
+                        row.called,
+                        row.affected,
+                        in_tests,
+                        row.context,
+                        row.function,
+                        row.old,
+                        row.new,
+                    )
+                )
+            elif not complained and row.old.kind == "returned" and row.old.real:
+                unchanged += 1
+    return differences, unchanged
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """One input on both sides."""
+
+    function: str
+    called: bool
+    old: Observed
+    new: Observed | None
+    """None: the patched code never came to this call."""
+    affected: bool = False
+    context: str = ""
+
+    @property
+    def usable(self) -> bool:
+        ended = ("returned", "raised")
+        return self.new is not None and self.old.kind in ended and self.new.kind in ended
+
+    @property
+    def differs(self) -> bool:
+        old, new = self.old, self.new
+        if new is None:
+            return True
+        return (old.kind, old.value, old.printed, old.changed) != (new.kind, new.value, new.printed, new.changed)
+
+
+class _Touched:
+    """Which changed lines an input executes, on both sides."""
+
+    def __init__(self, functions: Sequence[ChangedFunction]) -> None:
+        before = [function for function in functions if function.before and function.old_path]
+        after = [function for function in functions if function.after]
+        self.old = {f"{number}:{line}" for number, one in enumerate(before) for line in one.old_lines}
+        self.new = {f"{number}:{line}" for number, one in enumerate(after) for line in one.lines}
+
+    def lines(self, row: _Pair) -> frozenset[str]:
+        new = row.new.lines if row.new else ()
+        old = (f"-{line}" for line in row.old.lines if line in self.old)
+        return frozenset((*old, *(f"+{line}" for line in new if line in self.new)))
+
+
+def _pairs(recordings: Mapping[Version, FunctionRecording]) -> Iterator[_Pair]:
+    if not recordings:
+        return
+    after = {(call.target, call.context, call.key): dict(call.inputs) for call in recordings["after"].calls}
+    for call in recordings["before"].calls:
+        inputs = after.get((call.target, call.context, call.key), {})
+        function = call.target.partition("::")[2]
+        affected = any(_Pair(function, True, old, inputs.get(name)).differs for name, old in call.inputs[:1])
+        for name, old in call.inputs:
+            yield _Pair(function, name == AS_CALLED, old, inputs.get(name), affected, call.context)
+
+
+def _form(seen: Observed) -> str:
+    """How a call ended: the exception, nothing, or a value."""
+    if seen.kind == "raised":
+        return seen.value
+    return "a value" if seen.real else "nothing"
+
+
+def _kind(old: Observed, new: Observed) -> Kind:
+    if (old.kind, old.value) == (new.kind, new.value):
+        return "effects"
+    if old.kind == "raised":
+        return "cured"
+    if old.real and (new.kind == "raised" or not new.real):
+        return "lost"
+    return "raises" if new.kind == "raised" else "changed"
+
+
+def _is_strong(one: Difference) -> bool:
+    """Tests vouch for what the base does with their calls, so that variations of these are not complained about."""
+    if one.kind == "lost":
+        return (one.in_tests or not one.complained) and not (one.shown and (one.affected or one.expected))
+    if one.in_tests and one.affected:
+        return False  # the test passes with a changed result of this very call, so it vouches for the change
+    if one.kind in ("changed", "raises"):
+        return not one.shown and not one.complained and not one.called
+    if one.kind == "cured":
+        return not one.shown and not one.complained and one.new.kind == "returned" and not one.new.real
+    return False
+
+
+def _first_of_each(differences: Sequence[Difference]) -> list[Difference]:
+    """One of each kind in each function, real calls before variations."""
+    found: dict[tuple[str, str], Difference] = {}
+    for one in sorted(differences, key=lambda one: not one.called):
+        found.setdefault((one.function, one.kind), one)
+    return list(found.values())
+
+
+def _end(seen: Observed) -> str:
+    if seen.kind == "raised":
+        return f"raises {clip(seen.value, 60)}"
+    return f"gives {clip(seen.value, 80)}"

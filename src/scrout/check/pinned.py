@@ -1,0 +1,174 @@
+"""Would anything notice if a changed line were another one?
+
+A reproduction and tests can leave a change open: they pass with it, and with something else in its place. Then nothing
+shows that it is right. So conditions and numbers that the patch brings are altered, one at a time, and everything that
+can notice runs on each alteration: the reproduction, the tests that call the changed functions, their doctests.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from scrout.base import SandboxError
+from scrout.check.changed import ChangedFunction
+from scrout.check.doctests import doctests_pass
+from scrout.check.patch import FileChange
+from scrout.check.regression import arguments_of
+from scrout.handoff import Reproduction
+from scrout.sandbox.replay import replay
+from scrout.sandbox.suite import Suite, run_suite
+from scrout.sandbox.task_sandbox import TaskSandbox
+from scrout.sandbox.workspace import Workspace
+from scrout.text import clip
+
+MAX_ALTERATIONS = 10
+MAX_TESTS = 40
+PINNED_S = 40.0
+RUN_TIMEOUT_S = 20.0
+AT_ONCE = 2
+
+_OTHERS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    **{ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt},
+    **{ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In},
+}
+
+
+@dataclass(frozen=True)
+class Alteration:
+    """A file of the patched tree with one expression or statement in the place of another."""
+
+    path: str
+    source: str
+    line: int
+    before: str
+    after: str
+
+    def sentence(self) -> str:
+        place = f"{self.path}:{self.line}"
+        before, after = (clip(" ".join(text.split()), 60) for text in (self.before, self.after))
+        return f"With `{after}` in the place of `{before}` ({place}), neither the reproduction nor a test would fail."
+
+
+async def open_change(
+    changes: Sequence[FileChange],
+    functions: Sequence[ChangedFunction],
+    reproduction: Reproduction,
+    patch: str,
+    suite: Suite | None,
+    tests: Sequence[str],
+    doctests: Sequence[str],
+    task_sandbox: TaskSandbox,
+) -> Alteration | None:
+    """The first alteration that reproduction, tests and doctests do not notice; None: they notice each."""
+    trial = _Trial(reproduction, patch, suite, tuple(tests[:MAX_TESTS]), tuple(doctests), task_sandbox)
+    ends = time.monotonic() + PINNED_S
+    waiting = list(alterations(changes, functions))
+    while waiting and time.monotonic() < ends:
+        some, waiting = waiting[:AT_ONCE], waiting[AT_ONCE:]
+        unnoticed = await asyncio.gather(*(trial.passes(one) for one in some))
+        for one, passes in zip(some, unnoticed, strict=True):
+            if passes:
+                return one
+    return None
+
+
+def alterations(changes: Sequence[FileChange], functions: Sequence[ChangedFunction]) -> list[Alteration]:
+    """Of changed lines, one of each line before a second of any."""
+    texts = {change.path: change.after or "" for change in changes}
+    by_line: dict[tuple[str, int], list[Alteration]] = {}
+    for function in functions:
+        if function.after is None or not function.lines:
+            continue
+        known = _expressions(function)
+        for node in ast.walk(function.after.node):
+            if getattr(node, "lineno", None) in function.lines:
+                for before, after in _altered(node):
+                    if ast.dump(before) in known:
+                        continue  # the patch has left it as it was
+                    source = _put(texts[function.path], before, after)
+                    old = ast.get_source_segment(texts[function.path], before) or ""
+                    one = Alteration(function.path, source, before.lineno, old, after)
+                    by_line.setdefault((function.path, before.lineno), []).append(one)
+    most = max(map(len, by_line.values()), default=0)
+    in_turn = [row[turn] for turn in range(most) for row in by_line.values() if turn < len(row)]
+    return in_turn[:MAX_ALTERATIONS]
+
+
+def _expressions(function: ChangedFunction) -> frozenset[str]:
+    """Those in the lines that the patch replaces."""
+    if function.before is None:
+        return frozenset()
+    nodes = (node for node in ast.walk(function.before.node) if isinstance(node, ast.expr))
+    return frozenset(ast.dump(node) for node in nodes if node.lineno in function.old_lines)
+
+
+def _altered(node: ast.AST) -> Iterator[tuple[ast.expr, str]]:
+    if isinstance(node, ast.If | ast.While | ast.IfExp):
+        yield node.test, f"(not ({ast.unparse(node.test)}))"
+    elif isinstance(node, ast.Compare) and type(node.ops[0]) in _OTHERS:
+        ops: list[ast.cmpop] = [_OTHERS[type(node.ops[0])](), *node.ops[1:]]
+        yield node, f"({ast.unparse(ast.Compare(node.left, ops, node.comparators))})"
+    elif isinstance(node, ast.BoolOp):
+        other = ast.And() if isinstance(node.op, ast.Or) else ast.Or()
+        yield node, f"({ast.unparse(ast.BoolOp(other, node.values))})"
+    elif isinstance(node, ast.Constant) and type(node.value) is int:
+        yield node, str(node.value + 1)
+        yield node, str(node.value - 1)
+
+
+def _put(source: str, node: ast.expr, text: str) -> str:
+    """The source with other text in the place of a node."""
+    lines = source.encode().splitlines(keepends=True)
+    first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
+    head, tail = lines[first][: node.col_offset], lines[last][node.end_col_offset or 0 :]
+    return b"".join([*lines[:first], head + text.encode() + tail, *lines[last + 1 :]]).decode()
+
+
+@dataclass(frozen=True)
+class _Trial:
+    reproduction: Reproduction
+    patch: str
+    suite: Suite | None
+    tests: tuple[str, ...]
+    doctests: tuple[str, ...]
+    task_sandbox: TaskSandbox
+
+    async def passes(self, one: Alteration) -> bool:
+        """Whether everything passes with an alteration of the patched tree."""
+        try:
+            return (
+                await self._in_workspace(one, self._reproduction_passes)
+                and await self._in_workspace(one, self._tests_pass)
+                and await self._in_workspace(one, self._doctests_pass)
+            )
+        except SandboxError:
+            return False
+
+    async def _in_workspace(self, one: Alteration, run: Callable[[Workspace], Awaitable[bool]]) -> bool:
+        workspace = self.task_sandbox.fresh()
+        try:
+            await self.task_sandbox.apply(workspace, self.patch)
+            workspace.write(one.path, one.source.encode())
+            return await run(workspace)
+        finally:
+            workspace.remove()
+
+    async def _reproduction_passes(self, workspace: Workspace) -> bool:
+        for path, content in self.reproduction.files.items():
+            workspace.write(path, content.encode())
+        command = self.reproduction.command or "false"
+        return (await replay(self.task_sandbox, workspace, command, timeout_s=RUN_TIMEOUT_S)).exit_code == 0
+
+    async def _tests_pass(self, workspace: Workspace) -> bool:
+        if self.suite is None or not self.tests:
+            return True
+        names = arguments_of(self.suite, self.tests)
+        run = await run_suite(self.task_sandbox, workspace, self.suite, names, timeout_s=RUN_TIMEOUT_S)
+        return run.finished and run.passed.issuperset(self.tests)
+
+    async def _doctests_pass(self, workspace: Workspace) -> bool:
+        return not self.doctests or await doctests_pass(self.task_sandbox, workspace, self.doctests)

@@ -1,0 +1,27 @@
+"""asyncio.run for a person at a terminal: Ctrl-C does not wait for threads that only read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def run_async(work: Coroutine[object, object, T]) -> T:
+    """What the work gives."""
+    return asyncio.run(_with_impatience(work))
+
+
+async def _with_impatience(work: Coroutine[object, object, T]) -> T:
+    asyncio.get_running_loop().set_default_executor(_Impatient())
+    return await work
+
+
+class _Impatient(ThreadPoolExecutor):
+    """At the end of a finished run it has nothing to wait for; of an interrupted one, a large index half read."""
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        super().shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,1 @@
+"""Configuration: the settings models (settings.py)."""

@@ -1,0 +1,902 @@
+"""scrout.toml, defaults and `-c key=value`, made into one frozen Settings whose digest is stored with every run."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import posixpath
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, Field, JsonValue, SecretStr, ValidationError, field_validator, model_validator
+
+from scrout.base import ConfigError, FrozenModel
+from scrout.files import read_beneath, read_toml
+from scrout.money import Price, Usd
+
+FILE_NAME = "scrout.toml"
+_MOST_BYTES = 1_000_000
+_MAY_LOWER = (
+    *(f"sandbox.{name}" for name in ("timeout_s", "memory_mb", "total_memory_mb", "processes", "file_mb", "disk_mb")),
+    *("sandbox.repo_paths", "sandbox.repo_mb", "gate.timeout_s", "repair.max_candidates", "repair.max_seconds"),
+    *("scout.max_files", "scout.reproduce"),
+)
+"""What a repository's own file may set though nobody trusts it, to what the user has or less."""
+_PATHS = (
+    *("fix.prices", "fix.model_list", "route.resumes", "route.embedder.checkpoint", "ledger.path"),
+    *("scout.model.prompts", "scout.model.tokenizer", "scout.model.checkpoint"),
+)
+"""Files and folders of the host's that settings name. Relative ones lie beside the file that names them."""
+_MOST_NAMED_FILES = 10_000
+_MOST_NAMED_BYTES = 200_000_000
+
+
+TierName = Literal["auto", "bubblewrap", "container", "sandlock", "seatbelt", "unsafe"]
+
+
+class SandboxSettings(FrozenModel):
+    tier: TierName = "auto"
+    """auto: the strongest tier this machine has. unsafe isolates nothing and is never taken unless named."""
+    image: str = ""
+    """For the container tier; empty: there is none."""
+    timeout_s: float = Field(default=60, gt=0)
+    """For one command, unless a stage asks for less."""
+    memory_mb: int = Field(default=4096, ge=64)
+    """Writable memory of each process."""
+    total_memory_mb: int = Field(default=8192, ge=64)
+    """Memory of all processes of a command together."""
+    processes: int = Field(default=256, ge=8)
+    file_mb: int = Field(default=512, ge=1)
+    """The largest file a command may write, and the size of its /tmp."""
+    disk_mb: int = Field(default=2048, ge=1)
+    """What a workspace may grow by."""
+    repo_paths: int = Field(default=200_000, ge=1)
+    """Files and folders that a repository may have at the commit that is worked on."""
+    repo_mb: int = Field(default=20_000, ge=1)
+    """Their size together."""
+
+
+class EnvironmentSettings(FrozenModel):
+    venv: str = ""
+    """A virtual environment, relative to the repository; empty: .venv or venv in it, a built one, else the caller's."""
+    setup: str = ""
+    """Shell commands that install what the project needs; empty: found out from its files."""
+    build: bool = False
+    """Build what is missing before a run. It runs the project's own code with network, so it is a choice."""
+    timeout_s: float = Field(default=1800, gt=0)
+    """For one build."""
+    keep: int = Field(default=20, ge=1)
+    """Built environments kept; beyond it the least recently used ones go."""
+
+
+class Sampling(FrozenModel):
+    """How an endpoint draws tokens. None: not sent, and the endpoint's own default applies."""
+
+    temperature: float | None = Field(default=None, ge=0)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    top_k: int | None = Field(default=None, ge=-1)
+    """-1: all. Few endpoints know it."""
+    repetition_penalty: float | None = Field(default=None, gt=0)
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+    """None: one is drawn for each episode, sent and recorded."""
+    return_token_ids: bool = False
+    """Ask for the ids of the tokens too, which vLLM tells: a trace with them can be trained on exactly."""
+
+
+SearcherName = Literal["recon", "model"]
+DialectName = Literal["native", "xml", "fenced", "json"]
+ToolName = Literal["bash", "str_replace_editor", "search", "outline"]
+StateSource = Literal["none", "transformers", "vllm", "sglang"]
+
+PAPER: dict[str, Any] = {
+    "dialect": "xml",
+    "tools": ["bash", "str_replace_editor"],
+    "shortlist": False,
+    "cache_salt": True,
+    "canary": True,
+    "sampling": {
+        "temperature": 0.9,
+        "top_p": 1.0,
+        "top_k": -1,
+        "repetition_penalty": 1.0,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
+        "stop": ["<|im_end|>"],
+    },
+}
+"""What the preset `paper` changes: the protocol of the released 7B searcher (arXiv 2608.04804)."""
+
+
+def read_key(key_env: str) -> str | None:
+    """An endpoint's key; None: it wants none. Empty: it wants one, and the variable is not set."""
+    return os.environ.get(key_env, "").strip() if key_env else None
+
+
+def _must_be_set(key_env: str, who: str, instead: str) -> str | None:
+    key = read_key(key_env)
+    if key == "":
+        raise ConfigError(f"{who} needs a key: the environment variable {key_env} is not set. Export it, or {instead}")
+    return key
+
+
+class SearcherSettings(FrozenModel):
+    """The model searcher: one model that looks around for a number of turns."""
+
+    preset: Literal["", "paper"] = ""
+    """paper: the values of the paper for every key below that is not given."""
+    model: str = ""
+    """As the endpoint names it."""
+    base_url: str = ""
+    """OpenAI-compatible endpoint, up to and with /v1."""
+    key_env: str = ""
+    """Environment variable that holds the key; empty: the endpoint wants none."""
+    price: Price | None = None
+    """Dollars per million tokens; zeros for a model of one's own. Without it a dollar cap cannot hold."""
+    cap_usd: Usd = Field(default=Decimal("0.50"), gt=0)
+    """For one episode."""
+    dialect: DialectName = "native"
+    tools: tuple[ToolName, ...] = ("bash", "str_replace_editor", "search", "outline")
+    shortlist: bool = True
+    """Open with the files that recon would name."""
+    prompts: str = ""
+    """Folder with system, issue, forced, malformed and thought, each .md or .txt; empty: our own."""
+    turns: int = Field(default=40, ge=1)
+    max_tokens: int = Field(default=2048, ge=16)
+    """Output limit of one turn."""
+    context_tokens: int = Field(default=32768, ge=1024)
+    margin_tokens: int = Field(default=256, ge=0)
+    """Left free beside the prompt and the reply."""
+    refit: float = Field(default=0.8, gt=0, lt=1)
+    """Where the endpoint says that a request was too long, it is fitted once more into this share of the room."""
+    tokenizer: str = ""
+    """A tokenizer.json to count tokens with; empty: the endpoint's own where it offers one, else a safe estimate."""
+    observation_chars: int = Field(default=8000, ge=100)
+    command_s: float = Field(default=60, gt=0)
+    """For a command that asks for no time of its own."""
+    max_command_s: float = Field(default=120, gt=0)
+    episode_s: float = Field(default=1200, gt=0)
+    sampling: Sampling = Sampling()
+    cache_salt: bool = False
+    """Send a salt of the episode's own, so that no prompt prefix is shared between episodes (vLLM, SGLang)."""
+    canary: bool = False
+    """Check the server once before the first episode, and start none where it fails."""
+    state: StateSource = "none"
+    """Where the hidden state for the router comes from."""
+    checkpoint: str = ""
+    """Folder or GGUF file of the weights that the state is read from (transformers), or whose digest it carries."""
+    state_layer: int = -4
+
+    @model_validator(mode="before")
+    @classmethod
+    def _preset_fills_gaps(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("preset") == "paper":
+            sampling = given.get("sampling") or {}
+            if isinstance(sampling, Sampling):
+                sampling = sampling.model_dump(exclude_unset=True)
+            if isinstance(sampling, dict):
+                given = given | {"sampling": PAPER["sampling"] | sampling}
+            return PAPER | given
+        return given
+
+    @model_validator(mode="after")
+    def _fits_its_context(self) -> SearcherSettings:
+        if self.max_tokens + self.margin_tokens >= self.context_tokens:
+            raise ValueError(
+                f"max_tokens {self.max_tokens} and margin_tokens {self.margin_tokens} leave no room for a prompt in "
+                f"context_tokens {self.context_tokens}"
+            )
+        return self
+
+    @property
+    def costs(self) -> bool:
+        """Whether a call costs money."""
+        return self.price is not None and any((self.price.input, self.price.output))
+
+    def key(self) -> str | None:
+        """The endpoint's key; None: it wants none. One that is named and not set is a ConfigError."""
+        return _must_be_set(
+            self.key_env, f"the searcher {self.model!r}", "search without a model: -c scout.searcher=recon"
+        )
+
+
+class ScoutSettings(FrozenModel):
+    searcher: SearcherName = "recon"
+    """recon: embedded, needs no model. model: the one under [scout.model]."""
+    model: SearcherSettings = SearcherSettings()
+    max_files: int = Field(default=5, ge=1, le=50)
+    reproduce: bool = True
+    """Try to turn the issue's own code into a failing reproduction."""
+    subtree: str = ""
+    """Search only this folder, relative to the repository's root; empty: all of it."""
+
+    @field_validator("subtree")
+    @classmethod
+    def _subtree_stays_inside(cls, folder: str) -> str:
+        plain = posixpath.normpath(folder)
+        if plain.startswith(("/", "../")) or plain == ".." or "\0" in plain or "\n" in plain:
+            raise ValueError(f"{folder!r} is outside of the repository; name a folder relative to its root")
+        return "" if plain == "." else plain
+
+    @model_validator(mode="after")
+    def _model_is_complete(self) -> ScoutSettings:
+        if self.searcher == "model":
+            for field in ("model", "base_url", "price"):
+                if not getattr(self.model, field):
+                    raise ValueError(f'scout.searcher is "model" and needs `scout.model.{field}`')
+        return self
+
+
+class GateSettings(FrozenModel):
+    runs: int = Field(default=2, ge=2, le=10)
+    """How often a claim is replayed; outcomes that differ are flaky."""
+    timeout_s: float = Field(default=60, gt=0)
+
+
+class EmbedderSettings(FrozenModel):
+    """What turns an issue's text into the vector that the router compares."""
+
+    preset: Literal["", "paper"] = ""
+    """paper: Qwen3-Embedding-0.6B as the paper used it, unless `kind` is given."""
+    kind: Literal["auto", "hashed", "minilm", "endpoint", "qwen3"] = "auto"
+    """auto: minilm where it is installed, else hashed. Résumés and heads fit the embedder that made them alone."""
+    model: str = ""
+    """As the endpoint names it."""
+    base_url: str = ""
+    """OpenAI-compatible endpoint, up to and with /v1; endpoint, or qwen3 on a vLLM server."""
+    key_env: str = ""
+    """Environment variable that holds the key; empty: the endpoint wants none."""
+    dimensions: int | None = Field(default=None, ge=1)
+    """Asked of the endpoint; None: the model's own. Only some models can give fewer."""
+    checkpoint: str = ""
+    """Folder of the weights; qwen3 only."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _preset_fills_gaps(cls, given: Any) -> Any:
+        paper = isinstance(given, dict) and given.get("preset") == "paper"
+        return {"kind": "qwen3"} | given if paper else given
+
+    @model_validator(mode="after")
+    def _endpoint_is_complete(self) -> EmbedderSettings:
+        if self.kind == "endpoint":
+            for field in ("model", "base_url"):
+                if not getattr(self, field):
+                    raise ValueError(f'route.embedder.kind is "endpoint" and needs `route.embedder.{field}`')
+        return self
+
+    def key(self) -> str | None:
+        """The endpoint's key; None: it wants none. One that is named and not set is a ConfigError."""
+        return _must_be_set(
+            self.key_env, f"the embedder {self.model!r}", "embed without an endpoint: -c route.embedder.kind=hashed"
+        )
+
+
+class RouteSettings(FrozenModel):
+    policy: Literal["paper", "value"] = "value"
+    """`paper`: the cheapest fixer whose probability reaches theta, else the anchor. `value`: weighs what a solve
+    costs.
+    """
+    theta: float = Field(default=0.30, ge=0, le=1)
+    """For `paper`, where none was calibrated: the cheapest fixer whose predicted probability reaches this is taken."""
+    min_solve: float | None = Field(default=None, ge=0, le=1)
+    """For `value`: the cheapest fixer with at least this probability."""
+    max_usd: Usd | None = Field(default=None, ge=0)
+    """For `value`: the likeliest fixer that is expected to cost no more than this."""
+    dial: float | None = Field(default=None, ge=0, le=1)
+    """For `value`: from 0, the cheapest, to 1, the strongest."""
+    solve_usd: Usd | None = Field(default=None, ge=0)
+    """For `value`: what a solve is worth. With none of the four: the calibrated worth, else a dial of 0.5."""
+    anchor: str = ""
+    """The fixer to fall back to; empty: the likeliest agent where all probabilities are known, else the most
+    expensive.
+    """
+    resumes: str = ""
+    """Folder with résumés and a fitted head; empty: scrout/resumes in the user's data folder."""
+    embedder: EmbedderSettings = EmbedderSettings()
+
+    @model_validator(mode="after")
+    def _one_goal_at_most(self) -> RouteSettings:
+        goals = [key for key in ("min_solve", "max_usd", "dial", "solve_usd") if getattr(self, key) is not None]
+        if len(goals) > 1:
+            raise ValueError(f"{' and '.join(goals)} are both given; keep one of them")
+        if goals and self.policy == "paper":
+            raise ValueError(f'{goals[0]} is for policy "value", and "paper" goes by theta; remove one of them')
+        return self
+
+
+class RepairSettings(FrozenModel):
+    max_candidates: int = Field(default=5000, ge=1)
+    max_seconds: float = Field(default=60, gt=0)
+    jobs: int = Field(default=0, ge=0)
+    """Candidates tried at once; 0: one for each core."""
+    seed: int = 0
+    """Decides the order among edits that are equally likely."""
+
+
+class FixerKey(FrozenModel):
+    """What a fixer is, whatever its entry in a pool is called: outcomes of equal keys belong together."""
+
+    agent: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")
+    """The program that drives the model: `agent` is the built-in one."""
+    model: str = Field(default="", pattern=r"^[^\s@]*$")
+    """Empty: it has none."""
+    effort: str = Field(default="", pattern=r"^[a-z0-9-]*$")
+    """How hard the model is told to think; empty: its default."""
+
+    def __str__(self) -> str:
+        return self.agent + (f"/{self.model}" if self.model else "") + (f"@{self.effort}" if self.effort else "")
+
+    @classmethod
+    def parse(cls, text: str) -> FixerKey:
+        """`agent/model@effort`, the last two where there are some."""
+        rest, _, effort = text.partition("@")
+        agent, _, model = rest.partition("/")
+        try:
+            return cls(agent=agent, model=model, effort=effort)
+        except ValidationError:
+            raise ConfigError(
+                f"{text!r} names no fixer. Write agent/model or agent/model@effort, such as mini/claude-opus-4-6@high."
+            ) from None
+
+
+HandoffMode = Literal["auto", "full", "files-only", "none"]
+PresetName = Literal["", "claude-code", "codex", "aider", "opencode"]
+HOMES = {
+    "claude-code": {"base_url": "https://api.anthropic.com/v1", "key_env": "ANTHROPIC_API_KEY"},
+    "codex": {"base_url": "https://api.openai.com/v1", "key_env": "OPENAI_API_KEY"},
+}
+"""Where an agent's maker sells its models, for entries that name no other endpoint."""
+
+
+class Fixer(FrozenModel):
+    """One entry of the pool. All but name and kind are for fixers with a model."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,63}$")
+    kind: Literal["repair", "agent", "mini", "command"]
+    """repair: embedded, without a model. agent: built in. mini: mini-SWE-agent. command: any program."""
+    preset: PresetName = ""
+    """A program that scrout knows how to call; command only."""
+    command: tuple[str, ...] = ()
+    """The program and its arguments; command only, where no preset fits. May hold {model}, {effort}, {url} (stands for
+    the endpoint, without /v1), {key} and {prompt_file}; the task is on standard input too."""
+    env: dict[str, str] = Field(default={})
+    """Variables of the program; may hold the same words in braces."""
+    mounts: tuple[str, ...] = ()
+    """Folders that the program needs beside those it was found in; absolute."""
+    model: str = ""
+    """As the endpoint names it."""
+    effort: str = Field(default="", pattern=r"^[a-z0-9-]*$")
+    """How hard the model is told to think, such as low or high; empty: not sent, and its default applies."""
+    resume: str = ""
+    """The résumé to go by, as `scrout fixers list` names it; empty: that of its own agent, model and effort."""
+    base_url: str = ""
+    """The endpoint, up to and with /v1, whichever API the agent speaks with it."""
+    key_env: str = ""
+    """Environment variable that holds the key; empty: the endpoint wants none."""
+    auth: Literal["", "bearer", "x-api-key"] = ""
+    """The header that carries the key; empty: x-api-key for the messages API, bearer for the others."""
+    extra: dict[str, JsonValue] = Field(default={})
+    """Added to the body of each request, such as the pin of a provider."""
+    price: Price | None = None
+    """Dollars per million tokens; None: looked up. Without one a dollar cap cannot hold, and no call is made."""
+    price_date: str = ""
+    """When the price was looked up, or in which list: prices drift."""
+    subscription: bool = False
+    """True: paid by the month, so no call has a price and only calls and time are capped."""
+    handoff: HandoffMode | None = None
+    """What of the handoff it gets; None: as `fix.handoff` says."""
+    cap_calls: int = Field(default=50, ge=1)
+    cap_usd: Usd = Field(default=Decimal("2.00"), gt=0)
+    cap_seconds: float = Field(default=1200, gt=0)
+    max_tokens: int = Field(default=4096, ge=1)
+    """Output limit of one call; agent only. Others set their own."""
+
+    @property
+    def max_cost_usd(self) -> Decimal:
+        """What an attempt may cost: nothing without a model, and a subscription has no price a call."""
+        return Decimal(0) if self.kind == "repair" or self.subscription else self.cap_usd
+
+    @property
+    def agent(self) -> str:
+        """The program that drives the model."""
+        if self.kind != "command" or self.preset:
+            return self.preset or self.kind
+        return re.sub(r"[^a-z0-9._-]", "-", posixpath.basename(self.command[0]).lower()).lstrip("._-") or "command"
+
+    @property
+    def key(self) -> FixerKey:
+        """What its outcomes are kept under."""
+        # Some endpoints write a model's date after an @, where a key has the effort.
+        model = "-".join(self.model.replace("@", " ").split())
+        return FixerKey(agent=self.agent, model=model, effort=self.effort)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _agents_have_a_home(cls, given: Any) -> Any:
+        # With an endpoint of the user's own the maker's key would go to somebody else.
+        if isinstance(given, dict) and not given.get("base_url"):
+            return HOMES.get(str(given.get("preset")), {}) | given
+        return given
+
+    @field_validator("resume")
+    @classmethod
+    def _resume_is_a_key(cls, text: str) -> str:
+        return str(FixerKey.parse(text)) if text else ""
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> Fixer:
+        needed = () if self.kind == "repair" else ("model", "base_url")
+        for field in needed:
+            if not getattr(self, field):
+                raise ValueError(f"fixer {self.name!r} of kind {self.kind} needs `{field}`")
+        if self.kind == "command" and bool(self.preset) == bool(self.command):
+            raise ValueError(f"fixer {self.name!r} of kind command needs `preset` or `command`, one of the two")
+        if self.kind != "command" and (self.preset or self.command):
+            raise ValueError(f'fixer {self.name!r} has a `preset` or `command`, which are for kind = "command"')
+        if self.subscription and self.price:
+            raise ValueError(f"fixer {self.name!r} has a `price`, and a subscription has none a call; remove one")
+        if not all(mount.startswith("/") for mount in self.mounts):
+            raise ValueError(f"fixer {self.name!r}: `mounts` are absolute paths")
+        return self
+
+
+class FixSettings(FrozenModel):
+    escalate: bool = False
+    """When the check proves a patch wrong, let the next fixer try. The free ones go first then."""
+    cap_usd: Usd | None = Field(default=None, gt=0)
+    """For all attempts at one task together; None: as much as the chosen fixer's own cap."""
+    caps: Literal["hard", "paper"] = "hard"
+    """hard: the most a call is asked to use is held before it. paper: looked at after each, so the last may pass it."""
+    handoff: HandoffMode = "full"
+    """What of the handoff a fixer gets. auto: all of it unless the task looks easy for the fixer; then none."""
+    prices: str = ""
+    """File with prices of your own; empty: scrout/prices.toml in the user's configuration folder, if there is one."""
+    model_list: str = ""
+    """A LiteLLM configuration whose model_list joins the pool; empty: none."""
+
+
+LEDGER_URL = "SCROUT_LEDGER_URL"
+"""Environment variable with the address of a ledger, for settings that name none."""
+
+
+class LedgerSettings(FrozenModel):
+    path: str = ""
+    """SQLite file; empty: scrout/ledger.db in the user's data folder."""
+    url: SecretStr = SecretStr("")
+    """Address of a PostgreSQL database, for writers on many machines; empty: that of the environment, else a file."""
+
+    @field_validator("url")
+    @classmethod
+    def _url_is_an_address(cls, url: SecretStr) -> SecretStr:
+        if url and not url.get_secret_value().startswith(("postgresql://", "postgres://")):
+            raise ValueError("it is no postgresql:// address; write postgresql://user@host/database")
+        return url
+
+    @model_validator(mode="after")
+    def _one_place(self) -> LedgerSettings:
+        if self.path and self.url:
+            raise ValueError("ledger.path and ledger.url are both given; keep one of them")
+        return self
+
+    @property
+    def address(self) -> str:
+        """Of the database, with its password; empty: the ledger is a file. A file that is named goes before the
+        environment."""
+        return self.url.get_secret_value() or ("" if self.path else os.environ.get(LEDGER_URL, "").strip())
+
+
+class RetentionSettings(FrozenModel):
+    """What `scrout runs prune` leaves of traces and trajectories. Runs and receipts are kept for ever."""
+
+    days: float | None = Field(default=None, ge=0)
+    """Older ones are removed; None: none for its age."""
+    text: bool = True
+    """False: what was asked and said is cut out of a trajectory as soon as nobody works on its run."""
+    max_gb: float | None = Field(default=None, ge=0)
+    """All of them together; the oldest are removed. None: no limit."""
+
+
+Action = Literal["scout", "gate", "route", "fix", "auto"]
+"""What the API does for a caller; `auto` is the model `scrout/auto`."""
+
+
+class Caller(FrozenModel):
+    """Who may use the API: for what, how often and for how much."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
+    token_env: str = Field(min_length=1)
+    """Environment variable with the token that every request of this caller carries."""
+    may: tuple[Action, ...] = ("scout", "gate", "route")
+    budget_usd: Usd = Field(default=Decimal(0), ge=0)
+    """What it may spend in a day of UTC; zero: nothing that costs."""
+    requests_a_minute: int = Field(default=1200, ge=1)
+    jobs: int = Field(default=4, ge=1)
+    """At the same time."""
+
+
+class ApiSettings(FrozenModel):
+    """Who may use `scrout api`."""
+
+    callers: tuple[Caller, ...] = ()
+    """None: only this machine may ask, without a token, and for nothing that costs."""
+    idle_s: float = Field(default=300, gt=0)
+    """A conversation of `scrout/auto` that has been quiet for so long gives back what was held for it."""
+    keep_days: float = Field(default=7, gt=0)
+    """How long finished jobs are kept, and their idempotency keys."""
+
+    @field_validator("callers")
+    @classmethod
+    def _each_has_a_name(cls, callers: tuple[Caller, ...]) -> tuple[Caller, ...]:
+        for field in ("name", "token_env"):
+            given = [getattr(caller, field) for caller in callers]
+            for value in given:
+                if given.count(value) > 1:
+                    raise ValueError(f"two callers have the {field} {value!r}")
+        return callers
+
+
+class TelemetrySettings(FrozenModel):
+    """Spans and metrics for an OpenTelemetry collector. They tell of runs and shape none."""
+
+    enabled: bool = False
+    """Needs the extra `otel`."""
+    endpoint: str = ""
+    """A collector's OTLP/HTTP address, without /v1/traces; empty: OTEL_EXPORTER_OTLP_ENDPOINT, else port 4318 here."""
+    content: bool = False
+    """Send the issue, prompts, answers and patches too, without secrets and cut to a length."""
+    service_name: str = ""
+    """Empty: OTEL_SERVICE_NAME, else scrout."""
+
+    @field_validator("endpoint")
+    @classmethod
+    def _endpoint_is_an_address(cls, endpoint: str) -> str:
+        if not endpoint:
+            return ""
+        try:
+            parts = urlsplit(endpoint)
+            wrong = parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0
+        except ValueError:
+            wrong = True
+        if wrong or parts.query or parts.fragment:
+            raise ValueError("it is no address of a collector; write http://127.0.0.1:4318")
+        if parts.username or parts.password:
+            raise ValueError("it holds a name or password; put such into OTEL_EXPORTER_OTLP_HEADERS")
+        return endpoint.rstrip("/")
+
+
+REPAIR = Fixer(name="repair", kind="repair")
+
+
+class Settings(FrozenModel):
+    """Everything that shapes a run."""
+
+    sandbox: SandboxSettings = SandboxSettings()
+    environment: EnvironmentSettings = EnvironmentSettings()
+    scout: ScoutSettings = ScoutSettings()
+    gate: GateSettings = GateSettings()
+    route: RouteSettings = RouteSettings()
+    fix: FixSettings = FixSettings()
+    repair: RepairSettings = RepairSettings()
+    ledger: LedgerSettings = LedgerSettings()
+    retention: RetentionSettings = RetentionSettings()
+    api: ApiSettings = ApiSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
+    fixers: tuple[Fixer, ...] = (REPAIR,)
+    """The pool. An empty one is an error."""
+
+    @field_validator("fixers")
+    @classmethod
+    def _pool_is_usable(cls, pool: tuple[Fixer, ...]) -> tuple[Fixer, ...]:
+        if not pool:
+            raise ValueError("the pool is empty; add a [[fixers]] entry")
+        names = [fixer.name for fixer in pool]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two fixers are called {name!r}")
+        return pool
+
+    @model_validator(mode="after")
+    def _anchor_is_known(self) -> Settings:
+        if self.route.anchor and not self.fix.model_list:  # else it may be in that list
+            self.fixer(self.route.anchor)
+        return self
+
+    def fixer(self, name: str) -> Fixer:
+        """The pool's entry of that name."""
+        for fixer in self.fixers:
+            if fixer.name == name:
+                return fixer
+        known = ", ".join(fixer.name for fixer in self.fixers)
+        raise ConfigError(f"no fixer is called {name!r}; the pool has {known}. Add it under [[fixers]] in {FILE_NAME}.")
+
+    def only(self, name: str) -> Settings:
+        """The same settings with a pool of one: there is nothing left to route."""
+        route = self.route.model_copy(update={"anchor": ""})
+        return self.model_copy(update={"fixers": (self.fixer(name),), "route": route})
+
+    def digest(self) -> str:
+        """Equal for equal settings. Where the ledger lies, how long traces are kept, who may ask over the network and
+        who is told of runs changes no result, so none of it counts."""
+        text = self.model_dump_json(exclude={"ledger", "retention", "api", "telemetry"})
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def load(path: Path | None, overrides: Iterable[str] = ()) -> Settings:
+    """Settings from a file (None: defaults alone) and `key=value` overrides, later ones winning."""
+    return _settings(_read(path) if path else {}, overrides, str(path or "-c"))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}. Write one with `scrout init`.") from None
+    return _beside(_table(raw, path), path.parent)
+
+
+def _table(raw: bytes, path: Path) -> dict[str, Any]:
+    try:
+        return read_toml(raw.decode())
+    except ValueError as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from None
+
+
+def _settings(table: dict[str, Any], overrides: Iterable[str], source: str) -> Settings:
+    for override in overrides:
+        _set(table, override)
+    try:
+        return Settings.model_validate(table)
+    except ValidationError as error:
+        raise ConfigError(f"{source}: {_explain(error)}") from None
+
+
+def _beside(table: Mapping[str, Any], folder: Path, above: str = "") -> dict[str, Any]:
+    """The same table, with the files that it names relatively where they are: beside it."""
+
+    def placed(key: str, value: Any) -> Any:
+        if isinstance(value, dict):
+            return _beside(value, folder, f"{key}.")
+        is_path = key in _PATHS and isinstance(value, str) and value
+        return str(folder.absolute() / Path(value).expanduser()) if is_path else value
+
+    return {key: placed(above + key, value) for key, value in table.items()}
+
+
+def discover(repo: Path, overrides: Iterable[str] = ()) -> Settings:
+    """The settings that apply to a repository: the user's, and on top of them what its own scrout.toml sets.
+
+    The repository's own may have come with a clone. Until the user trusts it, it may only tighten: it could send the
+    user's key to an endpoint of its choice, or run a program.
+    """
+    users, own = user_file(), repo / FILE_NAME
+    table = _read(users) if users.is_file() else {}
+    if not os.path.lexists(own):
+        return _settings(table, overrides, str(users) if table else "-c")
+    raw = _read_own(own)
+    given = _table(raw, own)
+    _settings(_table(raw, own), (), str(own))
+    if not _mark(own, raw).exists():
+        limits = _settings(_layered(table, {}), (), str(users))
+        for key, value in _flat(given):
+            _must_tighten(key, value, limits, own)
+    return _settings(_layered(table, _beside(given, repo)), overrides, f"{own} over {users}" if table else str(own))
+
+
+def _layered(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Two tables as one, key by key; lists are not merged."""
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        merged[key] = _layered(old, value) if isinstance(value, dict) and isinstance(old, dict) else value
+    return merged
+
+
+def trust(path: Path) -> tuple[str, ...]:
+    """Let a repository's scrout.toml set everything, as long as it is at this path and as it is now.
+
+    So must the files be that it names in the repository. The keys that it sets are returned.
+    """
+    raw = _read_own(path)
+    table = _table(raw, path)
+    _settings(_table(raw, path), (), str(path))
+    mark = _mark(path, raw)
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    mark.write_text(f"{path}\n")
+    return tuple(key for key, _ in _flat(table))
+
+
+def distrust(path: Path) -> bool:
+    """Take that back; False: it was not trusted."""
+    mark = _mark(path, _read_own(path))
+    trusted = mark.exists()
+    mark.unlink(missing_ok=True)
+    return trusted
+
+
+def _read_own(path: Path) -> bytes:
+    raw = read_beneath(path.parent, path.name, _MOST_BYTES)
+    if raw is None:
+        raise ConfigError(f"{path} is no regular file of at most {_MOST_BYTES:,} bytes. Pass a file with --config.")
+    return raw
+
+
+def _mark(path: Path, raw: bytes) -> Path:
+    """What is there while a file is trusted; another path or another byte, also of a file it names, has another one."""
+    told = os.fsencode(path.parent.resolve() / path.name) + b"\0" + raw
+    named = "".join(_named_digests(_table(raw, path), path))
+    return data_folder() / "trusted" / hashlib.sha256(told + named.encode()).hexdigest()
+
+
+def _named_digests(table: Mapping[str, Any], source: Path) -> Iterator[str]:
+    """Of the files in the repository that its scrout.toml names: a pull can change them. Others are the user's."""
+    top = source.parent.resolve()
+    settings = ((key, value) for key, value in _flat(_beside(table, top)) if key in _PATHS)
+    # A program gets the caller's money; most words of a command are no files.
+    words = ((key, str(top / word)) for key, word in _words_of_commands(table) if _is_no_folder(top / word))
+    for key, value in (*settings, *words):
+        if not isinstance(value, str) or not value:
+            continue
+        path = Path(os.path.normpath(value))
+        if not any(each.is_relative_to(top) for each in (path, Path(os.path.realpath(path)))):
+            continue
+        digest = _digest_beneath(top, path) if key != "ledger.path" else None
+        if digest is None:
+            raise ConfigError(
+                f"{source}: {key} names {path}, and scrout cannot vouch for that: it is the ledger, a symlink, or too "
+                "large. Name a place outside of the repository, or pass the settings with --config."
+            )
+        yield f"\0{key}\0{digest}"
+
+
+def _is_no_folder(path: Path) -> bool:
+    # Not Path.is_dir, which raises for a name that is too long.
+    return os.path.lexists(path) and (path.is_symlink() or not os.path.isdir(path))  # noqa: PTH112
+
+
+def _words_of_commands(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    fixers = table.get("fixers")
+    for fixer in fixers if isinstance(fixers, list) else ():
+        command = fixer.get("command") if isinstance(fixer, dict) else None
+        for word in command if isinstance(command, list) else ():
+            if isinstance(word, str) and "\0" not in word:
+                yield "fixers.command", word
+
+
+def _digest_beneath(top: Path, path: Path) -> str | None:
+    """Of a file, or of all files in a folder; None: there is a link or too much."""
+    if not path.is_relative_to(top):
+        return None
+    found = hashlib.sha256()
+    left_bytes = _MOST_NAMED_BYTES
+    files = sorted(_files_at(path))[: _MOST_NAMED_FILES + 1]
+    if len(files) > _MOST_NAMED_FILES:
+        return None
+    for file in files:
+        name = str(file.relative_to(top))
+        content = read_beneath(top, name, left_bytes)
+        if content is None:
+            return None
+        left_bytes -= len(content)
+        found.update(f"{name}\0{len(content)}\0".encode("utf-8", "surrogateescape") + content)
+    return found.hexdigest()
+
+
+def _files_at(path: Path) -> Iterator[Path]:
+    """The file, or what lies in the folder, links included; nothing: it does not exist."""
+    if path.is_dir() and not path.is_symlink():
+        for folder, folders, names in os.walk(path):
+            yield from (Path(folder, name) for name in names)
+            yield from (link for name in folders if (link := Path(folder, name)).is_symlink())
+    elif os.path.lexists(path):
+        yield path
+
+
+def _flat(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Every key with the names of its tables, and its value."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{above}{key}.")
+        else:
+            yield above + key, value
+
+
+def _must_tighten(key: str, value: object, users: Settings, source: Path) -> None:
+    """A file that nobody trusts names no program, place or key, and loosens nothing that the user's own says."""
+    section, _, name = key.partition(".")
+    limit = getattr(getattr(users, section, None), name, None)
+    if key in _MAY_LOWER:
+        tightens, problem = _is_number(value) and value <= limit, f"raises {key} above {limit}"  # type: ignore[operator]
+    elif key == "gate.runs":
+        tightens, problem = _is_number(value) and value >= limit, f"lowers {key} below {limit}"  # type: ignore[operator]
+    elif key == "scout.subtree":
+        folder = posixpath.normpath(str(value))
+        tightens = not limit or folder == limit or folder.startswith(f"{limit}/")
+        problem = f"sets {key} to a folder outside of {limit!r}"
+    else:
+        # A seed is neither tight nor loose.
+        tightens, problem = key == "repair.seed", f"sets {key}"
+    if not tightens:
+        raise ConfigError(
+            f"{source} may have come with the repository, and it {problem}. Look at the file; if you trust it as it "
+            f"is, run `scrout trust --repo {source.parent}`, or pass it with --config."
+        )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float))
+
+
+def user_file() -> Path:
+    """The user's own scrout.toml, on top of which a repository's own applies."""
+    return user_folder("XDG_CONFIG_HOME", ".config") / FILE_NAME
+
+
+def data_folder() -> Path:
+    """Where the ledger and résumés live."""
+    return user_folder("XDG_DATA_HOME", ".local/share")
+
+
+def cache_folder() -> Path:
+    """Where everything lives that can be made again."""
+    return user_folder("XDG_CACHE_HOME", ".cache")
+
+
+def user_folder(variable: str, below_home: str) -> Path:
+    """scrout's folder under an XDG base directory."""
+    base = os.environ.get(variable, "")
+    # The XDG specification has relative values ignored.
+    return (Path(base) if base.startswith("/") else Path.home() / below_home) / "scrout"
+
+
+def _set(table: dict[str, Any], override: str) -> None:
+    key, equals, raw = override.partition("=")
+    if not equals or not key.strip():
+        raise ConfigError(f"-c {override!r}: write key=value, for example -c route.theta=0.4")
+    try:
+        value = tomllib.loads(f"value = {raw}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = raw  # an unquoted word is a string
+    *parents, last = (part.strip() for part in key.split("."))
+    for parent in parents:
+        child = table.setdefault(parent, {})
+        if not isinstance(child, dict):
+            raise ConfigError(f"-c {override!r}: {parent!r} is not a table; set it in {FILE_NAME}")
+        table = child
+    table[last] = value
+
+
+def _known_beside(place: tuple[int | str, ...]) -> list[str]:
+    """The keys that the table of an unknown one does know."""
+    if place[0] == "fixers" and len(place) > 1:
+        return list(Price.model_fields if "price" in place else Fixer.model_fields)
+    if place[:2] == ("api", "callers") and len(place) > 2:
+        return list(Caller.model_fields)
+    table: type[BaseModel] = Settings
+    for part in place[:-1]:
+        field = table.model_fields.get(str(part))
+        if field is not None and isinstance(field.default, BaseModel):
+            table = type(field.default)
+        elif part == "price":
+            table = Price
+    return list(table.model_fields)
+
+
+def _explain(error: ValidationError) -> str:
+    lines = []
+    for problem in error.errors(include_url=False):
+        key = ".".join(str(part) for part in problem["loc"]) or "settings"
+        if problem["type"] == "extra_forbidden":
+            lines.append(f"unknown key `{key}`; known here: {', '.join(_known_beside(problem['loc']))}")
+        elif problem["type"] == "literal_error":
+            lines.append(f"`{key}` is {problem['input']!r}; it may be {problem['ctx']['expected']}")
+        else:
+            lines.append(f"`{key}`: {problem['msg'].removeprefix('Value error, ')}")
+    return "; ".join(lines)

@@ -1,0 +1,99 @@
+"""What a fixer is told: the task, and as much of the surviving handoff as it is to have, with what was verified in it.
+
+Every fixer gets the same text. With nothing handed over, that is the issue alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from string import Template
+
+from scrout.agent.tools import drop_middle
+from scrout.config.settings import Fixer, HandoffMode
+from scrout.handoff import Handoff, render
+from scrout.records import Decision, Evidence, GatedHandoff
+from scrout.task import Task
+
+PROMPTS = Path(__file__).with_name("prompts")
+MAX_EVIDENCE = 2_000
+"""Characters of a replayed command's output that the fixer is shown."""
+EASY = 0.75
+"""Under `auto`, the probability from which a fixer works without a handoff."""
+
+
+def mode_of(fixer: Fixer, general: HandoffMode, decision: Decision | None) -> HandoffMode:
+    """What of the handoff a fixer gets on one task: its own setting, else the general one; `auto` looks at the task."""
+    mode = fixer.handoff or general
+    if mode != "auto":
+        return mode
+    candidates = decision.candidates if decision else ()
+    probability = next((one.p_solve for one in candidates if one.fixer == fixer.name), None)
+    return "none" if probability is not None and probability >= EASY else "full"
+
+
+def limit_handoff(gated: GatedHandoff, mode: HandoffMode) -> GatedHandoff:
+    """The handoff with what the fixer is not to have taken out."""
+    if mode == "full":
+        return gated
+    handoff = Handoff(files=gated.handoff.files) if mode == "files-only" else Handoff()
+    return gated.model_copy(
+        update={
+            "kept": False,
+            "materialized": False,
+            "evidence": Evidence(),
+            "handoff": handoff,
+            "text": render(handoff) if handoff.files else "",
+        }
+    )
+
+
+def build_prompt(task: Task, gated: GatedHandoff) -> str:
+    """The task and the handoff, each between marks that its text cannot hold."""
+    parts = [fill("task.md", issue=task.text, mark=_mark(task.text))]
+    handoff = gated.handoff
+    if handoff.files or handoff.reproduction or handoff.dead_ends or handoff.notes:
+        notes = _notes(gated)
+        parts.append(fill("handoff.md", verified=_verified(gated), notes=notes, mark=_mark(notes)))
+    return "\n".join(parts)
+
+
+def fill(name: str, **values: str) -> str:
+    """One of the prompts, filled in."""
+    # One pass: a `$name` inside an issue stays what it is.
+    return Template((PROMPTS / name).read_text(encoding="utf-8")).substitute(values)
+
+
+def _verified(gated: GatedHandoff) -> str:
+    """What was checked, and how, in a sentence or two."""
+    guess = "Which files matter is the search's best guess and was not verified."
+    if not gated.kept:
+        return f"No way to reproduce the problem was verified. {guess}"
+    evidence = gated.evidence
+    if gated.verdict == "reproduced_exit_zero":
+        shown = "showed the problem each time, with exit code 0"
+    else:
+        shown = "failed each time" + ("" if evidence.exit_code is None else f", with exit code {evidence.exit_code}")
+    ran = f"its command was run {evidence.runs} times on the unchanged repository, in a sandbox, and {shown}"
+    if gated.basis == "assumed":
+        told = f"The reproduction in them is assumed: {ran}, but the report does not tell of this failure. Doubt it."
+    elif gated.basis:
+        told = f"The reproduction in them was verified ({gated.basis}): {ran}."
+    else:
+        told = f"The reproduction in them was verified: {ran}."
+    return f"{told} Its output then is quoted at the end. {guess}"
+
+
+def _notes(gated: GatedHandoff) -> str:
+    parts = [gated.text.strip()]
+    if gated.kept:
+        reproduction = gated.handoff.reproduction
+        for path, content in (reproduction.files if reproduction else {}).items():
+            parts.append(f"File {path} of the reproduction (write it again if it is missing):\n{content.rstrip()}")
+        parts.append(f"Output of the reproduction:\n{drop_middle(gated.evidence.output_tail.strip(), MAX_EVIDENCE)}")
+    return "\n\n".join(parts)
+
+
+def _mark(text: str) -> str:
+    """A word that the text cannot hold by design, so that it cannot pretend to end its own block."""
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]

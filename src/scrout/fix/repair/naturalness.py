@@ -1,0 +1,90 @@
+"""How usual a piece of code is in its project: an edit that says what the code says elsewhere is likelier to be meant.
+
+Words are counted as they stand, by two before them. No types, no names resolved: a ranking, not a proof.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from keyword import iskeyword
+
+from scrout.fix.repair.edit_site import Edit
+
+_WORD = re.compile(
+    r"[A-Za-z_]\w*|\d[\w.]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
+    r"|\*\*=?|//=?|<<=?|>>=?|[=!<>+\-*/%&|^@:]=|->|\n[ \t]*|[^\s\w]"
+)
+_OWN = re.compile(r"[A-Za-z_\"']")
+_COMMENT = re.compile(r"#[^\n]*")
+WEIGHTS = (0.55, 0.3, 0.14)
+"""Of what follows the two words before, of what follows the last one, and of the word by itself."""
+NEVER = 1e-3
+"""The least probability of a name or a string,"""
+ANYWHERE = 0.05
+"""and of a sign, a keyword or a number: those are nobody's own."""
+AROUND = 60
+"""Characters around an edit that are looked at: two words."""
+USUALLY = 0.3
+"""What code has that is as usual as any."""
+
+
+class Naturalness:
+    """What the given sources say, counted once."""
+
+    def __init__(self, sources: Iterable[str]) -> None:
+        self.ones: Counter[str] = Counter()
+        self.twos: Counter[tuple[str, str]] = Counter()
+        self.threes: Counter[tuple[str, str, str]] = Counter()
+        for source in sources:
+            said = words(source)
+            self.ones.update(said)
+            self.twos.update(pairwise(said))
+            self.threes.update(zip(said, said[1:], said[2:], strict=False))
+        self.total = max(1, self.ones.total())
+
+    def probability(self, first: str, second: str, word: str) -> float:
+        """Of a word behind two others."""
+        three = self.threes[first, second, word] / max(1, self.twos[first, second])
+        two = self.twos[second, word] / max(1, self.ones[second])
+        by_three, by_two, by_one = WEIGHTS
+        floor = NEVER if _OWN.match(word) and not iskeyword(word) else ANYWHERE
+        return by_three * three + by_two * two + by_one * self.ones[word] / self.total + floor
+
+    def usual(self, source: str, edit: Edit) -> float:
+        """From 0 to 1: the geometric mean of the probabilities of the words that the edit brings, and of two after
+        them.
+        """
+        before = _said(source[max(0, edit.start - AROUND) : edit.start])[-2:]
+        after = _said(source[edit.end : edit.end + AROUND])[:2]
+        old, new = _said(edit.before), _said(edit.after)
+        same = 0
+        while same < min(len(old), len(new)) and old[same] == new[same]:
+            same += 1
+        tail = 0
+        while tail < min(len(old), len(new)) - same and old[-1 - tail] == new[-1 - tail]:
+            tail += 1
+        said = (*before, *new, *after)
+        last = min(len(said), len(before) + len(new) - tail + 2)
+        probabilities = [
+            self.probability(said[at - 2], said[at - 1], said[at]) for at in range(max(2, len(before) + same), last)
+        ]
+        return min(1.0, _mean(probabilities) / USUALLY) if probabilities else NEVER
+
+
+def _mean(probabilities: Sequence[float]) -> float:
+    return math.exp(sum(map(math.log, probabilities)) / len(probabilities))
+
+
+def words(source: str) -> list[str]:
+    """Names, numbers, strings and signs, and where a line begins; no comments."""
+    return ["\n" if word[0] == "\n" else word for word in _WORD.findall(_COMMENT.sub("", source))]
+
+
+@lru_cache(maxsize=16384)
+def _said(source: str) -> tuple[str, ...]:
+    return tuple(words(source))

@@ -1,0 +1,158 @@
+"""What all runs of a repository may cost in a day of UTC, kept on a branch of the repository.
+
+One file a day, one line an entry, only ever appended. A run holds its cap before it works and settles what it cost
+afterwards; what was never settled counts as held. A push that is not a step forward is refused by the forge, so of two
+runs at once one reads again and sees what the other holds.
+
+Whoever may push can change the branch: they could change the workflow as well. It is no protection against them.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints, ValidationError
+
+from scrout.base import FrozenModel
+from scrout.integrations.forge import ForgeError
+from scrout.integrations.remote import Remote, RemoteError
+from scrout.money import Usd
+from scrout.text import usd
+
+BRANCH = "refs/heads/scrout-budget"
+MAX_FILE_BYTES = 2_000_000
+KEPT_DAYS = 60
+"""In the branch's files; older ones stay in its history."""
+TRIES = 8
+
+Key = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,20}-[0-9]{1,6}$")]
+Day = Annotated[str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+
+
+class BudgetEntry(FrozenModel):
+    """One line: dollars that were held, or what a run came to."""
+
+    kind: Literal["hold", "settle"]
+    key: Key
+    """Of the run and its attempt."""
+    usd: Usd = Field(ge=0, lt=100_000)
+    at: datetime
+    issue: int = Field(gt=0)
+
+
+class Spent(Exception):
+    """The day has no room for this run. Control flow, not an error of the user's."""
+
+    def __init__(self, remaining_usd: Decimal) -> None:
+        super().__init__(f"{usd(remaining_usd, exact=True)} left")
+        self.remaining_usd = remaining_usd
+
+
+class AlreadyWorked(Exception):
+    """This run was worked on before, in an attempt that has ended."""
+
+
+@dataclass(frozen=True)
+class DailyBudget:
+    """The days of one repository."""
+
+    remote: Remote
+    ref: str = BRANCH
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    def hold(self, key: str, usd: Decimal, day_usd: Decimal, issue: int) -> str:
+        """Hold dollars for a run, and give the day that they count for. Twice for one attempt is once."""
+        at = self.now().astimezone(UTC).replace(microsecond=0)
+        day = at.date().isoformat()
+
+        def add(entries: tuple[BudgetEntry, ...]) -> BudgetEntry | None:
+            run = key.partition("-")[0]
+            if any(one.kind == "settle" and one.key.partition("-")[0] == run for one in entries):
+                raise AlreadyWorked
+            if any(one.key == key for one in entries):
+                return None
+            left = day_usd - spent(entries)
+            if usd > left:
+                raise Spent(max(left, Decimal(0)))
+            return BudgetEntry(kind="hold", key=key, usd=usd, at=at, issue=issue)
+
+        self._append(day, add)
+        return day
+
+    def settle(self, key: str, usd: Decimal, day: str, issue: int) -> None:
+        """Put what the run cost in the place of what was held. Once: a second time changes nothing."""
+        at = self.now().astimezone(UTC).replace(microsecond=0)
+
+        def add(entries: tuple[BudgetEntry, ...]) -> BudgetEntry | None:
+            kinds = {one.kind for one in entries if one.key == key}
+            if "hold" not in kinds:
+                raise ForgeError(f"the budget of {day} holds nothing for run {key}. Was the branch changed by hand?")
+            return None if "settle" in kinds else BudgetEntry(kind="settle", key=key, usd=usd, at=at, issue=issue)
+
+        self._append(day, add)
+
+    def day(self, day: str) -> tuple[BudgetEntry, ...]:
+        """The entries of a day."""
+        tip = self.remote.tip(self.ref)
+        if tip:
+            self.remote.fetch(tip)
+        return self._entries(tip, day)
+
+    def _append(self, day: str, add: Callable[[tuple[BudgetEntry, ...]], BudgetEntry | None]) -> None:
+        for _ in range(TRIES):
+            tip = self.remote.tip(self.ref)
+            if tip:
+                self.remote.fetch(tip)
+            entries = self._entries(tip, day)
+            entry = add(entries)
+            if entry is None:
+                return
+            try:
+                self.remote.push(self._written(tip, day, (*entries, entry)), self.ref)
+                return
+            except RemoteError:
+                if self.remote.tip(self.ref) == tip:
+                    raise
+                # Somebody else was first: what they hold counts.
+                time.sleep(random.uniform(0.05, 0.5))
+        raise ForgeError(f"the budget on {self.ref} changed {TRIES} times meanwhile. Add the label again.")
+
+    def _entries(self, tip: str, day: str) -> tuple[BudgetEntry, ...]:
+        raw = self.remote.read(tip, f"{day}.jsonl", MAX_FILE_BYTES) if tip else None
+        try:
+            return tuple(BudgetEntry.model_validate_json(line) for line in (raw or b"").splitlines())
+        except ValidationError:
+            raise ForgeError(
+                f"{day}.jsonl on {self.ref} has a line that is no entry, so nobody knows what is left of the day. "
+                "Repair it, or remove the file to start the day anew."
+            ) from None
+
+    def _written(self, tip: str, day: str, entries: Iterable[BudgetEntry]) -> str:
+        """A commit with the day's entries."""
+        text = "".join(f"{entry.model_dump_json()}\n" for entry in entries)
+        blob = self.remote.git("hash-object", "-w", "--stdin", stdin=text.encode()).decode().strip()
+        listed = self.remote.git("ls-tree", tip).decode().splitlines() if tip else []
+        rows = [row for row in listed if row.startswith("100644 blob ") and not row.endswith(f"\t{day}.jsonl")]
+        rows = sorted(rows, key=lambda row: row.partition("\t")[2])[-KEPT_DAYS:]
+        rows.append(f"100644 blob {blob}\t{day}.jsonl")
+        tree = self.remote.git("mktree", stdin="".join(f"{row}\n" for row in rows).encode()).decode().strip()
+        return self.remote.commit(tree, (tip,) if tip else (), f"{day}\n", self.now())
+
+
+def spent(entries: Iterable[BudgetEntry]) -> Decimal:
+    """What counts of a day: what a run came to, else what it holds."""
+    counted: dict[str, Decimal] = {}
+    settled: set[str] = set()
+    for one in entries:
+        if one.kind == "settle":
+            settled.add(one.key)
+            counted[one.key] = one.usd
+        elif one.key not in settled:
+            counted[one.key] = one.usd
+    return sum(counted.values(), Decimal(0))

@@ -1,0 +1,117 @@
+"""Where a step runs, as the forge's runner tells it by environment variables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from scrout.integrations.event import Kind
+from scrout.integrations.forge import Forge, ForgeError
+
+TOKEN = "SCROUT_FORGE_TOKEN"
+"""Environment variable with the token of `admit` and `publish`. `work` refuses to run where it is set."""
+WRITERS = (TOKEN, "GITHUB_TOKEN", "GH_TOKEN", "GITLAB_TOKEN")
+"""Tokens that may write, by the names that people give them."""
+
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_URL = re.compile(r"(https?|file)://[^\s@?#]{1,500}")
+_PATH = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)+")
+
+
+@dataclass(frozen=True)
+class CiEnvironment:
+    """One run of a workflow or pipeline."""
+
+    kind: Kind
+    api_url: str
+    server_url: str
+    repository: str
+    """Owner and name."""
+    project: str
+    """What the API calls it by."""
+    run: str
+    """The forge's number of this run."""
+    attempt: int
+    commit: str
+    """The commit that the run is for: of the default branch, when the label came."""
+    payload: Path | None
+    """Where the event lies; None: nobody says."""
+
+    @property
+    def key(self) -> str:
+        """Of this attempt, in the budget."""
+        return f"{self.run}-{self.attempt}"
+
+    @property
+    def remote(self) -> str:
+        return f"{self.server_url}/{self.repository}.git"
+
+    @property
+    def run_url(self) -> str:
+        middle = "actions/runs" if self.kind == "github" else "-/pipelines"
+        return f"{self.server_url}/{self.repository}/{middle}/{self.run}"
+
+
+def find_ci_environment(environment: Mapping[str, str]) -> CiEnvironment:
+    """The place that the variables tell, or a ForgeError that names the one that is missing."""
+    kind: Kind = "gitlab" if environment.get("GITLAB_CI") == "true" else "github"
+
+    def told(name: str, form: re.Pattern[str]) -> str:
+        value = environment.get(name, "").strip()
+        if not form.fullmatch(value):
+            what = "is not set" if not value else "has another form than the runner gives it"
+            raise ForgeError(
+                f"{name} {what}. Run this in a job of {'GitHub Actions' if kind == 'github' else 'GitLab'}."
+            )
+        return value
+
+    digits = re.compile(r"[0-9]{1,20}")
+    if kind == "gitlab":
+        payload = environment.get("TRIGGER_PAYLOAD", "")
+        return CiEnvironment(
+            kind=kind,
+            api_url=told("CI_API_V4_URL", _URL),
+            server_url=told("CI_SERVER_URL", _URL),
+            repository=told("CI_PROJECT_PATH", _PATH),
+            project=told("CI_PROJECT_ID", digits),
+            run=told("CI_PIPELINE_ID", digits),
+            attempt=1,
+            commit=told("CI_COMMIT_SHA", _COMMIT),
+            payload=Path(payload) if payload else None,
+        )
+    name = environment.get("GITHUB_EVENT_NAME", "")
+    if name != "issues":
+        raise ForgeError(f"the event is {name[:40]!r}, not 'issues'. Start this from `on: issues: types: [labeled]`.")
+    repository = told("GITHUB_REPOSITORY", _PATH)
+    payload = environment.get("GITHUB_EVENT_PATH", "")
+    return CiEnvironment(
+        kind=kind,
+        api_url=told("GITHUB_API_URL", _URL),
+        server_url=told("GITHUB_SERVER_URL", _URL),
+        repository=repository,
+        project=repository,
+        run=told("GITHUB_RUN_ID", digits),
+        attempt=int(told("GITHUB_RUN_ATTEMPT", digits)),
+        commit=told("GITHUB_SHA", _COMMIT),
+        payload=Path(payload) if payload else None,
+    )
+
+
+def find_token(environment: Mapping[str, str]) -> str:
+    token = environment.get(TOKEN, "").strip()
+    if not re.fullmatch(r"[\x21-\x7e]{8,1000}", token):
+        raise ForgeError(f"{TOKEN} holds no token. Pass the job's token in it: docs/github.md says how.")
+    return token
+
+
+def connect(place: CiEnvironment, token: str) -> Forge:
+    """The forge of this place."""
+    if place.kind == "gitlab":
+        from scrout.integrations.gitlab import GitLab
+
+        return GitLab(place.api_url, place.project, token)
+    from scrout.integrations.github import GitHub
+
+    return GitHub(place.api_url, place.repository, token)

@@ -1,0 +1,161 @@
+"""The seam to a forge: the few questions that are asked of it, and the two things that are written there."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+import httpx
+from pydantic import JsonValue
+
+from scrout.base import ScroutError
+from scrout.integrations.event import Event, Person
+from scrout.integrations.markdown import plain
+from scrout.models.chat import certificates
+
+MAX_RESPONSE_BYTES = 20_000_000
+TIMEOUT_S = 30
+TRIES = 3
+"""Of a request that reads. One that writes is sent once: nobody knows whether it arrived."""
+_PAUSE_S = 0.5
+_PASSING = (429, 500, 502, 503, 504)
+
+
+class ForgeError(ScroutError):
+    """An event, a forge's answer, the budget or a result that cannot be used as given."""
+
+
+@dataclass(frozen=True)
+class ForgeIssue:
+    """An issue as the forge has it now, which is not always as it was when the label came."""
+
+    title: str
+    body: str
+    is_open: bool
+    labels: frozenset[str]
+
+
+@dataclass(frozen=True)
+class IssueEdit:
+    """One change of an issue's title or text."""
+
+    by: str
+    """Empty: nobody knows."""
+    at: datetime
+
+
+class Forge(Protocol):
+    """GitHub or GitLab, for one repository."""
+
+    def issue(self, number: int) -> ForgeIssue: ...
+
+    def labeller(self, event: Event, label: str) -> Person | None:
+        """Who has added the label, by the forge's own word; None: nobody, or it was taken off since."""
+
+    def may_write(self, person: Person) -> bool:
+        """Whether they may push to the repository: the right that a label is to need."""
+
+    def edits(self, event: Event) -> tuple[IssueEdit, ...]:
+        """The latest changes of the issue's title and text."""
+
+    def comment(self, number: int, body: str, mark: str, since: datetime) -> str:
+        """Its address. Where a comment of our own with this mark is there already, no second one is made."""
+
+    def open_pull(self, *, head: str, base: str, title: str, body: str) -> str:
+        """Its address; of the one that is open for this head already, where there is one."""
+
+
+class PullRefused(ForgeError):
+    """The branch is there, and the forge lets nobody open a pull request for it with this token."""
+
+
+class Http:
+    """Requests with a token to one address, and bounded JSON back."""
+
+    def __init__(self, base_url: str, headers: Mapping[str, str]) -> None:
+        self._client = httpx.Client(
+            base_url=base_url,
+            headers=dict(headers),
+            timeout=TIMEOUT_S,
+            follow_redirects=False,
+            trust_env=True,
+            verify=certificates(),
+        )
+
+    def get(self, path: str, params: Mapping[str, str | int] | None = None) -> JsonValue:
+        return self._ask("GET", path, params=params)
+
+    def post(self, path: str, body: Mapping[str, JsonValue]) -> JsonValue:
+        return self._ask("POST", path, body=body)
+
+    def query(self, path: str, body: Mapping[str, JsonValue]) -> JsonValue:
+        """A POST that reads."""
+        return self._ask("POST", path, body=body, reads=True)
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str | int] | None = None,
+        body: Mapping[str, JsonValue] | None = None,
+        reads: bool = False,
+    ) -> JsonValue:
+        tries = TRIES if method == "GET" or reads else 1
+        for left in range(tries - 1, -1, -1):
+            try:
+                status, raw = self._send(method, path, params, body)
+            except httpx.HTTPError as error:
+                if left:
+                    time.sleep(_PAUSE_S)
+                    continue
+                raise ForgeError(f"{method} {path}: {type(error).__name__}. Check the address of the API.") from None
+            if status in _PASSING and left:
+                time.sleep(_PAUSE_S)
+                continue
+            return _read(method, path, status, raw)
+        raise AssertionError("unreachable")
+
+    def _send(
+        self, method: str, path: str, params: Mapping[str, str | int] | None, body: Mapping[str, JsonValue] | None
+    ) -> tuple[int, bytes]:
+        raw = bytearray()
+        with self._client.stream(method, path, params=params, json=body) as response:
+            for chunk in response.iter_bytes():
+                raw += chunk
+                if len(raw) > MAX_RESPONSE_BYTES:
+                    raise ForgeError(f"{method} {path}: the answer is longer than {MAX_RESPONSE_BYTES:,} bytes.")
+            return response.status_code, bytes(raw)
+
+
+class Answered(ForgeError):
+    """A status that is no success."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def _read(method: str, path: str, status: int, raw: bytes) -> JsonValue:
+    document: JsonValue = None
+    with suppress(ValueError, RecursionError):
+        document = json.loads(raw)
+    if 200 <= status < 300 and document is not None:
+        return document
+    said = ""
+    if isinstance(document, dict):
+        said = plain(str(document.get("message") or document.get("error") or ""), 300)
+    raise Answered(f"{method} {path}: status {status}{': ' if said else ''}{said}. {_advice(status)}", status)
+
+
+def _advice(status: int) -> str:
+    if status in (401, 403):
+        return "Check the token, and the job's permissions."
+    if status == 404:
+        return "Either it is not there, or the token may not see it."
+    return "Try again later." if status in _PASSING else "See docs/github.md."

@@ -1,0 +1,160 @@
+"""GitHub's REST API, as little of it as a label needs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import JsonValue
+
+from scrout.integrations.event import Event, Person
+from scrout.integrations.forge import Answered, ForgeIssue, Http, IssueEdit, PullRefused
+from scrout.integrations.responses import Part, listed, parsed
+
+OWN_LOGIN = "github-actions[bot]"
+"""Who a job's token writes as."""
+MAX_PAGES = 10
+_EDITS = """query($owner: String!, $name: String!, $number: Int!) {
+  repository(owner: $owner, name: $name) { issue(number: $number) {
+    lastEditedAt
+    editor { login }
+    timelineItems(last: 1, itemTypes: [RENAMED_TITLE_EVENT]) {
+      nodes { ... on RenamedTitleEvent { createdAt actor { login } } }
+    }
+  } }
+}"""
+
+
+class _Named(Part):
+    name: str
+
+
+class _Login(Part):
+    login: str
+    id: int = 0
+
+
+class _Issue(Part):
+    title: str
+    body: str | None
+    state: str
+    labels: list[_Named]
+
+
+class _Permission(Part):
+    permission: str
+    user: _Login | None
+
+
+class _Comment(Part):
+    body: str | None
+    html_url: str
+    user: _Login | None
+
+
+class _Pull(Part):
+    html_url: str
+
+
+class _Renamed(Part):
+    createdAt: datetime
+    actor: _Login | None
+
+
+class _Timeline(Part):
+    nodes: list[_Renamed]
+
+
+class _Edited(Part):
+    lastEditedAt: datetime | None
+    editor: _Login | None
+    timelineItems: _Timeline
+
+
+class _IssueEdits(Part):
+    issue: _Edited
+
+
+class _Repository(Part):
+    repository: _IssueEdits
+
+
+class _Data(Part):
+    data: _Repository
+
+
+class GitHub:
+    """One repository of GitHub, or of a GitHub Enterprise Server."""
+
+    def __init__(self, api_url: str, repository: str, token: str) -> None:
+        self._repository = repository
+        self._http = Http(
+            api_url,
+            {
+                "Authorization": f"Bearer {token}",
+                "Accept": "application/vnd.github+json",
+                "X-GitHub-Api-Version": "2022-11-28",
+                "User-Agent": "scrout",
+            },
+        )
+        # An Enterprise Server has REST at /api/v3 and GraphQL at /api/graphql.
+        self._graphql = "/api/graphql" if api_url.rstrip("/").endswith("/api/v3") else "/graphql"
+
+    def issue(self, number: int) -> ForgeIssue:
+        found = parsed(_Issue, self._http.get(f"/repos/{self._repository}/issues/{number}"))
+        labels = frozenset(label.name for label in found.labels)
+        return ForgeIssue(found.title, found.body or "", found.state == "open", labels)
+
+    def labeller(self, event: Event, label: str) -> Person | None:
+        # The payload is GitHub's own: nobody else can start a workflow with one.
+        return event.sender if label in self.issue(event.number).labels else None
+
+    def may_write(self, person: Person) -> bool:
+        try:
+            answer = self._http.get(f"/repos/{self._repository}/collaborators/{person.login}/permission")
+        except Answered as error:
+            if error.status == 404:  # no collaborator
+                return False
+            raise
+        found = parsed(_Permission, answer)
+        # `triage` is told as read here, `maintain` as write. A login can change hands, an id cannot.
+        return found.permission in ("admin", "write") and found.user is not None and found.user.id == person.id
+
+    def edits(self, event: Event) -> tuple[IssueEdit, ...]:
+        owner, name = self._repository.split("/")
+        variables: dict[str, JsonValue] = {"owner": owner, "name": name, "number": event.number}
+        answer = self._http.query(self._graphql, {"query": _EDITS, "variables": variables})
+        found = parsed(_Data, answer).data.repository.issue
+        edits = [IssueEdit(_login(one.actor), one.createdAt) for one in found.timelineItems.nodes]
+        if found.lastEditedAt:
+            edits.append(IssueEdit(_login(found.editor), found.lastEditedAt))
+        return tuple(edits)
+
+    def comment(self, number: int, body: str, mark: str, since: datetime) -> str:
+        path = f"/repos/{self._repository}/issues/{number}/comments"
+        for page in range(1, MAX_PAGES + 1):
+            query: dict[str, str | int] = {"per_page": 100, "page": page, "since": since.strftime("%Y-%m-%dT%H:%M:%SZ")}
+            found = listed(_Comment, self._http.get(path, query))
+            for one in found:
+                if one.user and one.user.login == OWN_LOGIN and (one.body or "").rstrip().endswith(mark):
+                    return one.html_url
+            if len(found) < 100:
+                break
+        return parsed(_Comment, self._http.post(path, {"body": body})).html_url
+
+    def open_pull(self, *, head: str, base: str, title: str, body: str) -> str:
+        path = f"/repos/{self._repository}/pulls"
+        owner = self._repository.partition("/")[0]
+        found = listed(_Pull, self._http.get(path, {"head": f"{owner}:{head}", "state": "all", "per_page": 1}))
+        if found:
+            return found[0].html_url
+        try:
+            answer = self._http.post(path, {"head": head, "base": base, "title": title, "body": body})
+        except Answered as error:
+            if error.status in (403, 422):
+                raise PullRefused(str(error)) from None
+            raise
+        return parsed(_Pull, answer).html_url
+
+
+def _login(who: _Login | None) -> str:
+    return who.login if who else ""

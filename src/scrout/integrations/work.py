@@ -1,0 +1,105 @@
+"""`work`: scrout on the issue, under a cap, with no right to write anything but a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+
+from scrout.base import ConfigError, ScroutError, TaskError
+from scrout.config.settings import Settings
+from scrout.integrations.admission import Admission
+from scrout.integrations.ci_environment import WRITERS
+from scrout.integrations.event import Event
+from scrout.integrations.forge import ForgeError
+from scrout.integrations.label_rules import Verb
+from scrout.integrations.result import WorkResult, failure_of, result_of
+from scrout.ledger.store import OpenRun
+from scrout.pipeline import Kit, build_missing, open_kit, open_task, solve
+from scrout.records import Run
+from scrout.sandbox.workspace import find_source
+from scrout.task import Task, issue_text
+from scrout.text import usd
+
+Say = Callable[[str], None]
+
+
+def refuse_tokens(environment: Mapping[str, str]) -> None:
+    """Commands in the sandbox see no variable of ours; what is not here cannot be lost by a mistake in that either."""
+    for name in WRITERS:
+        if environment.get(name, "").strip():
+            raise ForgeError(
+                f"{name} is set, and the step that runs an agent may hold no token that writes. Take it out of the job."
+            )
+
+
+async def work(event: Event, admission: Admission, repo: Path, commit: str, settings: Settings, say: Say) -> WorkResult:
+    """The result, whatever came of it: that scrout could not work is one too."""
+    verb = must_work(event, admission)
+    begun: list[OpenRun] = []
+    try:
+        head = find_source(repo).head
+        if head != commit:
+            raise TaskError(f"{repo} is at {head[:10]}, and this run is for {commit[:10]}. Check out the latter.")
+        held = capped(settings, verb, admission.held_usd)
+        task = open_task(repo, issue_text(event.text.encode(errors="surrogatepass"), "this event"))
+        await build_missing(task, held, say)
+        with open_kit(task, held, say) as kit:
+            kit = replace(kit, opened=begun.append)
+            run = await (solve(task, kit) if verb == "fix" else _scout(task, kit))
+            return result_of(run, kit.ledger.receipts(run.id), admission, verb)
+    except ScroutError as error:
+        say(f"failed: {error}")
+        # Once a run has begun, calls may have been paid for.
+        unknown = begun and admission.held_usd > 0
+        return failure_of(error, admission, verb, commit, cost_usd=None if unknown else Decimal(0))
+
+
+def must_work(event: Event, admission: Admission) -> Verb:
+    """What was admitted, if it was, and for this very event."""
+    if admission.go != "work" or admission.verb is None:
+        raise ForgeError(
+            "the label was not admitted, so there is nothing to work on. Let the job depend on the output `go`."
+        )
+    if (admission.issue, admission.digest) != (event.number, event.digest):
+        raise ForgeError("the admission is for another issue, or for another text of it.")
+    return admission.verb
+
+
+def capped(settings: Settings, verb: Verb, cap_usd: Decimal) -> Settings:
+    """The settings, so that the whole run stays within its cap: it is what the budget holds for it."""
+    searches = settings.scout.searcher == "model"
+    if settings.route.embedder.kind == "endpoint":
+        raise ConfigError("route.embedder is an endpoint, whose bills no cap counts. Take minilm or hashed for this.")
+    expensive = [fixer.name for fixer in settings.fixers if fixer.max_cost_usd > 0] if verb == "fix" else []
+    if cap_usd <= 0:
+        what = 'scout.searcher = "model"' if searches else f"the fixer {expensive[0]!r}" if expensive else ""
+        if what:
+            raise ConfigError(
+                f"the run may cost nothing, and {what} costs. Raise run-usd, or take it out of the settings."
+            )
+        return settings
+    scout_usd = min(settings.scout.model.cap_usd, cap_usd) if searches else Decimal(0)
+    model = settings.scout.model.model_copy(update={"cap_usd": scout_usd}) if searches else settings.scout.model
+    scout = settings.scout.model_copy(update={"model": model})
+    remaining_usd = cap_usd - scout_usd
+    if expensive and remaining_usd <= 0:
+        raise ConfigError(
+            f"the run may cost {usd(cap_usd)}, and scouting may take it all. "
+            "Lower scout.model.cap_usd or raise run-usd."
+        )
+    whole = remaining_usd if settings.fix.cap_usd is None else min(remaining_usd, settings.fix.cap_usd)
+    # `paper` lets the last call pass the cap.
+    fix = settings.fix.model_copy(update={"caps": "hard", **({"cap_usd": whole} if expensive else {})})
+    return settings.model_copy(update={"scout": scout, "fix": fix})
+
+
+async def _scout(task: Task, kit: Kit) -> Run:
+    """Scout, gate and route: no fixer works."""
+    run = kit.open(task)
+    scouting = await run.step("scout", partial(kit.scout, run=run), task)
+    await run.step("gate", kit.gate, task, scouting)
+    await run.step("route", kit.route, task, scouting)
+    return run.close("interrupted")

@@ -1,0 +1,1 @@
+"""The researcher's half: studies of outcomes, and training of searchers and rankers."""

@@ -1,0 +1,1 @@
+"""Feature sets by heads: how well probabilities are predicted, and what that saves."""

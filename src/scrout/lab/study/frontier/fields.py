@@ -1,0 +1,223 @@
+"""A benchmark's plane of cost and solve rate: every fixer, every policy, the oracle, and the hull of mixing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from scrout.base import FrozenModel, RouteError, StudyError
+from scrout.lab.study.calibrate.design import base_rates, by_difficulty_head, by_resume_head, feature_sets, held_out
+from scrout.lab.study.frontier import released
+from scrout.lab.study.policies import Policy, PolicyPoint, alone, decided, drawn_evenly, oracle, spots
+from scrout.lab.study.sources.benchmark import Benchmark
+from scrout.lab.study.sources.paper import Absent, Paper
+from scrout.records import Arm
+from scrout.route.calibrate import Rule, Walk, Worth
+from scrout.route.outcome_table import Ints, OutcomeTable, group_folds
+from scrout.route.stats import Floats, hull
+from scrout.text import usd
+
+MIN_TASKS = 10
+"""Below it no figure would mean anything."""
+COUNTS, BASE = "counts", "base rates"
+ARMS: tuple[Arm, ...] = ("solo", "handoff")
+
+
+class HullCorner(FrozenModel):
+    """Where a hull bends."""
+
+    usd: float
+    solve: float
+
+
+class CostPlane(FrozenModel):
+    """One benchmark."""
+
+    benchmark: str
+    source: str
+    tasks: int
+    spots: tuple[PolicyPoint, ...]
+    hull: tuple[HullCorner, ...]
+    """Of the fixers alone."""
+    hull_handed: tuple[HullCorner, ...]
+    """Of those with handoff as well; empty: none has every task."""
+    differs: dict[str, int]
+    """By policy, tasks that it decides otherwise than the released router; empty: there is none."""
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutArm:
+    """Outcomes of an arm in which every pair is measured, with probabilities that each task had no part in."""
+
+    table: OutcomeTable
+    folds: Ints | None
+    """None: all tasks are of one repository."""
+    probabilities: Mapping[str, Floats]
+    """By what they are made of."""
+
+    @property
+    def best(self) -> Floats | None:
+        """What our own router goes by, as far as it is known."""
+        return self.probabilities.get(COUNTS)
+
+
+def evaluation_field(paper: Paper) -> CostPlane:
+    """The paper's 266 tasks, with its router's probabilities."""
+    without, handed = released.fixers_alone(paper), released.fixers_handed(paper)
+    notes = [
+        _handoff_note(released.shared_usd(paper)),
+        "Where a pair has no episode with handoff, the fixer's solo episode stands in; Gemini 3 Flash, which has none, "
+        "counts as $0 and unsolved, as in the paper. `Solved, if` has the bounds if all such outcomes fail or succeed, "
+        "and `$ full` the cost with Flash at its measured mean.",
+        "The value policy takes its expected costs from the label run. The task texts are not in the data, so our own "
+        "router could not be asked: these are our policies on the paper's probabilities.",
+    ]
+    try:
+        policies = released.policies(paper)
+    except Absent as error:
+        policies = []
+        notes.append(f"No policy: {error}")
+    ways = [*without, *handed, *released.bounds(paper), *policies]
+    return CostPlane(
+        benchmark=paper.evaluation.name,
+        source=paper.evaluation.source,
+        tasks=len(paper.evaluation.ids),
+        spots=spots(ways, without, handed),
+        hull=_hull(without),
+        hull_handed=_hull([*without, *handed]) if handed else (),
+        differs={way.name: _differing(way, policies[0]) for way in policies},
+        notes=tuple(notes),
+    )
+
+
+def _differing(way: Policy, other: Policy) -> int:
+    return sum(one != same for one, same in zip(way.choices, other.choices, strict=True))
+
+
+def seen_by_arm(benchmark: Benchmark) -> dict[Arm, HeldOutArm]:
+    """Each arm on the tasks that every fixer tried in every arm; where there are too few, the first arm alone."""
+    tables = _priced_arms(benchmark)
+    first = next(iter(tables))
+    whole = {arm: np.asarray(table.measured.all(axis=1)) for arm, table in tables.items()}
+    common = np.logical_and.reduce(list(whole.values()))
+    if common.sum() < MIN_TASKS:
+        tables, common = {first: tables[first]}, whole[first]
+    if common.sum() < MIN_TASKS:
+        raise StudyError(
+            f"{benchmark.name}: {int(common.sum())} tasks were tried by all of {', '.join(tables[first].fixers)}, and "
+            f"it takes {MIN_TASKS}. Run more tasks, or leave out the fixer that has fewest."
+        )
+    return {arm: _seen(benchmark, table.rows(common)) for arm, table in tables.items()}
+
+
+def field_of(benchmark: Benchmark, seen: Mapping[Arm, HeldOutArm], handoff_usd: float = 0.0) -> CostPlane:
+    """Every fixer alone and with handoff, policies on held-out probabilities, and both ends of knowing nothing and all.
+
+    `handoff_usd` is what a task with handoff costs beside its fixer, where the outcomes leave it out.
+    """
+    arms = list(seen)
+    without = alone(seen[arms[0]].table)
+    handed = [way for arm in arms[1:] for way in alone(seen[arm].table, "handoff", " + handoff", handoff_usd)]
+    ways = [*without, *handed, drawn_evenly(without), oracle(without, "oracle, alone")]
+    if handed:
+        ways.append(oracle([*without, *handed], "oracle, also with handoff"))
+    notes = [_handoff_note(handoff_usd)] if handed and handoff_usd else []
+    notes += _lacking(benchmark, seen)
+    for arm, one in seen.items():
+        ending, added = (" + handoff", handoff_usd) if handed and arm == arms[-1] else ("", 0.0)
+        ways += _policies(one, ending, added)
+    return CostPlane(
+        benchmark=benchmark.name,
+        source=benchmark.source,
+        tasks=len(seen[arms[0]].table.ids),
+        spots=spots(ways, without, handed),
+        hull=_hull(without),
+        hull_handed=_hull([*without, *handed]) if handed else (),
+        differs={},
+        notes=tuple(notes),
+    )
+
+
+def _lacking(benchmark: Benchmark, seen: Mapping[Arm, HeldOutArm]) -> list[str]:
+    """What could not be looked at."""
+    said = [
+        f"The arm {arm} is left out: its costs are unknown, or fewer than {MIN_TASKS} tasks were tried in every arm."
+        for arm in benchmark.played
+        if arm in ARMS and arm not in seen
+    ]
+    if "solo" not in seen:
+        said.append("Only the arm with handoff is here, so each fixer alone is each with its handoff.")
+    if any(one.folds is None for one in seen.values()):
+        said.append("All tasks are of one repository, so nothing can be held out and there is no policy.")
+    elif any(COUNTS not in one.probabilities for one in seen.values()):
+        said.append("Texts are unknown, or outcomes too few to learn from, so policies go by base rates alone.")
+    return said
+
+
+def _policies(seen: HeldOutArm, ending: str, added_usd: float) -> list[Policy]:
+    if seen.folds is None:
+        return []
+    found = []
+    for name, probabilities in seen.probabilities.items():
+        if name in (COUNTS, BASE):
+            settings = {f"${usd:g} a solve, {name}{ending}": usd for usd in released.WORTHS}
+            # Base rates look at no task: they are the fixers themselves.
+            rule: Rule = Worth()
+            family = "" if name == BASE else f"worth, {name}{ending}"
+        else:
+            settings = {f"theta {theta:.2f}, {name}{ending}": theta for theta in released.THETAS}
+            rule, family = Walk(), f"theta, {name}{ending}"
+        found += decided(seen.table, seen.folds, probabilities, rule, settings, family=family, shared_usd=added_usd)
+    return found
+
+
+def _seen(benchmark: Benchmark, table: OutcomeTable) -> HeldOutArm:
+    if len(set(table.groups)) < 2:
+        return HeldOutArm(table, None, {})
+    folds = group_folds(table.groups)
+    probabilities = {BASE: base_rates(table, folds)}
+    if all(benchmark.texts.get(task) for task in table.ids):
+        counted, *texts = feature_sets([benchmark.texts[task] for task in table.ids])
+        text = next(one for one in reversed(texts) if one.directed)
+        try:
+            probabilities[COUNTS] = held_out(by_difficulty_head, table, counted, folds)
+            probabilities[f"résumés of {text.name}"] = held_out(by_resume_head, table, text, folds)
+        except RouteError:
+            pass  # too few outcomes of both kinds to fit; base rates stay
+    return HeldOutArm(table, folds, probabilities)
+
+
+def _priced_arms(benchmark: Benchmark) -> dict[Arm, OutcomeTable]:
+    """The arms with fixers whose costs are known, and these fixers alone."""
+    found: dict[Arm, OutcomeTable] = {}
+    for arm in ARMS:
+        if arm not in benchmark.played:
+            continue
+        table = benchmark.table(arm)
+        chosen = np.flatnonzero(np.isfinite(table.mean_costs)).tolist()
+        if chosen:
+            found[arm] = replace(
+                table,
+                fixers=tuple(table.fixers[at] for at in chosen),
+                resolved=table.resolved[:, chosen],
+                cost=table.cost[:, chosen],
+                measured=table.measured[:, chosen],
+            ).priced()
+    if not found:
+        raise StudyError(
+            f"{benchmark.name}: no cost of any fixer is known in the arms {' and '.join(ARMS)}, and a frontier needs "
+            "costs. Run a batch through the meter, or name other data."
+        )
+    return found
+
+
+def _handoff_note(added_usd: float) -> str:
+    return f"A way with handoff costs {usd(added_usd, 4)} a task more, for searcher and sandbox."
+
+
+def _hull(ways: Sequence[Policy]) -> tuple[HullCorner, ...]:
+    corners = hull(np.array([(way.cost.mean(), way.solved.mean()) for way in ways]))
+    return tuple(HullCorner(usd=float(usd), solve=float(solve)) for usd, solve in corners)

@@ -1,0 +1,344 @@
+"""How well the files that a scout names fit those that the true patch changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from scrout.base import FrozenModel, StudyError
+from scrout.batch.jobs import ROUTED
+from scrout.intervals import Estimate
+from scrout.lab.study.figures import MARKERS, SHADES
+from scrout.lab.study.groups import MeanDifference, mean_difference
+from scrout.lab.study.report import Figure, ReportTable, StudyReport, interval, p_value, points
+from scrout.lab.study.sources.benchmark import Benchmark, ScoutRecord
+from scrout.lab.study.sources.paper import Paper
+from scrout.lab.study.sources.source import Own, Source
+from scrout.lab.study.stats import bootstraps, holm, mean_of, wilson
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Division = Literal["kind", "repository", "language", "outcome"]
+RANKS = (1, 3, 5)
+LEAST = 5
+"""Groups of fewer tasks are not compared."""
+
+
+class HandoffGroup(FrozenModel):
+    """Some handoffs."""
+
+    by: Division
+    name: str
+    tasks: int
+    recall: Estimate
+    """Share of the gold files that was named, a task's mean."""
+    precision: Estimate
+    """Share of the named files that is gold; of a task without a file named: 0."""
+    f1: Estimate
+    all_gold: Estimate
+    """Tasks of which every gold file was named, with Wilson's interval."""
+    acc: dict[int, Estimate] | None
+    """Tasks of which every gold file is among the first k named; None: the order is not known."""
+    named: float
+    """Files a task."""
+    gold: float
+
+
+class GroupComparison(FrozenModel):
+    """Two groups in one figure."""
+
+    group: str
+    others: str
+    measure: str
+    apart: MeanDifference
+    p_holm: float
+    """Adjusted over the figures that these two are compared in."""
+
+
+class LocalizeStudy(FrozenModel):
+    """All of it."""
+
+    tasks: int
+    unknown: int
+    """Handoffs whose true files are not known."""
+    solved_by: str
+    """Whose outcomes divide the tasks, in words; empty: there are none."""
+    groups: tuple[HandoffGroup, ...]
+    compared: tuple[GroupComparison, ...]
+    notes: tuple[str, ...]
+
+
+def study(source: Source) -> LocalizeStudy:
+    """The handoffs of the paper's evaluation, or of one's own runs."""
+    benchmark = source.evaluation if isinstance(source, Paper) else source.benchmark
+    judged = {task: scouted for task, scouted in benchmark.scouted.items() if scouted.gold is not None}
+    if not judged:
+        raise StudyError(
+            f"{benchmark.source}: {len(benchmark.scouted)} handoffs, and of none the true files are known. "
+            "Name the tasks' file, with its answers: --tasks FILE"
+        )
+    outcomes = _outcomes(source)
+    divisions = _divisions(benchmark, judged, outcomes)
+    return LocalizeStudy(
+        tasks=len(judged),
+        unknown=len(benchmark.scouted) - len(judged),
+        solved_by=outcomes.of if outcomes else "",
+        groups=tuple(
+            _group(by, name, [judged[task] for task in tasks])
+            for by, groups in divisions.items()
+            for name, tasks in groups.items()
+        ),
+        compared=(*_compared(judged, divisions, "kind"), *_compared(judged, divisions, "outcome")),
+        notes=_notes(source, judged, outcomes),
+    )
+
+
+@dataclass(frozen=True)
+class _Outcomes:
+    """Which tasks were solved."""
+
+    of: str
+    """By whom, in words."""
+    solved: Mapping[str, bool]
+
+
+def _outcomes(source: Source) -> _Outcomes | None:
+    """With handoff: by the fixer that a router chose for each task, else by the one that tried the most; None: none."""
+    if isinstance(source, Paper):
+        benchmark = source.evaluation
+        handed = benchmark.arm("handoff")
+        chosen = [handed.column(fixer) for fixer in source.routing.decisions]
+        solved = handed.resolved[np.arange(len(chosen)), chosen]
+        return _Outcomes("the fixer that the paper's router chose", _by_task(benchmark, solved.tolist()))
+    benchmark = source.benchmark
+    if "handoff" not in benchmark.played:
+        return None
+    handed = benchmark.arm("handoff")
+    most = handed.fixers[int(handed.measured.sum(axis=0).argmax())]
+    fixer = ROUTED if ROUTED in handed.fixers else most
+    at = handed.column(fixer)
+    tried = {task for task, there in zip(benchmark.ids, handed.measured[:, at], strict=True) if there}
+    solved_by = _by_task(benchmark, handed.resolved[:, at].tolist())
+    return _Outcomes(f"{fixer} with handoff", {task: won for task, won in solved_by.items() if task in tried})
+
+
+def _by_task(benchmark: Benchmark, solved: Sequence[bool]) -> dict[str, bool]:
+    return dict(zip(benchmark.ids, solved, strict=True))
+
+
+def _divisions(
+    benchmark: Benchmark, judged: Mapping[str, ScoutRecord], outcomes: _Outcomes | None
+) -> dict[Division, dict[str, list[str]]]:
+    """Tasks by the name of their group, in each way to divide them."""
+    tasks = [task for task in benchmark.ids if task in judged]
+    repository = dict(zip(benchmark.ids, benchmark.repositories, strict=True))
+    kinds = _grouped({task: judged[task].kind for task in tasks})
+    whole = {f"all ({' and '.join(kinds)} pooled)": tasks} if len(kinds) > 1 else {}
+    won = {True: "solved", False: "not solved"}
+    solved = outcomes.solved if outcomes else {}
+    return {
+        "kind": whole | kinds,
+        "repository": _grouped({task: repository[task] for task in tasks}),
+        "language": _grouped({task: benchmark.languages.get(task, "unknown") for task in tasks}),
+        "outcome": _grouped({task: won[solved[task]] for task in tasks if task in solved}),
+    }
+
+
+def _grouped(names: Mapping[str, str]) -> dict[str, list[str]]:
+    """Tasks by name, the largest group first."""
+    groups: dict[str, list[str]] = {}
+    for task, name in names.items():
+        groups.setdefault(name, []).append(task)
+    return dict(sorted(groups.items(), key=lambda group: (-len(group[1]), group[0])))
+
+
+def _group(by: Division, name: str, handoffs: Sequence[ScoutRecord]) -> HandoffGroup:
+    means = bootstraps(len(handoffs), {measure: mean_of(_column(handoffs, measure)) for measure in _MEANS})
+    return HandoffGroup(
+        by=by,
+        name=name,
+        tasks=len(handoffs),
+        recall=means["recall"],
+        precision=means["precision"],
+        f1=means["f1"],
+        all_gold=wilson(sum(one.all_gold for one in handoffs), len(handoffs)),
+        acc=_accuracy(handoffs),
+        named=float(np.mean([one.named for one in handoffs])),
+        gold=float(np.mean([one.gold or 0 for one in handoffs])),
+    )
+
+
+_MEANS = ("recall", "precision", "f1")
+_MEASURES = (*_MEANS, "all_gold")
+
+
+def _column(handoffs: Sequence[ScoutRecord], measure: str) -> list[float]:
+    return [float(getattr(one, measure)) for one in handoffs]
+
+
+def _accuracy(handoffs: Sequence[ScoutRecord]) -> dict[int, Estimate] | None:
+    ranked = [(one.hits, one.gold) for one in handoffs if one.hits is not None]
+    if len(ranked) < len(handoffs):
+        return None
+    return {k: wilson(sum(sum(hits[:k]) == gold for hits, gold in ranked), len(ranked)) for k in RANKS}
+
+
+def _compared(
+    judged: Mapping[str, ScoutRecord], divisions: Mapping[Division, Mapping[str, list[str]]], by: Division
+) -> list[GroupComparison]:
+    """The two groups of a division that have the most tasks, in each figure; none where one is too small."""
+    names = ("spontaneous", "forced") if by == "kind" else ("solved", "not solved")
+    groups = [divisions[by].get(name, []) for name in names]
+    if min(map(len, groups)) < LEAST:
+        return []
+    handoffs = [judged[task] for tasks in groups for task in tasks]
+    inside = np.arange(len(handoffs)) < len(groups[0])
+    found = [mean_difference(_column(handoffs, measure), inside) for measure in _MEASURES]
+    return [
+        GroupComparison(group=names[0], others=names[1], measure=measure, apart=one, p_holm=p)
+        for measure, one, p in zip(_MEASURES, found, holm([one.p for one in found]), strict=True)
+    ]
+
+
+def _notes(source: Source, judged: Mapping[str, ScoutRecord], outcomes: _Outcomes | None) -> tuple[str, ...]:
+    notes = []
+    if any(one.hits is None for one in judged.values()):
+        notes.append("The order of the named files is not told, so there is no Acc@k.")
+    if outcomes is None:
+        notes.append("No arm with a handoff was run, so nothing is said of solved tasks.")
+    elif isinstance(source, Own) and source.judged_by == "check":
+        notes.append("Solved is what the check passed, which needs a reproduction that fails for real: no grade.")
+    if isinstance(source, Paper):
+        notes.append("The label run tells nothing of its handoffs; these figures are of the evaluation alone.")
+    return tuple(notes)
+
+
+def report(result: LocalizeStudy) -> StudyReport:
+    """The study for people."""
+    titles: dict[Division, str] = {
+        "kind": "By how the handoff came about",
+        "repository": "By repository, kinds pooled",
+        "language": "By language, kinds pooled",
+        "outcome": f"By outcome of {result.solved_by}, kinds pooled",
+    }
+    parts: list[ReportTable | Figure] = []
+    for by, title in titles.items():
+        groups = [group for group in result.groups if group.by == by]
+        if groups:
+            parts.append(_sheet(title, groups))
+    if result.compared:
+        parts.append(_comparison(result.compared))
+    parts.append(_picture([group for group in result.groups if group.by != "language" or _differs(group, result)]))
+    notes = list(result.notes)
+    if result.unknown:
+        notes.append(f"{result.unknown} handoffs are left out: their true files are not known.")
+    return StudyReport("How well a scout finds the files", tuple(_findings(result)), parts, notes)
+
+
+def _findings(result: LocalizeStudy) -> Iterator[str]:
+    first = result.groups[0]
+    yield (
+        f"{first.name}, {first.tasks} tasks: recall {interval(first.recall, _plain)}, precision "
+        f"{interval(first.precision, _plain)}, every gold file named in {interval(first.all_gold)}; "
+        f"{first.named:.2f} files named where {first.gold:.2f} are gold."
+    )
+    for group in result.groups[1:]:
+        if group.by == "kind":
+            yield (
+                f"{group.name}, {group.tasks}: recall {interval(group.recall, _plain)}, precision "
+                f"{interval(group.precision, _plain)}, every gold file in {interval(group.all_gold)}."
+            )
+    for one in result.compared:
+        if one.measure in ("recall", "all_gold"):
+            yield (
+                f"{_MEASURE[one.measure]}, {one.group} against {one.others}: {points(one.apart.change)} points, "
+                f"p {p_value(one.apart.p)}, adjusted {p_value(one.p_holm)}."
+            )
+    repositories = [group for group in result.groups if group.by == "repository"]
+    if len(repositories) > 1:
+        best, worst = (pick(repositories, key=lambda group: group.recall.value) for pick in (max, min))
+        yield (
+            f"By repository recall goes from {interval(worst.recall, _plain)} ({worst.name}) to "
+            f"{interval(best.recall, _plain)} ({best.name})."
+        )
+
+
+_MEASURE = {"recall": "Recall", "precision": "Precision", "f1": "F1", "all_gold": "Every gold file named"}
+
+
+def _sheet(title: str, groups: Sequence[HandoffGroup]) -> ReportTable:
+    ranked = all(group.acc is not None for group in groups)
+    rows = [
+        (
+            group.name,
+            str(group.tasks),
+            *(interval(one, _plain) for one in (group.recall, group.precision, group.f1)),
+            interval(group.all_gold),
+            f"{group.named:.2f}",
+            f"{group.gold:.2f}",
+            *(interval(group.acc[k]) for k in RANKS if ranked and group.acc is not None),
+        )
+        for group in groups
+    ]
+    columns = ("", "tasks", "recall", "precision", "F1", "all gold", "named", "gold")
+    accuracy = tuple(f"Acc@{k}" for k in RANKS) if ranked else ()
+    return ReportTable(title, columns + accuracy, rows, "95%: over resampled tasks; shares of tasks by Wilson.")
+
+
+def _comparison(compared: Sequence[GroupComparison]) -> ReportTable:
+    rows = [
+        (
+            f"{one.group} ({one.apart.tasks}) against {one.others} ({one.apart.others})",
+            _MEASURE[one.measure],
+            _plain(one.apart.mean),
+            _plain(one.apart.mean_of_others),
+            points(one.apart.change),
+            p_value(one.apart.p),
+            p_value(one.p_holm),
+        )
+        for one in compared
+    ]
+    columns = ("", "figure", "first", "second", "difference, points [95%]", "p", "Holm")
+    return ReportTable("Groups compared", columns, rows, "By permuting which task is in which group.")
+
+
+def _picture(groups: Sequence[HandoffGroup]) -> Figure:
+    shown = list(groups)[::-1]
+
+    def draw(axes: Axes) -> None:
+        for number, (name, shift) in enumerate((("precision", 0.16), ("recall", -0.16))):
+            for at, group in enumerate(shown):
+                found: Estimate = getattr(group, name)
+                axes.plot([found.low, found.high], [at + shift] * 2, color=SHADES[2 * number], linewidth=1.2)
+                axes.plot(
+                    *(found.value, at + shift),
+                    marker=MARKERS[number],
+                    color=SHADES[2 * number],
+                    linestyle="none",
+                    markersize=5,
+                    label=None if at else name,
+                )
+        axes.set_yticks(range(len(shown)), [f"{group.name} ({group.tasks})" for group in shown], fontsize=8)
+        axes.set_ylim(-0.6, len(shown) - 0.4)
+        axes.set_xlim(0, 1)
+        axes.set_xlabel("mean over tasks (95%)")
+        axes.legend(loc="lower left")
+
+    told = "; ".join(
+        f"{group.name}: recall {_plain(group.recall.value)}, precision {_plain(group.precision.value)}"
+        for group in groups
+    )
+    return Figure("localize", "Files named against files changed", draw, told, 1.2 + 0.42 * len(shown))
+
+
+def _differs(group: HandoffGroup, result: LocalizeStudy) -> bool:
+    """Whether there is another language."""
+    return sum(one.by == group.by for one in result.groups) > 1
+
+
+def _plain(share: float) -> str:
+    return "-" if share != share else f"{share:.3f}".replace("0.", ".", 1)

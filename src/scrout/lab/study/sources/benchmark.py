@@ -1,0 +1,133 @@
+"""A benchmark as studies see it: tasks, what each fixer did on them in each arm, and what the scout said of them.
+
+The paper's files (paper.py) and a ledger (own.py) are both read into this form, so a study need not know which it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Literal
+
+import numpy as np
+
+from scrout.base import StudyError
+from scrout.records import Arm
+from scrout.route.outcome_table import Bools, OutcomeTable
+from scrout.route.stats import Floats
+
+Kind = Literal["spontaneous", "forced", "none"]
+"""Whether the searcher handed over by itself, when it was told to, or not at all. Never pooled without saying so."""
+
+
+@dataclass(frozen=True, eq=False)
+class ArmOutcomes:
+    """What fixers did on a benchmark's tasks in one arm: a row a task, a column a fixer."""
+
+    fixers: tuple[str, ...]
+    measured: Bools
+    """Whether the pair has an outcome at all; where not, the other arrays say nothing."""
+    resolved: Bools
+    cost: Floats
+    """Dollars; nan: unknown."""
+    steps: Floats
+    """Calls of the model; nan: unknown."""
+
+    def column(self, fixer: str) -> int:
+        """Its place among the fixers."""
+        if fixer not in self.fixers:
+            raise StudyError(f"no outcome of {fixer}. These have some: {', '.join(self.fixers)}")
+        return self.fixers.index(fixer)
+
+    def only(self, fixers: Sequence[str]) -> ArmOutcomes:
+        """These fixers, in this order."""
+        at = [self.column(fixer) for fixer in fixers]
+        return ArmOutcomes(
+            tuple(fixers), self.measured[:, at], self.resolved[:, at], self.cost[:, at], self.steps[:, at]
+        )
+
+
+@dataclass(frozen=True)
+class ScoutRecord:
+    """What a scout handed over on one task, and what the gate made of it."""
+
+    kind: Kind
+    verdict: str
+    """Of the gate, in the words of the source; empty: no gate."""
+    claimed: bool
+    """Whether it said that it had reproduced the issue."""
+    kept: bool
+    """Whether the claim survived the gate."""
+    named: int
+    """Files it named."""
+    gold: int | None = None
+    """Files of the true patch; None: the answer is not known, and neither are the next three."""
+    recall: float = float("nan")
+    precision: float = float("nan")
+    f1: float = float("nan")
+    hits: tuple[bool, ...] | None = None
+    """For each file named, the likeliest first, whether it is gold; None: unknown."""
+
+    @property
+    def all_gold(self) -> bool:
+        """Whether every file of the true patch was named."""
+        return self.recall == 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Benchmark:
+    """Tasks with outcomes."""
+
+    name: str
+    source: str
+    """Where it comes from, in words for a reader who wants to check."""
+    ids: tuple[str, ...]
+    repositories: tuple[str, ...]
+    played: Mapping[Arm, ArmOutcomes]
+    """Only the arms that were run."""
+    scouted: Mapping[str, ScoutRecord] = field(default_factory=dict)
+    """By task; the tasks that were not scouted are not in it."""
+    languages: Mapping[str, str] = field(default_factory=dict)
+    """By task, where known."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """By task, where known."""
+    paid: Mapping[str, Decimal] = field(default_factory=dict)
+    """Dollars by component (scout, gate, route, fix, check); empty: unknown."""
+
+    def arm(self, arm: Arm) -> ArmOutcomes:
+        """The arm's outcomes."""
+        if arm not in self.played:
+            raise StudyError(
+                f"{self.name} has no outcome of the arm {arm}; it has {', '.join(self.played) or 'none'}. "
+                f"Run a batch with --arms {arm}, or name other data."
+            )
+        return self.played[arm]
+
+    def rows(self, mask: Bools) -> Benchmark:
+        """The tasks of the mask alone."""
+        at = np.flatnonzero(mask)
+        ids = tuple(self.ids[i] for i in at)
+        return replace(
+            self,
+            ids=ids,
+            repositories=tuple(self.repositories[i] for i in at),
+            played={
+                arm: ArmOutcomes(one.fixers, one.measured[at], one.resolved[at], one.cost[at], one.steps[at])
+                for arm, one in self.played.items()
+            },
+            scouted={task: self.scouted[task] for task in ids if task in self.scouted},
+        )
+
+    def pool(self, fixers: Sequence[str], arm: Arm = "solo") -> ArmOutcomes:
+        """These fixers on the tasks that all of them tried."""
+        played = self.arm(arm).only(fixers)
+        common: Bools = np.all(played.measured, axis=1)
+        if not common.any():
+            raise StudyError(f"{self.name}: no task was tried by all of {', '.join(fixers)}. Leave one of them out.")
+        return self.rows(common).arm(arm).only(fixers)
+
+    def table(self, arm: Arm = "solo") -> OutcomeTable:
+        """The arm as the router's functions take it."""
+        played = self.arm(arm)
+        return OutcomeTable(self.ids, self.repositories, played.fixers, played.resolved, played.cost, played.measured)

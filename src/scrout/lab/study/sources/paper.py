@@ -1,0 +1,499 @@
+"""The paper's receipts and the public outcome tables, read into benchmarks. All of it is data from others.
+
+A folder as it is expected, each part only where a study needs it:
+
+    published.json                       figures that arXiv 2608.04804 prints, by table
+    receipts/                            the paper's released receipts (CC-BY-4.0): outcomes_per_task.json,
+                                         routing_scenarios.json, localization.json, verify_census.csv,
+                                         verify_records.jsonl
+    labelrun/                            its calibration run: outcomes.jsonl, task_inputs.jsonl.gz
+    outcomes/                            per-task outcomes of public leaderboards: verified_mini_swe_agent.csv.gz,
+                                         multilingual_mini_swe_agent.csv.gz, pro_sweagent_resolved_only.csv.gz
+    tasks/                               texts and true files of their tasks, where they are to be had:
+                                         swebench_verified.jsonl.gz, swebench_multilingual.jsonl.gz
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+
+from scrout.base import RouteError, StudyError
+from scrout.gate.paper_classes import PaperClass
+from scrout.lab.study.sources.benchmark import ArmOutcomes, Benchmark, Kind, ScoutRecord
+from scrout.lab.study.sources.episodes import MAX_AMOUNT, FixerEpisode, add, amount_of, flag_of, played, word_of
+from scrout.lab.study.sources.public import Public, read_public, with_tasks
+from scrout.records import Arm
+from scrout.route.outcomes import read_rows, read_texts, repository_of
+from scrout.route.stats import Floats
+
+OPUS, GPT, KIMI, FLASH = "Claude Opus 4.6", "GPT-5.2", "Kimi K2.5", "Gemini 3 Flash"
+FIXERS = (KIMI, FLASH, GPT, OPUS)
+"""From cheap to expensive, as the paper's router walks."""
+_RELEASED = {"kimi-k2-5": KIMI, "gemini-3-flash": FLASH, "gpt-5-2-high": GPT, "claude-4-6-opus": OPUS}
+Prices = Literal["pinned", "litellm"]
+"""The price lists of the receipts: what providers charged, and litellm's."""
+_SOLO = {"kimi": KIMI, "gpt": GPT, "opus": OPUS}
+# Those that the paper's tables use.
+_PRICES: Mapping[str, Prices] = {KIMI: "pinned", GPT: "litellm", OPUS: "litellm"}
+_OUTCOMES = "receipts/outcomes_per_task.json"
+SHARED_USD = 5.13
+"""Searcher and sandbox of the whole evaluation, which the paper adds once to what its system's fixers cost."""
+MAX_STEPS = 50
+"""Where an attempt of the paper's was cut off."""
+
+PublicName = Literal["Verified", "Multilingual", "Pro"]
+_PUBLIC: Mapping[PublicName, str] = {
+    "Verified": "verified_mini_swe_agent.csv.gz",
+    "Multilingual": "multilingual_mini_swe_agent.csv.gz",
+    "Pro": "pro_sweagent_resolved_only.csv.gz",
+}
+_TASKS: Mapping[PublicName, str] = {
+    "Verified": "swebench_verified.jsonl.gz",
+    "Multilingual": "swebench_multilingual.jsonl.gz",
+}
+# Its table mixes versions of the agent, and only runs of one version compare.
+_VERSIONS: Mapping[PublicName, str] = {"Verified": "2.0.0"}
+# The paper's column leaves it out.
+_LEFT_OUT: Mapping[PublicName, str] = {"Multilingual": "mrdoob__three"}
+_ADVICE = (
+    "The receipts and the label run are released with arXiv 2608.04804, the outcome tables are of the public "
+    "leaderboards of SWE-bench and SWE-bench Pro; `docs/studies.md` says how they are laid out."
+)
+_AS_IT_IS = f"Take the released file as it is. {_ADVICE}"
+
+Part = Literal["published", "Verified", "Multilingual", "Pro", "evaluation", "label run", "records"]
+_PARTS: Mapping[Part, str] = {
+    "published": "published.json",
+    **{name: f"outcomes/{file}" for name, file in _PUBLIC.items()},
+    "evaluation": _OUTCOMES,
+    "label run": "labelrun/outcomes.jsonl",
+    "records": "receipts/verify_records.jsonl",
+}
+PARTS = tuple(_PARTS)
+_KINDS: tuple[Kind, ...] = ("spontaneous", "forced")
+_CLASSES = get_args(PaperClass)
+_CLAIMS = ("true", "false", "null")
+_DEEPEST = 12
+"""Objects and lists within each other, which no printed table comes near."""
+_LARGEST = 10**15
+
+
+class Absent(StudyError):
+    """A file of the paper's that is not there, as opposed to one that cannot be used."""
+
+
+_Usd = Annotated[float, Field(ge=0, le=MAX_AMOUNT)]
+_Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class _Shape(BaseModel):
+    """What studies read of a printed table; anything else in it is as it may be."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+
+class _Evaluated(_Shape):
+    gpt: _Usd = Field(default=0, alias="GPT-5.2 solo")
+    opus: _Usd = Field(default=0, alias="Opus 4.6 solo")
+    kimi: _Usd = Field(default=0, alias="Kimi K2.5 solo")
+    system: _Usd = Field(default=0, alias="system arm")
+
+
+class _Labelled(_Shape):
+    fixers: _Usd = Field(default=0, alias="fixer API")
+    total: _Usd = 0
+
+
+class _Spend(_Shape):
+    evaluation: _Evaluated = _Evaluated()
+    label_run: _Labelled = _Labelled()
+    training: dict[str, _Usd] = {}
+
+
+class _Router(_Shape):
+    router_minus_best: FiniteFloat
+    p: _Share
+
+
+class _Audit(_Shape):
+    rows: dict[str, _Router] = {}
+
+
+class _Sweep(_Shape):
+    rows: dict[Annotated[str, Field(pattern=r"^(0(\.\d{1,9})?|1(\.0{1,9})?)$")], dict[str, Any]] = {}
+
+
+class _Design(_Shape):
+    # Each column is shown, so none may be unknown.
+    model_config = ConfigDict(extra="forbid")
+
+    saving_lr_pct: FiniteFloat
+    saving_mlp_pct: FiniteFloat
+    folds: str
+    brier: FiniteFloat
+    usd_per_task: _Usd
+
+
+class _Designs(_Shape):
+    rows: dict[str, _Design] = {}
+    auc: dict[str, _Share] = {}
+
+
+class _Published(_Shape):
+    spend_usd: _Spend = _Spend()
+    audit: _Audit = _Audit()
+    theta_sweep: _Sweep = _Sweep()
+    design_space: _Designs = _Designs()
+
+
+@dataclass(frozen=True, eq=False)
+class PaperRouting:
+    """What the paper's router said of each task of its evaluation: a row a task, a column a fixer of `FIXERS`."""
+
+    text: Floats
+    """Probabilities by the head over task texts."""
+    state: Floats
+    """Probabilities by the head over hidden states."""
+    blend: Floats
+    """Their mean, by which it decides."""
+    decisions: tuple[str, ...]
+    theta: float
+    anchor: str
+
+
+class Paper:
+    """A folder with the paper's files. Each is read once, when it is first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._public: dict[PublicName, Public] = {}
+
+    def __str__(self) -> str:
+        return f"the paper's files in {self.folder}"
+
+    def has(self, part: Part) -> bool:
+        """Whether a part of the folder is there. Asking for one that is not is an error that says where to find it."""
+        return (self.folder / _PARTS[part]).is_file()
+
+    @cached_property
+    def published(self) -> Mapping[str, Any]:
+        """The figures that are printed, as the file has them: by table, with `backed`."""
+        path, stored = self.folder / "published.json", self._json("published.json")
+        if not isinstance(stored, Mapping):
+            raise StudyError(f"{path}: 'published.json' is no object, and has to be one of tables by name. {_AS_IT_IS}")
+        try:
+            _Published.model_validate(stored)
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]
+            place, found = ", ".join(map(str, problem["loc"])), f"{problem['input']!r:.80}"
+            raise StudyError(f"{path}: {place}: {problem['msg']}, and it is {found}. {_AS_IT_IS}") from None
+        if odd := _odd(stored, ()):
+            raise StudyError(f"{path}: {odd}. {_AS_IT_IS}")
+        return stored
+
+    @cached_property
+    def evaluation(self) -> Benchmark:
+        """The 266 Python tasks of SWE-bench Pro: three fixers alone, and four with handoff on some."""
+        tasks = self._object(self._outcomes, "solo", _OUTCOMES)
+        if not tasks:
+            raise StudyError(f"{self.folder / _OUTCOMES}: 'solo' has no task. {_AS_IT_IS}")
+        ids = tuple(tasks)
+        families = [self._get(tasks[task], "family", f"{_OUTCOMES}, {task}") for task in ids]
+        return Benchmark(
+            name=f"Pro, {len(ids)} Python tasks",
+            source="receipts of arXiv 2608.04804",
+            ids=ids,
+            repositories=tuple(
+                word_of(family, "family", str(self.folder / f"{_OUTCOMES}, {task}"))
+                for task, family in zip(ids, families, strict=True)
+            ),
+            played={"solo": self._alone(_PRICES), "handoff": self._handed("pinned")},
+            scouted=self._scouted(ids),
+            languages=dict.fromkeys(ids, "Python"),
+        )
+
+    def evaluation_at(self, prices: Prices) -> Mapping[Arm, ArmOutcomes]:
+        """What the evaluation's fixers did, all of it at one price list of the receipts."""
+        return {"solo": self._alone(dict.fromkeys(_PRICES, prices)), "handoff": self._handed(prices)}
+
+    @cached_property
+    def solo_pinned(self) -> ArmOutcomes:
+        """The evaluation's fixers alone, all at pinned prices: with these the paper's sweep fills its gaps."""
+        return self._alone(dict.fromkeys(_PRICES, "pinned"))
+
+    @cached_property
+    def _outcomes(self) -> Any:
+        return self._json(_OUTCOMES)
+
+    def _alone(self, prices: Mapping[str, Prices]) -> ArmOutcomes:
+        tasks = self._object(self._outcomes, "solo", _OUTCOMES)
+        found = {
+            (task, fixer): self._episode(
+                f"{_OUTCOMES}, {task}, {short}", self._get(row, short, f"{_OUTCOMES}, {task}"), prices[fixer]
+            )
+            for task, row in tasks.items()
+            for short, fixer in _SOLO.items()
+        }
+        return played(tuple(tasks), tuple(_SOLO.values()), found)
+
+    def _handed(self, prices: Prices) -> ArmOutcomes:
+        tasks, pairs = (self._object(self._outcomes, name, _OUTCOMES) for name in ("solo", "system_union_pairs"))
+        found = {
+            (task, self._fixer(name, f"{_OUTCOMES}, {task}")): self._episode(
+                f"{_OUTCOMES}, {task}, {name}", row, prices
+            )
+            for task in tasks
+            for name, row in self._object(pairs, task, f"{_OUTCOMES}, system_union_pairs").items()
+        }
+        return played(tuple(tasks), FIXERS, found)
+
+    @cached_property
+    def routing(self) -> PaperRouting:
+        """What the router said, in the order of the evaluation's tasks."""
+        path = "receipts/routing_scenarios.json"
+        stored = self._json(path)
+        names = {fixer: name for name, fixer in _RELEASED.items()}
+        theta, anchor, said, decided = (
+            self._get(stored, name, path) for name in ("theta", "anchor", "probability_vectors", "decisions")
+        )
+        probabilities = {
+            space: np.array(
+                [
+                    [
+                        self._probability(self._get(said, task, path), names[fixer], space, f"{path}, {task}")
+                        for fixer in FIXERS
+                    ]
+                    for task in self.evaluation.ids
+                ]
+            )
+            for space in ("p_text", "p_state", "p_blend")
+        }
+        decisions = tuple(
+            self._fixer(self._get(decided, task, path), f"{path}, {task}") for task in self.evaluation.ids
+        )
+        return PaperRouting(
+            probabilities["p_text"],
+            probabilities["p_state"],
+            probabilities["p_blend"],
+            decisions,
+            self._share(theta, "theta", path),
+            self._fixer(anchor, path),
+        )
+
+    @cached_property
+    def label_run(self) -> Benchmark:
+        """The calibration run: fresh Python tasks, each fixer alone and with handoff."""
+        path = self.folder / "labelrun" / "outcomes.jsonl"
+        found: dict[str, dict[tuple[str, str], FixerEpisode]] = {"solo": {}, "handoff": {}}
+        for number, row in self._rows(path, ("task_id", "fixer", "arm", "solved", "cost_usd_pinned")):
+            where = f"{path}, row {number}"
+            task, fixer, arm = (word_of(row[name], name, where) for name in ("task_id", "fixer", "arm"))
+            if fixer not in FIXERS:
+                raise StudyError(f"{where}: {fixer!r} is none of {', '.join(FIXERS)}. Leave its rows out.")
+            if arm not in found:
+                raise StudyError(f"{where}: the arm {arm!r} is none of {', '.join(found)}. Leave its rows out.")
+            # A cost of 0 is a receipt that was lost.
+            cost = amount_of(row["cost_usd_pinned"], where) or math.nan
+            episode = FixerEpisode(flag_of(row["solved"], where), cost, math.nan)
+            add(found[arm], (task, fixer), episode, where)
+        ids = tuple(dict.fromkeys(task for one in found.values() for task, _ in one))
+        if not ids:
+            raise StudyError(f"{path} has no outcome. {_AS_IT_IS}")
+        return Benchmark(
+            name="label run",
+            source="label run of arXiv 2608.04804",
+            ids=ids,
+            repositories=tuple(repository_of(task) for task in ids),
+            played={"solo": played(ids, FIXERS, found["solo"]), "handoff": played(ids, FIXERS, found["handoff"])},
+            languages=dict.fromkeys(ids, "Python"),
+            texts=self._texts("labelrun/task_inputs.jsonl.gz"),
+        )
+
+    def public(self, name: PublicName) -> Benchmark:
+        """A public leaderboard's outcomes: every model alone. Texts and languages where the tasks' file is there."""
+        return self._read(name).benchmark
+
+    def comparable(self, name: PublicName) -> Benchmark:
+        """The same without what does not compare: other versions of the agent, and tasks that the paper leaves out."""
+        read = self._read(name)
+        benchmark, version = read.benchmark, _VERSIONS.get(name)
+        models = [one for one in benchmark.arm("solo").fixers if version in (None, read.versions[one])]
+        if not models:
+            raise StudyError(f"{benchmark.source}: no run of version {version} of the agent. Take the file as it is.")
+        left_out = _LEFT_OUT.get(name)
+        rest = benchmark.rows(np.array([not (left_out and task.startswith(left_out)) for task in benchmark.ids]))
+        return replace(rest, played={"solo": rest.arm("solo").only(models)})
+
+    def _read(self, name: PublicName) -> Public:
+        if name not in self._public:
+            path, tasks = self._there(f"outcomes/{_PUBLIC[name]}"), self.folder / "tasks" / _TASKS.get(name, "")
+            try:
+                read = read_public(path, name)
+                there = tasks.is_file()
+                self._public[name] = replace(read, benchmark=with_tasks(read.benchmark, tasks)) if there else read
+            except RouteError as error:
+                raise StudyError(str(error)) from None
+        return self._public[name]
+
+    @cached_property
+    def verify_records(self) -> list[Mapping[str, Any]]:
+        """Whole records of claims that were replayed, of every class."""
+        path = self.folder / "receipts" / "verify_records.jsonl"
+        rows = list(self._rows(path, ("task_id",)))
+        for number, row in rows:
+            word_of(row["task_id"], "task_id", f"{path}, row {number}")
+        return [row for _, row in rows]
+
+    def _scouted(self, ids: Sequence[str]) -> dict[str, ScoutRecord]:
+        path = "receipts/localization.json"
+        places: dict[str, Mapping[str, Any]] = {}
+        rows = self._get(self._json(path), "rows", path)
+        if not isinstance(rows, list):
+            raise StudyError(f"{self.folder / path}: 'rows' is no list. {_AS_IT_IS}")
+        for number, row in enumerate(rows, 1):
+            place = f"{path}, row {number}"
+            task = word_of(self._get(row, "task_id", place), "task_id", str(self.folder / place))
+            if task in places:
+                raise StudyError(f"{self.folder / path}, row {number}: a second one of {task}. Keep one.")
+            places[task] = row
+        found: dict[str, ScoutRecord] = {}
+        columns = ("task_id", "handoff_type", "failure_class", "claim", "verified")
+        census = self.folder / "receipts" / "verify_census.csv"
+        for number, row in self._rows(census, columns):
+            task, where = row["task_id"], f"{path}, {row['task_id']}"
+            if task in found or task not in ids:
+                wrong = "a second row of" if task in found else "no outcome of"
+                raise StudyError(f"{census}, row {number}: {wrong} {task}. {_AS_IT_IS}")
+            at = f"{census}, row {number}"
+            kind, verdict, claim, kept = (
+                _one_of(words, row[name], name, at)
+                for name, words in zip(columns[1:], (_KINDS, _CLASSES, _CLAIMS, _CLAIMS), strict=True)
+            )
+            located = self._get(places, task, path)
+            named, gold = (self._count(located, name, where) for name in ("n_pred", "n_gold"))
+            recall, precision, f1 = (
+                self._share(self._get(located, name, where), name, where) for name in ("recall", "precision", "f1")
+            )
+            found[task] = ScoutRecord(
+                kind="forced" if kind == "forced" else "spontaneous",
+                verdict=verdict,
+                claimed=claim == "true",
+                kept=kept == "true",
+                named=named,
+                gold=gold,
+                recall=recall,
+                precision=precision,
+                f1=f1,
+            )
+        return found
+
+    def _episode(self, where: str, row: Any, prices: Prices) -> FixerEpisode:
+        resolved, cost, steps = (self._get(row, name, where) for name in ("resolved", f"cost_usd_{prices}", "steps"))
+        place = str(self.folder / where)
+        return FixerEpisode(flag_of(resolved, place), amount_of(cost, place), amount_of(steps, place))
+
+    def _count(self, stored: Any, name: str, where: str) -> int:
+        count = self._get(stored, name, where)
+        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MAX_AMOUNT:
+            raise StudyError(f"{self.folder / where}: {name!r} is {count!r}. Write a whole number from 0.")
+        return count
+
+    def _probability(self, said: Any, fixer: str, space: str, where: str) -> float:
+        probability = self._get(self._get(said, fixer, where), space, f"{where}, {fixer}")
+        return self._share(probability, space, f"{where}, {fixer}")
+
+    def _share(self, share: Any, name: str, where: str) -> float:
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
+            raise StudyError(f"{self.folder / where}: {name} is {share!r}. Write a number from 0 to 1.")
+        return float(share)
+
+    def _fixer(self, name: Any, where: str) -> str:
+        if not isinstance(name, str) or name not in _RELEASED:
+            raise StudyError(
+                f"{self.folder / where}: the fixer {name!r} is not known; the receipts have {', '.join(_RELEASED)}."
+            )
+        return _RELEASED[name]
+
+    def _object(self, stored: Any, name: str, where: str) -> Mapping[str, Any]:
+        found = self._get(stored, name, where)
+        if not isinstance(found, Mapping):
+            raise StudyError(f"{self.folder / where}: {name!r} is no object. {_AS_IT_IS}")
+        return found
+
+    def _get(self, stored: Any, name: str, where: str) -> Any:
+        if not isinstance(stored, Mapping) or name not in stored:
+            raise StudyError(f"{self.folder / where}: no {name!r}. {_AS_IT_IS}")
+        return stored[name]
+
+    def _json(self, name: str) -> Any:
+        path = self._there(name)
+        try:
+            return json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_once)
+        except (ValueError, RecursionError) as error:
+            raise StudyError(f"{path} is not JSON: {error}. {_AS_IT_IS}") from None
+
+    def _rows(self, path: Path, columns: Sequence[str]) -> Iterable[tuple[int, Mapping[str, Any]]]:
+        self._there(str(path.relative_to(self.folder)))
+        try:
+            rows = list(read_rows(path))
+        except RouteError as error:
+            raise StudyError(str(error)) from None
+        for number, row in rows:
+            if lacking := [name for name in columns if row.get(name) is None]:
+                raise StudyError(f"{path}, row {number}: no {', '.join(lacking)}. Each row needs {', '.join(columns)}.")
+            yield number, row
+
+    def _texts(self, name: str) -> dict[str, str]:
+        path = self._there(name)
+        try:
+            return read_texts(path)
+        except RouteError as error:
+            raise StudyError(str(error)) from None
+
+    def _there(self, name: str) -> Path:
+        path = self.folder / name
+        if not path.is_file():
+            raise Absent(f"{path} is not there. Name the folder that holds it with --data DIR. {_ADVICE}")
+        return path
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON. Of a name that comes twice, the last would silently count."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"{twice!r} stands twice in one object")
+    return found
+
+
+def _one_of(words: Sequence[str], word: str, name: str, where: str) -> str:
+    if word not in words:
+        raise StudyError(f"{where}: {name} is {word!r}, which is none of {', '.join(words)}. {_AS_IT_IS}")
+    return word
+
+
+def _odd(stored: object, place: tuple[str, ...]) -> str:
+    """What no figure can be read from: an endless number, or columns without names; empty: nothing is."""
+    where = ", ".join(place)
+    if len(place) > _DEEPEST:
+        return f"{where}: more than {_DEEPEST} objects and lists within each other"
+    if isinstance(stored, float) and not math.isfinite(stored):
+        return f"{where} is {stored!r}, which is no number"
+    if isinstance(stored, int) and abs(stored) > _LARGEST:
+        return f"{where} is larger than {_LARGEST}"
+    if isinstance(stored, Mapping):
+        columns = stored.get("columns", [])
+        if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
+            return f"{where}: 'columns' is {columns!r:.80}, and has to be a list of names"
+    parts = stored.items() if isinstance(stored, Mapping) else enumerate(stored) if isinstance(stored, list) else ()
+    return next((odd for name, part in parts if (odd := _odd(part, (*place, str(name))))), "")

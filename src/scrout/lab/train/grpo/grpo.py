@@ -1,0 +1,330 @@
+"""GRPO on real episodes: draw a group for each of some tasks, compare within the groups, move the adapter, repeat.
+
+A run is a folder (folder.py). A step counts once its line is in steps.jsonl. One that was interrupted is done again
+from the state before it and the episodes that are there, which on a CPU gives the same weights to the bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Literal
+
+import httpx
+
+from scrout.base import ConfigError, FrozenModel, ModelError, TaskError
+from scrout.batch.repositories import Repositories
+from scrout.batch.task_formats import TaskRow
+from scrout.config.settings import SearcherSettings, Settings
+from scrout.lab.train.blocklist import refuse_blocked
+from scrout.lab.train.grpo.documents import documents, said
+from scrout.lab.train.grpo.folder import GrpoCard, GrpoFolder, GrpoStep, Options, disk_told
+from scrout.lab.train.grpo.reward import advantages
+from scrout.lab.train.grpo.rollouts import Drawing, Rollout, Rollouts
+from scrout.lab.train.tokens import Document, Template, needs_extra
+from scrout.models.chat import shown
+from scrout.sandbox.probe import require_tier
+from scrout.scout.hidden_state.checkpoint import digest
+from scrout.scout.trace import Recorded
+
+if TYPE_CHECKING:
+    from scrout.lab.train.grpo.learner import Learner
+    from scrout.lab.train.grpo.loss import LossDocument
+
+Sync = Literal["vllm", "none"]
+
+SYNC_S = 300.0
+"""For a server to load an adapter."""
+MAX_EXCERPT = 300
+_OF_THE_MOMENT = ("base_url", "key_env", "price", "cap_usd", "episode_s", "cache_salt")
+"""Settings of the searcher that may differ from call to call."""
+
+
+class GrpoResult(FrozenModel):
+    """A run as far as it has come."""
+
+    adapter: str
+    """Folder of the newest one."""
+    tasks: int
+    left_out: int
+    """Rows without known files of the fix."""
+    steps: tuple[GrpoStep, ...]
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """One step's lessons before anything is measured."""
+
+    documents: tuple[tuple[Document, float], ...]
+    """Each with its episode's advantage."""
+    used: int
+    flat: int
+    lost: dict[str, str]
+    unfit: Counter[str]
+
+
+async def train(
+    checkpoint: Path,
+    rows: Sequence[TaskRow],
+    out: Path,
+    settings: Settings,
+    repositories: Repositories,
+    options: Options,
+    *,
+    steps: int,
+    adapter: Path | None = None,
+    server: Sync = "vllm",
+    device: str = "auto",
+    parallel: int = 4,
+    chunk: int = 1024,
+    progress: Callable[[str], None] = lambda words: None,
+) -> GrpoResult:
+    """Train until `steps` steps are done, those of earlier calls included."""
+    try:
+        from scrout.lab.train.grpo.learner import Learner
+        from scrout.lab.train.grpo.loss import LossSettings
+    except ImportError as error:
+        raise needs_extra(error) from None
+    settings = _for_drawing(settings, server)
+    searcher = settings.scout.model
+    searcher.key()  # said before the work, not after it
+    usable = [row for row in rows if row.gold and row.gold.files]
+    if not usable:
+        raise TaskError(f"none of the {len(rows)} tasks says which files its fix changes. Pass tasks with gold files.")
+    refuse_blocked(name for row in usable for name in (row.repo, row.id))
+    template = Template.load(checkpoint)
+    terms = LossSettings(
+        clip=options.clip, kl=options.kl, temperature=searcher.sampling.temperature or 1.0, chunk=chunk
+    )
+    with disk_told(out), GrpoFolder(out) as folder:
+        folder.require(_card(checkpoint, adapter, usable, searcher, options))
+        done = folder.steps.read()
+        tier = require_tier(settings.sandbox)
+        drawing = Drawing(options.group, parallel, options.seed, options.weights)
+        rollouts = Rollouts(out, settings, tier, repositories, drawing, progress)
+        progress("loading the checkpoint")
+        first = folder.is_new(len(done))
+        learner = Learner.load(
+            checkpoint,
+            adapter if first else folder.adapter(len(done)),
+            rank=options.rank,
+            seed=options.seed,
+            lr=options.lr,
+            terms=terms,
+            device=device,
+        )
+        if first:
+            folder.save(0, learner)
+        else:
+            folder.restore(len(done), learner)
+        for step in range(len(done), steps):
+            if server == "vllm":
+                progress(f"step {step + 1}: the server loads the adapter")
+                await load_adapter(searcher, folder.adapter(step))
+            started = time.monotonic()
+            groups = await rollouts.collect(step, _rows_of(step, usable, options), folder.adapter(step).name)
+            drawn = time.monotonic()
+            batch = _batch(out, groups, template)
+            told = _learn(step, batch, learner, folder, options, progress)
+            folder.save(step + 1, learner)
+            record = GrpoStep(
+                step=step + 1,
+                **_rewards(groups),
+                groups_used=batch.used,
+                groups_flat=batch.flat,
+                lost={**batch.lost, **rollouts.lost},
+                unfit=dict(batch.unfit),
+                documents=len(batch.documents),
+                rollout_seconds=round(drawn - started, 3),
+                learning_seconds=round(time.monotonic() - drawn, 3),
+                **told,
+            )
+            folder.steps.append(record)
+            folder.clear(step + 1)
+            done.append(record)
+        return GrpoResult(
+            adapter=str(folder.adapter(len(done))),
+            tasks=len(usable),
+            left_out=len(rows) - len(usable),
+            steps=tuple(done),
+        )
+
+
+async def load_adapter(searcher: SearcherSettings, adapter: Path) -> None:
+    """Have the rollout server draw with this adapter from now on, under the name that episodes ask for."""
+    url, key = f"{searcher.base_url.rstrip('/')}/load_lora_adapter", searcher.key()
+    body = {"lora_name": searcher.model, "lora_path": str(adapter), "load_inplace": True}
+    where = f"the rollout server at {shown(searcher.base_url)}"
+    try:
+        async with httpx.AsyncClient(timeout=SYNC_S) as client:
+            answer = await client.post(url, json=body, headers={"authorization": f"Bearer {key}"} if key else {})
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise ModelError(
+            f"{where} did not load {adapter.name} ({type(error).__name__}). Start it, and repeat the command: it goes "
+            "on where it was."
+        ) from None
+    if answer.status_code != 200:
+        said = " ".join(answer.text.split())[:MAX_EXCERPT]
+        raise ModelError(
+            f"{where} did not load {adapter.name}: status {answer.status_code}. vLLM wants --enable-lora, "
+            f"--max-lora-rank and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True; --sync none leaves the server as it is. It "
+            f"said: {said}"
+        )
+
+
+def _for_drawing(settings: Settings, server: Sync) -> Settings:
+    """The settings with episodes drawn from the model's own probabilities, which are what is learned on."""
+    if settings.scout.searcher != "model":
+        raise ConfigError("scout.searcher is recon, which has no weights. Name the server under scout.model.")
+    sampling = settings.scout.model.sampling
+    given = {
+        "top_p": (1.0, sampling.top_p),
+        "repetition_penalty": (1.0, sampling.repetition_penalty),
+        "presence_penalty": (0.0, sampling.presence_penalty),
+        "frequency_penalty": (0.0, sampling.frequency_penalty),
+    }
+    for key, (neutral, value) in given.items():
+        if value not in (None, neutral):
+            raise ConfigError(
+                f"scout.model.sampling.{key} is {value:g}: tokens would be drawn with other probabilities than those "
+                f"that are learned. Set it to {neutral:g}."
+            )
+    if sampling.top_k is not None and sampling.top_k > 0:
+        raise ConfigError(
+            f"scout.model.sampling.top_k is {sampling.top_k}: tokens would be drawn with other probabilities than "
+            "those that are learned. Set it to -1."
+        )
+    if sampling.temperature == 0:
+        raise ConfigError(
+            "scout.model.sampling.temperature is 0: a group would be one episode many times. Set it to 1."
+        )
+    filled = {
+        "temperature": 1.0 if sampling.temperature is None else sampling.temperature,
+        "top_p": 1.0,
+        "return_token_ids": server == "vllm",
+    }
+    drawn: dict[str, object] = {"sampling": sampling.model_copy(update=filled), "state": "none"}
+    if server == "vllm":
+        # A server that shares prefixes between requests may know them by the adapter's name, which stays the same.
+        drawn["cache_salt"] = True
+    model = settings.scout.model.model_copy(update=drawn)
+    return settings.model_copy(update={"scout": settings.scout.model_copy(update={"model": model})})
+
+
+def _card(
+    checkpoint: Path, adapter: Path | None, rows: Sequence[TaskRow], searcher: SearcherSettings, options: Options
+) -> GrpoCard:
+    told = [[row.id, row.text, row.repo, row.base_commit, *(row.gold.files if row.gold else ())] for row in rows]
+    return GrpoCard(
+        checkpoint=digest(checkpoint),
+        adapter=digest(adapter) if adapter else "",
+        tasks=hashlib.sha256(repr(told).encode()).hexdigest(),
+        searcher=searcher.model_dump(mode="json", exclude=set(_OF_THE_MOMENT)),
+        options=options,
+    )
+
+
+def _rows_of(step: int, rows: Sequence[TaskRow], options: Options) -> list[TaskRow]:
+    """The tasks of a step: all take turns, in an order of their own in each round."""
+    chosen = []
+    for place in range(step * options.tasks_per_step, (step + 1) * options.tasks_per_step):
+        round_, at = divmod(place, len(rows))
+        order = random.Random(f"{options.seed}/{round_}").sample(rows, len(rows))
+        chosen.append(order[at])
+    return list({row.id: row for row in chosen}.values())
+
+
+def _batch(out: Path, groups: Mapping[str, Sequence[Rollout]], template: Template) -> _Batch:
+    """What the groups teach: the documents of each episode that was better or worse than its group."""
+    found: list[tuple[Document, float]] = []
+    unfit: Counter[str] = Counter()
+    lost: dict[str, str] = {}
+    used = flat = 0
+    for task, group in groups.items():
+        rewarded = [(rollout, rollout.reward.total) for rollout in group if rollout.reward is not None]
+        if len(rewarded) < 2:
+            lost[task] = next((rollout.problem for rollout in group if rollout.problem), "")
+            continue
+        better = advantages([total for _, total in rewarded])
+        if better is None:
+            flat += 1
+            continue
+        used += 1
+        for (rollout, _), advantage in zip(rewarded, better, strict=True):
+            parts, problems = documents(said(Recorded(out / rollout.trace)), template)
+            unfit.update(problems)
+            found += ((part, advantage) for part in parts if part.learned[1:].any())
+    return _Batch(tuple(found), used, flat, lost, unfit)
+
+
+def _learn(
+    step: int, batch: _Batch, learner: Learner, folder: GrpoFolder, options: Options, progress: Callable[[str], None]
+) -> dict[str, Any]:
+    """Move the adapter, and say what the journal keeps of it."""
+    if not batch.documents:
+        nothing: dict[str, Any] = {"tokens": 0, "loss": 0.0, "kl": None, "clipped": 0.0, "norm": 0.0}
+        return nothing
+    lessons = _lessons(step, batch, learner, folder, progress)
+    updates = []
+    for number in range(options.updates):
+        progress(f"step {step + 1}: learning from {len(lessons)} conversations, update {number + 1}")
+        updates.append(learner.update(lessons))
+    (first, norm), (last, _) = updates[0], updates[-1]
+    return {
+        "tokens": first.tokens,
+        "loss": first.loss,
+        "kl": first.kl / first.tokens if options.kl else None,
+        "clipped": last.clipped / last.tokens,
+        "norm": norm,
+    }
+
+
+def _lessons(
+    step: int, batch: _Batch, learner: Learner, folder: GrpoFolder, progress: Callable[[str], None]
+) -> list[LossDocument]:
+    """With the probabilities before the first update, measured once and kept."""
+    import torch
+
+    from scrout.lab.train.grpo.loss import LossDocument, learned_tokens
+
+    sizes = [learned_tokens(document) for document, _ in batch.documents]
+    kept = folder.before(step, sizes, learner.terms.kl > 0)
+    if kept is None:
+        kept = {}
+        for number, (document, _) in enumerate(batch.documents):
+            progress(f"step {step + 1}: measuring conversation {number + 1} of {len(sizes)}")
+            old, reference = learner.before(document)
+            kept[f"old{number}"] = old.numpy()
+            if reference is not None:
+                kept[f"reference{number}"] = reference.numpy()
+        folder.keep_before(step, kept)
+    return [
+        LossDocument(
+            document,
+            advantage,
+            torch.from_numpy(kept[f"old{number}"]),
+            torch.from_numpy(kept[f"reference{number}"]) if learner.terms.kl else None,
+        )
+        for number, (document, advantage) in enumerate(batch.documents)
+    ]
+
+
+def _rewards(groups: Mapping[str, Sequence[Rollout]]) -> dict[str, Any]:
+    rollouts = [rollout for group in groups.values() for rollout in group]
+    rewards = [rollout.reward for rollout in rollouts if rollout.reward is not None]
+    told = {name: [value for one in rewards if (value := getattr(one, name)) is not None] for name in _PARTS}
+    return {
+        "reward": fmean(reward.total for reward in rewards) if rewards else None,
+        "parts": {name: fmean(values) for name, values in told.items() if values},
+        "episodes": len(rollouts),
+        "unrewarded": dict(Counter(rollout.stop for rollout in rollouts if rollout.reward is None)),
+    }
+
+
+_PARTS = ("recall", "precision", "found", "verified", "committed", "brevity")

@@ -1,0 +1,1 @@
+"""The metering proxy: every paid call passes it, and it alone holds the endpoint's key."""

@@ -1,0 +1,215 @@
+"""Opens an account with the meter's process, which is started where none runs, and follows what it tells."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from scrout import __version__
+from scrout.base import ModelError
+from scrout.files import Lock
+from scrout.models.proxy.caps import Account
+from scrout.models.proxy.process import CONTROL
+from scrout.money import Receipt
+from scrout.records import Stop
+from scrout.trajectory import receipts
+
+START_S = 30.0
+CLOSE_S = 10.0
+TRIES = 3
+"""A process that was about to end may take a connection and then go."""
+_STOPS: dict[str, Stop] = {"cap_calls": "cap_calls", "cap_usd": "cap_usd", "endpoint": "endpoint"}
+_INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR")
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+
+
+class ProxyClient:
+    """An open account."""
+
+    def __init__(self, socket: Path, book: Callable[[Receipt], None]) -> None:
+        self.socket = socket
+        """Stands for the endpoint; speaks HTTP."""
+        self.receipts: list[Receipt] = []
+        self.ended: asyncio.Future[tuple[Stop, str]] = asyncio.get_running_loop().create_future()
+        """Why the attempt is over, once it is: a cap was reached, or the meter is gone."""
+        self.fault = ""
+        """What went wrong with the last call, in words; empty: nothing. Known when the account is closed."""
+        self.fault_status: int | None = None
+        """The endpoint's answer to it; None: there was none."""
+        self.fault_own = False
+        """Whether it was the meter that refused it."""
+        self.silent_s = 0.0
+        """For how long the endpoint had said nothing to a call that was under way at the end."""
+        self._book = book
+        self._closed = False
+
+    def end(self, stop: Stop, detail: str) -> None:
+        if not self.ended.done():
+            self.ended.set_result((stop, detail))
+
+    def take(self, receipt: Receipt) -> None:
+        self.receipts.append(receipt)
+        self._book(receipt)
+
+    async def follow(self, reader: asyncio.StreamReader) -> None:
+        """Until the meter has said that the account is closed, or is gone."""
+        with contextlib.suppress(ConnectionError):
+            while line := await reader.readline():
+                event: dict[str, JsonValue] = json.loads(line)
+                match event["kind"]:
+                    case "settled":
+                        self.take(Receipt.model_validate(event["receipt"]))
+                    case "stop":
+                        self.end(_STOPS[str(event["stop"])], str(event["detail"]))
+                    case "closed":
+                        self.fault, self._closed = str(event["fault"]), True
+                        self.fault_status = int(str(event["status"])) if event["status"] else None
+                        self.fault_own, self.silent_s = bool(event["own"]), float(str(event["silent_s"]))
+        if not self._closed:
+            self.fault = "the meter's process ended, and every call passes it"
+            self.end("endpoint", f"{self.fault}. Run the same command again.")
+
+    def recover(self, trajectory: Path) -> None:
+        """Take over from the trajectory what the meter could no longer tell."""
+        if self._closed or not trajectory.exists():
+            return
+        known = {receipt.call for receipt in self.receipts}
+        for receipt in receipts(trajectory):
+            if receipt.call not in known:
+                self.take(receipt)
+
+
+@asynccontextmanager
+async def open_proxy_client(account: Account, book: Callable[[Receipt], None]) -> AsyncIterator[ProxyClient]:
+    """An account for the time of the block. `book` is given each receipt as its call ends; all are there at the end."""
+    reader, writer, socket = await _open(account)
+    proxy_endpoint = ProxyClient(socket, book)
+    following = asyncio.create_task(proxy_endpoint.follow(reader))
+    try:
+        yield proxy_endpoint
+    finally:
+        # Its answer to the end is the last receipts, and a cancellation must not lose them.
+        with contextlib.suppress(OSError, RuntimeError):
+            writer.write_eof()
+        await asyncio.shield(_finish(following))
+        writer.close()
+        proxy_endpoint.recover(Path(account.trajectory))
+
+
+async def _finish(following: asyncio.Task[None]) -> None:
+    await asyncio.wait([following], timeout=CLOSE_S)
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+
+
+async def _open(account: Account) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, Path]:
+    said = b""
+    for _ in range(TRIES):
+        reader, writer = await _reach(_folder())
+        with contextlib.suppress(ConnectionError):
+            writer.write(account.model_dump_json().encode() + b"\n")
+            await writer.drain()
+            said = await reader.readline()
+        if said:
+            event = json.loads(said)
+            if event["kind"] == "opened":
+                return reader, writer, Path(event["socket"])
+            writer.close()
+            raise ModelError(f"the meter could not open {account.trajectory}: {event['detail']}. Is the disk full?")
+        writer.close()
+    raise ModelError("the meter's process ends as soon as it is asked. Run the same command again.")
+
+
+async def _reach(folder: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection to the process; it is started where there is none."""
+    with contextlib.suppress(OSError):
+        return await _connect(folder)
+    lock = Lock(folder / "lock")
+    await asyncio.to_thread(lock.take, wait=True)
+    try:
+        with contextlib.suppress(OSError):
+            return await _connect(folder)
+        pid = _start(folder)
+        deadline = asyncio.get_running_loop().time() + START_S
+        while asyncio.get_running_loop().time() < deadline and _lives(pid):
+            with contextlib.suppress(OSError):
+                return await _connect(folder)
+            await asyncio.sleep(0.02)
+    finally:
+        lock.release()
+    said = (folder / "log").read_text(errors="replace").strip().splitlines()[-1:]
+    raise ModelError(f"the meter's process did not start: {' '.join(said) or 'it said nothing'}. See {folder / 'log'}.")
+
+
+async def _connect(folder: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_unix_connection(str(folder / CONTROL), limit=2**22)
+
+
+def _start(folder: Path) -> int:
+    names = {*_INHERITED, *_PROXIES, *map(str.lower, _PROXIES)}
+    env = {name: value for name, value in os.environ.items() if name in names}
+    # Without the current folder, as -P has it: often it is the repository, whose modules are not ours to import.
+    env["PYTHONPATH"] = os.pathsep.join(part for part in sys.path if part and not _is_current(part))
+    argv = [sys.executable, "-P", "-m", "scrout.models.proxy.process", str(folder)]
+    # By way of a shell that ends at once: the process is then nobody's child, and nobody has to wait for it.
+    detached = ["/bin/sh", "-c", '"$@" > /dev/null & echo $!', "sh", *argv]
+    with (folder / "log").open("wb") as log:
+        done = subprocess.run(
+            detached,
+            env=env,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+            check=True,
+        )
+    return int(done.stdout)
+
+
+def _is_current(folder: str) -> bool:
+    try:
+        return Path(folder).samefile(".")
+    except OSError:
+        return False
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True
+
+
+def _folder() -> Path:
+    """Where the sockets are: short, because a socket's path may have a hundred bytes, and its owner's alone."""
+    network = ""
+    # A meter in another network namespace has another loopback, where the endpoint is not.
+    with contextlib.suppress(OSError):
+        network = str(Path("/proc/self/ns/net").stat().st_ino)
+    told = hashlib.sha256(f"{__version__}\0{__file__}\0{network}".encode()).hexdigest()[:8]
+    name = f"scrout-{os.geteuid()}-{told}"
+    # The runtime folder's name outlives the folder in a shell of another user's, or one that a timer started.
+    for base in (os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp"):
+        folder = Path(base, name)
+        if base.startswith("/") and len(base) < 50:
+            with contextlib.suppress(OSError):
+                folder.mkdir(mode=0o700, exist_ok=True)
+                break
+    about = folder.lstat()
+    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o077:
+        raise ModelError(f"{folder} is not a folder of yours alone, so no key is sent through it. Remove it.")
+    return folder

@@ -1,0 +1,170 @@
+"""A sandbox that stays for one shell command after the other, so that a command does not pay for its start.
+
+Inside, bash is the first process of the process namespace: no command can kill or stop it. It reads commands from
+its standard input, says on its standard error how each one ended, and ends what a command left running before it says
+so. Commands inherit neither stream, and since bash was started from a file that they may not read, the kernel lets none
+of them look into it. Output has a pipe of its own; when a command's end is told, nobody is left who could write to it,
+so what it holds then is all of the output.
+
+A command that leaves something outside of the workspace (files in /tmp, shared memory), passes a limit, or brings the
+sandbox down all the same costs the sandbox: the next one gets a new one. Commands of one sandbox share the workspace.
+Not covered: one can lower the priority of the first process, and so of those that follow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import re
+import shutil
+import signal
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+from scrout.base import SandboxError
+from scrout.config.settings import cache_folder
+from scrout.files import atomic
+from scrout.sandbox.output import Output
+from scrout.sandbox.process import READY, Process, attend, start, system_program
+from scrout.sandbox.tier import Command, Completed
+from scrout.sandbox.workspace import private_folder
+
+SHELL = "/opt/scrout/shell"
+"""Where the sandbox has its unreadable bash."""
+
+# The trap, because while bash waits for a command an interrupt would end it; unlike an ignored signal, commands do not
+# inherit it. /dev belongs to the sandbox's user where scrout is not root.
+SERVER = f"""
+trap : INT
+set +h
+shopt -s dotglob nullglob
+unset SHLVL
+exec 3>&2 2> /dev/null
+look() {{
+  seen=(/dev/* /dev/shm/* /tmp/* /tmp/home/*)
+  for place in /dev/shm /tmp /tmp/home; do [[ -w $place && -x $place ]] || seen+=(closed); done
+  for told in sysvipc/msg sysvipc/sem sysvipc/shm 1/limits; do mapfile -O ${{#seen[@]}} seen < /proc/$told; done
+  seen="${{seen[*]}}"
+}}
+look
+fresh=$seen
+echo "{READY}" >&3
+while IFS= read -r -d '' command; do
+  bash -o pipefail -c "$command" < /dev/null 2>&1 3>&-
+  code=$?
+  while kill -KILL -1; do :; done
+  unset seen
+  look
+  [[ $seen == "$fresh" ]] || code+=" used"
+  echo "$code" >&3 || exit
+done
+"""
+
+
+def unreadable_shell() -> Path:
+    """A bash that nobody may read, so that nobody may look into its process. All sandboxes share it, and its memory."""
+    bash = Path(system_program("bash"))
+    seen = bash.stat()
+    shell = private_folder(cache_folder() / "shells") / f"bash-{seen.st_size}-{seen.st_mtime_ns}"
+    if not shell.exists():
+        with atomic(shell) as file:
+            shutil.copyfile(bash, file.name)
+            os.fchmod(file.fileno(), 0o111)
+    return shell
+
+
+_STATUS = re.compile(rb"(\d{1,3})( used)?\n")
+
+
+class BubblewrapWarmSandbox:
+    """Starts its sandbox with the first command, and again after one that cost it."""
+
+    def __init__(self, argv: Sequence[str], command: Command, end: Callable[[Process], Awaitable[None]]) -> None:
+        self.argv = argv
+        self.command = command
+        self._end = end
+        self._process: Process | None = None
+        self._pipe = (-1, -1)
+        """Both ends of the output's: what a command does to its end, it does to ours."""
+        self._clean = False
+
+    async def shell(self, text: str, timeout_s: float) -> Completed:
+        """Run a shell command to its end or to the time limit; afterwards no process of it is left."""
+        started = time.monotonic()
+        output = Output(self.command.limits.output_bytes)
+        exit_code: int | None = None
+        self._clean = False
+        if self._process is not None and self._process.returncode is not None:
+            await self.close()  # it died while nothing ran in it
+        try:
+            async with asyncio.timeout(timeout_s):
+                process = self._process or await self._start()
+                exit_code = await attend(self._talk(process, text, output), process.pid, self.command, output)
+        except TimeoutError:
+            pass
+        finally:
+            if not self._clean:
+                await self.close()
+        return Completed(exit_code=exit_code, output=output.joined(), seconds=time.monotonic() - started)
+
+    async def close(self) -> None:
+        """End the sandbox, if there is one."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin is not None
+        try:
+            await self._end(process)
+        finally:
+            process.stdin.close()
+            self._close_pipe()
+
+    def _close_pipe(self) -> None:
+        for end in self._pipe:
+            os.close(end)
+
+    async def _start(self) -> Process:
+        self._pipe = reading, writing = os.pipe()
+        os.set_blocking(reading, False)
+        try:
+            self._process = process = await start(self.argv, {}, self._end, stdout=writing)
+        except BaseException:
+            self._close_pipe()
+            raise
+        assert process.stderr is not None
+        said = b""
+        while (line := await process.stderr.readline()) != f"{READY}\n".encode():
+            said += line
+            if not line:
+                why = said.decode(errors="replace").strip()[-2000:]
+                raise SandboxError(f"{why or 'the sandbox ended before its command began'}. Run `scrout doctor`.")
+        return process
+
+    async def _talk(self, process: Process, text: str, output: Output) -> int:
+        assert process.stdin is not None and process.stderr is not None
+        loop, (reading, writing) = asyncio.get_running_loop(), self._pipe
+        # All writers share its flags, and some programs set O_NONBLOCK and leave it so.
+        fcntl.fcntl(writing, fcntl.F_SETFL, 0)
+        loop.add_reader(reading, self._take, output)
+        try:
+            process.stdin.write(os.fsencode(text) + b"\0")
+            status = _STATUS.fullmatch(await process.stderr.readline())
+        finally:
+            loop.remove_reader(reading)
+            while self._take(output):
+                pass
+        if status is None:
+            output.add(b"\n[stopped: the command brought its sandbox down]\n")
+            return 128 + signal.SIGKILL
+        self._clean = status[2] is None
+        return int(status[1])
+
+    def _take(self, output: Output) -> bool:
+        """Move some of what the pipe holds; False: it is empty."""
+        try:
+            output.add(os.read(self._pipe[0], 65536))
+        except BlockingIOError:
+            return False
+        return True

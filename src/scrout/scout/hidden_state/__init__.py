@@ -1,0 +1,1 @@
+"""The searcher's hidden state, as a vector for the router."""

@@ -1,0 +1,144 @@
+"""What stands between the dashboard and everybody else: who may ask, by which name, and what a browser may do.
+
+It holds for every answer, errors included. Without a token only names of this machine are answered to, so that a page
+from elsewhere cannot reach the dashboard by pointing its own name here (DNS rebinding); other users of the machine can
+still ask. With a token, nobody without it learns anything, by whatever name. Nothing here encrypts: put a proxy with
+TLS before an address that others reach.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import time
+from urllib.parse import parse_qs, quote
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from scrout.base import ConfigError
+from scrout.server.dashboard.layout import sign_in_page, words_page
+from scrout.server.http_common import HEADERS as BASE_HEADERS
+from scrout.server.http_common import (
+    MIN_TOKEN_CHARS,
+    bearer,
+    is_host,
+    is_loopback,
+    names_this_machine,
+    read_token,
+    same,
+    with_security_headers,
+)
+
+SESSION_S = 12 * 3600
+COOKIE = "scrout_session"
+MAX_FORM_BYTES = 4096
+PUBLIC = frozenset({"/login", "/style.css", "/icon.svg"})
+POLICY = (
+    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {**BASE_HEADERS, "content-security-policy": POLICY}
+
+_UNTIL = re.compile(r"[0-9]{1,12}")
+_LOCAL_PATH = re.compile(r"/(?![/\\])[^\\\x00-\x20\x7f]*")
+
+
+class DashboardAccess:
+    """Lets in those who may, and puts the same rules on every answer."""
+
+    def __init__(self, app: ASGIApp, token: str = "") -> None:
+        self._app = app
+        self._token = token
+        """Empty: nobody is asked for one."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return
+        answer = await self._answer(Request(scope, receive))
+        await (answer or self._app)(scope, receive, with_security_headers(send, HEADERS))
+
+    async def _answer(self, request: Request) -> Response | None:
+        """None: the request may pass."""
+        path = request.url.path
+        if not self._is_ours(request.headers):
+            words = "This dashboard answers to localhost alone. To reach it by another name, start it with a token."
+            return words_page(path, 421, "Another host", words)
+        if path == "/login" and request.method == "POST" and self._token:
+            return await self._sign_in(request)
+        if request.method not in ("GET", "HEAD"):
+            answer = words_page(path, 405, "Reading only", "The dashboard reads. Use GET or HEAD.")
+            answer.headers["allow"] = "GET, HEAD"
+            return answer
+        if path == "/login":
+            return sign_in_page(_next(request.query_params.get("next", ""))) if self._token else RedirectResponse("/")
+        if not self._token or path in PUBLIC or self._is_known(request):
+            return None
+        if path.endswith(".json") or "text/html" not in request.headers.get("accept", ""):
+            answer = words_page(path, 401, "A token is needed", "Send it as `Authorization: Bearer TOKEN`.")
+            answer.headers["www-authenticate"] = "Bearer"
+            return answer
+        wanted = path + (f"?{request.url.query}" if request.url.query else "")
+        return RedirectResponse(f"/login?next={quote(wanted)}", 303)
+
+    def _is_ours(self, headers: Headers) -> bool:
+        names = headers.getlist("host")
+        return is_host(names) if self._token else names_this_machine(names)
+
+    def _is_known(self, request: Request) -> bool:
+        if given := bearer(request.headers):
+            return same(given, self._token)
+        until, _, proof = request.cookies.get(COOKIE, "").partition(".")
+        return bool(_UNTIL.fullmatch(until)) and int(until) > time.time() and same(proof, self._proof(until))
+
+    async def _sign_in(self, request: Request) -> Response:
+        if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            words = "Another site sent this form. Open the dashboard itself."
+            return words_page(request.url.path, 403, "Another site", words)
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > MAX_FORM_BYTES:
+                words = "That is no token: it is longer than a form of this page can be."
+                return words_page(request.url.path, 413, "Too long", words)
+        given = parse_qs(body.decode("utf-8", "replace"))
+        after = _next(given.get("next", [""])[0])
+        if not same(given.get("token", [""])[0].strip(), self._token):
+            return sign_in_page(after, failed=True)
+        until = str(int(time.time()) + SESSION_S)
+        answer = RedirectResponse(after, 303)
+        answer.set_cookie(
+            COOKIE,
+            f"{until}.{self._proof(until)}",
+            max_age=SESSION_S,
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
+        )
+        return answer
+
+    def _proof(self, until: str) -> str:
+        """That who has it once knew the token; the token itself never lies in a browser."""
+        return hmac.new(self._token.encode(), f"session until {until}".encode(), hashlib.sha256).hexdigest()
+
+
+def token_for(host: str, variable: str) -> str:
+    """The token that a dashboard at this address asks for; empty: none. A ConfigError where it must have one."""
+    if variable:
+        return read_token(variable, "--token-env")
+    if is_loopback(host):
+        return ""
+    raise ConfigError(
+        f"--host {host} can be reached by others, who would read every run. Put a token of {MIN_TOKEN_CHARS} "
+        "characters or more into an environment variable and name that: --token-env VAR"
+    )
+
+
+def _next(path: str) -> str:
+    """Where to go after signing in: a page of ours, whatever was asked for."""
+    return path if _LOCAL_PATH.fullmatch(path) else "/"

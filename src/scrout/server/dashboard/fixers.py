@@ -1,0 +1,166 @@
+"""The pool, and the résumés that it is judged by."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from scrout.base import FrozenModel, ScroutError
+from scrout.config.settings import FixerKey, Settings
+from scrout.fix.pool import completed
+from scrout.html import Html, element
+from scrout.money import Usd
+from scrout.route import resume as resumes
+from scrout.route.feedback import own_folder
+from scrout.route.resume import SHIPPED, Resume
+from scrout.server.dashboard import layout
+from scrout.server.dashboard.page_context import Asked, PageContext
+from scrout.text import percent, usd
+
+
+class ResumeLine(FrozenModel):
+    """A résumé in one line."""
+
+    key: str
+    """agent/model@effort, the last two where there are some."""
+    public: bool
+    """True: it comes with scrout."""
+    growing: bool
+    """True: fewer outcomes than anybody is judged by."""
+    n: int
+    solved: int
+    low: float
+    high: float
+    """With `low` where the share lies with 95%."""
+    handoff_usd: Usd | None
+    solo_usd: Usd | None
+    """Mean of an attempt without a handoff; None: unknown."""
+    source: str
+    made: date
+
+
+class PoolEntry(FrozenModel):
+    """A fixer of the pool."""
+
+    name: str
+    kind: str
+    model: str
+    effort: str
+    key: str
+    resume: str
+    """The key of the résumé that it goes by; empty: it has none."""
+    input_usd: Usd | None
+    """Dollars for a million tokens; None: no price is known, or none is paid."""
+    output_usd: Usd | None
+    price_date: str
+    subscription: bool
+    cap_usd: Usd
+    cap_calls: int
+
+
+class FixersView(FrozenModel):
+    """Who may fix, and what is known of them."""
+
+    pool: tuple[PoolEntry, ...]
+    resumes: tuple[ResumeLine, ...]
+    notes: tuple[str, ...]
+    """What could not be read, in words."""
+
+
+def look(page_context: PageContext, asked: Asked) -> FixersView:
+    notes: list[str] = []
+    settings = page_context.settings
+    try:
+        settings = completed(settings, notes.append)
+    except ScroutError as error:
+        notes.append(str(error))
+    folder = own_folder(settings.route)
+    try:
+        own = resumes.load(folder)
+    except ScroutError as error:
+        own = {}
+        notes.append(str(error))
+    public = resumes.load(SHIPPED)
+    every = [(one, False) for one in own.values()] + [(one, True) for one in public.values() if one.key not in own]
+    counting = {**public, **own}
+    return FixersView(
+        pool=_pool(settings, counting),
+        resumes=tuple(
+            sorted((_known(one, is_public) for one, is_public in every), key=lambda one: (one.public, one.key))
+        ),
+        notes=tuple(notes),
+    )
+
+
+def show(view: FixersView) -> Html:
+    pool = []
+    for one in view.pool:
+        price = "by subscription" if one.subscription else "free" if one.kind == "repair" else "unknown"
+        if one.input_usd is not None and one.output_usd is not None:
+            price = f"{usd(one.input_usd, exact=True)} in, {usd(one.output_usd, exact=True)} out"
+        kind = one.kind if one.kind != one.name else ""
+        name = element("span", one.name, element("span", kind, class_="under"))
+        caps = "none" if one.kind == "repair" else f"{usd(one.cap_usd)}, {one.cap_calls} calls"
+        priced = element("span", price, element("span", one.price_date, class_="under")) if one.price_date else price
+        runs = layout.link("its runs", "/runs", fixer=one.name)
+        pool.append([name, one.model, one.effort, priced, caps, one.resume or "none: taken as anchor only", runs])
+    columns = ["Fixer", "Model", "Effort", "Price, a million tokens", "Caps", "Résumé", "Runs"]
+    parts = [element("h1", "Fixers"), *(element("p", note, class_="warn") for note in view.notes)]
+    parts.append(layout.section("The pool", layout.table(columns, pool, caption="Entries of scrout.toml")))
+    rows = []
+    for resume in view.resumes:
+        share = f"{percent(resume.solved / resume.n, 0)} ({percent(resume.low, 0)} to {percent(resume.high, 0)})"
+        told = "comes with scrout" if resume.public else "yours"
+        about = element(
+            "span", told + (", still growing" if resume.growing else ""), element("span", resume.source, class_="under")
+        )
+        costs = [usd(resume.handoff_usd), usd(resume.solo_usd)]
+        rows.append(
+            [resume.key, f"{resume.solved} of {resume.n}", share, *costs, about, element("time", f"{resume.made}")]
+        )
+    columns = ["Résumé", "Solved", "Rate (95%)", "With handoff", "Alone", "From", "Made"]
+    numbers = ("Solved", "Rate (95%)", "With handoff", "Alone")
+    about = layout.soft("What is known of each fixer: outcomes of tasks, and the mean cost of an attempt.")
+    parts.append(layout.section("Résumés", about, layout.table(columns, rows, caption="Résumés", numbers=numbers)))
+    return layout.page("Fixers", *parts, here="/fixers", twin="/fixers.json")
+
+
+def _pool(settings: Settings, counting: dict[FixerKey, Resume]) -> tuple[PoolEntry, ...]:
+    entries = []
+    for fixer in settings.fixers:
+        named = next((one for key, one in counting.items() if str(key) == fixer.resume), None)
+        found = named if fixer.resume else resumes.find(fixer.key, counting)
+        price = fixer.price
+        entries.append(
+            PoolEntry(
+                name=fixer.name,
+                kind=fixer.kind,
+                model=fixer.model,
+                effort=fixer.effort,
+                key=str(fixer.key),
+                resume=str(found.key) if found and not found.growing else "",
+                input_usd=price.input if price else None,
+                output_usd=price.output if price else None,
+                price_date=fixer.price_date,
+                subscription=fixer.subscription,
+                cap_usd=fixer.cap_usd,
+                cap_calls=fixer.cap_calls,
+            )
+        )
+    return tuple(entries)
+
+
+def _known(resume: Resume, public: bool) -> ResumeLine:
+    low, high = resume.interval
+    return ResumeLine(
+        key=str(resume.key),
+        public=public,
+        growing=resume.growing,
+        n=resume.n,
+        solved=resume.solved,
+        low=low,
+        high=high,
+        handoff_usd=resume.cost_usd("handoff"),
+        solo_usd=resume.cost_usd("solo"),
+        source=resume.source,
+        made=resume.made,
+    )

@@ -1,0 +1,284 @@
+"""A step's conversation, turn by turn, from the file that the meter or the searcher wrote while it ran.
+
+Where that file lies follows from the numbers of run and step, never from a path that somebody stored.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from scrout import trajectory as metered
+from scrout.base import FrozenModel, LedgerError
+from scrout.html import Html, element
+from scrout.money import Usage, Usd
+from scrout.scout import trace as searched
+from scrout.server.dashboard import layout
+from scrout.server.dashboard.page_context import Asked, NotThere, PageContext, number
+from scrout.text import duration, excerpt, usd
+
+PAGE = 20
+MAX_TEXT_CHARS = 12_000
+"""Of one message."""
+MAX_MESSAGES = 30
+_TRACE: TypeAdapter[searched.Line] = TypeAdapter(searched.Line)
+
+
+class TurnMessage(FrozenModel):
+    """A message, or the answer of a tool."""
+
+    who: str
+    text: str
+
+
+class TurnView(FrozenModel):
+    """A request and what came of it."""
+
+    number: int
+    asked: tuple[TurnMessage, ...]
+    """What is new in it."""
+    reasoning: str = ""
+    text: str = ""
+    calls: tuple[TurnMessage, ...] = ()
+    """Tools that are called, each with its arguments."""
+    error: str = ""
+    finish: str = ""
+    usage: Usage | None = None
+    """None: nothing was billed, or nobody counted."""
+    cost_usd: Usd | None = None
+    seconds: float
+    at: datetime | None = None
+
+
+class TurnsView(FrozenModel):
+    """Some turns of one step."""
+
+    run: str
+    step: int
+    name: str
+    """Of the step."""
+    model: str
+    turns: tuple[TurnView, ...]
+    first: int
+    """How many come before them."""
+    more: bool
+
+
+def trajectory(page_context: PageContext, run_id: str, step: int) -> Path | None:
+    """The file with a step's conversation; None: none is kept."""
+    for root in page_context.attempts:
+        for name in (metered.FILE_NAME, searched.FILE_NAME):
+            path = root / run_id / str(step) / name
+            # A link is followed nowhere: who may write there must not choose what is read.
+            if path.is_file() and path.resolve() == root.resolve() / run_id / str(step) / name:
+                return path
+    return None
+
+
+def look(page_context: PageContext, asked: Asked) -> TurnsView:
+    step = number(asked, "step")
+    first = number(asked, "first") or 0
+    try:
+        run = page_context.ledger.run(asked["run"])
+        name = next((one.name for one in page_context.ledger.steps(run.id) if one.id == step), "")
+    except LedgerError as error:
+        raise NotThere(str(error)) from None
+    path = trajectory(page_context, run.id, step or 0)
+    if path is None:
+        raise NotThere(f"no conversation of step {step} of run {run.id} is kept. It had none, or it was pruned.")
+    read = _metered if path.name == metered.FILE_NAME else _searched
+    turns = list(islice(read(path, first), PAGE + 1))
+    model = _model(path)
+    return TurnsView(
+        run=run.id,
+        step=step or 0,
+        name=name,
+        model=model,
+        turns=tuple(turns[:PAGE]),
+        first=first,
+        more=len(turns) > PAGE,
+    )
+
+
+def show(view: TurnsView) -> Html:
+    place = f"/runs/{view.run}/steps/{view.step}"
+    back = element(
+        "p", layout.link("Runs", "/runs"), " / ", layout.link(view.run, f"/runs/{view.run}"), class_="kicker"
+    )
+    title = f"{view.name or 'A step'}, turn by turn".capitalize()
+    parts = [back, element("h1", title), layout.facts([("model", view.model)])]
+    parts += [_turn(turn) for turn in view.turns]
+    if not view.turns:
+        parts.append(layout.card(layout.soft("No call is told of here.")))
+    pages = []
+    if view.first:
+        pages.append(layout.link("Earlier turns", place, first=str(max(0, view.first - PAGE))))
+    if view.more:
+        pages.append(layout.link("Later turns", place, first=str(view.first + PAGE)))
+    if pages:
+        parts.append(element("nav", *pages, class_="pages", **{"aria-label": "Pages"}))
+    twin = layout.address(f"{place}.json", first=str(view.first or ""))
+    return layout.page(title, *parts, here="/runs", twin=twin)
+
+
+def _turn(turn: TurnView) -> Html:
+    words = [f"Turn {turn.number}"]
+    words += [f"{turn.calls[0].who}: {_first_line(turn.calls[0].text)}"] if turn.calls else [_first_line(turn.text)]
+    paid = usd(turn.cost_usd, unknown="")
+    head = element(
+        "summary", element("h2", words[0]), " ", " ".join(words[1:]), " ", element("span", paid, class_="soft")
+    )
+    asked = [_echo(one) if one.who == "assistant" and turn.number > 1 else _said(one) for one in turn.asked]
+    parts = [element("h3", "New in the request"), *asked] if asked else []
+    parts += [element("h3", "Answer")]
+    parts += (
+        [element("details", element("summary", "Reasoning"), layout.block(turn.reasoning))] if turn.reasoning else []
+    )
+    parts += [element("div", turn.text, class_="prose")] if turn.text else []
+    parts += [_said(one) for one in turn.calls]
+    parts += [element("p", turn.error, class_="bad")] if turn.error else []
+    used = turn.usage
+    facts = [
+        ("took", duration(turn.seconds)),
+        ("prompt tokens", f"{used.prompt_tokens:,}" if used else ""),
+        ("cached", f"{used.cache_read_tokens:,}" if used else ""),
+        ("output", f"{used.output_tokens + used.reasoning_tokens:,}" if used else ""),
+        ("ended", turn.finish),
+    ]
+    return element("details", head, element("div", *parts, layout.facts(facts), class_="pad"), class_="card turn")
+
+
+def _echo(one: TurnMessage) -> Html:
+    """An answer that goes back with the next request; the turn before it has it already."""
+    return element("details", element("summary", "assistant: its answer, sent back"), layout.block(one.text))
+
+
+def _said(one: TurnMessage) -> Html:
+    return element("div", element("p", one.who, class_="who"), layout.block(one.text))
+
+
+def _first_line(text: str) -> str:
+    return " ".join(text.split())[:120]
+
+
+def _metered(path: Path, first: int) -> Iterator[TurnView]:
+    at = 0
+    with path.open("rb") as file:
+        for raw in file:
+            # The writer puts the kind first; lines of earlier pages need not be read for more.
+            if not raw.startswith((b'{"kind": "call"', b'{"kind": "refused"')):
+                continue
+            at += 1
+            if at <= first:
+                continue
+            try:
+                line = _METERED.validate_json(raw)
+            except ValidationError:
+                continue
+            asked = tuple(_message(one) for one in line.asked.new[:MAX_MESSAGES])
+            if isinstance(line, metered.RefusedCall):
+                error = excerpt(line.error, MAX_TEXT_CHARS)
+                yield TurnView(number=at, asked=asked, error=error, seconds=line.seconds, at=line.at)
+                continue
+            said = line.said
+            yield TurnView(
+                number=at,
+                asked=asked,
+                reasoning=excerpt(said.reasoning, MAX_TEXT_CHARS),
+                text=excerpt(said.text, MAX_TEXT_CHARS),
+                calls=tuple(_call(call) for call in said.calls[:MAX_MESSAGES]),
+                error=excerpt(said.error, MAX_TEXT_CHARS),
+                finish=said.finish[:100],
+                usage=line.receipt.usage,
+                cost_usd=line.receipt.cost_usd,
+                seconds=line.seconds,
+                at=line.at,
+            )
+
+
+_METERED: TypeAdapter[metered.BilledCall | metered.RefusedCall] = TypeAdapter(metered.BilledCall | metered.RefusedCall)
+
+
+def _searched(path: Path, first: int) -> Iterator[TurnView]:
+    """Of a searcher whose calls no meter wrote down: its tools, and what they answered."""
+    at = 0
+    with path.open("rb") as file:
+        for raw in file:
+            if not raw.startswith(b'{"kind": "tool"'):
+                continue
+            at += 1
+            if at <= first:
+                continue
+            try:
+                line = _TRACE.validate_json(raw)
+            except ValidationError:
+                continue
+            if isinstance(line, searched.ToolRecord):
+                called = TurnMessage(who=line.name, text=excerpt(_arguments(line.arguments), MAX_TEXT_CHARS))
+                answered = TurnMessage(who=f"{line.name} answered", text=excerpt(line.answer, MAX_TEXT_CHARS))
+                yield TurnView(number=at, asked=(), calls=(called, answered), seconds=line.seconds)
+
+
+def _model(path: Path) -> str:
+    with path.open("rb") as file:
+        try:
+            header = json.loads(file.readline())
+            return str(header.get("model") or header.get("settings", {}).get("model", {}).get("model", ""))[:200]
+        except (ValueError, AttributeError):
+            return ""
+
+
+def _message(entry: JsonValue) -> TurnMessage:
+    """One entry of a conversation, whichever API it is of."""
+    if not isinstance(entry, dict):
+        return TurnMessage(who="", text=excerpt(_plain(entry), MAX_TEXT_CHARS))
+    who = entry.get("role") or entry.get("type") or ""
+    rest = {key: value for key, value in entry.items() if key != "role"}
+    content = rest.pop("content", None)
+    texts = [_plain(content)] if content else []
+    left = {key: value for key, value in rest.items() if value and key not in ("type", "tool_call_id", "id")}
+    texts += [json.dumps(left, indent=1, ensure_ascii=False)] if left else []
+    return TurnMessage(who=str(who)[:60], text=excerpt("\n".join(texts), MAX_TEXT_CHARS))
+
+
+def _plain(content: JsonValue) -> str:
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "\n".join(_part(part) for part in content)
+    return json.dumps(content, indent=1, ensure_ascii=False)
+
+
+def _part(part: JsonValue) -> str:
+    if isinstance(part, dict):
+        inner = part.get("text") or part.get("content")
+        if isinstance(inner, str | list):
+            return _plain(inner)
+    return _plain(part) if not isinstance(part, list) else json.dumps(part, ensure_ascii=False)
+
+
+def _call(call: dict[str, JsonValue]) -> TurnMessage:
+    text = excerpt(_arguments(call.get("arguments", "")), MAX_TEXT_CHARS)
+    return TurnMessage(who=str(call.get("name") or "tool")[:100], text=text)
+
+
+def _arguments(given: JsonValue) -> str:
+    """As a person would write them: a value alone as it is, several by name."""
+    try:
+        values = json.loads(given) if isinstance(given, str) else given
+    except (ValueError, RecursionError):
+        values = given
+    if not isinstance(values, dict) or not values:
+        return given if isinstance(given, str) else json.dumps(given, indent=1, ensure_ascii=False)
+    texts = {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in values.items()
+    }
+    if len(texts) == 1:
+        return next(iter(texts.values()))
+    return "\n".join(f"{name}:\n{text}" if "\n" in text else f"{name}: {text}" for name, text in texts.items())

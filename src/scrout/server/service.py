@@ -1,0 +1,233 @@
+"""What programs may ask for, by the code of the commands: one folder, one configuration, any number of calls.
+
+A scouting is a step of a run that stays open, so that `fix` on the same issue and commit goes on from it and pays for
+it once; so is the gate's word on it. A handoff of the client's own is replayed in a run by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from functools import cached_property, partial
+from pathlib import Path
+
+from scrout import handoff
+from scrout.base import HandoffError, LedgerError, ModelError, TaskError
+from scrout.config.settings import Settings
+from scrout.handoff import Handoff
+from scrout.ledger.opening import open_ledger
+from scrout.ledger.store import Ledger, OpenRun
+from scrout.money import Receipt
+from scrout.pipeline import Kit, build_missing, open_kit, open_task, solve
+from scrout.records import Decision, GatedHandoff, Run, Scouting
+from scrout.sandbox.workspace import SourceRepository, count_changed, find_source
+from scrout.server.cancellation import Say, in_thread
+from scrout.server.routing import SharedRouter
+from scrout.task import Task, issue_text
+
+MOST_AT_ONCE = 4
+"""Calls that work in a sandbox at the same time; others wait their turn."""
+MAX_HANDOFF_CHARS = 100_000
+"""Far more than any handoff, which has 4,096 bytes in wire form."""
+
+
+def _nobody(run_id: str, paid_usd: Decimal) -> None:
+    """Nobody wants to know."""
+
+
+@dataclass(frozen=True)
+class ServiceResult:
+    """What a call came to, and the run that has it."""
+
+    run: str
+    notes: tuple[str, ...]
+    """What the client should know of how it was made."""
+
+
+@dataclass(frozen=True)
+class ScoutResult(ServiceResult):
+    scouting: Scouting
+
+
+@dataclass(frozen=True)
+class GateResult(ServiceResult):
+    gated: GatedHandoff
+
+
+@dataclass(frozen=True)
+class FixResult(ServiceResult):
+    result: Run
+
+
+Opened = Callable[[str, Decimal], None]
+"""Told the run that a call works on, before its first step, and what that had cost by then: it may be an older one that
+goes on."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """Answers about repositories in one folder."""
+
+    root: Path
+    """Nothing outside of it is looked at, links followed."""
+    settings: Settings
+    """Of every call, whatever a repository below the folder brings along."""
+    _turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_AT_ONCE))
+
+    @cached_property
+    def routing(self) -> SharedRouter:
+        return SharedRouter(self.settings)
+
+    async def scout(self, issue: str, repo: str, *, dirty: bool, say: Say, opened: Opened = _nobody) -> ScoutResult:
+        async with self._opened(issue, repo, dirty, say, opened) as (task, kit, notes):
+            run = kit.open(task)
+            found = await _scouted(run, kit, task)
+            return ScoutResult(run.id, notes, found)
+
+    async def gate(
+        self, issue: str, claim: str, repo: str, *, dirty: bool, say: Say, opened: Opened = _nobody
+    ) -> GateResult:
+        """`claim` is a handoff; empty: the scout's own."""
+        claimed = await asyncio.to_thread(read_handoff, claim) if claim.strip() else None
+        async with self._opened(issue, repo, dirty, say, opened) as (task, kit, notes):
+            if claimed is None:
+                run = kit.open(task)
+                scouting = await _scouted(run, kit, task)
+                return GateResult(run.id, notes, await run.step("gate", kit.gate, task, scouting))
+            run = replace(kit, fresh=True, label="gate").open(task)
+            text = await asyncio.to_thread(handoff.render, claimed)
+            brought = Scouting(handoff=claimed, text=text, seconds=0, searcher="client")
+            gated = await run.step("gate", kit.gate, task, brought)
+            run.close("unjudged")
+            return GateResult(run.id, notes, gated)
+
+    async def route(self, issue: str, run_id: str) -> Decision:
+        """By the issue's text alone, or, where a run has scouted it, by that too. Nothing runs, and nobody is paid."""
+        if run_id:
+            run = await in_thread(partial(self.run, run_id))
+            if run.scouting is None:
+                raise LedgerError(f"run {run_id} has no scouting. Call scout first, and pass the run that it names.")
+            words, state = run.task.text, run.scouting.state
+        else:
+            words, state = await asyncio.to_thread(read_issue, issue), None
+        return await in_thread(lambda: self.routing.route(words, state))
+
+    async def fix(self, issue: str, repo: str, *, dirty: bool, say: Say, opened: Opened = _nobody) -> FixResult:
+        async with self._opened(issue, repo, dirty, say, opened) as (task, kit, notes):
+            run = await solve(task, kit)
+            return FixResult(run.id, notes, run)
+
+    def run(self, run_id: str) -> Run:
+        """One run of a repository in the folder, by its whole id."""
+        with open_ledger(self.settings) as book:
+            try:
+                run = book.run(run_id)
+            except LedgerError:
+                run = None
+        # Those of other folders are as good as not there.
+        if run is None or run.id != run_id or not run.task.repo.is_relative_to(self.root):
+            raise LedgerError(f"there is no run {run_id[:100]!r} of this folder. Use an id that a tool has named.")
+        return run
+
+    def receipts(self, run_id: str) -> tuple[Receipt, ...]:
+        """Every call that such a run paid for."""
+        with open_ledger(self.settings) as book:
+            return book.receipts(self.run(run_id).id)
+
+    def source(self, repo: str) -> SourceRepository:
+        """The repository that a client names, if it is in the folder; empty: the folder's own."""
+        refused = TaskError(
+            f"repo {repo[:200]!r} is no repository inside of the folder that this server is for. Leave it out, or name "
+            "one relative to that folder."
+        )
+        try:
+            folder = (self.root / repo).resolve()
+            allowed = folder.is_relative_to(self.root) and folder.is_dir()
+        except (OSError, RuntimeError, ValueError):  # a loop of links, a NUL, a name that is too long
+            allowed = False
+        if not allowed:
+            raise refused
+        found = find_source(folder)
+        if not found.repo.is_relative_to(self.root):
+            raise refused
+        # A work tree whose git directory lies elsewhere, which only the server's own may be.
+        if found.repo != self.root and not found.store.is_relative_to(self.root):
+            raise refused
+        return found
+
+    @asynccontextmanager
+    async def _opened(
+        self, issue: str, repo: str, dirty: bool, say: Say, opened: Opened
+    ) -> AsyncIterator[tuple[Task, Kit, tuple[str, ...]]]:
+        words = await asyncio.to_thread(read_issue, issue)
+        if self._turn.locked():
+            say("waiting for other calls to end")
+        async with self._turn, AsyncExitStack() as stack:
+            say("copying the repository")
+            source = await in_thread(partial(self.source, repo))
+            bounds = self.settings.sandbox
+            changed = 0 if dirty else await in_thread(partial(count_changed, source, bounds))
+            task = await in_thread(partial(open_task, source.repo, words, dirty=dirty, bounds=bounds))
+            await build_missing(task, self.settings, say)
+            kit = await in_thread(partial(stack.enter_context, open_kit(task, self.settings, say)))
+
+            def tell(run: OpenRun, ledger: Ledger = kit.ledger) -> None:
+                opened(run.id, ledger.paid_usd(run.id) if run.resumed else Decimal(0))
+
+            yield task, replace(kit, opened=tell), _notes(changed, kit)
+
+
+async def _scouted(run: OpenRun, kit: Kit, task: Task) -> Scouting:
+    """The first step of a run that stays open; without a handoff it is closed, and that is a ModelError."""
+    found = await run.step("scout", partial(kit.scout, run=run), task)
+    if found.stop not in ("finished", "forced"):
+        # Left open, the next call would only hear of the same failure.
+        run.close("infrastructure" if found.stop == "endpoint" else "not_solved")
+        raise ModelError(
+            f"the searcher gave no handoff ({found.stop}): {found.detail or 'nothing more is known'}. Call scout "
+            "again, or have the user set scout.searcher to recon, which needs no model."
+        )
+    return found
+
+
+def root_of(folder: Path) -> Path:
+    """What a server for this folder may look at: the repository that it is in, or the folder, which may hold some."""
+    try:
+        return find_source(folder).repo
+    except TaskError:
+        if not folder.is_dir():
+            raise
+        return folder.resolve()
+
+
+def read_issue(issue: str) -> str:
+    """The issue of a call, or a TaskError that says what is wrong with it."""
+    if not issue.strip():
+        raise TaskError("the issue is empty. Pass its text: what is wrong, and how it shows.")
+    return issue_text(issue.encode(errors="surrogatepass"), "this call")
+
+
+def read_handoff(claim: str) -> Handoff:
+    """The handoff of a call, in wire form or as JSON."""
+    if len(claim) > MAX_HANDOFF_CHARS:
+        raise HandoffError(
+            f"the handoff has {len(claim):,} characters; at most {MAX_HANDOFF_CHARS:,} are read. Pass what scout gave."
+        )
+    return handoff.read(claim.encode(errors="surrogatepass"))
+
+
+def _notes(changed: int, kit: Kit) -> tuple[str, ...]:
+    """What the caller should know; `changed`: paths that were left out."""
+    notes = []
+    if changed:
+        notes.append(f"{changed} uncommitted changes were left out; dirty=true includes them.")
+    if kit.task_sandbox.base.submodules:
+        notes.append("Submodules were left empty.")
+    if kit.task_sandbox.tier.name == "unsafe":
+        notes.append("There is no isolation: commands of the repository run as the user.")
+    if kit.task_sandbox.environment.missing:
+        notes.append(kit.task_sandbox.environment.missing)
+    return tuple(notes)

@@ -1,1 +1,0 @@
-"""Feature sets by heads: how well chances are predicted, and what that saves."""
