@@ -48,6 +48,7 @@ from record import record
 
 import scrout
 from scrout.batch.folder import BatchFolder
+from scrout.batch.ray_worker import RayProcess
 from scrout.ledger.store import Ledger
 from scrout.models.chat import ToolCall
 from scrout.models.scripted import Hang, ScriptedEndpoint, ScriptedReply, ScriptedRequest, Stall
@@ -395,10 +396,8 @@ class Killer:
         return [pid for pid in inside if _namespace(pid) not in ("", str(ours))]
 
     def _workers(self) -> list[int]:
-        ours = str(Path("/proc/self/ns/net").readlink())
-        return [
-            pid for pid, argv in processes() if argv[0].startswith("ray::Process") and _namespace(pid, "net") == ours
-        ]
+        ours, title = str(Path("/proc/self/ns/net").readlink()), f"ray::{RayProcess.__name__}"
+        return [pid for pid, argv in processes() if argv[0].startswith(title) and _namespace(pid, "net") == ours]
 
     def _end_connection(self) -> bool:
         import psycopg
@@ -581,6 +580,8 @@ def run(
                 _tell(f"{out.name} {dict(killed[scene])}", book, began)
                 if killed[scene].total() >= share:
                     break
+                if not now:
+                    raise SystemExit(f"{scene}: a whole batch ran and no {' or '.join(weights)} was found to kill")
     return _result(killed, books, tasks, problems, time.monotonic() - began)
 
 
