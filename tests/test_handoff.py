@@ -9,7 +9,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scrout.base import HandoffError
-from scrout.handoff import MAX_BYTES, FileRef, Handoff, Reproduction, from_json, normalize, parse, read, render
+from scrout.handoff import (
+    MAX_BYTES,
+    Basis,
+    FileRef,
+    Handoff,
+    Reproduction,
+    from_json,
+    normalize,
+    parse,
+    read,
+    render,
+)
 
 from .conftest import assert_linear
 
@@ -474,6 +485,13 @@ def test_read_takes_either_form() -> None:
 def test_json_is_cleaned_as_the_wire_form_is() -> None:
     handoff = from_json('{"files": [{"path": "../x.py"}, {"path": "/app/a.py"}], "notes": "a\\u001b[0mb"}')
     assert handoff == Handoff(files=(FileRef(path="a.py"),), notes="a[0mb")
+
+
+@pytest.mark.parametrize("basis", ["verbatim", "confirmed", "assumed"])
+def test_a_document_does_not_vouch_for_its_own_reproduction(basis: Basis) -> None:
+    own = Handoff(reproduction=Reproduction(command="false", claim=True, basis=basis))
+    read_back = from_json(own.model_dump_json()).reproduction
+    assert read_back == Reproduction(command="false", claim=True)
 
 
 @pytest.mark.parametrize(

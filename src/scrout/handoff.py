@@ -80,7 +80,8 @@ class Reproduction(FrozenModel):
     """True: the scout says that the command fails because of the bug."""
     observed: str = ""
     basis: Basis = "assumed"
-    """Set by recon, which compares the run with the report. The wire form does not carry it."""
+    """Set by recon, which compares the run with the report. A handoff that is read from a document has `assumed`: what
+    a document says of itself proves nothing, and the gate compares again."""
 
 
 class Handoff(FrozenModel):
@@ -217,13 +218,17 @@ def from_json(data: bytes | str) -> Handoff:
     if isinstance(document, dict) and "handoff" in document:
         document = document["handoff"]
     try:
-        return normalize(Handoff.model_validate(document))
+        handoff = normalize(Handoff.model_validate(document))
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in problem["loc"]) or "document"
         raise HandoffError(
             f"the handoff's `{where}` is wrong: {problem['msg']}. Pass what `scrout scout --json` printed."
         ) from None
+    if handoff.reproduction is None:
+        return handoff
+    reproduction = handoff.reproduction.model_copy(update={"basis": "assumed"})
+    return handoff.model_copy(update={"reproduction": reproduction})
 
 
 def read(data: bytes) -> Handoff:
