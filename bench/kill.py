@@ -24,13 +24,10 @@ All of it runs in a network namespace of its own with loopback only: Ray would b
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
-import pwd
 import random
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -39,11 +36,11 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from postgres import postgres
 from record import record
 
 import scrout
@@ -467,49 +464,6 @@ def _wait(batch: Batch, model: Counting, seed: random.Random) -> None:
     while batch.running and model.calls < calls and time.monotonic() < deadline:
         time.sleep(0.01)
     time.sleep(seed.uniform(0, 0.3))
-
-
-@contextmanager
-def postgres(folder: Path) -> Iterator[str]:
-    """The address of a server of our own."""
-    import psycopg
-
-    folder.mkdir(exist_ok=True)
-    who: dict[str, Any] = {}
-    if os.getuid() == 0:  # which PostgreSQL refuses
-        nobody = pwd.getpwnam("nobody")
-        who = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": ()}
-        os.chown(folder, nobody.pw_uid, nobody.pw_gid)
-        folder.parent.chmod(0o711)  # to be passed through
-    bin_ = _programs()
-    data = folder / "data"
-    initdb = [str(bin_ / "initdb"), "-D", str(data), "-U", "scrout", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]
-    subprocess.run(initdb, check=True, capture_output=True, cwd=folder, env={}, **who)
-    settings = [f"unix_socket_directories={folder}", "listen_addresses=", "shared_buffers=16MB"]
-    argv = [str(bin_ / "postgres"), "-D", str(data), *(part for one in settings for part in ("-c", one))]
-    address = f"postgresql://scrout@/postgres?host={folder}"
-    log = folder / "log"
-    with log.open("wb") as said, subprocess.Popen(argv, cwd=folder, env={}, stdout=said, stderr=said, **who) as server:
-        try:
-            for _ in range(300):
-                with suppress(psycopg.OperationalError):
-                    psycopg.connect(address).close()
-                    break
-                time.sleep(0.1)
-            yield address
-        finally:
-            server.send_signal(signal.SIGQUIT)
-
-
-def _programs() -> Path:
-    package, on_path = importlib.util.find_spec("pgserver"), shutil.which("initdb")
-    carried = (package.submodule_search_locations or []) if package else []
-    found = [Path(folder, "pginstall", "bin") for folder in carried]
-    found += [Path(on_path).resolve().parent] if on_path else []
-    found += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    if not found:
-        raise SystemExit("no PostgreSQL here: run scripts/add-postgres .venv")
-    return found[0]
 
 
 def enter_namespace() -> None:

@@ -128,6 +128,7 @@ class Newcomer:
 def newcomer(user: str = "") -> Iterator[Newcomer]:
     with tempfile.TemporaryDirectory(prefix="scrout-newcomer-") as name:
         folder = Path(name)
+        folder.chmod(0o755)  # a database server runs as another user, from the programs in the clone
         (folder / "home").mkdir()
         subprocess.run(["git", "clone", "--quiet", ROOT, folder / "scrout"], check=True)
         if (ROOT.parent / "shared").is_dir():

@@ -75,7 +75,7 @@ def kill() -> Iterator[ModuleType]:
         import kill as module
 
         yield module
-    for name in ("kill", "record"):
+    for name in ("kill", "postgres", "record"):
         sys.modules.pop(name, None)
 
 

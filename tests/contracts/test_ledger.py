@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
-import os
-import pwd
 import select
-import shutil
 import signal
 import socket
 import sqlite3
@@ -16,10 +12,9 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -46,78 +41,37 @@ TASK = Task(id="larder-1", text="The larder is empty.", repo=Path("/home/me/lard
 SCOUTING = Scouting(handoff=Handoff(), text="# Handoff", seconds=0.25)
 CHECK = Check(outcome="passed", applies=True, reproduction="passes", tests="pass")
 AT = datetime(2026, 11, 15, 14, 22, 33, 123456, tzinfo=UTC)
-REMEDY = "run scripts/add-postgres .venv, or install PostgreSQL 13 or later"
+BENCH = Path(__file__).parents[2] / "bench"
 BROKEN: tuple[type[Exception], ...] = (sqlite3.IntegrityError,) + ((psycopg.IntegrityError,) if psycopg else ())
 R = TypeVar("R", bound=Result)
 
 
-def programs() -> Iterator[Path]:
-    """Folders that may have a server's programs: the package that carries them, then this machine's own."""
-    package = importlib.util.find_spec("pgserver")
-    for folder in (package.submodule_search_locations or []) if package else []:
-        yield Path(folder) / "pginstall" / "bin"
-    on_path = shutil.which("initdb")
-    if on_path:
-        yield Path(on_path).resolve().parent
-    yield from sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-
-
 @pytest.fixture(scope="session")
 def server() -> Iterator[str]:
-    """The address of a server of our own, on a socket that only we know, without a database's name."""
+    """The address of a server of our own."""
     if psycopg is None:
-        pytest.skip(f"psycopg is not installed: {REMEDY}")
-    # PostgreSQL refuses root.
-    who: dict[str, Any] = {}
-    if os.getuid() == 0:
-        nobody = pwd.getpwnam("nobody")
-        who = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": ()}
-    trouble = "no initdb found"
+        pytest.skip("psycopg is not installed: run scripts/add-postgres .venv")
+    sys.path.insert(0, str(BENCH))
+    try:
+        from postgres import NoPostgres, postgres
+    finally:
+        sys.path.remove(str(BENCH))
     # Not below pytest's own folder, which nobody else may enter; and a socket's path must be short.
-    with tempfile.TemporaryDirectory(prefix="scrout-pg-") as name:
-        folder = Path(name)
-        if who:
-            os.chown(folder, who["user"], who["group"])
-        for bin_ in programs():
-            data = folder / bin_.parent.name
-            initdb = [bin_ / "initdb", "-D", data, "-U", "scrout", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]
-            try:
-                subprocess.run(initdb, check=True, capture_output=True, text=True, cwd=folder, env={}, **who)
-            except (OSError, subprocess.CalledProcessError) as error:
-                trouble = f"{bin_}: {getattr(error, 'stderr', '') or error}"
-                continue
-            settings = [f"unix_socket_directories={folder}", "listen_addresses=", "fsync=off", "shared_buffers=16MB"]
-            argv = [bin_ / "postgres", "-D", data, *(part for one in settings for part in ("-c", one))]
-            with subprocess.Popen(
-                argv, cwd=folder, env={}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **who
-            ) as process:
-                try:
-                    yield _reached(f"postgresql://scrout@/{{}}?host={folder}", process)
-                finally:
-                    process.send_signal(signal.SIGQUIT)  # nobody needs its files again
-            return
-    pytest.skip(f"no PostgreSQL server can be started here ({trouble.strip()}): {REMEDY}")
-
-
-def _reached(address: str, process: subprocess.Popen[bytes]) -> str:
-    for _ in range(300):
+    with tempfile.TemporaryDirectory(prefix="scrout-pg-") as name, ExitStack() as stack:
         try:
-            psycopg.connect(address.format("postgres")).close()
-        except psycopg.OperationalError:
-            assert process.poll() is None, "the server ended"
-            time.sleep(0.1)
-        else:
-            return address
-    raise AssertionError("the server does not answer")
+            address = stack.enter_context(postgres(Path(name, "server"), "fsync=off"))
+        except NoPostgres as error:
+            pytest.skip(str(error))
+        yield address
 
 
 @pytest.fixture
 def address(server: str) -> str:
     """Of a database without a ledger."""
-    with psycopg.connect(server.format("postgres"), autocommit=True) as db:
+    with psycopg.connect(server, autocommit=True) as db:
         db.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'scrout'")
         db.execute("DROP SCHEMA IF EXISTS scrout CASCADE")
-    return server.format("postgres")
+    return server
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
