@@ -26,6 +26,7 @@ _FORUM = re.compile(r"^[ \t]*\[code(?:[ =:](?:lang=|language=)?[\"']?([\w+-]*)[\
 _DIRECTIVE = re.compile(r"^[ \t]*\.\. (?:code|code-block|sourcecode)::[ \t]*+([\w+-]*+)[ \t]*+$")
 _INDENTED = re.compile(r"^(?: {4}|\t)")
 _ITEM = re.compile(r"^[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]")
+_CALL = re.compile(r"\s*[A-Za-z_]\w*(?:\.\w+)+\(.+\)\s*$")
 _DRAWN = re.compile(r"\s*[+|<{\[]")
 _MARKED = re.compile(r"\s*[-*+>|]")
 _PROMPT = re.compile(r"^[ \t]*(?:>>>|In \[\d{1,5}\]:)(?: (.*)|[ \t]*)$")
@@ -150,6 +151,8 @@ def _paragraph(lines: Sequence[str], start: int) -> _Found | None:
     if start and lines[start - 1].strip() and not above.endswith(":"):
         return None
     end = next((at for at in range(start, min(len(lines), start + MAX_PARAGRAPH)) if not lines[at].strip()), len(lines))
+    if end - start == 1 and _is_call(lines[start]):
+        return "", start, end, end
     if not 2 <= end - start < MAX_PARAGRAPH or any(_FENCE.match(line) for line in lines[start:end]):
         return None
     labelled = above.rstrip("*_ ").endswith(":") and all(_DRAWN.match(line) for line in lines[start:end])
@@ -157,6 +160,17 @@ def _paragraph(lines: Sequence[str], start: int) -> _Found | None:
         return "", start, end, end
     marked = lines[start].startswith("#") or any(_MARKED.match(line) for line in lines[start:end])
     return ("", start, end, end) if not marked and _is_code("\n".join(lines[start:end])) else None
+
+
+def _is_call(line: str) -> bool:
+    """Whether a line is a call of something in a module or an object, and nothing else."""
+    if not _CALL.match(line):
+        return False
+    try:
+        body = parse_python(line.strip()).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return len(body) == 1 and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Call)
 
 
 def _is_code(text: str) -> bool:

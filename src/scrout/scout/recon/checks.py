@@ -53,6 +53,11 @@ _FILE = re.compile(
     r"(?!/)[\w./-]*\.(?:txt|csv|tsv|json|ya?ml|toml|ini|cfg|conf|env|xml|html?|md|rst|py|sql|log|dat|gexf|gml|graphml|net|pkl"
     r"|pickle|np[yz]|png|jpe?g|pdf|xlsx?|od[st]|db|sqlite|dcm|ics|zip|gz|tar)"
 )
+_NOTHING_RAISED = re.compile(
+    r"\b(?:should|must|ought to)(?:n['\u2019]t| not| never) (?:be )?(?:raise|fail|throw|crash)"
+    r"|\bno (?:exception|error)s?\b",
+    re.I,
+)
 _SHARED = 0.2
 _NUMBERS = {"nan": "got != got", "inf": "got == float('inf')", "-inf": "got == float('-inf')"}
 """Tests of numbers that have no literal."""
@@ -188,7 +193,7 @@ def _check(line: int, told: StatedValue, result: ProbeResult | None, text: str) 
         return f"the statement that should give {wanted} was not reached"
     if not (told.actual and _form(told.actual, result)):
         told = StatedValue(told.actual.strip("`"), told.expected.strip("`"))  # unless they belong to the value
-    if _form(told.expected, result):
+    if _form(told.expected, result, exact=_differ_in_space(told)):
         return f"it gives {wanted} as expected"
     if result.missing:
         return f"it {result} here, where {result.missing[0]} does not exist"
@@ -196,6 +201,8 @@ def _check(line: int, told: StatedValue, result: ProbeResult | None, text: str) 
     if told.actual and form is None:
         return f"it {result} here, where the report has {_short(told.actual)}"
     raised = EXCEPTION.fullmatch(told.expected.partition(":")[0].strip())
+    if raised and _NOTHING_RAISED.search(text):
+        return f"{wanted} may be meant as a value: nothing should be raised, the report says"
     if raised:
         told_so = told.actual or (result.error and result.error in text)
         return ReportCheck(line, raised[1], "raises", "confirmed" if told_so else "assumed")
@@ -215,14 +222,14 @@ def _check(line: int, told: StatedValue, result: ProbeResult | None, text: str) 
     return f"{wanted} is no value that can be compared"
 
 
-def _form(told: str, result: ProbeResult) -> Form | None:
-    """How a value that is told agrees with a result; None: it does not."""
+def _form(told: str, result: ProbeResult, *, exact: bool = False) -> Form | None:
+    """How a value that is told agrees with a result, whatever the white space if not `exact`; None: it does not."""
     raised = EXCEPTION.match(told.strip())
     if result.error:
         return "raises" if raised and raised[1] == result.error else None
-    if _same(told, result.repr):
+    if _same(told, result.repr, exact=exact):
         return "repr"
-    if _same(told, result.text):
+    if _same(told, result.text, exact=exact):
         return "text"
     if is_literal(told) and ast.literal_eval(told) == result.text:
         return "text"
@@ -238,7 +245,9 @@ def _rounds(told: str, value: object) -> bool:
     return decimals is not None and isinstance(value, float) and round(value, len(decimals[1])) == float(told)
 
 
-def _same(told: str, shown: str) -> bool:
+def _same(told: str, shown: str, *, exact: bool) -> bool:
+    if exact:
+        return told.strip() == shown.strip()
     one, other = " ".join(told.split()), " ".join(shown.split())
     if "..." in one and one.strip(". ") and "..." not in other:
         head, _, tail = one.partition("...")

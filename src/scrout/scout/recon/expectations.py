@@ -7,7 +7,7 @@ without such a word tells nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
@@ -26,8 +26,8 @@ _VERBS = (
     r"|look like|raised?|parse(?:d)? (?:as|to|into)|come out as|read|say|show)"
 )
 _FILLER = (
-    r"(?:\s+(?:the|a|an|me|us|back|value|string|list|result|exactly|just|like|as|is|was|to|something|raising|giving"
-    r"|returning|printing|proper))*+"
+    r"(?:\s+(?:the|a|an|me|us|back|value|string|list|result|exactly|just|like|as|is|was|equal|to|something|raising|giving"
+    r"|returning|printing|proper)\b)*+"
 )
 _EXPECTED = (
     rf"\b(?:should|must|ought to|would)\s+(?:have\s+|rather\s+|instead\s+|probably\s+|really\s+)?{_VERBS}\b"
@@ -60,8 +60,21 @@ _PASSIVE = re.compile(
 """An exception that comes before what is said about it."""
 _VALUE_EXPECTED = re.compile(
     r"(?P<value>`[^`\n]{1,300}`|'[^'\n]{0,300}'|\"[^\"\n]{0,300}\"|(?<![\w.])-?\d+(?:\.\d+)?)"
-    r"\s+(?:is|was|were|would be)\s+expected\b"
+    r"\s+(?:is|was|were|would be)\s+(?:what\s+(?:I|we)(?:\s+had|['\u2019]d)?\s+)?(?:expect(?:ed)?|want(?:ed)?)\b"
 )
+_LATER = re.compile(r"(?:,\s+(?:so|i\.e\.|namely|that is),?|:)\s+(?=[\[{(`'\"]|b['\"])")
+"""Before a value that a sentence gives behind what it says of it: "I expected both: 'a'"."""
+_EMPTY = re.compile(r"(?:an\s+)?empty\s+(list|string|dict|tuple)\b")
+_EMPTY_VALUES = {"list": "[]", "string": "''", "dict": "{}", "tuple": "()"}
+_NEXT_VALUE = re.compile(r"`?(?:,|\s+and|,\s+and)\s+")
+_PLACE_NAMES = ("first", "second", "third", "fourth", "fifth")
+_PLACE = re.compile(
+    rf"\b(?:the|for)\s{{1,3}}(?P<name>{'|'.join(_PLACE_NAMES)}|last)(?:\s{{1,3}}(?P<count>two|three|four))?"
+    rf"(?P<more>(?:,?(?:\s{{1,3}}and)?\s{{1,3}}(?:the\s{{1,3}})?(?:{'|'.join(_PLACE_NAMES)}|last)\b){{0,4}})"
+    r"(?=\s{1,3}(?:ones?|calls?|examples?|cases?|lines?|results?|should|must|to|I|is|was|would)\b|\s?[,.:(]|\s?$)",
+    re.I,
+)
+_COUNTS = {"two": 2, "three": 3, "four": 4}
 _SUBJECT = re.compile(
     r"\s+to\s+(?:be|return|give|equal|print|yield|output|produce|raise|evaluate to|result in|become|show|contain)\b"
 )
@@ -153,11 +166,13 @@ def read_stated_values(text: str, *, markup: bool = True) -> StatedValue:
         between = _BETWEEN.match(text, mark.end())
         start = between.end() if between else mark.end()
         value = leading_value(text[start:], markup=markup) or _exception_after(text, mark.end())
+        if not value and role == "expected" and (later := _LATER.search(text, mark.end())):
+            value = given if is_literal(given := leading_value(text[later.end() :], markup=markup)) else ""
         if value:
             found.setdefault(role, value)
             first = min(first, mark.start())
             if ":" in text[mark.end() : start] and (
-                end := _LABEL_ENDS.search(text, text.find(value, start) + len(value))
+                end := _LABEL_ENDS.search(text, max(start, text.find(value, start) + len(value)))
             ):
                 remark = min(remark, end.start())
     for passive in islice(_PASSIVE.finditer(text), MAX_MARKS):
@@ -215,6 +230,8 @@ def leading_value(text: str, *, markup: bool = True) -> str:
         return (quoted[1] or quoted[2]).strip() if markup else quoted[0]
     if raised := EXCEPTION.match(text):
         return raised[0]
+    if empty := _EMPTY.match(text):
+        return _EMPTY_VALUES[empty[1]]
     for shape in (_STRING, _NUMBER, _WORD_VALUE):
         if match := shape.match(text):
             inside = match[0][1:-1] if shape is _STRING else ""
@@ -245,14 +262,43 @@ def _closing(text: str, start: int) -> int:
     return 0
 
 
-def find_expressions(sentence: str) -> list[tuple[str, str]]:
-    """The calls that a sentence is about, each with what it says up to the next one."""
+def read_places(sentence: str) -> tuple[int, ...]:
+    """Which of several examples a sentence speaks of, from 0 on, the last as -1: "the first two", "the last one"."""
+    found: list[int] = []
+    for place in islice(_PLACE.finditer(sentence[:MAX_LINE_CHARS]), MAX_MARKS):
+        names = [place["name"], *re.findall(r"\w+", place["more"])]
+        numbers = [_PLACE_NAMES.index(name.lower()) for name in names if name.lower() in _PLACE_NAMES]
+        numbers += [-1] * (names[-1].lower() == "last")
+        if place["count"]:
+            if place["name"].lower() != "first" or len(numbers) > 1:
+                return ()
+            numbers = list(range(_COUNTS[place["count"].lower()]))
+        found += numbers
+    return tuple(dict.fromkeys(found))
+
+
+def read_expected_values(sentence: str) -> tuple[str, ...]:
+    """The values that a sentence expects, if it lists several: "I expected 'a' and 'b'"."""
+    sentence = sentence[:MAX_LINE_CHARS]
+    value = read_stated_values(sentence).expected
+    found = [value] if value else []
+    at = sentence.find(value) + len(value)
+    while value and at >= len(value) and (gap := _NEXT_VALUE.match(sentence, at)) and len(found) < MAX_MARKS:
+        value = leading_value(sentence[gap.end() :])
+        at = sentence.find(value, gap.end()) + len(value)
+        if value:
+            found.append(value)
+    return tuple(found)
+
+
+def find_expressions(sentence: str, known: Collection[str] = ()) -> list[tuple[str, str]]:
+    """The calls, and what else is `known`, that a sentence is about, each with what it says up to the next one."""
     sentence = sentence[:MAX_LINE_CHARS]
     places: list[tuple[int, int, str]] = []
     for quoted in islice(_QUOTED.finditer(sentence), MAX_MARKS):
         code = (quoted[1] or quoted[2]).strip()
         is_subject = _SUBJECT.match(sentence, quoted.end()) or not _ends_in_mark(sentence[: quoted.start()])
-        if "(" in code and not is_literal(code) and is_subject:
+        if ("(" in code or code in known) and not is_literal(code) and is_subject:
             places.append((quoted.start(), quoted.end(), code))
     ends = [*(start for start, _, _ in places[1:]), len(sentence)]
     return [(code, sentence[start:end]) for (_, start, code), end in zip(places, ends, strict=False)]

@@ -36,7 +36,7 @@ from scrout.scout.recon.checks import (
 )
 from scrout.scout.recon.commands import find_commands, find_files, find_programs
 from scrout.scout.recon.expectations import is_vague
-from scrout.scout.recon.scripts import Script, find_exports, find_imports, find_scripts
+from scrout.scout.recon.scripts import Script, find_exports, find_imports, find_objects, find_scripts
 
 MAX_RUNS = 7
 TIMEOUT_S = 30.0
@@ -77,6 +77,8 @@ _NEEDS_MORE = {
 _IDENTIFIER = re.compile(r"\b[A-Za-z_]\w{2,60}")
 MOST_NAMES = 500
 MOST_TEST_FILES = 100
+MOST_PAGES = 50
+_PAGES = (".md", ".rst")
 _WORD = re.compile(r"[a-z_]{4,}")
 
 
@@ -265,11 +267,14 @@ def _attempts(text: str, repository: IndexLookup, base: Base) -> list[_Attempt]:
 
 
 def _names(text: str, repository: IndexLookup, base: Base) -> dict[str, str]:
-    """The import for each name that a report may leave it out for: as the package offers it, as the project's tests
-    import it, or from the one module that defines it."""
+    """The statement for each name that a report may leave it out for: an import, as the package offers it, as the
+    project's tests have it, or from the one module that defines it; or how the project's pages make the object."""
     tests = [path for path in test_files(base) if path in repository.files][:MOST_TEST_FILES]
     sources = ((base.read(path) or b"").decode("utf-8", errors="replace") for path in tests)
-    return {**_defined(text, repository), **_exports(repository, base), **find_imports(sources, text)}
+    imports = {**_defined(text, repository), **_exports(repository, base), **find_imports(sources, text)}
+    pages = sorted(path for path in repository.files if path.endswith(_PAGES))[:MOST_PAGES]
+    documented = find_objects(((base.read(path) or b"").decode("utf-8", errors="replace") for path in pages), imports)
+    return documented | imports
 
 
 def _defined(text: str, repository: IndexLookup) -> dict[str, str]:

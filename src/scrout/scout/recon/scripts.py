@@ -30,6 +30,8 @@ from scrout.scout.recon.expectations import (
     find_expressions,
     leading_value,
     names_a_role,
+    read_expected_values,
+    read_places,
     read_stated_values,
     read_table,
     read_told_below,
@@ -103,6 +105,10 @@ _LABEL = re.compile(
 )
 _FIRST_DONE = re.compile(r"\W*(?:after|once|having|following|with)\b", re.I)
 """Begins a sentence whose first call comes before the others."""
+_MADE = re.compile(r"^[ \t]*+(?:>>> )?(\w+) = ((?:\w+\.)*[A-Z]\w*)\(\)[ \t]*$", re.M)
+_ABOUT = re.compile(r"(?:for|from|as|in|with|here)\b")
+"""Begins what a report says about a value behind it."""
+_DENIED = re.compile(r"\b(?:no|not|never|without|instead of|rather than|like|same)\b|n['\u2019]t\b", re.I)
 _NOT_EXPECTED = re.compile(r"\b(?:un|not (?:as |what i )?)expected\b|\bunexpected\b", re.I)
 
 
@@ -189,6 +195,41 @@ class _Shown:
     """What lines near it say, each by itself."""
     outputs: dict[str, str] = field(default_factory=dict)
     """Blocks that are headed as expected or actual."""
+    labelled: dict[str, list[str]] = field(default_factory=lambda: {"actual": [], "expected": []})
+    """All that stands behind a label on its line."""
+
+    def expect(self, places: Sequence[int], values: Sequence[str]) -> bool:
+        """Give expected values to some examples, by their places; False: the report means others than are shown."""
+        answered = [number for number, ask in enumerate(self.asks) if ask.told.actual] or list(range(len(self.asks)))
+        if not places or len(places) != len(values) or not all(place < len(answered) for place in places):
+            return False
+        for place, value in zip(places, values, strict=True):
+            self._expect(answered[place], value)
+        return True
+
+    def expect_of(self, code: str, told: StatedValue) -> bool:
+        """Give an expected value to the one statement that is written so and did not give it; False: there is none."""
+        numbers = [
+            number
+            for number, ask in enumerate(self.asks)
+            if self.statements.get(ask.line) == code and not _is_same(ask.told.actual, told.expected)
+        ]
+        if len(numbers) != 1 or not told.expected:
+            return False
+        self._expect(numbers[0], told.expected)
+        return True
+
+    def _expect(self, number: int, value: str) -> None:
+        ask = self.asks[number]
+        if not ask.told.expected:
+            self.asks[number] = replace(ask, told=StatedValue(ask.told.actual, value))
+
+    @property
+    def statements(self) -> dict[int, str]:
+        """What is shown on each line that a statement ends on, as it is written."""
+        tree = _parse(self.source)
+        nodes = [node for node in tree.body if isinstance(node, ast.Expr)] if tree else []
+        return {node.end_lineno or 0: ast.get_source_segment(self.source, node) or "" for node in nodes}
 
     def settled(self) -> tuple[tuple[Ask, ...], tuple[StatedValue, ...], StatedValue, tuple[str, ...]]:
         """Statements with their values, pairs without a statement, the output as a whole, and what is left over."""
@@ -211,6 +252,10 @@ class _Shown:
             # Of a statement that is shown to give the value already, it is not expected.
             right = {" ".join(value.split()) for value in expected}
             free = [number for number in free if " ".join(self.asks[number].told.actual.split()) not in right]
+        if len(expected) == 1 < len(free):
+            # Every answer is shown, and only one of them is of the kind that is expected.
+            alike = [number for number in free if _is_alike(self.asks[number].told.actual, expected[0])]
+            free = alike if len(alike) == 1 and all(ask.told.actual for ask in self.asks) else free
         if both and len(both) == len(free) and not expected:
             for number, told in zip(free, both, strict=True):
                 known = self.asks[number].told
@@ -229,6 +274,10 @@ class _Shown:
             expected = []
         elif self.error and len(expected) == 1 and EXCEPTION.fullmatch(expected[0]):
             both.append(StatedValue(self.error, expected.pop()))  # another exception than the one that is shown
+        if len(self.labelled["actual"]) == len(self.labelled["expected"]):
+            # As text: a run tells whether all of the line is the value.
+            raw = zip(self.labelled["actual"], self.labelled["expected"], strict=True)
+            both += [StatedValue(came, value) for came, value in raw if len(came.split()) == len(value.split())]
         return tuple(self.asks[:MAX_ASKS]), tuple(both[:MAX_ASKS]), output, tuple(expected[:MAX_ASKS])
 
 
@@ -281,12 +330,19 @@ class _Reader:
             self.section = role
         elif _is_heading(line) and len(line.split()) < LEAST_SENTENCE_WORDS:
             self.section = ""
+        if self.found and (label := _LABEL.match(line)) and (value := line[label.end() :].strip()):
+            self.found[-1].labelled[label.lastgroup or ""].append(value)
+        known = set(self.found[-1].statements.values()) if self.found else set()
         for sentence in sentences(line):
-            calls = [(code, rest) for code, rest in find_expressions(sentence) if _is_expression(code)]
+            calls = [(code, rest) for code, rest in find_expressions(sentence, known) if _is_expression(code)]
             if calls:
                 self._read_calls(sentence, calls)
                 continue
+            if self.found and self.found[-1].expect(read_places(sentence), read_expected_values(sentence)):
+                continue
             told = read_told_below(self.section, sentence)
+            if not told and self.section == "expected" and (raised := _expected_exception(sentence)):
+                told = StatedValue(expected=raised)
             if not told and self.section and (value := _whole_value(sentence)):
                 told = StatedValue(**{self.section: value})
             if told:
@@ -298,6 +354,8 @@ class _Reader:
         for number, (code, rest) in enumerate(calls):
             told = read_told_of(sentence.partition(code)[0] if not number else "", rest)
             raised = EXCEPTION.match(told.actual)
+            if self.found and self.found[-1].expect_of(code, told):
+                continue
             if len(calls) == 1 and not rest.strip(" .:,") and sentence.strip().startswith("`"):
                 self.found.append(_Shown(f"{code}\n", asks=[Ask(1)]))  # a line of its own
                 self.found[-1].loose, self.before = self.before, []
@@ -426,7 +484,25 @@ def _whole_value(sentence: str) -> str:
     plain = sentence.strip().lstrip("-*> \t")
     value = leading_value(plain)
     rest = plain.partition(value)[2].lstrip("`* \t") if value else ""
-    return value if not rest or rest[0] in ".,;(" else ""
+    return value if not rest or rest[0] in ".,;(" or _ABOUT.match(rest) else ""
+
+
+def _expected_exception(sentence: str) -> str:
+    """The one exception that a sentence about what is expected names; empty: none, or not to be raised."""
+    named = {raised[1] for raised in islice(EXCEPTION.finditer(sentence), 3)}
+    return named.pop() if len(named) == 1 and not _DENIED.search(sentence) else ""
+
+
+def _is_same(one: str, other: str) -> bool:
+    return " ".join(one.split()) == " ".join(other.split())
+
+
+def _is_alike(one: str, other: str) -> bool:
+    """Whether two values are of one type, as far as their texts tell."""
+    if is_literal(one) and is_literal(other):
+        return type(ast.literal_eval(one)) is type(ast.literal_eval(other))
+    names = [re.match(r"[A-Za-z_][\w.]*(?=\()", value) for value in (one, other)]
+    return all(names) and len({name[0] for name in names if name}) == 1
 
 
 def _from_session(block: Block, role: str) -> _Shown:
@@ -515,12 +591,13 @@ def _asks(source: str) -> tuple[list[Ask], list[StatedValue]]:
         if not isinstance(node, ast.Expr | ast.Assign) or isinstance(getattr(node, "value", None), ast.Constant):
             continue
         line = node.end_lineno or node.lineno
-        told = read_stated_values(comments.get(line, ""), markup=False)
+        comment = comments.get(line, "")
+        told = read_stated_values(comment, markup=False)
         printed = isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name)
         printed = printed and isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "print"
         is_last = isinstance(node, ast.Expr) and bool(tree.body) and node is tree.body[-1]
         if told or (isinstance(node, ast.Expr) and (printed or is_last)):
-            found[line] = Ask(line, told)
+            found[line] = Ask(line, told or StatedValue(_value(comment)))
     unsure = (read_stated_values(text, markup=False) for text in loose)
     return [found[line] for line in sorted(found)], [told for told in unsure if told.actual and told.expected]
 
@@ -685,12 +762,14 @@ def find_imports(sources: Iterable[str], text: str = "") -> dict[str, str]:
     """The import statement that most of some files have for each name: of those from a module that the text speaks of,
     if there are any."""
     counted: dict[str, Counter[str]] = {}
+    modules: set[str] = set()
     for source in sources:
         tree = _parse(source)
         for node in ast.walk(tree) if tree else ():
             for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
                 name = alias.asname or alias.name
                 if isinstance(node, ast.ImportFrom) and not node.level and node.module != "__future__":
+                    modules.add((node.module or "").partition(".")[0])
                     said = f"from {node.module} import {alias.name}"
                 elif isinstance(node, ast.Import) and (alias.asname or "." not in alias.name):
                     said = f"import {alias.name}"
@@ -700,10 +779,21 @@ def find_imports(sources: Iterable[str], text: str = "") -> dict[str, str]:
                     said += f" as {alias.asname}" if alias.asname else ""
                     counted.setdefault(name, Counter())[said] += 1
     words = set(re.findall(r"[a-z]{4,}", text.lower()))
-    return {
+    return {module: f"import {module}" for module in modules} | {
         name: max(statements.most_common(), key=lambda one: _speaks_of(one[0], words))[0]
         for name, statements in counted.items()
     }
+
+
+def find_objects(pages: Iterable[str], imports: Mapping[str, str]) -> dict[str, str]:
+    """The statements that make an object under the name that most of a project's pages give it: `ureg =
+    UnitRegistry()`. Only calls without arguments, of what can be imported: nothing else has to be known for them."""
+    counted: dict[str, Counter[str]] = {}
+    for page in pages:
+        for name, call in islice(_MADE.findall(page[:MAX_TEXT_CHARS]), MAX_BLOCKS):
+            if root := imports.get(call.partition(".")[0]):
+                counted.setdefault(name, Counter())[f"{root}\n{name} = {call}()"] += 1
+    return {name: statements.most_common(1)[0][0] for name, statements in counted.items()}
 
 
 def _speaks_of(statement: str, words: Collection[str]) -> bool:
