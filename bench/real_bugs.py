@@ -46,8 +46,10 @@ from scrout.batch.grading.controls import control
 from scrout.batch.grading.judge import Case as Graded
 from scrout.batch.grading.judge import GradingRun, gold_digest, open_judge
 from scrout.check.check import check
-from scrout.config.settings import Fixer, GateSettings, RepairSettings, Settings
+from scrout.config.settings import GateSettings, RepairSettings, Settings
 from scrout.fix.fix import fix
+from scrout.fix.kind import FixJob
+from scrout.fix.kinds.repair import RepairFixer
 from scrout.fix.repair import repair
 from scrout.gate.gate import gate
 from scrout.git import GitDir, make_git_dir
@@ -236,17 +238,11 @@ class Case:
 
     async def repair(self, gated: GatedHandoff, result: Row) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            fixer = Fixer(name="repair", kind="repair")
-            attempt = await fix(
-                fixer,
-                self.task,
-                gated,
-                self.task_sandbox,
-                Settings(),
-                lambda _: None,
-                lambda _: None,
-                folder=Path(folder),
+            fixer = RepairFixer(name="repair")
+            job = FixJob(
+                self.task, gated, self.task_sandbox, Settings(), lambda _: None, lambda _: None, folder=Path(folder)
             )
+            attempt = await fix(fixer, job)
         result["repair"] = attempt.stop
         result["repair_seconds"] = round(attempt.seconds, 1)
         if attempt.patch:

@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 from record import record
 
-from scrout.config.settings import Fixer, Settings
+from scrout.config.settings import Settings
+from scrout.fix.kinds.agent import AgentFixer
 from scrout.money import Price
 from scrout.records import State
 from scrout.route import text_counts
@@ -39,9 +40,7 @@ POOLS = {
 
 def router(models: tuple[str, ...], policy: str, embedder: str, folder: Path) -> Router:
     price = Price(input=Decimal(1), output=Decimal(1))
-    pool = [
-        Fixer(name=model, kind="agent", model=model, base_url="http://127.0.0.1:9/v1", price=price) for model in models
-    ]
+    pool = [AgentFixer(name=model, model=model, base_url="http://127.0.0.1:9/v1", price=price) for model in models]
     route = {"policy": policy, "embedder": {"kind": embedder}}
     return Router(Settings.model_validate({"route": route, "fixers": [one.model_dump() for one in pool]}), folder)
 

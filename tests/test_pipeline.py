@@ -65,12 +65,13 @@ def test_starting_over_leaves_the_interrupted_run_as_it_is(make_repo: Callable[.
     task = open_task(make_repo(FILES), "nothing here can be reproduced")
     told: list[bool] = []
     with open_kit(task, Settings()) as kit:
-        first = kit.open(task)
+        first = kit.open_run(task)
     with open_kit(task, Settings()) as kit:
-        fresh = replace(kit, fresh=True, opened=lambda run: told.append(run.resumed)).open(task)
+        context = replace(kit.context, opened=lambda run: told.append(run.resumed))
+        fresh = replace(kit, context=replace(context, fresh=True)).open_run(task)
         assert fresh.id != first.id
         fresh.close()
-        assert replace(kit, opened=lambda run: told.append(run.resumed)).open(task).id == first.id
+        assert replace(kit, context=context).open_run(task).id == first.id
     assert told == [False, True]
 
 

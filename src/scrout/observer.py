@@ -12,10 +12,15 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from pydantic import BaseModel, JsonValue
 
     from scrout.money import Receipt
     from scrout.records import Run
+
+    StepInput = BaseModel | Decimal | str | None
+    """What a step is given: a record, dollars, or words."""
 
 
 class WatchedStep(Protocol):
@@ -30,7 +35,7 @@ class RunObserver(Protocol):
     """Is told what one run does."""
 
     def step(
-        self, name: str, inputs: Sequence[BaseModel | str | None], place: str, receipts: Sequence[Receipt]
+        self, name: str, inputs: Sequence[StepInput], place: str, receipts: Sequence[Receipt]
     ) -> AbstractContextManager[WatchedStep]:
         """A step, for as long as it takes. `receipts` grows by what it pays."""
         ...
@@ -48,7 +53,7 @@ class SilentObserver:
     """Nobody watches."""
 
     def step(
-        self, name: str, inputs: Sequence[BaseModel | str | None], place: str, receipts: Sequence[Receipt]
+        self, name: str, inputs: Sequence[StepInput], place: str, receipts: Sequence[Receipt]
     ) -> AbstractContextManager[WatchedStep]:
         return nullcontext(self)
 

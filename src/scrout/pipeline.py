@@ -1,4 +1,4 @@
-"""The whole job: scout, gate, route, fix and check one task. `solve` is the picture of it; Kit is the wiring."""
+"""The whole job: scout, gate, route, fix and check one task. `solve` is the picture of it; the rest is the wiring."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from pathlib import Path
 from scrout import telemetry
 from scrout.config.settings import SandboxSettings, Settings
 from scrout.fix.pool import completed, refuse_unpriced
-from scrout.handoff import Handoff
 from scrout.ledger.opening import attempts_folder, open_ledger
 from scrout.ledger.store import Ledger, OpenRun
 from scrout.money import known_usd
-from scrout.records import Arm, Attempt, Check, Decision, GatedHandoff, Run, Scouting
+from scrout.records import Attempt, Check, Decision, GatedHandoff, Run, Scouting
 from scrout.route.feedback import own_folder
 from scrout.route.policy import order, proven_wrong
 from scrout.route.router import Router
@@ -29,159 +28,184 @@ from scrout.task import Task, task_id
 
 
 async def solve(task: Task, kit: Kit) -> Run:
-    """Scout, gate, route, fix and check one task. Every step is durable; every paid call is in the ledger."""
-    run = kit.open(task)
-    scouting = await run.step("scout", partial(kit.scout, run=run), task)
-    if kit.batch and scouting.stop == "endpoint":  # alone it goes on without; a batch tries again
-        return run.close("infrastructure")
-    gated = await run.step("gate", kit.gate, task, scouting)
-    decision = await run.step("route", kit.route, task, scouting)
+    """Scout, gate, route, fix and check one task. Every stage is a durable step; every paid call is in the ledger."""
+    stages = kit.open(task)
+    scouting = await stages.scout()
+    if kit.context.batch and scouting.stop == "endpoint":  # alone it goes on without; a batch tries again
+        return stages.run.close("infrastructure")
+    gated = await stages.gate(scouting)
+    decision = await stages.route(scouting)
     attempts: list[Attempt] = []
-    for fixer in kit.order(decision):  # one, unless escalation is on
-        remaining_usd = kit.remaining_usd(run, decision, attempts)
+    for fixer in stages.order(decision):  # one, unless escalation is on
+        remaining_usd = stages.remaining_usd(decision, attempts)
         if remaining_usd <= 0 < kit.settings.fixer(fixer).max_cost_usd:
             break
-        fix = partial(kit.fix, run=run, decision=decision, remaining_usd=remaining_usd)
-        attempts.append(await run.step("fix", fix, task, gated, fixer))
-        check = await run.step("check", kit.check, task, gated, attempts[-1])
-        if not proven_wrong(check):
+        attempts.append(await stages.fix(gated, decision, fixer, remaining_usd))
+        if not proven_wrong(await stages.check(gated, attempts[-1])):
             break
-    return run.close()
+    return stages.run.close()
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """What a run belongs to. A run by itself belongs to nothing."""
+
+    batch: str = ""
+    """The batch; empty: none."""
+    label: str = ""
+    """The job of that batch."""
+    router: Router | None = None
+    """One that was made for these settings before; None: it is made when it is needed."""
+    attempts: Path = field(default_factory=attempts_folder)
+    """Where trajectories go."""
+    fresh: bool = False
+    """True: start over, even if an interrupted run with the same task and settings could go on."""
+    opened: Callable[[OpenRun], None] = field(default=lambda run: None)
+    """Called with the run before its first step."""
 
 
 @dataclass(frozen=True)
 class Kit:
-    """One task's stages, wired to the adapters they use."""
+    """The adapters that the stages of one task use."""
 
     settings: Settings
     ledger: Ledger
     task_sandbox: TaskSandbox
     progress: Callable[[str], None] = field(default=lambda words: None)
-    """Told in a few words what is going on, several times a second at most."""
-
-    arm: Arm = "handoff"
-    batch: str = ""
-    """The batch that its run belongs to; empty: none."""
-    label: str = ""
-    """What of that batch it is."""
-    router: Router | None = None
-    """One that was made for these settings before; None: it is made when it is needed."""
-    known: Run | None = None
-    """A run of the same task that has scouted it: what that found is taken over, and paid once."""
-    attempts: Path = field(default_factory=attempts_folder)
-    """Where trajectories go."""
-    fresh: bool = False
-    """True: start over, also where an interrupted run of the same making could go on."""
-    opened: Callable[[OpenRun], None] = field(default=lambda run: None)
-    """Shown the run before its first step."""
+    """Gets a few words about the work in progress, several times a second at most."""
+    context: RunContext = field(default_factory=RunContext)
 
     @property
     def environment(self) -> str:
         return self.task_sandbox.environment.label
 
-    def open(self, task: Task) -> OpenRun:
+    def open(self, task: Task) -> Stages:
+        return Stages(self, task, self.open_run(task))
+
+    def open_run(self, task: Task) -> OpenRun:
+        """A run in the ledger: a new one, or an interrupted one that goes on."""
         if self.settings.scout.searcher == "model":
-            self.settings.scout.model.key()  # one that is missing is said before a run begins
+            self.settings.scout.model.key()  # a missing key is reported before a run begins
         refuse_unpriced(self.settings)
         telemetry.require(self.settings)
+        context = self.context
         sandbox = self.task_sandbox.tier.name
         run = self.ledger.open(
             task,
             self.settings.digest(),
             sandbox=sandbox,
             environment=self.environment,
-            batch=self.batch,
-            arm=self.label,
-            resume=not self.fresh,
+            batch=context.batch,
+            arm=context.label,
+            resume=not context.fresh,
         )
         run.watch = telemetry.watch(
-            self.settings, run, task, batch=self.batch, arm=self.label, sandbox=sandbox, attempts=self.attempts
+            self.settings,
+            run,
+            task,
+            batch=context.batch,
+            arm=context.label,
+            sandbox=sandbox,
+            attempts=context.attempts,
         )
-        self.opened(run)
+        context.opened(run)
         return run
 
-    async def scout(self, task: Task, *, run: OpenRun | None = None) -> Scouting:
-        """`run` is what its calls are booked to; None: nothing keeps them."""
-        if self.arm == "solo":
-            return Scouting(handoff=Handoff(), text="", seconds=0, searcher="none", detail="the arm has no scout")
-        if self.known and self.known.scouting:
-            paid_by = self.known.scouting.paid_by or self.known.id
-            return self.known.scouting.model_copy(update={"cost_usd": Decimal(0), "receipts": (), "paid_by": paid_by})
-        self.progress("scouting the repository")
-        settings = self.settings.scout
-        if settings.searcher == "model":
-            from scrout.scout.episode import episode
 
-            if run is None:
-                return await episode(task, self.task_sandbox, settings, self.progress)
-            folder = self.attempts / run.place
-            return await episode(task, self.task_sandbox, settings, self.progress, run.book, folder)
-        from scrout.scout.recon.recon import recon
+@dataclass(frozen=True)
+class Stages:
+    """The stages of one run. Each is a step of the run: what it is given is its identity, and its result is stored."""
 
-        return await recon(task, self.task_sandbox, settings, self.progress)
+    kit: Kit
+    task: Task
+    run: OpenRun
 
-    async def gate(self, task: Task, scouting: Scouting) -> GatedHandoff:
-        from scrout.gate.gate import gate, pass_through
+    async def scout(self) -> Scouting:
+        return await self.run.step("scout", partial(scout, self.kit, run=self.run), self.task)
 
-        if self.arm == "passthrough":
-            return await asyncio.to_thread(pass_through, scouting.handoff, self.task_sandbox)
-        known = self.known.gated if self.known else None
-        if self.arm == "handoff" and known and known.verdict != "not_replayed":
-            return known
-        self.progress("replaying the scout's claim")
-        return await gate(task, scouting.handoff, self.task_sandbox, self.settings.gate)
+    async def gate(self, scouting: Scouting) -> GatedHandoff:
+        return await self.run.step("gate", self._gate, self.task, scouting)
 
-    async def route(self, task: Task, scouting: Scouting) -> Decision:
-        self.progress("choosing a fixer")
+    async def _gate(self, task: Task, scouting: Scouting) -> GatedHandoff:
+        from scrout.gate.gate import gate
+
+        self.kit.progress("replaying the scout's claim")
+        return await gate(task, scouting.handoff, self.kit.task_sandbox, self.kit.settings.gate)
+
+    async def route(self, scouting: Scouting) -> Decision:
+        return await self.run.step("route", self._route, self.task, scouting)
+
+    async def _route(self, task: Task, scouting: Scouting) -> Decision:
+        self.kit.progress("choosing a fixer")
 
         def choose() -> Decision:
-            return (self.router or router(self.settings)).route(task.text, scouting.state)
+            return (self.kit.context.router or router(self.kit.settings)).route(task.text, scouting.state)
 
         return await asyncio.to_thread(choose)
 
     def order(self, decision: Decision) -> list[str]:
-        return order(decision, self.settings.fixers, self.settings.fix.escalate, self.settings.route.anchor)
+        """The fixers that may try, first to last."""
+        settings = self.kit.settings
+        return order(decision, settings.fixers, settings.fix.escalate, settings.route.anchor)
 
-    def remaining_usd(self, run: OpenRun, decision: Decision, attempts: Sequence[Attempt]) -> Decimal:
+    def remaining_usd(self, decision: Decision, attempts: Sequence[Attempt]) -> Decimal:
         """What the next attempt may spend: all attempts at a task share one budget, interrupted ones too."""
-        tries = [self.settings.fixer(name).max_cost_usd for name in self.order(decision)]
-        whole = max(tries) if self.settings.fix.cap_usd is None else self.settings.fix.cap_usd
+        settings = self.kit.settings
+        tries = [settings.fixer(name).max_cost_usd for name in self.order(decision)]
+        whole = max(tries) if settings.fix.cap_usd is None else settings.fix.cap_usd
         spent = known_usd(one.cost_usd for attempt in attempts for one in attempt.receipts)
-        return whole - spent - run.lost_usd("fix")
+        return whole - spent - self.run.lost_usd("fix")
 
-    async def fix(
-        self,
-        task: Task,
-        gated: GatedHandoff,
-        fixer: str,
-        *,
-        run: OpenRun,
-        decision: Decision,
-        remaining_usd: Decimal,
+    async def fix(self, gated: GatedHandoff, decision: Decision, fixer: str, remaining_usd: Decimal) -> Attempt:
+        return await self.run.step("fix", self._fix, self.task, gated, decision, fixer, remaining_usd)
+
+    async def _fix(
+        self, task: Task, gated: GatedHandoff, decision: Decision, fixer: str, remaining_usd: Decimal
     ) -> Attempt:
         from scrout.fix.fix import fix
+        from scrout.fix.kind import FixJob
         from scrout.fix.prompt import mode_of
 
-        self.progress(f"{fixer} is at work")
-        entry = self.settings.fixer(fixer)
-        return await fix(
-            entry,
+        kit = self.kit
+        kit.progress(f"{fixer} is at work")
+        entry = kit.settings.fixer(fixer)
+        job = FixJob(
             task,
             gated,
-            self.task_sandbox,
-            self.settings,
-            self.progress,
-            run.book,
-            folder=self.attempts / run.place,
-            mode=mode_of(entry, self.settings.fix.handoff, decision),
+            kit.task_sandbox,
+            kit.settings,
+            kit.progress,
+            self.run.book,
+            folder=kit.context.attempts / self.run.place,
+            mode=mode_of(entry, kit.settings.fix.handoff, decision),
             cap_usd=remaining_usd,
         )
+        return await fix(entry, job)
 
-    async def check(self, task: Task, gated: GatedHandoff, attempt: Attempt) -> Check:
+    async def check(self, gated: GatedHandoff, attempt: Attempt) -> Check:
+        return await self.run.step("check", self._check, gated, attempt)
+
+    async def _check(self, gated: GatedHandoff, attempt: Attempt) -> Check:
         from scrout.check.check import check
 
-        self.progress("checking the patch")
-        return await check(gated, attempt, self.task_sandbox)
+        self.kit.progress("checking the patch")
+        return await check(gated, attempt, self.kit.task_sandbox)
+
+
+async def scout(kit: Kit, task: Task, *, run: OpenRun | None = None) -> Scouting:
+    """Scout a task. `run` stores what its calls cost; None: nothing is stored."""
+    kit.progress("scouting the repository")
+    settings = kit.settings.scout
+    if settings.searcher == "model":
+        from scrout.scout.episode import episode
+
+        if run is None:
+            return await episode(task, kit.task_sandbox, settings, kit.progress)
+        folder = kit.context.attempts / run.place
+        return await episode(task, kit.task_sandbox, settings, kit.progress, run.book, folder)
+    from scrout.scout.recon.recon import recon
+
+    return await recon(task, kit.task_sandbox, settings, kit.progress)
 
 
 def router(settings: Settings) -> Router:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrout.cli.fixers import ResumeCatalog
-from scrout.config.settings import Fixer, FixerKey, RouteSettings, Settings
+from scrout.config.settings import FixerKey, RouteSettings, Settings
+from scrout.fix.kinds.agent import AgentFixer
 from scrout.money import Price
 from scrout.route.embed import HashedEmbedder
 from scrout.route.feedback import LearningReport, learn
@@ -152,8 +153,8 @@ def test_a_named_resume_that_is_not_there_serves_nobody_and_is_told(cli: Cli, tm
 
 def test_a_named_resume_that_still_grows_serves_nobody(tmp_path: Path) -> None:
     price = Price(input=Decimal(1), output=Decimal(1))
-    kimi = Fixer(
-        name="kimi", kind="agent", model="kimi-k2", base_url="http://127.0.0.1:9/v1", price=price, resume="mine/kimi-k2"
+    kimi = AgentFixer(
+        name="kimi", model="kimi-k2", base_url="http://127.0.0.1:9/v1", price=price, resume="mine/kimi-k2"
     )
     rows = [join_texts(f"shop-{n}", f"task {n}", n % 2 == 0) for n in range(40)]
     for name in ("mine/kimi-k2", "mini/kimi-k2"):
@@ -264,7 +265,7 @@ def test_public_resumes_are_listed_and_stay(cli: Cli) -> None:
 
 def test_a_public_resume_serves_until_the_users_own_has_grown(tmp_path: Path) -> None:
     price = Price(input=Decimal(1), output=Decimal(1))
-    kimi = Fixer(name="kimi", kind="agent", model="kimi-k2", base_url="http://127.0.0.1:9/v1", price=price)
+    kimi = AgentFixer(name="kimi", model="kimi-k2", base_url="http://127.0.0.1:9/v1", price=price)
     settings = Settings(fixers=(kimi,), route=RouteSettings(resumes=str(tmp_path / "own")))
     rows = [join_texts(f"pub-{n}", f"public task {n}", n % 2 == 0) for n in range(40)]
     keep(build_resume(FixerKey.parse("mini/kimi-k2"), rows), rows, HashedEmbedder(), tmp_path / "public")

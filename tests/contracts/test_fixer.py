@@ -20,6 +20,8 @@ import pytest
 from scrout.base import ConfigError
 from scrout.config.settings import Fixer, HandoffMode, SandboxSettings, Settings
 from scrout.fix.fix import fix
+from scrout.fix.kind import FixJob
+from scrout.fix.kinds.command import CommandFixer
 from scrout.handoff import FileRef, Handoff, Reproduction
 from scrout.models.chat import ToolCall
 from scrout.models.scripted import Hang, Reset, ScriptedEndpoint, ScriptedReply, ScriptedRequest, Status
@@ -158,13 +160,15 @@ class Bench:
                 "mounts": [str(self.program)],
             }
         fields = {"name": "toy", "model": "toy-1", "base_url": base_url, "key_env": "TOY_KEY", "price": PRICE}
-        return Fixer.model_validate(fields | kind.entry | own | more)
+        entries = Settings.model_validate({"fixers": [fields | kind.entry | own | more]})
+        return entries.fixers[0]
 
     async def attempt(self, fixer: Fixer, mode: HandoffMode = "full", cap_usd: Decimal | None = None) -> Attempt:
-        return await fix(
-            fixer, self.task, VERIFIED, self.task_sandbox, self.settings, self.said.append, self.booked.append,
+        job = FixJob(
+            self.task, VERIFIED, self.task_sandbox, self.settings, self.said.append, self.booked.append,
             folder=self.folder, mode=mode, cap_usd=cap_usd,
         )  # fmt: skip
+        return await fix(fixer, job)
 
 
 @pytest.fixture
@@ -435,8 +439,8 @@ print(sorted(os.environ), sorted(p.name for p in pathlib.Path("/opt/scrout").ite
 
 
 async def test_a_program_that_is_not_there(bench: Bench) -> None:
-    entry = Fixer(
-        name="toy", kind="command", command=("no-such-agent",), model="m", base_url="http://127.0.0.1:9/v1", price=PRICE
+    entry = CommandFixer(
+        name="toy", command=("no-such-agent",), model="m", base_url="http://127.0.0.1:9/v1", price=PRICE
     )
     with pytest.raises(ConfigError, match="'no-such-agent' is not on PATH"):
         await bench.attempt(entry)

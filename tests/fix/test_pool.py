@@ -9,6 +9,7 @@ import pytest
 
 from scrout.base import ConfigError
 from scrout.config.settings import Fixer, Settings, load
+from scrout.fix.kinds.repair import RepairFixer
 from scrout.fix.pool import completed, refuse_unpriced
 from scrout.money import Price
 
@@ -49,7 +50,7 @@ def test_an_unknown_price_is_refused_before_anything_is_paid() -> None:
 
 
 def test_a_subscription_and_the_free_fixer_need_no_price() -> None:
-    refuse_unpriced(completed(Settings(fixers=(Fixer(name="repair", kind="repair"), agent(subscription=True)))))
+    refuse_unpriced(completed(Settings(fixers=(RepairFixer(name="repair"), agent(subscription=True)))))
 
 
 LIST = """

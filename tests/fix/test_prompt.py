@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scrout.config.settings import Fixer, HandoffMode
+from scrout.config.settings import HandoffMode
+from scrout.fix.kinds.agent import AgentFixer
 from scrout.fix.prompt import build_prompt, fill, limit_handoff, mode_of
 from scrout.handoff import FileRef, Handoff, Reproduction
 from scrout.records import Candidate, Decision, Evidence, GatedHandoff
@@ -36,7 +37,7 @@ VERIFIED = GatedHandoff(
     ),
     text="<files>\ntotal.py\n</files>",
 )
-AGENT = Fixer(name="toy", kind="agent", model="m", base_url="http://127.0.0.1:9/v1")
+AGENT = AgentFixer(name="toy", model="m", base_url="http://127.0.0.1:9/v1")
 
 
 def task(text: str = "total() is one too high") -> Task:

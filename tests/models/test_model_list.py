@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.base import ConfigError
-from scrout.config.settings import Fixer
+from scrout.fix.kinds.agent import AgentFixer
+from scrout.fix.kinds.repair import RepairFixer
 from scrout.models.model_list import MAX_BYTES, MAX_ENTRIES, MAX_KEYS, LeftOut, ListedModel, read
 from scrout.money import Price
 
@@ -323,7 +324,7 @@ def test_names_become_names_of_fixers_and_differ(tmp_path: Path) -> None:
     assert names[:6] == ["llama3.1-8b", "llama3.1-8b-2", "llama3.1-8b-3", "x", "model", "model-2"]
     assert len(set(names)) == len(called)
     for name in names:
-        Fixer(name=name, kind="repair")
+        RepairFixer(name=name)
 
 
 @pytest.mark.parametrize(
@@ -481,9 +482,8 @@ def test_whatever_the_file_holds_there_are_entries_or_an_error(
     assert listed or left_out
     for model in listed:
         # What a pool makes of it, without the kind's own needs.
-        Fixer(
+        AgentFixer(
             name=model.name,
-            kind="agent",
             model=model.model,
             base_url=model.base_url,
             key_env=model.key_env,

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.base import RouteError
-from scrout.config.settings import Fixer
+from scrout.fix.kinds.agent import AgentFixer
 from scrout.money import Price
 from scrout.records import Candidate
 from scrout.route.calibrate import (
@@ -203,9 +203,7 @@ def test_rules_choose_as_the_policies_do(drawn: tuple[list[list[int | None]], li
             for column, probability in enumerate(row)
         ]
         price = Price(input=Decimal(1), output=Decimal(1))
-        agents = [
-            Fixer(name=one.fixer, kind="agent", model="m", base_url="http://localhost/v1", price=price) for one in pool
-        ]
+        agents = [AgentFixer(name=one.fixer, model="m", base_url="http://localhost/v1", price=price) for one in pool]
         anchor = anchor_of(agents, pool)
         assert str(walked[at]) == walk(pool, theta, anchor)
         made = worth(pool, Decimal(str(solve_usd)))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from scrout.base import RouteError
 from scrout.config.settings import Fixer, FixerKey, RouteSettings, Settings
+from scrout.fix.kinds.agent import AgentFixer
 from scrout.money import Price
 from scrout.records import Candidate, State
 from scrout.route import difficulty, text_counts
@@ -32,7 +33,7 @@ KINDS: tuple[GoalKind, ...] = ("theta", "min_solve", "max_usd", "solve_usd")
 
 def agent(name: str) -> Fixer:
     price = Price(input=Decimal(1), output=Decimal(1))
-    return Fixer(name=name, kind="agent", model=name, base_url="http://localhost/v1", price=price)
+    return AgentFixer(name=name, model=name, base_url="http://localhost/v1", price=price)
 
 
 def candidate(fixer: str, p: float | None, cost: str | None) -> Candidate:

@@ -16,6 +16,7 @@ import pytest
 
 from scrout.base import RouteError
 from scrout.config.settings import REPAIR, Fixer, FixerKey, RouteSettings, Settings
+from scrout.fix.kinds.agent import AgentFixer
 from scrout.handoff import FileRef, Handoff
 from scrout.money import Price, Receipt, Usage
 from scrout.records import (
@@ -54,9 +55,8 @@ from scrout.route.task_vectors import TaskVectors
 from scrout.task import Task
 
 EMBEDDER = HashedEmbedder()
-TOY = Fixer(
+TOY = AgentFixer(
     name="toy",
-    kind="agent",
     model="toy-1",
     effort="high",
     base_url="http://127.0.0.1:9/v1",

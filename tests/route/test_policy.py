@@ -10,6 +10,8 @@ from pydantic import ValidationError
 
 from scrout.base import RouteError
 from scrout.config.settings import Fixer, RouteSettings
+from scrout.fix.kinds.agent import AgentFixer
+from scrout.fix.kinds.repair import RepairFixer
 from scrout.money import Price
 from scrout.records import Candidate, Check, CheckOutcome, Decision
 from scrout.route.policy import (
@@ -36,10 +38,10 @@ def candidate(fixer: str, p: float | None, cost: str | None) -> Candidate:
 
 def agent(name: str, output_usd: str) -> Fixer:
     price = Price(input=Decimal(1), output=Decimal(output_usd))
-    return Fixer(name=name, kind="agent", model="m", base_url="http://localhost/v1", price=price)
+    return AgentFixer(name=name, model="m", base_url="http://localhost/v1", price=price)
 
 
-REPAIR = Fixer(name="repair", kind="repair")
+REPAIR = RepairFixer(name="repair")
 KIMI, GPT, OPUS = agent("kimi", "2.5"), agent("gpt", "14"), agent("opus", "25")
 POOL = (OPUS, KIMI, REPAIR, GPT)
 

@@ -15,6 +15,8 @@ import pytest
 
 from scrout.base import RouteError
 from scrout.config.settings import Fixer, FixerKey, RouteSettings, Settings
+from scrout.fix.kinds.agent import AgentFixer
+from scrout.fix.kinds.repair import RepairFixer
 from scrout.intervals import Z95
 from scrout.money import CENT_FRACTION, Price
 from scrout.records import Candidate, Decision, State
@@ -42,12 +44,10 @@ KIMI_KEY, OPUS_KEY = FixerKey(agent="agent", model="kimi-k2.5"), FixerKey(agent=
 
 def agent(name: str, model: str, output_usd: str = "10", resume: str = "", effort: str = "") -> Fixer:
     price = Price(input=Decimal(1), output=Decimal(output_usd))
-    return Fixer(
-        name=name, kind="agent", model=model, base_url="http://localhost/v1", price=price, resume=resume, effort=effort
-    )
+    return AgentFixer(name=name, model=model, base_url="http://localhost/v1", price=price, resume=resume, effort=effort)
 
 
-REPAIR = Fixer(name="repair", kind="repair")
+REPAIR = RepairFixer(name="repair")
 KIMI, OPUS = agent("kimi", "kimi-k2.5", "2.5"), agent("opus", "opus-4-6", "25")
 NEW = agent("new", "nobody-knows-it", "5")
 

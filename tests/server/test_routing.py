@@ -11,6 +11,7 @@ import pytest
 
 from scrout.base import RouteError
 from scrout.config.settings import Fixer, FixerKey, RouteSettings, Settings
+from scrout.fix.kinds.agent import AgentFixer
 from scrout.money import Price
 from scrout.pipeline import router
 from scrout.records import State
@@ -25,7 +26,7 @@ ISSUE = "the parser drops a trailing comma"
 
 def _agent(name: str, dollars: int) -> Fixer:
     price = Price(input=Decimal(dollars), output=Decimal(dollars))
-    return Fixer(name=name, kind="agent", model=f"{name}-of-nobody", base_url="http://localhost/v1", price=price)
+    return AgentFixer(name=name, model=f"{name}-of-nobody", base_url="http://localhost/v1", price=price)
 
 
 def _pool(folder: Path) -> Settings:

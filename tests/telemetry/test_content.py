@@ -102,12 +102,12 @@ def test_what_went_wrong_is_a_class_and_its_words_only_where_wanted(
 ) -> None:
     """The fault is in a stage of ours, and its message quotes the repository."""
     from scrout.base import GateError
-    from scrout.pipeline import Kit
+    from scrout.pipeline import Stages
 
     async def gate(*args: object) -> None:
         raise GateError(f"quokka.py: {VERSE} {SHAPED}")
 
-    monkeypatch.setattr(Kit, "gate", gate)
+    monkeypatch.setattr(Stages, "_gate", gate)
     with pytest.raises(GateError):
         tell(config(telemetry={"content": content}))
     from scrout import telemetry

@@ -9,6 +9,7 @@ from decimal import Decimal
 from functools import partial
 
 from scrout.base import LedgerError, ScroutError, TaskError
+from scrout.batch.arms import ArmKit
 from scrout.batch.folder import Batch, BatchFolder
 from scrout.batch.jobs import BatchJob, JobResult
 from scrout.batch.repositories import FetchError
@@ -16,7 +17,7 @@ from scrout.batch.tasks import Repositories
 from scrout.config.settings import Settings
 from scrout.ledger.opening import paid
 from scrout.ledger.store import Ledger, OpenRun
-from scrout.pipeline import Kit, build_missing, router, solve
+from scrout.pipeline import RunContext, build_missing, router, solve
 from scrout.records import Run
 from scrout.route.router import Router
 from scrout.sandbox.task_sandbox import open_task_sandbox
@@ -74,7 +75,7 @@ class LocalWorker:
         )
 
     async def _solve(
-        self, job: BatchJob, known: str, say: Callable[[str], None], opened: Callable[[OpenRun], None]
+        self, job: BatchJob, known_id: str, say: Callable[[str], None], opened: Callable[[OpenRun], None]
     ) -> Run:
         settings = job.settings(self.settings)
         say("opening the repository")
@@ -85,21 +86,17 @@ class LocalWorker:
                 task_sandbox = await asyncio.to_thread(
                     stack.enter_context, open_task_sandbox(task, self.tier, settings)
                 )
-            scouted = self.ledger.run(known) if known and job.scouts else None
-            kit = Kit(
-                settings,
-                self.ledger,
-                task_sandbox,
-                say,
-                arm=job.arm,
+            scouted = self.ledger.run(known_id) if known_id and job.scouts else None
+            context = RunContext(
                 batch=self.batch.id,
                 label=job.label,
                 router=self._router(job, settings),
-                # HEAD may have moved since.
-                known=scouted if scouted and scouted.task.base_commit == task.base_commit else None,
                 attempts=self.folder.attempts,
                 opened=opened,
             )
+            # HEAD may have moved since.
+            known = scouted if scouted and scouted.task.base_commit == task.base_commit else None
+            kit = ArmKit(settings, self.ledger, task_sandbox, say, context, job.arm, known)
             return await solve(task, kit)
 
     def _router(self, job: BatchJob, settings: Settings) -> Router:

@@ -14,12 +14,10 @@ import click
 from rich.text import Text
 
 from scrout import __version__
-from scrout.base import ConfigError, FrozenModel, ScroutError
+from scrout.base import FrozenModel, ScroutError
 from scrout.cli import options, render
 from scrout.config.settings import Fixer, Settings, cache_folder, data_folder, read_key
-from scrout.fix.command import preset_of
 from scrout.fix.pool import completed, unpriced
-from scrout.fix.program import find_preset
 from scrout.git import version as git_version
 from scrout.sandbox.environment import find_environment
 from scrout.sandbox.probe import probe, probe_all
@@ -156,22 +154,13 @@ def _cost(fixer: Fixer) -> str:
     return f"{paid_in} in, {paid_out} out per million tokens, {fixer.price_date or 'undated'}"
 
 
-def _missing(fixer: Fixer) -> str:
-    """Why the fixer's program cannot be run; empty: it can be found."""
-    try:
-        find_preset(preset_of(fixer))
-    except ConfigError as error:
-        return str(error)
-    return ""
-
-
 def _fixer(fixer: Fixer) -> DoctorFinding:
     name = f"fixer {fixer.name}"
-    if fixer.kind == "repair":
+    if not fixer.has_model:
         step = "Add a model with `scrout init` for issues that need more than a small edit."
         return DoctorFinding(name=name, status="ok", detail="embedded, $0, no endpoint", next_step=step)
     cost = _cost(fixer)
-    if fixer.kind != "agent" and (missing := _missing(fixer)):
+    if missing := fixer.missing():
         return DoctorFinding(name=name, status="advice", detail=f"{missing}; {cost}", next_step="")
     if fixer.price is None and not fixer.subscription:
         return DoctorFinding(name=name, status="advice", detail=cost, next_step=unpriced(fixer))
@@ -195,8 +184,7 @@ def _shown_url(fixer: Fixer) -> str:
 
 
 def _auth(fixer: Fixer, key: str) -> dict[str, str]:
-    speaks_messages = fixer.kind == "command" and preset_of(fixer).protocol == "messages"
-    if (fixer.auth or ("x-api-key" if speaks_messages else "bearer")) == "x-api-key":
+    if (fixer.auth or ("x-api-key" if fixer.api == "messages" else "bearer")) == "x-api-key":
         return {"x-api-key": key, "anthropic-version": "2023-06-01"}
     return {"Authorization": f"Bearer {key}"}
 

@@ -86,7 +86,7 @@ def command(
 def solve_with_progress(repo: Path, text: str, settings: Settings, *, dirty: bool = False, fresh: bool = False) -> Run:
     """Solve one issue, saying on standard error what is going on."""
     with open_with_progress(repo, text, settings, dirty=dirty) as (task, kit):
-        return run_async(solve(task, replace(kit, fresh=fresh, opened=_say_resumed)))
+        return run_async(solve(task, replace(kit, context=replace(kit.context, fresh=fresh, opened=_say_resumed))))
 
 
 def _say_resumed(run: OpenRun) -> None:
@@ -133,7 +133,7 @@ def _write(run: Run, out: Path) -> None:
 def _advise(run: Run, settings: Settings) -> None:
     """Where no fixer got there, the next step."""
     last = run.attempts[-1] if run.attempts else None
-    if run.outcome == "not_solved" and last and not last.patch and settings.fixer(last.fixer).kind == "repair":
+    if run.outcome == "not_solved" and last and not last.patch and not settings.fixer(last.fixer).has_model:
         render.say(
             "The embedded fixer found nothing. It makes small edits guided by a failing reproduction; for more, add a "
             'model: a [[fixers]] entry of kind "agent" in scrout.toml (`scrout init` writes one to fill in).'

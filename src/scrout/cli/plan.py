@@ -14,7 +14,7 @@ from scrout.cli import options, render
 from scrout.cli.run_async import run_async
 from scrout.config.settings import Settings
 from scrout.fix.pool import completed
-from scrout.pipeline import open_kit, router
+from scrout.pipeline import open_kit, router, scout
 from scrout.records import State
 from scrout.text import percent, usd
 
@@ -82,7 +82,7 @@ def _scouted(row: TaskRow, repositories: Repositories, settings: Settings) -> St
     task = repositories.task(row)
     free = settings.scout.model_copy(update={"searcher": "recon"})
     with open_kit(task, settings.model_copy(update={"scout": free})) as kit:
-        return run_async(kit.scout(task)).state
+        return run_async(scout(kit, task)).state
 
 
 def _table(plan: BatchEstimate) -> Table:

@@ -10,6 +10,7 @@ from typing import get_args
 
 import click
 
+from scrout import pipeline
 from scrout.base import TaskError
 from scrout.cli import options, render
 from scrout.cli.open_task import open_with_progress
@@ -70,7 +71,7 @@ def command(
     text = options.read_issue(issue_source)
     with open_with_progress(repo, text, settings, dirty=dirty) as (task, kit):
         base = kit.task_sandbox.base
-        found = run_async(kit.scout(task))
+        found = run_async(pipeline.scout(kit, task))
         where = f"{kit.task_sandbox.tier.name} sandbox, {kit.environment}"
     # Reads sources and colours them, which only this command does.
     from scrout.scout import report

@@ -5,19 +5,30 @@ from __future__ import annotations
 import hashlib
 import os
 import posixpath
-import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, Field, JsonValue, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    JsonValue,
+    SecretStr,
+    SerializeAsAny,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails
 
 from scrout.base import ConfigError, FrozenModel
 from scrout.files import read_beneath, read_toml
 from scrout.money import Price, Usd
+from scrout.registry import Registry
 
 FILE_NAME = "scrout.toml"
 _MOST_BYTES = 1_000_000
@@ -348,29 +359,18 @@ class FixerKey(FrozenModel):
 
 
 HandoffMode = Literal["auto", "full", "files-only", "none"]
-PresetName = Literal["", "claude-code", "codex", "aider", "opencode"]
-HOMES = {
-    "claude-code": {"base_url": "https://api.anthropic.com/v1", "key_env": "ANTHROPIC_API_KEY"},
-    "codex": {"base_url": "https://api.openai.com/v1", "key_env": "OPENAI_API_KEY"},
-}
-"""Where an agent's maker sells its models, for entries that name no other endpoint."""
+ChatApi = Literal["", "chat", "responses", "messages"]
+"""A way to talk with a model over HTTP; empty: not known."""
 
 
 class Fixer(FrozenModel):
-    """One entry of the pool. All but name and kind are for fixers with a model."""
+    """One entry of the pool, as far as all kinds have the same keys. All but name and kind are for fixers with a model.
+
+    A kind adds keys of its own in a subclass (scrout.fix.kind), and says about itself what others need to know.
+    """
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,63}$")
-    kind: Literal["repair", "agent", "mini", "command"]
-    """repair: embedded, without a model. agent: built in. mini: mini-SWE-agent. command: any program."""
-    preset: PresetName = ""
-    """A program that scrout knows how to call; command only."""
-    command: tuple[str, ...] = ()
-    """The program and its arguments; command only, where no preset fits. May hold {model}, {effort}, {url} (stands for
-    the endpoint, without /v1), {key} and {prompt_file}; the task is on standard input too."""
-    env: dict[str, str] = Field(default={})
-    """Variables of the program; may hold the same words in braces."""
-    mounts: tuple[str, ...] = ()
-    """Folders that the program needs beside those it was found in; absolute."""
+    kind: str
     model: str = ""
     """As the endpoint names it."""
     effort: str = Field(default="", pattern=r"^[a-z0-9-]*$")
@@ -396,20 +396,25 @@ class Fixer(FrozenModel):
     cap_calls: int = Field(default=50, ge=1)
     cap_usd: Usd = Field(default=Decimal("2.00"), gt=0)
     cap_seconds: float = Field(default=1200, gt=0)
-    max_tokens: int = Field(default=4096, ge=1)
-    """Output limit of one call; agent only. Others set their own."""
 
-    @property
-    def max_cost_usd(self) -> Decimal:
-        """What an attempt may cost: nothing without a model, and a subscription has no price a call."""
-        return Decimal(0) if self.kind == "repair" or self.subscription else self.cap_usd
+    has_model: ClassVar[bool] = True
+    """False: it calls no model, so it costs nothing and needs no endpoint, price or cap."""
+    api: ClassVar[ChatApi] = ""
+    """Which API its endpoint is known to speak."""
 
     @property
     def agent(self) -> str:
         """The program that drives the model."""
-        if self.kind != "command" or self.preset:
-            return self.preset or self.kind
-        return re.sub(r"[^a-z0-9._-]", "-", posixpath.basename(self.command[0]).lower()).lstrip("._-") or "command"
+        return self.kind
+
+    def missing(self) -> str:
+        """Why it cannot run on this machine; empty: nothing is missing."""
+        return ""
+
+    @property
+    def max_cost_usd(self) -> Decimal:
+        """What an attempt may cost: nothing without a model, and a subscription has no price a call."""
+        return self.cap_usd if self.has_model and not self.subscription else Decimal(0)
 
     @property
     def key(self) -> FixerKey:
@@ -418,14 +423,6 @@ class Fixer(FrozenModel):
         model = "-".join(self.model.replace("@", " ").split())
         return FixerKey(agent=self.agent, model=model, effort=self.effort)
 
-    @model_validator(mode="before")
-    @classmethod
-    def _agents_have_a_home(cls, given: Any) -> Any:
-        # With an endpoint of the user's own the maker's key would go to somebody else.
-        if isinstance(given, dict) and not given.get("base_url"):
-            return HOMES.get(str(given.get("preset")), {}) | given
-        return given
-
     @field_validator("resume")
     @classmethod
     def _resume_is_a_key(cls, text: str) -> str:
@@ -433,19 +430,30 @@ class Fixer(FrozenModel):
 
     @model_validator(mode="after")
     def _is_complete(self) -> Fixer:
-        needed = () if self.kind == "repair" else ("model", "base_url")
-        for field in needed:
+        for field in ("model", "base_url") if self.has_model else ():
             if not getattr(self, field):
                 raise ValueError(f"fixer {self.name!r} of kind {self.kind} needs `{field}`")
-        if self.kind == "command" and bool(self.preset) == bool(self.command):
-            raise ValueError(f"fixer {self.name!r} of kind command needs `preset` or `command`, one of the two")
-        if self.kind != "command" and (self.preset or self.command):
-            raise ValueError(f'fixer {self.name!r} has a `preset` or `command`, which are for kind = "command"')
         if self.subscription and self.price:
             raise ValueError(f"fixer {self.name!r} has a `price`, and a subscription has none a call; remove one")
-        if not all(mount.startswith("/") for mount in self.mounts):
-            raise ValueError(f"fixer {self.name!r}: `mounts` are absolute paths")
         return self
+
+
+FIXERS: Registry[type[Fixer]] = Registry("kind of fixer", "scrout.fix.kinds", "scrout.fixers")
+
+
+def make_fixer(entry: object) -> object:
+    """An entry of the pool as its kind; what is no table stays what it is, for pydantic to refuse."""
+    kind = entry.get("kind") if isinstance(entry, dict) else None
+    if not isinstance(kind, str):
+        return entry
+    if kind not in FIXERS.names():
+        expected = " or ".join(repr(name) for name in FIXERS.names())
+        problem = InitErrorDetails(type="literal_error", loc=("kind",), input=kind, ctx={"expected": expected})
+        raise ValidationError.from_exception_data("Fixer", [problem])
+    return FIXERS.get(kind).model_validate(entry)
+
+
+AnyFixer = Annotated[SerializeAsAny[Fixer], BeforeValidator(make_fixer)]
 
 
 class FixSettings(FrozenModel):
@@ -572,9 +580,6 @@ class TelemetrySettings(FrozenModel):
         return endpoint.rstrip("/")
 
 
-REPAIR = Fixer(name="repair", kind="repair")
-
-
 class Settings(FrozenModel):
     """Everything that shapes a run."""
 
@@ -589,12 +594,12 @@ class Settings(FrozenModel):
     retention: RetentionSettings = RetentionSettings()
     api: ApiSettings = ApiSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
-    fixers: tuple[Fixer, ...] = (REPAIR,)
+    fixers: tuple[AnyFixer, ...] = Field(default=({"name": "repair", "kind": "repair"},), validate_default=True)
     """The pool. An empty one is an error."""
 
     @field_validator("fixers")
     @classmethod
-    def _pool_is_usable(cls, pool: tuple[Fixer, ...]) -> tuple[Fixer, ...]:
+    def _pool_is_usable(cls, pool: tuple[AnyFixer, ...]) -> tuple[AnyFixer, ...]:
         if not pool:
             raise ValueError("the pool is empty; add a [[fixers]] entry")
         names = [fixer.name for fixer in pool]
@@ -655,7 +660,7 @@ def _settings(table: dict[str, Any], overrides: Iterable[str], source: str) -> S
     try:
         return Settings.model_validate(table)
     except ValidationError as error:
-        raise ConfigError(f"{source}: {_explain(error)}") from None
+        raise ConfigError(f"{source}: {_explain(error, table)}") from None
 
 
 def _beside(table: Mapping[str, Any], folder: Path, above: str = "") -> dict[str, Any]:
@@ -873,10 +878,12 @@ def _set(table: dict[str, Any], override: str) -> None:
     table[last] = value
 
 
-def _known_beside(place: tuple[int | str, ...]) -> list[str]:
+def _known_beside(place: tuple[int | str, ...], given: Mapping[str, Any]) -> list[str]:
     """The keys that the table of an unknown one does know."""
     if place[0] == "fixers" and len(place) > 1:
-        return list(Price.model_fields if "price" in place else Fixer.model_fields)
+        kind = given["fixers"][place[1]].get("kind")
+        known = FIXERS.get(kind) if kind in FIXERS.names() else Fixer
+        return list(Price.model_fields if "price" in place else known.model_fields)
     if place[:2] == ("api", "callers") and len(place) > 2:
         return list(Caller.model_fields)
     table: type[BaseModel] = Settings
@@ -889,12 +896,12 @@ def _known_beside(place: tuple[int | str, ...]) -> list[str]:
     return list(table.model_fields)
 
 
-def _explain(error: ValidationError) -> str:
+def _explain(error: ValidationError, given: Mapping[str, Any]) -> str:
     lines = []
     for problem in error.errors(include_url=False):
         key = ".".join(str(part) for part in problem["loc"]) or "settings"
         if problem["type"] == "extra_forbidden":
-            lines.append(f"unknown key `{key}`; known here: {', '.join(_known_beside(problem['loc']))}")
+            lines.append(f"unknown key `{key}`; known here: {', '.join(_known_beside(problem['loc'], given))}")
         elif problem["type"] == "literal_error":
             lines.append(f"`{key}` is {problem['input']!r}; it may be {problem['ctx']['expected']}")
         else:

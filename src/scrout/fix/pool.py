@@ -7,6 +7,7 @@ from pathlib import Path
 
 from scrout.base import ConfigError
 from scrout.config.settings import Fixer, Settings, user_folder
+from scrout.fix.kinds.agent import AgentFixer
 from scrout.money import Price
 from scrout.text import usd
 
@@ -33,7 +34,7 @@ def completed(settings: Settings, say: Callable[[str], None] = lambda words: Non
 def refuse_unpriced(settings: Settings) -> None:
     """Before anything is paid: a fixer whose dollar cap could not hold."""
     for fixer in settings.fixers:
-        if fixer.kind != "repair" and fixer.price is None and not fixer.subscription:
+        if fixer.has_model and fixer.price is None and not fixer.subscription:
             raise ConfigError(unpriced(fixer))
 
 
@@ -55,14 +56,13 @@ def _listed(settings: Settings, say: Callable[[str], None]) -> tuple[Fixer, ...]
     for one in left_out:
         say(f"note: {one.name} of {settings.fix.model_list} is left out: {one.reason}")
     return tuple(
-        Fixer(
+        AgentFixer(
             name=entry.name,
-            kind="agent",
             model=entry.model,
             effort=entry.effort,
             base_url=entry.base_url,
             key_env=entry.key_env,
-            max_tokens=entry.max_tokens or Fixer.model_fields["max_tokens"].default,
+            max_tokens=entry.max_tokens or AgentFixer.model_fields["max_tokens"].default,
             price=entry.price or _known_price(entry.priced_as, entry.base_url, settings)[0],
         )
         for entry in entries
@@ -70,7 +70,7 @@ def _listed(settings: Settings, say: Callable[[str], None]) -> tuple[Fixer, ...]
 
 
 def _priced(fixer: Fixer, settings: Settings) -> Fixer:
-    if fixer.kind == "repair" or fixer.price is not None or fixer.subscription:
+    if not fixer.has_model or fixer.price is not None or fixer.subscription:
         return fixer
     price, date = _known_price(fixer.model, fixer.base_url, settings)
     return fixer if price is None else fixer.model_copy(update={"price": price, "price_date": date})

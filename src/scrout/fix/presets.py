@@ -12,9 +12,8 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
-Protocol = Literal["chat", "responses", "messages"]
+from scrout.config.settings import ChatApi
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class Preset:
     (a dummy, no secret) and {prompt_file} (the absolute path inside of a file with the task).
     """
 
-    protocol: Protocol
+    protocol: ChatApi
     command: tuple[str, ...]
     """The program's name as it is found on PATH, and its arguments. The task is on its standard input, too."""
     install: str
@@ -37,7 +36,7 @@ class Preset:
     """Further arguments where an effort is set."""
     runner: str = ""
     """A script beside this file that the program's own Python runs in the program's place."""
-    leavings: tuple[str, ...] = ()
+    leftovers: tuple[str, ...] = ()
     """Paths in the repository that it leaves behind for itself: no part of its fix, unless the base has them too."""
 
 
@@ -157,7 +156,7 @@ _AIDER = Preset(
     # A table of prices, which it would fetch from the net. One without entries counts as none.
     files={".aider/caches/model_prices_and_context_window.json": '{"sample_spec": {}}\n'},
     with_effort=("--reasoning-effort", "{effort}"),
-    leavings=(".aider.tags.cache.v4",),
+    leftovers=(".aider.tags.cache.v4",),
 )
 
 _OPENCODE = Preset(
@@ -222,8 +221,14 @@ _MINI = Preset(
     },
     with_effort=("--effort", "{effort}"),
     runner="mini_runner.py",
-    leavings=("patch.txt",),
+    leftovers=("patch.txt",),
 )
+
+HOMES = {
+    "claude-code": {"base_url": "https://api.anthropic.com/v1", "key_env": "ANTHROPIC_API_KEY"},
+    "codex": {"base_url": "https://api.openai.com/v1", "key_env": "OPENAI_API_KEY"},
+}
+"""Where an agent's maker sells its models, for entries that name no other endpoint."""
 
 PRESETS: dict[str, Preset] = {
     "claude-code": _CLAUDE_CODE,

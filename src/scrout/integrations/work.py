@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
-from functools import partial
 from pathlib import Path
 
 from scrout.base import ConfigError, ScroutError, TaskError
@@ -47,7 +46,7 @@ async def work(event: Event, admission: Admission, repo: Path, commit: str, sett
         task = open_task(repo, issue_text(event.text.encode(errors="surrogatepass"), "this event"))
         await build_missing(task, held, say)
         with open_kit(task, held, say) as kit:
-            kit = replace(kit, opened=begun.append)
+            kit = replace(kit, context=replace(kit.context, opened=begun.append))
             run = await (solve(task, kit) if verb == "fix" else _scout(task, kit))
             return result_of(run, kit.ledger.receipts(run.id), admission, verb)
     except ScroutError as error:
@@ -98,8 +97,8 @@ def capped(settings: Settings, verb: Verb, cap_usd: Decimal) -> Settings:
 
 async def _scout(task: Task, kit: Kit) -> Run:
     """Scout, gate and route: no fixer works."""
-    run = kit.open(task)
-    scouting = await run.step("scout", partial(kit.scout, run=run), task)
-    await run.step("gate", kit.gate, task, scouting)
-    await run.step("route", kit.route, task, scouting)
-    return run.close("interrupted")
+    stages = kit.open(task)
+    scouting = await stages.scout()
+    await stages.gate(scouting)
+    await stages.route(scouting)
+    return stages.run.close("interrupted")

@@ -19,7 +19,7 @@ from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 
@@ -30,6 +30,9 @@ from scrout.observer import SILENT, RunObserver
 from scrout.records import SCHEMA, Attempt, Check, Decision, GatedHandoff, Run, RunOutcome, Scouting
 from scrout.redact import redact, redact_json
 from scrout.task import Task
+
+if TYPE_CHECKING:
+    from scrout.observer import StepInput
 
 MAX_MESSAGE = 4000
 """Characters kept of a failed step's message."""
@@ -396,7 +399,7 @@ class OpenRun:
         self._stored: int | None = 0
         """How many of them are in the ledger; None: a try to store some came to an unknown end."""
 
-    async def step(self, name: str, function: Callable[..., Awaitable[R]], *args: BaseModel | str | None) -> R:
+    async def step(self, name: str, function: Callable[..., Awaitable[R]], *args: StepInput) -> R:
         """What `function(*args)` gives: stored if this run has finished that already, else awaited and stored."""
         digest = _digest(name, self._settings_digest, args)
         result = self._begin(name, digest)
@@ -607,8 +610,11 @@ def outcome_of(attempts: Sequence[Attempt], checks: Sequence[Check], *, again: b
     return "not_solved"
 
 
-def _digest(name: str, settings_digest: str, args: Sequence[BaseModel | str | None]) -> str:
-    inputs = [arg.model_dump(mode="json") if isinstance(arg, BaseModel) else arg for arg in args]
+def _digest(name: str, settings_digest: str, args: Sequence[StepInput]) -> str:
+    inputs = [
+        arg.model_dump(mode="json") if isinstance(arg, BaseModel) else str(arg) if isinstance(arg, Decimal) else arg
+        for arg in args
+    ]
     return hashlib.sha256(json.dumps([SCHEMA, name, settings_digest, inputs]).encode()).hexdigest()
 
 

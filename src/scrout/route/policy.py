@@ -299,7 +299,7 @@ def anchor_of(pool: Sequence[Fixer], candidates: Iterable[Candidate], named: str
     """
     if named:
         return named
-    agents = [fixer for fixer in pool if fixer.kind != "repair"]
+    agents = [fixer for fixer in pool if fixer.has_model]
     if not agents:
         return pool[0].name
     weighed = {candidate.fixer: candidate for candidate in candidates}
@@ -324,7 +324,7 @@ def order(decision: Decision, pool: Sequence[Fixer], escalate: bool, anchor: str
     """
     if not escalate:
         return [decision.fixer]
-    free = [fixer.name for fixer in pool if fixer.kind == "repair"]
+    free = [fixer.name for fixer in pool if not fixer.has_model]
     known = [candidate.fixer for candidate in cheapest_first(decision.candidates) if candidate.p_solve is not None]
     return list(dict.fromkeys([*free, decision.fixer, *known, anchor_of(pool, decision.candidates, anchor)]))
 

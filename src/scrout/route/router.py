@@ -207,14 +207,14 @@ class Router:
         return self._owns[fixer.name]
 
     def _cost_usd(self, fixer: Fixer, own: Resume | None) -> Decimal | None:
-        if fixer.kind == "repair":
+        if not fixer.has_model:
             return Decimal(0)
         return None if own is None else own.expected_cost_usd(fixer.price, self._arm)
 
     @cached_property
     def _arm(self) -> Arm:
         """The arm that costs are compared in: with a handoff, if all of the pool's résumés know it."""
-        agents = [own for one in self.settings.fixers if one.kind != "repair" and (own := self._find(one)) is not None]
+        agents = [own for one in self.settings.fixers if one.has_model and (own := self._find(one)) is not None]
         costs = [(own.cost_usd("solo"), own.cost_usd("handoff")) for own in agents]
         known = [handoff for solo, handoff in costs if solo is not None or handoff is not None]
         return "handoff" if known and None not in known else "solo"

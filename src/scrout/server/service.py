@@ -21,7 +21,7 @@ from scrout.handoff import Handoff
 from scrout.ledger.opening import open_ledger
 from scrout.ledger.store import Ledger, OpenRun
 from scrout.money import Receipt
-from scrout.pipeline import Kit, build_missing, open_kit, open_task, solve
+from scrout.pipeline import Kit, Stages, build_missing, open_kit, open_task, solve
 from scrout.records import Decision, GatedHandoff, Run, Scouting
 from scrout.sandbox.workspace import SourceRepository, count_changed, find_source
 from scrout.server.cancellation import Say, in_thread
@@ -83,9 +83,8 @@ class Service:
 
     async def scout(self, issue: str, repo: str, *, dirty: bool, say: Say, opened: Opened = _nobody) -> ScoutResult:
         async with self._opened(issue, repo, dirty, say, opened) as (task, kit, notes):
-            run = kit.open(task)
-            found = await _scouted(run, kit, task)
-            return ScoutResult(run.id, notes, found)
+            stages = kit.open(task)
+            return ScoutResult(stages.run.id, notes, await _scouted(stages))
 
     async def gate(
         self, issue: str, claim: str, repo: str, *, dirty: bool, say: Say, opened: Opened = _nobody
@@ -94,15 +93,14 @@ class Service:
         claimed = await asyncio.to_thread(read_handoff, claim) if claim.strip() else None
         async with self._opened(issue, repo, dirty, say, opened) as (task, kit, notes):
             if claimed is None:
-                run = kit.open(task)
-                scouting = await _scouted(run, kit, task)
-                return GateResult(run.id, notes, await run.step("gate", kit.gate, task, scouting))
-            run = replace(kit, fresh=True, label="gate").open(task)
+                stages = kit.open(task)
+                return GateResult(stages.run.id, notes, await stages.gate(await _scouted(stages)))
+            stages = replace(kit, context=replace(kit.context, fresh=True, label="gate")).open(task)
             text = await asyncio.to_thread(handoff.render, claimed)
             brought = Scouting(handoff=claimed, text=text, seconds=0, searcher="client")
-            gated = await run.step("gate", kit.gate, task, brought)
-            run.close("unjudged")
-            return GateResult(run.id, notes, gated)
+            gated = await stages.gate(brought)
+            stages.run.close("unjudged")
+            return GateResult(stages.run.id, notes, gated)
 
     async def route(self, issue: str, run_id: str) -> Decision:
         """By the issue's text alone, or, where a run has scouted it, by that too. Nothing runs, and nobody is paid."""
@@ -177,15 +175,15 @@ class Service:
             def tell(run: OpenRun, ledger: Ledger = kit.ledger) -> None:
                 opened(run.id, ledger.paid_usd(run.id) if run.resumed else Decimal(0))
 
-            yield task, replace(kit, opened=tell), _notes(changed, kit)
+            yield task, replace(kit, context=replace(kit.context, opened=tell)), _notes(changed, kit)
 
 
-async def _scouted(run: OpenRun, kit: Kit, task: Task) -> Scouting:
+async def _scouted(stages: Stages) -> Scouting:
     """The first step of a run that stays open; without a handoff it is closed, and that is a ModelError."""
-    found = await run.step("scout", partial(kit.scout, run=run), task)
+    found = await stages.scout()
     if found.stop not in ("finished", "forced"):
         # Left open, the next call would only hear of the same failure.
-        run.close("infrastructure" if found.stop == "endpoint" else "not_solved")
+        stages.run.close("infrastructure" if found.stop == "endpoint" else "not_solved")
         raise ModelError(
             f"the searcher gave no handoff ({found.stop}): {found.detail or 'nothing more is known'}. Call scout "
             "again, or have the user set scout.searcher to recon, which needs no model."

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
-from typing import ParamSpec
+from typing import TYPE_CHECKING, ParamSpec
 
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from pydantic import BaseModel, JsonValue
@@ -28,6 +28,9 @@ from scrout.telemetry import facts, names
 from scrout.telemetry.content import Censor, finish_of, provider_of, server_of
 from scrout.telemetry.exporter import Attributes, Exporter, Value, _log
 from scrout.trajectory import FILE_NAME, BilledCall, RefusedCall, read
+
+if TYPE_CHECKING:
+    from scrout.observer import StepInput
 
 MAX_TRAJECTORY_BYTES = 20_000_000
 """A longer one is not read again: its calls are told by their receipts alone, which say when they ended."""
@@ -137,7 +140,7 @@ class Tracing:
 
     @contextmanager
     def step(
-        self, name: str, inputs: Sequence[BaseModel | str | None], place: str, receipts: Sequence[Receipt]
+        self, name: str, inputs: Sequence[StepInput], place: str, receipts: Sequence[Receipt]
     ) -> Iterator[StepSpan]:
         began_ns = time.time_ns()
         span = self._out.span(f"scrout.{name}", self._root, {names.RUN: self._about.run_id}, began_ns=began_ns)
@@ -339,7 +342,7 @@ class Tracing:
             **server_of(base_url),
         }
 
-    def _agent(self, stage: str, inputs: Sequence[BaseModel | str | None]) -> AgentSpan | None:
+    def _agent(self, stage: str, inputs: Sequence[StepInput]) -> AgentSpan | None:
         searcher = self._settings.scout.model
         if stage == "scout" and self._settings.scout.searcher == "model":
             return AgentSpan(SEARCHER, "", searcher.model, searcher.base_url)
@@ -349,7 +352,7 @@ class Tracing:
             fixer = self._settings.fixer(next((given for given in inputs if isinstance(given, str)), ""))
         except ConfigError:
             return None
-        return None if fixer.kind == "repair" else AgentSpan(fixer.name, str(fixer.key), fixer.model, fixer.base_url)
+        return AgentSpan(fixer.name, str(fixer.key), fixer.model, fixer.base_url) if fixer.has_model else None
 
     def _content(self, texts: Mapping[str, str]) -> dict[str, Value]:
         """Texts that leave only where the user wants them to."""

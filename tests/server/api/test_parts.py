@@ -12,6 +12,7 @@ import pytest
 
 from scrout.base import LedgerError
 from scrout.config.settings import ApiSettings, Caller, Fixer, FixSettings, ScoutSettings, SearcherSettings, Settings
+from scrout.fix.kinds.repair import RepairFixer
 from scrout.money import Price
 from scrout.server.api import callers, jobs
 from scrout.server.api.app import create_app
@@ -58,7 +59,7 @@ def test_what_a_request_can_cost() -> None:
     issue, claim = "it is wrong", "<files>\n</files>\nSTOP"
     searcher = SearcherSettings(model="s", base_url="http://localhost/v1", price=PRICE, cap_usd=Decimal("0.5"))
     scouting = ScoutSettings(searcher="model", model=searcher)
-    pool = (_fixer("a", cap_usd=3), _fixer("b", cap_usd=4), _fixer("free", FREE), Fixer(name="repair", kind="repair"))
+    pool = (_fixer("a", cap_usd=3), _fixer("b", cap_usd=4), _fixer("free", FREE), RepairFixer(name="repair"))
     plain = Settings(fixers=pool)
     assert max_cost_usd(plain, FixRequest(issue=issue)) == 4 and max_cost_usd(plain, ScoutRequest(issue=issue)) == 0
     capped = Settings(fixers=pool, fix=FixSettings(escalate=True, cap_usd=Decimal(6)), scout=scouting)

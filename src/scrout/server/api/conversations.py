@@ -25,7 +25,7 @@ from pydantic import JsonValue
 from scrout import telemetry
 from scrout.base import ConfigError, LedgerError, ModelError
 from scrout.config.settings import Caller, Fixer, Settings, read_key
-from scrout.fix.fix import account_of
+from scrout.fix.metered import account_of
 from scrout.ledger.opening import attempts_folder
 from scrout.ledger.store import Ledger, OpenRun
 from scrout.models.proxy.apis import CHAT
@@ -346,7 +346,7 @@ class Conversations:
 def speaking(settings: Settings) -> Settings:
     """The settings with those of the pool that a conversation can be held with: their endpoints are known to speak chat
     completions. There may be none."""
-    pool = tuple(fixer for fixer in settings.fixers if fixer.kind in ("agent", "mini"))
+    pool = tuple(fixer for fixer in settings.fixers if fixer.api == "chat")
     anchor = settings.route.anchor if any(fixer.name == settings.route.anchor for fixer in pool) else ""
     route = settings.route.model_copy(update={"anchor": anchor})
     return settings.model_copy(update={"fixers": pool, "route": route})

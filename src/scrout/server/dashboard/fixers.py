@@ -43,6 +43,7 @@ class PoolEntry(FrozenModel):
 
     name: str
     kind: str
+    has_model: bool
     model: str
     effort: str
     key: str
@@ -94,12 +95,12 @@ def look(page_context: PageContext, asked: Asked) -> FixersView:
 def show(view: FixersView) -> Html:
     pool = []
     for one in view.pool:
-        price = "by subscription" if one.subscription else "free" if one.kind == "repair" else "unknown"
+        price = "by subscription" if one.subscription else "unknown" if one.has_model else "free"
         if one.input_usd is not None and one.output_usd is not None:
             price = f"{usd(one.input_usd, exact=True)} in, {usd(one.output_usd, exact=True)} out"
         kind = one.kind if one.kind != one.name else ""
         name = element("span", one.name, element("span", kind, class_="under"))
-        caps = "none" if one.kind == "repair" else f"{usd(one.cap_usd)}, {one.cap_calls} calls"
+        caps = "none" if not one.has_model else f"{usd(one.cap_usd)}, {one.cap_calls} calls"
         priced = element("span", price, element("span", one.price_date, class_="under")) if one.price_date else price
         runs = layout.link("its runs", "/runs", fixer=one.name)
         pool.append([name, one.model, one.effort, priced, caps, one.resume or "none: taken as anchor only", runs])
@@ -134,6 +135,7 @@ def _pool(settings: Settings, counting: dict[FixerKey, Resume]) -> tuple[PoolEnt
             PoolEntry(
                 name=fixer.name,
                 kind=fixer.kind,
+                has_model=fixer.has_model,
                 model=fixer.model,
                 effort=fixer.effort,
                 key=str(fixer.key),

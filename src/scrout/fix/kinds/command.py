@@ -1,0 +1,220 @@
+"""Any program as a fixer: it runs inside the sandbox, on the workspace, with no network but the way to the meter.
+
+A relay inside joins a loopback port to the meter's socket, so that to the program the meter is an HTTP endpoint. It is
+given a key that is none. Its home is empty but for what a preset writes there, and is gone when it ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+import re
+from abc import abstractmethod
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from scrout.base import ConfigError
+from scrout.config.settings import ChatApi
+from scrout.fix.kind import Ended, ModelFixer, ModelJob
+from scrout.fix.presets import HOMES, PRESETS, Preset, fill
+
+if TYPE_CHECKING:
+    from scrout.fix.program import Program
+    from scrout.sandbox.task_sandbox import TaskSandbox
+
+LOG_NAME = "agent.log"
+LOG_BYTES = 8_000_000
+"""Kept of what the program prints: the first and the last half."""
+PORT = 8377
+GRACE_S = 60.0
+"""The caller's clock ends the attempt; the sandbox's own only stands behind it."""
+NO_KEY = "no-key"
+_INSIDE = "/opt/scrout/attempt"
+_SOCKET = "/opt/scrout/meter"
+_RELAY = "/opt/scrout/relay.py"
+_SETTLE_IN = f'cp -r {_INSIDE}/home/. "$HOME" && exec "$@"'
+"""For sh. Copied, because programs write beside their settings."""
+
+
+class ProgramFixer(ModelFixer):
+    """A fixer that is a program of its own."""
+
+    env: dict[str, str] = Field(default={})
+    """Variables of the program; may hold {model}, {effort}, {url}, {key} and {prompt_file}."""
+    mounts: tuple[str, ...] = ()
+    """Folders that the program needs beside those it was found in; absolute."""
+
+    @field_validator("mounts")
+    @classmethod
+    def _mounts_are_absolute(cls, mounts: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(mount.startswith("/") for mount in mounts):
+            raise ValueError("`mounts` are absolute paths")
+        return mounts
+
+    @property
+    @abstractmethod
+    def preset_used(self) -> Preset:
+        """How the program is called."""
+
+    def _with_env(self, preset: Preset) -> Preset:
+        return replace(preset, env={**preset.env, **self.env})
+
+    def prompt(self, task: str) -> str:
+        """The task as the program is told it."""
+        from scrout.fix.prompt import fill as fill_prompt
+
+        return fill_prompt("command.md", task=task)
+
+    def missing(self) -> str:
+        from scrout.fix.program import find_preset
+
+        try:
+            find_preset(self.preset_used)
+        except ConfigError as error:
+            return str(error)
+        return ""
+
+    def refuse(self, task_sandbox: TaskSandbox) -> None:
+        from scrout.fix.program import find_preset
+
+        tier = task_sandbox.tier
+        if tier.name not in ("bubblewrap", "container"):
+            raise ConfigError(
+                f"fixer {self.name!r} runs a program, which needs a sandbox that can show it the meter and nothing "
+                f"else: bubblewrap or container, and this one is {tier.name}. Choose another with --sandbox; `scrout "
+                "doctor` says what is missing."
+            )
+        if not tier.brings_tools:
+            find_preset(self.preset_used)
+        for path in self.mounts:
+            if not Path(path).exists():
+                raise ConfigError(f"fixer {self.name!r} mounts {path}, which does not exist. Correct its `mounts`.")
+
+    def leftovers(self) -> tuple[str, ...]:
+        return self.preset_used.leftovers
+
+    async def work(self, job: ModelJob) -> Ended:
+        """Run the program in the workspace to its end. Its log goes to the attempt's folder."""
+        from scrout.fix import relay
+        from scrout.fix.program import find_preset
+        from scrout.redact import redact
+        from scrout.sandbox.output import Output
+        from scrout.sandbox.tier import Mount
+
+        task_sandbox, folder = job.task_sandbox, job.given.folder
+        prompt = self.prompt(job.prompt)
+        preset = fill(
+            self.preset_used,
+            model=self.model,
+            effort=self.effort,
+            url=f"http://127.0.0.1:{PORT}",
+            key=NO_KEY,
+            prompt_file=f"{_INSIDE}/prompt.md",
+        )
+        inside = _furnish(folder / "inside", prompt, preset)
+        program = _image_program(preset) if task_sandbox.tier.brings_tools else find_preset(preset)
+        relayed = [_python(task_sandbox), "-I", _RELAY, _SOCKET, str(PORT), "--"]
+        mounts = (
+            *program.mounts,
+            *(Mount(Path(path), path) for path in self.mounts),
+            Mount(inside, _INSIDE),
+            Mount(job.socket, _SOCKET),
+            Mount(Path(relay.__file__), _RELAY),
+        )
+        output = Output(LOG_BYTES)
+        try:
+            done = await task_sandbox.run(
+                job.workspace,
+                ["/bin/sh", "-c", _SETTLE_IN, "sh", *relayed, *program.argv, *preset.command[1:]],
+                timeout_s=self.cap_seconds + GRACE_S,
+                variables=preset.env,
+                mounts=mounts,
+                stdin=prompt.encode("utf-8", "replace"),
+                output=output,
+            )
+        finally:  # at a cap this is cancelled, and the log is wanted most
+            said = redact(output.joined().decode("utf-8", "replace"))
+            with contextlib.suppress(OSError):  # a log that cannot be kept is no reason to lose the work
+                (folder / LOG_NAME).write_text(said, encoding="utf-8", errors="replace")
+        if done.exit_code == 0:
+            return "finished", f"{self.agent} ended by itself"
+        last = " ".join(said.split())[-300:]
+        return "crashed", f"{self.agent} ended with exit code {done.exit_code}: {last or 'it said nothing'}"
+
+
+class CommandFixer(ProgramFixer):
+    kind: Literal["command"] = "command"
+    preset: Literal["", "claude-code", "codex", "aider", "opencode"] = ""
+    """A program that scrout knows how to call."""
+    command: tuple[str, ...] = ()
+    """The program and its arguments, if no preset fits. May hold {model}, {effort}, {url} (stands for the endpoint,
+    without /v1), {key} and {prompt_file}; the task is on standard input too."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _agents_have_a_home(cls, given: Any) -> Any:
+        # With an endpoint of the user's own the maker's key would go to a stranger.
+        if isinstance(given, dict) and not given.get("base_url"):
+            return HOMES.get(str(given.get("preset")), {}) | given
+        return given
+
+    @model_validator(mode="after")
+    def _is_one_program(self) -> CommandFixer:
+        if bool(self.preset) == bool(self.command):
+            raise ValueError(f"fixer {self.name!r} of kind command needs `preset` or `command`, one of the two")
+        return self
+
+    @property
+    def agent(self) -> str:
+        if self.preset:
+            return self.preset
+        return re.sub(r"[^a-z0-9._-]", "-", posixpath.basename(self.command[0]).lower()).lstrip("._-") or "command"
+
+    @property
+    def api(self) -> ChatApi:  # type: ignore[override]
+        return PRESETS[self.preset].protocol if self.preset else ""
+
+    @property
+    def preset_used(self) -> Preset:
+        own = Preset(protocol="chat", command=self.command, install="")
+        return self._with_env(PRESETS[self.preset] if self.preset else own)
+
+
+def _image_program(preset: Preset) -> Program:
+    """The program where it comes with a container's image, by its name there."""
+    from scrout.fix.program import RUNNERS, Program
+    from scrout.sandbox.tier import Mount
+
+    if not preset.runner:
+        return Program(preset.command[:1], ())
+    target = f"{RUNNERS}/{preset.runner}"
+    return Program(("python3", target), (Mount(Path(__file__).parents[1] / preset.runner, target),))
+
+
+def _furnish(inside: Path, prompt: str, preset: Preset) -> Path:
+    """The prompt, and what is to be in the program's home; the sandbox's user reads them, whoever that is."""
+    home = inside / "home"
+    home.mkdir(parents=True)
+    (inside / "prompt.md").write_text(prompt, encoding="utf-8", errors="replace")
+    for name, content in preset.files.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(content, encoding="utf-8")
+    for path in (inside, *inside.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    return inside
+
+
+def _python(task_sandbox: TaskSandbox) -> str:
+    """For the relay: the system's, whatever the project has."""
+    from scrout.sandbox.process import system_program
+
+    if task_sandbox.tier.brings_tools:
+        return "python3"
+    system = system_program("python3")
+    return system if system.startswith("/") else task_sandbox.environment.python or system
+
+
+PART = CommandFixer
