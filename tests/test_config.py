@@ -10,7 +10,6 @@ from pydantic import BaseModel, ValidationError
 from scrout.base import ConfigError
 from scrout.cli.init import TEMPLATE
 from scrout.config.settings import (
-    Fixer,
     Sampling,
     SearcherSettings,
     Settings,
@@ -21,6 +20,7 @@ from scrout.config.settings import (
     trust,
     user_file,
 )
+from scrout.fix.kinds.command import CommandFixer
 
 AGENT = """
 [[fixers]]
@@ -478,9 +478,9 @@ def test_a_resume_to_go_by_must_be_a_key(tmp_path: Path) -> None:
 
 
 def test_an_agent_has_its_makers_endpoint_and_key_unless_another_is_named() -> None:
-    plain = Fixer.model_validate({"name": "c", "kind": "command", "preset": "claude-code", "model": "m"})
+    plain = CommandFixer.model_validate({"name": "c", "kind": "command", "preset": "claude-code", "model": "m"})
     assert (plain.base_url, plain.key_env) == ("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY")
     other = {"name": "c", "kind": "command", "preset": "codex", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
-    assert Fixer.model_validate(other).key_env == "", "the maker's key goes to nobody else"
+    assert CommandFixer.model_validate(other).key_env == "", "the maker's key goes to nobody else"
     with pytest.raises(ValidationError, match="needs `base_url`"):
-        Fixer.model_validate({"name": "c", "kind": "command", "preset": "aider", "model": "m"})
+        CommandFixer.model_validate({"name": "c", "kind": "command", "preset": "aider", "model": "m"})

@@ -9,6 +9,7 @@ import pytest
 
 from scrout.base import ConfigError
 from scrout.config.settings import Fixer, Settings, load
+from scrout.fix.kinds.agent import AgentFixer
 from scrout.fix.kinds.repair import RepairFixer
 from scrout.fix.pool import completed, refuse_unpriced
 from scrout.money import Price
@@ -17,7 +18,7 @@ HERE = "http://127.0.0.1:9/v1"
 
 
 def agent(name: str = "toy", **fields: object) -> Fixer:
-    return Fixer.model_validate({"name": name, "kind": "agent", "model": "toy-1", "base_url": HERE} | fields)
+    return AgentFixer.model_validate({"name": name, "kind": "agent", "model": "toy-1", "base_url": HERE} | fields)
 
 
 def test_a_price_of_the_entry_counts_and_is_not_looked_up() -> None:

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from scrout.base import RouteError
-from scrout.config.settings import REPAIR, Fixer, FixerKey, RouteSettings, Settings
+from scrout.config.settings import Fixer, FixerKey, RouteSettings, Settings
 from scrout.fix.kinds.agent import AgentFixer
+from scrout.fix.kinds.repair import RepairFixer
 from scrout.handoff import FileRef, Handoff
 from scrout.money import Price, Receipt, Usage
 from scrout.records import (
@@ -55,6 +56,7 @@ from scrout.route.task_vectors import TaskVectors
 from scrout.task import Task
 
 EMBEDDER = HashedEmbedder()
+REPAIR = RepairFixer(name="repair")
 TOY = AgentFixer(
     name="toy",
     model="toy-1",

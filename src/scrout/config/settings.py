@@ -447,7 +447,8 @@ def make_fixer(entry: object) -> object:
     if not isinstance(kind, str):
         return entry
     if kind not in FIXERS.names():
-        expected = " or ".join(repr(name) for name in FIXERS.names())
+        *names, last = map(repr, FIXERS.names())
+        expected = f"{', '.join(names)} or {last}"
         problem = InitErrorDetails(type="literal_error", loc=("kind",), input=kind, ctx={"expected": expected})
         raise ValidationError.from_exception_data("Fixer", [problem])
     return FIXERS.get(kind).model_validate(entry)

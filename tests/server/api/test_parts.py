@@ -12,6 +12,7 @@ import pytest
 
 from scrout.base import LedgerError
 from scrout.config.settings import ApiSettings, Caller, Fixer, FixSettings, ScoutSettings, SearcherSettings, Settings
+from scrout.fix.kinds.agent import AgentFixer
 from scrout.fix.kinds.repair import RepairFixer
 from scrout.money import Price
 from scrout.server.api import callers, jobs
@@ -29,7 +30,7 @@ FREE = Price(input=Decimal(0), output=Decimal(0))
 
 def _fixer(name: str, price: Price | None = PRICE, **more: object) -> Fixer:
     about = {"name": name, "kind": "agent", "model": "m", "base_url": "http://localhost/v1", "price": price, **more}
-    return Fixer.model_validate(about)
+    return AgentFixer.model_validate(about)
 
 
 def test_a_quota_lets_a_tenth_of_a_minute_s_come_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
