@@ -284,7 +284,7 @@ def throughput(task: Task, tier: Tier, mini: str, episodes: int, turns: int, rou
 
 
 def _bwrap() -> str:
-    from scrout.sandbox.bubblewrap import find_program
+    from scrout.sandbox.tiers.bubblewrap import find_program
 
     return find_program() or "bwrap"
 

@@ -22,10 +22,10 @@ from pathlib import Path
 from record import record
 
 from scrout.config.settings import Settings
-from scrout.sandbox.bubblewrap import Bubblewrap
 from scrout.sandbox.probe import probe_all, require_tier
 from scrout.sandbox.task_sandbox import TaskSandbox, open_task_sandbox
 from scrout.sandbox.tier import Tier
+from scrout.sandbox.tiers.bubblewrap import Bubblewrap
 from scrout.sandbox.workspace import find_source
 from scrout.task import Task
 

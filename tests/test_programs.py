@@ -93,7 +93,7 @@ def test_few_modules_start_a_process() -> None:
     }
     assert starting == {
         *("git.py", "index/reading.py", "models/proxy/client.py", "scout/serving.py", "batch/grading/harness.py"),
-        *("sandbox/container.py", "sandbox/environment.py", "sandbox/keeper.py", "sandbox/probe.py"),
+        *("sandbox/tiers/container.py", "sandbox/environment.py", "sandbox/keeper.py", "sandbox/tiers/bubblewrap.py"),
         *("sandbox/process.py",),
         # Inside of the sandbox.
         *("fix/relay.py",),

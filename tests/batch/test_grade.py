@@ -16,7 +16,7 @@ from scrout.batch.grading.grade import grade
 from scrout.batch.grading.judge import Case, GradingRun, Judge, gold_digest, open_judge
 from scrout.config.settings import EnvironmentSettings, Settings
 from scrout.sandbox.task_sandbox import TaskSandbox, open_task_sandbox
-from scrout.sandbox.unsafe import Unsafe
+from scrout.sandbox.tiers.unsafe import Unsafe
 from scrout.sandbox.workspace import find_source
 from scrout.task import Gold, Task
 

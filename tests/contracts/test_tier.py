@@ -26,11 +26,11 @@ from pathlib import Path
 import pytest
 
 from scrout.config.settings import SandboxSettings, Settings
-from scrout.sandbox.bubblewrap import Bubblewrap
-from scrout.sandbox.container import Container, engine_environment, find_engine
 from scrout.sandbox.probe import probe
 from scrout.sandbox.task_sandbox import TaskSandbox, open_task_sandbox
 from scrout.sandbox.tier import Command, Completed, Mount, Tier
+from scrout.sandbox.tiers.bubblewrap import Bubblewrap
+from scrout.sandbox.tiers.container import Container, engine_environment, find_engine
 from scrout.sandbox.workspace import Workspace, find_source
 from scrout.task import Task
 

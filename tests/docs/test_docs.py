@@ -217,12 +217,9 @@ def tables() -> dict[str, type[BaseModel]]:
                 yield f"[{prefix}{name}]", field.annotation
                 yield from walk(f"{prefix}{name}.", field.annotation)
 
-    kinds = {
-        name: FIXERS.get(name)
-        for name in FIXERS.names()
-        if FIXERS.get(name).model_fields.keys() > Fixer.model_fields.keys()
-    }
-    return {"[[fixers]]": Fixer, **kinds, "price": Price, "[[api.callers]]": Caller, **dict(walk("", Settings))}
+    kinds = {name: FIXERS.get(name) for name in FIXERS.names()}
+    own = {name: kind for name, kind in kinds.items() if kind.model_fields.keys() > Fixer.model_fields.keys()}
+    return {"[[fixers]]": Fixer, **own, "price": Price, "[[api.callers]]": Caller, **dict(walk("", Settings))}
 
 
 def test_every_table_has_a_section_and_no_other_does() -> None:

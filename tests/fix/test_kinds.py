@@ -45,7 +45,10 @@ def test_a_fixer_of_another_package_solves_an_issue(
 ) -> None:
     repo = make_repo(
         {
-            "shop/cart.py": "def discount(total):\n    return discuont_of(total)\n\n\ndef discount_of(total):\n    return total // 10\n",
+            "shop/cart.py": (
+                "def discount(total):\n    return discuont_of(total)\n\n\n"
+                "def discount_of(total):\n    return total // 10\n"
+            ),
             "shop/__init__.py": "",
             "tests/test_cart.py": (
                 "import unittest\n\nfrom shop import cart\n\n\nclass CartTest(unittest.TestCase):\n"
@@ -55,7 +58,10 @@ def test_a_fixer_of_another_package_solves_an_issue(
     )
     config = tmp_path / "scrout.toml"
     config.write_text(ENTRY)
-    issue = "discount raises\n\n```python\nfrom shop.cart import discount\n\ndiscount(50)\n```\n\nNameError: name 'discuont_of' is not defined\n"
+    issue = (
+        "discount raises\n\n```python\nfrom shop.cart import discount\n\ndiscount(50)\n```\n\n"
+        "NameError: name 'discuont_of' is not defined\n"
+    )
     run = scrout.solve_issue(repo, issue, load(config))
     assert [attempt.fixer for attempt in run.attempts] == ["spelling"] and run.cost_usd == 0
     assert "+    return discount_of(total)" in run.patch and run.gated and run.gated.kept

@@ -11,9 +11,9 @@ import pytest
 
 from scrout.base import SandboxError
 from scrout.config.settings import SandboxSettings
-from scrout.sandbox.container import Container, engine_environment
 from scrout.sandbox.probe import probe
 from scrout.sandbox.tier import SANDBOX_UID, Command, Copy, Limits, Mount
+from scrout.sandbox.tiers.container import Container, engine_environment
 
 
 def command(folder: Path, *argv: str, limits: Limits | None = None) -> Command:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from scrout.config.settings import Settings
-from scrout.sandbox.bubblewrap import Bubblewrap, find_program
 from scrout.sandbox.task_sandbox import open_task_sandbox
 from scrout.sandbox.tier import Tier
+from scrout.sandbox.tiers.bubblewrap import Bubblewrap, find_program
 from scrout.sandbox.workspace import find_source
 from scrout.task import Task
 

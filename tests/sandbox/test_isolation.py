@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from scrout.sandbox.bubblewrap import Bubblewrap
 from scrout.sandbox.task_sandbox import TaskSandbox
 from scrout.sandbox.tier import Completed
+from scrout.sandbox.tiers.bubblewrap import Bubblewrap
 
 
 @pytest.fixture(autouse=True)

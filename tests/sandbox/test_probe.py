@@ -15,9 +15,9 @@ import pytest
 import scrout
 from scrout.base import SandboxError
 from scrout.config.settings import SandboxSettings
-from scrout.sandbox.bubblewrap import Bubblewrap
 from scrout.sandbox.probe import probe, probe_all, require_tier
 from scrout.sandbox.tier import Tier
+from scrout.sandbox.tiers.bubblewrap import Bubblewrap
 
 
 def test_the_tier_works_here(tier: Tier) -> None:

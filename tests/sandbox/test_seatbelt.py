@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.sandbox.copies import at_host_paths
-from scrout.sandbox.seatbelt import Seatbelt, profile
 from scrout.sandbox.tier import Command, Copy, Limits, Mount
+from scrout.sandbox.tiers.seatbelt import Seatbelt, profile
 
 
 def command(folder: str = "/cache/w/upper", network: bool = False) -> Command:

@@ -22,11 +22,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.config.settings import Settings
-from scrout.sandbox.bubblewrap import Bubblewrap
 from scrout.sandbox.keeper import descendants
 from scrout.sandbox.task_sandbox import ShellSession, TaskSandbox, open_task_sandbox
 from scrout.sandbox.tier import Command, Completed
-from scrout.sandbox.unsafe import Unsafe
+from scrout.sandbox.tiers.bubblewrap import Bubblewrap
+from scrout.sandbox.tiers.unsafe import Unsafe
 from scrout.sandbox.workspace import find_source
 from scrout.task import Task
 

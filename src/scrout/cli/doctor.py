@@ -95,7 +95,7 @@ def _sandbox(settings: Settings) -> DoctorFinding:
         )
     if found.tier is None:
         return DoctorFinding(name="sandbox", status="missing", detail=found.detail, next_step=found.remedy)
-    weaker = found.name not in ("bubblewrap", "container")
+    weaker = bool(found.tier.weakness)
     return DoctorFinding(
         name="sandbox", status="advice" if weaker else "ok", detail=found.detail, next_step=found.remedy
     )

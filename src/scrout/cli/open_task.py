@@ -33,7 +33,7 @@ def open_with_progress(repo: Path, text: str, settings: Settings, *, dirty: bool
             _must_hold(base, settings.scout.subtree)
         asyncio.run(build_missing(task, settings, progress))
         with open_kit(task, settings, progress) as kit:
-            if kit.task_sandbox.tier.name == "unsafe":
+            if kit.task_sandbox.tier.strength == 0:
                 render.say(
                     "warning: no isolation. Commands of this repository run as you, with your files and network."
                 )

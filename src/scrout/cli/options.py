@@ -6,13 +6,13 @@ import sys
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import click
 from pydantic import ValidationError
 
 from scrout.base import RouteError, TaskError
-from scrout.config.settings import RouteSettings, Settings, TierName, discover, load
+from scrout.config.settings import TIERS, RouteSettings, Settings, discover, load
 from scrout.files import follows_foreign_link
 from scrout.git import find_repository
 from scrout.task import MAX_ISSUE_BYTES, issue_text
@@ -71,7 +71,7 @@ repository = click.option(
 issue = click.option("--issue", "issue_source", required=True, help="File with the issue's text; - for standard input.")
 sandbox = click.option(
     "--sandbox",
-    type=click.Choice(get_args(TierName)),
+    type=click.Choice(["auto", *TIERS.names()]),
     expose_value=False,
     callback=_remember_tier,
     help="Isolation tier; auto takes the strongest of this machine. unsafe has none.",

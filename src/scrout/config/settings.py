@@ -47,11 +47,11 @@ _MOST_NAMED_FILES = 10_000
 _MOST_NAMED_BYTES = 200_000_000
 
 
-TierName = Literal["auto", "bubblewrap", "container", "sandlock", "seatbelt", "unsafe"]
+TIERS: Registry[Any] = Registry("sandbox tier", "scrout.sandbox.tiers", "scrout.tiers")
 
 
 class SandboxSettings(FrozenModel):
-    tier: TierName = "auto"
+    tier: str = "auto"
     """auto: the strongest tier this machine has. unsafe isolates nothing and is never taken unless named."""
     image: str = ""
     """For the container tier; empty: there is none."""
@@ -70,6 +70,14 @@ class SandboxSettings(FrozenModel):
     """Files and folders that a repository may have at the commit that is worked on."""
     repo_mb: int = Field(default=20_000, ge=1)
     """Their size together."""
+
+    @field_validator("tier")
+    @classmethod
+    def _tier_is_known(cls, tier: str) -> str:
+        known = ("auto", *TIERS.names())
+        if tier not in known:
+            raise ValueError(f"{tier!r} is no sandbox tier; there are {', '.join(known)}")
+        return tier
 
 
 class EnvironmentSettings(FrozenModel):

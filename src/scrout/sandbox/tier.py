@@ -1,4 +1,7 @@
-"""What every isolation tier takes and gives. A tier is one file beside this one."""
+"""What every isolation tier takes and gives.
+
+A tier is a module in scrout.sandbox.tiers, or of another package by an entry point in the group `scrout.tiers`.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,10 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
+from scrout.config import settings
+from scrout.registry import Registry
 from scrout.sandbox.output import Output
 
 SANDBOX_UID = 61184
@@ -126,16 +131,37 @@ class WarmSandbox(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class ProbedTier:
+    """What a tier said when it was tried."""
+
+    name: str
+    tier: Tier | None
+    """None: not usable here."""
+    detail: str
+    remedy: str = ""
+    """The next step; empty: nothing to do."""
+
+
 class Tier(Protocol):
     """A kind of isolation."""
 
-    name: str
+    name: ClassVar[str]
+    strength: ClassVar[int]
+    """The strongest that works is chosen. 0: it isolates nothing and is only used if the user names it."""
+    weakness: ClassVar[str]
+    """What it leaves open that the strongest does not; empty: nothing."""
     overlays: bool
     """Whether it shows an Overlay; else every workspace is a Copy."""
     mounts: bool
     """Whether commands see things at a Mount's target; else they see them where they lie on the host."""
     brings_tools: bool
     """Whether interpreters and programs are the tier's own, as in a container's image; else they are the host's."""
+
+    @classmethod
+    def probe(cls, settings: settings.SandboxSettings) -> ProbedTier:
+        """Whether it works on this machine, and the next step if not. `scrout.sandbox.probe.trial` tries a tier."""
+        ...
 
     @property
     def user(self) -> int:
@@ -149,3 +175,6 @@ class Tier(Protocol):
     def standing(self, command: Command) -> WarmSandbox | None:
         """One sandbox for many shell commands with all but the argv of this one. None: there is no such thing here."""
         ...
+
+
+TIERS: Registry[type[Tier]] = settings.TIERS

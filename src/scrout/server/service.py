@@ -224,7 +224,7 @@ def _notes(changed: int, kit: Kit) -> tuple[str, ...]:
         notes.append(f"{changed} uncommitted changes were left out; dirty=true includes them.")
     if kit.task_sandbox.base.submodules:
         notes.append("Submodules were left empty.")
-    if kit.task_sandbox.tier.name == "unsafe":
+    if kit.task_sandbox.tier.strength == 0:
         notes.append("There is no isolation: commands of the repository run as the user.")
     if kit.task_sandbox.environment.missing:
         notes.append(kit.task_sandbox.environment.missing)

@@ -81,7 +81,7 @@ class ProgramFixer(ModelFixer):
         from scrout.fix.program import find_preset
 
         tier = task_sandbox.tier
-        if tier.name not in ("bubblewrap", "container"):
+        if not tier.mounts:
             raise ConfigError(
                 f"fixer {self.name!r} runs a program, which needs a sandbox that can show it the meter and nothing "
                 f"else: bubblewrap or container, and this one is {tier.name}. Choose another with --sandbox; `scrout "

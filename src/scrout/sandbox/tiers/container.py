@@ -13,12 +13,15 @@ import os
 import secrets
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
+from scrout.config.settings import SandboxSettings
 from scrout.programs import NEUTRAL, find_program, search_path
+from scrout.sandbox.probe import trial
 from scrout.sandbox.process import SAY_READY, Process, kill_group, run_process
-from scrout.sandbox.tier import Command, Completed, Copy, Mount, sandbox_user
+from scrout.sandbox.tier import Command, Completed, Copy, Mount, ProbedTier, sandbox_user
 
 _MEBIBYTE = 1024 * 1024
 
@@ -30,10 +33,23 @@ class Container:
     program: str
     """docker or podman, by its absolute path."""
     image: str
-    name = "container"
+    name: ClassVar[str] = "container"
+    strength: ClassVar[int] = 3
+    weakness: ClassVar[str] = ""
     overlays = False
     mounts = True
     brings_tools = True
+
+    @classmethod
+    def probe(cls, settings: SandboxSettings) -> ProbedTier:
+        if not settings.image:
+            step = "Set sandbox.image to one with bash, git and the dependencies."
+            return ProbedTier(cls.name, None, "no image is named", step)
+        program, why = find_engine()
+        if not program:
+            return ProbedTier(cls.name, None, why, "Install and start Docker or Podman.")
+        found = trial(cls(program, settings.image), f"{program} with {settings.image}")
+        return found if found.tier else replace(found, remedy="Pull the image first, and see that it has bash.")
 
     @property
     def user(self) -> int:
@@ -144,3 +160,6 @@ def find_engine() -> tuple[str, str]:
             return program, ""
         said = said or f"{name} has no engine: {done.stderr.strip()[-200:]}"
     return "", said or "neither docker nor podman is installed"
+
+
+PART = Container

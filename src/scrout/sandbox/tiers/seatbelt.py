@@ -9,12 +9,16 @@ The profile language is Apple's own affair; it has stayed the same for a decade 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import ClassVar
 
+from scrout.config.settings import SandboxSettings
 from scrout.sandbox.copies import WithoutMounts, at_host_paths, in_folder
+from scrout.sandbox.probe import trial
 from scrout.sandbox.process import begin_argv, kill_group, run_process
-from scrout.sandbox.tier import Command, Completed, Copy
+from scrout.sandbox.tier import Command, Completed, Copy, ProbedTier
 
 PROGRAM = "/usr/bin/sandbox-exec"
 _SYSTEM = (
@@ -39,7 +43,19 @@ _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/dtrac
 class Seatbelt(WithoutMounts):
     """Runs commands under sandbox-exec, each with a profile of its own."""
 
-    name = "seatbelt"
+    name: ClassVar[str] = "seatbelt"
+    strength: ClassVar[int] = 1
+    weakness: ClassVar[str] = (
+        "weaker than bubblewrap: no mounts, no bound on processes, and daemons may outlive a command"
+    )
+
+    @classmethod
+    def probe(cls, settings: SandboxSettings) -> ProbedTier:
+        if sys.platform != "darwin":
+            return ProbedTier(cls.name, None, f"not for {sys.platform}", "It is part of macOS.")
+        if not Path(PROGRAM).is_file():
+            return ProbedTier(cls.name, None, f"{PROGRAM} is missing", "Use the container tier: set sandbox.image.")
+        return trial(cls(), cls.weakness)
 
     async def run(self, command: Command) -> Completed:
         here = at_host_paths(command)
@@ -86,3 +102,6 @@ def _paths(kind: str, paths: Iterable[Path]) -> str:
 
 def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+PART = Seatbelt

@@ -9,17 +9,21 @@ root, commands keep the user's number, without its capabilities.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
-from scrout.sandbox.bubblewrap import HOST_FILES, NETWORK_FILES
+from scrout.config.settings import SandboxSettings
 from scrout.sandbox.copies import WithoutMounts, at_host_paths
+from scrout.sandbox.probe import missing_programs, trial
 from scrout.sandbox.process import begin_argv, end_keeper, run_process, system_program
 from scrout.sandbox.sandlock_keeper import LENGTH_DIGITS, SandlockSpec
-from scrout.sandbox.tier import Command, Completed, Copy
+from scrout.sandbox.tier import Command, Completed, Copy, ProbedTier
+from scrout.sandbox.tiers.bubblewrap import HOST_FILES, NETWORK_FILES
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/proc", *HOST_FILES)
 _PUBLIC = ("/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts", "/etc/host.conf")
@@ -29,10 +33,25 @@ _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"
 class Sandlock(WithoutMounts):
     """Runs each command under a process of its own that holds the sandlock library."""
 
-    name = "sandlock"
+    name: ClassVar[str] = "sandlock"
+    strength: ClassVar[int] = 2
+    weakness: ClassVar[str] = (
+        "weaker than bubblewrap: no mounts, so commands see host paths, and editable installs your own tree"
+    )
+
+    @classmethod
+    def probe(cls, settings: SandboxSettings) -> ProbedTier:
+        if not sys.platform.startswith("linux"):
+            step = "Run scrout on Linux, or in a Linux virtual machine."
+            return ProbedTier(cls.name, None, f"not for {sys.platform}", step)
+        if importlib.util.find_spec("sandlock") is None:
+            return ProbedTier(cls.name, None, "the sandlock package is not installed", "pip install 'scrout[sandlock]'")
+        if missing := missing_programs("bash", "setpriv"):
+            return ProbedTier(cls.name, None, f"{missing} not found", "Install bash and util-linux.")
+        return trial(cls(), cls.weakness)
 
     async def run(self, command: Command) -> Completed:
-        folders = [str(Path(__file__).parents[2]), *sys.path]
+        folders = [str(Path(__file__).parents[3]), *sys.path]
         keeper = [sys.executable, "-I", "-c", _KEEPER, json.dumps(folders)]
         spec = json.dumps(_spec(at_host_paths(command))).encode()
         # Its standard input carries the specification first, since arguments can be read by every user of the host.
@@ -71,3 +90,6 @@ def _spec(command: Command) -> SandlockSpec:
         parent=os.getpid(),
         argv=[*begin_argv(limits, processes=False), *command.argv],
     )
+
+
+PART = Sandlock

