@@ -4,10 +4,10 @@
 
 Each side is a command of its own, started for each round, with --jobs tasks in flight; what it takes to start and to
 end counts. Both run the same commands in the same number of turns, and their last reply ends the task with the same
-patch. scrout does the whole job: `scrout run --arms solo` with its own agent, each task in a workspace and a sandbox of
-its own, each call through the meter, ledger, trajectory, check, predictions and report. mini-SWE-agent has clones that
-were made before, and no check. PYTHON is an interpreter with mini-SWE-agent 2.4.6 and litellm 1.105.0; without it the
-comparison is left out.
+patch. scrout does the whole job: `scrout batch run --arms solo` with its own agent, each task in a workspace and a
+sandbox of its own, each call through the meter, ledger, trajectory, check, predictions and report. mini-SWE-agent has
+clones that were made before, and no check. PYTHON is an interpreter with mini-SWE-agent 2.4.6 and litellm 1.105.0;
+without it the comparison is left out.
 
 The model is bench/batch_endpoint.py, a process of its own that is no part of any figure. It thinks for --think-s
 seconds, as any model does, and in a further measurement not at all. All tasks are at one commit of the bundled example:
@@ -224,8 +224,8 @@ def ours(ground: Ground, number: int) -> Batch:
     runtime = folder / "r"
     runtime.mkdir(mode=0o700)
     env = {f"XDG_{kind}_HOME": str(folder / kind) for kind in ("CACHE", "DATA", "CONFIG")}
-    argv = [sys.executable, "-m", "scrout", "run", str(tasks), "--out", str(out), "--arms", "solo", "--fixers", "toy"]
-    argv += ["--jobs", str(ground.jobs), "--config", str(settings)]
+    argv = [sys.executable, "-m", "scrout", "batch", "run", str(tasks), "--out", str(out)]
+    argv += ["--arms", "solo", "--fixers", "toy", "--jobs", str(ground.jobs), "--config", str(settings)]
     batch = measured(ground, argv, "", env | {"XDG_RUNTIME_DIR": str(runtime)}, folder / "log")
     (predictions,) = (out / "predictions").glob("*.jsonl")
     patches = [json.loads(line)["model_patch"] for line in predictions.read_text().splitlines()]

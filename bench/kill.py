@@ -206,7 +206,7 @@ class Batch:
 
     def start(self) -> None:
         """The same command, each time."""
-        argv = [sys.executable, "-m", "scrout", "run", str(self.place.tasks), "--out", str(self.out)]
+        argv = [sys.executable, "-m", "scrout", "batch", "run", str(self.place.tasks), "--out", str(self.out)]
         argv += ["--config", str(self.place.config), "--jobs", str(self.at_once), "--arms", ",".join(ARMS)]
         argv += ["--fixers", FIXER, *self.settings, *(("--ray", "local") if self.ray else ())]
         self.starts += 1

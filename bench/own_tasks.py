@@ -2,9 +2,9 @@
 
     python bench/own_tasks.py --out DIR --json bench/results/own_tasks.json
 
-Tasks are made with `scrout tasks make` (8 of each package in PACKAGES, see docs/tasks.md), run with `scrout run` and
-graded with `scrout grade`, each as a user would. All three go on where they were cut off, so this script does too. A
-task counts as solved if every test that the bug broke, all of which are hidden from the pipeline, passes with the
+Tasks are made with `scrout tasks make` (8 of each package in PACKAGES, see docs/tasks.md), run with `scrout batch
+run` and graded with `scrout batch grade`, each as a user would. All go on where they were cut off, and so does this.
+A task counts as solved if every test that the bug broke, all of which are hidden from the pipeline, passes with the
 patch, and every test that passed before still does. A patch that fails this is `wrong`: worse than none.
 
 None of the packages is one that the fixer's templates were tuned on. Issues with an example in code and issues that
@@ -79,9 +79,9 @@ def main() -> None:
         return
     load = os.getloadavg()[0] / (os.cpu_count() or 1)
     started = time.monotonic()
-    scrout("run", tasks, "--out", batch, "--jobs", asked.jobs, "--arms", "handoff")
+    scrout("batch", "run", tasks, "--out", batch, "--jobs", asked.jobs, "--arms", "handoff")
     wall_s = time.monotonic() - started
-    scrout("grade", batch, "--tasks", tasks)
+    scrout("batch", "grade", batch, "--tasks", tasks)
     outcomes = read(tasks, batch)
     record({"load_per_core": round(load, 2), "wall_s": round(wall_s, 1), **summary(outcomes)}, asked.json)
 

@@ -111,7 +111,7 @@ class Machine:
 
     @property
     def in_flight(self) -> int:
-        """As `scrout run --ray` fills it."""
+        """As `scrout batch run --ray` fills it."""
         return EACH * self.cores
 
 

@@ -234,12 +234,12 @@ async def test_it_is_written_and_reads_back_the_same(make: Callable[..., Made]) 
     await made.run("t1", "solo/a", [tried(costs=["0.3"])])
     problem = UnusableRow("tasks.jsonl:3", "t9", "the commit is missing.")
     key = "sk-proj-A1b2C3d4E5f6G7h8I9j0"
-    summary = made.summary(problems=[problem], command=f"scrout run tasks.jsonl -c key={key}")
+    summary = made.summary(problems=[problem], command=f"scrout batch run tasks.jsonl -c key={key}")
     assert summary.problems == (problem,) and summary.batch == made.batch
     assert key not in made.folder.summary.read_text()
     assert Summary.model_validate(json.loads(made.folder.summary.read_text())) == summary
     before = made.folder.summary.read_bytes()
-    made.summary(problems=[problem], command=f"scrout run tasks.jsonl -c key={key}")
+    made.summary(problems=[problem], command=f"scrout batch run tasks.jsonl -c key={key}")
     assert made.folder.summary.read_bytes() == before
 
 

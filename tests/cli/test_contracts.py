@@ -306,10 +306,8 @@ def test_doctor_shows_no_credentials(cli: Cli, shop_repo: Path) -> None:
 
 
 EVERY_COMMAND = (
+    "batch",
     "api",
-    "run",
-    "plan",
-    "grade",
     "tasks",
     "fix",
     "scout",
@@ -328,8 +326,7 @@ EVERY_COMMAND = (
     "ledger",
     "demo",
     "env",
-    "serve-searcher",
-    "canary",
+    "searcher",
     "doctor",
     "init",
     "trust",

@@ -1,4 +1,4 @@
-"""`scrout grade`: a file of predictions and a whole batch's folder, resumed, learned from, and refused."""
+"""`scrout batch grade`: a file of predictions and a whole batch's folder, resumed, learned from, and refused."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ diff --git a/tests/test_cart.py b/tests/test_cart.py
 
 
 def refused(cli: Cli, *args: str | Path, words: str) -> None:
-    ended = cli("grade", *args)
+    ended = cli("batch", "grade", *args)
     assert (ended.code, ended.out) == (2, b"") and words in ended.err, ended.err
 
 
@@ -80,7 +80,7 @@ def predictions(path: Path, **patches: str) -> Path:
 @pytest.mark.slow
 def test_a_file_of_predictions(cli: Cli, tasks: Path, tmp_path: Path) -> None:
     file = predictions(tmp_path / "p.jsonl", shop_1=FIX, shop_2=WRONG, shop_3=FIX)
-    first = cli("grade", file, "--tasks", tasks, "--run-id", "one", "--json")
+    first = cli("batch", "grade", file, "--tasks", tasks, "--run-id", "one", "--json")
     assert first.code == 0, first.err
     (arm,) = first.json()["arms"]
     assert (arm["tasks"], arm["verdicts"], arm["rate"]) == (2, {"resolved": 1, "unresolved": 1}, 0.5)
@@ -89,7 +89,7 @@ def test_a_file_of_predictions(cli: Cli, tasks: Path, tmp_path: Path) -> None:
     stored = (tmp_path / "p.jsonl.grades" / "grades.jsonl").read_text().splitlines()
     assert len(stored) == 2
 
-    again = cli("grade", file, "--tasks", tasks, "--run-id", "one")
+    again = cli("batch", "grade", file, "--tasks", tasks, "--run-id", "one")
     assert again.code == 0 and "0 patches of 0 tasks to grade" in again.err
     assert "50.0%" in again.out.decode() and "resolved" in again.out.decode()
     assert (tmp_path / "p.jsonl.grades" / "grades.jsonl").read_text().splitlines() == stored
@@ -107,7 +107,7 @@ def test_killed_in_the_middle_it_goes_on(cli: Cli, tasks: Path, tmp_path: Path) 
     tasks.write_text("".join(json.dumps(row) + "\n" for row in rows))
     file = predictions(tmp_path / "p.jsonl", shop_1=FIX, shop_2=FIX)
     grades = tmp_path / "p.jsonl.grades" / "grades.jsonl"
-    args = ("grade", file, "--tasks", tasks, "--jobs", "1")
+    args = ("batch", "grade", file, "--tasks", tasks, "--jobs", "1")
     with cli.started(*args) as process:
         while not (grades.exists() and grades.read_bytes().endswith(b"\n")) and process.poll() is None:
             time.sleep(0.1)
@@ -123,7 +123,7 @@ def test_killed_in_the_middle_it_goes_on(cli: Cli, tasks: Path, tmp_path: Path) 
 def test_infrastructure_is_told_apart(cli: Cli, tasks: Path, shop_repo: Path, tmp_path: Path) -> None:
     tasks.write_text(tasks.read_text().replace(find_source(shop_repo).head, "0" * 40))
     file = predictions(tmp_path / "p.jsonl", shop_1=FIX)
-    ended = cli("grade", file, "--tasks", tasks, "--out", tmp_path / "g", "--json")
+    ended = cli("batch", "grade", file, "--tasks", tasks, "--out", tmp_path / "g", "--json")
     (arm,) = ended.json()["arms"]
     assert (ended.code, arm["verdicts"], arm["missing"]) == (1, {"infrastructure": 1}, 1), ended.err
     assert "infrastructure: shop-1" in ended.err
@@ -138,7 +138,7 @@ def test_what_is_refused(cli: Cli, tasks: Path, tmp_path: Path) -> None:
     bare = tmp_path / "bare.jsonl"
     bare.write_text('{"id": "a", "text": "t", "repo": "/r", "base_commit": "' + "0" * 40 + '"}\n')
     refused(cli, file, "--tasks", bare, words="nothing can judge a patch")
-    official = cli("grade", file, "--tasks", tasks, "--harness", "official", env={"PATH": str(tmp_path)})
+    official = cli("batch", "grade", file, "--tasks", tasks, "--harness", "official", env={"PATH": str(tmp_path)})
     assert official.code == 2 and "--harness own" in official.err and "Docker" in official.err
 
 
@@ -158,7 +158,7 @@ async def closed_run(ledger: Ledger, batch: Batch, task: Task, patch: str, stop:
 
 
 async def batch_of(tmp_path: Path, repo: Path, *runs: tuple[str, str, Stop]) -> Path:
-    """The folder of a batch in which these tasks were run, as `scrout run` leaves it."""
+    """The folder of a batch in which these tasks were run, as `scrout batch run` leaves it."""
     out = tmp_path / "out"
     out.mkdir()
     folder = BatchFolder(out)
@@ -180,7 +180,7 @@ def test_a_batch_teaches_its_fixers(cli: Cli, tasks: Path, shop_repo: Path, tmp_
         '[[fixers]]\nname = "toy"\nkind = "agent"\nmodel = "toy-1"\nbase_url = "http://127.0.0.1:9/v1"\n'
         "price = { input = 3.0, output = 15.0 }\n"
     )
-    ended = cli("grade", out, "--tasks", tasks, "--learn", "--config", config)
+    ended = cli("batch", "grade", out, "--tasks", tasks, "--learn", "--config", config)
     assert ended.code == 0 and "solo/toy" in ended.out.decode(), ended.err
     assert "learned from 2 runs; 0 were known, 0 taught nothing" in ended.err
     (resume,) = load(tmp_path / "resumes").values()
@@ -193,7 +193,7 @@ def test_a_batch_teaches_its_fixers(cli: Cli, tasks: Path, shop_repo: Path, tmp_
     (arm,) = json.loads((out / "summary.json").read_text())["arms"]
     assert arm["graded"]["verdicts"] == {"resolved": 1, "unresolved": 1} and (out / "report.html").stat().st_size
 
-    again = cli("grade", out, "--tasks", tasks, "--learn", "--config", config)
+    again = cli("batch", "grade", out, "--tasks", tasks, "--learn", "--config", config)
     assert "learned from 0 runs; 2 were known" in again.err
     assert len((tmp_path / "resumes" / FILE).read_text().splitlines()) == 2
 
@@ -203,7 +203,7 @@ def test_infrastructure_teaches_nothing(cli: Cli, tasks: Path, shop_repo: Path, 
     head, nowhere = find_source(shop_repo).head, "0" * 40
     out = asyncio.run(batch_of(tmp_path, shop_repo, ("shop-1", WRONG, "finished"), ("shop-2", "", "endpoint")))
     move(tasks, head, nowhere)
-    ended = cli("grade", out, "--tasks", tasks, "--learn", "-c", f"route.resumes={tmp_path / 'resumes'}")
+    ended = cli("batch", "grade", out, "--tasks", tasks, "--learn", "-c", f"route.resumes={tmp_path / 'resumes'}")
     assert ended.code == 1 and "learned from 0 runs; 0 were known, 0 taught nothing" in ended.err, ended.err
     assert "2 infrastructure" in ended.out.decode() and "before anything was submitted" in ended.err
     assert not (tmp_path / "resumes" / FILE).exists()

@@ -1,4 +1,4 @@
-"""`scrout run` as users meet it: what it says, what it refuses, and how it is interrupted and taken up again."""
+"""`scrout batch run` as users meet it: what it says, what it refuses, and how it is interrupted and taken up again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from scrout.batch.runner import BatchProgress
-from scrout.cli.run import shown
+from scrout.cli.batch.run import shown
 from scrout.models.chat import ToolCall
 from scrout.models.scripted import ScriptedEndpoint, ScriptedReply, ScriptedRequest
 from scrout.money import Budget, Usage
@@ -68,7 +68,7 @@ class Scene:
     model: Model
 
     def args(self, *more: str, fixer: str = "toy", out: Path | None = None) -> tuple[str, ...]:
-        command = ("run", str(self.tasks), "--out", str(out or self.out), "--config", str(self.config))
+        command = ("batch", "run", str(self.tasks), "--out", str(out or self.out), "--config", str(self.config))
         return (*command, "--jobs", "1", "--arms", "solo", "--fixers", fixer, *more)
 
     def rows(self) -> list[dict[str, Any]]:
@@ -137,6 +137,15 @@ def test_lines_on_a_pipe_and_one_document_on_standard_output(scene: Scene) -> No
     assert [json.loads(row)["instance_id"] for row in scene.predictions().splitlines()] == [
         row["id"] for row in scene.rows()
     ]
+    again = ended(scene, "batch", "show", str(scene.out), "--json")
+    assert (again.code, again.json()) == (0, json.loads(done.out))
+    table = ended(scene, "batch", "show", str(scene.out))
+    assert table.out.decode().splitlines()[1].split()[:8] == ["solo/toy", "2", "of", "2", "0", "of", "2", "(0%)"]
+
+
+def test_a_folder_without_a_batch_is_refused(scene: Scene, tmp_path: Path) -> None:
+    empty = ended(scene, "batch", "show", str(tmp_path))
+    assert empty.code == 2 and "holds no summary of a batch" in empty.err
 
 
 def test_how_far_it_is() -> None:
@@ -258,7 +267,7 @@ def test_what_is_refused(scene: Scene, tmp_path: Path) -> None:
     (tmp_path / "full" / "thesis.txt").touch()
     config = ("--config", str(scene.config))
     out = ("--out", str(scene.out), *config)
-    tasks = ("run", str(scene.tasks))
+    tasks = ("batch", "run", str(scene.tasks))
     for args, words in (
         (
             (*tasks, "--out", str(tmp_path / "file" / "out"), *config),
@@ -270,10 +279,10 @@ def test_what_is_refused(scene: Scene, tmp_path: Path) -> None:
         ((*tasks, *out, "--arms", ""), ("name some of solo",)),
         ((*tasks, *out, "--jobs", "0"), ("--jobs",)),
         ((*tasks, *out, "--cap-usd", "1", "-c", "fix.caps=paper"), ("cannot hold", "leave out --cap-usd")),
-        (("run", str(tmp_path / "none.jsonl"), *out), ("none.jsonl", "Check the path")),
-        (("run", str(tmp_path / "empty.jsonl"), *out), ("empty.jsonl", "holds no tasks")),
-        (("run", str(tmp_path / "broken.jsonl"), *out), ("none of the 1 rows is a task", "no JSON")),
-        (("run", str(tmp_path / "full"), *out), ("folder of issues", "--repo")),
+        (("batch", "run", str(tmp_path / "none.jsonl"), *out), ("none.jsonl", "Check the path")),
+        (("batch", "run", str(tmp_path / "empty.jsonl"), *out), ("empty.jsonl", "holds no tasks")),
+        (("batch", "run", str(tmp_path / "broken.jsonl"), *out), ("none of the 1 rows is a task", "no JSON")),
+        (("batch", "run", str(tmp_path / "full"), *out), ("folder of issues", "--repo")),
     ):
         refused(ended(scene, *args), *words)
     assert scene.model.tasks == [] and not scene.out.exists()

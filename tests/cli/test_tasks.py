@@ -82,6 +82,6 @@ def test_draw_takes_each_repository_by_its_share_and_says_how_to_go_on(cli: Cli,
     commands = told["commands"]
     assert isinstance(commands, list) and "--arms solo,handoff,passthrough --fixers one,two" in commands[0]
     again = cli("tasks", "draw", path, "--fixers", "one", "--points", "2", "--out", tmp_path / "more")
-    assert again.code == 1 and "take" in again.err and again.out.startswith(b"scrout run ")
+    assert again.code == 1 and "take" in again.err and again.out.startswith(b"scrout batch run ")
     wrong = cli("tasks", "draw", path, "--fixers", " , ", "--out", tmp_path / "none")
     assert wrong.code == 2 and "Name the fixers" in wrong.err

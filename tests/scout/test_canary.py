@@ -19,7 +19,7 @@ from pydantic import JsonValue
 from scrout.agent.dialect import ToolUse, Turn
 from scrout.agent.dialects import dialect
 from scrout.base import ConfigError, ModelError
-from scrout.cli.canary import command
+from scrout.cli.searcher.canary import command
 from scrout.config.settings import DialectName, SearcherSettings
 from scrout.models.chat import ToolCall, certificates
 from scrout.models.scripted import Cut, ScriptedEndpoint, ScriptedReply, ScriptedRequest, Status

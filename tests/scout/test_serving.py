@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 import scrout
 from scrout.base import ConfigError
-from scrout.cli.serve_searcher import command
+from scrout.cli.searcher.serve import command
 from scrout.config.settings import PAPER, Sampling, Settings
 from scrout.scout.serving import Serving, run, serving
 

@@ -5,25 +5,23 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from importlib import import_module
 from types import FrameType
 from typing import NoReturn
 
 import click
 
 from scrout import __version__
+from scrout.cli.lazy import LazyGroup
 
-# Section -> name -> what it does. The module of the same name in this package (`-` written `_`) holds the command
-# and is loaded when it is needed.
+# Section -> name -> what it does. The module of the same name in this package holds the command and is
+# loaded when it is needed.
 SECTIONS = {
     "Work": {
         "fix": "Scout, gate, route, fix and check one issue.",
         "scout": "Rank the files an issue is about, and try to reproduce it.",
         "gate": "Replay a handoff's claim and strip what is false.",
         "route": "Choose the fixer for an issue, and explain the choice.",
-        "plan": "Estimate what a batch would cost, before spending.",
-        "run": "Run a batch of tasks, resumable and accounted for.",
-        "grade": "Run the tests that judge each patch of a batch.",
+        "batch": "Plan, run, grade and show a batch of tasks.",
         "runs": "List past runs, and prune their traces.",
         "show": "Show one run from issue to receipt.",
         "feedback": "Record how a run ended, so that the router learns.",
@@ -48,8 +46,7 @@ SECTIONS = {
         "calibrate": "Measure the router on tasks with known outcomes.",
         "tasks": "Inspect task files, and make tasks from packages.",
         "train": "Train a searcher of your own.",
-        "serve-searcher": "Print the command that serves a searcher, or run it.",
-        "canary": "Check the searcher's server before any episode.",
+        "searcher": "Serve a model that searches, and check its server.",
     },
 }
 COMMANDS = {name: about for section in SECTIONS.values() for name, about in section.items()}
@@ -58,27 +55,12 @@ USER_ERROR = 2
 INTERRUPTED = 130
 
 
-class Commands(click.Group):
-    """A group whose commands are imported one at a time, so that `scrout --version` imports none of them."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        command = import_module(f"scrout.cli.{cmd_name.replace('-', '_')}").command
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        widest = max(map(len, COMMANDS))
-        for title, commands in SECTIONS.items():
-            with formatter.section(title):
-                formatter.write_dl([(name.ljust(widest), about) for name, about in commands.items()])
-
-
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    package="scrout.cli",
+    sections=SECTIONS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, message="scrout %(version)s")
 def scrout() -> None:
     """Scout, then route: fix issues with the cheapest fixer that is likely to succeed."""

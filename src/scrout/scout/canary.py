@@ -199,7 +199,7 @@ class _Bird:
         if len(set(replies[:3])) == 1:
             return "failed", (
                 "draws with three seeds are the same: the server overrides the request's sampling. Start it as "
-                "`scrout serve-searcher` says."
+                "`scrout searcher serve` says."
             )
         again = "the same" if replies[0] == replies[3] else "another reply"
         return "ok", f"draws with other seeds differ; the same seed gives {again}"

@@ -1,7 +1,7 @@
 """The exact command that serves a searcher's checkpoint by the paper's protocol, and the settings that belong to it.
 
-Written after the code of vLLM 0.32.0 and SGLang 0.5.23. Neither has been run with it: `scrout canary` says whether a
-server does what it should.
+Written after the code of vLLM 0.32.0 and SGLang 0.5.23. Neither has been run with it: `scrout searcher canary` says
+whether a server does what it should.
 """
 
 from __future__ import annotations

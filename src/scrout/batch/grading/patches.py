@@ -35,11 +35,11 @@ def read_arms(source: Path) -> dict[str, dict[str, Prediction]]:
     folder = BatchFolder(source)
     batch = folder.read()
     if batch is None:
-        raise TaskError(f"{source} holds no batch. Pass the folder that `scrout run --out` named, or predictions.")
+        raise TaskError(f"{source} holds no batch. Pass the --out of `scrout batch run`, or predictions.")
     paths = prediction_files(source)
     arms = {arm: read_predictions(path) for arm, path in paths.items() if path.exists()}
     if not arms:
-        raise TaskError(f"{folder.predictions} holds no predictions yet. Let `scrout run` write them first.")
+        raise TaskError(f"{folder.predictions} holds no predictions yet. Let `scrout batch run` write them first.")
     return arms
 
 

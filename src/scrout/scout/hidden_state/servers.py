@@ -39,7 +39,7 @@ GREEDY = Sampling(temperature=0.0)
 
 
 class Vllm:
-    """A vLLM server that was started as `scrout serve-searcher` says."""
+    """A vLLM server that was started as `scrout searcher serve` says."""
 
     def __init__(self, settings: SearcherSettings, book: Book = unbooked, folder: Path | None = None) -> None:
         self.settings = settings
@@ -58,7 +58,7 @@ class Vllm:
 
 
 class Sglang:
-    """An SGLang server that was started as `scrout serve-searcher --engine sglang` says."""
+    """An SGLang server that was started as `scrout searcher serve --engine sglang` says."""
 
     def __init__(self, settings: SearcherSettings, book: Book = unbooked) -> None:
         self.settings = settings
@@ -146,7 +146,7 @@ async def _ask(
         where = ".".join(str(part) for part in problem["loc"])
         raise ModelError(
             f"{settings.model}: the answer cannot be read for its hidden state ({where}: {problem['msg']}). Start the "
-            "server as `scrout serve-searcher` says."
+            "server as `scrout searcher serve` says."
         ) from None
 
 
@@ -160,7 +160,7 @@ def _served(settings: SearcherSettings) -> tuple[str, Shape]:
 def _without_state(settings: SearcherSettings) -> ModelError:
     return ModelError(
         f"{settings.model} answered without a hidden state. Start the server with the command that "
-        f"`scrout serve-searcher --engine {settings.state}` prints."
+        f"`scrout searcher serve --engine {settings.state}` prints."
     )
 
 
@@ -188,7 +188,7 @@ def _take(path: Path, folder: Path, prompt_tokens: int) -> Floats:
     if path.parent != folder or path.suffix != ".safetensors" or os.path.islink(path):  # noqa: PTH114
         raise ModelError(
             f"the server wrote its hidden states to {path}, not into {folder}. Start it with the command that "
-            "`scrout serve-searcher` prints."
+            "`scrout searcher serve` prints."
         )
     try:
         _wait_until_written(path)

@@ -133,7 +133,7 @@ def show_all(view: BatchesView) -> Html:
     columns = ["Batch", "State", "Closed", "Solved", "Unverified", "Paid", "Last heard of (UTC)"]
     table = layout.table(columns, rows, caption="Batches, newest first", numbers=columns[2:6])
     none = (
-        "No batch is in this ledger. `scrout run TASKS --out DIR` keeps its own in DIR; serve that with "
+        "No batch is in this ledger. `scrout batch run TASKS --out DIR` keeps its own in DIR; serve that with "
         "`-c ledger.path=DIR/ledger.db`."
     )
     parts = [element("h1", "Batches")]

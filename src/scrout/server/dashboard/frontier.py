@@ -227,8 +227,10 @@ def _findings(points: Sequence[FrontierPoint]) -> list[str]:
 
 
 def _notes(batch: str, groups: Sequence[RunGroup], judged_by: JudgedBy) -> list[str]:
-    by_check = "Solved means that the check passed. `scrout grade` judges a batch's patches by hidden tests."
-    notes = [by_check if judged_by == "check" else "Solved means that the hidden tests passed, by `scrout grade`."]
+    by_check = "Solved means that the check passed. `scrout batch grade` judges a batch's patches by hidden tests."
+    notes = [
+        by_check if judged_by == "check" else "Solved means that the hidden tests passed, by `scrout batch grade`."
+    ]
     if not batch and len({group.batch for group in groups}) > 1:
         notes.append("All runs together: arms may have had different tasks. One batch alone compares like with like.")
     if any(not group.arm for group in groups):

@@ -43,7 +43,7 @@ def _findings(result: HandoffStudy) -> Iterator[str]:
         yield (
             "Solve rates of the arms cannot be compared: these runs are judged by the check, which passes no patch "
             "without a verified reproduction, and runs alone or with claims passed through have none. Grade the batch "
-            "first: scrout grade DIR --tasks FILE"
+            "first: scrout batch grade DIR --tasks FILE"
         )
     for one in result.pooled:
         yield (

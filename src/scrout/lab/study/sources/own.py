@@ -67,7 +67,7 @@ def read_ledger(place: str, batch: str, tasks: Path | None) -> Own:
         elif ledger.run_ids():
             runs, what = [_alone(ledger)], "runs made one by one, none in a batch,"
         else:
-            raise StudyError(f"{name} has no run. Make some with `scrout run TASKS --out DIR`, or name another.")
+            raise StudyError(f"{name} has no run. Make some with `scrout batch run TASKS --out DIR`, or name another.")
         return _own(ledger, runs, Grades(), _rows(tasks), f"{what} of {name}")
 
 

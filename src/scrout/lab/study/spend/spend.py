@@ -179,7 +179,7 @@ def _own(own: Own) -> SpendStudy:
 _LABELS = "label run"
 _BY_CHECK = (
     "Solves are those of the check, which passes no patch without a verified reproduction; runs alone have none, so "
-    "solve rates are not compared. Grade the batch: scrout grade DIR --tasks FILE"
+    "solve rates are not compared. Grade the batch: scrout batch grade DIR --tasks FILE"
 )
 
 

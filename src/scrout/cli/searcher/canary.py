@@ -1,4 +1,4 @@
-"""`scrout canary`: is the searcher's server what the settings take it for?"""
+"""`scrout searcher canary`: is the searcher's server what the settings take it for?"""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def command(repo: Path, layer: bool, config: Path | None, overrides: tuple[str, 
     for key in ("model", "base_url"):
         if not getattr(settings, key):
             raise ConfigError(
-                f"scout.model.{key} is not set. `scrout serve-searcher` prints settings for a checkpoint."
+                f"scout.model.{key} is not set. `scrout searcher serve` prints settings for a checkpoint."
             )
     with render.working() as progress:
         progress(f"asking {settings.model}")

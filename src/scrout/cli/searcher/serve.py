@@ -1,4 +1,4 @@
-"""`scrout serve-searcher`: the command that serves a checkpoint as the searcher wants it, printed or run."""
+"""`scrout searcher serve`: the command that serves a checkpoint as the searcher wants it, printed or run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`scrout run`: many tasks, in one or more arms, resumable and accounted for."""
+"""`scrout batch run`: many tasks, in one or more arms, resumable and accounted for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`scrout grade`: the tests that judge, run over every patch of a batch or of a file of predictions."""
+"""`scrout batch grade`: the tests that judge, run over every patch of a batch or of a file of predictions."""
 
 from __future__ import annotations
 

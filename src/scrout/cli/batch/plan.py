@@ -1,4 +1,4 @@
-"""`scrout plan`: what a batch would cost and solve, before anything is spent."""
+"""`scrout batch plan`: what a batch would cost and solve, before anything is spent."""
 
 from __future__ import annotations
 
