@@ -129,6 +129,83 @@ PROJECTS = (
             *("charset-normalizer",),
         ),
     ),
+    Project("adrienverge/yamllint", ("pathspec<1", "pyyaml", "setuptools<80")),
+    Project(
+        "scrapinghub/dateparser",
+        (
+            *("python-dateutil", "pytz", "regex", "tzlocal", "parameterized", "mock", "freezegun", "ruamel.yaml"),
+            *("langdetect", "convertdate", "hijri-converter", "hijridate", "requests", "GitPython", "parsel"),
+        ),
+    ),
+    Project(
+        "BrianPugh/cyclopts",
+        (
+            *("attrs", "rich", "rich-rst", "docstring-parser", "pyyaml", "pydantic", "typing-extensions", "tomli"),
+            *("pytest-mock", "syrupy", "trio", "markdown", "msgspec"),
+        ),
+    ),
+    Project(
+        "PyCQA/isort",
+        (
+            *("colorama", "hypothesis", "hypothesmith", "natsort", "black", "toml", "tomli", "pyyaml", "pylama"),
+            *("pytest-mock", "pytest-cov", "libcst", "setuptools<80"),
+        ),
+        generated={"isort/_version.py": VERSION_FILE},
+    ),
+    Project(
+        "wireservice/agate",
+        ("babel", "isodate", "leather", "parsedatetime", "python-slugify", "pytimeparse", "six", "tzdata", "pytz", "mock"),
+    ),
+    Project(
+        "python-quantities/python-quantities",
+        ("numpy<2.3", "uncertainties"),
+        generated={"quantities/_version.py": VERSION_FILE},
+    ),
+    Project("kayak/pypika", ("parameterized",)),
+    Project("macbre/sql-metadata", ("sqlparse<0.5", "sqlglot"), distribution="sql_metadata"),
+    Project("omry/omegaconf", ("pyyaml", "attrs", "pytest-mock", "antlr4-python3-runtime==4.9.3", "pydevd")),
+    Project("chimpler/pyhocon", ("pyparsing>=2,<4", "python-dateutil", "mock")),
+    Project("graphql-python/graphql-core", ("pytest-asyncio<1", "pytest-describe", "pytest-benchmark", "typing-extensions")),
+    Project(
+        "rnag/dataclass-wizard",
+        (
+            *("typing-extensions", "pyyaml", "pytimeparse", "python-dotenv", "pytest-mock", "tomli-w", "tzdata"),
+            *("pytest-benchmark", "tomli"),
+        ),
+    ),
+    Project("trentm/python-markdown2", ("pygments", "latex2mathml")),
+    Project("miyuchina/mistletoe", ("parameterized", "pygments")),
+    Project("rthalley/dnspython", ("cryptography", "idna", "trio", "httpx", "h2", "sniffio")),
+    Project("netaddr/netaddr", ("packaging",)),
+    Project("pytransitions/transitions", ("six", "mock", "dill", "graphviz")),
+    Project("construct/construct", ("numpy<2.3", "arrow", "ruamel.yaml", "cloudpickle", "lz4", "cryptography")),
+    Project("sqlalchemy/mako", ("markupsafe", "pygments", "babel", "dogpile.cache", "beaker", "lingua")),
+    Project("kiorky/croniter", ("python-dateutil", "pytz", "tzlocal", "mock", "freezegun")),
+    Project("ipython/traitlets", ("pytest-mock", "argcomplete")),
+    Project("oauthlib/oauthlib", ("pyjwt", "cryptography", "blinker", "mock")),
+    Project(
+        "getsentry/responses",
+        ("requests", "urllib3", "pyyaml", "pytest-asyncio", "pytest-httpserver", "tomli", "tomli-w", "types-pyyaml"),
+        distribution="responses",
+    ),
+    Project(
+        "simonw/sqlite-utils",
+        ("click", "click-default-group", "sqlite-fts4", "tabulate", "python-dateutil", "pluggy", "hypothesis", "pip"),
+        distribution="sqlite-utils",
+    ),
+    Project("kurtmckee/feedparser", ("sgmllib3k", "chardet", "requests", "requests-mock", "httpx")),
+    Project("geopy/geopy", ("geographiclib", "async-generator", "pytz", "docutils", "pytest-aiohttp<1")),
+    Project("google/python-fire", ("termcolor", "hypothesis", "six", "mock", "levenshtein")),
+    Project("mathandy/svgpathtools", ("numpy<2.3", "scipy", "svgwrite")),
+    Project(
+        "commitizen-tools/commitizen",
+        (
+            *("argcomplete", "charset-normalizer", "colorama", "decli", "deprecated", "jinja2", "packaging", "pyyaml"),
+            *("questionary", "prompt-toolkit", "termcolor", "tomlkit", "typing-extensions", "freezegun"),
+            *("pytest-mock", "pytest-regressions", "pytest-freezer", "pytest-gitconfig", "importlib-metadata"),
+        ),
+        distribution="commitizen",
+    ),
 )
 """None is a corpus of gate.py, repair_cases.py or own_tasks.py."""
 
