@@ -153,10 +153,6 @@ PROJECTS = (
         generated={"isort/_version.py": VERSION_FILE},
     ),
     Project(
-        "wireservice/agate",
-        ("babel", "isodate", "leather", "parsedatetime", "python-slugify", "pytimeparse", "six", "tzdata", "pytz", "mock"),
-    ),
-    Project(
         "python-quantities/python-quantities",
         ("numpy<2.3", "uncertainties"),
         generated={"quantities/_version.py": VERSION_FILE},
@@ -165,7 +161,6 @@ PROJECTS = (
     Project("macbre/sql-metadata", ("sqlparse<0.5", "sqlglot"), distribution="sql_metadata"),
     Project("omry/omegaconf", ("pyyaml", "attrs", "pytest-mock", "antlr4-python3-runtime==4.9.3", "pydevd")),
     Project("chimpler/pyhocon", ("pyparsing>=2,<4", "python-dateutil", "mock")),
-    Project("graphql-python/graphql-core", ("pytest-asyncio<1", "pytest-describe", "pytest-benchmark", "typing-extensions")),
     Project(
         "rnag/dataclass-wizard",
         (
@@ -206,6 +201,11 @@ PROJECTS = (
         ),
         distribution="commitizen",
     ),
+    Project("Alir3z4/html2text"),
+    Project("r1chardj0n3s/parse"),
+    Project("lidatong/dataclasses-json", ("marshmallow<4", "typing-inspect", "hypothesis", "mypy")),
+    Project("python-hyper/h11"),
+    Project("tkem/cachetools"),
 )
 """None is a corpus of gate.py, repair_cases.py or own_tasks.py."""
 
