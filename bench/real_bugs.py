@@ -15,7 +15,7 @@ real_bugs_mine.py makes them. For each row:
   fix's tests say which of them are wrong, and the check which of them it doubts. Upstream fixes are the other side.
 - grade: the tests that grading calls passed, with the gold patch and without any, are those that the runner calls so.
 
-Rules may be made after a look at the half `seen`. `held` and `fresh` are for figures: see the README for who has looked.
+Rules may be made after a look at the half `seen`. `held` and `fresh` are for figures; see the README about both.
 """
 
 from __future__ import annotations

@@ -131,13 +131,6 @@ PROJECTS = (
     ),
     Project("adrienverge/yamllint", ("pathspec<1", "pyyaml", "setuptools<80")),
     Project(
-        "scrapinghub/dateparser",
-        (
-            *("python-dateutil", "pytz", "regex", "tzlocal", "parameterized", "mock", "freezegun", "ruamel.yaml"),
-            *("langdetect", "convertdate", "hijri-converter", "hijridate", "requests", "GitPython", "parsel"),
-        ),
-    ),
-    Project(
         "BrianPugh/cyclopts",
         (
             *("attrs", "rich", "rich-rst", "docstring-parser", "pyyaml", "pydantic", "typing-extensions", "tomli"),
@@ -159,7 +152,6 @@ PROJECTS = (
     ),
     Project("kayak/pypika", ("parameterized",)),
     Project("macbre/sql-metadata", ("sqlparse<0.5", "sqlglot"), distribution="sql_metadata"),
-    Project("omry/omegaconf", ("pyyaml", "attrs", "pytest-mock", "antlr4-python3-runtime==4.9.3", "pydevd")),
     Project("chimpler/pyhocon", ("pyparsing>=2,<4", "python-dateutil", "mock")),
     Project(
         "rnag/dataclass-wizard",
@@ -168,7 +160,6 @@ PROJECTS = (
             *("pytest-benchmark", "tomli"),
         ),
     ),
-    Project("trentm/python-markdown2", ("pygments", "latex2mathml")),
     Project("miyuchina/mistletoe", ("parameterized", "pygments")),
     Project("rthalley/dnspython", ("cryptography", "idna", "trio", "httpx", "h2", "sniffio")),
     Project("netaddr/netaddr", ("packaging",)),
@@ -183,24 +174,9 @@ PROJECTS = (
         ("requests", "urllib3", "pyyaml", "pytest-asyncio", "pytest-httpserver", "tomli", "tomli-w", "types-pyyaml"),
         distribution="responses",
     ),
-    Project(
-        "simonw/sqlite-utils",
-        ("click", "click-default-group", "sqlite-fts4", "tabulate", "python-dateutil", "pluggy", "hypothesis", "pip"),
-        distribution="sqlite-utils",
-    ),
-    Project("kurtmckee/feedparser", ("sgmllib3k", "chardet", "requests", "requests-mock", "httpx")),
     Project("geopy/geopy", ("geographiclib", "async-generator", "pytz", "docutils", "pytest-aiohttp<1")),
     Project("google/python-fire", ("termcolor", "hypothesis", "six", "mock", "levenshtein")),
     Project("mathandy/svgpathtools", ("numpy<2.3", "scipy", "svgwrite")),
-    Project(
-        "commitizen-tools/commitizen",
-        (
-            *("argcomplete", "charset-normalizer", "colorama", "decli", "deprecated", "jinja2", "packaging", "pyyaml"),
-            *("questionary", "prompt-toolkit", "termcolor", "tomlkit", "typing-extensions", "freezegun"),
-            *("pytest-mock", "pytest-regressions", "pytest-freezer", "pytest-gitconfig", "importlib-metadata"),
-        ),
-        distribution="commitizen",
-    ),
     Project("Alir3z4/html2text"),
     Project("r1chardj0n3s/parse"),
     Project("lidatong/dataclasses-json", ("marshmallow<4", "typing-inspect", "hypothesis", "mypy")),
