@@ -15,7 +15,7 @@ real_bugs_mine.py makes them. For each row:
   fix's tests say which of them are wrong, and the check which of them it doubts. Upstream fixes are the other side.
 - grade: the tests that grading calls passed, with the gold patch and without any, are those that the runner calls so.
 
-Rules may be made after a look at the half `seen`. `held` is for the figure.
+Rules may be made after a look at the half `seen`. `held` and `fresh` are for figures; see the README about both.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mirrors", type=Path, required=True, metavar="DIR", help="folder of owner+name/repo")
     parser.add_argument("--work", type=Path, required=True, metavar="DIR", help="folder for environments and trees")
-    parser.add_argument("--half", choices=("seen", "held", "all"), default="seen")
+    parser.add_argument("--half", choices=("seen", "held", "fresh", "all"), default="seen")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--limit", type=int, help="at most this many rows, spread over the projects")
     parser.add_argument("--only", nargs="+", metavar="ID", help="these rows alone")

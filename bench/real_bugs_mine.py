@@ -129,6 +129,59 @@ PROJECTS = (
             *("charset-normalizer",),
         ),
     ),
+    Project("adrienverge/yamllint", ("pathspec<1", "pyyaml", "setuptools<80")),
+    Project(
+        "BrianPugh/cyclopts",
+        (
+            *("attrs", "rich", "rich-rst", "docstring-parser", "pyyaml", "pydantic", "typing-extensions", "tomli"),
+            *("pytest-mock", "syrupy", "trio", "markdown", "msgspec"),
+        ),
+    ),
+    Project(
+        "PyCQA/isort",
+        (
+            *("colorama", "hypothesis", "hypothesmith", "natsort", "black", "toml", "tomli", "pyyaml", "pylama"),
+            *("pytest-mock", "pytest-cov", "libcst", "setuptools<80"),
+        ),
+        generated={"isort/_version.py": VERSION_FILE},
+    ),
+    Project(
+        "python-quantities/python-quantities",
+        ("numpy<2.3", "uncertainties"),
+        generated={"quantities/_version.py": VERSION_FILE},
+    ),
+    Project("kayak/pypika", ("parameterized",)),
+    Project("macbre/sql-metadata", ("sqlparse<0.5", "sqlglot"), distribution="sql_metadata"),
+    Project("chimpler/pyhocon", ("pyparsing>=2,<4", "python-dateutil", "mock")),
+    Project(
+        "rnag/dataclass-wizard",
+        (
+            *("typing-extensions", "pyyaml", "pytimeparse", "python-dotenv", "pytest-mock", "tomli-w", "tzdata"),
+            *("pytest-benchmark", "tomli"),
+        ),
+    ),
+    Project("miyuchina/mistletoe", ("parameterized", "pygments")),
+    Project("rthalley/dnspython", ("cryptography", "idna", "trio", "httpx", "h2", "sniffio")),
+    Project("netaddr/netaddr", ("packaging",)),
+    Project("pytransitions/transitions", ("six", "mock", "dill", "graphviz")),
+    Project("construct/construct", ("numpy<2.3", "arrow", "ruamel.yaml", "cloudpickle", "lz4", "cryptography")),
+    Project("sqlalchemy/mako", ("markupsafe", "pygments", "babel", "dogpile.cache", "beaker", "lingua")),
+    Project("kiorky/croniter", ("python-dateutil", "pytz", "tzlocal", "mock", "freezegun")),
+    Project("ipython/traitlets", ("pytest-mock", "argcomplete")),
+    Project("oauthlib/oauthlib", ("pyjwt", "cryptography", "blinker", "mock")),
+    Project(
+        "getsentry/responses",
+        ("requests", "urllib3", "pyyaml", "pytest-asyncio", "pytest-httpserver", "tomli", "tomli-w", "types-pyyaml"),
+        distribution="responses",
+    ),
+    Project("geopy/geopy", ("geographiclib", "async-generator", "pytz", "docutils", "pytest-aiohttp<1")),
+    Project("google/python-fire", ("termcolor", "hypothesis", "six", "mock", "levenshtein")),
+    Project("mathandy/svgpathtools", ("numpy<2.3", "scipy", "svgwrite")),
+    Project("Alir3z4/html2text"),
+    Project("r1chardj0n3s/parse"),
+    Project("lidatong/dataclasses-json", ("marshmallow<4", "typing-inspect", "hypothesis", "mypy")),
+    Project("python-hyper/h11"),
+    Project("tkem/cachetools"),
 )
 """None is a corpus of gate.py, repair_cases.py or own_tasks.py."""
 
