@@ -25,7 +25,7 @@ _KEPT_OUT = re.compile(
     rf"""
     # Whatever begins with a dot configures a tool: of hooks, CI, editors, agents, shells, or one that comes tomorrow.
       (^|/)\.(?!({_HARMLESS_DOTS})$)[^/]
-    | (^|/)[^/]{0, 8}~[0-9]+[ .]*(\.[^/]{0, 3})?(/|$)        # the short name of another file on a disk of Windows
+    | (^|/)[^/]{{0,8}}~[0-9]+[ .]*(\.[^/]{{0,3}})?(/|$)        # the short name of another file on a disk of Windows
     | (^|/)(azure-pipelines|bitbucket-pipelines|appveyor|bitrise|buddy|buildspec|cloudbuild|codecov|codefresh|codemagic)
       [\w.-]*\.ya?ml$
     | (^|/)(screwdriver|shippable|wercker|zuul|pipeline|dependabot|action|buildkite|circle|codeship|garnix|magnum)
