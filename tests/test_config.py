@@ -290,6 +290,32 @@ def test_trust_covers_the_program_that_a_fixer_starts(tmp_path: Path, command: s
         discover(tmp_path)
 
 
+def test_trust_covers_the_folders_that_a_fixer_sees(tmp_path: Path) -> None:
+    """A pull can put a link in a folder's place, and what that leads to would be mounted."""
+    own, tools = tmp_path / "scrout.toml", tmp_path / "tools"
+    fixer = 'name = "a"\nkind = "command"\nmodel = "m"\nbase_url = "http://127.0.0.1:1/v1"\ncommand = ["agent"]\n'
+    own.write_text(f'[[fixers]]\n{fixer}mounts = ["{tools}"]\n')
+    tools.mkdir()
+    trust(own)
+    assert discover(tmp_path).fixers[0].mounts == (str(tools),)
+    tools.rmdir()
+    tools.symlink_to("/etc")
+    with pytest.raises(ConfigError, match="cannot vouch"):
+        discover(tmp_path)
+
+
+def test_a_home_that_is_another_folder_everywhere_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a repository it would be one of the repository's, with settings that count as the user's own."""
+    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", ".")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".config" / "scrout").mkdir(parents=True)
+    (tmp_path / ".config" / "scrout" / "scrout.toml").write_text("[sandbox]\ntier = 'unsafe'\n")
+    with pytest.raises(ConfigError, match="HOME"):
+        discover(tmp_path)
+
+
 def test_files_are_named_relative_to_the_file_that_names_them(tmp_path: Path, users: Settings) -> None:
     user_file().write_text("[fix]\nprices = 'mine.toml'\n[route]\nresumes = 'kept'\n")
     assert discover(tmp_path).route.resumes == str(user_file().parent / "kept")

@@ -150,7 +150,9 @@ def test_a_plain_file_is_written_through_no_link_and_into_no_pipe(tmp_path: Path
     write_plain(Path("/dev/null"), b"three")
 
 
-@pytest.mark.parametrize("path", ["repo/out/file", "repo/sub/out/file", "repo/out/../file", "mine/out/file"])
+@pytest.mark.parametrize(
+    "path", ["repo/out/file", "repo/sub/out/file", "repo/out/../file", "mine/out/file", "inner/out/file"]
+)
 def test_no_link_of_a_repository_leads_a_plain_file_elsewhere(tmp_path: Path, path: str) -> None:
     """`--out out/file` in a clone whose `out` is a committed link would write into any folder."""
     for folder in ("repo/.git", "repo/sub", "victim/.git", "plain"):
@@ -158,6 +160,7 @@ def test_no_link_of_a_repository_leads_a_plain_file_elsewhere(tmp_path: Path, pa
     for link in ("repo/out", "repo/sub/out"):
         (tmp_path / link).symlink_to(tmp_path / "victim")
     (tmp_path / "mine").symlink_to(tmp_path / "repo")
+    (tmp_path / "inner").symlink_to(tmp_path / "repo" / "sub")
     with pytest.raises(OSError, match="symbolic links"):
         write_plain(tmp_path / path, b"x")
     assert not [file for file in tmp_path.rglob("file") if file.is_file()]

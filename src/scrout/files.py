@@ -56,12 +56,14 @@ def is_foreign_link(path: Path) -> bool:
 def follows_foreign_link(path: Path) -> bool:
     """Whether a path that the user named leads to where a stranger's repository says, which may be any file."""
     absolute = path.absolute()
-    in_repository = False
-    for step in (*reversed(absolute.parents), absolute):
-        if in_repository and step.is_symlink():
-            return True
-        in_repository = in_repository or os.path.lexists(step / ".git")
-    return False
+    steps = (*reversed(absolute.parents), absolute)
+    return any(step.is_symlink() and lies_in_repository(step) for step in steps)
+
+
+def lies_in_repository(path: Path) -> bool:
+    """Whether the folder of a path is part of a repository, by whatever links it is reached."""
+    folder = Path(os.path.realpath(path.parent))
+    return any(os.path.lexists(top / ".git") for top in (folder, *folder.parents))
 
 
 def _is_device(path: Path) -> bool:

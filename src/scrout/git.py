@@ -144,7 +144,7 @@ def make_git_dir(path: Path, head: str = "ref: refs/heads/main", *, bare: bool =
     """A new git directory, as `git init` makes it without a template."""
     for folder in ("objects/info", "objects/pack", "refs/heads", "refs/tags"):
         (path / folder).mkdir(parents=True)
-    (path / "HEAD").write_text(f"{head}\n")
+    (path / "HEAD").write_bytes(f"{head}\n".encode("utf-8", "surrogateescape"))
     lines = [f"repositoryformatversion = {int(sha256)}", "filemode = true", f"bare = {str(bare).lower()}"]
     extensions = "[extensions]\n\tobjectFormat = sha256\n" if sha256 else ""
     (path / "config").write_text("[core]\n" + "".join(f"\t{line}\n" for line in lines) + extensions)
@@ -199,13 +199,18 @@ class Foreign:
         return found
 
     @contextmanager
-    def borrowed(self) -> Iterator[GitDir]:
-        """A git directory of scrout's own with this one's objects and references, gone when the block ends."""
+    def borrowed(self, *, with_work_tree: bool = False) -> Iterator[GitDir]:
+        """A git directory of scrout's own with this one's objects and references, gone when the block ends.
+
+        Without the work tree: git would read attributes there, also where it is asked for objects alone.
+        """
+        if with_work_tree:
+            self.check_work_tree()
         with tempfile.TemporaryDirectory(prefix="scrout-git-") as folder:
             path = Path(folder, ".git")
-            self.copy_references(path)
+            self.copy_references(path, bare=not with_work_tree)
             (path / "objects" / "info" / "alternates").write_bytes(os.fsencode(self._objects()) + b"\n")
-            yield GitDir(path, self.work_tree)
+            yield GitDir(path, self.work_tree if with_work_tree else None)
 
     def check_work_tree(self) -> None:
         """Before git reads the work tree: some files it opens by their names, whatever they are."""
@@ -215,10 +220,10 @@ class Foreign:
             elif entry.name == ".git" and Path(entry.path).parent != self.work_tree:
                 _check_nested(Path(entry.path))
 
-    def copy_references(self, path: Path) -> None:
+    def copy_references(self, path: Path, *, bare: bool = True) -> None:
         """Make a git directory with this one's references."""
         head = self.head()
-        make_git_dir(path, self._read(self.own, "HEAD"), bare=self.work_tree is None, sha256=len(head) == 64)
+        make_git_dir(path, self._read(self.own, "HEAD"), bare=bare, sha256=len(head) == 64)
         for name in ("packed-refs", "shallow"):
             if (content := _content(self.common, name)) is not None:
                 (path / name).write_bytes(content)
@@ -360,8 +365,11 @@ def _check_nested(entry: Path) -> None:
 
 
 def _check_nested_folder(folder: Path) -> None:
-    for path in (*folder.glob("*"), folder / "reftable" / "tables.list"):
+    for path in (*folder.glob("*"), *(folder / "reftable").glob("*")):
         _must_be_readable(path, _MOST_NAMED_BYTES if path.name in _READ_WHOLE else _MOST_FILE_BYTES)
+    tables = folder / "reftable" / "tables.list"
+    if tables.is_file() and b"/" in tables.read_bytes():
+        raise TaskError(f"{tables} names files of other folders, and git would read them. Remove {folder}.")
     refs = folder / "refs"
     if refs.is_symlink():
         raise TaskError(f"{refs} is a symlink, and scrout follows none in a repository. Remove it.")
@@ -405,11 +413,17 @@ def _all_below(folder: Path, leave_out: str = "") -> Iterator[os.DirEntry[str]]:
     """Everything in a folder and in its folders but those of one name; no link is followed."""
     folders = [str(folder)]
     while folders:
-        with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
-            for entry in entries:
-                yield entry
-                if entry.is_dir(follow_symlinks=False) and entry.name != leave_out:
-                    folders.append(entry.path)
+        current = folders.pop()
+        try:
+            with os.scandir(current) as entries:
+                for entry in entries:
+                    yield entry
+                    if entry.is_dir(follow_symlinks=False) and entry.name != leave_out:
+                        folders.append(entry.path)
+        except OSError as error:
+            if isinstance(error, PermissionError) and os.access(current, os.X_OK):
+                # Git asks for what it knows the name of.
+                raise TaskError(f"{current} may be entered and not listed. Run `chmod u+r` on it.") from None
 
 
 def _content(folder: Path, name: str, most_bytes: int = _MOST_FILE_BYTES) -> bytes | None:

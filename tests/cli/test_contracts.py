@@ -228,6 +228,12 @@ def test_no_link_of_a_repository_is_read_as_an_issue(cli: Cli, shop_repo: Path, 
     assert refused.code == 2 and "symlink" in refused.err and "the secret" not in refused.err
 
 
+def test_no_pipe_of_a_repository_is_waited_for(cli: Cli, shop_repo: Path) -> None:
+    os.mkfifo(shop_repo / "issue.md")
+    refused = cli("scout", "--repo", shop_repo, "--issue", shop_repo / "issue.md")
+    assert refused.code == 2 and "pipe" in refused.err
+
+
 def test_out_does_not_lead_through_a_link_of_the_repository(cli: Cli, shop_repo: Path, issue: Path) -> None:
     victim = shop_repo.parent / "victim"
     victim.mkdir()

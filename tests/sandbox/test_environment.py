@@ -81,6 +81,14 @@ async def test_a_repository_cannot_ask_for_a_folder_of_the_host(make_repo, task_
             assert "planted" not in (await shop.shell(shop.fresh(), f"cat {private}/key; ls {private}")).text
 
 
+def test_a_committed_environment_in_other_letters_is_none_of_the_users(make_repo) -> None:
+    """On a disk that does not tell cases apart it is found under the usual name."""
+    repo = make_repo({".VENV/pyvenv.cfg": "home = /usr/bin\n"})
+    (repo / ".venv").mkdir()
+    (repo / ".venv" / "pyvenv.cfg").write_text("home = /usr/bin\n")
+    assert "the repository's" not in find_environment(repo, EnvironmentSettings()).label
+
+
 @pytest.mark.parametrize("at", ["link/bin", "link/../link/bin", "folder/bin"])
 @pytest.mark.parametrize("committed", [True, False])
 async def test_a_repository_cannot_ask_for_the_whole_host(

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import struct
 import subprocess
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -69,7 +73,7 @@ def test_no_program_that_a_repository_names_runs(make_repo: MakeRepo, program: P
     assert dirty.read("a.txt") == b"y\n" and base.read("a.txt") == b"x\n"
     patch = dirty.git("diff", "--no-ext-diff", base.commit, dirty.commit)
     (repo / "a.txt").write_text("x\n")
-    with find_repository(repo).borrowed() as git:
+    with find_repository(repo).borrowed(with_work_tree=True) as git:
         git("apply", "-", stdin=patch)
     assert (repo / "a.txt").read_text() == "y\n"
     assert not (tmp_path / "ran").exists()
@@ -161,6 +165,153 @@ def test_a_few_objects_that_unfold_to_many_paths_are_counted_first(make_repo: Ma
     run_git(repo, "update-ref", "refs/heads/bomb", commit)
     with pytest.raises(TaskError, match=r"more than 200,000 paths.*sandbox\.repo_paths"):
         make_base(repo, commit)
+
+
+def _pack(repo: Path, at: int, objects: list[tuple[str, bytes, str]]) -> None:
+    """A pack whose index has a name of our choice for each object."""
+    body = b"PACK" + struct.pack(">II", 2, len(objects))
+    listed = []
+    for kind, data, name in objects:
+        size, head = len(data) >> 4, ({"commit": 1, "tree": 2, "blob": 3}[kind] << 4) | (len(data) & 15)
+        entry = b""
+        while size:
+            entry, head, size = entry + bytes([head | 128]), size & 127, size >> 7
+        entry += bytes([head]) + zlib.compress(data)
+        listed.append((bytes.fromhex(name), len(body), zlib.crc32(entry)))
+        body += entry
+    body += hashlib.sha1(body).digest()
+    listed.sort()
+    index = b"\xfftOc" + struct.pack(">I", 2)
+    index += b"".join(struct.pack(">I", sum(name[0] <= first for name, _, _ in listed)) for first in range(256))
+    index += b"".join(name for name, _, _ in listed)
+    index += b"".join(struct.pack(">I", crc) for _, _, crc in listed)
+    index += b"".join(struct.pack(">I", offset) for _, offset, _ in listed) + body[-20:]
+    path = repo / ".git" / "objects" / "pack" / f"pack-{body[-20:].hex()}"
+    for suffix, content in ((".pack", body), (".idx", index + hashlib.sha1(index).digest())):
+        path.with_suffix(suffix).write_bytes(content)
+        os.utime(path.with_suffix(suffix), (at, at))
+
+
+def _named(kind: str, data: bytes) -> tuple[str, bytes, str]:
+    return kind, data, hashlib.sha1(f"{kind} {len(data)}\0".encode() + data).hexdigest()
+
+
+def test_what_two_packs_say_differently_is_counted_as_it_is_checked_out(make_repo: MakeRepo) -> None:
+    """No hash is looked at where git reads a pack, so one object can be small for the count and large for the copy."""
+    repo = make_repo({"a.txt": "x\n"})
+    objects = [_named("blob", b"x")]
+    mode = "100644"
+    for _ in range(3):
+        entry = bytes.fromhex(objects[-1][2])
+        objects.append(_named("tree", b"".join(f"{mode} {n}\0".encode() + entry for n in range(10))))
+        mode = "40000"
+    root = _named("tree", b"40000 t\0" + bytes.fromhex(objects[-1][2]))
+    who = "a <a> 1 +0000"
+    first = _named("commit", f"tree {root[2]}\nauthor {who}\ncommitter {who}\n\nx\n".encode())
+    second = _named("commit", f"tree {root[2]}\nparent {first[2]}\nauthor {who}\ncommitter {who}\n\nx\n".encode())
+    _pack(repo, 1_000_000_000, [*objects, root, first])
+    _pack(repo, 1_700_000_000, [root, second, ("tree", b"", objects[-1][2])])
+    assert run_git(repo, "ls-tree", "-r", second[2]) == b""  # or it shows nothing
+    with pytest.raises(TaskError, match=r"sandbox\.repo_paths"):
+        make_base(repo, second[2], bounds=SandboxSettings(repo_paths=50))
+
+
+def test_an_index_that_names_other_files_is_not_believed(
+    make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Git would look at them, and wait for ever on a pipe beside them."""
+    monkeypatch.setattr(workspace, "LOOK_S", 20)
+    (tmp_path / "out").mkdir()
+    for number, (name, place) in enumerate(
+        {"agit/x/f": ".git/x/f", "agit/y/f": ".GIT/y/f", "abcdef/f": "../out/f"}.items()
+    ):
+        repo = make_repo({name: "x"}, f"repo-{number}")
+        index = repo / ".git" / "index"
+        forged = index.read_bytes()[:-20].replace(name.encode(), place.encode())
+        index.write_bytes(forged + hashlib.sha1(forged).digest())
+        path = repo / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("y")
+        os.mkfifo(path.parent / ".gitattributes")
+        if place.startswith(".GIT"):
+            with pytest.raises(TaskError, match="pipe"):
+                count_changed(find_source(repo))
+        else:
+            assert count_changed(find_source(repo)) == 0
+
+
+def test_a_folder_that_is_a_link_by_now(make_repo: MakeRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it leads to is not read: neither the file of that name nor the attributes beside it."""
+    monkeypatch.setattr(scrout.git, "LOCAL_S", 20)
+    repo = make_repo({"d/f": "x", "e": "y"})
+    host = tmp_path / "host"
+    host.mkdir()
+    (host / "f").write_text("the secret")
+    os.mkfifo(host / ".gitattributes")
+    (repo / "d" / "f").unlink()
+    (repo / "d").rmdir()
+    (repo / "d").symlink_to(host)
+    source = find_source(repo)
+    base = make_base(source.repo, source.head, dirty=True)
+    assert base.read("d/f") is None and (base.tree / "d").is_symlink() and base.read("e") == b"y"
+    assert make_base(source.repo, source.head).read("d/f") == b"x"
+
+
+def test_a_pipe_in_the_place_of_a_file_is_no_content(make_repo: MakeRepo) -> None:
+    repo = make_repo({"a": "x", "b": "y"})
+    (repo / "a").unlink()
+    os.mkfifo(repo / "a")
+    source = find_source(repo)
+    base = make_base(source.repo, source.head, dirty=True)
+    assert base.read("a") is None and base.read("b") == b"y"
+
+
+def test_attributes_of_a_work_tree_are_not_read_for_objects(
+    make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scrout.git, "LOCAL_S", 20)
+    repo = make_repo({"a": "x"})
+    os.mkfifo(repo / ".gitattributes")
+    source = find_source(repo)
+    assert make_base(source.repo, source.head).read("a") == b"x"
+
+
+def test_a_folder_that_may_be_entered_and_not_listed_hides_nothing(
+    make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Git asks for files in it by their names."""
+    repo = make_repo({"d/f": "x"})
+    (repo / "d").chmod(0o311)
+    listed = os.scandir
+
+    def scandir(path: str) -> Iterator[os.DirEntry[str]]:
+        if os.stat(path).st_mode & 0o777 == 0o311:  # noqa: PTH116
+            raise PermissionError(13, "Permission denied", path)  # also to root
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(TaskError, match="may be entered and not listed"):
+        count_changed(find_source(repo))
+
+
+def test_a_branch_whose_name_is_no_text(make_repo: MakeRepo) -> None:
+    repo = make_repo({"a": "x"})
+    heads = os.fsencode(repo / ".git" / "refs" / "heads")
+    os.rename(heads + b"/main", heads + b"/\xff")  # noqa: PTH104
+    (repo / ".git" / "HEAD").write_bytes(b"ref: refs/heads/\xff\n")
+    source = find_source(repo)
+    assert count_changed(source) == 0 and make_base(source.repo, source.head).read("a") == b"x"
+
+
+@pytest.mark.parametrize("tables", ["0x1-0x1-aa.ref\n", "../../../pipe\n"])
+def test_tables_of_references_of_a_repository_inside(make_repo: MakeRepo, tables: str) -> None:
+    repo = make_repo({"a": "x"})
+    folder = repo / "inner" / ".git" / "reftable"
+    folder.mkdir(parents=True)
+    (folder / "tables.list").write_text(tables)
+    os.mkfifo(repo / "pipe" if "/" in tables else folder / tables.strip())
+    with pytest.raises(TaskError, match="reftable"):
+        count_changed(find_source(repo))
 
 
 def test_they_are_counted_before_git_holds_them_in_memory(make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,9 +157,7 @@ def _apply_unless_wrong(run: Run) -> None:
 
 def _apply(run: Run) -> None:
     try:
-        found = find_repository(run.task.repo)
-        found.check_work_tree()
-        with found.borrowed() as git:
+        with find_repository(run.task.repo).borrowed(with_work_tree=True) as git:
             git("apply", "--whitespace=nowarn", "-", stdin=run.patch.encode("utf-8", "surrogateescape"))
     except GitError as error:
         raise TaskError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import sys
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
@@ -13,7 +14,7 @@ from pydantic import ValidationError
 
 from scrout.base import RouteError, TaskError
 from scrout.config.settings import TIERS, RouteSettings, Settings, discover, load
-from scrout.files import follows_foreign_link
+from scrout.files import follows_foreign_link, lies_in_repository
 from scrout.git import find_repository
 from scrout.task import MAX_ISSUE_BYTES, issue_text
 
@@ -164,10 +165,19 @@ def read_issue(source: str) -> str:
     return issue_text(read_file(source, "issue", MAX_ISSUE_BYTES), "standard input" if source == "-" else source)
 
 
+def _mode(path: Path) -> int:
+    try:
+        return path.stat().st_mode
+    except (OSError, ValueError):
+        return 0
+
+
 def read_file(source: str, what: str, max_bytes: int = MAX_FILE_BYTES) -> bytes:
     """A file that the user named, - for standard input, or a TaskError that names it."""
     if source != "-" and follows_foreign_link(Path(source)):
         raise TaskError(f"the {what} {source} leads through a symlink of the repository's. Name the file itself.")
+    if source != "-" and stat.S_ISFIFO(_mode(Path(source))) and lies_in_repository(Path(source)):
+        raise TaskError(f"the {what} {source} is a pipe of the repository's, and would never end. Name a file.")
     try:
         if source != "-":
             with Path(source).open("rb") as file:

@@ -754,8 +754,9 @@ def _named_digests(table: Mapping[str, Any], source: Path) -> Iterator[str]:
     top = source.parent.resolve()
     settings = ((key, value) for key, value in _flat(_beside(table, top)) if key in _PATHS)
     # A program gets the caller's money; most words of a command are no files.
-    words = ((key, str(top / word)) for key, word in _words_of_commands(table) if _is_no_folder(top / word))
-    for key, value in (*settings, *words):
+    words = ((key, str(top / word)) for key, word in _words_of(table, "command") if _is_no_folder(top / word))
+    mounts = _words_of(table, "mounts")
+    for key, value in (*settings, *words, *mounts):
         if not isinstance(value, str) or not value:
             continue
         path = Path(os.path.normpath(value))
@@ -775,13 +776,13 @@ def _is_no_folder(path: Path) -> bool:
     return os.path.lexists(path) and (path.is_symlink() or not os.path.isdir(path))  # noqa: PTH112
 
 
-def _words_of_commands(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _words_of(table: Mapping[str, Any], name: str) -> Iterator[tuple[str, str]]:
     fixers = table.get("fixers")
     for fixer in fixers if isinstance(fixers, list) else ():
-        command = fixer.get("command") if isinstance(fixer, dict) else None
-        for word in command if isinstance(command, list) else ():
+        listed = fixer.get(name) if isinstance(fixer, dict) else None
+        for word in listed if isinstance(listed, list) else ():
             if isinstance(word, str) and "\0" not in word:
-                yield "fixers.command", word
+                yield f"fixers.{name}", word
 
 
 def _digest_beneath(top: Path, path: Path) -> str | None:
@@ -867,7 +868,12 @@ def user_folder(variable: str, below_home: str) -> Path:
     """scrout's folder under an XDG base directory."""
     base = os.environ.get(variable, "")
     # The XDG specification has relative values ignored.
-    return (Path(base) if base.startswith("/") else Path.home() / below_home) / "scrout"
+    folder = Path(base) if base.startswith("/") else Path.home() / below_home
+    if not folder.is_absolute():
+        raise ConfigError(
+            f"HOME is {str(Path.home())!r}, which is another folder wherever you stand. Set a whole path."
+        )
+    return folder / "scrout"
 
 
 def _set(table: dict[str, Any], override: str) -> None:

@@ -25,23 +25,25 @@ _KEPT_OUT = re.compile(
     rf"""
     # Whatever begins with a dot configures a tool: of hooks, CI, editors, agents, shells, or one that comes tomorrow.
       (^|/)\.(?!({_HARMLESS_DOTS})$)[^/]
-    | (^|/)git~[0-9]+[ .]*(/|$)
+    | (^|/)[^/]{{0,8}}~[0-9]+[ .]*(\.[^/]{{0,3}})?(/|$)        # the short name of another file on a disk of Windows
     | (^|/)(azure-pipelines|bitbucket-pipelines|appveyor|bitrise|buddy|buildspec|cloudbuild|codecov|codefresh|codemagic)
       [\w.-]*\.ya?ml$
     | (^|/)(screwdriver|shippable|wercker|zuul|pipeline|dependabot|action|buildkite|circle|codeship|garnix|magnum)
       [\w.-]*\.ya?ml$
     | (^|/)(lefthook|simple-git-hooks|husky\.config|commitlint\.config|grumphp)[\w.-]*\.(ya?ml|toml|json|[cm]?[jt]s)$
-    | (^|/)[\w.-]*\.gocd\.(ya?ml|json)$
+    | (^|/)[\w.-]*(\.gocd|gitlab-ci)\.(ya?ml|json)$ | (^|/)cloudbuild[\w.-]*\.json$
+    | (^|/)(prek\.toml|hk\.pkl|gradle-wrapper\.properties|nuget\.config|pip\.conf)$
     | (^|/)(jenkinsfile|captainhook\.json|codeowners|renovate\.json5?|scrout\.toml)[\w.-]*$
-    | (^|/)(claude|agents|gemini|qwen|crush|warp|copilot-instructions)([.-][\w-]+)?\.md$
-    | (^|/)mcp\.json$ | (^|/)opencode\.jsonc?$
+    | (^|/)(claude|agents?|gemini|qwen|crush|warp|iflow|codebuddy|replit|copilot-instructions)([.-][\w-]+)?\.md$
+    | (^|/)(mcp|codebuff|crush|gemini-extension|opencode)\.jsonc?$
     | (^|/)(dockerfile|containerfile|earthfile|procfile|vagrantfile|tiltfile)(\.[\w-]+)?$
     | (^|/)[\w.-]*\.(dockerfile|tf|tfvars|hcl|nix|nomad|pth)$
     | (^|/)(docker-)?compose[\w.-]*\.ya?ml$
     | (^|/)(app|chart|helmfile|kustomization|render|serverless|skaffold|template|werf)\.ya?ml$
     | (^|/)(amplify|apphosting|apprunner|appspec|devfile|heroku|pulumi|readthedocs|snapcraft)(\.[\w-]+)?\.ya?ml$
     | (^|/)(app|now|vercel|firebase|wrangler|cdk|dagger|devbox|docker-bake|railway)\.jsonc?$
-    | (^|/)(bors|fly|mise|netlify|nixpacks|railway|samconfig|wrangler)\.toml$
+    | (^|/)(bors|bunfig|fly|mise|netlify|nixpacks|pixi|railway|rust-toolchain|samconfig|uv|wrangler)(\.[\w-]+)?\.toml$
+    | (^|/)(rust-toolchain|mise/config\.toml|devenv\.ya?ml|pnpmfile\.c?js)$
     | (^|/)(sitecustomize|usercustomize)\.py$
     """,
     re.VERBOSE | re.IGNORECASE,

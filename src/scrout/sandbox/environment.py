@@ -177,7 +177,12 @@ def _is_tracked(repo: Path, name: str, base: Base | None) -> bool:
     if not found.head():
         return False
     with found.borrowed() as git:
-        return bool(git("ls-tree", "-z", "--full-tree", "HEAD", "--", inside))
+        if git("ls-tree", "-z", "--full-tree", "HEAD", "--", inside):
+            return True
+        # A disk that does not tell cases apart finds `.VENV` too.
+        top = Path(inside).parts[0]
+        listed = map(os.fsdecode, git("ls-tree", "-z", "--full-tree", "--name-only", "HEAD").split(b"\0"))
+        return any(name != top and name.casefold() == top.casefold() for name in listed)
 
 
 def _is_real_folder(folder: Path) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -31,6 +32,10 @@ MOST_READ_BYTES = 50_000_000
 """Of one file, which is held in memory. A few kilobytes of objects can be a file of gigabytes."""
 _MOST_ENTRY_BYTES = 4096 + 200
 """Of a path, of which the kernel takes no longer one, and of what git says about it."""
+LOOK_S = 300.0
+"""For git to look through a work tree: patterns of .gitignore can keep it busy for ever."""
+_OUTSIDE = re.compile(rb"(?i)(\A|\0)/|(\A|[/\0])(\.\.?|\.git)[/\0]")
+"""A path that leads out of a work tree, or into its git directory."""
 _SNAPSHOT_AUTHOR = {
     "GIT_AUTHOR_NAME": "scrout",
     "GIT_AUTHOR_EMAIL": "scrout@localhost",
@@ -65,19 +70,20 @@ def find_source(path: Path) -> SourceRepository:
 def count_changed(source: SourceRepository, bounds: SandboxSettings | None = None) -> int:
     """How many paths differ from HEAD, untracked ones included."""
     found = find_repository(source.repo)
-    found.check_work_tree()
     look = (*_own_ignores(), "status", "--porcelain=v1", "-z", "--untracked-files=normal", "--ignore-submodules=all")
-    with found.borrowed() as git:
+    with found.borrowed(with_work_tree=True) as git:
         # `status` and `read-tree` hold every path of HEAD in memory.
-        _must_fit(git, source.head, bounds or SandboxSettings(), sizes=False)
+        _must_fit(git, source.repo, source.head, bounds or SandboxSettings(), sizes=False)
         found.copy_ignored(git.path)
         found.copy_index(git)
         try:
-            status = git(*look)
-        except GitError:  # an index of many files, or a damaged one
+            if _OUTSIDE.search(git("ls-files", "-z")):
+                raise GitError("the index names files that are not of the work tree, which git would look at")
+            status = git(*look, timeout_s=LOOK_S)
+        except GitError:  # an index of many files, a damaged one or a forged one
             (git.path / "index").unlink(missing_ok=True)
             git("read-tree", "HEAD")
-            status = git(*look)
+            status = git(*look, timeout_s=LOOK_S)
     return len(status.split(b"\0")) - 1
 
 
@@ -123,8 +129,10 @@ def make_base(repo: Path, commit: str, *, dirty: bool = False, bounds: SandboxSe
     try:
         tree = making / "tree"
         with found.borrowed() as git:
-            _must_fit(git, commit, bounds or SandboxSettings())
-            _copy_history(git, commit, tree)
+            _must_fit(git, repo, commit, bounds or SandboxSettings())
+            _copy_history(git, repo, commit, tree)
+        # Once more: packs may say of one object two things, and only those of the copy are proven by their names.
+        _must_fit(GitDir.of(tree), repo, commit, bounds or SandboxSettings())
         if dirty:
             commit = _commit_work_tree(found, tree, commit, bounds or SandboxSettings())
         _check_out(tree, commit)
@@ -147,7 +155,7 @@ def make_base(repo: Path, commit: str, *, dirty: bool = False, bounds: SandboxSe
         lock.release()
 
 
-def _must_fit(git: GitDir, commit: str, bounds: SandboxSettings, *, sizes: bool = True) -> None:
+def _must_fit(git: GitDir, repo: Path, commit: str, bounds: SandboxSettings, *, sizes: bool = True) -> None:
     """A few kilobytes of objects can name themselves often enough to fill any disk, so they are counted first."""
     paths = size_bytes = 0
     rest = b""
@@ -162,14 +170,14 @@ def _must_fit(git: GitDir, commit: str, bounds: SandboxSettings, *, sizes: bool 
                 size_bytes += int(size) if size.isdigit() else 0
             try:
                 if len(max((*entries, rest), key=len)) > _MOST_ENTRY_BYTES:
-                    raise TaskError(f"{git.work_tree} has a path at {commit[:12]} that is too long for any disk.")
-                _must_be_within(bounds, paths, size_bytes, f"{git.work_tree} at {commit[:12]}")
+                    raise TaskError(f"{repo} has a path at {commit[:12]} that is too long for any disk.")
+                _must_be_within(bounds, paths, size_bytes, f"{repo} at {commit[:12]}")
             except TaskError:
                 process.kill()
                 raise
     if process.returncode != 0:
         # What it did not list was not counted.
-        raise TaskError(f"the history of {git.work_tree} at {commit[:12]} cannot be read. Try `git fsck` there.")
+        raise TaskError(f"the history of {repo} at {commit[:12]} cannot be read. Try `git fsck` there.")
 
 
 def _must_be_within(bounds: SandboxSettings, paths: int, size_bytes: int, what: str) -> None:
@@ -202,7 +210,7 @@ def base_key(repo: Path, commit: str) -> str:
     return hashlib.sha256(f"{repo}\0{commit}".encode(errors="surrogateescape")).hexdigest()[:20]
 
 
-def _copy_history(git: GitDir, commit: str, tree: Path) -> None:
+def _copy_history(git: GitDir, repo: Path, commit: str, tree: Path) -> None:
     """Into a new repository at `tree`: the objects reachable from the commit, and no others."""
     make_git_dir(tree / ".git", f"ref: {BRANCH}", sha256=len(commit) == 64)
     # A pack of what the commit reaches: unlike a clone it knows no refs, and alternates are not carried over.
@@ -223,9 +231,7 @@ def _copy_history(git: GitDir, commit: str, tree: Path) -> None:
     if pack.returncode != 0 or unpack.returncode != 0:
         if "No space left" in message:
             raise OSError(message)
-        raise TaskError(
-            f"the history of {git.work_tree} at {commit[:12]} cannot be read: {message}. Try `git fsck` there."
-        )
+        raise TaskError(f"the history of {repo} at {commit[:12]} cannot be read: {message}. Try `git fsck` there.")
     if (git.path / "shallow").is_file():
         shutil.copyfile(git.path / "shallow", tree / ".git" / "shallow")
     (tree / ".git" / BRANCH).write_text(f"{commit}\n")
@@ -237,13 +243,22 @@ def _commit_work_tree(found: Foreign, tree: Path, head: str, bounds: SandboxSett
     ours, theirs = GitDir.of(tree), GitDir(tree / ".git", found.work_tree)
     found.copy_ignored(ours.path)
     theirs("read-tree", head)
-    # Not `git add`, which asks a repository inside of this one what changed there.
-    listed = theirs(*_own_ignores(), "ls-files", "-z", "--modified", "--deleted", "--others", "--exclude-standard")
-    names = [name for name in set(listed.split(b"\0")) if name and not name.endswith(b"/")]
+    # Neither `git add`, which asks a repository inside of this one what changed there, nor `git ls-files`, which looks
+    # for a file behind a folder that is a link by now.
+    theirs("update-index", "-q", "--refresh")
+    differ = theirs("diff-files", "-z", "--name-only", "--ignore-submodules=dirty").split(b"\0")
+    gone = theirs("diff-files", "-z", "--name-only", "--ignore-submodules=dirty", "--diff-filter=D").split(b"\0")
+    look = (*_own_ignores(), "ls-files", "-z", "--others", "--exclude-standard")
+    others = theirs(*look, timeout_s=LOOK_S).split(b"\0")
+    entries = {name: _lstat(Path(found.name, os.fsdecode(name))) for name in {*differ, *others} - {*gone, b""}}
+    # A pipe in a file's place is no content; a folder with a slash behind it is a repository.
+    kept = {name: entry for name, entry in entries.items() if entry and not name.endswith(b"/") and _is_content(entry)}
     # Files with holes in them take no room here, and all that they say in the copy.
-    sizes = (entry.st_size for name in names if (entry := _lstat(Path(found.name, os.fsdecode(name)))))
-    _must_be_within(bounds, len(names), sum(sizes), f"what is not committed in {found.name}")
-    theirs("update-index", "--add", "--remove", "-z", "--stdin", stdin=b"".join(name + b"\0" for name in names))
+    sizes = sum(entry.st_size for entry in kept.values())
+    _must_be_within(bounds, len(entries) + len(gone), sizes, f"what is not committed in {found.name}")
+    removed = {*gone, *differ} - {*kept, b""}
+    theirs("update-index", "--force-remove", "-z", "--stdin", stdin=b"".join(name + b"\0" for name in removed))
+    theirs("update-index", "--add", "-z", "--stdin", stdin=b"".join(name + b"\0" for name in kept))
     # The date of HEAD, so that the same tree is the same commit and its base is found in the cache.
     date = ours.text("log", "-1", "--format=%cI", head)
     author = {**_SNAPSHOT_AUTHOR, "GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
@@ -508,6 +523,11 @@ def _is_opaque(folder: Path) -> bool:
 def _is_whiteout(entry: os.stat_result) -> bool:
     """Whether overlayfs put this in the upper layer for something deleted."""
     return stat.S_ISCHR(entry.st_mode) and entry.st_rdev == 0
+
+
+def _is_content(entry: os.stat_result) -> bool:
+    """Whether git has a form for it; a folder is a submodule's."""
+    return stat.S_ISREG(entry.st_mode) or stat.S_ISLNK(entry.st_mode) or stat.S_ISDIR(entry.st_mode)
 
 
 def _lstat(path: Path) -> os.stat_result | None:

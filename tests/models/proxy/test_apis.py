@@ -353,14 +353,12 @@ NOTHING_WRITTEN: list[tuple[Api, Json]] = [
 
 
 def _answer_with(api: Api, part: Json) -> bytes:
-    around: Json = {
-        "choices": [{"finish_reason": "stop", "message": part}],
-        "output": [part],
-        "content": [part],
-        "status": "completed",
-        "stop_reason": "end_turn",
+    around: dict[ApiName, Json] = {
+        "chat": {"choices": [{"finish_reason": "stop", "message": part}]},
+        "responses": {"output": [part], "status": "completed"},
+        "messages": {"content": [part], "stop_reason": "end_turn"},
     }
-    return json.dumps({**around, "usage": NO_TOKENS[api.name]}).encode()
+    return json.dumps({**around[api.name], "usage": NO_TOKENS[api.name]}).encode()
 
 
 @pytest.mark.parametrize(("api", "part"), WRITTEN)
@@ -369,6 +367,37 @@ def test_no_answer_of_any_form_has_no_tokens(api: Api, part: Json) -> None:
     said = AnswerReader()
     read_whole(api, _answer_with(api, part), said)
     assert said.usage is not None and said.wrote and believable(said.usage, wrote=said.wrote) is None
+
+
+@pytest.mark.parametrize(
+    ("api", "answer"),
+    [
+        (CHAT, {"choices": [{"text": "Hello", "finish_reason": "stop"}]}),
+        (CHAT, {"choices": [{"message": "Hello"}]}),
+        (CHAT, {"choices": {"0": {"message": {"content": "Hello"}}}}),
+        (CHAT, {"choices": ["Hello"]}),
+        (CHAT, {"choices": [], "output_text": "Hello"}),
+        (RESPONSES, {"status": "completed", "output": [], "output_text": "Hello"}),
+        (MESSAGES, {"content": "Hello", "stop_reason": "end_turn"}),
+        (MESSAGES, {"content": ["Hello"], "stop_reason": "end_turn"}),
+        (MESSAGES, {"completion": "Hello", "stop_reason": "end_turn"}),
+    ],
+)
+def test_no_answer_around_its_parts_has_no_tokens(api: Api, answer: Json) -> None:
+    body = json.dumps({**answer, "usage": NO_TOKENS[api.name]}).encode()
+    said = AnswerReader()
+    read_whole(api, body, said)
+    assert said.usage is not None and believable(said.usage, wrote=said.wrote) is None
+    if api is CHAT:
+        said = AnswerReader()
+        Stream(api, said, drop_usage=False).feed(b"data: " + body.replace(b"message", b"delta") + b"\n\n")
+        assert said.usage is not None and believable(said.usage, wrote=said.wrote) is None
+
+
+def test_words_about_an_error_are_no_answer() -> None:
+    said = AnswerReader()
+    read_whole(CHAT, b'{"error": {"message": "busy"}, "user_id": "u", "detail": "later"}', said)
+    assert said.error == "busy" and not said.wrote
 
 
 @pytest.mark.parametrize(("api", "part"), NOTHING_WRITTEN)

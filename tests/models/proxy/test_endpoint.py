@@ -488,6 +488,13 @@ async def test_a_name_and_a_password_in_the_address() -> None:
     assert endpoint.requests[0].headers["authorization"] == "Basic YW5uOnNAZmUtd29yZA=="
 
 
+async def test_they_do_not_come_back_as_a_header_has_them() -> None:
+    told = http.whole(400, b'{"error": "no Basic YW5uOnNAZmUtd29yZA=="}')
+    async with raw_endpoint([told]) as url, opened(url.replace("//", "//ann:s%40fe-word@"), key=None) as there:
+        assert "no Basic [key]" in (await there.ask()).text
+        assert "YW5u" not in there.proxy_endpoint.fault
+
+
 async def test_what_is_refused_for_good_before_any_call_ends_the_attempt() -> None:
     """Some agents would try a wrong key ten times, for three minutes."""
     with ScriptedEndpoint([ScriptedReply(fault=Status(401))]) as endpoint:

@@ -119,9 +119,30 @@ class Api:
         return lowered
 
 
+_CHAT_KEYS = frozenset(
+    {
+        *("id", "object", "created", "model", "choices", "usage", "system_fingerprint", "service_tier", "error"),
+        *(
+            "provider",
+            "prompt_logprobs",
+            "prompt_token_ids",
+            "kv_transfer_params",
+            "obfuscation",
+            "prompt_filter_results",
+        ),
+    }
+)
+_CHOICE_KEYS = frozenset(
+    {
+        *("index", "finish_reason", "native_finish_reason", "stop_reason", "matched_stop", "logprobs"),
+        *("token_ids", "content_filter_results", "message", "delta"),
+    }
+)
+
+
 def _chat_whole(answer: Json, said: AnswerReader) -> None:
     said.usage = usages.of_chat(answer.get("usage"))
-    for choice in _objects(answer.get("choices")):
+    for choice in _choices(answer, said):
         said.finish = _text(choice.get("finish_reason"))
         _chat_message(_object(choice.get("message")), said)
 
@@ -129,9 +150,23 @@ def _chat_whole(answer: Json, said: AnswerReader) -> None:
 def _chat_event(event: Json, said: AnswerReader) -> None:
     if event.get("usage"):
         said.usage = usages.of_chat(event["usage"]) or said.usage
-    for choice in _objects(event.get("choices")):
+    for choice in _choices(event, said):
         said.finish = _text(choice.get("finish_reason")) or said.finish
         _chat_message(_object(choice.get("delta")), said)
+
+
+def _choices(answer: Json, said: AnswerReader) -> list[Json]:
+    """Those in the API's form. Whatever else there is may be what was written, in another form."""
+    choices = answer.get("choices")
+    found = list(_objects(choices))
+    if not said.has_more:
+        known = len(found) == len(choices) if isinstance(choices, list) else not choices
+        # Beside an error there may be words about it.
+        known = known and (bool(answer.get("error")) or answer.keys() <= _CHAT_KEYS)
+        plain = known and all(choice.keys() <= _CHOICE_KEYS for choice in found)
+        parts = (choice.get(key) for choice in found for key in ("message", "delta"))
+        said.has_more = not plain or any(part and not isinstance(part, dict) for part in parts)
+    return found
 
 
 def _chat_message(message: Json, said: AnswerReader) -> None:
@@ -153,7 +188,7 @@ def _responses_whole(answer: Json, said: AnswerReader) -> None:
     if error := _object(answer.get("error")):
         said.error = _text(error.get("message")) or "an error without a message"
     said.texts, said.thoughts, said.tool_calls = [], [], []
-    said.has_more = said.has_more or bool(answer.get("output"))
+    said.has_more = said.has_more or bool(answer.get("output") or answer.get("output_text"))
     for item in _objects(answer.get("output")):
         said.texts += [_text(part.get("text")) for part in _objects(item.get("content"))]
         said.thoughts += [_text(part.get("text")) for part in _objects(item.get("summary"))]
@@ -183,7 +218,10 @@ def _responses_event(event: Json, said: AnswerReader) -> None:
 def _messages_whole(answer: Json, said: AnswerReader) -> None:
     said.usage = usages.of_messages(answer.get("usage"))
     said.finish = _text(answer.get("stop_reason"))
-    for block in _objects(answer.get("content")):
+    content = answer.get("content")
+    said.has_more = bool(content) and not (isinstance(content, list) and all(isinstance(it, dict) for it in content))
+    said.has_more = said.has_more or "completion" in answer
+    for block in _objects(content):
         _messages_block(block, said)
 
 

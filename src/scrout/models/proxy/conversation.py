@@ -7,6 +7,7 @@ answer that it has kept. Nobody here sees how much of it there is, and an addres
 
 from __future__ import annotations
 
+import re
 import reprlib
 
 from pydantic import JsonValue
@@ -34,8 +35,12 @@ MAX_SHOWN = 60
 
 CACHE_CONTROL = an_object(type=one_of("ephemeral"), ttl=one_of("5m", "1h"), scope=text)
 """How long a prompt cache is kept: each of these has a price."""
-NAME = like(r"[A-Za-z0-9_.-]{1,128}")
-"""Of an agent's own tool: names of built-in ones begin with a sign at some endpoints."""
+NAME = like(
+    r"(?!(google_?search(_?retrieval)?|codeExecution|urlContext|litellm_web_search)\Z)[A-Za-z0-9_.-]{1,128}",
+    re.IGNORECASE,
+)
+"""Of an agent's own tool. Names of built-in ones begin with a sign at some endpoints, and gateways such as new-api and
+LiteLLM take a function with one of these names for a tool of their own."""
 _BASE64 = r"[A-Za-z0-9+/\r\n]*={0,2}"
 _IMAGE_TYPE = r"image/(png|jpe?g|gif|webp)"
 _IMAGE_DATA = like(rf"data:{_IMAGE_TYPE};base64,{_BASE64}")

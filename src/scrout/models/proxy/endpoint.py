@@ -96,7 +96,8 @@ class ProxyEndpoint:
         self.stopped = ""
         self._tell = tell
         # A shorter one, such as `EMPTY` for a server that wants none, is a word that answers have too.
-        self.secrets = tuple(one for one in secrets_of(account.base_url, account.key) if len(one) >= MIN_LENGTH)
+        secrets = (*secrets_of(account.base_url, account.key), _basic(account.base_url))
+        self.secrets = tuple(one for one in secrets if len(one) >= MIN_LENGTH)
         self._trajectory = Trajectory(Path(account.trajectory), self.secrets)
         self._numbers = itertools.count(1)
         self._targets: dict[tuple[str, str], str] = {}
@@ -373,8 +374,8 @@ class ProxyEndpoint:
             auth = self.account.auth or ("x-api-key" if api is MESSAGES else "bearer")
             key = self.account.key
             headers |= {"x-api-key": key} if auth == "x-api-key" else {"authorization": f"Bearer {key}"}
-        elif userinfo := httpx.URL(self.account.base_url).userinfo:
-            headers["authorization"] = f"Basic {b64encode(unquote_to_bytes(userinfo)).decode()}"
+        elif basic := _basic(self.account.base_url):
+            headers["authorization"] = f"Basic {basic}"
         return headers
 
 
@@ -395,6 +396,14 @@ class SharedState:
     def give_back(self) -> None:
         self.proxy_endpoint.buffered -= self.taken
         self.taken = 0
+
+
+def _basic(base_url: str) -> str:
+    """The name and password in an address, as a header has them; empty: there are none."""
+    try:
+        return b64encode(unquote_to_bytes(httpx.URL(base_url).userinfo)).decode()
+    except httpx.InvalidURL:
+        return ""
 
 
 def _check(base_url: str) -> None:

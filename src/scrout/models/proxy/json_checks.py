@@ -87,8 +87,8 @@ def by_type(default: str = "", /, **kinds: Check) -> Check:
     return check
 
 
-def like(pattern: str) -> Check:
-    return lambda value: isinstance(value, str) and bool(re.fullmatch(pattern, value))
+def like(pattern: str, flags: int = 0) -> Check:
+    return lambda value: isinstance(value, str) and bool(re.fullmatch(pattern, value, flags))
 
 
 def each_of(check: Check, *keys: str) -> dict[str, Check]:
