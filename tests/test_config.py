@@ -316,6 +316,21 @@ def test_a_home_that_is_another_folder_everywhere_is_refused(tmp_path: Path, mon
         discover(tmp_path)
 
 
+def test_a_relative_program_lies_beside_the_file_that_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trust vouches for that one, and another of the same name below the current folder would be anybody's."""
+    path, elsewhere = tmp_path / "mine" / "scrout.toml", tmp_path / "elsewhere"
+    path.parent.mkdir()
+    elsewhere.mkdir()
+    entry = '[[fixers]]\nname = "t"\nkind = "command"\nmodel = "m"\nbase_url = "http://127.0.0.1:9/v1"\n'
+    path.write_text(entry + 'command = ["tools/agent", "./{prompt_file}"]\n')
+    monkeypatch.chdir(elsewhere)
+    (fixer,) = load(path).fixers
+    assert fixer.model_dump()["command"] == (f"{path.parent}/tools/agent", "./{prompt_file}")
+    path.write_text(entry + 'command = ["agent", "tools/agent"]\n')
+    (fixer,) = load(path).fixers
+    assert fixer.model_dump()["command"] == ("agent", "tools/agent")
+
+
 def test_files_are_named_relative_to_the_file_that_names_them(tmp_path: Path, users: Settings) -> None:
     user_file().write_text("[fix]\nprices = 'mine.toml'\n[route]\nresumes = 'kept'\n")
     assert discover(tmp_path).route.resumes == str(user_file().parent / "kept")

@@ -681,7 +681,17 @@ def _beside(table: Mapping[str, Any], folder: Path, above: str = "") -> dict[str
         is_path = key in _PATHS and isinstance(value, str) and value
         return str(folder.absolute() / Path(value).expanduser()) if is_path else value
 
+    if not above and isinstance(fixers := table.get("fixers"), list):
+        table = {**table, "fixers": [_program_beside(fixer, folder) for fixer in fixers]}
     return {key: placed(above + key, value) for key, value in table.items()}
+
+
+def _program_beside(fixer: Any, folder: Path) -> Any:
+    """A fixer whose program is named by a relative path: the file that names it decides, not the current folder."""
+    match fixer:
+        case {"command": [str(program), *arguments]} if "/" in program and not program.startswith(("/", "~", "{")):
+            return {**fixer, "command": [str(folder.absolute() / program), *arguments]}
+    return fixer
 
 
 def discover(repo: Path, overrides: Iterable[str] = ()) -> Settings:
