@@ -58,6 +58,7 @@ _NOTHING_RAISED = re.compile(
     r"|\bno (?:exception|error)s?\b",
     re.I,
 )
+_LEADING_NAME = re.compile(r"`?(?:\w+\.)*+(\w++)(?!\.)")
 _SHARED = 0.2
 _NUMBERS = {"nan": "got != got", "inf": "got == float('inf')", "-inf": "got == float('-inf')"}
 """Tests of numbers that have no literal."""
@@ -193,6 +194,7 @@ def _check(line: int, told: StatedValue, result: ProbeResult | None, text: str) 
         return f"the statement that should give {wanted} was not reached"
     if not (told.actual and _form(told.actual, result)):
         told = StatedValue(told.actual.strip("`"), told.expected.strip("`"))  # unless they belong to the value
+    told = _quoted(told, result)
     if _form(told.expected, result, exact=_differ_in_space(told)):
         return f"it gives {wanted} as expected"
     if result.missing:
@@ -222,11 +224,20 @@ def _check(line: int, told: StatedValue, result: ProbeResult | None, text: str) 
     return f"{wanted} is no value that can be compared"
 
 
+def _quoted(told: StatedValue, result: ProbeResult) -> StatedValue:
+    """The values with quotes, where the report leaves them out: `\\n# a` is what the result has, by its escapes."""
+    values = [f"'{value}'" for value in (told.actual, told.expected)]
+    escaped = (
+        "\\" in told.actual and all(map(is_literal, values)) and not any(map(is_literal, (told.actual, told.expected)))
+    )
+    return StatedValue(*values) if escaped and ast.literal_eval(values[0]) == result.text else told
+
+
 def _form(told: str, result: ProbeResult, *, exact: bool = False) -> Form | None:
     """How a value that is told agrees with a result, whatever the white space if not `exact`; None: it does not."""
-    raised = EXCEPTION.match(told.strip())
     if result.error:
-        return "raises" if raised and raised[1] == result.error else None
+        named = _LEADING_NAME.match(told.strip())
+        return "raises" if named and named[1] == result.error else None
     if _same(told, result.repr, exact=exact):
         return "repr"
     if _same(told, result.text, exact=exact):
