@@ -91,6 +91,8 @@ class ReportCheck:
     expected: str
     form: Form
     basis: Basis
+    exact: bool = False
+    """Whether white space counts in a text."""
 
 
 @dataclass(frozen=True)
@@ -220,7 +222,7 @@ def _check(line: int, told: StatedValue, result: ProbeResult | None, text: str) 
     if "\n" in told.expected.strip() and not _alike(told):
         return f"{wanted} has nothing in common with what came out"
     if form in ("repr", "text"):  # in the same words as what came out
-        return ReportCheck(line, told.expected, form, basis)
+        return ReportCheck(line, told.expected, form, basis, exact=_differ_in_space(told))
     return f"{wanted} is no value that can be compared"
 
 
@@ -457,6 +459,8 @@ def _test(check: ReportCheck, *, printed: bool) -> str:
     told = " ".join(check.expected.split())
     if check.form in ("repr", "text"):
         function = "repr" if check.form == "repr" else "str"
+        if check.exact:
+            return f"{function}(got).strip() == {check.expected.strip()!r}"
         return f"' '.join({function}(got).split()) == {told!r}"
     if check.form == "expression":
         return f"got == ({check.expected})"

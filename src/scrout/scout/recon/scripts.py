@@ -34,6 +34,7 @@ from scrout.scout.recon.expectations import (
     raised_name,
     read_expected_values,
     read_placed_values,
+    read_places,
     read_quoted,
     read_stated_values,
     read_table,
@@ -210,6 +211,8 @@ class _Shown:
     """What lines near it say, each by itself."""
     outputs: dict[str, str] = field(default_factory=dict)
     """Blocks that are headed as expected or actual."""
+    misplaced: list[str] = field(default_factory=list)
+    """Values that are expected of examples that are not shown."""
     examples: list[int] | None = None
     """Which of the statements the report counts, once it does."""
     given: dict[str, str] = field(default_factory=dict)
@@ -295,7 +298,12 @@ class _Shown:
             # As text: a run tells whether all of the line is the value.
             raw = zip(self.labelled["actual"], self.labelled["expected"], strict=True)
             both += [StatedValue(came, value) for came, value in raw if _reads_alike(came, value)]
-        return tuple(self.asks[:MAX_ASKS]), tuple(both[:MAX_ASKS]), output, tuple(expected[:MAX_ASKS])
+        return (
+            tuple(self.asks[:MAX_ASKS]),
+            tuple(both[:MAX_ASKS]),
+            output,
+            tuple([*expected, *self.misplaced][:MAX_ASKS]),
+        )
 
 
 def _shown(text: str) -> Sequence[_Shown]:
@@ -325,6 +333,8 @@ class _Reader:
         self.table: list[str] = []
         self.quoted: list[str] = []
         """Expressions in sentences since the last block."""
+        self.headed = True
+        """Whether all that is said stands below headings."""
         self.calls: set[str] = set()
         """All calls in sentences."""
         self.given: dict[str, str] = {}
@@ -375,6 +385,9 @@ class _Reader:
             if self.found and self.found[-1].place(read_placed_values(sentence)):
                 continue
             told = read_told_below(self.section, sentence)
+            if self.found and told.expected and read_places(sentence):
+                self.found[-1].misplaced.append(told.expected)
+                continue
             if not told and self.section == "expected" and (raised := _expected_exception(sentence)):
                 told = StatedValue(expected=raised)
             if not told and self.section and (value := _whole_value(sentence)):
@@ -387,6 +400,7 @@ class _Reader:
                 several = read_expected_values(sentence) if not told.actual else ()
                 stated = [StatedValue(expected=value) for value in several] if len(several) > 1 else [told]
                 (self.found[-1].loose if self.found else self.before).extend(stated)
+                self.headed = self.headed and bool(self.section)
 
     def _remember(self, line: str) -> set[str]:
         """Keep what a line quotes; and the expressions in it that the code before says enough for."""
@@ -430,7 +444,7 @@ class _Reader:
     def end(self) -> None:
         """If there is no other code, the only call that the text quotes is what it is about."""
         self.end_table()
-        if not self.found and len(self.calls) == 1 and self.before:
+        if not self.found and len(self.calls) == 1 and self.before and self.headed:
             self._add([_Shown(f"{self.calls.pop()}\n", asks=[Ask(1)], loose=self.before)])
 
 
