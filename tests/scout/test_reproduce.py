@@ -816,6 +816,17 @@ def test_no_text_takes_long(piece: str) -> None:
     assert_linear(lambda text: find_commands(text, {"till": ""}, {}, FILES), piece, 5_000)
 
 
+@pytest.mark.parametrize(
+    "line", ["`till.f(1)` should be `1`\n", "`b.c` is\n", "With `a = 1`\n", "|a|expected|\n|-|-|\n|1|2|\n\n"]
+)
+def test_lines_below_code_take_no_longer_the_more_code_there_is(line: str) -> None:
+    def make(size: int) -> str:
+        code = "till.f(1)\n" * (size // 20)
+        return f"```\n{code}```\n" + line * (size // 2 // len(line))
+
+    assert_linear(lambda text: find_scripts(text, {"till": ""}, {"till": "import till"}), make, 5_000)
+
+
 LINES = (
     "```",
     "```sh",

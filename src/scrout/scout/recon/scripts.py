@@ -16,6 +16,7 @@ import tokenize
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib import import_module
 from itertools import islice
 from typing import Literal
@@ -233,11 +234,8 @@ class _Shown:
 
     def expect_of(self, code: str, told: StatedValue) -> bool:
         """Give an expected value to the one statement that is written so and did not give it; False: there is none."""
-        numbers = [
-            number
-            for number, ask in enumerate(self.asks)
-            if self.statements.get(ask.line) == code and not _is_same(ask.told.actual, told.expected)
-        ]
+        written = [number for number in self.by_code.get(code, ()) if number < len(self.asks)]
+        numbers = [number for number in written if not _is_same(self.asks[number].told.actual, told.expected)]
         if len(numbers) != 1 or not told.expected:
             return False
         self._tell(numbers[0], StatedValue(expected=told.expected))
@@ -248,12 +246,25 @@ class _Shown:
         both = StatedValue(known.actual or told.actual, known.expected or told.expected)
         self.asks[number] = replace(self.asks[number], told=both)
 
-    @property
-    def statements(self) -> dict[int, str]:
-        """What is shown on each line that a statement ends on, as it is written."""
-        tree = _parse(self.source)
-        nodes = [node for node in tree.body if isinstance(node, ast.Expr)] if tree else []
-        return {node.end_lineno or 0: ast.get_source_segment(self.source, node) or "" for node in nodes}
+    @cached_property
+    def tree(self) -> ast.Module | None:
+        return _parse(self.source)
+
+    @cached_property
+    def bound(self) -> set[str]:
+        return _bound(self.tree or ast.Module([], []))
+
+    @cached_property
+    def by_code(self) -> dict[str, list[int]]:
+        """The statements that the report may speak of, by how they are written."""
+        numbers = {ask.line: number for number, ask in enumerate(self.asks)}
+        found: dict[str, list[int]] = {}
+        for node in self.tree.body if self.tree else ():
+            if isinstance(node, ast.Expr) and node.end_lineno in numbers:
+                same = found.setdefault(ast.get_source_segment(self.source, node) or "", [])
+                if len(same) < MAX_ASKS:
+                    same.append(numbers[node.end_lineno])
+        return found
 
     def settled(self) -> tuple[tuple[Ask, ...], tuple[StatedValue, ...], StatedValue, tuple[str, ...]]:
         """Statements with their values, pairs without a statement, the output as a whole, and what is left over."""
@@ -359,9 +370,10 @@ class _Reader:
         lines, self.table = self.table, []
         table = read_table(lines)
         if table is not None:
+            self.quoted = self.quoted[-MAX_ASKS:]
             quoted = [code for code in reversed(self.quoted) if "(" in code]
             names = {code for code in self.quoted if re.fullmatch(r"[A-Za-z_][\w.]*", code)}
-            sources = [*quoted, *(piece.source for piece in self.found)]
+            sources = [*quoted, *(piece.source for piece in self.found[-MAX_ASKS:])]
             self._add(_from_table(table, sources, names.pop() if len(names) == 1 else ""))
         elif lines:
             for line in lines:
@@ -404,22 +416,20 @@ class _Reader:
 
     def _remember(self, line: str) -> set[str]:
         """Keep what a line quotes; and the expressions in it that the code before says enough for."""
-        pieces = [_Piece(piece.source) for piece in self.found[-1:]]
-        known = {statement for piece in self.found[-1:] for statement in piece.statements.values()}
+        bound = self.found[-1].bound if self.found else set()
+        written = self.found[-1].by_code if self.found else {}
+        known = {code for code in read_quoted(line) if code in written}
         for code in read_quoted(line):
             if name := _assigned(code):
                 # Two values of one name are two cases.
-                self.given[name] = code if self.given.get(name, code) == code else ""
+                if name in self.given or len(self.given) < MAX_ASKS:
+                    self.given[name] = code if self.given.get(name, code) == code else ""
             elif _is_expression(code):
                 self.quoted.append(code)
                 if "(" in code and not is_literal(code):
                     self.calls.add(code)
                 names = _Piece(code).missing
-                if (
-                    "." in code
-                    and names
-                    and names <= {*self.given, *(name for piece in pieces for name in piece.bound)}
-                ):
+                if "." in code and names and all(name in bound or name in self.given for name in names):
                     known.add(code)
         return known
 
