@@ -393,6 +393,8 @@ def test_an_object_is_made_as_the_pages_mostly_make_it() -> None:
     assert find_objects(pages, imports) == made
     assert find_objects([*pages, "ureg = connect(3)\nureg = 4\nureg = 5\n"], imports) == {"r": made["r"]}
     assert find_objects(["app = Flask()\n"], imports) == {}
+    spelt = ["r = till.Registry()\n", "r = Registry()\nr = Registry()\n", "r = connect(3)\nr = 4\n"]
+    assert find_objects(spelt, imports) == {"r": "from till import Registry\nr = Registry()"}
 
 
 def test_two_values_of_a_name_in_sentences_are_two_cases() -> None:
@@ -581,6 +583,11 @@ BASES = {
         "```python\nfrom till.shop import lines\nlines(3)\n```\nExpected: 3 silver\nGot: 3 coins\n",
         "confirmed",
     ),
+    "another name of the script": (
+        "```\n>>> import till\n>>> p = [4, 3, 3]\n>>> q = till.split(10, 3)\n>>> q\n[3, 3, 3]\n```\n"
+        "I'd expect `q` to be equal to `p`.\n",
+        "confirmed",
+    ),
     "a statement by its place": (
         "```\n>>> import till\n>>> till.split(9, 3)\n[3, 3, 3]\n>>> till.split(10, 3)\n[3, 3, 3]\n```\n"
         f"The second one should be {WANTED}.\n",
@@ -648,6 +655,15 @@ UNPAIRED = {
     "what is not told as a whole": (
         "`str(till.split(10, 3))` gives `[3, 3, 3]` where `[4, ...]` was expected.",
         "is not told as a whole",
+    ),
+    "a word that is a name too": (
+        "```\n>>> from till.shop import label\n>>> coins = 3\n>>> print(label(3).split()[1][:1])\nc\n```\n"
+        "I expected `coins` there.\n",
+        "may be a word or what has that name",
+    ),
+    "words instead of a value": (
+        "`till.split(10, 3)` returns `[3, 3, 3]` instead of `everything`.",
+        "is no value that can be compared",
     ),
     "an exception that should be a value": (
         "`till.mean([])` raises ZeroDivisionError instead of ValueError. No exception should be raised.",

@@ -167,7 +167,7 @@ def confirm(script: Script, results: Mapping[int, ProbeResult], text: str) -> Co
         # Past a failure that the report may be about, only what it tells of the result counts.
         earlier = [results[line] for line in failed if line < ask.line]
         reached = not earlier or (ask.told.actual and not any(_form(ask.told.actual, one) for one in earlier))
-        made = _check(ask.line, ask.told, results.get(ask.line) if reached else None, text)
+        made = _check(ask.line, ask.told, results.get(ask.line) if reached else None, text, script.expressions)
         if isinstance(made, ReportCheck):
             checks.append(made)
         else:
@@ -189,7 +189,9 @@ def left_over(script: Script) -> list[str]:
     return [f"{_short(value)} is expected of no certain statement" for value in script.unpaired]
 
 
-def _check(line: int, told: StatedValue, result: ProbeResult | None, text: str) -> ReportCheck | str:
+def _check(
+    line: int, told: StatedValue, result: ProbeResult | None, text: str, expressions: Collection[str]
+) -> ReportCheck | str:
     """A check, or why there is none."""
     wanted = _short(told.expected)
     if result is None:
@@ -217,8 +219,12 @@ def _check(line: int, told: StatedValue, result: ProbeResult | None, text: str) 
     basis: Basis = "confirmed" if told.actual else "assumed"
     if is_literal(told.expected) or told.expected in _NUMBERS:
         return ReportCheck(line, told.expected, "value", basis)
+    if told.expected.isidentifier() and told.expected in expressions and form == "text":
+        return f"{wanted} may be a word or what has that name"
     if told.expected in result.comparable:
         return ReportCheck(line, told.expected, "expression", basis)
+    if told.expected in expressions or (form == "repr" and is_literal(told.actual)):
+        return f"{wanted} is no value that can be compared"
     if "\n" in told.expected.strip() and not _alike(told):
         return f"{wanted} has nothing in common with what came out"
     if form in ("repr", "text"):  # in the same words as what came out

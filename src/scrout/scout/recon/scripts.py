@@ -785,12 +785,13 @@ def _completed(
 
 def _evaluable(told: Sequence[StatedValue], source: str, exports: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
     """Values of a report that are Python made of what a script knows; and imports that they need beside it."""
-    known = {*_Piece(source).bound, *dir(builtins)}
+    bound = _Piece(source).bound
+    known = {*bound, *dir(builtins)}
     found: list[str] = []
     head: dict[str, None] = {}
     for value in dict.fromkeys(value for one in told for value in (one.actual, one.expected)):
         tree = _parse(value) if value and not is_literal(value) else None
-        if tree is None or not _is_expression(value) or isinstance(tree.body[0].value, ast.Name):  # type: ignore[attr-defined]
+        if tree is None or not _is_expression(value) or (value.isidentifier() and value not in bound):
             continue
         names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         calls = [ast.unparse(node.func).rpartition(".")[2] for node in ast.walk(tree) if isinstance(node, ast.Call)]
@@ -912,9 +913,14 @@ def find_objects(pages: Iterable[str], imports: Mapping[str, str]) -> dict[str, 
             counted.setdefault(name, Counter())[call] += 1
     found = {}
     for name, calls in counted.items():
-        call, count = calls.most_common(1)[0]
-        if 2 * count > calls.total() and (root := imports.get(call.partition(".")[0])):
-            found[name] = f"{root}\n{name} = {call}()"
+        classes: Counter[str] = Counter()
+        for call, count in calls.items():
+            classes[call.rpartition(".")[2]] += count
+        made, count = classes.most_common(1)[0]
+        written = [call for call, _ in calls.most_common() if call.rpartition(".")[2] == made]
+        offered = next((call for call in written if imports.get(call.partition(".")[0])), "")
+        if offered and 2 * count > calls.total():
+            found[name] = f"{imports[offered.partition('.')[0]]}\n{name} = {offered}()"
     return found
 
 
