@@ -70,6 +70,10 @@ from ..conftest import assert_linear
         ("**Expected**: `1` - compare with what 0 gives, `2`", "", "1"),
         ("so I expected an empty list", "", "[]"),
         ("'/a' is what I expected", "", "'/a'"),
+        # What is wished for comes before "instead of", what comes out behind it; else it is the other way round.
+        ("It should give `4` instead of `3`", "3", "4"),
+        ("could infer the value instead of giving an empty string", "''", ""),
+        ("It should work, but it gives 3 instead of 4", "3", "4"),
         ("gives `3`, while `4` would be correct", "3", "4"),
         ("I would expect it to give 3", "", "3"),
         ("I would expect it to raise a ValueError", "", "ValueError"),

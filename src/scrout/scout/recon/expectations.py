@@ -87,6 +87,7 @@ _SUBJECT = re.compile(
 _IS = re.compile(r"\s+(?:is|was|equals)\s+(?=\S)")
 _GIVES = re.compile(r"\s{0,3}(?:->|=>|(?:returns?|returned|gives?|gave|yields?|raises?|should|must|is|was)\s)")
 _INSTEAD = re.compile(r"\b(?:instead of|rather than)\b", re.I)
+_WISH = re.compile(r"\b(?:could|should|must|ought|would|expect(?:ed)?|want(?:ed)?|please)\b", re.I)
 _STRONG = re.compile(r"\b(?:got|gets?|actual\w*|current\w*|instead|but|now|however|rather|raise[sd]?|fail\w*)\b", re.I)
 _LABEL_ENDS = re.compile(r"\s(?:-{1,2}|[\u2013\u2014])\s")
 """Where a remark begins behind a value with a label: `Expected: 3 - f(2) gives 4 too`."""
@@ -168,6 +169,8 @@ def read_stated_values(text: str, *, markup: bool = True) -> StatedValue:
             if "expected" not in found:
                 continue  # "A, not B" says what B is only after A
             role = "actual"
+        if _INSTEAD.match(mark[0]) and "actual" not in found and _WISH.search(text, 0, mark.start()):
+            role = "actual"  # "it should give A instead of B"
         if mark[0].lower() != "not" and _NEGATED.search(text[max(0, mark.start() - 20) : mark.start()]):
             continue
         between = _BETWEEN.match(text, mark.end())
