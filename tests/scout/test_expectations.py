@@ -10,6 +10,10 @@ from scrout.scout.recon.expectations import (
     StatedValue,
     find_expressions,
     leading_value,
+    quote_call,
+    raised_name,
+    read_expected_values,
+    read_placed_values,
     read_stated_values,
     read_table,
     read_told_below,
@@ -64,6 +68,22 @@ from ..conftest import assert_linear
         ("Expected output (the others should be as before):", "", ""),
         ("Expected [as in this issue](https://example.org)", "", ""),
         ("**Expected**: `1` - compare with what 0 gives, `2`", "", "1"),
+        ("so I expected an empty list", "", "[]"),
+        ("'/a' is what I expected", "", "'/a'"),
+        # What is wished for comes before "instead of", what comes out behind it; else it is the other way round.
+        ("It should give `4` instead of `3`", "3", "4"),
+        ("could infer the value instead of giving an empty string", "''", ""),
+        ("It should work, but it gives 3 instead of 4", "3", "4"),
+        ("gives `3`, while `4` would be correct", "3", "4"),
+        ("I would expect it to give 3", "", "3"),
+        ("I would expect it to raise a ValueError", "", "ValueError"),
+        ("a TypeError would be appropriate", "", "TypeError"),
+        ("raises InvalidURL instead of giving the host", "InvalidURL", ""),
+        ("returns FooBar for it", "", ""),
+        # A value behind a comma or a colon ends what is said.
+        ("I expected one line more, so 'a;b'.", "", "'a;b'"),
+        ("I expected one line more, so 'a' in the file", "", ""),
+        ("It should be accepted: 'abc'", "", ""),
     ],
 )
 def test_a_value_counts_for_the_word_before_it(said: str, actual: str, expected: str) -> None:
@@ -116,23 +136,77 @@ def test_a_sentence_says_it_before_and_behind_the_call(said: str) -> None:
 def test_a_table_needs_code_and_what_was_expected() -> None:
     rows = ["| call | got | should be |", "|---|---|---|", "| `f(1)` | 2 | 3 |", "| `f('a\\|b')` | `x` | y |"]
     table = read_table(rows)
-    assert table is not None and table.rows == (("f(1)", StatedValue("2", "3")), ("f('a|b')", StatedValue("x", "y")))
+    assert table is not None and table.rows == (
+        (("f(1)",), StatedValue("2", "3")),
+        (("f('a|b')",), StatedValue("x", "y")),
+    )
     assert read_table(["| call | got |", "|---|---|", "| f(1) | 2 |"]) is None
     table = read_table(["text | `width()` | should be", "--- | --- | ---", "`'ab'` (two letters) | 3 | 2"])
-    assert table is not None and (table.code_head, table.actual_head) == ("text", "width()")
-    assert table.rows == (("'ab'", StatedValue("3", "2")),)
+    assert table is not None and (table.heads, table.actual_head) == (("text",), "width()")
+    assert table.rows == ((("'ab'",), StatedValue("3", "2")),)
+    table = read_table(["n | k | got | should be", "--- | --- | --- | ---", "10 | 3 | 9 | 10", "9 | 3 | 9 | 9"])
+    assert table is not None and table.heads == ("n", "k") and table.rows[0] == (("10", "3"), StatedValue("9", "10"))
+
+
+@pytest.mark.parametrize(
+    ("said", "places"),
+    [
+        ("For the first two I expected '01' and '1011'", [(0, "'01'"), (1, "'1011'")]),
+        ("I expected the second and third to be kept: 'a' and 'b'.", [(1, "'a'"), (2, "'b'")]),
+        ("The last one should be {'a': 1}.", [(-1, "{'a': 1}")]),
+        ("The first is right, the second should be 3.", [(1, "3")]),
+        ("I expected an empty list for the second one", [(1, "[]")]),
+        # Of an output and of a value, not of examples.
+        ("The last line should be 'a'", []),
+        ("The first character should be 'a'", []),
+        ("I expected the first two to be 3", []),
+    ],
+)
+def test_a_sentence_speaks_of_examples_by_their_places(said: str, places: list[tuple[int, str]]) -> None:
+    assert [(place, told.expected) for place, told in read_placed_values(said) if told.expected] == places
+
+
+def test_an_actual_value_has_a_place_too() -> None:
+    assert read_placed_values("Got: 0 for the first, and an error for the second.") == [(0, StatedValue("0"))]
+
+
+def test_values_that_a_sentence_lists_are_all_read() -> None:
+    assert read_expected_values("I expected `'a'` and `'b'`.") == ("'a'", "'b'")
+    assert read_expected_values("I expected 1, 2 and 3 here.") == ("1", "2", "3")
+    assert read_expected_values("It is here.") == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "quoted"),
+    [
+        ("- mean([1, 2]) -> 1", "`mean([1, 2])` -> 1"),
+        ("till.mean([1, 2]) should be 1.5", "`till.mean([1, 2])` should be 1.5"),
+        ("mean(x) and others", "mean(x) and others"),
+        ("mean(x", "mean(x"),
+    ],
+)
+def test_a_call_at_the_beginning_of_a_line_needs_no_quotes(line: str, quoted: str) -> None:
+    assert quote_call(line) == quoted
+
+
+def test_what_is_raised_may_have_any_name() -> None:
+    assert raised_name("till.MoneyError") == "MoneyError"
+    assert raised_name("till.TooPoor", "it raises till.TooPoor") == "TooPoor"
+    assert raised_name("TooPoor", "it returns TooPoor") == ""
 
 
 @pytest.mark.parametrize(("cell", "expected"), [("same", ""), ("at most 3", ""), ("`same`", "same"), ("None", "None")])
 def test_a_remark_in_a_table_is_no_value(cell: str, expected: str) -> None:
     table = read_table(["| call | got | expected |", "|---|---|---|", f"| `f(1)` | 4 | {cell} |"])
-    assert table is not None and table.rows == (("f(1)", StatedValue("4", expected)),)
+    assert table is not None and table.rows == ((("f(1)",), StatedValue("4", expected)),)
 
 
 @given(st.text(max_size=200))
 def test_any_sentence_can_be_read(text: str) -> None:
     told = read_stated_values(text)
-    assert all(value in text.replace("**", "").replace("__", "") for value in (told.actual, told.expected))
+    plain = text.replace("**", "").replace("__", "")
+    empty = ("[]", "''", "{}", "()") if "empty " in text else ()
+    assert all(value in plain or value in empty for value in (told.actual, told.expected))
     assert leading_value(text) in text
     find_expressions(text)
     assert "".join(sentences(text)).split() == text.split()

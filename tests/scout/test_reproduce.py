@@ -23,8 +23,9 @@ from scrout.sandbox.tier import Tier
 from scrout.sandbox.workspace import find_source
 from scrout.scout.recon.blocks import find_blocks
 from scrout.scout.recon.commands import MAX_COMMANDS, find_commands, find_programs
+from scrout.scout.recon.expectations import StatedValue
 from scrout.scout.recon.reproduce import MAX_RUNS, ReproductionAttempt, reproduce
-from scrout.scout.recon.scripts import find_exports, find_imports, find_scripts
+from scrout.scout.recon.scripts import find_exports, find_imports, find_objects, find_scripts
 from scrout.task import Task
 
 from ..conftest import assert_linear
@@ -89,6 +90,22 @@ class MoneyTest(unittest.TestCase):
 
     def test_by_chance_another_bug(self):
         raise OSError("the disk is full")
+""",
+    "till/shop.py": """\
+class TooPoor(Exception):
+    pass
+
+
+def buy(price):
+    raise TooPoor("no coins")
+
+
+def label(coins):
+    return f"{coins}  coins"
+
+
+def lines(coins):
+    return f"\\n{coins} coins"
 """,
     "till/rates.py": "RATE = 3\n",
     "till/broken.py": "BROKEN = True\n",
@@ -182,6 +199,7 @@ def test_what_only_looks_like_code_is_no_script(shown: str) -> None:
     assert find_scripts(f"It dies\n\n```\n{shown}```\n", {"till": ""}, exports) == ()
 
 
+THREE = "```\n>>> till.mean([4])\n5\n>>> till.mean([5])\n6\n>>> till.mean([6])\n7\n```\n"
 READ = {
     "a comment of several lines": (
         f"```python\ntill.split(10, 3)\n# -> [3, 3, 3]\n# one is lost. Should be\n#    {WANTED}\ntill.mean([9])\n```\n",
@@ -245,6 +263,98 @@ READ = {
         f"```\n{WANTED}\n```\n",
         [("till.split(10, 3)", "[3, 3, 3]", WANTED)],
     ),
+    "the first two": (
+        f"{THREE}I expected 4 and 5 for the first two.\n",
+        [("till.mean([4])", "5", "4"), ("till.mean([5])", "6", "5")],
+    ),
+    "the last": (f"{THREE}The last one should be 6.\n", [("till.mean([6])", "7", "6")]),
+    "a place that is not shown": (f"{THREE}The fifth should be 6.\n", []),
+    "a line of the output": (f"{THREE}The last line should be 6.\n", []),
+    "a place of a single example": (
+        "```\n>>> till.split(10, 3)\n[3, 3, 3]\n```\nThe first should be [4, 3, 3], and the last [4, 3, 3].\n",
+        [],
+    ),
+    "an actual value by its place": (
+        "```python\nprint(till.mean([4]))\nprint(till.mean([5]))\n```\nExpected: 4 and 5.\nGot: 5 for the first.\n",
+        [("print(till.mean([4]))", "5", "4"), ("print(till.mean([5]))", "", "5")],
+    ),
+    "as many values as statements": (
+        "```\n>>> till.mean([4])\n5\n>>> till.mean([5])\n6\n```\nI'd have expected `4` and `5`.\n",
+        [("till.mean([4])", "5", "4"), ("till.mean([5])", "6", "5")],
+    ),
+    "more values than statements": ("```\n>>> till.mean([4])\n5\n```\nI'd have expected `4` and `5`.\n", []),
+    "what is of the same kind": (
+        "```\n>>> till.mean([4])\n5\n>>> till.find('a')\n'b'\n```\nI expected 4.\n",
+        [],
+    ),
+    "an expression of the session in a sentence": (
+        "```\n>>> b = till.split(9, 3)\n>>> b\n[3]\n>>> till.mean(b)\n3\n```\n`b` should be `[3, 3, 3]`.\n",
+        [("b", "[3]", "[3, 3, 3]")],
+    ),
+    "a call in a paragraph of its own": (
+        "It loses one:\n\ntill.split(10, 3)\n\nExpected: [4, 3, 3]\nGot: [3, 3, 3]\n",
+        [("till.split(10, 3)", "[3, 3, 3]", "[4, 3, 3]")],
+    ),
+    "a call at the beginning of a line": (
+        "Wrong:\n\n- till.mean([4]) -> 5, expected 4\n",
+        [("till.mean([4])", "5", "4")],
+    ),
+    "the next sentence": (
+        "When I call `till.mean([4])` I get `5`. I think it should give `4`.\n",
+        [("till.mean([4])", "5", "4")],
+    ),
+    "the next sentence about something else": (
+        "When I call `till.mean([4])` I get `5`. Budgets should give `4`.\n",
+        [],
+    ),
+    "the only call of a report": (
+        "### Steps\nCall `till.mean([4])`.\n### Expected\n`4`\n### Actual\n`5`\n",
+        [("till.mean([4])", "5", "4")],
+    ),
+    "one of two calls of a report": (
+        "### Steps\nCall `till.mean([4])` or `till.mean([5])`.\n### Expected\n`4`\n### Actual\n`5`\n",
+        [],
+    ),
+    "an assignment in a sentence": (
+        "With `b = till.split(9, 3)`, `b.total` returns `3` but should return `9`.\n",
+        [("b.total", "3", "9")],
+    ),
+    "an exception below a heading": (
+        "```python\ntill.mean([])\n```\n### Expected behavior\nThe list should be refused with a `ValueError`.\n",
+        [("till.mean([])", "", "ValueError")],
+    ),
+    "an exception that should be gone": (
+        "```python\ntill.mean([])\n```\n### Expected behavior\nThe ValueError is caught by the library.\n",
+        [],
+    ),
+    "a value for the code below a heading": (
+        "### Expected behavior\n`[4]` for the code below.\n### Code\n```python\ntill.split(4, 1)\n```\n",
+        [("till.split(4, 1)", "", "[4]")],
+    ),
+    "a number that begins a sentence below a heading": (
+        "### Expected behavior\n2 for each person.\n### Code\n```python\ntill.split(4, 2)\n```\n",
+        [],
+    ),
+    "blocks below `prints` and `instead of`": (
+        "```python\nprint(till.mean([4]))\n```\nprints\n```\n5\n```\ninstead of\n```\n4\n```\n",
+        [("print(till.mean([4]))", "5", "4")],
+    ),
+    "a table of several names": (
+        "`till.split(n, k)` for some:\n\n| n | k | got | should be |\n|---|---|---|---|\n| 10 | 3 | [3] | [4] |\n",
+        [("till.split(n, k)", "[3]", "[4]")],
+    ),
+    "a table of arguments of what is named before": (
+        "What `till.find` makes of words:\n\n| input | output | expected |\n|---|---|---|\n| `a b` | `1` | `2` |\n",
+        [("till.find('a b')", "1", "2")],
+    ),
+    "a table below two names": (
+        "What `till.find` and `till.mean` do:\n\n| input | output | expected |\n|---|---|---|\n| `a` | `1` | `2` |\n",
+        [],
+    ),
+    "a table whose head has its argument": (
+        "| word | till.find(word) | expected |\n|---|---|---|\n| a | 1 | 2 |\n",
+        [("till.find(word)", "1", "2")],
+    ),
     "versions below the expected": (
         "```python\ntill.split(10, 3)\n```\nExpected:\nno loss\n\nVersions:\n```\n3.11\n```\n",
         [],
@@ -270,6 +380,43 @@ def test_a_name_is_imported_as_the_report_uses_it() -> None:
     exports = find_exports({"till": "from till.money import till, mean\n"})
     assert find_scripts("```python\ntill(3)\n```", {"till": ""}, exports)[0].source.startswith("from till import till")
     assert find_scripts("```python\ntill.mean([])\n```", {"till": ""}, exports)[0].source.startswith("import till")
+
+
+def test_what_tests_import_from_can_be_imported() -> None:
+    assert find_imports(["from bs4.element import Tag\n"])["bs4"] == "import bs4"
+
+
+def test_an_object_is_made_as_the_pages_mostly_make_it() -> None:
+    imports = {"Registry": "from till import Registry", "till": "import till"}
+    pages = ["    ureg = Registry()\n    Q = ureg.Quantity\n", ">>> ureg = Registry()\n>>> r = till.Registry()\n"]
+    made = {"ureg": "from till import Registry\nureg = Registry()", "r": "import till\nr = till.Registry()"}
+    assert find_objects(pages, imports) == made
+    assert find_objects([*pages, "ureg = connect(3)\nureg = 4\nureg = 5\n"], imports) == {"r": made["r"]}
+    assert find_objects(["app = Flask()\n"], imports) == {}
+    spelt = ["r = till.Registry()\n", "r = Registry()\nr = Registry()\n", "r = connect(3)\nr = 4\n"]
+    assert find_objects(spelt, imports) == {"r": "from till import Registry\nr = Registry()"}
+
+
+def test_two_values_of_a_name_in_sentences_are_two_cases() -> None:
+    text = "With `coins = 9` all is well, with `coins = 10`, `till.split(coins, 3)` returns `[3]` instead of `[4]`."
+    [script] = find_scripts(text, {"till": ""}, {"till": "import till"})
+    assert "coins =" not in script.source
+
+
+def test_what_a_block_binds_is_not_taken_from_a_sentence() -> None:
+    text = "With `coins = 9` all is well.\n```python\ncoins = 10\n```\n```python\ntill.split(coins, 3)\n```\n"
+    script = find_scripts(text, {"till": ""}, {"till": "import till"})[-1]
+    assert "coins = 10" in script.source and "coins = 9" not in script.source
+
+
+def test_words_behind_a_label_are_a_value_only_beside_one_like_it() -> None:
+    def pairs(got: str, expected: str) -> list[StatedValue]:
+        text = f"```python\nprint(till.find('a b'))\n```\nExpected: {expected}\nGot: {got}\n"
+        return [pair for script in find_scripts(text, {"till": ""}, {"till": "import till"}) for pair in script.pairs]
+
+    assert pairs("it's-john's", "its-john's") == [StatedValue("it's-john's", "its-john's")]
+    assert pairs("some coins", "nothing really") == []
+    assert pairs("some coins", "some coins or so") == []
 
 
 def test_of_several_modules_the_report_chooses() -> None:
@@ -420,6 +567,37 @@ BASES = {
         f"Expected: {WANTED}\nGot: [3, 3, 3]\n",
         "confirmed",
     ),
+    "an exception of any name": (
+        "```python\nfrom till.shop import buy\n```\n`buy(3)` raises TooPoor instead of giving a receipt.\n",
+        "verbatim",
+    ),
+    "a value that differs in space": (
+        "```python\nfrom till.shop import label\n```\n`label(3)` gives `3  coins` instead of `3 coins`.\n",
+        "confirmed",
+    ),
+    "a string without its quotes": (
+        "```python\nfrom till.shop import lines\n```\n`lines(3)` gives `\\n3 coins` instead of `3\\tcoins`.\n",
+        "confirmed",
+    ),
+    "words behind labels": (
+        "```python\nfrom till.shop import lines\nlines(3)\n```\nExpected: 3 silver\nGot: 3 coins\n",
+        "confirmed",
+    ),
+    "another name of the script": (
+        "```\n>>> import till\n>>> p = [4, 3, 3]\n>>> q = till.split(10, 3)\n>>> q\n[3, 3, 3]\n```\n"
+        "I'd expect `q` to be equal to `p`.\n",
+        "confirmed",
+    ),
+    "a statement by its place": (
+        "```\n>>> import till\n>>> till.split(9, 3)\n[3, 3, 3]\n>>> till.split(10, 3)\n[3, 3, 3]\n```\n"
+        f"The second one should be {WANTED}.\n",
+        "confirmed",
+    ),
+    "another exception below a heading": (
+        "```python\nimport till\ntill.mean([])\n```\n**Expected**\n\nIt should be reported in a `ValueError`.\n\n"
+        "**Actual**\n\nA bare `ZeroDivisionError`.\n",
+        "confirmed",
+    ),
     "only what is expected": (f"```python\nimport till\ntill.split(10, 3)  # should be {WANTED}\n```\n", "assumed"),
 }
 
@@ -477,6 +655,19 @@ UNPAIRED = {
     "what is not told as a whole": (
         "`str(till.split(10, 3))` gives `[3, 3, 3]` where `[4, ...]` was expected.",
         "is not told as a whole",
+    ),
+    "a word that is a name too": (
+        "```\n>>> from till.shop import label\n>>> coins = 3\n>>> print(label(3).split()[1][:1])\nc\n```\n"
+        "I expected `coins` there.\n",
+        "may be a word or what has that name",
+    ),
+    "words instead of a value": (
+        "`till.split(10, 3)` returns `[3, 3, 3]` instead of `everything`.",
+        "is no value that can be compared",
+    ),
+    "an exception that should be a value": (
+        "`till.mean([])` raises ZeroDivisionError instead of ValueError. No exception should be raised.",
+        "may be meant as a value",
     ),
     "what is expected comes out": ("`till.split(9, 3)` returns `[3]` instead of `[3, 3, 3]`.", "as expected"),
 }
@@ -582,6 +773,12 @@ async def test_runs_are_bounded(till: TaskSandbox) -> None:
     assert tried.dead_end.count("ran without an error") == MAX_RUNS and "was not run any more" in tried.dead_end
 
 
+async def test_what_could_not_be_run_to_its_end_is_told(till: TaskSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scrout.scout.recon.reproduce.MAX_RUNS", 1)
+    tried = await attempt(f"`till.split(10, 3)` returns `[3, 3, 3]` instead of `{WANTED}`.", till)
+    assert tried.reproduction is None and "script 1 of the issue was not run to its end" in tried.dead_end
+
+
 @pytest.mark.slow
 async def test_pytest_runs_tests_that_are_functions(tier: Tier, light_python: Path, tmp_path: Path) -> None:
     files = {
@@ -633,6 +830,17 @@ def test_any_project_file_can_be_read(text: str) -> None:
 def test_no_text_takes_long(piece: str) -> None:
     assert_linear(lambda text: find_scripts(text, {"till": ""}, {"till": "import till"}), piece, 5_000)
     assert_linear(lambda text: find_commands(text, {"till": ""}, {}, FILES), piece, 5_000)
+
+
+@pytest.mark.parametrize(
+    "line", ["`till.f(1)` should be `1`\n", "`b.c` is\n", "With `a = 1`\n", "|a|expected|\n|-|-|\n|1|2|\n\n"]
+)
+def test_lines_below_code_take_no_longer_the_more_code_there_is(line: str) -> None:
+    def make(size: int) -> str:
+        code = "till.f(1)\n" * (size // 20)
+        return f"```\n{code}```\n" + line * (size // 2 // len(line))
+
+    assert_linear(lambda text: find_scripts(text, {"till": ""}, {"till": "import till"}), make, 5_000)
 
 
 LINES = (

@@ -58,6 +58,7 @@ _NOTHING_RAISED = re.compile(
     r"|\bno (?:exception|error)s?\b",
     re.I,
 )
+_LEADING_NAME = re.compile(r"`?(?:\w+\.)*+(\w++)(?!\.)")
 _SHARED = 0.2
 _NUMBERS = {"nan": "got != got", "inf": "got == float('inf')", "-inf": "got == float('-inf')"}
 """Tests of numbers that have no literal."""
@@ -90,6 +91,8 @@ class ReportCheck:
     expected: str
     form: Form
     basis: Basis
+    exact: bool = False
+    """Whether white space counts in a text."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +167,7 @@ def confirm(script: Script, results: Mapping[int, ProbeResult], text: str) -> Co
         # Past a failure that the report may be about, only what it tells of the result counts.
         earlier = [results[line] for line in failed if line < ask.line]
         reached = not earlier or (ask.told.actual and not any(_form(ask.told.actual, one) for one in earlier))
-        made = _check(ask.line, ask.told, results.get(ask.line) if reached else None, text)
+        made = _check(ask.line, ask.told, results.get(ask.line) if reached else None, text, script.expressions)
         if isinstance(made, ReportCheck):
             checks.append(made)
         else:
@@ -186,13 +189,16 @@ def left_over(script: Script) -> list[str]:
     return [f"{_short(value)} is expected of no certain statement" for value in script.unpaired]
 
 
-def _check(line: int, told: StatedValue, result: ProbeResult | None, text: str) -> ReportCheck | str:
+def _check(
+    line: int, told: StatedValue, result: ProbeResult | None, text: str, expressions: Collection[str]
+) -> ReportCheck | str:
     """A check, or why there is none."""
     wanted = _short(told.expected)
     if result is None:
         return f"the statement that should give {wanted} was not reached"
     if not (told.actual and _form(told.actual, result)):
         told = StatedValue(told.actual.strip("`"), told.expected.strip("`"))  # unless they belong to the value
+    told = _quoted(told, result)
     if _form(told.expected, result, exact=_differ_in_space(told)):
         return f"it gives {wanted} as expected"
     if result.missing:
@@ -213,20 +219,33 @@ def _check(line: int, told: StatedValue, result: ProbeResult | None, text: str) 
     basis: Basis = "confirmed" if told.actual else "assumed"
     if is_literal(told.expected) or told.expected in _NUMBERS:
         return ReportCheck(line, told.expected, "value", basis)
+    if told.expected.isidentifier() and told.expected in expressions and form == "text":
+        return f"{wanted} may be a word or what has that name"
     if told.expected in result.comparable:
         return ReportCheck(line, told.expected, "expression", basis)
+    if told.expected in expressions or (form == "repr" and is_literal(told.actual)):
+        return f"{wanted} is no value that can be compared"
     if "\n" in told.expected.strip() and not _alike(told):
         return f"{wanted} has nothing in common with what came out"
     if form in ("repr", "text"):  # in the same words as what came out
-        return ReportCheck(line, told.expected, form, basis)
+        return ReportCheck(line, told.expected, form, basis, exact=_differ_in_space(told))
     return f"{wanted} is no value that can be compared"
+
+
+def _quoted(told: StatedValue, result: ProbeResult) -> StatedValue:
+    """The values with quotes, where the report leaves them out: `\\n# a` is what the result has, by its escapes."""
+    values = [f"'{value}'" for value in (told.actual, told.expected)]
+    escaped = (
+        "\\" in told.actual and all(map(is_literal, values)) and not any(map(is_literal, (told.actual, told.expected)))
+    )
+    return StatedValue(*values) if escaped and ast.literal_eval(values[0]) == result.text else told
 
 
 def _form(told: str, result: ProbeResult, *, exact: bool = False) -> Form | None:
     """How a value that is told agrees with a result, whatever the white space if not `exact`; None: it does not."""
-    raised = EXCEPTION.match(told.strip())
     if result.error:
-        return "raises" if raised and raised[1] == result.error else None
+        named = _LEADING_NAME.match(told.strip())
+        return "raises" if named and named[1] == result.error else None
     if _same(told, result.repr, exact=exact):
         return "repr"
     if _same(told, result.text, exact=exact):
@@ -446,6 +465,8 @@ def _test(check: ReportCheck, *, printed: bool) -> str:
     told = " ".join(check.expected.split())
     if check.form in ("repr", "text"):
         function = "repr" if check.form == "repr" else "str"
+        if check.exact:
+            return f"{function}(got).strip() == {check.expected.strip()!r}"
         return f"' '.join({function}(got).split()) == {told!r}"
     if check.form == "expression":
         return f"got == ({check.expected})"

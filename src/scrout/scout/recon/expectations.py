@@ -32,7 +32,7 @@ _FILLER = (
 _EXPECTED = (
     rf"\b(?:should|must|ought to|would)\s+(?:have\s+|rather\s+|instead\s+|probably\s+|really\s+)?{_VERBS}\b"
     r"|\bexpect(?:ed|ing|s)?\b(?:\s+(?:results?|outputs?|values?|answer|behaviou?r|outcome|return|it|this|that|to|here|be"
-    r"|get|see|have|print|would|is|was|of))*+"
+    r"|get|see|have|print|would|is|was|of|give|yield|produce|raise|throw|become|show)\b)*+"
     r"|\binstead of\b|\brather than\b|\b(?:correct|right)\s+(?:answer|result|value|output)\b|\bwant(?:ed)?\b|\bnot\b"
 )
 _ACTUAL = (
@@ -53,17 +53,22 @@ _ADJECTIVES = re.compile(
 """What may stand before the name of an exception, which nothing else looks like."""
 _NAMED = r"(?<![\w.])`?(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|Iteration|Found)\b`?"
 _PASSIVE = re.compile(
-    rf"(?P<expected>{_NAMED}(?=\s+(?:(?:should|must|would|ought to)\s+(?:be|have been)\s+(?:raised|thrown)"
-    r"|(?:is|was)\s+expected)\b))"
+    rf"(?P<expected>{_NAMED}(?=\s+(?:(?:should|must|would|ought to)\s+(?:be|have been)"
+    r"\s+(?:raised|thrown|expected|appropriate|better|right|correct|more helpful)|(?:is|was)\s+expected)\b))"
     rf"|(?P<actual>{_NAMED}(?=\s+(?:is|was|gets|got|being)\s+(?:raised|thrown)\b))"
 )
 """An exception that comes before what is said about it."""
+_RAISES = re.compile(r"\b(?:rais|throw|threw)\w*\s+(?:an?\s+|the\s+)?(?=`?(?:[A-Za-z_]\w*\.)*[A-Z][a-z]+[A-Z])", re.I)
+_CLASS = re.compile(r"`?((?:[A-Za-z_]\w*\.)*[A-Z][a-z]+[A-Z]\w*)(?![\w.(])")
+"""What is raised, whatever the end of its name: `httpx.InvalidURL`."""
 _VALUE_EXPECTED = re.compile(
     r"(?P<value>`[^`\n]{1,300}`|'[^'\n]{0,300}'|\"[^\"\n]{0,300}\"|(?<![\w.])-?\d+(?:\.\d+)?)"
-    r"\s+(?:is|was|were|would be)\s+(?:what\s+(?:I|we)(?:\s+had|['\u2019]d)?\s+)?(?:expect(?:ed)?|want(?:ed)?)\b"
+    r"\s+(?:(?:is|was|were|would be)\s+(?:what\s+(?:I|we)(?:\s+had|['\u2019]d)?\s+)?(?:expect(?:ed)?|want(?:ed)?)"
+    r"|would (?:be|have been) (?:correct|right))\b"
 )
-_LATER = re.compile(r"(?:,\s+(?:so|i\.e\.|namely|that is),?|:)\s+(?=[\[{(`'\"]|b['\"])")
-"""Before a value that a sentence gives behind what it says of it: "I expected both: 'a'"."""
+_LATER = re.compile(r"(?P<named>,\s+(?:so|i\.e\.|namely|that is),?|:)\s+(?=[\[{(`'\"]|b['\"])")
+"""Before a value that a sentence gives behind what it says of it: "I expected both to be kept: 'a' and 'b'"."""
+_CLAUSE_ENDS = re.compile(r"`?\s{0,3}(?:[.,;!?)]|and\b|$)")
 _EMPTY = re.compile(r"(?:an\s+)?empty\s+(list|string|dict|tuple)\b")
 _EMPTY_VALUES = {"list": "[]", "string": "''", "dict": "{}", "tuple": "()"}
 _NEXT_VALUE = re.compile(r"`?(?:,|\s+and|,\s+and)\s+")
@@ -71,7 +76,7 @@ _PLACE_NAMES = ("first", "second", "third", "fourth", "fifth")
 _PLACE = re.compile(
     rf"\b(?:the|for)\s{{1,3}}(?P<name>{'|'.join(_PLACE_NAMES)}|last)(?:\s{{1,3}}(?P<count>two|three|four))?"
     rf"(?P<more>(?:,?(?:\s{{1,3}}and)?\s{{1,3}}(?:the\s{{1,3}})?(?:{'|'.join(_PLACE_NAMES)}|last)\b){{0,4}})"
-    r"(?=\s{1,3}(?:ones?|calls?|examples?|cases?|lines?|results?|should|must|to|I|is|was|would)\b|\s?[,.:(]|\s?$)",
+    r"(?=\s{1,3}(?:ones?|calls?|examples?|cases?|results?|should|must|to|I|is|was|would)\b|\s?[,.:(]|\s?$)",
     re.I,
 )
 _COUNTS = {"two": 2, "three": 3, "four": 4}
@@ -80,7 +85,9 @@ _SUBJECT = re.compile(
 )
 """Behind a call: "I expected `f(1)` to return 2"."""
 _IS = re.compile(r"\s+(?:is|was|equals)\s+(?=\S)")
+_GIVES = re.compile(r"\s{0,3}(?:->|=>|(?:returns?|returned|gives?|gave|yields?|raises?|should|must|is|was)\s)")
 _INSTEAD = re.compile(r"\b(?:instead of|rather than)\b", re.I)
+_WISH = re.compile(r"\b(?:could|should|must|ought|would|expect(?:ed)?|want(?:ed)?|please)\b", re.I)
 _STRONG = re.compile(r"\b(?:got|gets?|actual\w*|current\w*|instead|but|now|however|rather|raise[sd]?|fail\w*)\b", re.I)
 _LABEL_ENDS = re.compile(r"\s(?:-{1,2}|[\u2013\u2014])\s")
 """Where a remark begins behind a value with a label: `Expected: 3 - f(2) gives 4 too`."""
@@ -105,6 +112,7 @@ _VAGUE = re.compile(
 )
 _CLOSES = {"(": ")", "[": "]", "{": "}", "<": ">"}
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`(*])")
+_PART = re.compile(r"[,;]\s|\s(?:but|while)\s")
 _CELL = re.compile(r"(?<!\\)\|")
 _HEADS: dict[str, re.Pattern[str]] = {
     "code": re.compile(r"\b(?:input|expression|code|call|snippet|statement|example)\b", re.I),
@@ -161,13 +169,17 @@ def read_stated_values(text: str, *, markup: bool = True) -> StatedValue:
             if "expected" not in found:
                 continue  # "A, not B" says what B is only after A
             role = "actual"
+        if _INSTEAD.match(mark[0]) and "actual" not in found and _WISH.search(text, 0, mark.start()):
+            role = "actual"  # "it should give A instead of B"
         if mark[0].lower() != "not" and _NEGATED.search(text[max(0, mark.start() - 20) : mark.start()]):
             continue
         between = _BETWEEN.match(text, mark.end())
         start = between.end() if between else mark.end()
-        value = leading_value(text[start:], markup=markup) or _exception_after(text, mark.end())
-        if not value and role == "expected" and (later := _LATER.search(text, mark.end())):
-            value = given if is_literal(given := leading_value(text[later.end() :], markup=markup)) else ""
+        value = (
+            leading_value(text[start:], markup=markup)
+            or _exception_after(text, mark.end())
+            or (_later_value(text, mark.end(), markup=markup) if role == "expected" else _raised(text, mark))
+        )
         if value:
             found.setdefault(role, value)
             first = min(first, mark.start())
@@ -218,6 +230,23 @@ def _exception_after(text: str, start: int) -> str:
     before = _ADJECTIVES.match(text[: start + 100], start)
     named = EXCEPTION.match(text[before.end() :].lstrip("`")[:MAX_VALUE_CHARS]) if before else None
     return named[0] if named else ""
+
+
+def _raised(text: str, mark: re.Match[str]) -> str:
+    """What a word such as `raises` stands before; empty: it is another word."""
+    raises = _RAISES.search(text, mark.start(), mark.end() + 100)
+    named = _CLASS.match(text, raises.end()) if raises and raises.start() <= mark.end() else None
+    return named[1] if named else ""
+
+
+def _later_value(text: str, start: int, *, markup: bool) -> str:
+    """The literal that a clause ends with; after a colon only one of several examples is meant by it."""
+    later = _LATER.search(text, start)
+    if later is None or (later["named"] == ":" and not read_places(text)):
+        return ""
+    value = leading_value(text[later.end() :], markup=markup)
+    ends = _CLAUSE_ENDS.match(text, text.find(value, later.end()) + len(value))
+    return value if ends and is_literal(value) else ""
 
 
 def leading_value(text: str, *, markup: bool = True) -> str:
@@ -277,6 +306,21 @@ def read_places(sentence: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def read_placed_values(sentence: str) -> list[tuple[int, StatedValue]]:
+    """What a sentence says of some of several examples, by their places."""
+    for parts in ([sentence], _PART.split(sentence[:MAX_LINE_CHARS])[:MAX_MARKS]):
+        found: list[tuple[int, StatedValue]] = []
+        for part in parts:
+            places, values = read_places(part), read_expected_values(part)
+            if places and len(places) == len(values):
+                found += [(place, StatedValue(expected=value)) for place, value in zip(places, values, strict=True)]
+            elif len(places) == 1 and (told := read_stated_values(part)):
+                found.append((places[0], told))
+        if found:
+            return found
+    return []
+
+
 def read_expected_values(sentence: str) -> tuple[str, ...]:
     """The values that a sentence expects, if it lists several: "I expected 'a' and 'b'"."""
     sentence = sentence[:MAX_LINE_CHARS]
@@ -302,6 +346,14 @@ def find_expressions(sentence: str, known: Collection[str] = ()) -> list[tuple[s
             places.append((quoted.start(), quoted.end(), code))
     ends = [*(start for start, _, _ in places[1:]), len(sentence)]
     return [(code, sentence[start:end]) for (_, start, code), end in zip(places, ends, strict=False)]
+
+
+def quote_call(line: str) -> str:
+    """A line that begins with a call and says what it gives, with the call between backticks."""
+    plain = line.lstrip(" \t-*>")
+    name = _NAME.match(plain[:MAX_LINE_CHARS])
+    end = _closing(plain[:MAX_VALUE_CHARS], name.end()) + 1 if name else 0
+    return f"`{plain[:end]}`{plain[end:]}" if end > 1 and _GIVES.match(plain, end) else line
 
 
 def read_told_of(before: str, rest: str) -> StatedValue:
@@ -330,9 +382,10 @@ def _ends_in_mark(text: str) -> bool:
 class Table:
     """A table of examples: what goes in, what came out, what was expected."""
 
-    code_head: str
+    heads: tuple[str, ...]
+    """Of the columns of what goes in, the most telling first."""
     actual_head: str
-    rows: tuple[tuple[str, StatedValue], ...]
+    rows: tuple[tuple[tuple[str, ...], StatedValue], ...]
     """What goes in, as it is written, and what the row says about it."""
 
 
@@ -347,26 +400,25 @@ def read_table(lines: Sequence[str]) -> Table | None:
             if role not in columns and _HEADS[role].search(cell):
                 columns[role] = number
                 break
-    if "expected" not in columns:
+    inputs = [number for number in range(len(heads)) if number not in (columns.get("expected"), columns.get("actual"))]
+    if "actual" not in columns and len(heads) == 3 and len(inputs) == 2:
+        columns["actual"] = inputs.pop(0 if columns.get("code") == inputs[1] else 1)
+    if "expected" not in columns or not inputs:
         return None
-    for role in ("code", "actual"):  # the first of the others is what goes in
-        free = [number for number in range(len(heads)) if number not in columns.values()]
-        if role not in columns and free and (role == "code" or len(heads) == 3):
-            columns[role] = free[0]
-    if "code" not in columns:
-        return None
+    inputs.sort(key=lambda number: number != columns.get("code"))
     rows = []
     for line in lines[2 : MAX_ROWS + 2]:
         cells = _cells(line)
-        if max(columns.values()) < len(cells):
+        if len(cells) > max(columns.values()):
+            cells += [""] * (len(heads) - len(cells))
             told = StatedValue(
                 _cell(cells[columns["actual"]]) if "actual" in columns else "", _cell(cells[columns["expected"]])
             )
             if _WORDS.fullmatch(cells[columns["expected"]]) and not _WORDS.fullmatch(told.actual):
                 told = StatedValue(told.actual)  # "same", "none", "at most 3"
-            rows.append((_cell(cells[columns["code"]]), told))
+            rows.append((tuple(_cell(cells[number]) for number in inputs), told))
     actual_head = heads[columns["actual"]].strip("`") if "actual" in columns else ""
-    return Table(heads[columns["code"]].strip("`"), actual_head, tuple(rows))
+    return Table(tuple(heads[number].strip("`") for number in inputs), actual_head, tuple(rows))
 
 
 def _cell(text: str) -> str:
@@ -375,6 +427,20 @@ def _cell(text: str) -> str:
         return text[verb.end() :].strip("`")
     quoted = _QUOTED.match(text)
     return (quoted[1] or quoted[2]).strip() if quoted else text
+
+
+def read_quoted(line: str) -> list[str]:
+    """What a line has between backticks."""
+    quoted = islice(_QUOTED.finditer(line[:MAX_LINE_CHARS]), MAX_MARKS)
+    return [(code[1] or code[2]).strip() for code in quoted]
+
+
+def raised_name(value: str, said: str = "") -> str:
+    """The class of an exception, by the end of its name or as a text says that it is raised; empty: it is none."""
+    if raised := EXCEPTION.match(value):
+        return raised[1]
+    named = _CLASS.fullmatch(value) if _RAISES.search(said) else None
+    return named[1].rpartition(".")[2] if named else ""
 
 
 def is_vague(text: str) -> bool:

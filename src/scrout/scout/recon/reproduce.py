@@ -145,6 +145,8 @@ async def reproduce(
             said += [f"{attempt.label}: {remark}" for remark in remarks]
         elif attempt.script is not None:
             said += [f"{attempt.label}: {remark}" for remark in left_over(attempt.script)]
+        if made is not None and not runs.left_s():
+            said.append(f"{attempt.label} was not run to its end")
         if made is None or not runs.left_s():
             continue
         run = await runs.run(made.command, made.files)
@@ -377,7 +379,7 @@ def _why_no_claim(run: Replay, attempt: _Attempt, text: str, base: Base) -> str 
     named = set(_ERROR_NAME.findall(text))
     if attempt.expected is not None and last.type != attempt.expected:
         return f"ended in {last.type}, where the issue shows {attempt.expected}"
-    if last.type not in _CHECKS and named and last.type not in named:
+    if last.type not in (*_CHECKS, attempt.expected) and named and last.type not in named:
         return f"ended in {_told(last)}, and the issue names {', '.join(sorted(named)[:3])}"
     return None
 

@@ -16,6 +16,7 @@ import tokenize
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib import import_module
 from itertools import islice
 from typing import Literal
@@ -30,8 +31,12 @@ from scrout.scout.recon.expectations import (
     find_expressions,
     leading_value,
     names_a_role,
+    quote_call,
+    raised_name,
     read_expected_values,
+    read_placed_values,
     read_places,
+    read_quoted,
     read_stated_values,
     read_table,
     read_told_below,
@@ -105,10 +110,21 @@ _LABEL = re.compile(
 )
 _FIRST_DONE = re.compile(r"\W*(?:after|once|having|following|with)\b", re.I)
 """Begins a sentence whose first call comes before the others."""
-_MADE = re.compile(r"^[ \t]*+(?:>>> )?(\w+) = ((?:\w+\.)*[A-Z]\w*)\(\)[ \t]*$", re.M)
-_ABOUT = re.compile(r"(?:for|from|as|in|with|here)\b")
+_GOES_ON = re.compile(
+    r"\W*(?:but\s+)?(?:it|this|that|I|we|expected|instead"
+    r"|the (?:(?:correct|right|expected) )?(?:result|output|answer|value))\b",
+    re.I,
+)
+"""Begins a sentence about the call of the sentence before."""
+_MADE = re.compile(r"^[ \t]*+(?:>>> )?(\w+) = (?:((?:\w+\.)*[A-Z]\w*)\(\)[ \t]*$)?", re.M)
+_ABOUT = re.compile(r"(?:for|from|in|with|here)\b")
 """Begins what a report says about a value behind it."""
-_DENIED = re.compile(r"\b(?:no|not|never|without|instead of|rather than|like|same)\b|n['\u2019]t\b", re.I)
+_DENIED = re.compile(
+    r"\b(?:no|not|never|without|instead of|rather than|like|same|gone|caught|catch|handled?|swallow\w*|ignored?"
+    r"|suppress\w*|avoid\w*|fixed|disappears?|currently|now)\b|n['\u2019]t\b",
+    re.I,
+)
+_INSTEAD_OF = re.compile(r"\b(?:instead of|rather than)\W{0,5}$", re.I)
 _NOT_EXPECTED = re.compile(r"\b(?:un|not (?:as |what i )?)expected\b|\bunexpected\b", re.I)
 
 
@@ -166,13 +182,14 @@ def find_scripts(
     incomplete: dict[str, Script] = {}
     for shown in islice(_shown(text[:MAX_TEXT_CHARS]), MAX_BLOCKS):
         piece = _Piece(shown.source)
-        whole, unknown = _completed(piece, earlier, exports or {})
+        whole, unknown = _completed(piece, earlier, shown.given, exports or {})
         earlier.append(piece)
         tree = _parse(whole)
         root = _root(tree, top_levels)
-        if tree is None or root is None or len(whole) > MAX_SCRIPT_CHARS or not _does_something(piece.tree):
-            continue
         asks, pairs, output, unpaired = shown.settled()
+        is_used = _does_something(piece.tree) or any(ask.told.expected for ask in asks)
+        if tree is None or root is None or len(whole) > MAX_SCRIPT_CHARS or not is_used:
+            continue
         head, expressions = _evaluable([*(ask.told for ask in asks), *pairs], whole, exports or {})
         whole = head + whole
         above = whole.count("\n") - shown.source.count("\n")
@@ -195,41 +212,59 @@ class _Shown:
     """What lines near it say, each by itself."""
     outputs: dict[str, str] = field(default_factory=dict)
     """Blocks that are headed as expected or actual."""
+    misplaced: list[str] = field(default_factory=list)
+    """Values that are expected of examples that are not shown."""
+    examples: list[int] | None = None
+    """Which of the statements the report counts, once it does."""
+    given: dict[str, str] = field(default_factory=dict)
+    """Assignments in the sentences before, by their names."""
     labelled: dict[str, list[str]] = field(default_factory=lambda: {"actual": [], "expected": []})
     """All that stands behind a label on its line."""
 
-    def expect(self, places: Sequence[int], values: Sequence[str]) -> bool:
-        """Give expected values to some examples, by their places; False: the report means others than are shown."""
-        answered = [number for number, ask in enumerate(self.asks) if ask.told.actual] or list(range(len(self.asks)))
-        if not places or len(places) != len(values) or not all(place < len(answered) for place in places):
+    def place(self, told: Sequence[tuple[int, StatedValue]]) -> bool:
+        """Give values to some examples, by their places; False: the report means others than are shown."""
+        if self.examples is None:
+            answered = [number for number, ask in enumerate(self.asks) if ask.told.actual]
+            self.examples = answered or list(range(len(self.asks)))
+        if not told or len(self.examples) < 2 or not all(place < len(self.examples) for place, _ in told):
             return False
-        for place, value in zip(places, values, strict=True):
-            self._expect(answered[place], value)
+        for place, values in told:
+            self._tell(self.examples[place], values)
         return True
 
     def expect_of(self, code: str, told: StatedValue) -> bool:
         """Give an expected value to the one statement that is written so and did not give it; False: there is none."""
-        numbers = [
-            number
-            for number, ask in enumerate(self.asks)
-            if self.statements.get(ask.line) == code and not _is_same(ask.told.actual, told.expected)
-        ]
+        written = [number for number in self.by_code.get(code, ()) if number < len(self.asks)]
+        numbers = [number for number in written if not _is_same(self.asks[number].told.actual, told.expected)]
         if len(numbers) != 1 or not told.expected:
             return False
-        self._expect(numbers[0], told.expected)
+        self._tell(numbers[0], StatedValue(expected=told.expected))
         return True
 
-    def _expect(self, number: int, value: str) -> None:
-        ask = self.asks[number]
-        if not ask.told.expected:
-            self.asks[number] = replace(ask, told=StatedValue(ask.told.actual, value))
+    def _tell(self, number: int, told: StatedValue) -> None:
+        known = self.asks[number].told
+        both = StatedValue(known.actual or told.actual, known.expected or told.expected)
+        self.asks[number] = replace(self.asks[number], told=both)
 
-    @property
-    def statements(self) -> dict[int, str]:
-        """What is shown on each line that a statement ends on, as it is written."""
-        tree = _parse(self.source)
-        nodes = [node for node in tree.body if isinstance(node, ast.Expr)] if tree else []
-        return {node.end_lineno or 0: ast.get_source_segment(self.source, node) or "" for node in nodes}
+    @cached_property
+    def tree(self) -> ast.Module | None:
+        return _parse(self.source)
+
+    @cached_property
+    def bound(self) -> set[str]:
+        return _bound(self.tree or ast.Module([], []))
+
+    @cached_property
+    def by_code(self) -> dict[str, list[int]]:
+        """The statements that the report may speak of, by how they are written."""
+        numbers = {ask.line: number for number, ask in enumerate(self.asks)}
+        found: dict[str, list[int]] = {}
+        for node in self.tree.body if self.tree else ():
+            if isinstance(node, ast.Expr) and node.end_lineno in numbers:
+                same = found.setdefault(ast.get_source_segment(self.source, node) or "", [])
+                if len(same) < MAX_ASKS:
+                    same.append(numbers[node.end_lineno])
+        return found
 
     def settled(self) -> tuple[tuple[Ask, ...], tuple[StatedValue, ...], StatedValue, tuple[str, ...]]:
         """Statements with their values, pairs without a statement, the output as a whole, and what is left over."""
@@ -252,10 +287,6 @@ class _Shown:
             # Of a statement that is shown to give the value already, it is not expected.
             right = {" ".join(value.split()) for value in expected}
             free = [number for number in free if " ".join(self.asks[number].told.actual.split()) not in right]
-        if len(expected) == 1 < len(free):
-            # Every answer is shown, and only one of them is of the kind that is expected.
-            alike = [number for number in free if _is_alike(self.asks[number].told.actual, expected[0])]
-            free = alike if len(alike) == 1 and all(ask.told.actual for ask in self.asks) else free
         if both and len(both) == len(free) and not expected:
             for number, told in zip(free, both, strict=True):
                 known = self.asks[number].told
@@ -277,8 +308,13 @@ class _Shown:
         if len(self.labelled["actual"]) == len(self.labelled["expected"]):
             # As text: a run tells whether all of the line is the value.
             raw = zip(self.labelled["actual"], self.labelled["expected"], strict=True)
-            both += [StatedValue(came, value) for came, value in raw if len(came.split()) == len(value.split())]
-        return tuple(self.asks[:MAX_ASKS]), tuple(both[:MAX_ASKS]), output, tuple(expected[:MAX_ASKS])
+            both += [StatedValue(came, value) for came, value in raw if _reads_alike(came, value)]
+        return (
+            tuple(self.asks[:MAX_ASKS]),
+            tuple(both[:MAX_ASKS]),
+            output,
+            tuple([*expected, *self.misplaced][:MAX_ASKS]),
+        )
 
 
 def _shown(text: str) -> Sequence[_Shown]:
@@ -293,7 +329,7 @@ def _shown(text: str) -> Sequence[_Shown]:
         else:
             reader.end_table()
             reader.read_line(part)
-    reader.end_table()
+    reader.end()
     return reader.found
 
 
@@ -306,10 +342,24 @@ class _Reader:
         """What is said before there is any code."""
         self.section = ""
         self.table: list[str] = []
+        self.quoted: list[str] = []
+        """Expressions in sentences since the last block."""
+        self.headed = True
+        """Whether all that is said stands below headings."""
+        self.calls: set[str] = set()
+        """All calls in sentences."""
+        self.given: dict[str, str] = {}
+        """Assignments in sentences."""
+
+    def _add(self, pieces: Iterable[_Shown]) -> None:
+        for piece in pieces:
+            piece.given = dict(self.given)
+            self.found.append(piece)
 
     def read_block(self, block: Block) -> None:
         role = _labelled(block.above) or self.section or _role_of(block.above)
-        self.found += _in_block(block, role, self.found)
+        self._add(_in_block(block, role, self.found))
+        self.quoted = []
         if self.found and self.before:
             self.found[-1].loose += self.before
             self.before = []
@@ -320,7 +370,11 @@ class _Reader:
         lines, self.table = self.table, []
         table = read_table(lines)
         if table is not None:
-            self.found += _from_table(table, self.found)
+            self.quoted = self.quoted[-MAX_ASKS:]
+            quoted = [code for code in reversed(self.quoted) if "(" in code]
+            names = {code for code in self.quoted if re.fullmatch(r"[A-Za-z_][\w.]*", code)}
+            sources = [*quoted, *(piece.source for piece in self.found[-MAX_ASKS:])]
+            self._add(_from_table(table, sources, names.pop() if len(names) == 1 else ""))
         elif lines:
             for line in lines:
                 self.read_line(line)
@@ -332,54 +386,98 @@ class _Reader:
             self.section = ""
         if self.found and (label := _LABEL.match(line)) and (value := line[label.end() :].strip()):
             self.found[-1].labelled[label.lastgroup or ""].append(value)
-        known = set(self.found[-1].statements.values()) if self.found else set()
+        line = quote_call(line)
+        known = self._remember(line)
+        open_call = "", ""
         for sentence in sentences(line):
             calls = [(code, rest) for code, rest in find_expressions(sentence, known) if _is_expression(code)]
             if calls:
-                self._read_calls(sentence, calls)
+                open_call = self._read_calls(sentence, calls)
                 continue
-            if self.found and self.found[-1].expect(read_places(sentence), read_expected_values(sentence)):
+            if self.found and self.found[-1].place(read_placed_values(sentence)):
                 continue
             told = read_told_below(self.section, sentence)
+            if self.found and told.expected and read_places(sentence):
+                self.found[-1].misplaced.append(told.expected)
+                continue
             if not told and self.section == "expected" and (raised := _expected_exception(sentence)):
                 told = StatedValue(expected=raised)
             if not told and self.section and (value := _whole_value(sentence)):
                 told = StatedValue(**{self.section: value})
-            if told:
-                (self.found[-1].loose if self.found else self.before).append(told)
+            goes_on = _GOES_ON.match(sentence) and len(read_quoted(sentence)) <= 1
+            if open_call[0] and goes_on and told.expected and not told.actual:
+                code, actual = open_call
+                self._tell(code, StatedValue(actual, told.expected), raised_name(actual))
+            elif told:
+                several = read_expected_values(sentence) if not told.actual else ()
+                stated = [StatedValue(expected=value) for value in several] if len(several) > 1 else [told]
+                (self.found[-1].loose if self.found else self.before).extend(stated)
+                self.headed = self.headed and bool(self.section)
 
-    def _read_calls(self, sentence: str, calls: Sequence[tuple[str, str]]) -> None:
+    def _remember(self, line: str) -> set[str]:
+        """Keep what a line quotes; and the expressions in it that the code before says enough for."""
+        bound = self.found[-1].bound if self.found else set()
+        written = self.found[-1].by_code if self.found else {}
+        known = {code for code in read_quoted(line) if code in written}
+        for code in read_quoted(line):
+            if name := _assigned(code):
+                # Two values of one name are two cases.
+                if name in self.given or len(self.given) < MAX_ASKS:
+                    self.given[name] = code if self.given.get(name, code) == code else ""
+            elif _is_expression(code):
+                self.quoted.append(code)
+                if "(" in code and not is_literal(code):
+                    self.calls.add(code)
+                names = _Piece(code).missing
+                if "." in code and names and all(name in bound or name in self.given for name in names):
+                    known.add(code)
+        return known
+
+    def _read_calls(self, sentence: str, calls: Sequence[tuple[str, str]]) -> tuple[str, str]:
+        """Take what a sentence says of its calls; the only one, with what it gives, if the next sentence may go on."""
         if len(calls) > 1 and _FIRST_DONE.match(sentence):
-            return  # the others depend on the first one, and on what else the sentence says
+            return "", ""  # the others depend on the first one, and on what else the sentence says
         for number, (code, rest) in enumerate(calls):
             told = read_told_of(sentence.partition(code)[0] if not number else "", rest)
-            raised = EXCEPTION.match(told.actual)
-            if self.found and self.found[-1].expect_of(code, told):
-                continue
+            raised = raised_name(told.actual, rest)
             if len(calls) == 1 and not rest.strip(" .:,") and sentence.strip().startswith("`"):
-                self.found.append(_Shown(f"{code}\n", asks=[Ask(1)]))  # a line of its own
+                self._add([_Shown(f"{code}\n", asks=[Ask(1)])])  # a line of its own
                 self.found[-1].loose, self.before = self.before, []
             elif told.expected or raised:
-                self.found.append(_Shown(f"{code}\n", raised[1] if raised else None, [Ask(1, told)]))
+                self._tell(code, told, raised)
+        return (code, told.actual) if len(calls) == 1 and not told.expected else ("", "")
+
+    def _tell(self, code: str, told: StatedValue, raised: str) -> None:
+        if not (self.found and self.found[-1].expect_of(code, told)):
+            self._add([_Shown(f"{code}\n", raised or None, [Ask(1, told)])])
+
+    def end(self) -> None:
+        """If there is no other code, the only call that the text quotes is what it is about."""
+        self.end_table()
+        if not self.found and len(self.calls) == 1 and self.before and self.headed:
+            self._add([_Shown(f"{self.calls.pop()}\n", asks=[Ask(1)], loose=self.before)])
 
 
-def _from_table(table: Table, known: Sequence[_Shown]) -> Iterator[_Shown]:
-    """The examples of a table: calls, arguments of a function that heads a column, or values of a name that the code
-    before leaves open."""
-    function = re.fullmatch(r"([A-Za-z_][\w.]*)\((\w*|\.{3}|\u2026)\)", table.actual_head)
-    head = table.code_head
-    opened = table.actual_head if _is_expression(table.actual_head) and not function else ""
-    sources = [opened, *(piece.source for piece in known)]
-    open_in = next((source for source in sources if head in _Piece(source).missing), None)
+def _from_table(table: Table, sources: Sequence[str], named: str) -> Iterator[_Shown]:
+    """The examples of a table: calls, values of names that some code leaves open (what heads a column, or the first of
+    `sources` that does), or arguments of a function that heads a column or is `named` before."""
+    head = re.fullmatch(r"([A-Za-z_][\w.]*)\((\w*|\.{3}|\u2026)\)", table.actual_head)
+    function = head[1] if head and head[2] not in table.heads else "" if head else named
+    opened = table.actual_head if _is_expression(table.actual_head) and (head is None or not function) else ""
+    pieces = [_Piece(source) for source in (opened, *sources) if source]
+    template = next((piece for piece in pieces if piece.missing.intersection(table.heads)), None)
     lines: list[str] = []
     asks: list[Ask] = []
-    for cell, told in table.rows:
+    for cells, told in table.rows:
+        cell = cells[0]
         if _is_expression(cell) and not is_literal(cell) and "(" in cell:
             example = cell
-        elif function and is_literal(cell):
-            example = f"{function[1]}({cell})"
-        elif open_in is not None:
-            example = f"{head} = {cell if is_literal(cell) else repr(cell)}\n{open_in.strip()}"
+        elif template is not None:
+            given = {name: value for name, value in zip(table.heads, cells, strict=True) if name in template.missing}
+            values = [f"{name} = {value if is_literal(value) else repr(value)}" for name, value in given.items()]
+            example = "\n".join([*values, template.source.strip()])
+        elif function and (is_literal(cell) or not head):
+            example = f"{function}({cell if is_literal(cell) else repr(cell)})"
         else:
             continue
         lines += example.split("\n")
@@ -471,6 +569,8 @@ def _role_of(line: str) -> str:
     """What a heading, or the line above a block, says of the values below it; empty: nothing."""
     if _NOT_EXPECTED.search(line):
         return "actual"
+    if _INSTEAD_OF.search(line):
+        return "expected"
     expected, actual = _EXPECTED_HEAD.search(line), _ACTUAL_HEAD.search(line)
     if expected and actual:
         # "Expected output:" and "but should print:" are expected, "expected X but got:" is not.
@@ -484,7 +584,8 @@ def _whole_value(sentence: str) -> str:
     plain = sentence.strip().lstrip("-*> \t")
     value = leading_value(plain)
     rest = plain.partition(value)[2].lstrip("`* \t") if value else ""
-    return value if not rest or rest[0] in ".,;(" or _ABOUT.match(rest) else ""
+    is_about = plain.startswith("`") and _ABOUT.match(rest)
+    return value if not rest or rest[0] in ".,;(" or is_about else ""
 
 
 def _expected_exception(sentence: str) -> str:
@@ -493,16 +594,14 @@ def _expected_exception(sentence: str) -> str:
     return named.pop() if len(named) == 1 and not _DENIED.search(sentence) else ""
 
 
+def _reads_alike(came: str, expected: str) -> bool:
+    """Whether what stands behind two labels may be values of one statement, rather than a value and words about one."""
+    words, others = ([*map(str.lower, re.findall(r"\w+", text))] for text in (came, expected))
+    return len(came.split()) == len(expected.split()) and bool(set(words) & set(others))
+
+
 def _is_same(one: str, other: str) -> bool:
     return " ".join(one.split()) == " ".join(other.split())
-
-
-def _is_alike(one: str, other: str) -> bool:
-    """Whether two values are of one type, as far as their texts tell."""
-    if is_literal(one) and is_literal(other):
-        return type(ast.literal_eval(one)) is type(ast.literal_eval(other))
-    names = [re.match(r"[A-Za-z_][\w.]*(?=\()", value) for value in (one, other)]
-    return all(names) and len({name[0] for name in names if name}) == 1
 
 
 def _from_session(block: Block, role: str) -> _Shown:
@@ -611,6 +710,15 @@ def _last_exception(code: str) -> str | None:
     return named[-1] if named else None
 
 
+def _assigned(line: str) -> str:
+    """The name that a line gives a value, and does no more; empty: it is something else."""
+    tree = _parse(line) if "=" in line else None
+    match tree.body if tree else []:
+        case [ast.Assign(targets=[ast.Name(id=name)])]:
+            return name
+    return ""
+
+
 def _is_expression(line: str) -> bool:
     tree = _parse(line)
     return tree is not None and len(tree.body) == 1 and isinstance(tree.body[0], ast.Expr)
@@ -644,8 +752,11 @@ class _Piece:
         self.called = {function.id for function in calls if isinstance(function, ast.Name)}
 
 
-def _completed(piece: _Piece, earlier: Sequence[_Piece], exports: Mapping[str, str]) -> tuple[str, bool]:
-    """The source with what it needs of earlier blocks and of imports; and whether a name is still unknown."""
+def _completed(
+    piece: _Piece, earlier: Sequence[_Piece], given: Mapping[str, str], exports: Mapping[str, str]
+) -> tuple[str, bool]:
+    """The source with what it needs of earlier blocks, of sentences and of imports; and whether a name is still
+    unknown."""
     missing = set(piece.missing)
     head: list[str] = []
     for other in reversed(earlier):
@@ -657,6 +768,10 @@ def _completed(piece: _Piece, earlier: Sequence[_Piece], exports: Mapping[str, s
         else:
             head.insert(0, other.source.rstrip())
             missing = (missing - other.bound) | other.missing
+    for name in sorted(missing):
+        if source := given.get(name):
+            head.insert(0, source)
+            missing = (missing - {name}) | _Piece(source).missing
     called = {f"{name}()": name for name in missing & piece.called}
     offered = {name: exports[call] for call, name in sorted(called.items()) if call in exports}
     offered |= {
@@ -670,12 +785,13 @@ def _completed(piece: _Piece, earlier: Sequence[_Piece], exports: Mapping[str, s
 
 def _evaluable(told: Sequence[StatedValue], source: str, exports: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
     """Values of a report that are Python made of what a script knows; and imports that they need beside it."""
-    known = {*_Piece(source).bound, *dir(builtins)}
+    bound = _Piece(source).bound
+    known = {*bound, *dir(builtins)}
     found: list[str] = []
     head: dict[str, None] = {}
     for value in dict.fromkeys(value for one in told for value in (one.actual, one.expected)):
         tree = _parse(value) if value and not is_literal(value) else None
-        if tree is None or not _is_expression(value) or isinstance(tree.body[0].value, ast.Name):  # type: ignore[attr-defined]
+        if tree is None or not _is_expression(value) or (value.isidentifier() and value not in bound):
             continue
         names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         calls = [ast.unparse(node.func).rpartition(".")[2] for node in ast.walk(tree) if isinstance(node, ast.Call)]
@@ -786,14 +902,26 @@ def find_imports(sources: Iterable[str], text: str = "") -> dict[str, str]:
 
 
 def find_objects(pages: Iterable[str], imports: Mapping[str, str]) -> dict[str, str]:
-    """The statements that make an object under the name that most of a project's pages give it: `ureg =
-    UnitRegistry()`. Only calls without arguments, of what can be imported: nothing else has to be known for them."""
+    """The statements that make an object under the name that a project's pages give it: `ureg = UnitRegistry()`.
+
+    Only where that is how they mostly set the name, and with calls without arguments of what can be imported: nothing
+    else has to be known for them.
+    """
     counted: dict[str, Counter[str]] = {}
     for page in pages:
         for name, call in islice(_MADE.findall(page[:MAX_TEXT_CHARS]), MAX_BLOCKS):
-            if root := imports.get(call.partition(".")[0]):
-                counted.setdefault(name, Counter())[f"{root}\n{name} = {call}()"] += 1
-    return {name: statements.most_common(1)[0][0] for name, statements in counted.items()}
+            counted.setdefault(name, Counter())[call] += 1
+    found = {}
+    for name, calls in counted.items():
+        classes: Counter[str] = Counter()
+        for call, count in calls.items():
+            classes[call.rpartition(".")[2]] += count
+        made, count = classes.most_common(1)[0]
+        written = [call for call, _ in calls.most_common() if call.rpartition(".")[2] == made]
+        offered = next((call for call in written if imports.get(call.partition(".")[0])), "")
+        if offered and 2 * count > calls.total():
+            found[name] = f"{imports[offered.partition('.')[0]]}\n{name} = {offered}()"
+    return found
 
 
 def _speaks_of(statement: str, words: Collection[str]) -> bool:
