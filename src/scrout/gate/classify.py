@@ -41,7 +41,7 @@ _CUT_OFF = "its output was cut off by a pipe, so how it ended is not known"
 
 def classify(run: Replay, replay_context: ReplayContext) -> Classification:
     """What one replay shows about the claim."""
-    printed = python.read_failures(run.output)
+    printed = [chain for chain in python.read_failures(run.output) if not python.is_headless(chain, replay_context)]
     failures = printed or python.cut_off(run, replay_context)
     report = None if failures else runners.read(run, replay_context)
     finding = _ended_early(run) or _tampered(run, replay_context)
