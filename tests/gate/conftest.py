@@ -168,6 +168,30 @@ def dive(number):
 def worked_out(formula):
     return eval(formula + " +")
 ''',
+    "till/report.py": '''\
+"""Results in objects of libraries, arguments that are changed, modules that are loaded anew."""
+
+import importlib
+import sys
+import xml.etree.ElementTree
+from types import SimpleNamespace
+
+del sys.modules["xml.etree.ElementTree"]
+fresh = importlib.import_module("xml.etree.ElementTree")
+
+
+def tag(text):
+    return fresh.fromstring(text).tag.upper()
+
+
+def report(coins):
+    return SimpleNamespace(lines=[SimpleNamespace(text=f"{coins} coins")])
+
+
+class Purse:
+    def __init__(self, rates):
+        rates["fee"] = rates["fee"] * 2
+''',
     "data/rates/today.txt": "3\n",
     "data/rates/old.txt": "2\n",
     "tests/__init__.py": "",

@@ -70,6 +70,18 @@ OWN = [
         "except ValueError:\n    sys.exit(1)\n",
     ),
     Claim(
+        "an exception of a mock that the repository calls",
+        "own_error",
+        "from unittest import mock\ntill.money.each([1], mock.Mock(side_effect=ValueError('no stub')))\n",
+    ),
+    Claim(
+        "an exception of its own type that the repository did not raise",
+        "own_error",
+        "from concurrent.futures import Future\nfrom operator import methodcaller\n\nclass StubError(Exception):\n"
+        "    pass\n\nstub = Future()\nstub.set_exception(StubError())\n"
+        "till.money.each([stub], methodcaller('result'))\n",
+    ),
+    Claim(
         "eval of a constant",
         "unrelated_failure",
         "total = eval('3 + 3 + 3')\ntill.mean([total])\nassert total == 10\n",

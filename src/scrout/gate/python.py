@@ -27,7 +27,6 @@ _CHAIN = re.compile(
 _DIRECT = "was the direct cause"
 DOOR_FRAMES = 2
 """The function that a claim calls, and one that it hands its arguments on to."""
-_UNNAMED = ("<string>", "<stdin>")
 _MOCK = "unittest/mock.py"
 _TEST = re.compile(r"^(?:={70}|_{3,} .+ _{3,})$", re.MULTILINE)
 
@@ -56,11 +55,9 @@ def failure_places(output: str, replay_context: ReplayContext) -> list[str]:
 def is_headless(chain: Sequence[Traceback], replay_context: ReplayContext) -> bool:
     """Whether all that is left of a traceback is where a parser stopped in a text that is no file."""
     frames = [frame for traceback in chain for frame in traceback.frames]
+    first = frames[0]
     return (
-        len(frames) == 1
-        and not frames[0].function
-        and frames[0].path not in _UNNAMED
-        and (frames[0].path.startswith("<") and not replay_context.sources.of(frames[0].path))
+        len(frames) == 1 and not first.function and first.path[:1] == "<" and not replay_context.sources.of(first.path)
     )
 
 
