@@ -98,10 +98,10 @@ GROUPS = {
         *("shortuuid==1.0.13", "parso==0.8.7", "strsimpy==0.2.1", "parsy==2.2"),
     ),
     "measure6": (
-        *("roman==5.2", "pytimeparse==1.1.10", "munch==4.0.0", "textdistance==4.6.3", "semantic-version==2.10.0"),
-        *("flatten-dict==0.5.0", "jdatetime==6.1.1", "chevron==0.14.0", "unidiff==1.0.1", "base36==0.1.1"),
-        *("dotmap==1.3.30", "addict==2.4.0", "crccheck==1.3.1", "diff-match-patch==20241021"),
-        *("roman-numerals==4.1.0", "toposort==1.10", "mergedeep==1.3.4"),
+        *("roman==5.2", "pytimeparse==1.1.10", "munch==4.0.0", "isbnlib==3.10.14", "bitmath==2.1.1"),
+        *("flatten-dict==0.5.0", "quantiphy==2.23", "aniso8601==10.0.1", "iso8601==2.1.0", "base36==0.1.1"),
+        *("pluralizer==2.0.0", "pyhamcrest==2.1.0", "crccheck==1.3.1", "ansicolors==1.1.8"),
+        *("langcodes==3.5.1", "toposort==1.10", "mergedeep==1.3.4"),
     ),
 }
 """Published packages that are pure Python and need no others. Those whose examples show no seeded bug are left out."""

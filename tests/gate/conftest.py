@@ -191,6 +191,12 @@ def report(coins):
 class Purse:
     def __init__(self, rates):
         rates["fee"] = rates["fee"] * 2
+
+    def __repr__(self):
+        return f"Purse({self.coins})"
+
+    def empty(self):
+        return self.coins == 0
 ''',
     "data/rates/today.txt": "3\n",
     "data/rates/old.txt": "2\n",

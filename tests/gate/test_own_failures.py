@@ -227,12 +227,19 @@ OWN = [
     Claim(
         "a Python that is not watched",
         "nonzero_other",
-        command="python -c 'import till; till.mean([1])'; env -i PYTHONPATH=. $(which python) -c 'import till; "
+        command="python -c 'import till; till.mean([1])'; unset PYTHONPATH; python -c 'import till; "
         "assert sum(till.split(10, 3)) == 10'",
     ),
 ]
 
 TRUE = [
+    Claim(
+        "an exception that comes again where the object is shown",
+        "real_failure",
+        "from till import report\npurse = report.Purse({'fee': 1})\n\ndef show(*_):\n    try:\n"
+        "        repr(purse)\n    except AttributeError:\n        pass\n\nsys.excepthook = show\npurse.empty()\n",
+        issue="Purse.empty() raises AttributeError: 'Purse' object has no attribute 'coins'",
+    ),
     Claim(
         "a field of its own that holds a result",
         "real_failure",

@@ -77,9 +77,12 @@ def cut_off(run: Replay, replay_context: ReplayContext) -> list[list[Traceback]]
     left = {(event.type, event.message): event for event in run.escaped if event.type != "SystemExit"}
     chains = []
     for events in exceptions(run.execution_trace.raised):
-        first, last = events[0], events[-1]
-        if left.get((first.type, first.message)) == last and not replay_context.is_repository_code(last.path):
-            frames = tuple(Frame(event.path, event.line, event.function) for event in reversed(events))
+        first = events[0]
+        last = left.get((first.type, first.message))
+        if last in events and not replay_context.is_repository_code(last.path):
+            # Whoever shows the objects around may meet the same again.
+            passed = events[: len(events) - events[::-1].index(last)]
+            frames = tuple(Frame(event.path, event.line, event.function) for event in reversed(passed))
             chains.append([Traceback(frames, first.type, first.message)])
     return chains
 
