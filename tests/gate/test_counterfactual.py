@@ -103,6 +103,11 @@ OWN = [
         issue="report(3).lines[0].text gives `'3 coins'`, it should be `'three coins'`",
     ),
     Claim(
+        "a check that only the right items of a generator fail",
+        "unrelated_failure",
+        "from till import report\nbroken = list(report.coins(3)) != [2, 1]\nassert broken is not False\n",
+    ),
+    Claim(
         "a program beside one that fails",
         "nonzero_other",
         command="python -c 'import till; till.mean([])' 2>/dev/null; [ 1 -eq 0 ]",
@@ -161,6 +166,12 @@ THEIRS = [
         "real_failure",
         "from till import report\nassert report.report(3).lines[0].text == 'three coins'\n",
         issue="report(3).lines[0].text gives `'3 coins'`, it should be `'three coins'`",
+    ),
+    Claim(
+        "a class by how it shows",
+        "real_failure",
+        "from till import report\nassert repr(report.kind(2)) == \"<class 'till.report.Coin'>\"\n",
+        issue="repr(kind(2)) gives `'None'`, it should be `\"<class 'till.report.Coin'>\"`",
     ),
     Claim(
         "an argument that the constructor changes",

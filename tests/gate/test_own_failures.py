@@ -70,6 +70,11 @@ OWN = [
         "except ValueError:\n    sys.exit(1)\n",
     ),
     Claim(
+        "a package that is not installed",
+        "environment_missing",
+        "import importlib.metadata\ntill.split(9, 3)\nimportlib.metadata.version('till')\n",
+    ),
+    Claim(
         "an exception of a mock that the repository calls",
         "own_error",
         "from unittest import mock\ntill.money.each([1], mock.Mock(side_effect=ValueError('no stub')))\n",

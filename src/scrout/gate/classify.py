@@ -115,6 +115,8 @@ def _never_got_to_the_point(
     for last in (chain[-1] for chain in failures):
         if last.type == "BrokenPipeError" and "|" in run.command:
             return Classification("nonzero_other", _CUT_OFF)
+        if last.type == "PackageNotFoundError" and last.type not in replay_context.issue:
+            return Classification("environment_missing", f"{last.message[:200]} The project is not installed.")
         if last.type in ("ModuleNotFoundError", "ImportError"):
             return _import_failure(f"{last.type}: {last.message}", replay_context)
         callers = [frame for frame in last.frames if frame.function not in ("", "<module>")]

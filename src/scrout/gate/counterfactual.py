@@ -170,7 +170,8 @@ class CounterfactualTrials:
         """In a workspace that no other trial has touched. A check that anything else passes must be the issue's."""
         last = changes[-1]
         call = next((call for call in functions if (call.path, call.line) == (last.path, last.line)), None)
-        if call and is_right(call.results, self.replay_context.issue):
+        issue = self.replay_context.issue
+        if call and _mentions(issue, call.name) and is_right(call.results, issue):
             return ""
         unlike = [
             tuple(replace(change, value=value) for change, value in zip(changes, values, strict=True))
@@ -373,7 +374,7 @@ def candidates(replay_context: ReplayContext, *, surely: bool = False) -> list[s
             ranked[value.strip()] = -2 if value.strip() in own else -1
     if surely:
         ranked = {text: rank for text, rank in ranked.items() if rank < 0}
-    for text in [text for text in ranked if ranked[text] <= 0 and "(" in text and _is_text(text)]:
+    for text in [text for text in ranked if ranked[text] <= 0 and re.search(r"[(<]", text) and _is_text(text)]:
         # An object, by what it shows.
         ranked.setdefault(str(ast.literal_eval(text)).strip(), 1)
         ranked.setdefault(f"_scrout_shown({text})", 2)

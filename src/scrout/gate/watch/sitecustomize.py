@@ -86,7 +86,7 @@ _modules = {}
 _shared = {}
 """Containers of libraries, which change as they like, by number."""
 _stand_ins = {}
-"""What the claim put in place of functions of the standard library, by number or code: it counts if it is called."""
+"""What the claim put in place of functions of the standard library, by number: it counts if it is called."""
 _state = {
     "tampered": "",
     "spent": 0.0,
@@ -224,7 +224,6 @@ def _enter(frame, event, argument):
             _note_call(code)
         _state["last"] = code
     elif _caller_side(frame) is _REPOSITORY:
-        _call_stand_in(code)
         _count(-1)
         _remember()
     tracer = _tracers.get((code.co_filename, side))
@@ -286,6 +285,8 @@ _CONTAINERS = {list: iter, tuple: iter, set: iter, frozenset: iter, dict: dict.i
 _MOST_COPIED = 1_000
 _MOST_CALLS = 50
 _MOST_RESULTS = 9
+_GENERATORS = 0x20 | 0x200
+"""Flags of code that yields; that it returns at last is no result."""
 
 
 def _copied(value, depth=0):
@@ -331,7 +332,8 @@ def _note_call(code):
 def _note_result(code, value, failed, changed):
     """What a function gave to the claim, in words: plain data, the type of an exception, or a change of an argument."""
     key = code.co_filename, code.co_firstlineno, code.co_name
-    if key in _calls:
+    ends = value is None and not failed and code.co_flags & _GENERATORS
+    if key in _calls and not ends:
         result = failed[3] if failed else repr(value)[:1000] if _copied(value) is not None else ""
         result = "a changed argument" if changed and value is None else result
         times, results = _calls[key]
@@ -350,11 +352,6 @@ def _is_copy(frame):
     """Whether code of the claim's runs in what it copied from a module of the repository's."""
     space = frame.f_globals
     return space.get("__name__") in _names and id(space) not in _namespaces and _caller_side(frame) is _OWN
-
-
-def _call_stand_in(key):
-    if key in _stand_ins:
-        _flag("the claim's own code changes %s" % _stand_ins[key][1])
 
 
 def _library_loads(frame, event, argument):
@@ -704,8 +701,7 @@ def _changed_libraries():
                 if old is not new and not _library_may_change(label, name, new):
                     if not _is_stand_in(label, old, new):
                         return "%s.%s" % (label, name)
-                    key = new.__code__ if isinstance(new, types.FunctionType) else id(new)
-                    _stand_ins[key] = new, "%s.%s" % (label, name)
+                    _stand_ins[id(new)] = new, "%s.%s" % (label, name)
             before[:] = now
     return ""
 
@@ -728,12 +724,29 @@ def _library_may_change(label, name, new):
 
 
 def _is_stand_in(label, old, new):
-    """Whether a call is all that can be done with what was replaced, and is seen if the repository does it."""
-    if label.partition(".")[0] not in _STANDARD or not isinstance(old, (types.FunctionType, types.BuiltinFunctionType)):
-        return False
-    if isinstance(new, types.FunctionType):
-        return _side_of(new.__code__.co_filename) is _OWN
-    return any(kind.__module__ == "unittest.mock" for kind in type(new).__mro__)
+    """Whether a mock replaces a function: it counts if the repository calls it, which is seen.
+
+    What this file itself uses may not be replaced.
+    """
+    top = label.partition(".")[0]
+    is_mock = any(kind.__module__ == "unittest.mock" for kind in type(new).__mro__)
+    return is_mock and top in _STANDARD - _USED_HERE and isinstance(old, _FUNCTIONS)
+
+
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
+_USED_HERE = {
+    "builtins",
+    "collections",
+    "functools",
+    "operator",
+    "os",
+    "posix",
+    "posixpath",
+    "genericpath",
+    "re",
+    "sys",
+}
+_USED_HERE |= {"threading", "_thread", "types"}
 
 
 def _adopt():
@@ -795,7 +808,9 @@ def _is_built_in(module):
 def _see_mock(frame):
     """A mock that stands for something of the repository's is no part of it, whatever it wraps."""
     if _caller_side(frame) is not _OWN:
-        _call_stand_in(id(frame.f_locals.get("self")))
+        stand_in = _stand_ins.get(id(frame.f_locals.get("self")))
+        if stand_in:
+            _flag("the claim's own code changes %s" % stand_in[1])
         return
     if frame.f_code.co_name == "__init__":
         given = frame.f_locals
