@@ -168,6 +168,51 @@ def dive(number):
 def worked_out(formula):
     return eval(formula + " +")
 ''',
+    "till/report.py": '''\
+"""Results in objects of libraries, arguments that are changed, modules that are loaded anew."""
+
+import importlib
+import sys
+import xml.etree.ElementTree
+from types import SimpleNamespace
+
+del sys.modules["xml.etree.ElementTree"]
+fresh = importlib.import_module("xml.etree.ElementTree")
+
+
+def tag(text):
+    return fresh.fromstring(text).tag.upper()
+
+
+def report(coins):
+    return SimpleNamespace(lines=[SimpleNamespace(text=f"{coins} coins")])
+
+
+def coins(total):
+    for coin in (2, 1):
+        while total >= coin:
+            total -= coin
+            yield coin
+
+
+class Coin:
+    pass
+
+
+def kind(value):
+    return None if value == 2 else Coin
+
+
+class Purse:
+    def __init__(self, rates):
+        rates["fee"] = rates["fee"] * 2
+
+    def __repr__(self):
+        return f"Purse({self.coins})"
+
+    def empty(self):
+        return self.coins == 0
+''',
     "data/rates/today.txt": "3\n",
     "data/rates/old.txt": "2\n",
     "tests/__init__.py": "",

@@ -78,6 +78,41 @@ OWN = [
         "[ \"$actual\" = '$want' ]",
     ),
     Claim(
+        "a value that only the claim's own code could make",
+        "unrelated_failure",
+        "import enum\n\nclass Expected(enum.Enum):\n    ISSUE = [3, 3, 3]\n\n"
+        "assert till.split(9, 3) == Expected.ISSUE\n",
+    ),
+    Claim(
+        "a result that the issue calls right",
+        "unrelated_failure",
+        "want = ['expected', [3, 3, 3]]\ngot = [till.split(9, 3), till.split(9, 3)]\n"
+        "for one, other in zip(got, want):\n    if one != other:\n        sys.exit(f'{one} should be {other}')\n",
+        issue="split is broken\n\n`split(9, 3)` gives `[3, 3]`, not `[3, 3, 3]`.",
+    ),
+    Claim(
+        "a result of another type than the claim asks for",
+        "unrelated_failure",
+        "from till import report\nassert report.report(3).lines[0].text == b'3 coins'\n",
+        issue="report(3).lines[0].text is `4 coins`, it should be `3 coins`",
+    ),
+    Claim(
+        "a part that the issue asks for of another one",
+        "unrelated_failure",
+        "from till import report\nfound = report.report(3)\nassert found.lines == 'three coins'\n",
+        issue="report(3).lines[0].text gives `'3 coins'`, it should be `'three coins'`",
+    ),
+    Claim(
+        "a check that only the right items of a generator fail",
+        "unrelated_failure",
+        "from till import report\nbroken = list(report.coins(3)) != [2, 1]\nassert broken is not False\n",
+    ),
+    Claim(
+        "a program beside one that fails",
+        "nonzero_other",
+        command="python -c 'import till; till.mean([])' 2>/dev/null; [ 1 -eq 0 ]",
+    ),
+    Claim(
         "probability",
         "unrelated_failure",
         "import os\ntill.split(9, 3)\nassert os.urandom(1)[0] >= 255, 'bad luck'\n",
@@ -125,6 +160,105 @@ THEIRS = [
         "real_failure",
         command='case "$(python -m till 10)" in\n  "[4, 3, 3]") echo fine ;;\n  *) exit 1 ;;\nesac',
         issue="split(10, 3) gives `[3, 3, 3]`, it should be `[4, 3, 3]`",
+    ),
+    Claim(
+        "a part of an object of a library's",
+        "real_failure",
+        "from till import report\nassert report.report(3).lines[0].text == 'three coins'\n",
+        issue="report(3).lines[0].text gives `'3 coins'`, it should be `'three coins'`",
+    ),
+    Claim(
+        "a class by how it shows",
+        "real_failure",
+        "from till import report\nassert repr(report.kind(2)) == \"<class 'till.report.Coin'>\"\n",
+        issue="repr(kind(2)) gives `'None'`, it should be `\"<class 'till.report.Coin'>\"`",
+    ),
+    Claim(
+        "an argument that the constructor changes",
+        "real_failure",
+        "from till import report\nrates = {'fee': 2}\nreport.Purse(rates)\nassert rates['fee'] == 2\n",
+        issue="Purse(rates) changes the rates: `rates['fee']` gives 4",
+    ),
+    Claim(
+        "an exception by its name",
+        "real_failure",
+        "try:\n    got = till.split(10, 3)\nexcept Exception as error:\n"
+        "    if 'ValueError' not in [kind.__name__ for kind in type(error).__mro__]:\n"
+        "        raise AssertionError('expected ValueError')\nelse:\n"
+        "    raise AssertionError('expected ValueError, got ' + repr(got))\n",
+        issue="`split(10, 3)` gives [3, 3, 3]. This must be a ValueError.",
+    ),
+    Claim(
+        "a text that the shell quotes",
+        "real_failure",
+        command='grep -qxF -- \'[4, 3, 3]\'"" <<< "$(python -m till 10)"',
+        issue="split(10, 3) gives `[3, 3, 3]`, it should be `[4, 3, 3]`",
+    ),
+    Claim(
+        "a text of a here-document",
+        "real_failure",
+        "print(len(till.split(10, 3)) == 4)\n",
+        command="expected=$(cat <<'EOF'\nTrue\nEOF\n)\nactual=$(python shows_it.py)\n"
+        'if [[ "$actual" != "$expected" ]]; then\n  echo "MISMATCH: $actual"\n  exit 1\nfi',
+        issue="`len(till.split(10, 3)) == 4` gives `False`, not `True`",
+    ),
+    Claim(
+        "a crash before the shell's check",
+        "real_failure",
+        "print(repr(till.mean([])))\n",
+        command='case "$(python shows_it.py)" in\n  \'0\'".0") ;;\n  *) exit 1 ;;\nesac',
+        issue="`mean([])` crashes: ZeroDivisionError: division by zero. What should happen: `0.0`",
+    ),
+    Claim(
+        "failures that the shell counts",
+        "real_failure",
+        "assert till.split(10, 3) == [4, 3, 3]\n",
+        command="fails=0\nfor i in 1 2; do\n  python shows_it.py >/dev/null 2>&1 || fails=$((fails + 1))\ndone\n"
+        "[ $fails -eq 0 ]",
+        issue="split(10, 3) gives `[3, 3, 3]`, it should be `[4, 3, 3]`",
+    ),
+    Claim(
+        "a child process that fails",
+        "real_failure",
+        "import subprocess\ncode = 'import till\\nassert till.split(10, 3) == [4, 3, 3]'\n"
+        "subprocess.run([sys.executable, '-c', code], check=True)\n",
+    ),
+    Claim(
+        "an environment of its own",
+        "real_failure",
+        "assert till.split(10, 3) == [4, 3, 3]\n",
+        command='env -i PATH="$PATH" HOME=/tmp bash -c "python shows_it.py" 2> /dev/null',
+    ),
+    Claim(
+        "examples that follow from one that fails",
+        "real_failure",
+        command="python -m doctest notes.md",
+        files={"notes.md": ">>> import till\n>>> middle = till.mean([])\n>>> half = middle / 2\n>>> half\n0.0\n"},
+    ),
+    Claim(
+        "a sleep that is left out",
+        "real_failure",
+        "import time\nfrom unittest import mock\nwith mock.patch('time.sleep'):\n    parts = till.split(10, 3)\n"
+        "assert parts == [4, 3, 3]\n",
+    ),
+    Claim(
+        "a module that the repository loads anew",
+        "real_failure",
+        "from till import report\nassert report.tag('<a/>') == 'a'\n",
+    ),
+    Claim(
+        "a value that is logged",
+        "reproduced_exit_zero",
+        "import logging\nlogging.basicConfig(level=logging.INFO, stream=sys.stdout)\n"
+        "logging.info('split gives %r', till.split(10, 3))\n",
+        issue="`split(10, 3)` gives `[3, 3, 3]`, it should be `[4, 3, 3]`",
+    ),
+    Claim(
+        "a syntax error that the repository raises, without its head",
+        "real_failure",
+        "till.shelf.worked_out('1')\n",
+        command="python shows_it.py 2>&1 | tail -3",
+        issue="worked_out('1') raises SyntaxError",
     ),
     Claim(
         "a warning as an error",

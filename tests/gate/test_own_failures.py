@@ -70,6 +70,23 @@ OWN = [
         "except ValueError:\n    sys.exit(1)\n",
     ),
     Claim(
+        "a package that is not installed",
+        "environment_missing",
+        "import importlib.metadata\ntill.split(9, 3)\nimportlib.metadata.version('till')\n",
+    ),
+    Claim(
+        "an exception of a mock that the repository calls",
+        "own_error",
+        "from unittest import mock\ntill.money.each([1], mock.Mock(side_effect=ValueError('no stub')))\n",
+    ),
+    Claim(
+        "an exception of its own type that the repository did not raise",
+        "own_error",
+        "from concurrent.futures import Future\nfrom operator import methodcaller\n\nclass StubError(Exception):\n"
+        "    pass\n\nstub = Future()\nstub.set_exception(StubError())\n"
+        "till.money.each([stub], methodcaller('result'))\n",
+    ),
+    Claim(
         "eval of a constant",
         "unrelated_failure",
         "total = eval('3 + 3 + 3')\ntill.mean([total])\nassert total == 10\n",
@@ -215,12 +232,19 @@ OWN = [
     Claim(
         "a Python that is not watched",
         "nonzero_other",
-        command="python -c 'import till; till.mean([1])'; env -i PYTHONPATH=. $(which python) -c 'import till; "
+        command="python -c 'import till; till.mean([1])'; unset PYTHONPATH; python -c 'import till; "
         "assert sum(till.split(10, 3)) == 10'",
     ),
 ]
 
 TRUE = [
+    Claim(
+        "an exception that comes again where the object is shown",
+        "real_failure",
+        "from till import report\npurse = report.Purse({'fee': 1})\n\ndef show(*_):\n    try:\n"
+        "        repr(purse)\n    except AttributeError:\n        pass\n\nsys.excepthook = show\npurse.empty()\n",
+        issue="Purse.empty() raises AttributeError: 'Purse' object has no attribute 'coins'",
+    ),
     Claim(
         "a field of its own that holds a result",
         "real_failure",

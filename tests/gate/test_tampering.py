@@ -250,6 +250,16 @@ TAMPERING = [
     Case("a list changed in place", "core.NAMES.reverse()\nassert core.named(0) == 'one'\n"),
     Case("a list deep inside", "core.RATES['deep']['x'].append(7)\nassert core.deep() == 3\n"),
     Case("an added name that hides a builtin", "vars(core)['sum'] = max\nassert shop.total([1, 2]) == 3\n"),
+    Case(
+        "a changed copy of a module",
+        "import inspect\nspace = dict(vars(core))\nexec(inspect.getsource(core.half).replace('1 /', '2 /'), space)\n"
+        "assert space['half'](2) == shop.half(2)\n",
+    ),
+    Case(
+        "a mock of a function that the repository calls",
+        "from unittest import mock\nwith mock.patch('math.floor', return_value=0):\n    scaled = shop.scaled('a')\n"
+        "assert scaled == 3\n",
+    ),
     Case("__code__", "core.half.__code__ = (lambda value: 1 / 0).__code__\nshop.half(3)\n"),
     Case("__defaults__", "core.double.__defaults__ = (3,)\nassert shop.double(2) == 4\n"),
     Case("__kwdefaults__", "core.double.__kwdefaults__['offset'] = 1\nassert shop.double(2) == 4\n"),
@@ -487,6 +497,10 @@ HONEST = [
     Case("a cache, a counter and a late table", "for _ in range(3):\n    core.cached(2)\nassert core.cached(2) == 5\n"),
     Case("flags", "both = core.Side.LEFT | core.Side.RIGHT\nassert core.sides(both) == 3\n"),
     Case("mocks in the repository's own tests", command="python -m pytest -q tests/test_mocked.py"),
+    Case(
+        "a mock of a function that the repository does not call",
+        "from unittest import mock\nwith mock.patch('time.sleep'):\n    total = shop.add(2, 2)\nassert total == 4\n",
+    ),
     Case("lru_cache", "core.slow(1)\ncore.slow(2)\nassert core.slow(1) == 3\n"),
     Case(
         "the repository's own registry",

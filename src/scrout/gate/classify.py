@@ -41,7 +41,7 @@ _CUT_OFF = "its output was cut off by a pipe, so how it ended is not known"
 
 def classify(run: Replay, replay_context: ReplayContext) -> Classification:
     """What one replay shows about the claim."""
-    printed = python.read_failures(run.output)
+    printed = [chain for chain in python.read_failures(run.output) if not python.is_headless(chain, replay_context)]
     failures = printed or python.cut_off(run, replay_context)
     report = None if failures else runners.read(run, replay_context)
     finding = _ended_early(run) or _tampered(run, replay_context)
@@ -115,6 +115,8 @@ def _never_got_to_the_point(
     for last in (chain[-1] for chain in failures):
         if last.type == "BrokenPipeError" and "|" in run.command:
             return Classification("nonzero_other", _CUT_OFF)
+        if last.type == "PackageNotFoundError" and last.type not in replay_context.issue:
+            return Classification("environment_missing", f"{last.message[:200]} The project is not installed.")
         if last.type in ("ModuleNotFoundError", "ImportError"):
             return _import_failure(f"{last.type}: {last.message}", replay_context)
         callers = [frame for frame in last.frames if frame.function not in ("", "<module>")]

@@ -21,7 +21,7 @@ from keyword import iskeyword
 from pathlib import PurePosixPath
 
 from scrout.gate.execution_trace import Called, WatchedRun, watching
-from scrout.gate.printed import is_told
+from scrout.gate.printed import is_result, is_right, is_told
 from scrout.gate.python import failure_places
 from scrout.gate.replay_context import ReplayContext
 from scrout.sandbox.outbox import read_outbox
@@ -85,6 +85,8 @@ _COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__b
 """What gives another answer here makes any check pass, so only the issue's answer counts."""
 _QUOTED = re.compile(r"`([^`\n]{1,500})`|(?:[Ee]xpected|should (?:be|happen))[: ]{1,3}([^` \n][^`\n]{0,500})")
 
+_EXCEPTION = re.compile(r"[A-Z]\w*(?:Error|Exception|Warning|Exit|Interrupt)")
+
 Prepare = Callable[[Workspace], object]
 Changes = tuple[Change, ...]
 
@@ -109,14 +111,16 @@ class CounterfactualTrials:
             -MAX_FUNCTIONS:
         ]
         values = await asyncio.to_thread(candidates, self.replay_context, surely=surely)
+        first: list[Change] = await asyncio.to_thread(_outputs, self.replay_context) if surely else []
         if not surely:
+            first = await asyncio.to_thread(_throughs, self.replay_context, functions[::-1])
             values[_SURE:_SURE] = await asyncio.to_thread(_wishes, self.replay_context, functions)
-        if not functions or not values:
+        if not functions or not (values or first):
             return ""
         found: Changes = ()
         places, calls = failure_places(self.run.output, self.replay_context), sum(call.times for call in functions)
         for _ in range(1 if surely else MAX_ROUNDS):
-            changes = _changes(functions[::-1], values, self.replay_context)
+            changes = [*first, *_changes(functions[::-1], values, self.replay_context)]
             tried = [(*found, change) for change in changes if change not in found]
             left = tried[: MAX_SURE_TRIALS if surely else MAX_TRIALS]
             done: list[tuple[Changes, _Ended]] = []
@@ -140,6 +144,16 @@ class CounterfactualTrials:
             places, calls = failure_places(last.output, self.replay_context), max(last.calls, calls)
         return ""
 
+    async def hinges_on(self, failures: Sequence[tuple[str, str]]) -> bool:
+        """Whether the command passes where programs of the claim's do not end with these exceptions.
+
+        They end without a word instead, or print what the issue says should be.
+        """
+        _, right = _printable(self.replay_context.issue)
+        trials: list[Changes] = [(Change("", 0, 0, json.dumps([failures, text]), "exit"),) for text in ("", *right)]
+        ends = await self._run([(), *trials], stop=False)
+        return len(ends) > 1 and not self._passes(ends[0]) and any(map(self._passes, ends[1:]))
+
     def _passes(self, end: _Ended) -> bool:
         """Whether the claim's own failures are gone; tests of the repository's may fail as before."""
         if end.exit_code == 0:
@@ -155,25 +169,40 @@ class CounterfactualTrials:
     async def _confirm(self, changes: Changes, functions: Sequence[Called], *, surely: bool) -> str:
         """In a workspace that no other trial has touched. A check that anything else passes must be the issue's."""
         last = changes[-1]
-        values = [value for value in (_UNLIKE if surely else _UNLIKE[:3]) if value != last.value]
-        unlike = [tuple(replace(change, value=value) for change in changes) for value in values]
+        call = next((call for call in functions if (call.path, call.line) == (last.path, last.line)), None)
+        issue = self.replay_context.issue
+        if call and _mentions(issue, call.name) and is_right(call.results, issue):
+            return ""
+        unlike = [
+            tuple(replace(change, value=value) for change, value in zip(changes, values, strict=True))
+            for values in zip(*(_unlike(change, call, surely=surely) for change in changes), strict=False)
+        ]
         # Without a change it fails again, unless it is up to chance.
         same: list[Changes] = [()] * (2 if surely else 1)
         passes = [self._passes(end) for end in await self._run([changes, *same, *unlike], stop=False)]
         if len(passes) < 1 + len(same) + len(unlike) or not passes[0] or any(passes[1 : 1 + len(same)]):
             return ""
-        call = next((call for call in functions if (call.path, call.line) == (last.path, last.line)), None)
         if any(passes[1 + len(same) :]) and (surely or call is None or not _blamed(call, self.replay_context.issue)):
             return ""
-        return f"it passes where {call.name if call else last.name} gives {last.value[:100]}"
+        return f"it passes where {call.name if call else last.name} {_gives(last)}"
 
     async def _run(self, trials: Sequence[Changes], *, stop: bool = True) -> list[_Ended]:
         """How each ended, up to the first that passed."""
         key, mark = secrets.token_hex(16), secrets.token_hex(16)
         limit = math.ceil(min(self.timeout_s, 2 * self.run.seconds + 2))
         message = _messages(self.replay_context)
+        paths = sorted({call.path for call in self.run.calls})
         told = [
-            json.dumps({"number": number, "message": message, "changes": [vars(change) for change in trial]})
+            json.dumps(
+                {
+                    "number": number,
+                    "message": message,
+                    "paths": paths,
+                    "changes": [vars(change) for change in trial],
+                }
+            )
+            .encode()
+            .hex()
             for number, trial in enumerate(trials, 1)
         ]
         workspace = self.task_sandbox.fresh()
@@ -220,6 +249,23 @@ def _got_further(end: _Ended, places: Sequence[str], calls: int, replay_context:
     return fewer or (end.calls > calls and {place.partition(" ")[0] for place in left} <= kinds)
 
 
+def _unlike(change: Change, call: Called | None, *, surely: bool) -> list[str]:
+    """Other values in place of one that passes, which should not."""
+    if change.how == "output":
+        return [json.dumps([json.loads(change.value)[0], value]) for value in ("scrout unlike", "8235430")]
+    if change.how == "through":
+        return ["[]"]
+    if surely and call and call.name in _COMPARISONS:
+        return [str(change.value != "True")]
+    return [value for value in (_UNLIKE if surely else _UNLIKE[:3]) if value != change.value]
+
+
+def _gives(change: Change) -> str:
+    if change.how == "output":
+        return f"the program prints {json.loads(change.value)[1][:100]}"
+    return f"gives {'one of ' if change.how == 'through' else ''}{change.value[:100]}"
+
+
 def _blamed(call: Called, issue: str) -> bool:
     """Whether an issue tells of what a function gave, and not as what it should give."""
     if call.result in (_CHANGED, "None"):
@@ -242,15 +288,15 @@ def _changes(functions: Sequence[Called], values: Sequence[str], replay_context:
                 value in ("True", "False") and _mentions(replay_context.issue, value)
             ):
                 continue
-            for again, nth in enumerate(times):
+            for again, nth in enumerate(times if call.name != "__init__" else ()):
                 ranked.append((2 * far + later + 2 * again, Change(call.path, call.line, nth, value)))
             if call.result == _CHANGED:
                 ranked.append((2 * far + later, Change(call.path, call.line, 0, value, "argument")))
-            if call.result == "None":
+            if call.result == "None" and call.name != "__init__":
                 ranked.append((2 * far + later + 4, Change(call.path, call.line, 0, value, "print")))
     for far, name in enumerate(_attributes(replay_context)):
         for later, value in enumerate(values[:6]):
-            ranked.append((6 + far + later, Change("", 0, 0, value, "attribute", name)))
+            ranked.append((3 + far + later, Change("", 0, 0, value, "attribute", name)))
     return [change for _, change in sorted(ranked, key=lambda pair: pair[0])]
 
 
@@ -265,6 +311,45 @@ def _attributes(replay_context: ReplayContext) -> list[str]:
     return list(names)[-4:]
 
 
+def _throughs(replay_context: ReplayContext, functions: Sequence[Called]) -> list[Change]:
+    """What functions gave, but with the values in it, and in what they give in turn, that claim and issue name."""
+    issue = _plain(replay_context.issue)
+    wanted = [text for text in candidates(replay_context) if _is_literal(text) and _is_named(text, issue)]
+    wanted = [text for text in wanted if not is_told(text, replay_context.issue.splitlines())]
+    if not wanted:
+        return []
+    value = f"[{', '.join(wanted)}]"
+    return [Change(call.path, call.line, 0, value, "through") for call in functions]
+
+
+def _is_named(text: str, issue: str) -> bool:
+    """Whether an issue has a value, in its own words or in Python's."""
+    value = ast.literal_eval(text.strip())
+    forms = [text.strip(), value] if isinstance(value, str) else [text.strip()]
+    return any(re.search(rf"(?<!\w){re.escape(_plain(form))}(?!\w)", issue) for form in forms if form.strip())
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\s+", "", text).replace('"', "'").replace("\\|", "|")
+
+
+def _outputs(replay_context: ReplayContext) -> list[Change]:
+    """What a program may print in place of a value that the issue calls wrong."""
+    wrong, right = _printable(replay_context.issue)
+    wrong = [value for value in wrong if is_result(value, replay_context)]
+    pairs = [(one, other) for one in wrong[:3] for other in right]
+    return [Change("", 0, 0, json.dumps(pair), "output", "it,") for pair in pairs]
+
+
+def _printable(issue: str) -> tuple[list[str], list[str]]:
+    """Values that an issue calls wrong, and those that it names otherwise."""
+    lines = [" ".join(line.split()) for line in issue.splitlines()]
+    quoted = [match[1] or match[2] for match in _QUOTED.finditer(issue)]
+    values = dict.fromkeys(value.strip() for value in (*quoted, *lines) if value.strip())
+    wrong = [value for value in values if is_told(value, lines)]
+    return wrong, [value for value in values if value in quoted and value not in wrong][:3]
+
+
 def candidates(replay_context: ReplayContext, *, surely: bool = False) -> list[str]:
     """Expressions for what a claim may expect, the likeliest first: what it compares with, then what else it names.
 
@@ -272,6 +357,8 @@ def candidates(replay_context: ReplayContext, *, surely: bool = False) -> list[s
     """
     ranked: dict[str, int] = {}
     for tree in _trees(replay_context):
+        for text in _exceptions(tree, replay_context.issue):
+            ranked[text] = 0
         for rank, node in _ranked(tree):
             text = ast.unparse(node)
             if len(text) <= MAX_VALUE_CHARS and not text.startswith("_scrout_wish"):
@@ -282,16 +369,25 @@ def candidates(replay_context: ReplayContext, *, surely: bool = False) -> list[s
         ranked.setdefault(repr(text), rank + 1)
     own = "\n".join((*replay_context.own.values(), replay_context.run.command if replay_context.run else ""))
     for value in (match[1] or match[2] for match in _QUOTED.finditer(replay_context.issue)):
-        if value.strip() in own and _is_literal(value):
-            ranked[value.strip()] = -1
+        # A shell may quote it.
+        if (value.strip() in own or surely) and _is_literal(value):
+            ranked[value.strip()] = -2 if value.strip() in own else -1
     if surely:
         ranked = {text: rank for text, rank in ranked.items() if rank < 0}
-    for text in [text for text in ranked if ranked[text] <= 0 and "(" in text and _is_text(text)]:
+    for text in [text for text in ranked if ranked[text] <= 0 and re.search(r"[(<]", text) and _is_text(text)]:
         # An object, by what it shows.
         ranked.setdefault(str(ast.literal_eval(text)).strip(), 1)
         ranked.setdefault(f"_scrout_shown({text})", 2)
     found = sorted((text for text in ranked if _is_expression(text)), key=lambda text: ranked[text])
     return found[:MAX_CANDIDATES]
+
+
+def _exceptions(tree: ast.AST, issue: str) -> Iterator[str]:
+    """Exceptions that the claim names in a text, and the issue too."""
+    for node in ast.walk(tree):
+        name = node.value if isinstance(node, ast.Constant) else None
+        if isinstance(name, str) and _EXCEPTION.fullmatch(name) and _mentions(issue, name):
+            yield f"_scrout_exception({name!r})"
 
 
 def _wishes(replay_context: ReplayContext, functions: Sequence[Called]) -> list[str]:

@@ -204,6 +204,20 @@ def called(source: str, line: int) -> frozenset[str]:
     return frozenset(name for name in names if name)
 
 
+def bound(source: str, line: int) -> frozenset[str]:
+    """Names that the statement at a line binds."""
+    nodes = [node for statement in _statements(source, line) for node in ast.walk(statement)]
+    stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    aliases = [alias for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names]
+    return frozenset(stored | {alias.asname or alias.name.partition(".")[0] for alias in aliases})
+
+
+def classes(source: str) -> frozenset[str]:
+    """Names of the classes that a script defines."""
+    tree = _parse(source)
+    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)) if tree else frozenset()
+
+
 def catches(source: str, line: int, kind: str) -> bool:
     """Whether an exception of a type ends at a line: it is caught there, and nobody raises or exits because of it."""
     tree = _parse(source)

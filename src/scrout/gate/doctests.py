@@ -8,7 +8,8 @@ import re
 import textwrap
 from dataclasses import dataclass
 
-from scrout.gate.dataflow import depends
+from scrout.gate.dataflow import bound, depends
+from scrout.gate.observation import reported
 from scrout.gate.replay_context import Classification, ReplayContext, together
 from scrout.sandbox.replay import Replay
 from scrout.sandbox.reports import Traceback, read_tracebacks
@@ -18,6 +19,7 @@ _FAILED = re.compile(
     r'^File "([^"\n]+)", line ([0-9]{1,9}), in (\S+)\nFailed example:\n((?:    .*\n|\n)+)(\w[^\n]*)\n', re.M
 )
 _PYTEST_FAILED = re.compile(r"^(\S{1,500}):([0-9]{1,9}): (DocTestFailure|UnexpectedException)$", re.M)
+_UNBOUND = re.compile(r"name '(\w+)' is not defined")
 _NEXT = re.compile(r"^\*{70}$", re.M)
 
 
@@ -52,8 +54,18 @@ def judge_examples(
     examples: list[Example], exercised: bool, run: Replay, replay_context: ReplayContext
 ) -> Classification:
     """A failed example counts like a failed assertion: if a result of the repository decided it. All of them must."""
-    findings = [_judge(example, exercised, run, replay_context) for example in examples]
-    return together(findings)
+    first = [example for at, example in enumerate(examples) if not _follows(example, examples[:at], replay_context)]
+    return together([_judge(example, exercised, run, replay_context) for example in first])
+
+
+def _follows(example: Example, before: list[Example], replay_context: ReplayContext) -> bool:
+    """Whether an example fails for want of a name that an earlier one would have bound, had it not failed."""
+    missing = _UNBOUND.match(example.raised.message) if example.raised and example.raised.type == "NameError" else None
+    script = _script(example, replay_context) if missing else ""
+    return missing is not None and any(
+        other.raised is not None and other.path == example.path and missing[1] in bound(script, other.line)
+        for other in before
+    )
 
 
 def _judge(example: Example, exercised: bool, run: Replay, replay_context: ReplayContext) -> Classification:
@@ -65,16 +77,21 @@ def _judge(example: Example, exercised: bool, run: Replay, replay_context: Repla
         return Classification("unrelated_failure", f"{what} fails, but no function of the repository ran")
     if replay_context.is_repository_code(example.path):
         return Classification("real_failure", f"{what} of the repository's own fails")
-    place = replay_context.place(example.path)
-    script = as_script(replay_context.own.get(place, "") if place else "", is_module=example.path.endswith(".py"))
-    if not depends(script, example.line, replay_context.belongs):
+    if not depends(_script(example, replay_context), example.line, replay_context.belongs):
         reason = f"{what} fails, which does not depend on a result of the repository"
         return Classification("unrelated_failure", reason, trial="may pass")
     if example.raised is not None:
         frame = replay_context.locus(example.raised)
         if frame is None or not replay_context.is_repository_code(frame.path):
             return Classification("own_error", f"{what} raises {example.raised.type} by itself")
+        if reported(example.raised.type, example.raised.message, replay_context.issue):
+            return Classification("real_failure", f"{what} raises {example.raised.type} in the repository")
     return Classification("real_failure", f"{what} fails, about a result of repository code", trial="must pass")
+
+
+def _script(example: Example, replay_context: ReplayContext) -> str:
+    place = replay_context.place(example.path)
+    return as_script(replay_context.own.get(place, "") if place else "", is_module=example.path.endswith(".py"))
 
 
 def as_script(text: str, *, is_module: bool) -> str:

@@ -21,6 +21,8 @@ MAX_REPORT_BYTES = 5_000_000
 _WATCH = "/opt/scrout/watch"
 _OUTBOX = "/opt/scrout/outbox"
 _FILES = "/opt/scrout/files"
+_VARIABLES = ("PYTHONPATH", *(f"SCROUT_WATCH_{name}" for name in ("ROOT", "OUTBOX", "FILES", "KEY", "TRIAL")))
+_EMPTY_ENVIRONMENT = re.compile(r"(?<![\w/.-])(?:/usr/bin/)?env[ \t]+(?:-i|-|--ignore-environment)(?=[ \t])")
 _SETS_PYTHON = re.compile(r"\bPYTHON\w+=")
 _FLAGS = re.compile(r"-[bBdEiIOPqsuvx]+[cm]?")
 _OPTIONS = re.compile(r"(\bpython[0-9.]*)((?:[ \t]+(?:-[bBdEiIOPqsuvx]+[cm]?|-[WX][ \t]*\w+))+)(?=[ \t])")
@@ -37,8 +39,12 @@ class Called:
     """Where its code begins, decorators included."""
     name: str
     times: int
-    result: str
-    """What it gave at last: plain data, or the type of an exception; empty: something else."""
+    results: tuple[str, ...]
+    """What it gave, the last at the end: plain data, or the type of an exception; empty: something else."""
+
+    @property
+    def result(self) -> str:
+        return self.results[-1] if self.results else ""
 
 
 @dataclass(frozen=True)
@@ -98,7 +104,12 @@ def watching(
         "SCROUT_WATCH_FILES": _FILES,
         "SCROUT_WATCH_KEY": key,
     }
-    return variables, mounts, is_traceable(_without_isolation(command), task_sandbox.base)
+    line = _EMPTY_ENVIRONMENT.sub(_kept_variables, _without_isolation(command))
+    return variables, mounts, is_traceable(line, task_sandbox.base)
+
+
+def _kept_variables(match: re.Match[str]) -> str:
+    return " ".join([match[0], *(f"{name}=${name}" for name in _VARIABLES)])
 
 
 def _without_isolation(command: str) -> str:
@@ -171,8 +182,9 @@ def _event(row: Sequence[object], repo: Path) -> Raised:
 
 
 def _called(row: Sequence[object], repo: Path) -> Called:
-    path, line, name, times, result = row
-    return Called(_relative(str(path), repo), int(str(line)), _plain(name), int(str(times)), _plain(result))
+    path, line, name, times, results = row
+    given = tuple(map(_plain, results)) if isinstance(results, list) else ()
+    return Called(_relative(str(path), repo), int(str(line)), _plain(name), int(str(times)), given)
 
 
 def _relative(told: str, repo: Path) -> str:

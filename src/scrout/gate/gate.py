@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 
 from scrout.base import SandboxError
 from scrout.config.settings import GateSettings
+from scrout.gate import python
 from scrout.gate.basis import with_basis
 from scrout.gate.classify import classify, judge_program
 from scrout.gate.counterfactual import CounterfactualTrials
@@ -130,6 +131,8 @@ async def _replay(
         may_check = not number and finding.verdict == "nonzero_other"
         if may_check and (check := await asyncio.to_thread(read_check, command, replay_context.own)):
             finding = await _program(check, finding, last, replay_context, reproduction, task_sandbox, settings)
+        if not number and finding.trial == "may pass":
+            finding = await _wrapped(finding, last, replay_context, reproduction, task_sandbox, settings)
         # A check that recon composed, of a failure that the report tells of, needs no trial.
         if not number and finding.trial and not (finding.basis and reproduction.basis != "assumed"):
             finding = await _caused(finding, last, replay_context, reproduction, task_sandbox, settings)
@@ -156,6 +159,36 @@ def _judge(
     return replay_context, _tampered(workspace) or with_basis(classify(run, replay_context), run, replay_context)
 
 
+async def _wrapped(
+    finding: Classification,
+    run: Replay,
+    replay_context: ReplayContext,
+    reproduction: Reproduction,
+    task_sandbox: TaskSandbox,
+    settings: GateSettings,
+) -> Classification:
+    """What the programs show that a command starts, if nothing but their failures decides how it ends."""
+    inner = await asyncio.to_thread(python.inner_failure, run, replay_context)
+    if inner is None or not isinstance(run, WatchedRun):
+        return finding
+    found, failures = inner
+    trials = _trials(run, replay_context, reproduction, task_sandbox, settings)
+    if found.verdict not in KEPT or not await trials.hinges_on(failures):
+        return finding
+    return replace(found, signature=finding.signature)
+
+
+def _trials(
+    run: WatchedRun,
+    replay_context: ReplayContext,
+    reproduction: Reproduction,
+    task_sandbox: TaskSandbox,
+    settings: GateSettings,
+) -> CounterfactualTrials:
+    write = partial(_write_files, reproduction)
+    return CounterfactualTrials(task_sandbox, write, run.command, run, replay_context, timeout_s=settings.timeout_s)
+
+
 async def _caused(
     finding: Classification,
     run: Replay,
@@ -167,8 +200,7 @@ async def _caused(
     """The finding about a failed check, given whether another result of the repository makes the claim pass."""
     if not isinstance(run, WatchedRun):
         return finding
-    write = partial(_write_files, reproduction)
-    trials = CounterfactualTrials(task_sandbox, write, run.command, run, replay_context, timeout_s=settings.timeout_s)
+    trials = _trials(run, replay_context, reproduction, task_sandbox, settings)
     found = await trials.explain(surely=finding.trial == "may pass")
     if found:
         return replace(finding, verdict="real_failure", reason=f"{finding.reason}; {found}")

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import PurePosixPath
 
 from scrout.gate.dataflow import printed_results, prints
+from scrout.gate.execution_trace import WatchedRun
 from scrout.gate.replay_context import ReplayContext
 from scrout.gate.sources import deciding_word, simple_commands
 from scrout.sandbox.replay import Replay
@@ -133,9 +134,26 @@ def reported_value(run: Replay, replay_context: ReplayContext) -> str | None:
     """A value in the output that the repository gave and that the issue calls wrong; None: there is none."""
     lines = [" ".join(line.split()) for line in replay_context.issue.splitlines()]
     for value in dict.fromkeys((*_values(run.output), *_filled(run.output, replay_context))):
-        if is_told(value, lines) and _is_result(value, replay_context):
+        if is_told(value, lines) and is_result(value, replay_context):
+            return value
+    for value in dict.fromkeys(_given(run)):
+        if is_told(value, lines) and _is_named(value, replay_context):
             return value
     return None
+
+
+def _given(run: Replay) -> Iterator[str]:
+    """Results of the repository that were seen, and that the output shows."""
+    lines = run.output.splitlines()[-MAX_LINES:]
+    for result in [result for call in run.calls for result in call.results] if isinstance(run, WatchedRun) else ():
+        shown = re.compile(rf"(?<![\w.]){re.escape(result)}(?![\w.])")
+        if result and not _is_kind(result) and any(shown.search(line) for line in lines):
+            yield result
+
+
+def _is_kind(result: str) -> bool:
+    """Whether it is the type of an exception that was raised, or not a value."""
+    return result not in ("None", "True", "False") and (result.isidentifier() or result == "a changed argument")
 
 
 def _values(output: str) -> Iterator[str]:
@@ -164,6 +182,22 @@ def is_told(value: str, lines: Sequence[str]) -> bool:
     return False
 
 
+def is_right(results: Sequence[str], issue: str) -> bool:
+    """Whether an issue names all of these results as those that should be, and none as one that is."""
+    lines = [" ".join(line.split()) for line in issue.splitlines()]
+    return bool(results) and all(_is_expected(value, lines) and not is_told(value, lines) for value in results)
+
+
+def _is_expected(value: str, lines: Sequence[str]) -> bool:
+    words = " ".join(value.split())
+    places = ((line, at) for line in lines for at in _places(words, line)) if words else ()
+    return any(
+        _is_whole(line[max(at - 1, 0) : at], line[at + len(words) : at + len(words) + 2])
+        and _EXPECTED.search(line[max(0, at - 60) : at])
+        for line, at in islice(places, MAX_PLACES)
+    )
+
+
 def _places(words: str, line: str) -> Iterator[int]:
     at = line.find(words)
     while at >= 0:
@@ -180,14 +214,18 @@ def _is_whole(before: str, behind: str) -> bool:
     return not behind or behind[0] in f" ,;{_QUOTES}" or bool(re.fullmatch(r"[.!?:)](?:\s|$)", behind))
 
 
-def _is_result(value: str, replay_context: ReplayContext) -> bool:
+def is_result(value: str, replay_context: ReplayContext) -> bool:
     """Whether the value came out of the repository: no word of the claim's own, and printed by what uses it."""
     texts = replay_context.sources.all
     if not texts:
         return True  # the repository's own program
+    return any(prints(text, replay_context.belongs) for text in texts) and _is_named(value, replay_context)
+
+
+def _is_named(value: str, replay_context: ReplayContext) -> bool:
+    """Whether nothing but a result can be meant by a value: no word of the claim's, and the issue's or its call's."""
+    texts = replay_context.sources.all
     if any(value in _code(text) for text in texts):
-        return False
-    if not any(prints(text, replay_context.belongs) for text in texts):
         return False
     return len(value) >= DISTINCTIVE or any(
         _squeezed(call) in _squeezed(replay_context.issue) for call in _calls(texts, replay_context)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
+from scrout.gate.dataflow import classes
 from scrout.gate.doctests import judge_examples, read_examples
 from scrout.gate.execution_trace import WatchedRun
 from scrout.gate.observation import MISUSE, misuse, reported, unreported_refusal
@@ -26,6 +27,7 @@ _CHAIN = re.compile(
 _DIRECT = "was the direct cause"
 DOOR_FRAMES = 2
 """The function that a claim calls, and one that it hands its arguments on to."""
+_MOCK = "unittest/mock.py"
 _TEST = re.compile(r"^(?:={70}|_{3,} .+ _{3,})$", re.MULTILINE)
 
 
@@ -50,6 +52,15 @@ def failure_places(output: str, replay_context: ReplayContext) -> list[str]:
     ]
 
 
+def is_headless(chain: Sequence[Traceback], replay_context: ReplayContext) -> bool:
+    """Whether all that is left of a traceback is where a parser stopped in a text that is no file."""
+    frames = [frame for traceback in chain for frame in traceback.frames]
+    first = frames[0]
+    return (
+        len(frames) == 1 and not first.function and first.path[:1] == "<" and not replay_context.sources.of(first.path)
+    )
+
+
 def _calls_itself(last: Traceback, replay_context: ReplayContext) -> bool:
     """Whether a line of the claim's own is on the stack more than once."""
     own = [(frame.path, frame.line) for frame in last.frames if not replay_context.is_repository_code(frame.path)]
@@ -66,11 +77,24 @@ def cut_off(run: Replay, replay_context: ReplayContext) -> list[list[Traceback]]
     left = {(event.type, event.message): event for event in run.escaped if event.type != "SystemExit"}
     chains = []
     for events in exceptions(run.execution_trace.raised):
-        first, last = events[0], events[-1]
-        if left.get((first.type, first.message)) == last and not replay_context.is_repository_code(last.path):
-            frames = tuple(Frame(event.path, event.line, event.function) for event in reversed(events))
+        first = events[0]
+        last = left.get((first.type, first.message))
+        if last in events and not replay_context.is_repository_code(last.path):
+            # Whoever shows the objects around may meet the same again.
+            passed = events[: len(events) - events[::-1].index(last)]
+            frames = tuple(Frame(event.path, event.line, event.function) for event in reversed(passed))
             chains.append([Traceback(frames, first.type, first.message)])
     return chains
+
+
+def inner_failure(run: Replay, replay_context: ReplayContext) -> tuple[Classification, list[tuple[str, str]]] | None:
+    """What the exceptions show that ended programs of a command, and which they are; None: there are none."""
+    chains = [chain for chain in cut_off(run, replay_context) if chain[-1].type != "CalledProcessError"]
+    if not chains:
+        return None
+    ran = exercised(run, replay_context)
+    found = together([_traced(chain, ran, run, replay_context) for chain in chains])
+    return found, [(chain[-1].type, chain[-1].message) for chain in chains]
 
 
 def caught_and_printed(run: Replay, replay_context: ReplayContext) -> Classification | None:
@@ -132,6 +156,8 @@ def _traced(chain: Sequence[Traceback], ran: bool, run: Replay, replay_context: 
         ]
         if not any(_witnessed(last.type, one, run.execution_trace, replay_context) for one in (frame, *deep)):
             return Classification("nonzero_other", f"{what} was printed, but the repository was not seen to raise it")
+        if _is_stand_ins(last, frame, replay_context):
+            return Classification("own_error", f"{what}, raised by what the reproduction gave to the repository")
         if last.type == "KeyboardInterrupt" and not replay_context.refuses(frame.path, frame.line):
             return Classification("killed", "it was interrupted from outside of the repository's code")
         if _refused(last, frame, replay_context):
@@ -179,6 +205,15 @@ def _traced(chain: Sequence[Traceback], ran: bool, run: Replay, replay_context: 
     if replay_context.is_vague(frame.path, frame.line):
         return Classification("unrelated_failure", f"{what}, about a function that the issue does not name")
     return Classification("real_failure", f"{what}, about a result of repository code", trial="must pass")
+
+
+def _is_stand_ins(last: Traceback, locus: Frame, replay_context: ReplayContext) -> bool:
+    """Whether an exception comes from an object of the claim's that the repository used: a mock, or its own type."""
+    called = last.frames[last.frames.index(locus) + 1 :]
+    if any(frame.path.endswith(_MOCK) for frame in called):
+        return True
+    own = {name for text in replay_context.sources.all for name in classes(text)}
+    return last.type in own and not replay_context.refuses(locus.path, locus.line)
 
 
 def _refused(raised: Traceback, locus: Frame, replay_context: ReplayContext) -> bool:

@@ -67,7 +67,7 @@ _fixed = {}
 """For each file of the claim's the variables that it had when something was raised, and whether the repository may have
 changed their values."""
 _calls = {}
-"""Functions of the repository that the claim called, the last one last: how often, and what they gave in the end."""
+"""Functions of the repository that the claim called, the last one last: how often, and what they gave, in order."""
 _given = {}
 _changed = []
 """Values that the claim gave to the repository, by frame, and those that were not the same afterwards."""
@@ -85,6 +85,8 @@ _libraries = {}
 _modules = {}
 _shared = {}
 """Containers of libraries, which change as they like, by number."""
+_stand_ins = {}
+"""What the claim put in place of functions of the standard library, by number: it counts if it is called."""
 _state = {
     "tampered": "",
     "spent": 0.0,
@@ -97,6 +99,7 @@ _state = {
     "crossings": 0,
     "unsure": False,
     "writes": 0,
+    "compared": False,
 }
 _started = _clock()
 
@@ -202,6 +205,8 @@ def _enter(frame, event, argument):
             return _library_loads
         if code.co_filename.endswith("mock.py"):
             _see_mock(frame)
+        elif code.co_filename in _NAMELESS and _is_copy(frame):
+            _flag("the claim's own code runs a copy of the module %s" % frame.f_globals["__name__"])
         return None
     if side is _REPOSITORY:
         if not any(code is known for known in _known_codes.get(_name_of(code), ())):
@@ -259,6 +264,8 @@ def _tracer(name, side):
                 _note_result(frame.f_code, argument, failed, ())
             if side is _REPOSITORY and to is _OWN:
                 changed = [value for value, copy in _given.pop(frame, ()) if _copied(value) != copy]
+                if changed and frame.f_code.co_name == "__init__":
+                    _note_call(frame.f_code)
                 _note_result(frame.f_code, argument, failed, changed)
                 _count(-1)
                 _changed.extend(changed)
@@ -277,6 +284,9 @@ _SCALARS = (int, float, complex, str, bytes, bool, type(None))
 _CONTAINERS = {list: iter, tuple: iter, set: iter, frozenset: iter, dict: dict.items}
 _MOST_COPIED = 1_000
 _MOST_CALLS = 50
+_MOST_RESULTS = 9
+_GENERATORS = 0x20 | 0x200
+"""Flags of code that yields; that it returns at last is no result."""
 
 
 def _copied(value, depth=0):
@@ -314,18 +324,21 @@ def _is_program(frame):
 
 def _note_call(code):
     key = code.co_filename, code.co_firstlineno, code.co_name
-    times, result = _calls.pop(key, (0, ""))
+    times, results = _calls.pop(key, (0, ()))
     if len(_calls) < _MOST_CALLS:
-        _calls[key] = times + 1, result
+        _calls[key] = times + 1, results
 
 
 def _note_result(code, value, failed, changed):
     """What a function gave to the claim, in words: plain data, the type of an exception, or a change of an argument."""
     key = code.co_filename, code.co_firstlineno, code.co_name
-    if key in _calls:
+    ends = value is None and not failed and code.co_flags & _GENERATORS
+    if key in _calls and not ends:
         result = failed[3] if failed else repr(value)[:1000] if _copied(value) is not None else ""
         result = "a changed argument" if changed and value is None else result
-        _calls[key] = _calls[key][0], result
+        times, results = _calls[key]
+        results = tuple(other for other in results[-_MOST_RESULTS:] if other != result)
+        _calls[key] = times, (*results, result)
 
 
 def _count(step):
@@ -333,6 +346,12 @@ def _count(step):
     with _lock:
         _state["inside"] += step
         _state["crossings"] += 1
+
+
+def _is_copy(frame):
+    """Whether code of the claim's runs in what it copied from a module of the repository's."""
+    space = frame.f_globals
+    return space.get("__name__") in _names and id(space) not in _namespaces and _caller_side(frame) is _OWN
 
 
 def _library_loads(frame, event, argument):
@@ -533,6 +552,11 @@ def _remember():
     """Take down what the repository looks like, whenever its code has had control."""
     if _state["busy"] or _state["tampered"]:
         return
+    before = _begin()
+    try:
+        _adopt()
+    finally:
+        _end(before)
     _state["fresh"] = _state["inside"] == 0 and _affordable()
     if not _state["fresh"]:
         return
@@ -580,6 +604,7 @@ def _compare(libraries=False, always=False):
             found = _changed_repository(False)
         if libraries:
             found = found or _changed_modules() or (affordable and _changed_libraries())
+            _state["compared"] = affordable
     finally:
         _end(before)
     if found:
@@ -674,7 +699,9 @@ def _changed_libraries():
             for name, old in zip(names, values):  # noqa: B905
                 new = place.get(name)
                 if old is not new and not _library_may_change(label, name, new):
-                    return "%s.%s" % (label, name)
+                    if not _is_stand_in(label, old, new):
+                        return "%s.%s" % (label, name)
+                    _stand_ins[id(new)] = new, "%s.%s" % (label, name)
             before[:] = now
     return ""
 
@@ -694,6 +721,48 @@ def _library_may_change(label, name, new):
     return by_library and not (
         label.partition(".")[0] in _STANDARD and (standard or not isinstance(code, types.CodeType))
     )
+
+
+def _is_stand_in(label, old, new):
+    """Whether a mock replaces a function: it counts if the repository calls it, which is seen.
+
+    What this file itself uses may not be replaced.
+    """
+    top = label.partition(".")[0]
+    is_mock = any(kind.__module__ == "unittest.mock" for kind in type(new).__mro__)
+    return is_mock and top in _STANDARD - _USED_HERE and isinstance(old, _FUNCTIONS)
+
+
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
+_USED_HERE = {
+    "builtins",
+    "collections",
+    "functools",
+    "operator",
+    "os",
+    "posix",
+    "posixpath",
+    "genericpath",
+    "re",
+    "sys",
+}
+_USED_HERE |= {"threading", "_thread", "types"}
+
+
+def _adopt():
+    """What the repository did to modules and libraries while it ran is its own affair."""
+    for name, known in list(_modules.items()):
+        module = sys.modules.get(name)
+        if known is not None and module not in (known, None):
+            _add_library(name, vars(module))
+    if not _state["compared"]:
+        return
+    for bindings in list(_libraries.values()):
+        for _, place, names, values, before in bindings:
+            now = list(place.values())
+            if not _all_same(before, now):
+                before[:] = now
+                values[:] = map(place.get, names)
 
 
 _STANDARD = frozenset(getattr(sys, "stdlib_module_names", sys.builtin_module_names))
@@ -739,6 +808,9 @@ def _is_built_in(module):
 def _see_mock(frame):
     """A mock that stands for something of the repository's is no part of it, whatever it wraps."""
     if _caller_side(frame) is not _OWN:
+        stand_in = _stand_ins.get(id(frame.f_locals.get("self")))
+        if stand_in:
+            _flag("the claim's own code changes %s" % stand_in[1])
         return
     if frame.f_code.co_name == "__init__":
         given = frame.f_locals
@@ -774,7 +846,9 @@ def _write(kind="watch"):
     raised = [(_path(row[0]), *row[1:]) for row in list(_raised)]
     escaped = [(_path(row[0]), *row[1:]) for row in list(_escaped)]
     fixed = [(_path(name), [key for key in known if known[key]]) for name, known in list(_fixed.items())]
-    calls = [(_path(path), line, name, *noted) for (path, line, name), noted in list(_calls.items())]
+    calls = [
+        (_path(path), line, name, times, list(results)) for (path, line, name), (times, results) in list(_calls.items())
+    ]
     told = _json([_KEY, _state["tampered"], ran, raised, escaped, fixed, calls])
     target = os.path.join(_OUTBOX, "%s-%d" % (kind, os.getpid()))
     # A worker of a pool may be killed at any moment, and its last report must then still be whole.
@@ -942,7 +1016,7 @@ def _begin_watching():
     sys.settrace(_enter)
 
 
-if "SCROUT_WATCH_TRIAL" in os.environ:
+if os.environ.get("SCROUT_WATCH_TRIAL"):
     import _scrout_trial  # noqa: F401
 elif _OUTBOX:
     _begin_watching()
