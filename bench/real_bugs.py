@@ -15,7 +15,8 @@ real_bugs_mine.py makes them. For each row:
   fix's tests say which of them are wrong, and the check which of them it doubts. Upstream fixes are the other side.
 - grade: the tests that grading calls passed, with the gold patch and without any, are those that the runner calls so.
 
-Rules may be made after a look at the half `seen`. `held` is for the figure.
+Rules may be made after a look at the half `seen`. `held` is for the figure. `--given FILE` takes the reproductions of
+an earlier run from its result instead of working them out again, and leaves out rows that had none.
 """
 
 from __future__ import annotations
@@ -51,8 +52,9 @@ from scrout.fix.fix import fix
 from scrout.fix.repair import repair
 from scrout.gate.gate import gate
 from scrout.git import GitDir, make_git_dir
+from scrout.handoff import Handoff, Reproduction
 from scrout.intervals import wilson
-from scrout.records import Attempt, GatedHandoff
+from scrout.records import Attempt, Evidence, GatedHandoff
 from scrout.sandbox.probe import require_tier
 from scrout.sandbox.replay import replay
 from scrout.sandbox.task_sandbox import TaskSandbox, open_task_sandbox
@@ -86,6 +88,7 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--limit", type=int, help="at most this many rows, spread over the projects")
     parser.add_argument("--only", nargs="+", metavar="ID", help="these rows alone")
+    parser.add_argument("--given", type=Path, metavar="FILE", help="an earlier result, whose reproductions are taken")
     parser.add_argument("--at-once", type=int, default=2, metavar="N", help="rows at a time (default: 2)")
     parser.add_argument("--show", action="store_true", help="print what became of each row")
     parser.add_argument("--json", type=Path, metavar="FILE")
@@ -94,6 +97,9 @@ def main() -> None:
     rows = [row for row in rows if asked.half in (row["half"], "all") and row["repo"] not in LEFT_OUT]
     if asked.only:
         rows = [row for row in rows if row["id"] in asked.only]
+    given = kept_of(asked.given) if asked.given else {}
+    if asked.given:
+        rows = [row | {"given": given[row["id"]]} for row in rows if row["id"] in given]
     if asked.limit:
         rows = random.Random(1).sample(rows, min(asked.limit, len(rows)))
     work = asked.work.resolve()
@@ -102,6 +108,12 @@ def main() -> None:
     results = asyncio.run(run_all(rows, asked.mirrors.resolve(), work, asked.parts, asked.at_once, asked.show))
     summary = {"half": asked.half, "seconds": round(time.monotonic() - started), **summarize(results)}
     record({**summary, "rows": results}, asked.json)
+
+
+def kept_of(path: Path) -> dict[str, Row]:
+    """The rows of a result with a reproduction, by id."""
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    return {row["id"]: row for row in rows if row.get("files")}
 
 
 async def run_all(
@@ -192,6 +204,10 @@ class Case:
         self.patch = patch
 
     async def reproduction(self, result: Row) -> GatedHandoff:
+        if given := self.row.get("given"):
+            names = ("first_file_right", "verdict", "basis", "reason", "files", "command", "reproduction")
+            result |= {name: given[name] for name in names if name in given}
+            return given_reproduction(given, self.task.text)
         scouting = await recon(self.task, self.task_sandbox, Settings().scout)
         gated = await gate(self.task, scouting.handoff, self.task_sandbox, GateSettings(timeout_s=30))
         result["first_file_right"] = any(ref.path in self.row["source_files"] for ref in scouting.handoff.files[:1])
@@ -202,6 +218,7 @@ class Case:
             result["reproduction"] = "none"
             return gated
         result["files"] = dict(reproduction.files)
+        result["command"] = reproduction.command
         workspace = await self.patched(self.patch)
         try:
             for path, content in reproduction.files.items():
@@ -342,6 +359,20 @@ class Case:
             return await self.task_sandbox.diff(workspace)
         finally:
             workspace.remove()
+
+
+def given_reproduction(given: Row, text: str) -> GatedHandoff:
+    command = given.get("command", f"python {next(iter(given['files']))}")
+    return GatedHandoff(
+        verdict=given["verdict"],
+        kept=True,
+        materialized=True,
+        reason=given["reason"],
+        evidence=Evidence(),
+        handoff=Handoff(reproduction=Reproduction(files=given["files"], command=command, claim=True)),
+        text=text,
+        basis=given["basis"],
+    )
 
 
 def without_a_hunk(patch: str) -> Iterator[str]:

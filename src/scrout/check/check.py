@@ -78,9 +78,9 @@ async def check(gated: GatedHandoff, attempt: Attempt, task_sandbox: TaskSandbox
     doubted = () if gated.verified else guarded.doubts
     missing = () if is_wrong else tuple(_missing(gated, reproduction, tested, agreement, disputed))
     if claim and not (is_wrong or doubts or missing):
-        by_doctest = examples.executing
+        tests = tuple(dict.fromkeys((*executed.tests, *sorted(tested.own), *executed.calling)))
         unnoticed = await open_change(
-            changes, functions, claim, attempt.patch, tested.suite, executed.calling, by_doctest, task_sandbox
+            changes, functions, claim, attempt.patch, tested.suite, tests, examples.executing, task_sandbox
         )
         missing = (unnoticed.sentence(),) if unnoticed else ()
     return Check(

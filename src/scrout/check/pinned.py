@@ -11,7 +11,7 @@ import ast
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scrout.base import SandboxError
 from scrout.check.changed import ChangedFunction
@@ -63,10 +63,17 @@ async def open_change(
     doctests: Sequence[str],
     task_sandbox: TaskSandbox,
 ) -> Alteration | None:
-    """The first alteration that reproduction, tests and doctests do not notice; None: they notice each."""
-    trial = _Trial(reproduction, patch, suite, tuple(tests[:MAX_TESTS]), tuple(doctests), task_sandbox)
-    ends = time.monotonic() + PINNED_S
+    """The first alteration that reproduction, tests and doctests do not notice; None: they notice each.
+
+    The first of the `tests` are run, with those that the patch brings along.
+    """
     waiting = list(alterations(changes, functions))
+    if not waiting:
+        return None
+    names = arguments_of(suite, tests)[:MAX_TESTS] if suite else ()
+    trial = _Trial(reproduction, patch, suite, names, frozenset(), tuple(doctests), task_sandbox)
+    trial = replace(trial, passed=await trial.control())
+    ends = time.monotonic() + PINNED_S
     while waiting and time.monotonic() < ends:
         some, waiting = waiting[:AT_ONCE], waiting[AT_ONCE:]
         unnoticed = await asyncio.gather(*(trial.passes(one) for one in some))
@@ -134,8 +141,22 @@ class _Trial:
     patch: str
     suite: Suite | None
     tests: tuple[str, ...]
+    """As the suite takes them."""
+    passed: frozenset[str]
+    """Those that pass without an alteration, run by themselves."""
     doctests: tuple[str, ...]
     task_sandbox: TaskSandbox
+
+    async def control(self) -> frozenset[str]:
+        """The tests that pass on the patched tree. One that fails here by itself notices nothing."""
+        workspace = self.task_sandbox.fresh()
+        try:
+            await self.task_sandbox.apply(workspace, self.patch)
+            return await self._passed(workspace) or frozenset()
+        except SandboxError:
+            return frozenset()
+        finally:
+            workspace.remove()
 
     async def passes(self, one: Alteration) -> bool:
         """Whether everything passes with an alteration of the patched tree."""
@@ -164,11 +185,15 @@ class _Trial:
         return (await replay(self.task_sandbox, workspace, command, timeout_s=RUN_TIMEOUT_S)).exit_code == 0
 
     async def _tests_pass(self, workspace: Workspace) -> bool:
+        passed = await self._passed(workspace) if self.passed else self.passed
+        return passed is not None and passed >= self.passed
+
+    async def _passed(self, workspace: Workspace) -> frozenset[str] | None:
+        """None: they do not finish."""
         if self.suite is None or not self.tests:
-            return True
-        names = arguments_of(self.suite, self.tests)
-        run = await run_suite(self.task_sandbox, workspace, self.suite, names, timeout_s=RUN_TIMEOUT_S)
-        return run.finished and run.passed.issuperset(self.tests)
+            return frozenset()
+        run = await run_suite(self.task_sandbox, workspace, self.suite, self.tests, timeout_s=RUN_TIMEOUT_S)
+        return run.passed if run.finished else None
 
     async def _doctests_pass(self, workspace: Workspace) -> bool:
         return not self.doctests or await doctests_pass(self.task_sandbox, workspace, self.doctests)

@@ -69,6 +69,8 @@ class SuiteComparison:
     """Tests that passed before the patch and fail with it."""
     rewritten: frozenset[str] = frozenset()
     """Those of them that pass as the patch rewrote them."""
+    own: frozenset[str] = frozenset()
+    """Tests that pass as the patch leaves them, and that did not pass before."""
 
 
 @dataclass(frozen=True)
@@ -190,6 +192,7 @@ class _Regression:
             passed=before.passed & original.run.passed,
             broken=broken,
             rewritten=rewritten,
+            own=own.run.passed - before.passed if own else frozenset(),
         )
 
     async def _try_own(self, before: SuiteRun) -> _Trial | None:
