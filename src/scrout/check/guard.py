@@ -7,6 +7,7 @@ arguments on the base and on the patched tree, and the results are compared.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -36,6 +37,8 @@ REPRODUCTION = Bounds(inputs=200, per_call=24, per_target=8, seconds=GUARD_S / 2
 TESTS = Bounds(inputs=240, per_call=10, per_target=24, seconds=GUARD_S / 2)
 RUN_TIMEOUT_S = 40.0
 """For a run with all that it starts and collects; what is varied in it ends earlier."""
+
+_NEGATIVE = re.compile(r"(?<![\w.)\]])-\d")
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,8 @@ class Difference:
     """Whether the reproduction or a test calls it so; else it is a variation."""
     affected: bool
     """Whether the call that it varies is treated differently itself."""
+    negative: bool
+    """Whether it makes a number negative, of a call that has no negative number."""
     in_tests: bool
     context: str
     """The test; empty: it is the reproduction's."""
@@ -268,6 +273,7 @@ def differences_of(functions: Sequence[ChangedFunction], compared: GuardComparis
                         (row.function, _form(row.new)) in forms,
                         row.called,
                         row.affected,
+                        row.negative,
                         in_tests,
                         row.context,
                         row.function,
@@ -290,6 +296,7 @@ class _Pair:
     new: Observed | None
     """None: the patched code never came to this call."""
     affected: bool = False
+    negative: bool = False
     context: str = ""
 
     @property
@@ -328,8 +335,10 @@ def _pairs(recordings: Mapping[Version, FunctionRecording]) -> Iterator[_Pair]:
         inputs = after.get((call.target, call.context, call.key), {})
         function = call.target.partition("::")[2]
         affected = any(_Pair(function, True, old, inputs.get(name)).differs for name, old in call.inputs[:1])
+        below_zero = any(_NEGATIVE.search(old.shown) for _, old in call.inputs[:1])
         for name, old in call.inputs:
-            yield _Pair(function, name == AS_CALLED, old, inputs.get(name), affected, call.context)
+            negative = not below_zero and bool(_NEGATIVE.search(name))
+            yield _Pair(function, name == AS_CALLED, old, inputs.get(name), affected, negative, call.context)
 
 
 def _form(seen: Observed) -> str:
@@ -355,6 +364,8 @@ def _is_strong(one: Difference) -> bool:
         return (one.in_tests or not one.complained) and not (one.shown and (one.affected or one.expected))
     if one.in_tests and one.affected:
         return False  # the test passes with a changed result of this very call, so it vouches for the change
+    if one.kind == "changed" and one.negative:
+        return False  # a length, a count or a share has no meaning below zero
     if one.kind in ("changed", "raises"):
         return not one.shown and not one.complained and not one.called
     if one.kind == "cured":
