@@ -50,6 +50,7 @@ from scrout.check.check import check
 from scrout.config.settings import Fixer, GateSettings, RepairSettings, Settings
 from scrout.fix.fix import fix
 from scrout.fix.repair import repair
+from scrout.fix.repair.choice import can_stand
 from scrout.gate.gate import gate
 from scrout.git import GitDir, make_git_dir
 from scrout.handoff import Handoff, Reproduction
@@ -280,7 +281,7 @@ class Case:
             survivors.append(patch)
             return "more are wanted"
 
-        with mock.patch.object(repair, "standing", lambda one, _: one.score):
+        with mock.patch.object(repair, can_stand.__name__, lambda one, _: one.score):
             await repair.repair(gated, self.task_sandbox, RepairSettings(), accept=collect)
         result["survivors"] = []
         for patch in survivors[:SURVIVORS_EACH]:
