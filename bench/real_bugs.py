@@ -291,9 +291,9 @@ class Case:
             return "more are wanted"
 
         settings = RepairSettings(max_seconds=SURVIVORS_S)
-        with mock.patch.object(repair, can_stand.__name__, lambda one, _: one.score):
-            with contextlib.suppress(_Enough):
-                await repair.repair(gated, self.task_sandbox, settings, accept=collect)
+        tasteless = mock.patch.object(repair, can_stand.__name__, lambda one, _: one.score)
+        with tasteless, contextlib.suppress(_Enough):
+            await repair.repair(gated, self.task_sandbox, settings, accept=collect)
         result["survivors"] = []
         for patch in survivors:
             right = "right" if await self.passes(patch) else "wrong"
