@@ -65,6 +65,8 @@ async def test_a_test_that_fails_without_the_others_notices_nothing(task_sandbox
         ("if a > 3: b = a", ["(not (a > 3))", "(a >= 3)", "4", "2"]),
         ("b = a and b", ["(a or b)"]),
         ("b = a[1]", ["2", "0"]),
+        ("b = a[0], a[-1]", []),
+        ("b = a[0:]", ["1", "-1"]),
         ("b = True", []),
         ("log(a)", []),
     ],

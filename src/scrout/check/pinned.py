@@ -88,11 +88,12 @@ def alterations(changes: Sequence[FileChange], functions: Sequence[ChangedFuncti
         if function.after is None or not function.lines:
             continue
         known = _expressions(function)
+        ends = _ends(function.after.node)
         for node in ast.walk(function.after.node):
             if getattr(node, "lineno", None) in function.lines:
                 for before, after in _altered(node):
-                    if ast.dump(before) in known:
-                        continue  # the patch has left it as it was
+                    if ast.dump(before) in known or before in ends:
+                        continue  # the patch has left it as it was, or it is no number that could be another one
                     source = _put(texts[function.path], before, after)
                     old = ast.get_source_segment(texts[function.path], before) or ""
                     one = Alteration(function.path, source, before.lineno, old, after)
@@ -108,6 +109,14 @@ def _expressions(function: ChangedFunction) -> frozenset[str]:
         return frozenset()
     nodes = (node for node in ast.walk(function.before.node) if isinstance(node, ast.expr))
     return frozenset(ast.dump(node) for node in nodes if node.lineno in function.old_lines)
+
+
+def _ends(function: ast.AST) -> frozenset[ast.AST]:
+    """The numbers in `x[0]` and `x[-1]`, which are words for the first and the last."""
+    indexes = [node.slice for node in ast.walk(function) if isinstance(node, ast.Subscript)]
+    first = [one for one in indexes if isinstance(one, ast.Constant) and one.value == 0]
+    last = [one.operand for one in indexes if ast.unparse(one) == "-1" and isinstance(one, ast.UnaryOp)]
+    return frozenset((*first, *last))
 
 
 def _altered(node: ast.AST) -> Iterator[tuple[ast.expr, str]]:
