@@ -17,7 +17,7 @@ from scrout.check.agreement import Executed
 from scrout.check.changed import ChangedFunction, unchanged_spans
 from scrout.check.patch import FileChange
 from scrout.check.recording import Bounds, Entry, FunctionRecording, Observed, Version, record
-from scrout.check.regression import SuiteComparison, arguments_of
+from scrout.check.regression import SuiteComparison, arguments_of, without_tests
 from scrout.check.swallowed_work import reported_literals, swallowed_work
 from scrout.handoff import Reproduction
 from scrout.sandbox.suite import Suite
@@ -135,17 +135,16 @@ async def disputed_tests(
     changes: Sequence[FileChange],
     functions: Sequence[ChangedFunction],
     reproduction: Reproduction,
-    patch: str,
     tested: SuiteComparison,
     task_sandbox: TaskSandbox,
 ) -> frozenset[str]:
     """Tests that the patch breaks and rewrites, and that may have expected the bug: a call of theirs takes the path of
-    a failing call of the reproduction, and its result differs."""
+    a failing call of the reproduction, and its result differs. As the patch rewrites them, they may call otherwise."""
     rewritten = tested.rewritten
     if tested.suite is None or not 0 < len(rewritten) <= MAX_DISPUTED:
         return frozenset()
-    names = arguments_of(tested.suite, sorted(rewritten))
-    compared = await observe(changes, functions, reproduction, patch, tested.suite, names, (), task_sandbox)
+    names, source = arguments_of(tested.suite, sorted(rewritten)), without_tests(changes)
+    compared = await observe(changes, functions, reproduction, source, tested.suite, names, (), task_sandbox)
     differences, _ = differences_of(functions, compared)
     found = {one.context for one in differences if one.in_tests and one.called and one.complained}
     return rewritten.intersection(found)

@@ -174,7 +174,7 @@ class _Regression:
         return replace(next(iter(runs.values())), passed=passed, failed=failed)
 
     async def compare(self, before: SuiteRun) -> SuiteComparison:
-        source = "".join(change.section for change in self.changes if not _is_of_tests(change))
+        source = without_tests(self.changes)
         original = await self._try(source, self.files, before.passed) if source else _Trial(before)
         own = await self._try_own(before)
         broken = original.broken | own.broken if own else original.broken
@@ -278,6 +278,11 @@ def _by_folder(files: Sequence[str], changes: Sequence[FileChange]) -> list[str]
     """Test files, those first whose path has the most words of the changed files' paths."""
     words = {word for change in changes for word in _WORD.findall(change.path)}
     return sorted(files, key=lambda file: (-len(words.intersection(_WORD.findall(file))), file))
+
+
+def without_tests(changes: Sequence[FileChange]) -> str:
+    """The patch without what it changes in tests."""
+    return "".join(change.section for change in changes if not _is_of_tests(change))
 
 
 def _is_of_tests(change: FileChange) -> bool:
