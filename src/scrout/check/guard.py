@@ -35,6 +35,8 @@ MIN_UNCHANGED = 5
 AS_CALLED = "as called"
 REPRODUCTION = Bounds(inputs=200, per_call=24, per_target=8, seconds=GUARD_S / 2)
 TESTS = Bounds(inputs=240, per_call=10, per_target=24, seconds=GUARD_S / 2)
+UNVARIED = Bounds(inputs=100, per_call=0, per_target=24, seconds=3 * GUARD_S)
+"""Calls as they are: few, so that they need no haste."""
 RUN_TIMEOUT_S = 40.0
 """For a run with all that it starts and collects; what is varied in it ends earlier."""
 
@@ -144,7 +146,7 @@ async def disputed_tests(
     if tested.suite is None or not 0 < len(rewritten) <= MAX_DISPUTED:
         return frozenset()
     names, source = arguments_of(tested.suite, sorted(rewritten)), without_tests(changes)
-    compared = await observe(changes, functions, reproduction, source, tested.suite, names, (), task_sandbox)
+    compared = await observe(changes, functions, reproduction, source, tested.suite, names, (), task_sandbox, UNVARIED)
     differences, _ = differences_of(functions, compared)
     found = {one.context for one in differences if one.in_tests and one.called and one.complained}
     return rewritten.intersection(found)
@@ -159,15 +161,16 @@ async def observe(
     tests: Sequence[str],
     entries: Sequence[Entry],
     task_sandbox: TaskSandbox,
+    bounds: Bounds | None = None,
 ) -> GuardComparison:
     """Vary the calls of the reproduction, and those of these tests, which come into the repository by `entries`."""
     shown = _Run(reproduction.command or "true", reproduction.files, Bounds(), ())
     first = await _record(shown, functions, patch, "after", task_sandbox)
-    shown = _Run(shown.command, shown.files, REPRODUCTION, first.entries[:MAX_ENTRIES])
+    shown = _Run(shown.command, shown.files, bounds or REPRODUCTION, first.entries[:MAX_ENTRIES])
     of_reproduction = await _both(shown, changes, functions, patch, task_sandbox)
     if not suite or not tests:
         return GuardComparison(of_reproduction, {})
-    tested = _Run(suite.command(tests), {}, TESTS, tuple(entries[:MAX_ENTRIES]))
+    tested = _Run(suite.command(tests), {}, bounds or TESTS, tuple(entries[:MAX_ENTRIES]))
     return GuardComparison(of_reproduction, await _both(tested, changes, functions, patch, task_sandbox))
 
 
