@@ -45,4 +45,5 @@ def variables() -> dict[str, str]:
 
 def _is_foreign(path: str) -> bool:
     real = Path(os.path.realpath(path))
-    return any(real.is_relative_to(folder) for folder in _foreign)
+    # A copy, because another thread may look at one more repository meanwhile.
+    return any(real.is_relative_to(folder) for folder in tuple(_foreign))

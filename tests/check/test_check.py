@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from scrout.base import SandboxError
-from scrout.check import regression
+from scrout.check import guard, regression
 from scrout.check.check import check
+from scrout.check.recording import Bounds
 from scrout.config.settings import EnvironmentSettings, Settings
 from scrout.handoff import Basis, Handoff, Reproduction
 from scrout.records import Attempt, Check, Evidence, GatedHandoff
@@ -466,14 +467,17 @@ async def test_where_no_near_test_executes_the_lines_all_tests_run(task_sandbox_
     assert (refuted.outcome, refuted.tests) == ("failed", "fail")
 
 
+@pytest.mark.parametrize("rewritten", ["double(2), 4", "double(5), 10"])
 async def test_a_rewritten_test_of_what_the_report_complains_about_leaves_the_patch_unverified(
-    task_sandbox_over,
+    task_sandbox_over, rewritten: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may have expected the bug. Who knows the project has to tell."""
+    """It may have expected the bug. Who knows the project has to tell. No time for varied inputs is needed for that."""
+    monkeypatch.setattr(guard, "REPRODUCTION", Bounds())
+    monkeypatch.setattr(guard, "TESTS", Bounds())
     expects_the_bug = TESTS.replace("double(3), 6", "double(2), 5")
     with task_sandbox_over({"numbers_.py": SOURCE, "test_numbers_.py": expects_the_bug}) as shop:
         source_alone = await checked(shop, FIXED, gated())
-        result = await checked(shop, f"{FIXED}; sed -i 's/double(2), 5/double(2), 4/' test_numbers_.py", gated())
+        result = await checked(shop, f"{FIXED}; sed -i 's/double(2), 5/{rewritten}/' test_numbers_.py", gated())
     assert (source_alone.outcome, source_alone.tests) == ("failed", "fail")
     assert (result.outcome, result.tests) == ("unverified", "fail")
     assert result.missing[0].startswith("Tests broke and pass as the patch rewrote them: test_numbers_.Double.")

@@ -79,6 +79,20 @@ async def test_a_change_that_a_passing_test_goes_through_is_no_doubt(task_sandbo
     assert (result.outcome, result.doubts) == ("passed", ())
 
 
+async def test_what_a_share_below_zero_gives_is_no_doubt(task_sandbox_over, check_patch) -> None:
+    source = "from math import atan2\n\ndef angle(x, share):\n    far = 1 / share\n    return round(atan2(x, far), 6)\n"
+    test = (
+        "import unittest\nfrom shop import angle\n\nclass T(unittest.TestCase):\n"
+        "    def test(self):\n        self.assertEqual(angle(1, 1), 0.785398)\n"
+    )
+    fixed = "sed -i 's,1 / share,x * share,; s/atan2(x, far)/atan2(far, 1)/' shop.py"
+    shown = "from shop import angle\nassert angle(1, 0) == 0, angle(1, 0)\n"
+    with task_sandbox_over({"shop.py": source, "test_shop.py": test}) as shop:
+        result = await check_patch(shop, fixed, shown)
+    assert (result.outcome, result.doubts) == ("passed", ())
+    assert any("-" in flag for flag in result.flags)
+
+
 async def test_a_patch_for_the_reported_input_alone_is_doubtful(shop, check_patch) -> None:
     wrong = """sed -i 's/    if text.startswith/    if text == "7.5":\\n        return 750\\n&/' shop.py"""
     result = await check_patch(shop, wrong, SHOWN)

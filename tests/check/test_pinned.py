@@ -37,12 +37,36 @@ async def test_a_condition_that_nothing_pins_leaves_a_patch_unverified(task_sand
     assert left_open.missing[0].endswith("(numbers_.py:7), neither the reproduction nor a test would fail.")
 
 
+async def test_a_test_that_comes_with_the_patch_pins_what_it_is_about(task_sandbox_over, check_patch) -> None:
+    test = "import unittest\nfrom numbers_ import double\n\nclass T(unittest.TestCase):\n"
+    test += "    def test(self):\n        self.assertGreater(double(3), 3)\n"
+    own = test.replace("T(", "Own(").replace("Greater(double(3), 3)", "Equal(double({}), 0)").replace("\n", "\\n")
+    files = {"numbers_.py": DOUBLE.format(example="1) * (0"), "test_numbers_.py": test}
+    with task_sandbox_over(files) as shop:
+        pins = await check_patch(shop, f"{FIXED}; printf '{own.format('None')}' > test_own.py", SHOWN)
+        silent = await check_patch(shop, f"{FIXED}; printf '{own.format('0')}' > test_own.py", SHOWN)
+    assert (pins.outcome, silent.outcome) == ("passed", "unverified")
+    assert silent.missing[0].startswith("With `(n is None and n == '')`")
+
+
+async def test_a_test_that_fails_without_the_others_notices_nothing(task_sandbox_over, check_patch) -> None:
+    test = "import unittest\nfrom numbers_ import double\n\nclass T(unittest.TestCase):\n    first = False\n"
+    test += "    def test_0(self):\n        T.first = True\n"
+    test += "    def test_1(self):\n        self.assertTrue(T.first and double(3) > 3)\n"
+    with task_sandbox_over({"numbers_.py": DOUBLE.format(example="1) * (0"), "test_numbers_.py": test}) as shop:
+        result = await check_patch(shop, FIXED, SHOWN)
+    assert result.outcome == "unverified"
+    assert result.missing[0].startswith("With `(n is None and n == '')`")
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
         ("if a > 3: b = a", ["(not (a > 3))", "(a >= 3)", "4", "2"]),
         ("b = a and b", ["(a or b)"]),
         ("b = a[1]", ["2", "0"]),
+        ("b = a[0], a[-1]", []),
+        ("b = a[0:]", ["1", "-1"]),
         ("b = True", []),
         ("log(a)", []),
     ],

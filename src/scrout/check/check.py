@@ -52,7 +52,7 @@ async def check(gated: GatedHandoff, attempt: Attempt, task_sandbox: TaskSandbox
     near = await run_tests(changes, task_sandbox, words_for_tests(functions))
     examples = await run_doctests(changes, functions, attempt.patch, task_sandbox)
     tested = with_doctests(near, examples)
-    disputed = await _disputed(gated, attempt.patch, changes, functions, reproduction, tested, task_sandbox)
+    disputed = await _disputed(gated, changes, functions, reproduction, tested, task_sandbox)
     broken = tested.tests == "fail" and not (tested.broken and tested.broken <= disputed)
     is_wrong = (reproduction == "fails" and gated.verified) or broken
     agreement: list[str] = []
@@ -78,9 +78,9 @@ async def check(gated: GatedHandoff, attempt: Attempt, task_sandbox: TaskSandbox
     doubted = () if gated.verified else guarded.doubts
     missing = () if is_wrong else tuple(_missing(gated, reproduction, tested, agreement, disputed))
     if claim and not (is_wrong or doubts or missing):
-        by_doctest = examples.executing
+        tests = tuple(dict.fromkeys((*executed.tests, *sorted(tested.own), *executed.calling)))
         unnoticed = await open_change(
-            changes, functions, claim, attempt.patch, tested.suite, executed.calling, by_doctest, task_sandbox
+            changes, functions, claim, attempt.patch, tested.suite, tests, examples.executing, task_sandbox
         )
         missing = (unnoticed.sentence(),) if unnoticed else ()
     return Check(
@@ -142,7 +142,6 @@ def _outcome(is_wrong: bool, doubts: Sequence[str], missing: Sequence[str]) -> C
 
 async def _disputed(
     gated: GatedHandoff,
-    patch: str,
     changes: Sequence[FileChange],
     functions: Sequence[ChangedFunction],
     reproduction: Reproduced,
@@ -153,7 +152,7 @@ async def _disputed(
     claim = gated.handoff.reproduction
     if not gated.verified or reproduction != "passes" or claim is None:
         return frozenset()
-    return await disputed_tests(changes, functions, claim, patch, tested, task_sandbox)
+    return await disputed_tests(changes, functions, claim, tested, task_sandbox)
 
 
 def _missing(

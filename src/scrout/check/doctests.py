@@ -107,16 +107,19 @@ def with_doctests(tested: SuiteComparison, doctested: DoctestReport) -> SuiteCom
 
 async def held_examples(task_sandbox: TaskSandbox, workspace: Workspace, path: str) -> frozenset[Example]:
     """The examples in a module's docstrings that hold; none where it cannot be imported or does not end in time."""
-    done = await task_sandbox.run(workspace, shell_argv(_command([path])), timeout_s=DOCTESTS_S + 10)
-    return frozenset((name, number) for name, result in _read(done.text).items() for number in result.held)
+    results = await _results(task_sandbox, workspace, [path])
+    return frozenset((name, number) for name, result in results.items() for number in result.held)
 
 
 async def doctests_pass(task_sandbox: TaskSandbox, workspace: Workspace, names: Sequence[str]) -> bool:
     """Whether these docstrings pass as a whole."""
-    modules = list(dict.fromkeys(name.partition("::")[0] for name in names))
-    done = await task_sandbox.run(workspace, shell_argv(_command(modules)), timeout_s=DOCTESTS_S + 10)
-    results = _read(done.text)
+    results = await _results(task_sandbox, workspace, list(dict.fromkeys(name.partition("::")[0] for name in names)))
     return all(name in results and results[name].passed for name in names)
+
+
+async def _results(task_sandbox: TaskSandbox, workspace: Workspace, modules: Sequence[str]) -> dict[str, _Result]:
+    done = await task_sandbox.run(workspace, shell_argv(_command(modules)), timeout_s=DOCTESTS_S + 10)
+    return _read(done.text)
 
 
 async def _run(

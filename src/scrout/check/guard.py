@@ -7,6 +7,7 @@ arguments on the base and on the patched tree, and the results are compared.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -16,7 +17,7 @@ from scrout.check.agreement import Executed
 from scrout.check.changed import ChangedFunction, unchanged_spans
 from scrout.check.patch import FileChange
 from scrout.check.recording import Bounds, Entry, FunctionRecording, Observed, Version, record
-from scrout.check.regression import SuiteComparison, arguments_of
+from scrout.check.regression import SuiteComparison, arguments_of, without_tests
 from scrout.check.swallowed_work import reported_literals, swallowed_work
 from scrout.handoff import Reproduction
 from scrout.sandbox.suite import Suite
@@ -34,8 +35,12 @@ MIN_UNCHANGED = 5
 AS_CALLED = "as called"
 REPRODUCTION = Bounds(inputs=200, per_call=24, per_target=8, seconds=GUARD_S / 2)
 TESTS = Bounds(inputs=240, per_call=10, per_target=24, seconds=GUARD_S / 2)
+UNVARIED = Bounds(inputs=100, per_call=0, per_target=24, seconds=3 * GUARD_S)
+"""Calls as they are: few, so that they need no haste."""
 RUN_TIMEOUT_S = 40.0
 """For a run with all that it starts and collects; what is varied in it ends earlier."""
+
+_NEGATIVE = re.compile(r"(?<![\w.)\]])-\d")
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,8 @@ class Difference:
     """Whether the reproduction or a test calls it so; else it is a variation."""
     affected: bool
     """Whether the call that it varies is treated differently itself."""
+    negative: bool
+    """Whether it makes a number negative, of a call that has no negative number."""
     in_tests: bool
     context: str
     """The test; empty: it is the reproduction's."""
@@ -130,17 +137,16 @@ async def disputed_tests(
     changes: Sequence[FileChange],
     functions: Sequence[ChangedFunction],
     reproduction: Reproduction,
-    patch: str,
     tested: SuiteComparison,
     task_sandbox: TaskSandbox,
 ) -> frozenset[str]:
     """Tests that the patch breaks and rewrites, and that may have expected the bug: a call of theirs takes the path of
-    a failing call of the reproduction, and its result differs."""
+    a failing call of the reproduction, and its result differs. As the patch rewrites them, they may call otherwise."""
     rewritten = tested.rewritten
     if tested.suite is None or not 0 < len(rewritten) <= MAX_DISPUTED:
         return frozenset()
-    names = arguments_of(tested.suite, sorted(rewritten))
-    compared = await observe(changes, functions, reproduction, patch, tested.suite, names, (), task_sandbox)
+    names, source = arguments_of(tested.suite, sorted(rewritten)), without_tests(changes)
+    compared = await observe(changes, functions, reproduction, source, tested.suite, names, (), task_sandbox, UNVARIED)
     differences, _ = differences_of(functions, compared)
     found = {one.context for one in differences if one.in_tests and one.called and one.complained}
     return rewritten.intersection(found)
@@ -155,15 +161,16 @@ async def observe(
     tests: Sequence[str],
     entries: Sequence[Entry],
     task_sandbox: TaskSandbox,
+    bounds: Bounds | None = None,
 ) -> GuardComparison:
     """Vary the calls of the reproduction, and those of these tests, which come into the repository by `entries`."""
     shown = _Run(reproduction.command or "true", reproduction.files, Bounds(), ())
     first = await _record(shown, functions, patch, "after", task_sandbox)
-    shown = _Run(shown.command, shown.files, REPRODUCTION, first.entries[:MAX_ENTRIES])
+    shown = _Run(shown.command, shown.files, bounds or REPRODUCTION, first.entries[:MAX_ENTRIES])
     of_reproduction = await _both(shown, changes, functions, patch, task_sandbox)
     if not suite or not tests:
         return GuardComparison(of_reproduction, {})
-    tested = _Run(suite.command(tests), {}, TESTS, tuple(entries[:MAX_ENTRIES]))
+    tested = _Run(suite.command(tests), {}, bounds or TESTS, tuple(entries[:MAX_ENTRIES]))
     return GuardComparison(of_reproduction, await _both(tested, changes, functions, patch, task_sandbox))
 
 
@@ -268,6 +275,7 @@ def differences_of(functions: Sequence[ChangedFunction], compared: GuardComparis
                         (row.function, _form(row.new)) in forms,
                         row.called,
                         row.affected,
+                        row.negative,
                         in_tests,
                         row.context,
                         row.function,
@@ -290,6 +298,7 @@ class _Pair:
     new: Observed | None
     """None: the patched code never came to this call."""
     affected: bool = False
+    negative: bool = False
     context: str = ""
 
     @property
@@ -328,8 +337,10 @@ def _pairs(recordings: Mapping[Version, FunctionRecording]) -> Iterator[_Pair]:
         inputs = after.get((call.target, call.context, call.key), {})
         function = call.target.partition("::")[2]
         affected = any(_Pair(function, True, old, inputs.get(name)).differs for name, old in call.inputs[:1])
+        below_zero = any(_NEGATIVE.search(old.shown) for _, old in call.inputs[:1])
         for name, old in call.inputs:
-            yield _Pair(function, name == AS_CALLED, old, inputs.get(name), affected, call.context)
+            negative = not below_zero and bool(_NEGATIVE.search(name))
+            yield _Pair(function, name == AS_CALLED, old, inputs.get(name), affected, negative, call.context)
 
 
 def _form(seen: Observed) -> str:
@@ -355,6 +366,8 @@ def _is_strong(one: Difference) -> bool:
         return (one.in_tests or not one.complained) and not (one.shown and (one.affected or one.expected))
     if one.in_tests and one.affected:
         return False  # the test passes with a changed result of this very call, so it vouches for the change
+    if one.kind == "changed" and one.negative:
+        return False  # a length, a count or a share has no meaning below zero
     if one.kind in ("changed", "raises"):
         return not one.shown and not one.complained and not one.called
     if one.kind == "cured":

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scrout.base import SandboxError
 from scrout.check.changed import ChangedFunction
@@ -27,7 +26,6 @@ from scrout.text import clip
 
 MAX_ALTERATIONS = 10
 MAX_TESTS = 40
-PINNED_S = 40.0
 RUN_TIMEOUT_S = 20.0
 AT_ONCE = 2
 
@@ -63,11 +61,17 @@ async def open_change(
     doctests: Sequence[str],
     task_sandbox: TaskSandbox,
 ) -> Alteration | None:
-    """The first alteration that reproduction, tests and doctests do not notice; None: they notice each."""
-    trial = _Trial(reproduction, patch, suite, tuple(tests[:MAX_TESTS]), tuple(doctests), task_sandbox)
-    ends = time.monotonic() + PINNED_S
+    """The first alteration that reproduction, tests and doctests do not notice; None: they notice each.
+
+    The first of the `tests` are run, with those that the patch brings along.
+    """
     waiting = list(alterations(changes, functions))
-    while waiting and time.monotonic() < ends:
+    if not waiting:
+        return None
+    names = arguments_of(suite, tests)[:MAX_TESTS] if suite else ()
+    trial = _Trial(reproduction, patch, suite, names, frozenset(), tuple(doctests), task_sandbox)
+    trial = replace(trial, passed=await trial.control())
+    while waiting:
         some, waiting = waiting[:AT_ONCE], waiting[AT_ONCE:]
         unnoticed = await asyncio.gather(*(trial.passes(one) for one in some))
         for one, passes in zip(some, unnoticed, strict=True):
@@ -84,11 +88,12 @@ def alterations(changes: Sequence[FileChange], functions: Sequence[ChangedFuncti
         if function.after is None or not function.lines:
             continue
         known = _expressions(function)
+        ends = _ends(function.after.node)
         for node in ast.walk(function.after.node):
             if getattr(node, "lineno", None) in function.lines:
                 for before, after in _altered(node):
-                    if ast.dump(before) in known:
-                        continue  # the patch has left it as it was
+                    if ast.dump(before) in known or before in ends:
+                        continue  # the patch has left it as it was, or it is no number that could be another one
                     source = _put(texts[function.path], before, after)
                     old = ast.get_source_segment(texts[function.path], before) or ""
                     one = Alteration(function.path, source, before.lineno, old, after)
@@ -104,6 +109,14 @@ def _expressions(function: ChangedFunction) -> frozenset[str]:
         return frozenset()
     nodes = (node for node in ast.walk(function.before.node) if isinstance(node, ast.expr))
     return frozenset(ast.dump(node) for node in nodes if node.lineno in function.old_lines)
+
+
+def _ends(function: ast.AST) -> frozenset[ast.AST]:
+    """The numbers in `x[0]` and `x[-1]`, which are words for the first and the last."""
+    indexes = [node.slice for node in ast.walk(function) if isinstance(node, ast.Subscript)]
+    first = [one for one in indexes if isinstance(one, ast.Constant) and one.value == 0]
+    last = [one.operand for one in indexes if ast.unparse(one) == "-1" and isinstance(one, ast.UnaryOp)]
+    return frozenset((*first, *last))
 
 
 def _altered(node: ast.AST) -> Iterator[tuple[ast.expr, str]]:
@@ -134,8 +147,22 @@ class _Trial:
     patch: str
     suite: Suite | None
     tests: tuple[str, ...]
+    """As the suite takes them."""
+    passed: frozenset[str]
+    """Those that pass without an alteration, run by themselves."""
     doctests: tuple[str, ...]
     task_sandbox: TaskSandbox
+
+    async def control(self) -> frozenset[str]:
+        """The tests that pass on the patched tree. One that fails here by itself notices nothing."""
+        workspace = self.task_sandbox.fresh()
+        try:
+            await self.task_sandbox.apply(workspace, self.patch)
+            return await self._passed(workspace) or frozenset()
+        except SandboxError:
+            return frozenset()
+        finally:
+            workspace.remove()
 
     async def passes(self, one: Alteration) -> bool:
         """Whether everything passes with an alteration of the patched tree."""
@@ -164,11 +191,15 @@ class _Trial:
         return (await replay(self.task_sandbox, workspace, command, timeout_s=RUN_TIMEOUT_S)).exit_code == 0
 
     async def _tests_pass(self, workspace: Workspace) -> bool:
+        passed = await self._passed(workspace) if self.passed else self.passed
+        return passed is not None and passed >= self.passed
+
+    async def _passed(self, workspace: Workspace) -> frozenset[str] | None:
+        """None: they do not finish."""
         if self.suite is None or not self.tests:
-            return True
-        names = arguments_of(self.suite, self.tests)
-        run = await run_suite(self.task_sandbox, workspace, self.suite, names, timeout_s=RUN_TIMEOUT_S)
-        return run.finished and run.passed.issuperset(self.tests)
+            return frozenset()
+        run = await run_suite(self.task_sandbox, workspace, self.suite, self.tests, timeout_s=RUN_TIMEOUT_S)
+        return run.passed if run.finished else None
 
     async def _doctests_pass(self, workspace: Workspace) -> bool:
         return not self.doctests or await doctests_pass(self.task_sandbox, workspace, self.doctests)

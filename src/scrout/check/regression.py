@@ -69,6 +69,8 @@ class SuiteComparison:
     """Tests that passed before the patch and fail with it."""
     rewritten: frozenset[str] = frozenset()
     """Those of them that pass as the patch rewrote them."""
+    own: frozenset[str] = frozenset()
+    """Tests that pass as the patch leaves them, and that did not pass before."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +174,7 @@ class _Regression:
         return replace(next(iter(runs.values())), passed=passed, failed=failed)
 
     async def compare(self, before: SuiteRun) -> SuiteComparison:
-        source = "".join(change.section for change in self.changes if not _is_of_tests(change))
+        source = without_tests(self.changes)
         original = await self._try(source, self.files, before.passed) if source else _Trial(before)
         own = await self._try_own(before)
         broken = original.broken | own.broken if own else original.broken
@@ -190,6 +192,7 @@ class _Regression:
             passed=before.passed & original.run.passed,
             broken=broken,
             rewritten=rewritten,
+            own=own.run.passed - before.passed if own else frozenset(),
         )
 
     async def _try_own(self, before: SuiteRun) -> _Trial | None:
@@ -275,6 +278,11 @@ def _by_folder(files: Sequence[str], changes: Sequence[FileChange]) -> list[str]
     """Test files, those first whose path has the most words of the changed files' paths."""
     words = {word for change in changes for word in _WORD.findall(change.path)}
     return sorted(files, key=lambda file: (-len(words.intersection(_WORD.findall(file))), file))
+
+
+def without_tests(changes: Sequence[FileChange]) -> str:
+    """The patch without what it changes in tests."""
+    return "".join(change.section for change in changes if not _is_of_tests(change))
 
 
 def _is_of_tests(change: FileChange) -> bool:
