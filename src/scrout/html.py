@@ -15,7 +15,6 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 from markupsafe import escape as _escape
 
-from scrout import __version__
 from scrout.text import clip, duration, excerpt, percent, plural, usd
 
 if TYPE_CHECKING:
@@ -109,7 +108,6 @@ def _environment() -> Environment:
         "address": address,
         "style": style,
         "style_digest": base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
-        "version": __version__,
     }
     made.filters |= {
         "clip": clip,
