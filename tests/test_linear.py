@@ -32,7 +32,7 @@ from scrout.gate.runners import decides_how
 from scrout.gate.sources import deciding_word, heredocs, own_sources, simple_commands
 from scrout.gate.strip import strip
 from scrout.handoff import FileRef, Handoff, HandoffError, Reproduction, parse, render
-from scrout.html import escape
+from scrout.html import escape, inline
 from scrout.index.go import read_go
 from scrout.index.outline import outline
 from scrout.index.python import read_python
@@ -56,7 +56,7 @@ from scrout.scout.recon.commands import find_commands, find_programs
 from scrout.scout.recon.mentions import read_mentions
 from scrout.scout.recon.scripts import find_exports, find_scripts
 from scrout.scout.report import coloured, issue_section, names_in
-from scrout.server.dashboard import diff, layout
+from scrout.server.dashboard import diff
 
 from .conftest import assert_linear, cpu_seconds
 from .hostile import Used, attacks, patterns_of_package, texts
@@ -285,7 +285,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "parse_invocation": lambda text: parse_invocation(text),
     "forge words": lambda text: (plain(text, 1_000), code(text), block(text)),
     "diff": diff.show,
-    "inline": layout.inline,
+    "inline": inline,
     "issue_section": lambda text: (issue_section(text), names_in(text)),
     "coloured": lambda text: coloured("a.py", text.split("\n"), NAMES),
     "blocked_in": blocked_in,

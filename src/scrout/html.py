@@ -1,11 +1,29 @@
-"""Pages of HTML that open offline. Text is hostile: whatever is not of type `Html` is escaped where it is put into a
-page, so forgetting is not possible, and a policy in the page forbids scripts and remote loads besides."""
+"""Pages from the Jinja2 templates in templates/. Text is hostile: each template escapes what is not `Html`, and shows a
+mark in place of what a browser would obey or hide."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import html
+import re
+from datetime import datetime
+from functools import cache
+from importlib.resources import files as package_files
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlencode
+
+from markupsafe import Markup
+from markupsafe import escape as _escape
+
+from scrout.text import clip, duration, excerpt, percent, plural, usd
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+Html = Markup
+"""Markup of our own making. Everything else is text."""
+
+T = TypeVar("T")
 
 # What a browser would obey or hide: control characters, and what reverses the direction of text.
 _HIDDEN = dict.fromkeys(
@@ -13,34 +31,22 @@ _HIDDEN = dict.fromkeys(
     - {9, 10},
     "\ufffd",
 )
+_QUOTED = re.compile(r"`([^`\n]{1,200})`")
 
 
-class Html(str):
-    """Markup of our own making. Everything else is text."""
+def render(template: str, **values: object) -> str:
+    """A page, from a file in templates/."""
+    return _environment().get_template(template).render(values)
 
 
-def document(title: str, style: str, body: Html, *, images: bool = False) -> Html:
-    """A whole page: `body` is a body element, `style` the only style sheet that it obeys.
-
-    `images`: pictures that are written into the page itself are shown; none is ever loaded.
-    """
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    policy += "; img-src data:" if images else ""
-    head = element(
-        "head",
-        Html('<meta charset="utf-8">'),
-        Html(f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy)}">'),
-        Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
-        Html('<meta name="referrer" content="no-referrer">'),
-        element("title", f"{title} · scrout"),
-        element("style", Html(style)),
-    )
-    return element("html", head, body, lang="en")
+def fragment(template: str, macro: str, *values: object) -> Html:
+    """A part of a page, by a macro of a template."""
+    made: Html = getattr(_environment().get_template(template).module, macro)(*values)
+    return made
 
 
 def element(name: str, *children: str, **attributes: str) -> Html:
-    """An element; text in it and in its attributes is escaped, Html is not."""
+    """An element of a picture; text in it and in its attributes is escaped, Html is not."""
     words = "".join(f' {key.rstrip("_")}="{escape(value)}"' for key, value in attributes.items())
     inner = "".join(child if isinstance(child, Html) else escape(child) for child in children)
     return Html(f"<{name}{words}>{inner}</{name}>")
@@ -48,7 +54,13 @@ def element(name: str, *children: str, **attributes: str) -> Html:
 
 def escape(text: str) -> Html:
     """Text as Html."""
-    return Html(html.escape(visible(text)))
+    return _escape(visible(text))
+
+
+def inline(text: str) -> Html:
+    """Text with `quoted` words as code."""
+    parts = _QUOTED.split(text)
+    return Html("".join(f"<code>{escape(part)}</code>" if at % 2 else escape(part) for at, part in enumerate(parts)))
 
 
 def visible(text: str) -> str:
@@ -56,3 +68,68 @@ def visible(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return text.translate(_HIDDEN).encode(errors="replace").decode()
+
+
+@cache
+def style_sheet(*names: str) -> Html:
+    """Style sheets of templates/ as one."""
+    folder = package_files("scrout").joinpath("templates")
+    return Html("".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names))
+
+
+@cache
+def page_style() -> Html:
+    """The style sheet of every page."""
+    return style_sheet("style.css", "plot.css")
+
+
+def address(path: str, **query: object) -> str:
+    """Where a page with these questions is; empty ones are left out."""
+    asked = {name: value for name, value in query.items() if value}
+    return f"{path}?{urlencode(asked)}" if asked else path
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(
+        loader=PackageLoader("scrout"),
+        autoescape=True,
+        finalize=_shown,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+        extensions=["jinja2.ext.do"],
+    )
+    style = page_style()
+    made.globals |= {
+        "address": address,
+        "style": style,
+        "style_digest": base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
+    }
+    made.filters |= {
+        "clip": clip,
+        "count": _count,
+        "duration": duration,
+        "excerpt": excerpt,
+        "inline": inline,
+        "minute": _minute,
+        "percent": percent,
+        "plural": plural,
+        "usd": usd,
+    }
+    return made
+
+
+def _shown(value: T) -> T | str:
+    return value if isinstance(value, Html) else visible(str(value))
+
+
+def _count(number: int) -> str:
+    return f"{number:,}"
+
+
+def _minute(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M}"

@@ -1,6 +1,6 @@
 """One picture of cost against solve rate, in SVG: dashboard, batch report and calibration share it.
 
-`STYLE` colours it by the variables of the page that it is on: light, dark or printed in gray.
+templates/plot.css colours it by the variables of the page that it is on: light, dark or printed in gray.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Literal
 
-from scrout.html import Html, element
+from scrout.html import Html, element, style_sheet
 from scrout.intervals import Estimate
 from scrout.text import percent, usd
 
@@ -20,20 +20,6 @@ WIDTH, HEIGHT = 640, 420
 LEFT, RIGHT, TOP, BOTTOM = 54, 26, 30, 48
 LETTER = 7.6
 """About the width of a letter in names."""
-STYLE = """
-.cost { --mark: var(--one, var(--accent, #1c4e80)); font: 13px system-ui, -apple-system, "Segoe UI", sans-serif; }
-.cost text { fill: var(--ink, #1d2129); }
-.cost .tick { fill: var(--soft, #5c6470); font-size: 12px; }
-.cost .name { font-weight: 600; paint-order: stroke; stroke: var(--card, #fff); stroke-width: 3px; }
-.cost .grid { fill: none; stroke: var(--line, #e1e3e6); }
-.cost .axis { fill: none; stroke: var(--soft, #5c6470); }
-.cost .mix { fill: none; stroke: var(--soft, #5c6470); stroke-width: 1.5; stroke-dasharray: 6 4; }
-.cost .chord { fill: none; stroke: var(--soft, #5c6470); stroke-dasharray: 1 4; stroke-linecap: round; }
-.cost .span { fill: none; stroke: var(--mark); stroke-width: 1.5; opacity: .5; }
-.cost .span.routed { stroke: var(--good, #1a7f4b); }
-.cost .mark { fill: var(--mark); stroke: var(--card, #fff); }
-.cost .mark.routed { fill: var(--card, #fff); stroke: var(--good, #1a7f4b); stroke-width: 2.5; }
-"""
 
 Shape = Literal["circle", "square", "triangle"]
 SHAPES: dict[str, Shape] = {"handoff": "square", "passthrough": "triangle"}
@@ -92,7 +78,7 @@ def svg_file(
     ground = element("rect", width=str(WIDTH), height=str(HEIGHT + head), fill="#fff")
     parts = element("g", ground, *words, inner, class_="cost")
     shape = {"xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {WIDTH} {HEIGHT + head}"}
-    return element("svg", element("style", Html(STYLE)), parts, **shape) + "\n"
+    return element("svg", element("style", style_sheet("plot.css")), parts, **shape) + "\n"
 
 
 def ticks(low: float, high: float) -> list[float]:

@@ -10,7 +10,7 @@ import click
 from scrout.base import ConfigError
 from scrout.cli import options, render
 
-NEEDED = ("starlette", "uvicorn")
+NEEDED = ("starlette", "uvicorn", "fastapi")
 
 
 @click.command(name="serve")

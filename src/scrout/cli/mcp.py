@@ -10,7 +10,6 @@ import click
 from scrout.base import ConfigError
 from scrout.cli import options, render
 from scrout.fix.pool import completed
-from scrout.server.http_common import read_token
 
 PORT = 8787
 
@@ -41,6 +40,9 @@ def command(
     """
     if token_env is not None and not http:
         raise click.UsageError("--token-env is for --http. Leave it out.")
+    _must_have_sdk()
+    from scrout.server.access import read_token
+
     token = read_token(token_env, "--token-env") if token_env is not None else None
     if http and allow_fix and token is None:
         raise ConfigError(
@@ -48,7 +50,6 @@ def command(
             "name it with --token-env."
         )
     settings = completed(options.read_settings(repo, config, overrides), render.say)
-    _must_have_sdk()
     from scrout.server.service import Service, root_of
 
     service = Service(root_of(repo), settings)

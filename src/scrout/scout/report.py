@@ -1,8 +1,7 @@
 """A scouting as one HTML page for people: where to look, why, and the code itself, read from the base commit.
 
-The page needs no network and has no script. Issue, paths, code, notes and outputs are hostile: whatever is not of type
-`Html` is escaped where it is put into the page, so forgetting is not possible, and a policy in the page forbids scripts
-and remote loads besides.
+The page needs no network and has no script. Issue, paths, code, notes and outputs are hostile: the template escapes
+them, and a policy in the page forbids scripts and remote loads besides.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from importlib.resources import files as package_files
 from itertools import groupby
 
 from pygments.lexer import Lexer  # type: ignore[import-untyped]
@@ -18,8 +16,8 @@ from pygments.lexers import find_lexer_class_for_filename  # type: ignore[import
 from pygments.token import Comment, Keyword, Name, Number, String, Text, _TokenType  # type: ignore[import-untyped]
 
 from scrout import __version__
-from scrout.handoff import FileRef, Reproduction
-from scrout.html import Html, document, element, escape, visible
+from scrout.handoff import FileRef
+from scrout.html import Html, element, escape, fragment, render, visible
 from scrout.index.files import MAX_FILE_BYTES, read_blobs
 from scrout.records import Scouting
 from scrout.sandbox.workspace import Base
@@ -43,6 +41,9 @@ MAX_COLOURED_CHARS = 200_000
 PART_CHARS = 2_000
 """Of the code that is coloured at once. A string that goes on in the next part loses its colour."""
 
+NO_SOURCE = "Not a text file of this commit: new, binary, a link, or larger than 1 MB."
+PAGE_FULL = "Left out: the page is full."
+
 _COLOURS: tuple[tuple[_TokenType, str], ...] = (
     (Comment, "c"),
     (String, "s"),
@@ -65,29 +66,22 @@ _CODE_LIKE = re.compile(
 
 def page(task: Task, found: Scouting, sources: Mapping[str, str], where: str = "") -> str:
     """The page, at most MAX_PAGE_BYTES. `sources` are files at the base commit; `where` says how commands were run."""
-    handoff = found.handoff
-    refs = handoff.files[:MAX_FILES]
-    title = _title(task.text)
-    before = [
-        element("p", "scrout · where this issue lives", class_="kicker"),
-        element("h1", title),
-        _facts(task, found),
-        ranking_table(refs, len(handoff.files) - len(refs)),
-        issue_section(task.text),
-    ]
-    if handoff.reproduction:
-        before.append(reproduction_section(handoff.reproduction))
-    after = []
-    if handoff.dead_ends:
-        ends = (element("li", excerpt(end, 1000)) for end in handoff.dead_ends[:50])
-        after.append(_section("Dead ends", element("ul", *ends, class_="dead pad")))
-    if handoff.notes:
-        after.append(_section("Notes", element("div", _inline(excerpt(handoff.notes)), class_="prose pad")))
-    after.append(_section("How this page came about", _origin(task, found, where)))
-    room = MAX_PAGE_BYTES - sum(len(part.encode()) for part in (*before, *after)) - 20_000  # style and frame
-    code = _code_sections(refs, sources, names_in(task.text), room)
-    body = element("main", *before, *code, *after, id="top")
-    return f"<!doctype html>\n{_document(title, body)}\n"
+    refs = found.handoff.files[:MAX_FILES]
+
+    def made(code: Iterable[Html]) -> str:
+        return render(
+            "scout_report.html",
+            title=_title(task.text),
+            task=task,
+            found=found,
+            refs=refs,
+            issue=issue_section(task.text),
+            code=code,
+            origin=_origin(task, found, where),
+        )
+
+    room = MAX_PAGE_BYTES - len(made(()).encode())
+    return made(_code_sections(refs, sources, names_in(task.text), room))
 
 
 def read_sources(base: Base, paths: Iterable[str]) -> dict[str, str]:
@@ -122,77 +116,20 @@ def _is_plain(path: str) -> bool:
     return len(raw) <= MAX_PATH_BYTES and b"\0" not in raw and not {b"", b".", b".."} & set(parts)
 
 
-def _document(title: str, body: Html) -> Html:
-    style = package_files("scrout.scout").joinpath("report.css").read_text(encoding="utf-8")
-    skip = element("a", "Skip to the files", href="#files", class_="skip")
-    return document(title, style, element("body", skip, body))
-
-
-def _facts(task: Task, found: Scouting) -> Html:
-    facts = [(task.repo.name, "repository"), (task.base_commit[:10], "commit"), (duration(found.seconds), "took")]
-    cells = (element("li", f"{label} ", element("b", value)) for value, label in facts)
-    return element("ul", *cells, class_="facts")
-
-
 def issue_section(text: str) -> Html:
-    """Fenced code as code, the rest as it was written."""
+    """Fenced code as code, the rest as it was written; empty where the issue is its title alone."""
     _, _, rest = text.strip().partition("\n")
-    parts: list[Html] = []
+    parts: list[tuple[bool, str]] = []
     end = 0
     shown = excerpt(rest.strip("\n"))
     for fence in _FENCE.finditer(shown):
-        parts += [
-            _inline(shown[end : fence.start()].strip("\n")),
-            element("pre", fence[1].rstrip(), class_="block", tabindex="0"),
-        ]
+        parts += [(False, shown[end : fence.start()].strip("\n")), (True, fence[1])]
         end = fence.end()
-    parts.append(_inline(shown[end:].strip("\n")))
-    if not shown.strip():
-        return Html()
-    return _section("The issue", element("div", *parts, class_="prose pad"))
+    parts.append((False, shown[end:].strip("\n")))
+    return fragment("scouting.html", "issue", parts) if shown.strip() else Html()
 
 
-def ranking_table(refs: tuple[FileRef, ...], more: int) -> Html:
-    rows = []
-    for rank, ref in enumerate(refs, 1):
-        link = element("a", ref.path, class_="path", href=f"#file-{rank}")
-        lines = (element("a", f"{first}-{last}", href=f"#file-{rank}-line-{first}") for first, last in ref.regions[:20])
-        places = element("span", *lines, class_="places")
-        what = element("div", link, places, element("p", _inline(excerpt(ref.why, 1000)), class_="soft"))
-        rows.append(element("li", element("span", str(rank), class_="rank"), _confidence(ref), what))
-    if not rows:
-        return _section("Where to look", element("p", "No file was named.", class_="pad soft"), id="files")
-    told = [element("p", f"{more} more are not shown.", class_="pad soft")] if more > 0 else []
-    return _section("Where to look", element("ol", *rows, class_="ranking"), *told, id="files")
-
-
-def _confidence(ref: FileRef) -> Html:
-    if ref.confidence is None:
-        return element("span", "no confidence", class_="sure soft")
-    width = round(100 * min(max(ref.confidence, 0), 1))
-    # A picture, since the policy refuses style attributes.
-    bar = Html(
-        '<svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
-        '<rect class="track" width="100" height="8" rx="3"></rect>'
-        f'<rect class="fill" width="{width}" height="8" rx="3"></rect></svg>'
-    )
-    return element("span", bar, f"{ref.confidence:.2f}", class_="sure", title="confidence, 0 to 1")
-
-
-def reproduction_section(claim: Reproduction) -> Html:
-    seen = ("failed when run", "badge good") if claim.claim else ("not seen failing", "badge warn")
-    parts = [element("span", seen[0], class_=seen[1])]
-    if claim.command:
-        parts.append(element("pre", f"$ {excerpt(claim.command)}", class_="block", tabindex="0"))
-    if claim.observed:
-        parts.append(element("pre", excerpt(claim.observed).rstrip(), class_="block", tabindex="0"))
-    for path, content in list(claim.files.items())[:10]:
-        script = element("pre", excerpt(content).rstrip(), class_="block", tabindex="0")
-        parts.append(element("details", element("summary", element("code", path)), script))
-    return _section("Reproduction", element("div", *parts, class_="pad"))
-
-
-def _origin(task: Task, found: Scouting, where: str) -> Html:
+def _origin(task: Task, found: Scouting, where: str) -> list[tuple[str, str]]:
     ran = found.handoff.reproduction.command if found.handoff.reproduction else None
     facts = {
         "commit": task.base_commit + (" (a snapshot of uncommitted work)" if task.dirty else ""),
@@ -200,11 +137,10 @@ def _origin(task: Task, found: Scouting, where: str) -> Html:
         "run in": where,
         "scouting took": duration(found.seconds),
         "cost": usd(found.cost_usd),
-        "searcher": " ".join(part for part in (found.searcher, found.state.space if found.state else "") if part),
+        "searcher": " ".join(word for word in (found.searcher, found.state.space if found.state else "") if word),
         "scrout": __version__,
     }
-    cells = [cell for k, v in facts.items() if v for cell in (element("dt", k), element("dd", excerpt(v, 1000)))]
-    return element("dl", *cells, class_="pad")
+    return [(name, excerpt(value, 1000)) for name, value in facts.items()]
 
 
 def _code_sections(
@@ -212,13 +148,10 @@ def _code_sections(
 ) -> Iterator[Html]:
     """One for each file; what does not fit loses its folds first, then its code."""
     if refs:
-        mark = element("mark", "Names")
-        legend = element("p", "Suspected lines are tinted. ", mark, " are those the issue mentions.", class_="soft")
-        yield Html(element("h2", "The code") + legend)
+        yield code_legend()
     for rank, ref in enumerate(refs, 1):
         if ref.path not in sources:
-            why = "Not a text file of this commit: new, binary, a link, or larger than 1 MB."
-            section = file_section(rank, ref, element("p", why, class_="pad soft"))
+            section = file_section(rank, ref, why=NO_SOURCE)
         else:
             lines, spans = lines_of(sources[ref.path]), spans_of(ref)
             painted = coloured(ref.path, lines, names)
@@ -228,19 +161,18 @@ def _code_sections(
                     section = candidate
                     break
             else:
-                section = file_section(rank, ref, element("p", "Left out: the page is full.", class_="pad soft"))
+                section = file_section(rank, ref, why=PAGE_FULL)
         room -= len(section.encode())
         yield section
 
 
-def file_section(rank: int, ref: FileRef, code: Html) -> Html:
-    header = element(
-        "header",
-        element("h3", f"{rank}  {ref.path}"),
-        _confidence(ref),
-        element("p", _inline(excerpt(ref.why, 1000)), class_="soft") if ref.why else "",
-    )
-    return element("section", header, code, class_="file card", id=f"file-{rank}")
+def code_legend() -> Html:
+    return fragment("scouting.html", "legend")
+
+
+def file_section(rank: int, ref: FileRef, code: Html | str = "", why: str = "") -> Html:
+    """A file with its code; without, `why` there is none."""
+    return fragment("scouting.html", "file", rank, ref, code, why)
 
 
 def spans_of(ref: FileRef) -> list[tuple[int, int]]:
@@ -377,16 +309,6 @@ def _marked(text: str, names: frozenset[str]) -> Html:
     return Html("".join(f"<mark>{escape(word)}</mark>" if word in names else escape(word) for word in words))
 
 
-def _inline(text: str) -> Html:
-    """Escaped, with `quoted` words as code."""
-    parts = _QUOTED.split(text)
-    return Html("".join(element("code", part) if at % 2 else escape(part) for at, part in enumerate(parts)))
-
-
 def _title(text: str) -> str:
     first = text.strip().partition("\n")[0].strip(" #\t")
     return first[:200] or "An issue"
-
-
-def _section(title: str, *children: Html, **attributes: str) -> Html:
-    return element("section", element("h2", title), element("div", *children, class_="card"), **attributes)

@@ -30,6 +30,7 @@ from scrout.models.scripted.script import ScriptedRequest
 from scrout.money import Usage
 from scrout.sandbox.tier import Tier
 from scrout.server.api import serving
+from scrout.server.serving import HttpServer
 
 from ...conftest import SHOP
 
@@ -161,11 +162,11 @@ class Server:
     @contextmanager
     def running(self, *args: str, headers: Mapping[str, str] = AUTH, quiet: bool = True) -> Iterator[Api]:
         """In a thread of this process. `quiet`: it must have nothing to say beside where it is, however it ends."""
-        made: list[serving.ApiServer] = []
+        made: list[HttpServer] = []
         ready = threading.Event()
         serve = serving.serve
 
-        def serve_noted(*given: Any) -> serving.ApiServer:
+        def serve_noted(*given: Any) -> HttpServer:
             made.append(serve(*given))
             ready.set()
             return made[0]

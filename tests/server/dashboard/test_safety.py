@@ -17,10 +17,10 @@ from starlette.applications import Starlette
 
 from scrout.base import ConfigError
 from scrout.config.settings import Settings, data_folder
+from scrout.server.access import MIN_TOKEN_CHARS, is_loopback
 from scrout.server.dashboard.access import token_for
 from scrout.server.dashboard.app import create_app
 from scrout.server.dashboard.serving import serve
-from scrout.server.http_common import MIN_TOKEN_CHARS, is_loopback
 
 AddRun = Callable[..., str]
 SCRIPT = "<script>alert(1)</script>"

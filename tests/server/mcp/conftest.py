@@ -70,20 +70,18 @@ class Server:
     @contextmanager
     def http(self, *args: str) -> Iterator[str]:
         """The address that it listens at, in a thread of this process."""
-        import uvicorn
-
         from scrout.server.mcp import http
+        from scrout.server.serving import HttpServer
 
-        made: list[uvicorn.Server] = []
+        made: list[HttpServer] = []
         addresses: Queue[str] = Queue()
 
-        class Noted(uvicorn.Server):
-            def __init__(self, config: uvicorn.Config) -> None:
-                super().__init__(config)
-                made.append(self)
+        def noted(*given: Any) -> HttpServer:
+            made.append(HttpServer(*given))
+            return made[-1]
 
         with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(1) as pool:
-            patch.setattr(http.uvicorn, "Server", Noted)
+            patch.setattr(http, "HttpServer", noted)
             patch.setattr(render, "say", addresses.put)
             ended = pool.submit(self._run, "--http", "--port", "0", *args)
             ended.add_done_callback(lambda _: addresses.put(""))
@@ -94,7 +92,7 @@ class Server:
                 yield address[0]
             finally:
                 for one in made:
-                    one.should_exit = True
+                    one._server.should_exit = True
                 ended.result()
 
     def fails(self, *args: str) -> str:

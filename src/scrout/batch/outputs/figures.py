@@ -67,7 +67,7 @@ def bars(title: str, rows: Sequence[Bar], most: float) -> Html:
 
 def _picture(title: str, height: float, parts: Sequence[Html]) -> Html:
     told = {"role": "img", "aria-label": title}
-    return element("svg", *parts, viewBox=f"0 0 {WIDTH} {height:.0f}", class_="plot", **told)
+    return element("svg", *parts, viewBox=f"0 0 {WIDTH} {height:.0f}", class_="bars", **told)
 
 
 def _rect(x: float, y: float, width: float, height: float, fill: Fill) -> Html:

@@ -1,14 +1,14 @@
 """A batch's summary as one HTML page: tables and pictures, without network or script.
 
-Labels, names, messages and the command come from outside and are hostile: whatever is not of type `Html` is escaped
-where it is put into the page, and a policy in the page forbids scripts and remote loads besides.
+Labels, names, messages and the command come from outside and are hostile: the template escapes them, and a policy in
+the page forbids scripts and remote loads besides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
-from importlib.resources import files as package_files
 from typing import TypeVar, get_args
 
 import numpy as np
@@ -19,10 +19,10 @@ from scrout.batch.outputs.figures import Bar, Fill, bars, patterns, swatch
 from scrout.batch.outputs.predictions import disk_explained
 from scrout.batch.outputs.results import Census, Comparison, Share, Summary
 from scrout.files import write_atomic
-from scrout.html import Html, document, element
+from scrout.html import Html, render
 from scrout.intervals import Estimate
 from scrout.money import Component
-from scrout.plot import SHAPES, STYLE, Mark, cost_plot
+from scrout.plot import SHAPES, Mark, cost_plot
 from scrout.records import NothingVerdict
 from scrout.route.stats import hull
 from scrout.text import clip, duration, percent, plural, usd
@@ -51,6 +51,27 @@ CENSUS: tuple[tuple[str, Fill], ...] = (
 KINDS = {"spontaneous": "handed over by itself", "forced": "forced at the end of its turns", "none": "no handoff"}
 
 
+@dataclass(frozen=True)
+class ReportRows:
+    """A table whose first column names its rows; columns in `words` hold text, others figures."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    words: Sequence[int] = ()
+
+
+@dataclass(frozen=True)
+class ReportSection:
+    """A part of the page, as far as there is something to show."""
+
+    title: str
+    about: str = ""
+    tables: Sequence[ReportRows] = ()
+    key: Sequence[tuple[str, Fill]] = ()
+    """What the fills of the picture mean."""
+    picture: Html | None = None
+
+
 def write_report(folder: BatchFolder, summary: Summary) -> None:
     """Write report.html."""
     with disk_explained(folder):
@@ -60,7 +81,6 @@ def write_report(folder: BatchFolder, summary: Summary) -> None:
 def page(summary: Summary) -> str:
     """The page of a batch."""
     sections = (
-        _head(summary),
         _arms(summary),
         _frontier(summary),
         _savings(summary),
@@ -71,31 +91,32 @@ def page(summary: Summary) -> str:
         _fixers(summary),
         _repositories(summary),
         _problems(summary),
-        _origin(summary),
     )
-    body = element("body", patterns(), element("main", *sections))
-    style = package_files("scrout.batch.outputs").joinpath("report.css").read_text(encoding="utf-8") + STYLE
-    return f"<!doctype html>\n{document(f'Batch {summary.batch.id}', style, body)}\n"
+    return render(
+        "batch_report.html",
+        title=f"Batch {summary.batch.id}",
+        summary=summary,
+        facts=_facts(summary),
+        doubts=list(_doubts(summary)),
+        sections=[section for section in sections if section],
+        origin=_origin(summary),
+        patterns=patterns(),
+        swatch=swatch,
+        max_rows=MAX_ROWS,
+        max_chars=MAX_CHARS,
+    )
 
 
-def _head(summary: Summary) -> Html:
+def _facts(summary: Summary) -> list[tuple[str, str]]:
     batch, costs = summary.batch, summary.costs
     done = sum(arm.done for arm in summary.arms)
-    facts = (
+    return [
         ("done", f"{done:,} of {sum(arm.tasks for arm in summary.arms):,} runs"),
         ("spent", usd(costs.usd) if costs.usd is not None else f"{usd(costs.known_usd)} and more"),
         ("calls", f"{costs.calls:,}"),
         ("begun", f"{batch.started:%Y-%m-%d %H:%M} UTC"),
-        ("scrout", batch.scrout),
-    )
-    cells = (element("li", f"{label} ", element("b", clip(value, MAX_CHARS))) for label, value in facts)
-    doubts = [element("li", words) for words in _doubts(summary)]
-    return Html(
-        element("p", "scrout · what a batch came to", class_="kicker")
-        + element("h1", f"{plural(batch.tasks, 'task')} in {plural(len(summary.arms), 'arm')}")
-        + element("ul", *cells, class_="facts")
-        + (_section("What to know first", "", element("ul", *doubts, class_="list")) if doubts else "")
-    )
+        ("scrout", clip(batch.scrout, MAX_CHARS)),
+    ]
 
 
 def _doubts(summary: Summary) -> Iterator[str]:
@@ -125,7 +146,7 @@ def _doubts(summary: Summary) -> Iterator[str]:
         yield "Nothing was graded: “solved” is what the check of each patch says, which is no proof."
 
 
-def _arms(summary: Summary) -> Html:
+def _arms(summary: Summary) -> ReportSection | None:
     graded = any(arm.graded for arm in summary.arms)
     header = ["arm", "done", "solved by the check", "$ a task", "$ a solve"]
     header += ["graded as resolved", "$ a resolve"] if graded else []
@@ -155,10 +176,10 @@ def _arms(summary: Summary) -> Html:
         f"own runs paid, and all of them together {usd(summary.costs.usd)}."
     )
     columns = ["arm", "$ alone", "$ paid", "calls", "time a task", "infrastructure", "not run"]
-    return _section("Arms", about, _table(header, rows), _table(columns, totals))
+    return ReportSection("Arms", about, [ReportRows(header, rows), ReportRows(columns, totals)])
 
 
-def _frontier(summary: Summary) -> Html:
+def _frontier(summary: Summary) -> ReportSection | None:
     """Solve rate against cost."""
     shown = [arm for arm in summary.arms if arm.done and arm.usd_a_task_interval]
     by_grade = bool(shown) and all(arm.graded and arm.graded.resolved.of for arm in shown)
@@ -174,7 +195,7 @@ def _frontier(summary: Summary) -> Html:
         if kind == "solo" and fixer != ROUTED:
             alone.append((arm.usd_a_task_interval.value, rate.rate))
     if not marks:
-        return Html()
+        return None
     about = (
         f"Solved: {'graded as resolved' if by_grade else 'by the check, not graded'}. Lines are 95% intervals. Circles "
         "work from the issue alone, squares with what survived the gate, triangles with all that the scout claimed; "
@@ -184,16 +205,16 @@ def _frontier(summary: Summary) -> Html:
     if mix:
         about += " Dashed: what drawing among the solo arms at random would reach."
     picture = cost_plot("Solve rate against dollars per task, by arm", marks, mix)
-    return _section("Solve rate against cost", about, _card(picture))
+    return ReportSection("Solve rate against cost", about, picture=picture)
 
 
-def _savings(summary: Summary) -> Html:
+def _savings(summary: Summary) -> ReportSection | None:
     if not summary.comparisons:
         words = (
             "No arm has a fixer work alone on the same tasks, so there is nothing to compare costs with. "
             "Run the tasks with --arms handoff,solo --fixers as well."
         )
-        return _section("Savings, beside their baselines", words if summary.arms else "")
+        return ReportSection("Savings, beside their baselines", words if summary.arms else "")
     header = ["arm", "beside", "tasks", "$ a task", "saved", "solved", "only by one", "mixing reaches"]
     rows = [
         [
@@ -213,17 +234,17 @@ def _savings(summary: Summary) -> Html:
         "by the check. Before the stroke the arm, behind it the baseline. Tasks that only one of them solved say how "
         "firm a difference is. Mixing: drawing among the solo arms at random, for the arm's cost."
     )
-    return _section("Savings, beside their baselines", about, _table(header, rows, words=(1,)))
+    return ReportSection("Savings, beside their baselines", about, [ReportRows(header, rows, words=(1,))])
 
 
 def _mixed(one: Comparison) -> str:
     return "–" if one.mix is None else f"{percent(one.mix)}, here {percent(one.solved / one.tasks)}"
 
 
-def _components(summary: Summary) -> Html:
+def _components(summary: Summary) -> ReportSection | None:
     used = [name for name in COMPONENT_FILLS if summary.costs.by_component[name]]
     if not used:
-        return _section("Cost by component", "No call with a known price was paid for.")
+        return ReportSection("Cost by component", "No call with a known price was paid for.")
     rows: list[Bar] = []
     for arm in summary.arms:
         parts: list[tuple[Fill, float]] = [(SHARED, float(arm.shared_usd))] if arm.shared_usd else []
@@ -233,7 +254,7 @@ def _components(summary: Summary) -> Html:
     key = [(str(name), COMPONENT_FILLS[name]) for name in used]
     if any(arm.shared_usd for arm in summary.arms):
         key.insert(0, ("scout, paid by another arm", SHARED))
-    table = _table(
+    table = ReportRows(
         ["paid", *used, "sum"],
         [
             *(
@@ -245,14 +266,14 @@ def _components(summary: Summary) -> Html:
     )
     about = "Of calls with a known price. Interrupted and repeated steps are in it."
     picture = bars("Dollars by component, a bar for each arm", rows, most)
-    return _section("Cost by component", about, _card(_key(key), picture), table)
+    return ReportSection("Cost by component", about, [table], key, picture)
 
 
-def _census(summary: Summary) -> Html:
+def _census(summary: Summary) -> ReportSection | None:
     """What the gate said, by kind of handoff; arms that share a scouting share a bar."""
     groups = _grouped((arm.arm, arm.census) for arm in summary.arms if any(map(_replayed, arm.census)))
     if not groups:
-        return Html()
+        return None
     rows: list[Bar] = []
     columns: list[tuple[str, Census]] = []
     for name, censuses in groups:
@@ -268,7 +289,7 @@ def _census(summary: Summary) -> Html:
         {verdict for _, census in columns for verdict in census.verdicts},
         key=lambda verdict: (-sum(census.verdicts.get(verdict, 0) for _, census in columns), verdict),
     )
-    table = _table(
+    table = ReportRows(
         ["verdict", *(name for name, _ in columns)],
         [[verdict, *(f"{census.verdicts.get(verdict, 0):,}" for _, census in columns)] for verdict in verdicts],
     )
@@ -276,7 +297,7 @@ def _census(summary: Summary) -> Html:
         "What became of the searcher's claims to have reproduced the bug, in arms that replay them. Handoffs that a "
         "searcher gave by itself and those it was made to give are never pooled."
     )
-    return _section("Gate", about, _card(_key(key), bars("Claims by what became of them", rows, most)), table)
+    return ReportSection("Gate", about, [table], key, bars("Claims by what became of them", rows, most))
 
 
 def _replayed(census: Census) -> bool:
@@ -295,10 +316,10 @@ def _claims(census: Census) -> dict[str, int]:
     }
 
 
-def _localization(summary: Summary) -> Html:
+def _localization(summary: Summary) -> ReportSection | None:
     groups = _grouped((arm.arm, arm.localization) for arm in summary.arms if arm.localization)
     if not groups:
-        return Html()
+        return None
     rows = [
         [
             KINDS[found.kind],
@@ -314,10 +335,10 @@ def _localization(summary: Summary) -> Html:
     ]
     header = ["handoff", "arms", "tasks", "recall", "precision", "every gold file named", "files a task"]
     about = "The files that the searcher named against those that the known answer changes, where it is known."
-    return _section("Localization", about, _table(header, rows, words=(1,)))
+    return ReportSection("Localization", about, [ReportRows(header, rows, words=(1,))])
 
 
-def _caps(summary: Summary) -> Html:
+def _caps(summary: Summary) -> ReportSection | None:
     graded = any(cap.rescued_by_grade is not None for arm in summary.arms for cap in arm.caps)
     header = ["arm", "limit", "attempts that hit it", "rescued, by the check"]
     header += ["rescued, by the grade"] if graded else []
@@ -338,24 +359,24 @@ def _caps(summary: Summary) -> Html:
         "Rescued: that diff solved the task."
     )
     if not rows:
-        return _section("Caps", f"{about} No attempt hit one.")
-    return _section("Caps hit, and rescued", about, _table(header, rows))
+        return ReportSection("Caps", f"{about} No attempt hit one.")
+    return ReportSection("Caps hit, and rescued", about, [ReportRows(header, rows)])
 
 
-def _fixers(summary: Summary) -> Html:
+def _fixers(summary: Summary) -> ReportSection | None:
     rows = [
         [arm.arm, use.fixer, f"{use.chosen:,}", f"{use.attempts:,}", f"{use.solved:,}"]
         for arm in summary.arms
         for use in arm.fixers
     ]
     if not rows:
-        return Html()
+        return None
     escalated = sum(arm.escalated for arm in summary.arms)
     about = f"Who was chosen, who tried, and whose attempt the check passed. {plural(escalated, 'run')} escalated."
-    return _section("Fixers", about, _table(["arm", "fixer", "chosen", "attempts", "solved"], rows))
+    return ReportSection("Fixers", about, [ReportRows(["arm", "fixer", "chosen", "attempts", "solved"], rows)])
 
 
-def _repositories(summary: Summary) -> Html:
+def _repositories(summary: Summary) -> ReportSection | None:
     by_name: dict[str, dict[str, str]] = {}
     for arm in summary.arms:
         for place in arm.repositories:
@@ -363,21 +384,21 @@ def _repositories(summary: Summary) -> Html:
             words = f"{solved:,} of {of:,}, {usd(place.cost_usd)}"
             by_name.setdefault(place.repository, {})[arm.arm] = words
     if not by_name:
-        return Html()
+        return None
     arms = [arm.arm for arm in summary.arms if arm.repositories]
     rows = [[name, *(cells.get(arm, "–") for arm in arms)] for name, cells in sorted(by_name.items())]
     about = "Resolved by the grade where there is one, else solved by the check; and dollars, as if the arm were alone."
-    return _section("Repositories", about, _table(["repository", *arms], rows))
+    return ReportSection("Repositories", about, [ReportRows(["repository", *arms], rows)])
 
 
-def _problems(summary: Summary) -> Html:
+def _problems(summary: Summary) -> ReportSection | None:
     if not summary.problems:
-        return Html()
+        return None
     rows = [[problem.source, problem.id or "–", problem.words] for problem in summary.problems]
-    return _section("Rows that could not be used", "", _table(["place", "id", "why"], rows, words=(1, 2)))
+    return ReportSection("Rows that could not be used", tables=[ReportRows(["place", "id", "why"], rows, words=(1, 2))])
 
 
-def _origin(summary: Summary) -> Html:
+def _origin(summary: Summary) -> list[tuple[str, str]]:
     batch = summary.batch
     facts = {
         "batch": batch.id,
@@ -389,13 +410,7 @@ def _origin(summary: Summary) -> Html:
         "begun": batch.started.isoformat(),
         "exact figures": "summary.json, beside this page; every call is in the ledger",
     }
-    cells = [
-        cell
-        for name, value in facts.items()
-        if value
-        for cell in (element("dt", name), element("dd", clip(value, 2000), class_="mono"))
-    ]
-    return _section("How this page came about", "", _card(element("dl", *cells)))
+    return [(name, clip(value, 2000)) for name, value in facts.items()]
 
 
 def _grouped(named: Iterable[tuple[str, tuple[Item, ...]]]) -> list[tuple[str, tuple[Item, ...]]]:
@@ -408,44 +423,6 @@ def _grouped(named: Iterable[tuple[str, tuple[Item, ...]]]) -> list[tuple[str, t
         else:
             same.append(name)
     return [(", ".join(names), content) for names, content in groups]
-
-
-def _section(title: str, about: str, *children: Html) -> Html:
-    told = [element("p", about, class_="about")] if about else []
-    return element("section", element("h2", title), *told, *children)
-
-
-def _card(*children: Html) -> Html:
-    return element("div", *children, class_="card pad")
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]], words: Sequence[int] = ()) -> Html:
-    """A table whose first column names its rows; columns in `words` hold text, others figures."""
-    head = element(
-        "tr", *(element("th", clip(name, MAX_CHARS), scope="col", **_kind(at, words)) for at, name in enumerate(header))
-    )
-    body = [
-        element(
-            "tr",
-            element("th", clip(row[0], MAX_CHARS), scope="row"),
-            *(element("td", clip(cell, MAX_CHARS), **_kind(at, words)) for at, cell in enumerate(row[1:], 1)),
-        )
-        for row in rows[:MAX_ROWS]
-    ]
-    if len(rows) > MAX_ROWS:
-        more = f"{len(rows) - MAX_ROWS:,} more are in summary.json."
-        body.append(element("tr", element("td", more, colspan=str(len(header)), class_="words soft")))
-    return element(
-        "div", element("table", element("thead", head), element("tbody", *body)), class_="card", tabindex="0"
-    )
-
-
-def _kind(at: int, words: Sequence[int]) -> dict[str, str]:
-    return {"class_": "words"} if at in words else {}
-
-
-def _key(entries: Sequence[tuple[str, Fill]]) -> Html:
-    return element("ul", *(element("li", swatch(fill), words) for words, fill in entries), class_="key")
 
 
 def _share(share: Share) -> str:

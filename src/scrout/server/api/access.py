@@ -1,49 +1,34 @@
 """What stands before every address: whose token it is, how often that one asks, and that no web page asks in its name.
 
-Without callers only names of this machine are answered to, so that a page from elsewhere cannot point a name of its own
-here. A browser's page is told by what browsers say of it, and refused: nothing here is for pages.
+Without callers only names of this machine are answered to. A browser's page is told by what browsers say of it, and
+refused: nothing here is for pages.
 """
 
 from __future__ import annotations
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
+from scrout.server.access import Access, is_another_site, names_this_server
 from scrout.server.api.callers import LOCAL, Callers
 from scrout.server.api.problems import problem
-from scrout.server.http_common import HEADERS, is_host, names_this_machine, with_security_headers
-
-OWN_SITES = ("same-origin", "none")
 
 
-class ApiAccess:
-    """Lets in those who may, and puts the same rules on every answer."""
-
+class ApiAccess(Access):
     def __init__(self, app: ASGIApp, callers: Callers, public: set[str]) -> None:
-        self._app = app
+        super().__init__(app)
         self._callers = callers
         self._public = public
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-            return
-        if scope["type"] != "http":
-            return
-        answer = self._answer(Request(scope, receive))
-        await (answer or self._app)(scope, receive, with_security_headers(send, HEADERS))
-
-    def _answer(self, request: Request) -> Response | None:
-        """None: the request may pass."""
-        hosts = request.headers.getlist("host")
-        if not (is_host(hosts) if self._callers.named else names_this_machine(hosts)):
+    async def refusal(self, request: Request) -> Response | None:
+        if not names_this_server(request.headers, anywhere=self._callers.named):
             return problem(
                 421,
                 "Another host",
                 "This server answers to localhost alone. Name callers in its scrout.toml for others.",
             )
-        if request.headers.get("sec-fetch-site", "none") not in OWN_SITES or "origin" in request.headers:
+        if is_another_site(request.headers) or "origin" in request.headers:
             return problem(403, "A page", "Requests of web pages are refused. Ask from a program.")
         if request.scope["path"] in self._public:
             request.state.caller = LOCAL

@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from decimal import Decimal
 from functools import partial
 from math import isfinite
-from typing import TypeVar, cast
+from typing import Annotated, TypeVar, cast
 
-from pydantic import JsonValue, ValidationError
-from starlette.applications import Starlette
+from fastapi import FastAPI, Header, Path, Query
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from pydantic import BeforeValidator, JsonValue
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
+from scrout import __version__
 from scrout.base import FrozenModel, ScroutError
 from scrout.config.settings import Caller, Settings, read_key
 from scrout.ledger.opening import open_ledger
@@ -28,8 +31,8 @@ from scrout.redact import redact
 from scrout.server.api.access import ApiAccess
 from scrout.server.api.callers import Callers
 from scrout.server.api.conversations import MODEL, Conversations, StreamedAnswer
+from scrout.server.api.description import CHAT, EVENTS, OF_A_JOB, PUBLIC, STARTED, answers, complete
 from scrout.server.api.jobs import Form, Jobs
-from scrout.server.api.openapi import OPERATIONS, Operation, description
 from scrout.server.api.problems import RequestRefused, problem
 from scrout.server.api.schemas import (
     MAX_BODY_BYTES,
@@ -49,20 +52,67 @@ from scrout.server.api.store import ApiStore
 from scrout.server.cancellation import in_thread
 from scrout.server.service import Service
 
-FORMS: dict[Stage, type[Form]] = {"scout": ScoutRequest, "gate": GateRequest, "route": RouteRequest, "fix": FixRequest}
 MAX_CHAT_BYTES = 32_000_000
 BEAT_S = 15.0
 """A stream that has nothing to say shows that it lives."""
 PRUNE_S = 600.0
 JSON = "application/json"
+CHAT_PATH = "/v1/chat/completions"
 
 _NUMBER = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?(e-?[0-9]{1,3})?", re.IGNORECASE)
 
-Handler = Callable[[Request, Caller], Awaitable[Response]]
 T = TypeVar("T")
 
 
-def create_app(service: Service, store: ApiStore, callers: Callers) -> Starlette:
+def _plain_number(given: object) -> object:
+    """A number as a query has it: Python would also read spaces, signs, underscores and digits of other scripts."""
+    if isinstance(given, str) and not _NUMBER.fullmatch(given):
+        raise ValueError("it is no number")
+    return given
+
+
+Wait = Annotated[
+    float | None,
+    BeforeValidator(_plain_number),
+    Query(
+        ge=0,
+        le=MAX_WAIT_S,
+        description="Seconds to wait for the job's end. Without it a route is waited for, and others are not.",
+    ),
+]
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=MAX_KEY_CHARS,
+        pattern="^[!-~]+$",
+        description="The same request with the same key gets the same job, however often it is sent.",
+    ),
+]
+ConversationName = Annotated[
+    str | None,
+    Header(
+        alias="X-Scrout-Conversation",
+        min_length=1,
+        max_length=MAX_NAME_CHARS,
+        pattern="^[!-~]+$",
+        description="Tells conversations apart that begin alike.",
+    ),
+]
+LastEvent = Annotated[
+    str,
+    Header(
+        alias="Last-Event-ID",
+        pattern="^[0-9]{1,9}$",
+        description="The last event that was received: those behind it are sent.",
+    ),
+]
+JobId = Annotated[str, Path(json_schema_extra={"minLength": 1, "maxLength": 100, "pattern": "^[A-Za-z0-9-]+$"})]
+Limit = Annotated[int, BeforeValidator(_plain_number), Query(ge=1, le=500)]
+
+
+def create_app(service: Service, store: ApiStore, callers: Callers) -> FastAPI:
     """The API over one folder of repositories and one pool. What a killed server left is taken over; `state.end` ends
     what is under way."""
     jobs = Jobs(service, store, [*callers.tokens, *_keys(service.settings)])
@@ -79,7 +129,7 @@ def create_app(service: Service, store: ApiStore, callers: Callers) -> Starlette
             await asyncio.sleep(PRUNE_S)
 
     @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         pruning = asyncio.create_task(prune())
         yield
         pruning.cancel()
@@ -87,51 +137,67 @@ def create_app(service: Service, store: ApiStore, callers: Callers) -> Starlette
         await end()
         store.close()
 
-    handlers: dict[str, Handler] = {
-        **{stage: endpoints.start(stage) for stage in FORMS},
-        "jobs": endpoints.jobs,
-        "job": endpoints.job,
-        "call_off": endpoints.call_off,
-        "events": endpoints.events,
-        "budget": endpoints.budget,
-        "models": endpoints.models,
-        "chat": endpoints.chat,
-        "openapi": endpoints.openapi,
-        "health": endpoints.health,
-    }
-    by_path: dict[str, dict[str, Operation]] = {}
-    for one in OPERATIONS:
-        by_path.setdefault(one.path, {})[one.method] = one
-
-    def answering(methods: Mapping[str, Operation]) -> Callable[[Request], Awaitable[Response]]:
-        async def answer(request: Request) -> Response:  # not a lambda: the framework must see that it is to be awaited
-            asked = methods["GET" if request.method == "HEAD" else request.method]
-            for name in () if asked.public else request.query_params:
-                if name not in asked.query:
-                    words = ", ".join(f"`{known}`" for known in asked.query) or "none"
-                    raise RequestRefused(
-                        422, "Not understood", f"no parameter is called {name[:60]!r}; this takes {words}."
-                    )
-            return await handlers[asked.name](request, request.state.caller)
-
-        return answer
-
-    app = Starlette(
-        routes=[Route(path, answering(methods), methods=list(methods)) for path, methods in by_path.items()],
+    app = FastAPI(
+        title="scrout",
+        version=__version__,
+        description="Scout, then route: stages as jobs, and one model that stands for a pool of fixers.",
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
         exception_handlers={
-            RequestRefused: _refused,
             HTTPException: _refused,
+            RequestValidationError: _not_understood,
             ScroutError: _refused,
             Exception: _failed,
         },
-        lifespan=lifespan,
     )
-    app.router.redirect_slashes = False
+    endpoints.add_to(app)
+    complete(app)
+    for route in app.routes:
+        if isinstance(route, Route) and route.methods and "GET" in route.methods:
+            route.methods.add("HEAD")  # behind the description, which has none
     # Around everything, so that even an answer to a fault has the rules; what is added as middleware lies within that.
-    public = {one.path for one in OPERATIONS if one.public}
-    app.middleware_stack = ApiAccess(app.build_middleware_stack(), callers, public)
+    app.middleware_stack = ApiAccess(app.build_middleware_stack(), callers, PUBLIC)
     app.state.end, app.state.service = end, service
     return app
+
+
+class _StrictRequest(Request):
+    """Whose body is JSON, once each key, and no longer than it may be."""
+
+    async def body(self) -> bytes:
+        if not hasattr(self, "_whole"):
+            self._whole = bytes(await _read(self, MAX_BODY_BYTES))
+        return self._whole
+
+    async def json(self) -> JsonValue:
+        return await asyncio.to_thread(_json, await self.body())
+
+
+class _StrictRoute(APIRoute):
+    """Takes the parameters that it knows, each once: of two values of one, every reader takes another."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[None, None, Response]]:
+        handle = super().get_route_handler()
+        known = [field.alias for field in self.dependant.query_params]
+        words = ", ".join(f"`{name}`" for name in known) or "none"
+        headers = [field.alias for field in self.dependant.header_params]
+
+        async def strictly(request: Request) -> Response:
+            for name in () if self.path in PUBLIC else request.query_params:
+                if name not in known:
+                    detail = f"no parameter is called {name[:60]!r}; this takes {words}."
+                    raise RequestRefused(422, "Not understood", detail)
+                if len(request.query_params.getlist(name)) > 1:
+                    raise RequestRefused(422, "Not understood", f"`{name}` comes twice.")
+            for name in headers:
+                if len(request.headers.getlist(name)) > 1:
+                    raise RequestRefused(422, "Not understood", f"`{name}` comes twice.")
+            return await handle(_StrictRequest(request.scope, request.receive))
+
+        return strictly
 
 
 class _Passed(StreamingResponse):
@@ -156,47 +222,81 @@ class _Endpoints:
         self._jobs = jobs
         self._conversations = conversations
         self._store = store
-        self._description = description()
 
-    def start(self, stage: Stage) -> Handler:
-        async def started(request: Request, caller: Caller) -> Response:
-            seconds = _wait(request)
-            form = await _body(request, MAX_BODY_BYTES, partial(_form, FORMS[stage]))
-            if isinstance(form, RouteRequest) and bool(form.issue.strip()) == bool(form.run):
-                raise RequestRefused(
-                    422, "Not understood", "pass `issue`, or the `run` that has scouted it; one of the two."
-                )
-            job = await self._jobs.start(caller, stage, form, _label(request, "Idempotency-Key", MAX_KEY_CHARS))
-            if seconds is None:
-                seconds = MAX_WAIT_S if stage == "route" else 0
-            return _job(await self._jobs.wait(job, seconds), started=True)
+    def add_to(self, app: FastAPI) -> None:
+        app.router.route_class = _StrictRoute
+        for path, stage, summary in (
+            ("/v1/scout", self.scout, "Rank the files an issue is about, and try to reproduce it."),
+            ("/v1/gate", self.gate, "Replay a handoff's claim, and strip what is false."),
+            ("/v1/route", self.route, "Choose the fixer for an issue, and say why not the others. Runs nothing."),
+            ("/v1/fix", self.fix, "Scout, gate, route, fix and check. Applies nothing."),
+        ):
+            app.post(path, summary=summary, operation_id=stage.__name__, response_model=None, **STARTED)(stage)
+        for method, path, answer, summary, about in (
+            (app.get, "/v1/jobs", self.jobs, "The caller's jobs, newest first, without results.", answers(JobList)),
+            (app.get, "/v1/jobs/{job}", self.job, "One job, with its result.", OF_A_JOB),
+            (app.delete, "/v1/jobs/{job}", self.call_off, "End a job. One that has ended stays as it is.", OF_A_JOB),
+            (
+                app.get,
+                "/v1/jobs/{job}/events",
+                self.events,
+                "What is said of a job while it works, as server-sent events: `progress`, and at its end `job`.",
+                EVENTS,
+            ),
+            (
+                app.get,
+                "/v1/budget",
+                self.budget,
+                "What the caller may do, and what is left of today's budget.",
+                answers(CallerBudget),
+            ),
+            (app.get, "/v1/models", self.models, "The models of the endpoint, as OpenAI lists them.", answers()),
+            (
+                app.post,
+                CHAT_PATH,
+                self.chat,
+                "A chat completion by the fixer that this conversation was routed to, once. Also streamed.",
+                CHAT,
+            ),
+            (app.get, "/openapi.json", self.openapi, "This description.", answers(public=True)),
+            (app.get, "/healthz", self.health, "Whether the server answers.", answers(public=True)),
+        ):
+            method(path, summary=summary, operation_id=answer.__name__, response_model=None, **about)(answer)
 
-        return started
+    async def scout(self, request: Request, form: ScoutRequest, wait: Wait = None, key: Key = None) -> Response:
+        return await self._start(request, "scout", form, wait, key)
 
-    async def jobs(self, request: Request, caller: Caller) -> Response:
-        limit = _query(request, "limit", 1, 500)
-        if limit is not None and limit != int(limit):
-            raise RequestRefused(422, "Not understood", "`limit` is a whole number.")
-        found = self._jobs.jobs(caller, 50 if limit is None else int(limit))
-        return _record(JobList(jobs=tuple(found)))
+    async def gate(self, request: Request, form: GateRequest, wait: Wait = None, key: Key = None) -> Response:
+        return await self._start(request, "gate", form, wait, key)
 
-    async def job(self, request: Request, caller: Caller) -> Response:
-        seconds = _wait(request)
-        return _job(await self._jobs.wait(self._jobs.job(caller, request.path_params["job"]), seconds or 0))
+    async def fix(self, request: Request, form: FixRequest, wait: Wait = None, key: Key = None) -> Response:
+        return await self._start(request, "fix", form, wait, key)
 
-    async def call_off(self, request: Request, caller: Caller) -> Response:
-        return _job(await self._jobs.call_off(caller, request.path_params["job"]))
+    async def route(self, request: Request, form: RouteRequest, wait: Wait = None, key: Key = None) -> Response:
+        if bool(form.issue.strip()) == bool(form.run):
+            raise RequestRefused(
+                422, "Not understood", "pass `issue`, or the `run` that has scouted it; one of the two."
+            )
+        return await self._start(request, "route", form, MAX_WAIT_S if wait is None else wait, key)
 
-    async def events(self, request: Request, caller: Caller) -> Response:
-        last = request.headers.get("last-event-id", "0")
-        if not (last.isascii() and last.isdigit() and len(last) <= 9):
-            raise RequestRefused(422, "Not understood", "`Last-Event-ID` is the number of an event of this job.")
-        job = self._jobs.job(caller, request.path_params["job"])
+    async def jobs(self, request: Request, limit: Limit = 50) -> Response:
+        return _record(JobList(jobs=tuple(self._jobs.jobs(request.state.caller, limit))))
+
+    async def job(self, request: Request, job: JobId, wait: Wait = None) -> Response:
+        return _record(await self._jobs.wait(self._jobs.job(request.state.caller, job), wait or 0))
+
+    async def call_off(self, request: Request, job: JobId) -> Response:
+        return _record(await self._jobs.call_off(request.state.caller, job))
+
+    async def events(self, request: Request, job: JobId, last: LastEvent = "0") -> Response:
+        caller = request.state.caller
+        found = self._jobs.job(caller, job)
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
-        return StreamingResponse(self._told(caller, job, int(last)), media_type="text/event-stream")
+        return StreamingResponse(self._told(caller, found, int(last)), media_type="text/event-stream")
 
-    async def budget(self, request: Request, caller: Caller) -> Response:
+    async def budget(self, request: Request) -> Response:
+        caller: Caller = request.state.caller
         spent, held = self._store.today(caller.name)
         return _record(
             CallerBudget(
@@ -211,27 +311,25 @@ class _Endpoints:
             )
         )
 
-    async def models(self, request: Request, caller: Caller) -> Response:
+    async def models(self, request: Request) -> Response:
         about = {"id": MODEL, "object": "model", "created": 0, "owned_by": "scrout"}
-        usable = self._conversations.usable and "auto" in caller.may
+        usable = self._conversations.usable and "auto" in request.state.caller.may
         return JSONResponse({"object": "list", "data": [about] if usable else []})
 
-    async def chat(self, request: Request, caller: Caller) -> Response:
-        """Its refusals have the form that clients of this protocol read."""
-        try:
-            name = _label(request, "X-Scrout-Conversation", MAX_NAME_CHARS)
-            sent = await _body(request, MAX_CHAT_BYTES, _object)
-            return _Passed(await _unless_gone(request, self._conversations.ask(caller, sent, name)))
-        except RequestRefused as refused:
-            kind = "insufficient_quota" if refused.status in (402, 429) else "invalid_request_error"
-            error = {"message": redact(refused.detail), "type": kind, "param": None, "code": refused.title}
-            return JSONResponse({"error": error}, refused.status, refused.headers)
+    async def chat(self, request: Request, name: ConversationName = None) -> Response:
+        body = await _read(request, MAX_CHAT_BYTES)
+        sent = await asyncio.to_thread(lambda: _object(_json(body)))
+        return _Passed(await _unless_gone(request, self._conversations.ask(request.state.caller, sent, name or "")))
 
-    async def openapi(self, request: Request, caller: Caller) -> Response:
-        return JSONResponse(self._description)
+    async def openapi(self, request: Request) -> Response:
+        return JSONResponse(request.app.openapi())
 
-    async def health(self, request: Request, caller: Caller) -> Response:
+    async def health(self) -> Response:
         return JSONResponse({"status": "ok"})
+
+    async def _start(self, request: Request, stage: Stage, form: Form, wait: float | None, key: str | None) -> Response:
+        job = await self._jobs.wait(await self._jobs.start(request.state.caller, stage, form, key or ""), wait or 0)
+        return _record(job, 200 if job.ended else 202, {"location": f"/v1/jobs/{job.id}"})
 
     async def _told(self, caller: Caller, job: Job, after: int) -> AsyncIterator[str]:
         news = self._jobs.follow(job, after)
@@ -275,8 +373,7 @@ async def _unless_gone(request: Request, work: Coroutine[None, None, T]) -> T:
         await asyncio.gather(doing, leaving, return_exceptions=True)
 
 
-async def _body(request: Request, most: int, read: Callable[[JsonValue], T]) -> T:
-    """What is read of the body; in a thread, since a long one takes its time."""
+async def _read(request: Request, most: int) -> bytearray:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
         raise RequestRefused(415, "Not JSON", f"send the body as {JSON}.")
     body = bytearray()
@@ -287,10 +384,10 @@ async def _body(request: Request, most: int, read: Callable[[JsonValue], T]) -> 
                 raise RequestRefused(413, "Too long", f"the body has more than {most:,} bytes. Send less.")
     except ClientDisconnect:
         raise RequestRefused(400, "Broken off", "the body broke off. Send it again.") from None
-    return await asyncio.to_thread(lambda: read(_json(body)))
+    return body or bytearray(b" ")  # none at all is no JSON either
 
 
-def _json(body: bytearray) -> JsonValue:
+def _json(body: bytes | bytearray) -> JsonValue:
     try:
         return cast(JsonValue, json.loads(body, object_pairs_hook=_once, parse_constant=_number, parse_float=_number))
     except (ValueError, RecursionError):
@@ -320,45 +417,6 @@ def _object(value: JsonValue) -> dict[str, JsonValue]:
     return value
 
 
-def _form(kind: type[Form], value: JsonValue) -> Form:
-    try:
-        return kind.model_validate(value, strict=True)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the body"
-        raise RequestRefused(422, "Not understood", f"`{where[:100]}`: {first['msg']}.") from None
-
-
-def _label(request: Request, header: str, most: int) -> str:
-    """What the caller calls something; empty: nothing."""
-    given = request.headers.getlist(header)
-    fits = len(given) == 1 and 0 < len(given[0]) <= most and all("!" <= one <= "~" for one in given[0])
-    if given and not fits:
-        raise RequestRefused(422, "Not understood", f"`{header}` has 1 to {most} letters, digits and signs of ASCII.")
-    return given[0] if given else ""
-
-
-def _wait(request: Request) -> float | None:
-    return _query(request, "wait", 0, MAX_WAIT_S)
-
-
-def _query(request: Request, name: str, least: float, most: float) -> float | None:
-    """None: it is not asked for."""
-    given = request.query_params.getlist(name)
-    if not given:
-        return None
-    number = float(given[0]) if len(given) == 1 and _NUMBER.fullmatch(given[0]) else least - 1
-    if not least <= number <= most:
-        raise RequestRefused(422, "Not understood", f"`{name}` is a number from {least:g} to {most:g}.")
-    return number
-
-
-def _job(job: Job, *, started: bool = False) -> Response:
-    if not started:
-        return _record(job)
-    return _record(job, 200 if job.ended else 202, {"location": f"/v1/jobs/{job.id}"})
-
-
 def _record(record: FrozenModel, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     return Response(record.model_dump_json(), status, headers, JSON)
 
@@ -367,18 +425,33 @@ def _event(number: int, kind: str, data: object) -> str:
     return f"id: {number}\nevent: {kind}\ndata: {json.dumps(data)}\n\n"
 
 
-def _refused(request: Request, error: Exception) -> Response:
+async def _not_understood(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"][1:]) or "the body"
+    return await _refused(request, RequestRefused(422, "Not understood", f"`{where[:100]}`: {first['msg']}."))
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    if (
+        isinstance(error, RequestRefused) and request.url.path == CHAT_PATH
+    ):  # clients of this protocol read another form
+        kind = "insufficient_quota" if error.status_code in (402, 429) else "invalid_request_error"
+        about = {"message": redact(error.detail), "type": kind, "param": None, "code": error.title}
+        return JSONResponse({"error": about}, error.status_code, error.headers)
     if isinstance(error, RequestRefused):
-        return problem(error.status, error.title, error.detail, error.headers)
+        return problem(error.status_code, error.title, error.detail, error.headers)
+    if isinstance(error, HTTPException) and error.status_code == 404:
+        return problem(404, "Not possible", "Nothing has this address. See /openapi.json for those that are there.")
+    if isinstance(error, HTTPException) and error.status_code == 405:
+        taken = (route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE)
+        allow = ", ".join(sorted({method for route in taken for method in route.methods}))
+        words = "This address takes other methods; the header Allow names them."
+        return problem(405, "Not possible", words, {"allow": allow})
     if isinstance(error, HTTPException):
-        known = {
-            404: "Nothing has this address. See /openapi.json for those that are there.",
-            405: "This address takes other methods; the header Allow names them.",
-        }
-        headers = error.headers or {}
-        return problem(error.status_code, "Not possible", known.get(error.status_code, error.detail), headers)
+        return problem(error.status_code, "Not possible", error.detail, error.headers)
     return problem(500, "Not possible", str(error))
 
 
-def _failed(request: Request, error: Exception) -> Response:
+async def _failed(request: Request, error: Exception) -> Response:
     return problem(500, "A fault of scrout's", "The terminal that serves this says how; please report it.")

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from scrout.base import ConfigError
 from scrout.config.settings import Action, ApiSettings, Caller
+from scrout.server.access import bearer, is_loopback, read_token, same
 from scrout.server.api.problems import RequestRefused
-from scrout.server.http_common import bearer, is_loopback, read_token, same
 
 LOCAL = Caller(name="local", token_env="-")
 """Everybody on this machine, where no caller is named: it may do nothing that costs."""

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from scrout.redact import redact
 from scrout.server.api.schemas import Problem
 
 
-class RequestRefused(Exception):
-    """A request that is not carried out: a status of HTTP, and why."""
+class RequestRefused(HTTPException):
+    """A request that is not carried out. `retry_s` says when it may be tried again; None: nobody knows."""
 
     def __init__(self, status: int, title: str, detail: str, retry_s: float | None = None) -> None:
-        super().__init__(detail)
-        self.status = status
+        super().__init__(status, detail, {} if retry_s is None else {"retry-after": str(max(1, round(retry_s)))})
         self.title = title
-        self.detail = detail
-        self.retry_s = retry_s
-        """When it may be tried again; None: nobody knows."""
-
-    @property
-    def headers(self) -> dict[str, str]:
-        return {} if self.retry_s is None else {"retry-after": str(max(1, round(self.retry_s)))}
 
 
 def problem(status: int, title: str, detail: str, headers: Mapping[str, str] | None = None) -> Response:

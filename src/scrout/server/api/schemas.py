@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from pydantic import Field, JsonValue
+from pydantic import ConfigDict, Field, JsonValue
 
 from scrout.base import FrozenModel
 from scrout.money import Usd
@@ -24,7 +24,13 @@ MAX_NAME_CHARS = 200
 """Of a conversation."""
 
 
-class ScoutRequest(FrozenModel):
+class ApiRequest(FrozenModel):
+    """What is sent must have the types that are asked for: 1 is no text and no truth."""
+
+    model_config = ConfigDict(strict=True)
+
+
+class ScoutRequest(ApiRequest):
     """An issue of a repository."""
 
     issue: str = Field(min_length=1, max_length=MAX_ISSUE_BYTES, pattern=r"\S")
@@ -46,7 +52,7 @@ class GateRequest(ScoutRequest):
     """The handoff with the claim, in wire form or as JSON; empty: the scout's own."""
 
 
-class RouteRequest(FrozenModel):
+class RouteRequest(ApiRequest):
     """A task to choose a fixer for; one of the two."""
 
     issue: str = Field(default="", max_length=MAX_ISSUE_BYTES)

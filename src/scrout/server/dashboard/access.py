@@ -1,9 +1,7 @@
 """What stands between the dashboard and everybody else: who may ask, by which name, and what a browser may do.
 
-It holds for every answer, errors included. Without a token only names of this machine are answered to, so that a page
-from elsewhere cannot reach the dashboard by pointing its own name here (DNS rebinding); other users of the machine can
-still ask. With a token, nobody without it learns anything, by whatever name. Nothing here encrypts: put a proxy with
-TLS before an address that others reach.
+Without a token only names of this machine are answered to; other users of the machine can still ask. With a token,
+nobody without it learns anything, by whatever name.
 """
 
 from __future__ import annotations
@@ -14,24 +12,23 @@ import re
 import time
 from urllib.parse import parse_qs, quote
 
-from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from scrout.base import ConfigError
-from scrout.server.dashboard.layout import sign_in_page, words_page
-from scrout.server.http_common import HEADERS as BASE_HEADERS
-from scrout.server.http_common import (
+from scrout.server.access import (
+    HEADERS,
     MIN_TOKEN_CHARS,
+    Access,
     bearer,
-    is_host,
+    is_another_site,
     is_loopback,
-    names_this_machine,
+    names_this_server,
     read_token,
     same,
-    with_security_headers,
 )
+from scrout.server.dashboard.layout import sign_in_page, words_page
 
 SESSION_S = 12 * 3600
 COOKIE = "scrout_session"
@@ -40,33 +37,20 @@ PUBLIC = frozenset({"/login", "/style.css", "/icon.svg"})
 POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-HEADERS = {**BASE_HEADERS, "content-security-policy": POLICY}
 
 _UNTIL = re.compile(r"[0-9]{1,12}")
 _LOCAL_PATH = re.compile(r"/(?![/\\])[^\\\x00-\x20\x7f]*")
 
 
-class DashboardAccess:
-    """Lets in those who may, and puts the same rules on every answer."""
-
+class DashboardAccess(Access):
     def __init__(self, app: ASGIApp, token: str = "") -> None:
-        self._app = app
+        super().__init__(app, {**HEADERS, "content-security-policy": POLICY})
         self._token = token
         """Empty: nobody is asked for one."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-            return
-        if scope["type"] != "http":
-            return
-        answer = await self._answer(Request(scope, receive))
-        await (answer or self._app)(scope, receive, with_security_headers(send, HEADERS))
-
-    async def _answer(self, request: Request) -> Response | None:
-        """None: the request may pass."""
+    async def refusal(self, request: Request) -> Response | None:
         path = request.url.path
-        if not self._is_ours(request.headers):
+        if not names_this_server(request.headers, anywhere=bool(self._token)):
             words = "This dashboard answers to localhost alone. To reach it by another name, start it with a token."
             return words_page(path, 421, "Another host", words)
         if path == "/login" and request.method == "POST" and self._token:
@@ -86,10 +70,6 @@ class DashboardAccess:
         wanted = path + (f"?{request.url.query}" if request.url.query else "")
         return RedirectResponse(f"/login?next={quote(wanted)}", 303)
 
-    def _is_ours(self, headers: Headers) -> bool:
-        names = headers.getlist("host")
-        return is_host(names) if self._token else names_this_machine(names)
-
     def _is_known(self, request: Request) -> bool:
         if given := bearer(request.headers):
             return same(given, self._token)
@@ -97,7 +77,7 @@ class DashboardAccess:
         return bool(_UNTIL.fullmatch(until)) and int(until) > time.time() and same(proof, self._proof(until))
 
     async def _sign_in(self, request: Request) -> Response:
-        if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        if is_another_site(request.headers):
             words = "Another site sent this form. Open the dashboard itself."
             return words_page(request.url.path, 403, "Another site", words)
         body = b""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from importlib.resources import files as package_files
 from typing import TypeVar
 
 from starlette.applications import Starlette
@@ -20,8 +19,7 @@ from starlette.routing import Route
 
 from scrout.base import FrozenModel, ScroutError
 from scrout.config.settings import Settings
-from scrout.html import Html
-from scrout.plot import STYLE
+from scrout.html import page_style
 from scrout.redact import redact, redact_dumped
 from scrout.server.dashboard import batches, fixers, frontier, run_page, runs, studies, turns
 from scrout.server.dashboard.access import DashboardAccess
@@ -51,7 +49,7 @@ def create_app(settings: Settings, token: str = "") -> Starlette:
     app = Starlette(
         routes=[
             Route("/", lambda request: RedirectResponse("/runs")),
-            Route("/style.css", _asset(style(), "text/css")),
+            Route("/style.css", _asset(page_style(), "text/css")),
             Route("/icon.svg", _asset(ICON, "image/svg+xml")),
             *pages.both("/runs", runs.look, runs.show),
             *pages.both("/runs/{run}/steps/{step}", turns.look, turns.show),
@@ -82,7 +80,7 @@ class _Pages:
         self._known = known
         """Secrets that no rule would find."""
 
-    def both(self, path: str, look: Callable[[PageContext, Asked], View], show: Callable[[View], Html]) -> list[Route]:
+    def both(self, path: str, look: Callable[[PageContext, Asked], View], show: Callable[[View], str]) -> list[Route]:
         """A page, and its data at the same address with `.json`."""
 
         def page(request: Request) -> Response:
@@ -98,12 +96,6 @@ class _Pages:
         text = json.dumps(view.model_dump(mode="json"))
         clean = redact_dumped(text, self._known)
         return (view if clean == text else type(view).model_validate(json.loads(clean))), clean
-
-
-def style() -> str:
-    """The style sheet: a scouting's page has the first half of it."""
-    first = package_files("scrout.scout").joinpath("report.css").read_text(encoding="utf-8")
-    return first + package_files("scrout.server.dashboard").joinpath("style.css").read_text(encoding="utf-8") + STYLE
 
 
 def _asked(request: Request) -> Asked:

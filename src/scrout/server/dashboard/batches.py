@@ -7,13 +7,10 @@ from datetime import UTC, datetime
 
 from scrout.base import FrozenModel, TaskError
 from scrout.batch.folder import Batch, BatchFolder
-from scrout.html import Html, element
+from scrout.html import render
 from scrout.money import known_usd
-from scrout.server.dashboard import layout
 from scrout.server.dashboard.page_context import Asked, NotThere, PageContext, words
 from scrout.server.dashboard.run_index import QUIET_S, Filter, RunGroup, RunLine, Totals
-from scrout.server.dashboard.runs import lines, totals_facts
-from scrout.text import percent, usd
 
 REFRESH_S = 5
 MAX_OPEN = 50
@@ -124,64 +121,12 @@ def added(parts: Iterable[Totals]) -> Totals:
     )
 
 
-def show_all(view: BatchesView) -> Html:
-    rows = []
-    for one in view.batches:
-        state = _state(one)
-        name = layout.link(one.name, "/batch", name=one.name)
-        rows.append([name, state, _progress(one), *_figures(one.totals), layout.moment(one.last)])
-    columns = ["Batch", "State", "Closed", "Solved", "Unverified", "Paid", "Last heard of (UTC)"]
-    table = layout.table(columns, rows, caption="Batches, newest first", numbers=columns[2:6])
-    none = (
-        "No batch is in this ledger. `scrout batch run TASKS --out DIR` keeps its own in DIR; serve that with "
-        "`-c ledger.path=DIR/ledger.db`."
-    )
-    parts = [element("h1", "Batches")]
-    live = any(one.live for one in view.batches)
-    if live:
-        parts.append(layout.refreshing(REFRESH_S, view.still, "/batches"))
-    parts.append(table if rows else layout.card(layout.soft(none)))
-    again = REFRESH_S if live and not view.still else 0
-    return layout.page("Batches", *parts, here="/batches", twin="/batches.json", refresh_s=again)
+def show_all(view: BatchesView) -> str:
+    return render("dashboard/batches.html", view=view, every_s=REFRESH_S)
 
 
-def show(view: BatchView) -> Html:
-    one = view.batch
-    state = _state(one)
-    crumbs = element("p", layout.link("Batches", "/batches"), " / ", one.name, class_="kicker")
-    parts = [crumbs, element("h1", f"Batch {one.name}"), element("p", state), _bar(one)]
-    facts = [("closed", _progress(one)), *totals_facts(one.totals), ("begun", f"{one.started:%Y-%m-%d %H:%M} UTC")]
-    parts.append(layout.facts(facts))
-    if one.live:
-        parts.append(layout.refreshing(REFRESH_S, view.still, "/batch", name=one.name))
-    rows = [
-        [
-            layout.link(arm.arm or "none", "/runs", batch=one.name, arm=arm.arm),
-            _progress(arm),
-            *_figures(arm.totals),
-            usd(arm.totals.usd_a_run) if arm.totals.runs else "",
-            ", ".join(arm.fixers),
-        ]
-        for arm in view.arms
-    ]
-    columns = ["Arm", "Closed", "Solved", "Unverified", "Paid", "A run", "Fixers"]
-    parts.append(layout.section("Arms", layout.table(columns, rows, caption="Arms", numbers=columns[1:6])))
-    if view.open:
-        title = "Going on" if one.live else "Not finished"
-        parts.append(
-            layout.section(title, lines(view.open, f"Runs that are not closed, newest first, at most {MAX_OPEN}"))
-        )
-    more = [
-        layout.link("All of its runs", "/runs", batch=one.name),
-        layout.link("Its frontier", "/frontier", batch=one.name),
-    ]
-    parts.append(element("nav", *more, class_="pages", **{"aria-label": "More of this batch"}))
-    if view.report:
-        parts.append(layout.soft(f"What it saved, by grade where patches were graded, is in the file `{view.report}`."))
-    again = REFRESH_S if one.live and not view.still else 0
-    return layout.page(
-        f"Batch {one.name}", *parts, here="/batches", twin=layout.address("/batch.json", name=one.name), refresh_s=again
-    )
+def show(view: BatchView) -> str:
+    return render("dashboard/batch.html", view=view, every_s=REFRESH_S, max_open=MAX_OPEN)
 
 
 def _there(page_context: PageContext) -> Batch | None:
@@ -212,30 +157,3 @@ def _line(name: str, groups: Sequence[RunGroup], there: Batch | None) -> BatchLi
         last=last,
         live=undone and (datetime.now(UTC) - last).total_seconds() < QUIET_S,
     )
-
-
-def _state(one: BatchLine) -> Html:
-    if one.live:
-        return layout.badge("live", "good")
-    done = not one.open and one.totals.runs >= (one.expected or 0)
-    return layout.badge("done", "soft") if done else layout.badge("left unfinished", "warn")
-
-
-def _progress(one: BatchLine | ArmLine) -> str:
-    return f"{one.totals.runs - one.open:,} of {max(one.expected or 0, one.totals.runs):,}"
-
-
-def _figures(totals: Totals) -> list[str]:
-    share = percent(totals.solved / totals.done, 0) if totals.done else ""
-    unverified = totals.outcomes.get("unverified", 0)
-    return [
-        f"{totals.solved:,} {f'({share})' if share else ''}".strip(),
-        f"{unverified:,}" if unverified else "",
-        usd(totals.cost_usd),
-    ]
-
-
-def _bar(one: BatchLine) -> Html:
-    done, whole = one.totals.runs - one.open, max(one.expected or 0, one.totals.runs, 1)
-    words_ = f"{done} of {whole} runs are closed"
-    return element("progress", words_, value=str(done), max=str(whole), **{"aria-label": words_})

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from scrout.base import FrozenModel
 from scrout.handoff import FileRef
-from scrout.html import Html, element
+from scrout.html import Html
 from scrout.scout import report
 
 MAX_SHOWN_LINES = 400
@@ -58,7 +58,7 @@ def cut(refs: Sequence[FileRef], whole: str) -> HighlightedSource:
 
 
 def sections(refs: Sequence[FileRef], sources: Mapping[str, HighlightedSource], text: str) -> tuple[Html, ...]:
-    """One for each file. `text` is the issue's, whose names are marked."""
+    """A legend, then one for each file. `text` is the issue's, whose names are marked."""
     return _sections(tuple(refs), tuple(sources.items()), report.names_in(text))
 
 
@@ -73,18 +73,15 @@ def _sections(
     refs: tuple[FileRef, ...], given: tuple[tuple[str, HighlightedSource], ...], names: frozenset[str]
 ) -> tuple[Html, ...]:
     sources, room = dict(given), MAX_SHOWN_LINES
-    mark = element("mark", "Names")
-    legend = element("p", "Suspected lines are tinted. ", mark, " are those the issue mentions.", class_="soft")
-    made = [Html(element("h2", "The code") + legend)]
+    made = [report.code_legend()]
     for rank, ref in enumerate(refs, 1):
         if ref.path not in sources:
-            why = "Not a text file of this commit: new, binary, a link, or larger than 1 MB."
-            made.append(report.file_section(rank, ref, element("p", why, class_="pad soft")))
+            made.append(report.file_section(rank, ref, why=report.NO_SOURCE))
             continue
         source, spans = sources[ref.path], report.spans_of(ref)
         room -= sum(last - first for first, last in _windows(spans, source.lines))
         if room < 0:
-            made.append(report.file_section(rank, ref, element("p", "Left out: the page is full.", class_="pad soft")))
+            made.append(report.file_section(rank, ref, why=report.PAGE_FULL))
             continue
         lines, coloured = [""] * source.lines, [Html()] * source.lines
         for part in source.parts:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from scrout.html import Html, element, escape
-from scrout.server.dashboard.layout import soft
+from scrout.html import Html, fragment
 from scrout.text import clip
 
 MAX_ROWS = 4000
@@ -27,6 +25,21 @@ class FileDiff:
     name: str
     rows: list[tuple[str, int | None, int | None, str]] = field(default_factory=list)
     """Kind (`+`, `-`, ` `, `@` or `i` for what git says of the file), old and new number, text."""
+
+    room: int = MAX_ROWS
+    """Of its rows, how many a page shows."""
+
+    @property
+    def shown(self) -> list[tuple[str, int | None, int | None, str]]:
+        return [(kind, old, new, clip(text, MAX_LINE_CHARS)) for kind, old, new, text in self.rows[: self.room]]
+
+    @property
+    def left(self) -> int:
+        return max(0, len(self.rows) - self.room)
+
+    @property
+    def is_open(self) -> bool:
+        return len(self.rows) <= FOLD_ROWS
 
     @property
     def added(self) -> int:
@@ -66,46 +79,12 @@ def read(patch: str) -> list[FileDiff]:
             old, new, old_left, new_left = old + 1, new + 1, old_left - 1, new_left - 1
         elif not line.startswith(("index ", "--- ", "+++ ")):
             rows.append(("i", None, None, line))
+    room = MAX_ROWS
+    for one in files:
+        one.room, room = max(0, room), room - len(one.rows)
     return files
 
 
 def show(patch: str) -> Html:
     """The patch as a page shows it."""
-    files = read(patch)
-    if not files:
-        return soft("Nothing was changed.")
-    room = MAX_ROWS
-    parts = []
-    for one in files:
-        parts.append(_file(one, max(0, room)))
-        room -= len(one.rows)
-    return Html("".join(parts))
-
-
-def _file(one: FileDiff, room: int) -> Html:
-    counts = element(
-        "span", element("span", f"+{one.added}", class_="good"), " ", element("span", f"−{one.removed}", class_="bad")
-    )
-    summary = element("summary", element("code", one.name or "patch"), " ", counts)
-    rows = "".join(_rows(one.rows[:room]))
-    names = "".join(f'<th scope="col">{name}</th>' for name in ("old line", "new line", "code"))
-    head = f'<thead class="unseen"><tr>{names}</tr></thead>'
-    table = element("table", Html(f"{head}<tbody>{rows}</tbody>"), class_="diff")
-    left = [soft(f"{len(one.rows) - room:,} more lines are in this page's JSON.")] if len(one.rows) > room else []
-    scroll = element(
-        "div", table, class_="scroll", tabindex="0", role="region", **{"aria-label": f"Changes to {one.name}"}
-    )
-    is_open = {"open": ""} if len(one.rows) <= FOLD_ROWS else {}
-    return element("details", summary, scroll, *left, class_="card change", **is_open)
-
-
-_KINDS = {"+": "added", "-": "removed", "@": "hunk", "i": "told", " ": ""}
-
-
-def _rows(rows: list[tuple[str, int | None, int | None, str]]) -> Iterator[str]:
-    for kind, old, new, text in rows:
-        sign, shown = kind if kind in "+- " else "", clip(text, MAX_LINE_CHARS)
-        yield (
-            f'<tr class="{_KINDS[kind]}"><td class="at">{"" if old is None else old}</td>'
-            f'<td class="at">{"" if new is None else new}</td><td><pre>{sign}{escape(shown)}</pre></td></tr>'
-        )
+    return fragment("dashboard/diff.html", "patch", read(patch))

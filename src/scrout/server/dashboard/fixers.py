@@ -7,14 +7,12 @@ from datetime import date
 from scrout.base import FrozenModel, ScroutError
 from scrout.config.settings import FixerKey, Settings
 from scrout.fix.pool import completed
-from scrout.html import Html, element
+from scrout.html import render
 from scrout.money import Usd
 from scrout.route import resume as resumes
 from scrout.route.feedback import own_folder
 from scrout.route.resume import SHIPPED, Resume
-from scrout.server.dashboard import layout
 from scrout.server.dashboard.page_context import Asked, PageContext
-from scrout.text import percent, usd
 
 
 class ResumeLine(FrozenModel):
@@ -92,37 +90,8 @@ def look(page_context: PageContext, asked: Asked) -> FixersView:
     )
 
 
-def show(view: FixersView) -> Html:
-    pool = []
-    for one in view.pool:
-        price = "by subscription" if one.subscription else "unknown" if one.has_model else "free"
-        if one.input_usd is not None and one.output_usd is not None:
-            price = f"{usd(one.input_usd, exact=True)} in, {usd(one.output_usd, exact=True)} out"
-        kind = one.kind if one.kind != one.name else ""
-        name = element("span", one.name, element("span", kind, class_="under"))
-        caps = "none" if not one.has_model else f"{usd(one.cap_usd)}, {one.cap_calls} calls"
-        priced = element("span", price, element("span", one.price_date, class_="under")) if one.price_date else price
-        runs = layout.link("its runs", "/runs", fixer=one.name)
-        pool.append([name, one.model, one.effort, priced, caps, one.resume or "none: taken as anchor only", runs])
-    columns = ["Fixer", "Model", "Effort", "Price, a million tokens", "Caps", "Résumé", "Runs"]
-    parts = [element("h1", "Fixers"), *(element("p", note, class_="warn") for note in view.notes)]
-    parts.append(layout.section("The pool", layout.table(columns, pool, caption="Entries of scrout.toml")))
-    rows = []
-    for resume in view.resumes:
-        share = f"{percent(resume.solved / resume.n, 0)} ({percent(resume.low, 0)} to {percent(resume.high, 0)})"
-        told = "comes with scrout" if resume.public else "yours"
-        about = element(
-            "span", told + (", still growing" if resume.growing else ""), element("span", resume.source, class_="under")
-        )
-        costs = [usd(resume.handoff_usd), usd(resume.solo_usd)]
-        rows.append(
-            [resume.key, f"{resume.solved} of {resume.n}", share, *costs, about, element("time", f"{resume.made}")]
-        )
-    columns = ["Résumé", "Solved", "Rate (95%)", "With handoff", "Alone", "From", "Made"]
-    numbers = ("Solved", "Rate (95%)", "With handoff", "Alone")
-    about = layout.soft("What is known of each fixer: outcomes of tasks, and the mean cost of an attempt.")
-    parts.append(layout.section("Résumés", about, layout.table(columns, rows, caption="Résumés", numbers=numbers)))
-    return layout.page("Fixers", *parts, here="/fixers", twin="/fixers.json")
+def show(view: FixersView) -> str:
+    return render("dashboard/fixers.html", view=view)
 
 
 def _pool(settings: Settings, counting: dict[FixerKey, Resume]) -> tuple[PoolEntry, ...]:

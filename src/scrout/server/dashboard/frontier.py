@@ -17,12 +17,11 @@ from pydantic import ValidationError
 from scrout.base import FrozenModel
 from scrout.batch.folder import BatchFolder
 from scrout.batch.outputs.results import ArmResult, Summary
-from scrout.html import Html, element
+from scrout.html import Html, render
 from scrout.intervals import Estimate, wilson
 from scrout.money import Usd
 from scrout.plot import SHAPES, Mark, cost_plot
 from scrout.route.stats import hull, hull_at
-from scrout.server.dashboard import layout
 from scrout.server.dashboard.batches import added
 from scrout.server.dashboard.page_context import Asked, NotThere, PageContext, words
 from scrout.server.dashboard.run_index import RunGroup
@@ -104,27 +103,9 @@ def look(page_context: PageContext, asked: Asked) -> FrontierView:
     )
 
 
-def show(view: FrontierView) -> Html:
-    parts = [element("h1", "Frontier"), layout.soft("Solve rate against cost: up and to the left is better.")]
-    if view.batches:
-        options = [element("option", "all runs", value="")]
-        for name in view.batches:
-            options.append(element("option", name, value=name, **({"selected": ""} if name == view.batch else {})))
-        select = element("select", *options, id="batch", name_="batch")
-        field = element("div", element("label", "Runs of batch", for_="batch"), select)
-        buttons = element("div", element("button", "Show", type="submit"), class_="buttons")
-        parts.append(element("form", field, buttons, method="get", action="/frontier", class_="filter"))
-    if view.points:
-        region = {"class_": "card pad scroll", "tabindex": "0", "role": "region", "aria-label": "The picture"}
-        parts.append(element("div", _plot(view), **region))
-        parts.append(_legend(view))
-        parts += [element("ul", *(element("li", words_) for words_ in view.findings))] if view.findings else []
-        parts.append(_table(view.points))
-    else:
-        parts.append(layout.card(layout.soft("No run is done yet. Runs show up here once their patch was checked.")))
-    parts += [layout.soft(note) for note in view.notes]
-    twin = layout.address("/frontier.json", batch=view.batch)
-    return layout.page("Frontier", *parts, here="/frontier", twin=twin)
+def show(view: FrontierView) -> str:
+    plot = _plot(view) if view.points else ""
+    return render("dashboard/frontier.html", view=view, plot=plot, legend=_legend(view))
 
 
 def _summary(page_context: PageContext, batch: str) -> Summary | None:
@@ -240,20 +221,8 @@ def _notes(batch: str, groups: Sequence[RunGroup], judged_by: JudgedBy) -> list[
     return notes
 
 
-def _table(points: Sequence[FrontierPoint]) -> Html:
-    rows = []
-    for number, one in enumerate(points, 1):
-        name = element("span", f"{number}  {one.label}", element("span", one.baseline, class_="under"))
-        over = "" if one.over_line is None else f"{round(100 * one.over_line, 1) + 0.0:+.1f} points"
-        between = f"{percent(one.low, 0)} to {percent(one.high, 0)}"
-        unverified = f"{one.unverified:,}" if one.unverified else ""
-        solved = f"{one.solved:,} of {one.done:,}"
-        rows.append([name, solved, unverified, percent(one.rate, 0), between, usd(one.usd, 3), over])
-    columns = ["Arm", "Solved", "Unverified", "Rate", "95%", "A run", "Over the mixing line"]
-    return layout.table(columns, rows, caption="The same in figures", numbers=columns[1:])
-
-
-def _legend(view: FrontierView) -> Html:
+def _legend(view: FrontierView) -> list[tuple[str, str]]:
+    """Marks that are there, and what they mean."""
     keys = [
         ("solo", "from the issue alone", any(one.label.startswith("solo/") for one in view.points)),
         ("handoff", "with a handoff", any(one.label.startswith("handoff/") for one in view.points)),
@@ -261,9 +230,7 @@ def _legend(view: FrontierView) -> Html:
         ("routed", "routed", any(one.routed for one in view.points)),
         ("mix", "mixing fixers at random", bool(view.line)),
     ]
-    there = [(kind, words_) for kind, words_, is_there in keys if is_there]
-    items = [element("li", element("span", "", class_=f"key {kind}"), f" {words_}") for kind, words_ in there]
-    return element("ul", *items, class_="facts legend")
+    return [(kind, meaning) for kind, meaning, is_there in keys if is_there]
 
 
 def _plot(view: FrontierView) -> Html:

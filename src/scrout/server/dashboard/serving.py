@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-import socket
-from contextlib import suppress
-from dataclasses import dataclass
+from socket import socket
 
-import uvicorn
+from starlette.applications import Starlette
 
 from scrout.config.settings import Settings
 from scrout.server.dashboard import batches, fixers, frontier, runs, studies
 from scrout.server.dashboard.app import create_app
 from scrout.server.dashboard.code import warm_up
 from scrout.server.dashboard.page_context import PageContext
-from scrout.server.http_common import listen, url_of
+from scrout.server.serving import HttpServer, listen
 
 
-@dataclass(frozen=True)
-class DashboardServer:
-    """A dashboard that listens already."""
-
-    url: str
-    ledger: str
-    _server: uvicorn.Server
-    _socket: socket.socket
-
-    def run(self) -> None:
-        """Answer until the process is interrupted, which is how it is meant to end."""
-        with suppress(KeyboardInterrupt):
-            self._server.run(sockets=[self._socket])
+class DashboardServer(HttpServer):
+    def __init__(self, app: Starlette, host: str, listening: socket) -> None:
+        super().__init__(app, host, listening)
+        self.url += "/"
+        self.ledger: str = app.state.page_context.ledger.name
 
 
 def serve(settings: Settings, host: str, port: int, token: str) -> DashboardServer:
@@ -40,13 +30,4 @@ def serve(settings: Settings, host: str, port: int, token: str) -> DashboardServ
     warm_up()
     for look in (runs.look, batches.look_at_all, frontier.look, fixers.look, studies.look):
         look(page_context, {})
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        ws="none",
-        timeout_graceful_shutdown=3,
-    )
-    return DashboardServer(f"{url_of(host, listening)}/", page_context.ledger.name, uvicorn.Server(config), listening)
+    return DashboardServer(app, host, listening)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import shlex
-from collections.abc import Sequence
 from datetime import datetime
 from importlib import import_module
 
 from scrout.base import FrozenModel
-from scrout.html import Html, element, escape
+from scrout.html import render
 from scrout.lab.study.saved import SavedFigure, SavedStudy, all_saved
-from scrout.server.dashboard import layout
 from scrout.server.dashboard.batches import added
 from scrout.server.dashboard.page_context import Asked, NotThere, PageContext, number, words
 from scrout.server.dashboard.run_index import RunGroup
@@ -83,65 +80,12 @@ def picture(asked: Asked) -> str:
     return parts[wanted].svg
 
 
-def show(view: StudiesView) -> Html:
-    about = (
-        "A study reads every run, which takes a while, so it is a command. What it found is then here, and with --html "
-        "in a page that opens offline."
-    )
-    rows = [
-        [
-            element("a", one.title, href=layout.address("/study", id=one.id)),
-            one.finding,
-            one.source,
-            layout.moment(one.at),
-        ]
-        for one in view.made
-    ]
-    made = (
-        [layout.table(["Study", "First finding", "Of", "Made"], rows, caption="Studies that were made")] if rows else []
-    )
-    cards = []
-    for one in view.studies:
-        state = layout.badge("ready", "good") if one.ready else layout.badge("too few runs", "soft")
-        lacks = [layout.soft(one.lacks)] if one.lacks else []
-        cards.append(
-            layout.section(
-                one.name.capitalize(),
-                layout.card(element("p", state, " ", one.about), *lacks, layout.block(one.command)),
-            )
-        )
-    return layout.page(
-        "Studies", element("h1", "Studies"), layout.soft(about), *made, *cards, here="/studies", twin="/studies.json"
-    )
+def show(view: StudiesView) -> str:
+    return render("dashboard/studies.html", view=view)
 
 
-def show_one(view: SavedStudy) -> Html:
-    about = f"Of {view.source}, made {view.at:%Y-%m-%d %H:%M} UTC."
-    sections = [_lines("Findings", view.findings)] if view.findings else []
-    if view.failed:
-        sections.append(_lines("Cells that differ", view.failed))
-    pictures = itertools.count()
-    for part in view.parts:
-        if isinstance(part, SavedFigure):
-            source = layout.address("/study/picture.svg", id=view.id, number=str(next(pictures)))
-            image = Html(f'<img class="plot" alt="{escape(part.told)}" src="{escape(source)}">')
-            sections.append(layout.section(part.title, layout.card(image)))
-        else:
-            note = [layout.soft(part.note)] if part.note else []
-            rows = [list(row) for row in part.rows]
-            table = layout.table(part.columns, rows, caption=part.title, numbers=part.columns[1:], stacked=False)
-            sections.append(layout.section(part.title, *note, table))
-    if view.notes:
-        sections.append(_lines("Notes", view.notes))
-    again = layout.section("Again", layout.block(view.command))
-    twin = layout.address("/study.json", id=view.id)
-    return layout.page(
-        view.title, element("h1", view.title), layout.soft(about), *sections, again, here="/studies", twin=twin
-    )
-
-
-def _lines(title: str, lines: Sequence[str]) -> Html:
-    return layout.section(title, layout.card(element("ul", *(element("li", layout.inline(line)) for line in lines))))
+def show_one(view: SavedStudy) -> str:
+    return render("dashboard/study.html", view=view)
 
 
 def _kept(asked: Asked) -> SavedStudy:

@@ -15,12 +15,11 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from scrout import trajectory as metered
 from scrout.base import FrozenModel, LedgerError
-from scrout.html import Html, element
+from scrout.html import render
 from scrout.money import Usage, Usd
 from scrout.scout import trace as searched
-from scrout.server.dashboard import layout
 from scrout.server.dashboard.page_context import Asked, NotThere, PageContext, number
-from scrout.text import duration, excerpt, usd
+from scrout.text import excerpt
 
 PAGE = 20
 MAX_TEXT_CHARS = 12_000
@@ -105,65 +104,8 @@ def look(page_context: PageContext, asked: Asked) -> TurnsView:
     )
 
 
-def show(view: TurnsView) -> Html:
-    place = f"/runs/{view.run}/steps/{view.step}"
-    back = element(
-        "p", layout.link("Runs", "/runs"), " / ", layout.link(view.run, f"/runs/{view.run}"), class_="kicker"
-    )
-    title = f"{view.name or 'A step'}, turn by turn".capitalize()
-    parts = [back, element("h1", title), layout.facts([("model", view.model)])]
-    parts += [_turn(turn) for turn in view.turns]
-    if not view.turns:
-        parts.append(layout.card(layout.soft("No call is told of here.")))
-    pages = []
-    if view.first:
-        pages.append(layout.link("Earlier turns", place, first=str(max(0, view.first - PAGE))))
-    if view.more:
-        pages.append(layout.link("Later turns", place, first=str(view.first + PAGE)))
-    if pages:
-        parts.append(element("nav", *pages, class_="pages", **{"aria-label": "Pages"}))
-    twin = layout.address(f"{place}.json", first=str(view.first or ""))
-    return layout.page(title, *parts, here="/runs", twin=twin)
-
-
-def _turn(turn: TurnView) -> Html:
-    words = [f"Turn {turn.number}"]
-    words += [f"{turn.calls[0].who}: {_first_line(turn.calls[0].text)}"] if turn.calls else [_first_line(turn.text)]
-    paid = usd(turn.cost_usd, unknown="")
-    head = element(
-        "summary", element("h2", words[0]), " ", " ".join(words[1:]), " ", element("span", paid, class_="soft")
-    )
-    asked = [_echo(one) if one.who == "assistant" and turn.number > 1 else _said(one) for one in turn.asked]
-    parts = [element("h3", "New in the request"), *asked] if asked else []
-    parts += [element("h3", "Answer")]
-    parts += (
-        [element("details", element("summary", "Reasoning"), layout.block(turn.reasoning))] if turn.reasoning else []
-    )
-    parts += [element("div", turn.text, class_="prose")] if turn.text else []
-    parts += [_said(one) for one in turn.calls]
-    parts += [element("p", turn.error, class_="bad")] if turn.error else []
-    used = turn.usage
-    facts = [
-        ("took", duration(turn.seconds)),
-        ("prompt tokens", f"{used.prompt_tokens:,}" if used else ""),
-        ("cached", f"{used.cache_read_tokens:,}" if used else ""),
-        ("output", f"{used.output_tokens + used.reasoning_tokens:,}" if used else ""),
-        ("ended", turn.finish),
-    ]
-    return element("details", head, element("div", *parts, layout.facts(facts), class_="pad"), class_="card turn")
-
-
-def _echo(one: TurnMessage) -> Html:
-    """An answer that goes back with the next request; the turn before it has it already."""
-    return element("details", element("summary", "assistant: its answer, sent back"), layout.block(one.text))
-
-
-def _said(one: TurnMessage) -> Html:
-    return element("div", element("p", one.who, class_="who"), layout.block(one.text))
-
-
-def _first_line(text: str) -> str:
-    return " ".join(text.split())[:120]
+def show(view: TurnsView) -> str:
+    return render("dashboard/turns.html", view=view, page=PAGE)
 
 
 def _metered(path: Path, first: int) -> Iterator[TurnView]:

@@ -8,35 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
-from starlette.datastructures import Headers
-from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp
 
-from scrout.server.http_common import bearer, listen, same
+from scrout.server.access import Access, bearer, same
 from scrout.server.mcp.server import make_server
 from scrout.server.service import Service
+from scrout.server.serving import HttpServer, listen
 
 HOST = "127.0.0.1"
 PATH = "/mcp"
-GRACE_S = 5
-"""For calls under way when the server is told to end."""
 
 
-class WithToken:
+class TokenAccess(Access):
     """Lets requests pass that carry the token."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
-        self._app = app
+        super().__init__(app)
         self._token = token
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not same(bearer(Headers(scope=scope)), self._token):
-            words = "Send the header Authorization: Bearer TOKEN, with the token that this server was started with."
-            await PlainTextResponse(words, 401, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
-            return
-        await self._app(scope, receive, send)
+    async def refusal(self, request: Request) -> Response | None:
+        if same(bearer(request.headers), self._token):
+            return None
+        words = "Send the header Authorization: Bearer TOKEN, with the token that this server was started with."
+        return PlainTextResponse(words, 401, {"WWW-Authenticate": "Bearer"})
 
 
 async def serve_http(
@@ -50,9 +47,7 @@ async def serve_http(
         server = make_server(service, allow_fix=allow_fix)
         app: ASGIApp = server.streamable_http_app(streamable_http_path=PATH, transport_security=security)
         if token is not None:
-            app = WithToken(app, token)
-        config = uvicorn.Config(
-            app, log_level="warning", access_log=False, timeout_graceful_shutdown=GRACE_S, server_header=False
-        )
-        ready(f"http://{HOST}:{taken}{PATH}")
-        await uvicorn.Server(config).serve(sockets=[listener])
+            app = TokenAccess(app, token)
+        http = HttpServer(app, HOST, listener)
+        ready(f"{http.url}{PATH}")
+        await http.serve()
