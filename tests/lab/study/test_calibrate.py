@@ -15,9 +15,9 @@ from click.testing import CliRunner
 from scrout.base import StudyError
 from scrout.cli.main import scrout
 from scrout.lab.study import stats
-from scrout.lab.study.calibrate.calibrate import Calibrations, report, study
-from scrout.lab.study.calibrate.probabilities import auc_of, auc_within, reliability, squared_error
-from scrout.lab.study.calibrate.shrinkage import shrinkage
+from scrout.lab.study.calibrate import Calibrations, shrinkage, study
+from scrout.lab.study.calibrate_heads import auc_of, auc_within, reliability, squared_error
+from scrout.lab.study.calibrate_report import report
 from scrout.lab.study.figures import drawn
 from scrout.lab.study.report import Figure, ReportTable
 from scrout.lab.study.sources.benchmark import ArmOutcomes, Benchmark

@@ -12,10 +12,9 @@ from click.testing import CliRunner
 from scrout.base import StudyError
 from scrout.cli.main import scrout
 from scrout.lab.study.figures import drawn
-from scrout.lab.study.frontier.escalation import escalation, tried_again
-from scrout.lab.study.frontier.fields import evaluation_field, seen_by_arm
-from scrout.lab.study.frontier.frontier import report, study
-from scrout.lab.study.frontier.pools import every_pool
+from scrout.lab.study.frontier import evaluation_field, seen_by_arm, study
+from scrout.lab.study.frontier_pools import escalation, every_pool, tried_again
+from scrout.lab.study.frontier_report import report
 from scrout.lab.study.policies import Policy, alone, drawn_evenly, oracle, over_mix, spots
 from scrout.lab.study.report import Figure
 from scrout.lab.study.sources.benchmark import ArmOutcomes, Benchmark

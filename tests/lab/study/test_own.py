@@ -23,12 +23,9 @@ from scrout.batch.tasks import read_tasks
 from scrout.config.settings import load
 from scrout.fix.pool import completed
 from scrout.handoff import FileRef, Handoff, Reproduction, render
-from scrout.lab.study.handoff import handoff
-from scrout.lab.study.localize import localize
+from scrout.lab.study import handoff, localize
 from scrout.lab.study.sources.benchmark import ArmOutcomes, Benchmark
-from scrout.lab.study.sources.opening import open_source
-from scrout.lab.study.sources.own import read_batch, read_ledger
-from scrout.lab.study.sources.source import Own
+from scrout.lab.study.sources.source import Own, open_source, read_batch, read_ledger
 from scrout.ledger.store import Ledger, Result
 from scrout.models.chat import ToolCall
 from scrout.models.scripted import ScriptedEndpoint, ScriptedReply, ScriptedRequest

@@ -6,10 +6,10 @@ import itertools
 import shlex
 from collections.abc import Sequence
 from datetime import datetime
-from importlib import import_module
 
 from scrout.base import FrozenModel
 from scrout.html import Html, element, escape
+from scrout.lab.study import STUDIES as ABOUT
 from scrout.lab.study.saved import SavedFigure, SavedStudy, all_saved
 from scrout.server.dashboard import layout
 from scrout.server.dashboard.batches import added
@@ -156,10 +156,9 @@ def _study(page_context: PageContext, name: str, groups: list[RunGroup]) -> Stud
     place = page_context.place if page_context.folder is None else shlex.quote(page_context.place)
     tasks = " --tasks TASKS" if name == "localize" else ""
     lacks = _lacks(name, groups)
-    doc = import_module(f"scrout.lab.study.{name}").__doc__ or ""
     return Study(
         name=name,
-        about=doc.strip().partition("\n")[0],
+        about=ABOUT[name],
         command=f"scrout study {name} --ledger {place}{tasks} --html {name}.html",
         ready=not lacks,
         lacks=lacks,

@@ -1,4 +1,4 @@
-"""The study of spending for people: tables, pictures and findings of its record."""
+"""Tables, figures and findings of `spend`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from scrout.text import usd
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from scrout.lab.study.spend.spend import ArmSpend, Booked, Item, Payback, SpendStudy
+    from scrout.lab.study.spend import ArmSpend, Booked, Item, Payback, SpendStudy
+
 
 CENT = 0.01
 

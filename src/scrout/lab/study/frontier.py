@@ -1,23 +1,110 @@
-"""A benchmark's plane of cost and solve rate: every fixer, every policy, the oracle, and the hull of mixing."""
+"""Solve rate against cost: every fixer, mixture and policy; which pools leave a router anything to win; a second try.
+
+Everything is held against the best random mix of fixers at the same cost, which needs no look at a task.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from scrout.base import FrozenModel, RouteError, StudyError
-from scrout.lab.study.calibrate.design import base_rates, by_difficulty_head, by_resume_head, feature_sets, held_out
-from scrout.lab.study.frontier import released
+from scrout.lab.study.calibrate_heads import base_rates, by_difficulty_head, by_resume_head, feature_sets, held_out
+from scrout.lab.study.frontier_pools import SIZE, Escalation, PoolCensus, escalation, every_pool
 from scrout.lab.study.policies import Policy, PolicyPoint, alone, decided, drawn_evenly, oracle, spots
 from scrout.lab.study.sources.benchmark import Benchmark
-from scrout.lab.study.sources.paper import Absent, Paper
+from scrout.lab.study.sources.paper import FIXERS, OPUS, SHARED_USD, Absent, Paper, PublicName, StoodIn, stood_in
+from scrout.lab.study.sources.source import Own, Source
 from scrout.records import Arm
 from scrout.route.calibrate import Rule, Walk, Worth
 from scrout.route.outcome_table import Ints, OutcomeTable, group_folds
 from scrout.route.stats import Floats, hull
 from scrout.text import usd
+
+THETAS = (0.25, 0.30, 0.35, 0.40, 0.50)
+ROUTER = "the paper's router"
+WORTHS = (1.0, 3.0, 10.0, 30.0)
+"""Dollars that a solve may be worth."""
+
+
+def shared_usd(paper: Paper) -> float:
+    """What searcher and sandbox cost a task of the evaluation."""
+    return SHARED_USD / len(paper.evaluation.ids)
+
+
+def fixers_alone(paper: Paper) -> list[Policy]:
+    """Those that tried every task without a handoff."""
+    return alone(paper.evaluation.table("solo").priced())
+
+
+def fixers_handed(paper: Paper) -> list[Policy]:
+    """Those that tried every task with one."""
+    played = paper.evaluation.arm("handoff")
+    whole = [fixer for at, fixer in enumerate(played.fixers) if played.measured[:, at].all()]
+    some = played.only(whole)
+    return [
+        Policy(
+            f"{fixer} + handoff",
+            "handoff",
+            some.resolved[:, at].astype(np.float64),
+            some.cost[:, at] + shared_usd(paper),
+            choices=(fixer,) * len(paper.evaluation.ids),
+        )
+        for at, fixer in enumerate(whole)
+    ]
+
+
+def released_bounds(paper: Paper) -> list[Policy]:
+    """No choice at all, and perfect choice: the cheapest that solves, without handoff and with it."""
+    without, handed = fixers_alone(paper), fixers_handed(paper)
+    return [
+        drawn_evenly(without),
+        oracle(without, "oracle, alone"),
+        *([oracle([*without, *handed], "oracle, also with handoff")] if handed else []),
+    ]
+
+
+def released_policies(paper: Paper) -> list[Policy]:
+    """The paper's decisions; then its walk, and the value policy, by the blend, the text and the state."""
+    said, pairs = paper.routing, stood_in(paper.evaluation, paper.solo_pinned)
+    costs, order = expected_costs(paper), np.arange(len(FIXERS), dtype=np.float64)
+    walk, worth = Walk(anchor=FIXERS.index(OPUS)), Worth(anchor=FIXERS.index(OPUS))
+    found = [_released_policy(ROUTER, "", np.array([FIXERS.index(name) for name in said.decisions]), pairs)]
+    for space, probabilities in (("blend", said.blend), ("text", said.text), ("state", said.state)):
+        thetas = {f"theta {theta:.2f}, {space}": theta for theta in THETAS}
+        worths = {f"${usd:g} a solve, {space}": usd for usd in WORTHS}
+        found += _released_policies(f"theta, {space}", walk, probabilities, order, thetas, pairs)
+        found += _released_policies(f"worth, {space}", worth, probabilities, costs, worths, pairs)
+    return found
+
+
+def expected_costs(paper: Paper) -> Floats:
+    """What each fixer was known to cost before the evaluation: its mean in the label run, with handoff."""
+    return paper.label_run.table("handoff").mean_costs
+
+
+def _released_policies(
+    family: str, rule: Rule, probabilities: Floats, costs: Floats, settings: dict[str, float], pairs: StoodIn
+) -> list[Policy]:
+    chosen = rule.choices(probabilities, costs, np.array(list(settings.values())))
+    return [_released_policy(name, family, row, pairs) for name, row in zip(settings, chosen, strict=True)]
+
+
+def _released_policy(name: str, family: str, chosen: Ints, pairs: StoodIn) -> Policy:
+    taken = pairs.taken(chosen)
+    return Policy(
+        name,
+        "policy",
+        taken.resolved.astype(np.float64),
+        taken.cost,
+        family,
+        tuple(FIXERS[at] for at in chosen),
+        ~taken.measured,
+        taken.likely,
+    )
+
 
 MIN_TASKS = 10
 """Below it no figure would mean anything."""
@@ -66,9 +153,9 @@ class HeldOutArm:
 
 def evaluation_field(paper: Paper) -> CostPlane:
     """The paper's 266 tasks, with its router's probabilities."""
-    without, handed = released.fixers_alone(paper), released.fixers_handed(paper)
+    without, handed = fixers_alone(paper), fixers_handed(paper)
     notes = [
-        _handoff_note(released.shared_usd(paper)),
+        _handoff_note(shared_usd(paper)),
         "Where a pair has no episode with handoff, the fixer's solo episode stands in; Gemini 3 Flash, which has none, "
         "counts as $0 and unsolved, as in the paper. `Solved, if` has the bounds if all such outcomes fail or succeed, "
         "and `$ full` the cost with Flash at its measured mean.",
@@ -76,11 +163,11 @@ def evaluation_field(paper: Paper) -> CostPlane:
         "router could not be asked: these are our policies on the paper's probabilities.",
     ]
     try:
-        policies = released.policies(paper)
+        policies = released_policies(paper)
     except Absent as error:
         policies = []
         notes.append(f"No policy: {error}")
-    ways = [*without, *handed, *released.bounds(paper), *policies]
+    ways = [*without, *handed, *released_bounds(paper), *policies]
     return CostPlane(
         benchmark=paper.evaluation.name,
         source=paper.evaluation.source,
@@ -128,7 +215,7 @@ def field_of(benchmark: Benchmark, seen: Mapping[Arm, HeldOutArm], handoff_usd: 
     notes += _lacking(benchmark, seen)
     for arm, one in seen.items():
         ending, added = (" + handoff", handoff_usd) if handed and arm == arms[-1] else ("", 0.0)
-        ways += _policies(one, ending, added)
+        ways += _arm_policies(one, ending, added)
     return CostPlane(
         benchmark=benchmark.name,
         source=benchmark.source,
@@ -157,18 +244,18 @@ def _lacking(benchmark: Benchmark, seen: Mapping[Arm, HeldOutArm]) -> list[str]:
     return said
 
 
-def _policies(seen: HeldOutArm, ending: str, added_usd: float) -> list[Policy]:
+def _arm_policies(seen: HeldOutArm, ending: str, added_usd: float) -> list[Policy]:
     if seen.folds is None:
         return []
     found = []
     for name, probabilities in seen.probabilities.items():
         if name in (COUNTS, BASE):
-            settings = {f"${usd:g} a solve, {name}{ending}": usd for usd in released.WORTHS}
+            settings = {f"${usd:g} a solve, {name}{ending}": usd for usd in WORTHS}
             # Base rates look at no task: they are the fixers themselves.
             rule: Rule = Worth()
             family = "" if name == BASE else f"worth, {name}{ending}"
         else:
-            settings = {f"theta {theta:.2f}, {name}{ending}": theta for theta in released.THETAS}
+            settings = {f"theta {theta:.2f}, {name}{ending}": theta for theta in THETAS}
             rule, family = Walk(), f"theta, {name}{ending}"
         found += decided(seen.table, seen.folds, probabilities, rule, settings, family=family, shared_usd=added_usd)
     return found
@@ -221,3 +308,101 @@ def _handoff_note(added_usd: float) -> str:
 def _hull(ways: Sequence[Policy]) -> tuple[HullCorner, ...]:
     corners = hull(np.array([(way.cost.mean(), way.solved.mean()) for way in ways]))
     return tuple(HullCorner(usd=float(usd), solve=float(solve)) for usd, solve in corners)
+
+
+class Frontier(FrozenModel):
+    """What `scrout study frontier` finds."""
+
+    source: str
+    fields: tuple[CostPlane, ...]
+    pools: tuple[PoolCensus, ...]
+    escalations: tuple[Escalation, ...]
+    left_out: tuple[str, ...]
+    """What the source lacks, and what to do."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """All about one benchmark."""
+
+    field: CostPlane
+    pools: PoolCensus | None = None
+    escalations: tuple[Escalation, ...] = ()
+
+
+def study(source: Source) -> Frontier:
+    """Each benchmark of the source: its plane_table, all its pools, and what a second try adds."""
+    parts, left_out = [], []
+    for name, make in _parts(source).items():
+        try:
+            parts.append(make())
+        except (Absent, RouteError) as error:
+            left_out.append(f"{name}: {error}")
+    if not parts:
+        raise StudyError("nothing to compare. " + " ".join(left_out))
+    return Frontier(
+        source=str(source),
+        fields=tuple(part.field for part in parts),
+        pools=tuple(part.pools for part in parts if part.pools),
+        escalations=tuple(one for part in parts for one in part.escalations),
+        left_out=tuple(left_out),
+    )
+
+
+def _parts(source: Source) -> dict[str, Callable[[], _Part]]:
+    if isinstance(source, Own):
+        return {source.benchmark.name: lambda: _own(source.comparable)}
+    return {
+        "evaluation": lambda: _Part(evaluation_field(source)),
+        "label run": lambda: _label_run(source),
+        "Verified": lambda: _leaderboard(source, "Verified"),
+        "Multilingual": lambda: _leaderboard(source, "Multilingual"),
+    }
+
+
+def _label_run(paper: Paper) -> _Part:
+    benchmark = paper.label_run
+    seen = seen_by_arm(benchmark)
+    coverage = _coverage(paper)
+    added = shared_usd(paper)
+    escalations = tuple(
+        escalation(f"{benchmark.name}, {_arm(arm)}", alone(one.table, shared_usd=added * (arm == "handoff")), coverage)
+        for arm, one in seen.items()
+    )
+    return _Part(field_of(benchmark, seen, added), None, escalations)
+
+
+def _leaderboard(paper: Paper, name: PublicName) -> _Part:
+    benchmark = paper.comparable(name)
+    return _with_pools(benchmark, seen_by_arm(benchmark), _coverage(paper))
+
+
+def _own(benchmark: Benchmark) -> _Part:
+    seen = seen_by_arm(benchmark)
+    scouted = benchmark.scouted.values()
+    coverage = float(np.mean([one.kept for one in scouted])) if scouted else None
+    return _with_pools(benchmark, seen, coverage)
+
+
+def _with_pools(benchmark: Benchmark, seen: Mapping[Arm, HeldOutArm], coverage: float | None) -> _Part:
+    first = next(iter(seen.values()))
+    fixers = len(first.table.fixers)
+    worths = {f"${worth:g}": worth for worth in WORTHS}
+    return _Part(
+        field_of(benchmark, seen),
+        every_pool(benchmark.name, first.table, first.best, first.folds, worths) if fixers >= SIZE else None,
+        (escalation(benchmark.name, alone(first.table), coverage),) if fixers > 1 else (),
+    )
+
+
+def _coverage(paper: Paper) -> float | None:
+    """Share of the evaluation's tasks whose reproduction genuinely fails; None: nothing says so."""
+    try:
+        scouted = paper.evaluation.scouted.values()
+    except Absent:
+        return None
+    return float(np.mean([one.verdict == "real_failure" for one in scouted])) if scouted else None
+
+
+def _arm(arm: Arm) -> str:
+    return "with handoff" if arm == "handoff" else arm

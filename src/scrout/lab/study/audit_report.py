@@ -1,148 +1,31 @@
-"""`audit`: whether a pool of fixers leaves a router anything to win.
-
-Three figures of a pool (its best fixer, how much the others' solves are contained in each other's, how many contested
-tasks only one of them solves), and what routers that read the task's text make of it. First the three pools that the
-paper prints, then every pool of four in the data.
-"""
+"""Tables, figures and findings of `audit`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scrout.base import FrozenModel, StudyError
-from scrout.lab.study.audit.overlap import POOL, Overlap, OverlapIntervals, PoolsOfFour, overlap, pools, spread
-from scrout.lab.study.audit.routers import Family, Routed, routed
+from scrout.lab.study.audit import (
+    POOL,
+    Audit,
+    Claimed,
+    Family,
+    Overlap,
+    PoolsOfFour,
+    Routed,
+)
 from scrout.lab.study.figures import INK, MARKERS, SHADES
 from scrout.lab.study.report import Figure, ReportTable, StudyReport, interval, p_value, points
-from scrout.lab.study.sources.benchmark import Benchmark
-from scrout.lab.study.sources.paper import Paper, PublicName
-from scrout.lab.study.sources.source import Source
-from scrout.records import Arm
 from scrout.route.calibrate import CONSTANT
 from scrout.text import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+
 LEVEL = 0.05
-PUBLISHED: Mapping[PublicName, tuple[str, ...]] = {
-    "Verified": (
-        "Claude 4.5 Opus (high reasoning)",
-        "GPT-5 Mini",
-        "GPT-5-2 (high reasoning)",
-        "MiniMax M2.5 (high reasoning)",
-    ),
-    "Multilingual": ("Claude 4.6 Opus", "GPT-5 mini", "Gemini 3 Flash", "Minimax 2.5"),
-    "Pro": (
-        "claude-45sonnet-10132025",
-        "claude-4sonnet-10132025",
-        "gpt-5-250-turns-10132025",
-        "kimi-k2-instruct-10132025",
-    ),
-}
-"""The pools behind the three columns that the paper prints."""
-
-
-class Claimed(FrozenModel):
-    """What the paper prints of its best router."""
-
-    benchmark: str
-    change: float
-    """Its solve rate less the best fixer's."""
-    p: float
-
-
-class Audit(FrozenModel):
-    """The whole of it."""
-
-    published: tuple[Overlap, ...]
-    """The paper's pools; of one's own runs, the whole pool in each arm."""
-    intervals: tuple[OverlapIntervals, ...]
-    """Of `published`, in its order."""
-    others: tuple[Overlap, ...]
-    """Further pools of the data, which the paper does not print."""
-    pools: tuple[PoolsOfFour, ...]
-    routers: tuple[Routed, ...]
-    claimed: tuple[Claimed, ...]
-    notes: tuple[str, ...]
-
-
-def study(source: Source) -> Audit:
-    """The audit of the paper's pools, or of one's own."""
-    return _of_paper(source) if isinstance(source, Paper) else _of_own(source.comparable)
-
-
-def published_pools(paper: Paper) -> tuple[Overlap, ...]:
-    """The pools that the paper prints, as far as their outcomes are there."""
-    return tuple(
-        overlap(name, paper.comparable(name).pool(fixers)) for name, fixers in PUBLISHED.items() if paper.has(name)
-    )
-
-
-def _of_paper(paper: Paper) -> Audit:
-    there = {name: fixers for name, fixers in PUBLISHED.items() if paper.has(name)}
-    others = _others(paper)
-    if not there and not others:
-        paper.public("Verified")  # says what is missing, and where it comes from
-    published = published_pools(paper)
-    tried = [routed(paper.comparable(name), fixers) for name, fixers in there.items()]
-    if paper.has("label run"):
-        tried.append(routed(paper.label_run, paper.label_run.arm("solo").fixers))
-    every = [pools(paper.comparable(name), "solo", one) for name, one in zip(there, published, strict=True)]
-    printed = paper.published.get("audit", {}).get("rows", {}) if paper.has("published") else {}
-    return Audit(
-        published=published,
-        intervals=tuple(spread(paper.comparable(name).pool(fixers)) for name, fixers in there.items()),
-        others=others,
-        pools=tuple(one for one in every if isinstance(one, PoolsOfFour)),
-        routers=tuple(one for one in tried if isinstance(one, Routed)),
-        claimed=tuple(
-            Claimed(benchmark=name, change=row["router_minus_best"], p=row["p"]) for name, row in printed.items()
-        ),
-        notes=(
-            *(f"{name}: its outcomes are not in the folder." for name in PUBLISHED if name not in there),
-            *(one for one in (*every, *tried) if isinstance(one, str)),
-        ),
-    )
-
-
-def _others(paper: Paper) -> tuple[Overlap, ...]:
-    """The receipts' own pools: the label run in both arms, and the evaluation's fixers alone."""
-    named: list[tuple[str, Benchmark, Arm]] = []
-    if paper.has("label run"):
-        named += [("label run", paper.label_run, "solo"), ("label run, with handoff", paper.label_run, "handoff")]
-    if paper.has("evaluation"):
-        named.append((paper.evaluation.name, paper.evaluation, "solo"))
-    return tuple(overlap(name, benchmark.pool(benchmark.arm(arm).fixers, arm)) for name, benchmark, arm in named)
-
-
-def _of_own(benchmark: Benchmark) -> Audit:
-    """The whole pool in each arm that two fixers have played; of more than four fixers, every four."""
-    fixers = {arm: list(played.fixers) for arm, played in benchmark.played.items()}
-    arms = [arm for arm, names in fixers.items() if len(names) > 1]
-    if not arms:
-        told = "; ".join(f"{arm}: {', '.join(names)}" for arm, names in fixers.items()) or "none"
-        raise StudyError(
-            f"{benchmark.source}: no arm has two fixers ({told}), and a pool of one leaves nothing to compare. "
-            "Run the same tasks with another fixer."
-        )
-    alone = replace(benchmark, played={arm: benchmark.arm(arm).only(fixers[arm]) for arm in arms})
-    whole = {arm: alone.pool(fixers[arm], arm) for arm in arms}
-    every = [pools(alone, arm) for arm in arms if len(fixers[arm]) > POOL]
-    tried = [routed(alone, fixers[arm], arm) for arm in arms]
-    return Audit(
-        published=tuple(overlap(f"{benchmark.name}, {arm}", played) for arm, played in whole.items()),
-        intervals=tuple(spread(played) for played in whole.values()),
-        others=(),
-        pools=tuple(one for one in every if isinstance(one, PoolsOfFour)),
-        routers=tuple(one for one in tried if isinstance(one, Routed)),
-        claimed=(),
-        notes=tuple(dict.fromkeys(one for one in (*every, *tried) if isinstance(one, str))),
-    )
 
 
 def report(result: Audit) -> StudyReport:

@@ -13,11 +13,9 @@ import numpy as np
 from scrout.base import FrozenModel, StudyError
 from scrout.batch.jobs import ROUTED
 from scrout.intervals import Estimate
-from scrout.lab.study.report import StudyReport
 from scrout.lab.study.sources.benchmark import ArmOutcomes, Benchmark
 from scrout.lab.study.sources.paper import GPT, KIMI, OPUS, SHARED_USD, Paper, Prices
 from scrout.lab.study.sources.source import Own, Source
-from scrout.lab.study.spend import report as spend_report
 from scrout.lab.study.stats import bootstraps, mean_of, ratio_of
 from scrout.money import Usd
 from scrout.records import Arm
@@ -114,11 +112,6 @@ class SpendStudy(FrozenModel):
 def study(source: Source) -> SpendStudy:
     """Of the paper's evaluation and label run, or of one's own runs."""
     return _paper(source) if isinstance(source, Paper) else _own(source)
-
-
-def report(result: SpendStudy) -> StudyReport:
-    """The study for people."""
-    return spend_report.report(result)
 
 
 def _paper(paper: Paper) -> SpendStudy:

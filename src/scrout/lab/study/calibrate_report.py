@@ -1,96 +1,28 @@
-"""How well probabilities can be predicted from what is seen of a task, and what a router saves by them.
-
-On the paper's files that is its label run, and beside it a control on its released router (shrinkage.py). Its own
-design space rests on hidden states that were not released, so its rows stand here as published, unchecked.
-"""
+"""Tables, figures and findings of `calibrate`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from scrout.base import FrozenModel, RouteError, StudyError
 from scrout.intervals import Estimate
-from scrout.lab.study.calibrate.design import embedders
-from scrout.lab.study.calibrate.probabilities import ReliabilityGroup
-from scrout.lab.study.calibrate.shrinkage import Shrinkage, shrinkage
-from scrout.lab.study.calibrate.spaces import BASE, MatchedCell, Space, design_space, named
+from scrout.lab.study.calibrate import (
+    BASE,
+    Calibrations,
+    MatchedCell,
+    Shrinkage,
+    Space,
+    named,
+)
+from scrout.lab.study.calibrate_heads import ReliabilityGroup
 from scrout.lab.study.figures import DASHES, INK, MARKERS, SHADES
 from scrout.lab.study.report import Figure, ReportTable, StudyReport, interval, p_value, points
-from scrout.lab.study.sources.paper import Absent, Paper
-from scrout.lab.study.sources.source import Source
 from scrout.records import Arm
 from scrout.text import percent, usd
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-
-class PublishedDesign(FrozenModel):
-    """A row of the paper's design space, as printed."""
-
-    name: str
-    saving_lr_pct: float
-    saving_mlp_pct: float
-    folds: str
-    brier: float
-    usd_per_task: float
-
-
-class Calibrations(FrozenModel):
-    """What `scrout study calibrate` finds."""
-
-    source: str
-    spaces: tuple[Space, ...]
-    published: tuple[PublishedDesign, ...]
-    published_auc: dict[str, float]
-    control: Shrinkage | None
-    """None: the source is not the paper's, or its routing was not there."""
-    embedders: tuple[str, ...]
-    left_out: tuple[str, ...]
-    """What the source lacks, and what to do."""
-
-
-def study(source: Source) -> Calibrations:
-    """The design space of every arm; on the paper's files the control, and its published rows."""
-    left_out: list[str] = []
-    benchmark = source.label_run if isinstance(source, Paper) else source.comparable
-    spaces = []
-    for arm in benchmark.played:
-        try:
-            spaces.append(design_space(benchmark, arm))
-        except (StudyError, RouteError) as error:
-            left_out.append(f"{benchmark.name}, arm {arm}: {error}")
-    control: Shrinkage | None = None
-    printed: tuple[PublishedDesign, ...] = ()
-    printed_auc: dict[str, float] = {}
-    if isinstance(source, Paper):
-        try:
-            control = shrinkage(source)
-        except Absent as error:
-            left_out.append(f"shrinkage control: {error}")
-        try:
-            printed, printed_auc = _published(source.published)
-        except Absent as error:
-            left_out.append(f"published rows: {error}")
-    if not spaces and control is None:
-        raise StudyError("nothing to calibrate. " + " ".join(left_out))
-    return Calibrations(
-        source=str(source),
-        spaces=tuple(spaces),
-        published=printed,
-        published_auc=printed_auc,
-        control=control,
-        embedders=tuple(embedders()),
-        left_out=tuple(left_out),
-    )
-
-
-def _published(printed: Mapping[str, Any]) -> tuple[tuple[PublishedDesign, ...], dict[str, float]]:
-    space = printed.get("design_space") or {}
-    rows = tuple(PublishedDesign(name=name, **row) for name, row in space.get("rows", {}).items())
-    return rows, dict(space.get("auc", {}))
 
 
 def report(result: Calibrations) -> StudyReport:

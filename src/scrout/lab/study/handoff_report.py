@@ -1,4 +1,4 @@
-"""The study of handoffs for people: tables, pictures and findings of its record."""
+"""Tables, figures and findings of `handoff`."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from scrout.lab.study.figures import DASHES, MARKERS, SHADES
-from scrout.lab.study.handoff.effects import Effort, HandoffEffect, Pooled
-from scrout.lab.study.handoff.injection import Injection
-from scrout.lab.study.handoff.looks import Side, SubgroupEffect
+from scrout.lab.study.handoff import Effort, HandoffEffect, Injection, Pooled, Side, SubgroupEffect
 from scrout.lab.study.report import Figure, ReportTable, StudyReport, p_value, points, usd_interval
 from scrout.text import percent, usd
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from scrout.lab.study.handoff.handoff import HandoffStudy, Power
+    from scrout.lab.study.handoff import HandoffStudy, Power
+
 
 LEVEL = 0.05
 
