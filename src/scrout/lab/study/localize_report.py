@@ -3,39 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
 
-from scrout.intervals import Estimate
-from scrout.lab.study.figures import MARKERS, SHADES
-from scrout.lab.study.localize import (
-    RANKS,
-    Division,
-    GroupComparison,
-    HandoffGroup,
-    LocalizeStudy,
-)
-from scrout.lab.study.report import Figure, ReportTable, StudyReport, interval, p_value, points
+from scrout.lab.study.figures import forest
+from scrout.lab.study.localize import RANKS, Division, GroupComparison, HandoffGroup, LocalizeStudy
+from scrout.lab.study.report import Figure, ReportTable, StudyReport, interval, p_value, points, table
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+MEASURES = {"recall": "Recall", "precision": "Precision", "f1": "F1", "all_gold": "Every gold file named"}
 
 
 def report(result: LocalizeStudy) -> StudyReport:
-    """The study for people."""
+    """The study as tables, figures and findings."""
     titles: dict[Division, str] = {
         "kind": "By how the handoff came about",
         "repository": "By repository, kinds pooled",
         "language": "By language, kinds pooled",
         "outcome": f"By outcome of {result.solved_by}, kinds pooled",
     }
-    parts: list[ReportTable | Figure] = []
-    for by, title in titles.items():
-        groups = [group for group in result.groups if group.by == by]
-        if groups:
-            parts.append(_sheet(title, groups))
+    by_division = {by: [group for group in result.groups if group.by == by] for by in titles}
+    parts: list[ReportTable | Figure] = [_table(titles[by], groups) for by, groups in by_division.items() if groups]
     if result.compared:
-        parts.append(_comparison(result.compared))
-    parts.append(_picture([group for group in result.groups if group.by != "language" or _differs(group, result)]))
+        parts.append(_comparison_table(result.compared))
+    one_language = len(by_division["language"]) < 2
+    parts.append(_figure([group for group in result.groups if group.by != "language" or not one_language]))
     notes = list(result.notes)
     if result.unknown:
         notes.append(f"{result.unknown} handoffs are left out: their true files are not known.")
@@ -45,103 +35,90 @@ def report(result: LocalizeStudy) -> StudyReport:
 def _findings(result: LocalizeStudy) -> Iterator[str]:
     first = result.groups[0]
     yield (
-        f"{first.name}, {first.tasks} tasks: recall {interval(first.recall, _plain)}, precision "
-        f"{interval(first.precision, _plain)}, every gold file named in {interval(first.all_gold)}; "
+        f"{_group_line(first, 'every gold file named in')}; "
         f"{first.named:.2f} files named where {first.gold:.2f} are gold."
     )
     for group in result.groups[1:]:
         if group.by == "kind":
-            yield (
-                f"{group.name}, {group.tasks}: recall {interval(group.recall, _plain)}, precision "
-                f"{interval(group.precision, _plain)}, every gold file in {interval(group.all_gold)}."
-            )
+            yield f"{_group_line(group, 'every gold file named in')}."
     for one in result.compared:
         if one.measure in ("recall", "all_gold"):
             yield (
-                f"{_MEASURE[one.measure]}, {one.group} against {one.others}: {points(one.apart.change)} points, "
+                f"{MEASURES[one.measure]}, {one.group} against {one.others}: {points(one.apart.change)} points, "
                 f"p {p_value(one.apart.p)}, adjusted {p_value(one.p_holm)}."
             )
     repositories = [group for group in result.groups if group.by == "repository"]
     if len(repositories) > 1:
         best, worst = (pick(repositories, key=lambda group: group.recall.value) for pick in (max, min))
         yield (
-            f"By repository recall goes from {interval(worst.recall, _plain)} ({worst.name}) to "
-            f"{interval(best.recall, _plain)} ({best.name})."
+            f"By repository recall goes from {interval(worst.recall, _share)} ({worst.name}) to "
+            f"{interval(best.recall, _share)} ({best.name})."
         )
 
 
-_MEASURE = {"recall": "Recall", "precision": "Precision", "f1": "F1", "all_gold": "Every gold file named"}
+def _group_line(group: HandoffGroup, whole: str) -> str:
+    return (
+        f"{group.name}, {group.tasks} tasks: recall {interval(group.recall, _share)}, precision "
+        f"{interval(group.precision, _share)}, {whole} {interval(group.all_gold)}"
+    )
 
 
-def _sheet(title: str, groups: Sequence[HandoffGroup]) -> ReportTable:
-    ranked = all(group.acc is not None for group in groups)
-    rows = [
-        (
-            group.name,
-            str(group.tasks),
-            *(interval(one, _plain) for one in (group.recall, group.precision, group.f1)),
-            interval(group.all_gold),
-            f"{group.named:.2f}",
-            f"{group.gold:.2f}",
-            *(interval(group.acc[k]) for k in RANKS if ranked and group.acc is not None),
-        )
-        for group in groups
-    ]
-    columns = ("", "tasks", "recall", "precision", "F1", "all gold", "named", "gold")
-    accuracy = tuple(f"Acc@{k}" for k in RANKS) if ranked else ()
-    return ReportTable(title, columns + accuracy, rows, "95%: over resampled tasks; shares of tasks by Wilson.")
+def _table(title: str, groups: Sequence[HandoffGroup]) -> ReportTable:
+    ranks = RANKS if all(group.acc is not None for group in groups) else ()
+    return table(
+        title,
+        groups,
+        {
+            "": lambda group: group.name,
+            "tasks": lambda group: str(group.tasks),
+            "recall": lambda group: interval(group.recall, _share),
+            "precision": lambda group: interval(group.precision, _share),
+            "F1": lambda group: interval(group.f1, _share),
+            "all gold": lambda group: interval(group.all_gold),
+            "named": lambda group: f"{group.named:.2f}",
+            "gold": lambda group: f"{group.gold:.2f}",
+            **{f"Acc@{rank}": partial(_accuracy, rank=rank) for rank in ranks},
+        },
+        "95%: over resampled tasks; shares of tasks by Wilson.",
+    )
 
 
-def _comparison(compared: Sequence[GroupComparison]) -> ReportTable:
-    rows = [
-        (
-            f"{one.group} ({one.apart.tasks}) against {one.others} ({one.apart.others})",
-            _MEASURE[one.measure],
-            _plain(one.apart.mean),
-            _plain(one.apart.mean_of_others),
-            points(one.apart.change),
-            p_value(one.apart.p),
-            p_value(one.p_holm),
-        )
-        for one in compared
-    ]
-    columns = ("", "figure", "first", "second", "difference, points [95%]", "p", "Holm")
-    return ReportTable("Groups compared", columns, rows, "By permuting which task is in which group.")
+def _accuracy(group: HandoffGroup, rank: int) -> str:
+    return interval(group.acc[rank] if group.acc else None)
 
 
-def _picture(groups: Sequence[HandoffGroup]) -> Figure:
-    shown = list(groups)[::-1]
+def _comparison_table(compared: Sequence[GroupComparison]) -> ReportTable:
+    return table(
+        "Groups compared",
+        compared,
+        {
+            "": lambda one: f"{one.group} ({one.apart.tasks}) against {one.others} ({one.apart.others})",
+            "figure": lambda one: MEASURES[one.measure],
+            "first": lambda one: _share(one.apart.mean),
+            "second": lambda one: _share(one.apart.mean_of_others),
+            "difference, points [95%]": lambda one: points(one.apart.change),
+            "p": lambda one: p_value(one.apart.p),
+            "Holm": lambda one: p_value(one.p_holm),
+        },
+        "By permuting which task is in which group.",
+    )
 
-    def draw(axes: Axes) -> None:
-        for number, (name, shift) in enumerate((("precision", 0.16), ("recall", -0.16))):
-            for at, group in enumerate(shown):
-                found: Estimate = getattr(group, name)
-                axes.plot([found.low, found.high], [at + shift] * 2, color=SHADES[2 * number], linewidth=1.2)
-                axes.plot(
-                    *(found.value, at + shift),
-                    marker=MARKERS[number],
-                    color=SHADES[2 * number],
-                    linestyle="none",
-                    markersize=5,
-                    label=None if at else name,
-                )
-        axes.set_yticks(range(len(shown)), [f"{group.name} ({group.tasks})" for group in shown], fontsize=8)
-        axes.set_ylim(-0.6, len(shown) - 0.4)
-        axes.set_xlim(0, 1)
-        axes.set_xlabel("mean over tasks (95%)")
-        axes.legend(loc="lower left")
 
-    told = "; ".join(
-        f"{group.name}: recall {_plain(group.recall.value)}, precision {_plain(group.precision.value)}"
+def _figure(groups: Sequence[HandoffGroup]) -> Figure:
+    labels = [f"{group.name} ({group.tasks})" for group in groups]
+    series = {name: [getattr(group, name) for group in groups] for name in ("recall", "precision")}
+    words = "; ".join(
+        f"{group.name}: recall {_share(group.recall.value)}, precision {_share(group.precision.value)}"
         for group in groups
     )
-    return Figure("localize", "Files named against files changed", draw, told, 1.2 + 0.42 * len(shown))
+    return Figure(
+        "localize",
+        "Files named against files changed",
+        lambda axes: forest(axes, labels, series, "mean over tasks (95%)", scale=1, gap=0.32),
+        words,
+        1.5 + 0.42 * len(groups),
+    )
 
 
-def _differs(group: HandoffGroup, result: LocalizeStudy) -> bool:
-    """Whether there is another language."""
-    return sum(one.by == group.by for one in result.groups) > 1
-
-
-def _plain(share: float) -> str:
+def _share(share: float) -> str:
     return "-" if share != share else f"{share:.3f}".replace("0.", ".", 1)
