@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal, TypeGuard
@@ -15,7 +15,7 @@ from scrout.intervals import Estimate
 from scrout.lab.study.audit import Overlap, published_pools
 from scrout.lab.study.replicate_records import RegatedRecord, judge_all
 from scrout.lab.study.replicate_tables import (
-    Attempts,
+    Pair,
     PairedEffect,
     PaperTables,
     Probabilities,
@@ -245,218 +245,193 @@ def _public(paper: Paper, model: str) -> Bools:
 
 def said(found: Receipts) -> dict[Place, ReceiptValue]:
     """What the receipts say, by the place of the published cell."""
+    pairs = {frozenset((one.first, one.second)): one for one in found.evaluation.pairs}
+    anchors = pairs.get(frozenset((GPT, OPUS)))
     return {
-        **_main(found),
-        **_anchors(found),
-        **_sweep(found),
-        **_probabilities(found),
-        **_localization(found),
-        **_census(found),
-        **_caps(found),
-        **_redistribution(found.label_run),
-        **_fresh_cells(found.fresh),
-        **(_on_routed(found.on_routed) if found.on_routed else {}),
-        **_pools(found.pools),
-        **_spend(found),
+        **_main_values(found),
+        **(_anchor_values(anchors) if anchors else {}),
+        **_sweep_values(found),
+        **_scouting_values(found.evaluation),
+        **_cap_values(found),
+        **_handoff_values(found),
+        **_fresh_values(found.fresh),
+        **_spend_values(found),
     }
 
 
-def _main(found: Receipts) -> dict[Place, ReceiptValue]:
-    told: dict[Place, ReceiptValue] = {("main_results", "n"): ReceiptValue(found.evaluation.tasks)}
+def _values(at: Place, figures: Mapping[str, float | None]) -> dict[Place, ReceiptValue]:
+    """The figures that are known, each at its name below a place."""
+    return {(*at, name): ReceiptValue(figure) for name, figure in figures.items() if figure is not None}
+
+
+def _ends(at: Place, low: float, high: float, **how: Any) -> dict[Place, ReceiptValue]:
+    """Both ends of an interval."""
+    return {(*at, end): ReceiptValue(value, **how) for end, value in zip(ENDS, (low, high), strict=True)}
+
+
+def _value(found: Estimate | None, times: float = 1) -> float | None:
+    return times * found.value if found else None
+
+
+def _main_values(found: Receipts) -> dict[Place, ReceiptValue]:
+    values = _values(("main_results",), {"n": found.evaluation.tasks})
     ways = by_name(found.evaluation.ways)
     for row, name in _WAYS.items():
-        at = ("main_results", "rows", row)
         if way := ways.get(name):
-            told[(*at, "solves")] = ReceiptValue(way.solves)
-            told[(*at, "rate_pct")] = ReceiptValue(100 * way.rate.value)
-            told |= _known((*at, "usd_per_task"), way.usd_task)
-            told |= _known((*at, "usd_per_solve"), way.usd_solve)
-            told |= _known((*at, "points_over_mixing"), way.over_mix, 100)
-    return told
+            values |= _values(
+                ("main_results", "rows", row),
+                {
+                    "solves": way.solves,
+                    "rate_pct": 100 * way.rate.value,
+                    "usd_per_task": _value(way.usd_task),
+                    "usd_per_solve": _value(way.usd_solve),
+                    "points_over_mixing": _value(way.over_mix, 100),
+                },
+            )
+    return values
 
 
-def _known(path: Place, figure: Estimate | None, times: float = 1) -> dict[Place, ReceiptValue]:
-    return {path: ReceiptValue(times * figure.value)} if figure else {}
+def _anchor_values(anchors: Pair) -> dict[Place, ReceiptValue]:
+    both = anchors.paired
+    opus, gpt = (both.gained, both.lost) if anchors.second == OPUS else (both.lost, both.gained)
+    return _values(
+        ("paired_anchors",),
+        {"opus_only": opus, "gpt_only": gpt, "mcnemar_p": both.p, "delta_points": 100 * (opus - gpt) / both.tasks},
+    )
 
 
-def _anchors(found: Receipts) -> dict[Place, ReceiptValue]:
-    pair = next((one for one in found.evaluation.pairs if {one.first, one.second} == {GPT, OPUS}), None)
-    if pair is None:
-        return {}
-    both = pair.paired
-    opus, gpt = (both.gained, both.lost) if pair.second == OPUS else (both.lost, both.gained)
-    return {
-        ("paired_anchors", "opus_only"): ReceiptValue(opus),
-        ("paired_anchors", "gpt_only"): ReceiptValue(gpt),
-        ("paired_anchors", "mcnemar_p"): ReceiptValue(both.p),
-        ("paired_anchors", "delta_points"): ReceiptValue(100 * (opus - gpt) / both.tasks),
-    }
-
-
-def _sweep(found: Receipts) -> dict[Place, ReceiptValue]:
-    told: dict[Place, ReceiptValue] = {}
+def _sweep_values(found: Receipts) -> dict[Place, ReceiptValue]:
+    """Thresholds, and what the heads say of the cheapest fixer."""
+    values: dict[Place, ReceiptValue] = {}
     for row in found.sweep:
         at = ("theta_sweep", "rows", f"{row.theta:.2f}")
-        told |= {(*at, "split", fixer): ReceiptValue(tasks) for fixer, tasks in row.split.items()}
-        told[(*at, "solves")] = ReceiptValue(row.solves)
-        told[(*at, "solves", "low")] = ReceiptValue(round(row.least.value * found.evaluation.tasks))
-        told[(*at, "solves", "high")] = ReceiptValue(round(row.most.value * found.evaluation.tasks))
-        told[(*at, "usd_per_task")] = ReceiptValue(row.usd_task.value)
-        told |= _known((*at, "usd_per_solve"), row.usd_solve)
-    return told
-
-
-def _probabilities(found: Receipts) -> dict[Place, ReceiptValue]:
-    told: dict[Place, ReceiptValue] = {}
+        values |= _values((*at, "split"), row.split)
+        values |= _ends((*at, "solves"), *(round(end.value * found.evaluation.tasks) for end in (row.least, row.most)))
+        costs = {"usd_per_task": row.usd_task.value, "usd_per_solve": _value(row.usd_solve)}
+        values |= _values(at, {"solves": row.solves, **costs})
     for head in found.probabilities:
-        at = ("gate_probability", head.head)
-        told[(*at, "sd")] = ReceiptValue(head.sd)
-        told[(*at, "support", "low")] = ReceiptValue(head.lowest)
-        told[(*at, "support", "high")] = ReceiptValue(head.highest)
-    if found.on_routed:
-        told[("gate_probability", "gated_to_cheapest")] = ReceiptValue(found.on_routed.paired.tasks)
-    return told
+        values |= _values(("gate_probability", head.head), {"sd": head.sd})
+        values |= _ends(("gate_probability", head.head, "support"), head.lowest, head.highest)
+    return values
 
 
-def _localization(found: Receipts) -> dict[Place, ReceiptValue]:
-    told: dict[Place, ReceiptValue] = {}
-    for group in found.evaluation.located:
-        at = ("localization", "rows", group.group)
-        told[(*at, "n")] = ReceiptValue(group.n)
-        told[(*at, "recall")] = ReceiptValue(group.recall.value)
-        told[(*at, "precision")] = ReceiptValue(group.precision.value)
-        told[(*at, "all_gold_pct")] = ReceiptValue(100 * group.all_gold.value)
-        told[(*at, "gold_files")] = ReceiptValue(group.gold_files)
+def _scouting_values(tables: PaperTables) -> dict[Place, ReceiptValue]:
+    """Localization, and what became of the claims."""
+    values: dict[Place, ReceiptValue] = {}
+    for group in tables.located:
+        values |= _values(
+            ("localization", "rows", group.group),
+            {
+                "n": group.n,
+                "recall": group.recall.value,
+                "precision": group.precision.value,
+                "all_gold_pct": 100 * group.all_gold.value,
+                "gold_files": group.gold_files,
+            },
+        )
         if group.group == "overall":
-            told[("localization", "median_files_named")] = ReceiptValue(group.named_median)
-            told[("localization", "mean_gold_files")] = ReceiptValue(group.gold_files)
-    return told
+            means = {"median_files_named": group.named_median, "mean_gold_files": group.gold_files}
+            values |= _values(("localization",), means)
+    for claims in tables.claims:
+        values |= _values(
+            ("verify_census", "by_set", "all" if claims.group == "overall" else claims.group),
+            {
+                "n": claims.n,
+                "claiming": claims.claiming,
+                "genuine_pct": _value(claims.genuine, 100),
+                "stripped_pct": _value(claims.passes, 100),
+            },
+        )
+        if claims.group == "overall":
+            values |= _values(("verify_census", "classes"), claims.verdicts)
+    return values
 
 
-def _census(found: Receipts) -> dict[Place, ReceiptValue]:
-    told: dict[Place, ReceiptValue] = {}
-    for claims in found.evaluation.claims:
-        overall = claims.group == "overall"
-        at = ("verify_census", "by_set", "all" if overall else claims.group)
-        told[(*at, "n")] = ReceiptValue(claims.n)
-        told[(*at, "claiming")] = ReceiptValue(claims.claiming)
-        told |= _known((*at, "genuine_pct"), claims.genuine, 100)
-        told |= _known((*at, "stripped_pct"), claims.passes, 100)
-        if overall:
-            told |= {("verify_census", "classes", verdict): ReceiptValue(n) for verdict, n in claims.verdicts.items()}
-    return told
-
-
-def _caps(found: Receipts) -> dict[Place, ReceiptValue]:
-    told: dict[Place, ReceiptValue] = {}
-    alone = {one.fixer: one for one in found.evaluation.attempts if one.arm == "solo" and one.at_cap is not None}
-    loosely: Mapping[str, tuple[Callable[[Attempts], float | None], str]] = {
-        "hit_2usd_cap": (lambda one: found.expensive_attempts[one.fixer], f"attempts of {usd(CAP_USD)} or more"),
-        "auto_submitted": (lambda one: one.at_cap, f"attempts that reach {MAX_STEPS} steps"),
-        "solves_rescued": (lambda one: one.solved_at_cap, f"solved attempts that reach {MAX_STEPS} steps"),
-        "rate_without_rescue_pct": (
-            lambda one: 100 * (one.solved - (one.solved_at_cap or 0)) / one.n,
-            f"without the solves that reach {MAX_STEPS} steps",
-        ),
-    }
-    for fixer, one in alone.items():
-        told[("caps", "hit_50_turn_cap_pct", fixer)] = ReceiptValue(100 * (one.at_cap or 0) / one.n)
-        if one.most_expensive_usd is not None:
-            told[("caps", "max_attempt_usd", fixer)] = ReceiptValue(one.most_expensive_usd)
-        for row, (figure, note) in loosely.items():
-            value = figure(one)
-            if value is not None:
-                told[("caps", row, fixer)] = ReceiptValue(value, otherwise="contradicted", note=note)
-    return told
-
-
-def _redistribution(found: Sequence[PairedEffect]) -> dict[Place, ReceiptValue]:
-    told: dict[Place, ReceiptValue] = {}
-    for one in found:
-        both, pooled = one.paired, one.fixer == "pooled"
-        at = ("redistribution", "rows", one.fixer)
-        told |= {
-            ("redistribution", "n"): ReceiptValue(both.tasks),
-            (*at, "solo"): ReceiptValue(100 * both.first),
-            (*at, "handoff"): ReceiptValue(100 * both.second),
-            (*at, "delta"): ReceiptValue(100 * both.change.value),
-            (*at, "b"): ReceiptValue(both.gained),
-            (*at, "c"): ReceiptValue(both.lost),
-            (*at, "p"): ReceiptValue(both.p),
+def _cap_values(found: Receipts) -> dict[Place, ReceiptValue]:
+    """Attempts that reach a limit. Where the release counts something similar, a difference is no failure."""
+    values: dict[Place, ReceiptValue] = {}
+    reach = f"that reach {MAX_STEPS} steps"
+    for one in found.evaluation.attempts:
+        if one.arm != "solo" or one.at_cap is None:
+            continue
+        rescued = one.solved_at_cap or 0
+        exact = {"hit_50_turn_cap_pct": 100 * one.at_cap / one.n, "max_attempt_usd": one.most_expensive_usd}
+        values |= {("caps", row, one.fixer): ReceiptValue(value) for row, value in exact.items() if value is not None}
+        similar = {
+            "hit_2usd_cap": (found.expensive_attempts[one.fixer], f"attempts of {usd(CAP_USD)} or more"),
+            "auto_submitted": (one.at_cap, f"attempts {reach}"),
+            "solves_rescued": (rescued, f"solved attempts {reach}"),
+            "rate_without_rescue_pct": (100 * (one.solved - rescued) / one.n, f"without the solves {reach}"),
         }
-        for end, value in zip(ENDS, (both.change.low, both.change.high), strict=True):
-            told[(*at, "ci", end)] = ReceiptValue(
-                100 * value,
-                slack=100 / both.tasks,
-                otherwise="contradicted" if pooled else "differs",
-                note="a bootstrap over tasks, the four pairs of a task drawn together" if pooled else "",
-            )
-    return told
+        for row, (value, note) in similar.items():
+            values[("caps", row, one.fixer)] = ReceiptValue(value, otherwise="contradicted", note=note)
+    return values
 
 
-def _fresh_cells(found: Sequence[Fresh]) -> dict[Place, ReceiptValue]:
-    told: dict[Place, ReceiptValue] = {}
+def _handoff_values(found: Receipts) -> dict[Place, ReceiptValue]:
+    """What the handoff changes, on the label run and on the tasks that the router gave to the cheapest fixer."""
+    values: dict[Place, ReceiptValue] = {}
+    for one in found.label_run:
+        both, at, pooled = one.paired, ("redistribution", "rows", one.fixer), one.fixer == "pooled"
+        values |= _values(("redistribution",), {"n": both.tasks})
+        values |= _values(at, {"solo": 100 * both.first, "handoff": 100 * both.second, **_change_values(both)})
+        values |= _ends(
+            (*at, "ci"),
+            *(100 * both.change.low, 100 * both.change.high),
+            slack=100 / both.tasks,
+            otherwise="contradicted" if pooled else "differs",
+            note="a bootstrap over tasks, the four pairs of a task drawn together" if pooled else "",
+        )
+    if found.on_routed:
+        both = found.on_routed.paired
+        rates = {"n": both.tasks, "handoff_pct": 100 * both.second, "solo_pct": 100 * both.first}
+        values |= _values(("handoff_on_routed",), {**rates, **_change_values(both)})
+        values |= _values(("gate_probability",), {"gated_to_cheapest": both.tasks})
+    return values
+
+
+def _change_values(both: Paired) -> dict[str, float | None]:
+    return {"delta": 100 * both.change.value, "b": both.gained, "c": both.lost, "p": both.p}
+
+
+def _fresh_values(found: Sequence[Fresh]) -> dict[Place, ReceiptValue]:
+    values: dict[Place, ReceiptValue] = {}
     for one in found:
         at = ("bench_versus_fresh", "rows", one.fixer)
-        told[(*at, "fresh")] = ReceiptValue(one.fresh.value)
-        for end, value in zip(ENDS, (one.fresh.low, one.fresh.high), strict=True):
-            told[(*at, "ci", end)] = ReceiptValue(value, slack=1 / one.tasks)
+        values |= _values(at, {"fresh": one.fresh.value})
+        values |= _ends((*at, "ci"), one.fresh.low, one.fresh.high, slack=1 / one.tasks)
         if one.public is not None:
             note = f"of the {one.public_tasks} tasks that are in the public table"
-            told[(*at, "public")] = ReceiptValue(one.public, otherwise="not backed", note=note)
-            told[(*at, "gap")] = ReceiptValue(100 * (one.fresh.value - one.public), otherwise="not backed", note=note)
-    return told
+            for name, value in (("public", one.public), ("gap", 100 * (one.fresh.value - one.public))):
+                values[(*at, name)] = ReceiptValue(value, otherwise="not backed", note=note)
+    return values
 
 
-def _on_routed(effect: PairedEffect) -> dict[Place, ReceiptValue]:
-    both = effect.paired
-    figures = {
-        "n": both.tasks,
-        "handoff_pct": 100 * both.second,
-        "solo_pct": 100 * both.first,
-        "delta": 100 * both.change.value,
-        "b": both.gained,
-        "c": both.lost,
-        "p": both.p,
-    }
-    return {("handoff_on_routed", name): ReceiptValue(figure) for name, figure in figures.items()}
-
-
-def _pools(found: Sequence[Overlap]) -> dict[Place, ReceiptValue]:
-    told: dict[Place, ReceiptValue] = {}
-    for one in found:
-        at = ("audit", "rows", one.benchmark)
-        told[(*at, "best")] = ReceiptValue(one.best)
-        if one.containment is not None:
-            told[(*at, "containment")] = ReceiptValue(one.containment)
-        if one.shell is not None:
-            told[(*at, "shell_pct")] = ReceiptValue(100 * one.shell)
-    return told
-
-
-def _spend(found: Receipts) -> dict[Place, ReceiptValue]:
+def _spend_values(found: Receipts) -> dict[Place, ReceiptValue]:
+    """What attempts cost, and the figures of the published pools."""
     attempts, at = found.evaluation.attempts, ("spend_usd", "evaluation")
-    alone = {one.fixer: one.usd for one in attempts if one.arm == "solo" and one.usd is not None}
+    alone = {one.fixer: one.usd for one in attempts if one.arm == "solo"}
     handed = [one for one in attempts if one.arm == "handoff"]
-    told: dict[Place, ReceiptValue] = {
-        (*at, row): ReceiptValue(alone[fixer])
-        for row, fixer in (("GPT-5.2 solo", GPT), ("Opus 4.6 solo", OPUS), ("Kimi K2.5 solo", KIMI))
-        if fixer in alone
-    }
-    told[(*at, "system arm")] = ReceiptValue(
+    rows = {"GPT-5.2 solo": GPT, "Opus 4.6 solo": OPUS, "Kimi K2.5 solo": KIMI}
+    values = _values(at, {row: alone.get(fixer) for row, fixer in rows.items()})
+    values[(*at, "system arm")] = ReceiptValue(
         sum(one.usd or 0.0 for one in handed),
         otherwise="contradicted",
         note=f"the sum of the {sum(one.n for one in handed)} attempts with handoff",
     )
     if "label run" not in found.absent:
-        told[("spend_usd", "label_run", "fixer API")] = ReceiptValue(
+        values[("spend_usd", "label_run", "fixer API")] = ReceiptValue(
             found.label_run_usd, otherwise="contradicted", note="the sum of its attempts' known costs"
         )
     ways = by_name(found.evaluation.ways)
-    expensive, ours = ways.get(way_name(OPUS, "solo")), ways.get(ROUTER)
-    if expensive and expensive.usd_task and ours and ours.usd_task:
-        told[("spend_usd", "saving_per_task")] = ReceiptValue(expensive.usd_task.value - ours.usd_task.value)
-    return told
+    expensive, ours = (ways[name].usd_task if name in ways else None for name in (way_name(OPUS, "solo"), ROUTER))
+    if expensive and ours:
+        values |= _values(("spend_usd",), {"saving_per_task": expensive.value - ours.value})
+    for one in found.pools:
+        shell = None if one.shell is None else 100 * one.shell
+        figures = {"best": one.best, "containment": one.containment, "shell_pct": shell}
+        values |= _values(("audit", "rows", one.benchmark), figures)
+    return values
 
 
 class Replication(FrozenModel):

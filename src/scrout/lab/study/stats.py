@@ -173,20 +173,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def auc(probabilities: npt.ArrayLike, solved: npt.ArrayLike) -> float:
-    """How often a task that is solved has a higher probability than one that is not; nan: only one kind."""
-    p, y = np.asarray(probabilities, dtype=np.float64), np.asarray(solved, dtype=bool)
-    pairs = int(y.sum()) * int((~y).sum())
-    if not pairs:
-        return float("nan")
-    return float((stats.rankdata(p)[y].sum() - y.sum() * (y.sum() + 1) / 2) / pairs)
-
-
-def brier(probabilities: npt.ArrayLike, solved: npt.ArrayLike) -> float:
-    """Mean squared distance of the probabilities from what came."""
-    return float(np.mean((np.asarray(probabilities, dtype=np.float64) - np.asarray(solved, dtype=np.float64)) ** 2))
-
-
 def power(tasks: int, gain: float, loss: float, level: float = ALPHA) -> float:
     """How often exact McNemar finds a change, where a task is gained and lost with these probabilities."""
     if not (loss >= 0 and gain >= 0 and 0 < gain + loss <= 1):
