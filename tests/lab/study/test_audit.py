@@ -45,7 +45,7 @@ def benchmark(tasks: int, arms: Mapping[Arm, ArmOutcomes], *, texts: bool = True
         source="batch b",
         ids=ids,
         repositories=tuple(f"repo{number % 10}" for number in range(tasks)),
-        played=arms,
+        arms=arms,
         languages={task: "Go" if go else "Python" for task, go in zip(ids, in_go, strict=True)},
         texts={task: f"{words[go]} {place}" for task, go, place in zip(ids, in_go, places, strict=True)}
         if texts

@@ -58,7 +58,7 @@ def benchmark(arms: dict[Arm, ArmOutcomes], repositories: int = 6) -> Benchmark:
         source="a test",
         ids=ids,
         repositories=tuple(f"repo-{number // 2 % repositories}" for number in range(TASKS)),
-        played=arms,
+        arms=arms,
         texts={task: (LONG if number % 2 else SHORT) for number, task in enumerate(ids)},
     )
 

@@ -38,7 +38,7 @@ def own(*handoffs: ScoutRecord, languages: dict[str, str] | None = None) -> Own:
     known, nothing = np.ones(solved.shape, dtype=bool), np.full(solved.shape, np.nan)
     benchmark = Benchmark(
         *("own runs", "batch b", ids, tuple("r" for _ in ids)),
-        played={"handoff": ArmOutcomes(("a",), known, solved, nothing, nothing)},
+        arms={"handoff": ArmOutcomes(("a",), known, solved, nothing, nothing)},
         scouted=dict(zip(ids, handoffs, strict=True)),
         languages=languages or {},
     )

@@ -318,7 +318,7 @@ def test_a_real_batch_is_counted_as_its_summary_counts_it(make_repo: MakeRepo, t
             summary = session.write()
     own = read_batch(out, tasks)
     for arm in summary.arms:
-        kind = next(one for one in own.benchmark.played if arm.arm == f"{one}/toy")
+        kind = next(one for one in own.benchmark.arms if arm.arm == f"{one}/toy")
         played = own.benchmark.arm(kind)
         assert int(played.measured.sum()) == arm.done == 2
         assert int(played.resolved.sum()) == arm.solved.count
@@ -347,8 +347,8 @@ def test_by_the_check_only_handoffs_are_compared_and_what_was_routed_is_no_fixer
     )
     benchmark = Benchmark("mine", "here", ("a", "b"), ("r", "r"), {"solo": played, "handoff": played})
     graded, checked = Own(benchmark, "grade"), Own(benchmark, "check")
-    assert {arm: one.fixers for arm, one in graded.comparable.played.items()} == {"solo": ("toy",), "handoff": ("toy",)}
-    assert list(checked.comparable.played) == ["handoff"] and list(checked.fixers.played) == ["solo", "handoff"]
+    assert {arm: one.fixers for arm, one in graded.comparable.arms.items()} == {"solo": ("toy",), "handoff": ("toy",)}
+    assert list(checked.comparable.arms) == ["handoff"] and list(checked.fixers.arms) == ["solo", "handoff"]
     assert checked.alike(benchmark).arm("handoff").fixers == ("toy", "routed")
 
 

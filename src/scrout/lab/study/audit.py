@@ -90,26 +90,26 @@ class PoolsOfFour(FrozenModel):
     each: tuple[Overlap, ...]
 
 
-def overlap(name: str, played: ArmOutcomes) -> Overlap:
+def overlap(name: str, outcomes: ArmOutcomes) -> Overlap:
     """The figures of a pool; every pair must be measured."""
-    _refuse_odd(name, played)
-    everything = np.full((1, len(played.resolved)), 1 / len(played.resolved))
-    rates = played.resolved.mean(axis=0)
+    _refuse_odd(name, outcomes)
+    everything = np.full((1, len(outcomes.resolved)), 1 / len(outcomes.resolved))
+    rates = outcomes.resolved.mean(axis=0)
     return Overlap(
         benchmark=name,
-        fixers=played.fixers,
-        n=len(played.resolved),
-        best_fixer=played.fixers[int(rates.argmax())],
+        fixers=outcomes.fixers,
+        n=len(outcomes.resolved),
+        best_fixer=outcomes.fixers[int(rates.argmax())],
         best=float(rates.max()),
-        containment=_known(float(containment_of(played.resolved)(everything)[0])),
-        shell=_known(float(shell_of(played.resolved)(everything)[0])),
-        any=float(played.resolved.any(axis=1).mean()),
+        containment=_known(float(containment_of(outcomes.resolved)(everything)[0])),
+        shell=_known(float(shell_of(outcomes.resolved)(everything)[0])),
+        any=float(outcomes.resolved.any(axis=1).mean()),
     )
 
 
-def spread(played: ArmOutcomes) -> OverlapIntervals:
+def spread(outcomes: ArmOutcomes) -> OverlapIntervals:
     """The figures with intervals. The strongest fixer is the one that is so on all tasks."""
-    resolved = played.resolved
+    resolved = outcomes.resolved
     strongest = int(resolved.mean(axis=0).argmax())
     found = bootstraps(
         len(resolved),
@@ -125,16 +125,16 @@ def spread(played: ArmOutcomes) -> OverlapIntervals:
 
 def pools(benchmark: Benchmark, arm: Arm, published: Overlap | None = None) -> PoolsOfFour | str:
     """Every pool of four, each on the tasks that all four tried; or why there is none."""
-    played = benchmark.arm(arm)
-    every = comb(len(played.fixers), POOL)
+    outcomes = benchmark.arm(arm)
+    every = comb(len(outcomes.fixers), POOL)
     if every > MAX_POOLS:
         return (
-            f"{benchmark.name}, {arm}: {len(played.fixers)} fixers make {every} pools of {POOL}, more than are tried."
+            f"{benchmark.name}, {arm}: {len(outcomes.fixers)} fixers make {every} pools of {POOL}, more than are tried."
         )
     each = tuple(
         overlap(benchmark.name, benchmark.pool(pool, arm))
-        for pool in combinations(played.fixers, POOL)
-        if played.only(pool).measured.all(axis=1).any()
+        for pool in combinations(outcomes.fixers, POOL)
+        if outcomes.only(pool).measured.all(axis=1).any()
     )
     containments = [one.containment for one in each if one.containment is not None]
     shells = [one.shell for one in each if one.shell is not None]
@@ -143,7 +143,7 @@ def pools(benchmark: Benchmark, arm: Arm, published: Overlap | None = None) -> P
     beside = published.containment if published else None
     return PoolsOfFour(
         benchmark=benchmark.name,
-        fixers=len(played.fixers),
+        fixers=len(outcomes.fixers),
         pools=len(each),
         fewest_tasks=min(one.n for one in each),
         containment=_quantiles(containments),
@@ -181,15 +181,15 @@ def shell_of(resolved: Bools) -> Statistic:
     return ratio_of(solvers == 1, (solvers > 0) & (solvers < resolved.shape[1]))
 
 
-def _refuse_odd(name: str, played: ArmOutcomes) -> None:
-    if len(played.fixers) < 2:
+def _refuse_odd(name: str, outcomes: ArmOutcomes) -> None:
+    if len(outcomes.fixers) < 2:
         raise StudyError(
-            f"{name}: a pool of {len(played.fixers)} ({', '.join(played.fixers)}) leaves nothing to compare. "
+            f"{name}: a pool of {len(outcomes.fixers)} ({', '.join(outcomes.fixers)}) leaves nothing to compare. "
             "Add outcomes of another fixer on the same tasks."
         )
-    if not len(played.resolved) or not played.measured.all():
+    if not len(outcomes.resolved) or not outcomes.measured.all():
         raise StudyError(
-            f"{name}: not every task was tried by all of {', '.join(played.fixers)}. Leave the others out."
+            f"{name}: not every task was tried by all of {', '.join(outcomes.fixers)}. Leave the others out."
         )
 
 
@@ -484,8 +484,8 @@ def _others(paper: Paper) -> tuple[Overlap, ...]:
 
 
 def _of_own(benchmark: Benchmark) -> Audit:
-    """The whole pool in each arm that two fixers have played; of more than four fixers, every four."""
-    fixers = {arm: list(played.fixers) for arm, played in benchmark.played.items()}
+    """The whole pool in each arm in which two fixers have outcomes; of more than four fixers, every four."""
+    fixers = {arm: list(outcomes.fixers) for arm, outcomes in benchmark.arms.items()}
     arms = [arm for arm, names in fixers.items() if len(names) > 1]
     if not arms:
         told = "; ".join(f"{arm}: {', '.join(names)}" for arm, names in fixers.items()) or "none"
@@ -493,13 +493,13 @@ def _of_own(benchmark: Benchmark) -> Audit:
             f"{benchmark.source}: no arm has two fixers ({told}), and a pool of one leaves nothing to compare. "
             "Run the same tasks with another fixer."
         )
-    alone = replace(benchmark, played={arm: benchmark.arm(arm).only(fixers[arm]) for arm in arms})
+    alone = replace(benchmark, arms={arm: benchmark.arm(arm).only(fixers[arm]) for arm in arms})
     whole = {arm: alone.pool(fixers[arm], arm) for arm in arms}
     every = [pools(alone, arm) for arm in arms if len(fixers[arm]) > POOL]
     tried = [routed(alone, fixers[arm], arm) for arm in arms]
     return Audit(
-        published=tuple(overlap(f"{benchmark.name}, {arm}", played) for arm, played in whole.items()),
-        intervals=tuple(spread(played) for played in whole.values()),
+        published=tuple(overlap(f"{benchmark.name}, {arm}", outcomes) for arm, outcomes in whole.items()),
+        intervals=tuple(spread(outcomes) for outcomes in whole.values()),
         others=(),
         pools=tuple(one for one in every if isinstance(one, PoolsOfFour)),
         routers=tuple(one for one in tried if isinstance(one, Routed)),

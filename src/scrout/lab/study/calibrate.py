@@ -329,10 +329,10 @@ def _swaps(paper: Paper) -> tuple[Swap, ...]:
 def _orders(paper: Paper) -> tuple[Order, ...]:
     """Exploratory: every fixer and arm that was tried on many tasks, in every space."""
     found: list[Order] = []
-    for arm, played in paper.evaluation.played.items():
-        for column, fixer in enumerate(played.fixers):
-            known = played.measured[:, column]
-            solved = played.resolved[known, column]
+    for arm, outcomes in paper.evaluation.arms.items():
+        for column, fixer in enumerate(outcomes.fixers):
+            known = outcomes.measured[:, column]
+            solved = outcomes.resolved[known, column]
             if known.mean() < 0.5 or solved.all() or not solved.any():
                 continue
             probabilities = {space: _of(paper, space)[known, FIXERS.index(fixer)] for space in SPACES}
@@ -404,7 +404,7 @@ def study(source: Source) -> Calibrations:
     left_out: list[str] = []
     benchmark = source.label_run if isinstance(source, Paper) else source.comparable
     spaces = []
-    for arm in benchmark.played:
+    for arm in benchmark.arms:
         try:
             spaces.append(design_space(benchmark, arm))
         except (StudyError, RouteError) as error:

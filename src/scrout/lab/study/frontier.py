@@ -12,10 +12,10 @@ import numpy as np
 
 from scrout.base import FrozenModel, RouteError, StudyError
 from scrout.lab.study.calibrate_heads import base_rates, by_difficulty_head, by_resume_head, feature_sets, held_out
-from scrout.lab.study.frontier_pools import SIZE, Escalation, PoolCensus, escalation, every_pool
-from scrout.lab.study.policies import Policy, PolicyPoint, alone, decided, drawn_evenly, oracle, spots
+from scrout.lab.study.frontier_pools import SIZE, Escalation, PoolCensus, escalation, pool_census
+from scrout.lab.study.policies import Policy, PolicyPoint, alone, oracle, policy_points, rule_policies, uniform_policy
 from scrout.lab.study.sources.benchmark import Benchmark
-from scrout.lab.study.sources.paper import FIXERS, OPUS, SHARED_USD, Absent, Paper, PublicName, StoodIn, stood_in
+from scrout.lab.study.sources.paper import FIXERS, OPUS, SHARED_USD, Absent, FilledPairs, Paper, PublicName, fill_gaps
 from scrout.lab.study.sources.source import Own, Source
 from scrout.records import Arm
 from scrout.route.calibrate import Rule, Walk, Worth
@@ -41,9 +41,9 @@ def fixers_alone(paper: Paper) -> list[Policy]:
 
 def fixers_handed(paper: Paper) -> list[Policy]:
     """Those that tried every task with one."""
-    played = paper.evaluation.arm("handoff")
-    whole = [fixer for at, fixer in enumerate(played.fixers) if played.measured[:, at].all()]
-    some = played.only(whole)
+    outcomes = paper.evaluation.arm("handoff")
+    whole = [fixer for at, fixer in enumerate(outcomes.fixers) if outcomes.measured[:, at].all()]
+    some = outcomes.only(whole)
     return [
         Policy(
             f"{fixer} + handoff",
@@ -60,7 +60,7 @@ def released_bounds(paper: Paper) -> list[Policy]:
     """No choice at all, and perfect choice: the cheapest that solves, without handoff and with it."""
     without, handed = fixers_alone(paper), fixers_handed(paper)
     return [
-        drawn_evenly(without),
+        uniform_policy(without),
         oracle(without, "oracle, alone"),
         *([oracle([*without, *handed], "oracle, also with handoff")] if handed else []),
     ]
@@ -68,7 +68,7 @@ def released_bounds(paper: Paper) -> list[Policy]:
 
 def released_policies(paper: Paper) -> list[Policy]:
     """The paper's decisions; then its walk, and the value policy, by the blend, the text and the state."""
-    said, pairs = paper.routing, stood_in(paper.evaluation, paper.solo_pinned)
+    said, pairs = paper.routing, fill_gaps(paper.evaluation, paper.solo_pinned)
     costs, order = expected_costs(paper), np.arange(len(FIXERS), dtype=np.float64)
     walk, worth = Walk(anchor=FIXERS.index(OPUS)), Worth(anchor=FIXERS.index(OPUS))
     found = [_released_policy(ROUTER, "", np.array([FIXERS.index(name) for name in said.decisions]), pairs)]
@@ -86,13 +86,13 @@ def expected_costs(paper: Paper) -> Floats:
 
 
 def _released_policies(
-    family: str, rule: Rule, probabilities: Floats, costs: Floats, settings: dict[str, float], pairs: StoodIn
+    family: str, rule: Rule, probabilities: Floats, costs: Floats, settings: dict[str, float], pairs: FilledPairs
 ) -> list[Policy]:
     chosen = rule.choices(probabilities, costs, np.array(list(settings.values())))
     return [_released_policy(name, family, row, pairs) for name, row in zip(settings, chosen, strict=True)]
 
 
-def _released_policy(name: str, family: str, chosen: Ints, pairs: StoodIn) -> Policy:
+def _released_policy(name: str, family: str, chosen: Ints, pairs: FilledPairs) -> Policy:
     taken = pairs.taken(chosen)
     return Policy(
         name,
@@ -151,7 +151,7 @@ class HeldOutArm:
         return self.probabilities.get(COUNTS)
 
 
-def evaluation_field(paper: Paper) -> CostPlane:
+def evaluation_plane(paper: Paper) -> CostPlane:
     """The paper's 266 tasks, with its router's probabilities."""
     without, handed = fixers_alone(paper), fixers_handed(paper)
     notes = [
@@ -172,7 +172,7 @@ def evaluation_field(paper: Paper) -> CostPlane:
         benchmark=paper.evaluation.name,
         source=paper.evaluation.source,
         tasks=len(paper.evaluation.ids),
-        spots=spots(ways, without, handed),
+        spots=policy_points(ways, without, handed),
         hull=_hull(without),
         hull_handed=_hull([*without, *handed]) if handed else (),
         differs={way.name: _differing(way, policies[0]) for way in policies},
@@ -184,7 +184,7 @@ def _differing(way: Policy, other: Policy) -> int:
     return sum(one != same for one, same in zip(way.choices, other.choices, strict=True))
 
 
-def seen_by_arm(benchmark: Benchmark) -> dict[Arm, HeldOutArm]:
+def held_out_arms(benchmark: Benchmark) -> dict[Arm, HeldOutArm]:
     """Each arm on the tasks that every fixer tried in every arm; where there are too few, the first arm alone."""
     tables = _priced_arms(benchmark)
     first = next(iter(tables))
@@ -200,7 +200,7 @@ def seen_by_arm(benchmark: Benchmark) -> dict[Arm, HeldOutArm]:
     return {arm: _seen(benchmark, table.rows(common)) for arm, table in tables.items()}
 
 
-def field_of(benchmark: Benchmark, seen: Mapping[Arm, HeldOutArm], handoff_usd: float = 0.0) -> CostPlane:
+def cost_plane(benchmark: Benchmark, seen: Mapping[Arm, HeldOutArm], handoff_usd: float = 0.0) -> CostPlane:
     """Every fixer alone and with handoff, policies on held-out probabilities, and both ends of knowing nothing and all.
 
     `handoff_usd` is what a task with handoff costs beside its fixer, where the outcomes leave it out.
@@ -208,7 +208,7 @@ def field_of(benchmark: Benchmark, seen: Mapping[Arm, HeldOutArm], handoff_usd: 
     arms = list(seen)
     without = alone(seen[arms[0]].table)
     handed = [way for arm in arms[1:] for way in alone(seen[arm].table, "handoff", " + handoff", handoff_usd)]
-    ways = [*without, *handed, drawn_evenly(without), oracle(without, "oracle, alone")]
+    ways = [*without, *handed, uniform_policy(without), oracle(without, "oracle, alone")]
     if handed:
         ways.append(oracle([*without, *handed], "oracle, also with handoff"))
     notes = [_handoff_note(handoff_usd)] if handed and handoff_usd else []
@@ -220,7 +220,7 @@ def field_of(benchmark: Benchmark, seen: Mapping[Arm, HeldOutArm], handoff_usd: 
         benchmark=benchmark.name,
         source=benchmark.source,
         tasks=len(seen[arms[0]].table.ids),
-        spots=spots(ways, without, handed),
+        spots=policy_points(ways, without, handed),
         hull=_hull(without),
         hull_handed=_hull([*without, *handed]) if handed else (),
         differs={},
@@ -232,7 +232,7 @@ def _lacking(benchmark: Benchmark, seen: Mapping[Arm, HeldOutArm]) -> list[str]:
     """What could not be looked at."""
     said = [
         f"The arm {arm} is left out: its costs are unknown, or fewer than {MIN_TASKS} tasks were tried in every arm."
-        for arm in benchmark.played
+        for arm in benchmark.arms
         if arm in ARMS and arm not in seen
     ]
     if "solo" not in seen:
@@ -257,7 +257,9 @@ def _arm_policies(seen: HeldOutArm, ending: str, added_usd: float) -> list[Polic
         else:
             settings = {f"theta {theta:.2f}, {name}{ending}": theta for theta in THETAS}
             rule, family = Walk(), f"theta, {name}{ending}"
-        found += decided(seen.table, seen.folds, probabilities, rule, settings, family=family, shared_usd=added_usd)
+        found += rule_policies(
+            seen.table, seen.folds, probabilities, rule, settings, family=family, shared_usd=added_usd
+        )
     return found
 
 
@@ -281,7 +283,7 @@ def _priced_arms(benchmark: Benchmark) -> dict[Arm, OutcomeTable]:
     """The arms with fixers whose costs are known, and these fixers alone."""
     found: dict[Arm, OutcomeTable] = {}
     for arm in ARMS:
-        if arm not in benchmark.played:
+        if arm not in benchmark.arms:
             continue
         table = benchmark.table(arm)
         chosen = np.flatnonzero(np.isfinite(table.mean_costs)).tolist()
@@ -353,7 +355,7 @@ def _parts(source: Source) -> dict[str, Callable[[], _Part]]:
     if isinstance(source, Own):
         return {source.benchmark.name: lambda: _own(source.comparable)}
     return {
-        "evaluation": lambda: _Part(evaluation_field(source)),
+        "evaluation": lambda: _Part(evaluation_plane(source)),
         "label run": lambda: _label_run(source),
         "Verified": lambda: _leaderboard(source, "Verified"),
         "Multilingual": lambda: _leaderboard(source, "Multilingual"),
@@ -362,23 +364,23 @@ def _parts(source: Source) -> dict[str, Callable[[], _Part]]:
 
 def _label_run(paper: Paper) -> _Part:
     benchmark = paper.label_run
-    seen = seen_by_arm(benchmark)
+    seen = held_out_arms(benchmark)
     coverage = _coverage(paper)
     added = shared_usd(paper)
     escalations = tuple(
         escalation(f"{benchmark.name}, {_arm(arm)}", alone(one.table, shared_usd=added * (arm == "handoff")), coverage)
         for arm, one in seen.items()
     )
-    return _Part(field_of(benchmark, seen, added), None, escalations)
+    return _Part(cost_plane(benchmark, seen, added), None, escalations)
 
 
 def _leaderboard(paper: Paper, name: PublicName) -> _Part:
     benchmark = paper.comparable(name)
-    return _with_pools(benchmark, seen_by_arm(benchmark), _coverage(paper))
+    return _with_pools(benchmark, held_out_arms(benchmark), _coverage(paper))
 
 
 def _own(benchmark: Benchmark) -> _Part:
-    seen = seen_by_arm(benchmark)
+    seen = held_out_arms(benchmark)
     scouted = benchmark.scouted.values()
     coverage = float(np.mean([one.kept for one in scouted])) if scouted else None
     return _with_pools(benchmark, seen, coverage)
@@ -389,8 +391,8 @@ def _with_pools(benchmark: Benchmark, seen: Mapping[Arm, HeldOutArm], coverage: 
     fixers = len(first.table.fixers)
     worths = {f"${worth:g}": worth for worth in WORTHS}
     return _Part(
-        field_of(benchmark, seen),
-        every_pool(benchmark.name, first.table, first.best, first.folds, worths) if fixers >= SIZE else None,
+        cost_plane(benchmark, seen),
+        pool_census(benchmark.name, first.table, first.best, first.folds, worths) if fixers >= SIZE else None,
         (escalation(benchmark.name, alone(first.table), coverage),) if fixers > 1 else (),
     )
 

@@ -103,7 +103,7 @@ class PoolCensus(FrozenModel):
     """By worth: median gain over pools, share of pools above 0 with their interval, below 0, and not a constant."""
 
 
-def every_pool(
+def pool_census(
     benchmark: str, table: OutcomeTable, probabilities: Floats | None, folds: Ints | None, worths: Mapping[str, float]
 ) -> PoolCensus:
     """Each pool of four fixers of a table in which every pair is measured."""
@@ -293,7 +293,7 @@ COVERAGES = (0.5, 1.0)
 """Shares of tasks with a reproduction, beside what was measured."""
 
 
-class Second(FrozenModel):
+class SecondTry(FrozenModel):
     """A second try under one verifier."""
 
     verifier: str
@@ -320,8 +320,8 @@ class Escalation(FrozenModel):
     second: str
     coverage: float | None
     """Share of scouted tasks whose reproduction the gate kept; None: none was scouted."""
-    grid: tuple[Second, ...]
-    named: tuple[Second, ...]
+    grid: tuple[SecondTry, ...]
+    named: tuple[SecondTry, ...]
     """Under the gate as it was measured, by how many tasks have a reproduction."""
     break_even: dict[str, float | None]
     """By false alarms, the least recall of the grid from which the gain's interval lies above 0; None: none."""
@@ -334,7 +334,7 @@ def escalation(benchmark: str, alone: Sequence[Policy], coverage: float | None) 
     others = [at for at in range(len(alone)) if at != first]
     second = max(others, key=lambda at: (solves[at], -costs[at]))
     places = [("", recall, false) for false in FALSE_ALARMS for recall in RECALLS]
-    grid = _tried(alone, alone[first], alone[second], places)
+    grid = _second_tries(alone, alone[first], alone[second], places)
     shares = [*([coverage] if coverage is not None else []), *COVERAGES]
     gates = [
         (f"the gate, {percent(share, 0)} of tasks with a reproduction", share * GATE_RECALL, share * GATE_FALSE)
@@ -346,12 +346,12 @@ def escalation(benchmark: str, alone: Sequence[Policy], coverage: float | None) 
         second=alone[second].name,
         coverage=coverage,
         grid=grid,
-        named=_tried(alone, alone[first], alone[second], gates),
+        named=_second_tries(alone, alone[first], alone[second], gates),
         break_even={f"{false:g}": _break_even(grid, false) for false in FALSE_ALARMS},
     )
 
 
-def tried_again(first: Policy, second: Policy, recall: float, false_alarms: float) -> Policy:
+def second_try(first: Policy, second: Policy, recall: float, false_alarms: float) -> Policy:
     """What comes of both, over many runs of the verifier."""
     again = np.where(first.solved > 0, false_alarms, recall)
     return Policy(
@@ -362,12 +362,12 @@ def tried_again(first: Policy, second: Policy, recall: float, false_alarms: floa
     )
 
 
-def _tried(
+def _second_tries(
     alone: Sequence[Policy], first: Policy, second: Policy, places: Sequence[tuple[str, float, float]]
-) -> tuple[Second, ...]:
+) -> tuple[SecondTry, ...]:
     wanted: dict[str, Statistic] = {}
     for at, (_, recall, false) in enumerate(places):
-        way = tried_again(first, second, recall, false)
+        way = second_try(first, second, recall, false)
         wanted |= {f"{at} s": mean_of(way.solved), f"{at} $": mean_of(way.cost), f"{at} mix": over_mix(way, alone)}
     found = bootstraps(len(first.solved), wanted, draws=ESCALATION_DRAWS)
     right = float(first.solved.mean())
@@ -375,7 +375,7 @@ def _tried(
     for at, (name, recall, false) in enumerate(places):
         caught, suspected = recall * (1 - right), false * right
         made.append(
-            Second(
+            SecondTry(
                 verifier=name,
                 recall=recall,
                 false_alarms=false,
@@ -389,7 +389,7 @@ def _tried(
     return tuple(made)
 
 
-def _break_even(grid: Sequence[Second], false_alarms: float) -> float | None:
+def _break_even(grid: Sequence[SecondTry], false_alarms: float) -> float | None:
     """From there on to full recall the interval stays above 0."""
     least = None
     for one in sorted((one for one in grid if one.false_alarms == false_alarms), key=lambda one: -one.recall):

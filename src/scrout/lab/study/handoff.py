@@ -109,7 +109,7 @@ class Effort(FrozenModel):
 
 def pairs_of(benchmark: Benchmark, before: Arm = "solo", after: Arm = "handoff") -> list[Pairs]:
     """Every fixer that some tasks were given to both ways."""
-    if before not in benchmark.played or after not in benchmark.played:
+    if before not in benchmark.arms or after not in benchmark.arms:
         return []
     first, second = benchmark.arm(before), benchmark.arm(after)
     found = []
@@ -478,7 +478,7 @@ def study(source: Source) -> HandoffStudy:
     found = {name: pairs_of(benchmark) for name, benchmark in benchmarks.items()}
     gates = [pairs_of(benchmark, "passthrough", "handoff") for benchmark in benchmarks.values()]
     if not any(found.values()) and not any(gates):
-        arms = "; ".join(f"{name} has {', '.join(one.played)}" for name, one in benchmarks.items())
+        arms = "; ".join(f"{name} has {', '.join(one.arms)}" for name, one in benchmarks.items())
         raise StudyError(
             f"no fixer tried a task both alone and with a handoff ({arms}). "
             "Run a batch with --arms solo,handoff,passthrough and --fixers NAME."
@@ -558,7 +558,7 @@ def _notes(source: Source, benchmarks: dict[str, Benchmark]) -> tuple[str, ...]:
     for name, benchmark in benchmarks.items():
         if not benchmark.scouted:
             notes.append(f"{name}: nothing is told of its handoffs, so looks go by length alone, and kinds are pooled.")
-        if "passthrough" not in benchmark.played:
+        if "passthrough" not in benchmark.arms:
             notes.append(
                 f"{name}: no pass-through arm (claims left in) was run, so nothing is said of the gate. "
                 "`scrout tasks draw` draws the tasks and gives the command of a batch that has one."

@@ -113,7 +113,7 @@ def _outcomes(source: Source) -> _Outcomes | None:
         solved = handed.resolved[np.arange(len(chosen)), chosen]
         return _Outcomes("the fixer that the paper's router chose", _by_task(benchmark, solved.tolist()))
     benchmark = source.benchmark
-    if "handoff" not in benchmark.played:
+    if "handoff" not in benchmark.arms:
         return None
     handed = benchmark.arm("handoff")
     most = handed.fixers[int(handed.measured.sum(axis=0).argmax())]

@@ -143,7 +143,7 @@ _ON_LEADERBOARD = {
 }
 
 
-class Beside(FrozenModel):
+class RouterComparison(FrozenModel):
     """The router as it was run beside another way."""
 
     way: str
@@ -166,7 +166,7 @@ class Receipts(FrozenModel):
     """The paper's tables, recomputed."""
 
     evaluation: PaperTables
-    router: tuple[Beside, ...]
+    router: tuple[RouterComparison, ...]
     anchor: str
     """Of the released router: who takes what reaches no threshold."""
     on_routed: PairedEffect | None
@@ -185,7 +185,7 @@ class Receipts(FrozenModel):
     """What of the paper's files is not there: of its cells nothing is said."""
 
 
-def recompute(paper: Paper) -> Receipts:
+def recompute_tables(paper: Paper) -> Receipts:
     """All tables from the receipts."""
     evaluation, routing = paper.evaluation, paper.routing
     label_run = paper.label_run if paper.has("label run") else None
@@ -194,10 +194,12 @@ def recompute(paper: Paper) -> Receipts:
     solo = evaluation.arm("solo")
     others = {way_name(fixer, "solo"): solo.resolved[:, at] for at, fixer in enumerate(solo.fixers)}
     others[way_name(KIMI, "handoff")] = evaluation.arm("handoff").only([KIMI]).resolved[:, 0]
-    costs = [played.cost for played in label_run.played.values()] if label_run else []
+    costs = [outcomes.cost for outcomes in label_run.arms.values()] if label_run else []
     return Receipts(
         evaluation=tables(evaluation, shared_usd=SHARED_USD, more=[router], solved=router.resolved, cap=MAX_STEPS),
-        router=tuple(Beside(way=name, paired=paired(other, router.resolved)) for name, other in others.items()),
+        router=tuple(
+            RouterComparison(way=name, paired=paired(other, router.resolved)) for name, other in others.items()
+        ),
         anchor=routing.anchor,
         on_routed=next((one for one in effects(evaluation, to_cheapest) if one.fixer == KIMI), None),
         label_run=effects(label_run) if label_run else (),
@@ -217,9 +219,9 @@ def _thetas(paper: Paper) -> list[float]:
 
 
 def _fresh(paper: Paper) -> tuple[Fresh, ...]:
-    played, found = paper.label_run.arm("solo"), []
-    for at, fixer in enumerate(played.fixers):
-        solved = played.resolved[played.measured[:, at], at]
+    outcomes, found = paper.label_run.arm("solo"), []
+    for at, fixer in enumerate(outcomes.fixers):
+        solved = outcomes.resolved[outcomes.measured[:, at], at]
         public = _public(paper, _ON_LEADERBOARD[fixer])
         found.append(
             Fresh(
@@ -237,13 +239,13 @@ def _public(paper: Paper, model: str) -> Bools:
     """What a model solved of the public tasks that it tried; empty: nothing is known."""
     if not paper.has("Multilingual"):
         return np.zeros(0, dtype=bool)
-    played = paper.public("Multilingual").arm("solo")
-    at = played.column(model)
-    solved: Bools = played.resolved[played.measured[:, at], at]
+    outcomes = paper.public("Multilingual").arm("solo")
+    at = outcomes.column(model)
+    solved: Bools = outcomes.resolved[outcomes.measured[:, at], at]
     return solved
 
 
-def said(found: Receipts) -> dict[Place, ReceiptValue]:
+def receipt_values(found: Receipts) -> dict[Place, ReceiptValue]:
     """What the receipts say, by the place of the published cell."""
     pairs = {frozenset((one.first, one.second)): one for one in found.evaluation.pairs}
     anchors = pairs.get(frozenset((GPT, OPUS)))
@@ -451,10 +453,10 @@ def study(source: Source) -> Replication:
     """The tables of a source."""
     if not isinstance(source, Paper):
         return Replication(tables=tables(source.alike(source.benchmark)), receipts=None, regated=(), cells=())
-    found = recompute(source)
+    found = recompute_tables(source)
     return Replication(
         tables=found.evaluation,
         receipts=found,
         regated=judge_all(source.verify_records) if source.has("records") else (),
-        cells=cells(source.published, said(found)) if source.has("published") else (),
+        cells=cells(source.published, receipt_values(found)) if source.has("published") else (),
     )

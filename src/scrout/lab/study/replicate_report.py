@@ -15,12 +15,12 @@ from scrout.lab.study.figures import INK, MARKERS, SHADES, SOFT, error_bars, for
 from scrout.lab.study.replicate import ROUTER, PublishedCell, Receipts, Replication, Status
 from scrout.lab.study.replicate_records import RegatedRecord
 from scrout.lab.study.replicate_tables import (
-    ArmRow,
     Attempts,
     Claims,
     Located,
     PairedEffect,
     PaperTables,
+    PolicyRow,
     Threshold,
     by_name,
     way_name,
@@ -255,7 +255,7 @@ def _printed(cell: PublishedCell) -> str:
     return f"{cell.published:.{cell.digits}f}"
 
 
-def _main_table(found: Sequence[ArmRow]) -> ReportTable:
+def _main_table(found: Sequence[PolicyRow]) -> ReportTable:
     return table(
         "Main results",
         found,
@@ -448,14 +448,14 @@ def _attempts_table(found: Sequence[Attempts]) -> ReportTable:
     )
 
 
-def _plane_figure(found: Sequence[ArmRow]) -> Figure:
+def _plane_figure(found: Sequence[PolicyRow]) -> Figure:
     known = [(way, way.usd_task) for way in found if way.usd_task]
     words = "; ".join(f"{way.name}: {interval(way.rate)} at {usd(cost.value, 3)}" for way, cost in known)
     draw = partial(_draw_plane, known=known)
     return Figure("replicate-plane", "Solve rate against cost", draw, f"{words}.", height=4.2)
 
 
-def _draw_plane(axes: Axes, known: Sequence[tuple[ArmRow, Estimate]]) -> None:
+def _draw_plane(axes: Axes, known: Sequence[tuple[PolicyRow, Estimate]]) -> None:
     alone = [(cost.value, 100 * way.rate.value) for way, cost in known if way.alone]
     if alone:
         corners = hull(np.array(alone))

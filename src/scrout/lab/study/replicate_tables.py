@@ -15,7 +15,7 @@ import numpy as np
 from scrout.base import FrozenModel, StudyError
 from scrout.intervals import Estimate
 from scrout.lab.study.sources.benchmark import ArmOutcomes, Benchmark, ScoutRecord
-from scrout.lab.study.sources.paper import FIXERS, OPUS, PaperRouting, stood_in
+from scrout.lab.study.sources.paper import FIXERS, OPUS, PaperRouting, fill_gaps
 from scrout.lab.study.stats import Paired, Statistic, bootstrap, bootstraps, mcnemar, mean_of, paired, ratio_of, wilson
 from scrout.records import Arm
 from scrout.route.calibrate import Walk
@@ -120,7 +120,7 @@ MOST = 0.5
 """A way that fewer of the tasks were tried with is left out, else it would take the others' tasks with it."""
 
 
-class ArmRow(FrozenModel):
+class PolicyRow(FrozenModel):
     """One way to handle every task, such as a fixer alone."""
 
     name: str
@@ -175,7 +175,7 @@ class PaperTables(FrozenModel):
 
     benchmark: str
     tasks: int
-    ways: tuple[ArmRow, ...]
+    ways: tuple[PolicyRow, ...]
     pairs: tuple[Pair, ...]
     effects: tuple[PairedEffect, ...]
     located: tuple[Located, ...]
@@ -229,22 +229,22 @@ def _columns(benchmark: Benchmark, shared_usd: float) -> tuple[list[Column], Boo
     tasks = len(benchmark.ids)
     kept: list[tuple[Arm, str]] = []
     common, notes = np.ones(tasks, dtype=bool), []
-    for arm, played in benchmark.played.items():
-        for at, fixer in enumerate(played.fixers):
-            tried = int(played.measured[:, at].sum())
+    for arm, outcomes in benchmark.arms.items():
+        for at, fixer in enumerate(outcomes.fixers):
+            tried = int(outcomes.measured[:, at].sum())
             if tried >= MOST * tasks:
                 kept.append((arm, fixer))
-                common &= played.measured[:, at]
+                common &= outcomes.measured[:, at]
             else:
                 notes.append(f"{way_name(fixer, arm)} is left out of the main table: {tried} of {tasks} tasks tried.")
     if not common.any():
         return [], common, [*notes, "No task was tried in every way, so there is no main table."]
     columns = []
     for arm, fixer in kept:
-        played = benchmark.arm(arm)
-        at, alone = played.column(fixer), arm == "solo"
-        cost = played.cost[:, at] + (0.0 if alone else shared_usd / tasks)
-        columns.append(_only(Column(way_name(fixer, arm), played.resolved[:, at], cost, alone), common))
+        outcomes = benchmark.arm(arm)
+        at, alone = outcomes.column(fixer), arm == "solo"
+        cost = outcomes.cost[:, at] + (0.0 if alone else shared_usd / tasks)
+        columns.append(_only(Column(way_name(fixer, arm), outcomes.resolved[:, at], cost, alone), common))
     return columns, common, notes
 
 
@@ -257,7 +257,7 @@ def _only(column: Column, mask: Bools) -> Column:
     return Column(column.name, column.resolved[mask], column.cost[mask], column.alone)
 
 
-def ways(columns: Sequence[Column]) -> tuple[ArmRow, ...]:
+def ways(columns: Sequence[Column]) -> tuple[PolicyRow, ...]:
     """Every way beside the others, over the same draws of tasks."""
     tasks = len(columns[0].resolved)
     costs = {column.name: cost for column in columns if (cost := _priced(column.cost)) is not None}
@@ -274,7 +274,7 @@ def ways(columns: Sequence[Column]) -> tuple[ArmRow, ...]:
                 wanted[f"{column.name} mix"] = _over_mix(column.resolved, cost, corners, solves)
     found = {name: one if np.isfinite(one.value) else None for name, one in bootstraps(tasks, wanted).items()}
     return tuple(
-        ArmRow(
+        PolicyRow(
             name=column.name,
             alone=column.alone,
             tasks=tasks,
@@ -303,21 +303,21 @@ def _over_mix(resolved: Bools, cost: Floats, corners: Floats, solves: Floats) ->
 
 def _pairs(benchmark: Benchmark) -> tuple[Pair, ...]:
     """Fixers alone, two and two, the one that solves more second."""
-    if "solo" not in benchmark.played:
+    if "solo" not in benchmark.arms:
         return ()
-    played, found = benchmark.arm("solo"), []
-    for pair in combinations(range(len(played.fixers)), 2):
-        both = played.measured[:, pair].all(axis=1)
+    outcomes, found = benchmark.arm("solo"), []
+    for pair in combinations(range(len(outcomes.fixers)), 2):
+        both = outcomes.measured[:, pair].all(axis=1)
         if both.any():
-            first, second = sorted(pair, key=lambda at: int(played.resolved[both, at].sum()))
-            compared = paired(played.resolved[both, first], played.resolved[both, second])
-            found.append(Pair(first=played.fixers[first], second=played.fixers[second], paired=compared))
+            first, second = sorted(pair, key=lambda at: int(outcomes.resolved[both, at].sum()))
+            compared = paired(outcomes.resolved[both, first], outcomes.resolved[both, second])
+            found.append(Pair(first=outcomes.fixers[first], second=outcomes.fixers[second], paired=compared))
     return tuple(found)
 
 
 def effects(benchmark: Benchmark, tasks: Bools | None = None) -> tuple[PairedEffect, ...]:
     """What the handoff does to each fixer, on some tasks or on all, and to all of them together."""
-    if not {"solo", "handoff"} <= set(benchmark.played):
+    if not {"solo", "handoff"} <= set(benchmark.arms):
         return ()
     benchmark = benchmark if tasks is None else benchmark.rows(tasks)
     solo, handed = benchmark.arm("solo"), benchmark.arm("handoff")
@@ -353,28 +353,30 @@ def _pooled(first: Bools, second: Bools) -> Paired:
 
 def _attempts(benchmark: Benchmark, cap: int | None) -> tuple[Attempts, ...]:
     found = []
-    for arm, played in benchmark.played.items():
-        for at, fixer in enumerate(played.fixers):
-            tried = played.measured[:, at]
-            cost, steps = (column[tried & np.isfinite(column)] for column in (played.cost[:, at], played.steps[:, at]))
-            reached = tried & (played.steps[:, at] >= cap) if cap and steps.size else None
+    for arm, outcomes in benchmark.arms.items():
+        for at, fixer in enumerate(outcomes.fixers):
+            tried = outcomes.measured[:, at]
+            cost, steps = (
+                column[tried & np.isfinite(column)] for column in (outcomes.cost[:, at], outcomes.steps[:, at])
+            )
+            reached = tried & (outcomes.steps[:, at] >= cap) if cap and steps.size else None
             found.append(
                 Attempts(
                     fixer=fixer,
                     arm=arm,
                     n=int(tried.sum()),
-                    solved=int((tried & played.resolved[:, at]).sum()),
+                    solved=int((tried & outcomes.resolved[:, at]).sum()),
                     usd=float(cost.sum()) if cost.size else None,
                     most_expensive_usd=float(cost.max()) if cost.size else None,
                     mean_steps=float(steps.mean()) if steps.size else None,
                     at_cap=int(reached.sum()) if reached is not None else None,
-                    solved_at_cap=int((reached & played.resolved[:, at]).sum()) if reached is not None else None,
+                    solved_at_cap=int((reached & outcomes.resolved[:, at]).sum()) if reached is not None else None,
                 )
             )
     return tuple(found)
 
 
-def by_name(found: Sequence[ArmRow]) -> Mapping[str, ArmRow]:
+def by_name(found: Sequence[PolicyRow]) -> Mapping[str, PolicyRow]:
     """Ways by their names."""
     return {way.name: way for way in found}
 
@@ -416,10 +418,10 @@ def sweep(
     """A row a threshold; `solo` fills gaps. What reaches none goes to the most capable fixer, as the paper has it."""
     walk = Walk(FIXERS.index(OPUS))
     every = walk.choices(routing.blend, np.arange(len(FIXERS), dtype=np.float64), np.array(thetas))
-    pairs = stood_in(benchmark, solo)
-    played = [pairs.taken(taken) for taken in every]
+    pairs = fill_gaps(benchmark, solo)
+    outcomes = [pairs.taken(taken) for taken in every]
     statistics: dict[str, Statistic] = {}
-    for at, one in enumerate(played):
+    for at, one in enumerate(outcomes):
         statistics |= {f"task {at}": mean_of(one.cost), f"solve {at}": ratio_of(one.cost, one.resolved)}
     drawn = bootstraps(len(benchmark.ids), statistics)
     return tuple(
@@ -434,15 +436,15 @@ def sweep(
             usd_solve=drawn[f"solve {at}"] if one.resolved.any() else None,
             usd_task_priced=float(one.likely.mean()),
         )
-        for at, (theta, taken, one) in enumerate(zip(thetas, every, played, strict=True))
+        for at, (theta, taken, one) in enumerate(zip(thetas, every, outcomes, strict=True))
     )
 
 
 def routed(benchmark: Benchmark, routing: PaperRouting) -> Column:
     """The router as it was run, with what its handoffs cost."""
     chosen = np.array([FIXERS.index(fixer) for fixer in routing.decisions])
-    played = stood_in(benchmark, benchmark.arm("solo")).taken(chosen)
-    return Column("router", played.resolved, played.cost, alone=False)
+    outcomes = fill_gaps(benchmark, benchmark.arm("solo")).taken(chosen)
+    return Column("router", outcomes.resolved, outcomes.cost, alone=False)
 
 
 def probabilities(routing: PaperRouting) -> tuple[Probabilities, ...]:

@@ -85,7 +85,7 @@ class Benchmark:
     """Where it comes from, in words for a reader who wants to check."""
     ids: tuple[str, ...]
     repositories: tuple[str, ...]
-    played: Mapping[Arm, ArmOutcomes]
+    arms: Mapping[Arm, ArmOutcomes]
     """Only the arms that were run."""
     scouted: Mapping[str, ScoutRecord] = field(default_factory=dict)
     """By task; the tasks that were not scouted are not in it."""
@@ -98,12 +98,12 @@ class Benchmark:
 
     def arm(self, arm: Arm) -> ArmOutcomes:
         """The arm's outcomes."""
-        if arm not in self.played:
+        if arm not in self.arms:
             raise StudyError(
-                f"{self.name} has no outcome of the arm {arm}; it has {', '.join(self.played) or 'none'}. "
+                f"{self.name} has no outcome of the arm {arm}; it has {', '.join(self.arms) or 'none'}. "
                 f"Run a batch with --arms {arm}, or name other data."
             )
-        return self.played[arm]
+        return self.arms[arm]
 
     def rows(self, mask: Bools) -> Benchmark:
         """The tasks of the mask alone."""
@@ -113,25 +113,27 @@ class Benchmark:
             self,
             ids=ids,
             repositories=tuple(self.repositories[i] for i in at),
-            played={
+            arms={
                 arm: ArmOutcomes(one.fixers, one.measured[at], one.resolved[at], one.cost[at], one.steps[at])
-                for arm, one in self.played.items()
+                for arm, one in self.arms.items()
             },
             scouted={task: self.scouted[task] for task in ids if task in self.scouted},
         )
 
     def pool(self, fixers: Sequence[str], arm: Arm = "solo") -> ArmOutcomes:
         """These fixers on the tasks that all of them tried."""
-        played = self.arm(arm).only(fixers)
-        common: Bools = np.all(played.measured, axis=1)
+        outcomes = self.arm(arm).only(fixers)
+        common: Bools = np.all(outcomes.measured, axis=1)
         if not common.any():
             raise StudyError(f"{self.name}: no task was tried by all of {', '.join(fixers)}. Leave one of them out.")
         return self.rows(common).arm(arm).only(fixers)
 
     def table(self, arm: Arm = "solo") -> OutcomeTable:
         """The arm as the router's functions take it."""
-        played = self.arm(arm)
-        return OutcomeTable(self.ids, self.repositories, played.fixers, played.resolved, played.cost, played.measured)
+        outcomes = self.arm(arm)
+        return OutcomeTable(
+            self.ids, self.repositories, outcomes.fixers, outcomes.resolved, outcomes.cost, outcomes.measured
+        )
 
 
 MAX_AMOUNT = 1_000_000
@@ -149,7 +151,9 @@ class FixerEpisode:
     """Calls of the model; nan: unknown."""
 
 
-def played(ids: Sequence[str], fixers: Sequence[str], found: Mapping[tuple[str, str], FixerEpisode]) -> ArmOutcomes:
+def arm_outcomes(
+    ids: Sequence[str], fixers: Sequence[str], found: Mapping[tuple[str, str], FixerEpisode]
+) -> ArmOutcomes:
     """Outcomes by task and fixer, as arrays."""
     shape = len(ids), len(fixers)
     measured, resolved = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)

@@ -39,8 +39,8 @@ from scrout.lab.study.sources.benchmark import (
     ScoutRecord,
     add,
     amount_of,
+    arm_outcomes,
     flag_of,
-    played,
     word_of,
 )
 from scrout.languages import language_of
@@ -83,7 +83,7 @@ def read_public(path: Path, name: str) -> Public:
         source=f"public outcomes, {path.name}",
         ids=ids,
         repositories=tuple(_repository(task) for task in ids),
-        played={"solo": played(ids, tuple(versions), found)},
+        arms={"solo": arm_outcomes(ids, tuple(versions), found)},
     )
     return Public(benchmark, versions)
 
@@ -290,7 +290,7 @@ class Paper:
                 word_of(family, "family", str(self.folder / f"{_OUTCOMES}, {task}"))
                 for task, family in zip(ids, families, strict=True)
             ),
-            played={"solo": self._alone(_PRICES), "handoff": self._handed("pinned")},
+            arms={"solo": self._alone(_PRICES), "handoff": self._handed("pinned")},
             scouted=self._scouted(ids),
             languages=dict.fromkeys(ids, "Python"),
         )
@@ -317,7 +317,7 @@ class Paper:
             for task, row in tasks.items()
             for short, fixer in _SOLO.items()
         }
-        return played(tuple(tasks), tuple(_SOLO.values()), found)
+        return arm_outcomes(tuple(tasks), tuple(_SOLO.values()), found)
 
     def _handed(self, prices: Prices) -> ArmOutcomes:
         tasks, pairs = (self._object(self._outcomes, name, _OUTCOMES) for name in ("solo", "system_union_pairs"))
@@ -328,7 +328,7 @@ class Paper:
             for task in tasks
             for name, row in self._object(pairs, task, f"{_OUTCOMES}, system_union_pairs").items()
         }
-        return played(tuple(tasks), FIXERS, found)
+        return arm_outcomes(tuple(tasks), FIXERS, found)
 
     @cached_property
     def routing(self) -> PaperRouting:
@@ -387,7 +387,10 @@ class Paper:
             source="label run of arXiv 2608.04804",
             ids=ids,
             repositories=tuple(repository_of(task) for task in ids),
-            played={"solo": played(ids, FIXERS, found["solo"]), "handoff": played(ids, FIXERS, found["handoff"])},
+            arms={
+                "solo": arm_outcomes(ids, FIXERS, found["solo"]),
+                "handoff": arm_outcomes(ids, FIXERS, found["handoff"]),
+            },
             languages=dict.fromkeys(ids, "Python"),
             texts=self._texts("labelrun/task_inputs.jsonl.gz"),
         )
@@ -405,7 +408,7 @@ class Paper:
             raise StudyError(f"{benchmark.source}: no run of version {version} of the agent. Take the file as it is.")
         left_out = _LEFT_OUT.get(name)
         rest = benchmark.rows(np.array([not (left_out and task.startswith(left_out)) for task in benchmark.ids]))
-        return replace(rest, played={"solo": rest.arm("solo").only(models)})
+        return replace(rest, arms={"solo": rest.arm("solo").only(models)})
 
     def _read(self, name: PublicName) -> Public:
         if name not in self._public:
@@ -573,7 +576,7 @@ def _odd(stored: object, place: tuple[str, ...]) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class StoodIn:
+class FilledPairs:
     """A row a task, a column for each of `FIXERS`. Costs have each task's part of what was paid once for all."""
 
     resolved: Bools
@@ -583,13 +586,13 @@ class StoodIn:
     measured: Bools
     """Whether the pair was run with the handoff."""
 
-    def taken(self, choices: Ints) -> StoodIn:
+    def taken(self, choices: Ints) -> FilledPairs:
         """The fixer of each task alone, as columns without rows."""
         at = np.arange(len(choices)), choices
-        return StoodIn(self.resolved[at], self.cost[at], self.likely[at], self.measured[at])
+        return FilledPairs(self.resolved[at], self.cost[at], self.likely[at], self.measured[at])
 
 
-def stood_in(benchmark: Benchmark, solo: ArmOutcomes) -> StoodIn:
+def fill_gaps(benchmark: Benchmark, solo: ArmOutcomes) -> FilledPairs:
     """Every pair, by the rule. `solo` has the episodes that may stand in."""
     handed = benchmark.arm("handoff").only(FIXERS)
     resolved, cost = handed.resolved & handed.measured, np.where(handed.measured, handed.cost, 0.0)
@@ -603,4 +606,4 @@ def stood_in(benchmark: Benchmark, solo: ArmOutcomes) -> StoodIn:
         elif not missing.all():
             likely[missing, at] = np.nanmean(handed.cost[~missing, at])
     shared = SHARED_USD / len(benchmark.ids)
-    return StoodIn(resolved, cost + shared, likely + shared, handed.measured)
+    return FilledPairs(resolved, cost + shared, likely + shared, handed.measured)

@@ -17,7 +17,7 @@ from scrout.batch.outputs.arm_statistics import ArmStatistics, RunCost, TaskOutc
 from scrout.batch.outputs.summary import Grades, TaskFacts, known_of, read_grades, tally_runs
 from scrout.batch.tasks import TaskRow, read_tasks
 from scrout.config.settings import load
-from scrout.lab.study.sources.benchmark import ArmOutcomes, Benchmark, FixerEpisode, ScoutRecord, played
+from scrout.lab.study.sources.benchmark import ArmOutcomes, Benchmark, FixerEpisode, ScoutRecord, arm_outcomes
 from scrout.lab.study.sources.paper import Paper, read_public, with_tasks
 from scrout.languages import language_of
 from scrout.ledger.store import Ledger
@@ -40,8 +40,8 @@ class Own:
     @property
     def fixers(self) -> Benchmark:
         """Fixers alone: what was routed is none of its own."""
-        played = {arm: _fixers(one) for arm, one in self.benchmark.played.items()}
-        return replace(self.benchmark, played={arm: one for arm, one in played.items() if one.fixers})
+        outcomes = {arm: _fixers(one) for arm, one in self.benchmark.arms.items()}
+        return replace(self.benchmark, arms={arm: one for arm, one in outcomes.items() if one.fixers})
 
     @property
     def comparable(self) -> Benchmark:
@@ -53,15 +53,15 @@ class Own:
         handoffs bring."""
         if self.judged_by == "grade":
             return benchmark
-        return replace(benchmark, played={arm: one for arm, one in benchmark.played.items() if arm == "handoff"})
+        return replace(benchmark, arms={arm: one for arm, one in benchmark.arms.items() if arm == "handoff"})
 
     def __str__(self) -> str:
         by = "graded" if self.judged_by == "grade" else "judged by the check alone, which is no grade"
         return f"{self.benchmark.source}, {by}"
 
 
-def _fixers(played: ArmOutcomes) -> ArmOutcomes:
-    return played.only([fixer for fixer in played.fixers if fixer != ROUTED])
+def _fixers(outcomes: ArmOutcomes) -> ArmOutcomes:
+    return outcomes.only([fixer for fixer in outcomes.fixers if fixer != ROUTED])
 
 
 Source = Paper | Own
@@ -159,7 +159,7 @@ def _own(ledger: Ledger, batches: Iterable[Iterable[Run]], grades: Grades, rows:
         source=source,
         ids=tuple(repositories),
         repositories=tuple(repositories.values()),
-        played=_arms(tuple(repositories), measured, seen.calls, by_grade),
+        arms=_arms(tuple(repositories), measured, seen.calls, by_grade),
         scouted={name: seen.scouted[name] for name in repositories if name in seen.scouted},
         languages=_languages(known, repositories),
         texts={name: seen.texts[name] for name in repositories},
@@ -189,7 +189,7 @@ def _arms(
         cost = math.nan if task.paid.usd is None else float(task.paid.usd)
         episode = FixerEpisode(task.won("grade" if by_grade else "check"), cost, float(calls[name, label]))
         found.setdefault(arm, {})[name, fixer] = episode
-    return {arm: played(ids, sorted({fixer for _, fixer in one}), one) for arm, one in found.items()}
+    return {arm: arm_outcomes(ids, sorted({fixer for _, fixer in one}), one) for arm, one in found.items()}
 
 
 @dataclass
@@ -298,9 +298,9 @@ def _of_data(data: Path, batch: str, tasks: Path | None) -> Source:
 
 def _only(own: Own, pool: Sequence[str]) -> Own:
     """The fixers of a pool in every arm that has them all."""
-    arms = {arm: played for arm, played in own.benchmark.played.items() if set(pool) <= set(played.fixers)}
+    arms = {arm: outcomes for arm, outcomes in own.benchmark.arms.items() if set(pool) <= set(outcomes.fixers)}
     if not arms:
-        known = sorted({fixer for played in own.benchmark.played.values() for fixer in played.fixers})
+        known = sorted({fixer for outcomes in own.benchmark.arms.values() for fixer in outcomes.fixers})
         raise StudyError(f"no arm has all of {', '.join(pool)}. These have outcomes: {', '.join(known)}")
-    played = {arm: one.only(pool) for arm, one in arms.items()}
-    return replace(own, benchmark=replace(own.benchmark, played=played))
+    outcomes = {arm: one.only(pool) for arm, one in arms.items()}
+    return replace(own, benchmark=replace(own.benchmark, arms=outcomes))
