@@ -23,7 +23,7 @@ from scrout.batch.tasks import read_tasks
 from scrout.config.settings import load
 from scrout.fix.pool import completed
 from scrout.handoff import FileRef, Handoff, Reproduction, render
-from scrout.lab.study import handoff, localize
+from scrout.lab.study import handoff, handoff_report, localize, localize_report
 from scrout.lab.study.sources.benchmark import ArmOutcomes, Benchmark
 from scrout.lab.study.sources.source import Own, open_source, read_batch, read_ledger
 from scrout.ledger.store import Ledger, Result
@@ -331,8 +331,8 @@ def test_a_real_batch_is_counted_as_its_summary_counts_it(make_repo: MakeRepo, t
     (place,) = (arm.localization[0] for arm in summary.arms if arm.arm == "handoff/toy")
     recalls = [own.benchmark.scouted[name].recall for name in own.benchmark.ids]
     assert np.mean(recalls) == pytest.approx(place.recall)
-    for module in (handoff, localize):
-        assert module.report(module.study(own)).findings
+    for module, shown in ((handoff, handoff_report), (localize, localize_report)):
+        assert shown.report(module.study(own)).findings
     page = tmp_path / "page.html"
     options = ["--data", str(out), "--tasks", str(tasks), "--json", "--html", str(page)]
     command = [sys.executable, "-m", "scrout", "study", "spend", *options]
