@@ -15,7 +15,7 @@ from pathlib import Path
 
 from record import record
 
-from scrout.lab.study.replicate.regated import RegatedRecord, judge_all
+from scrout.lab.study.replicate_records import RegatedRecord, judge_all
 
 UNDECIDED = "not decidable from the record"
 

@@ -18,20 +18,12 @@ from rich.text import Text
 from scrout.base import StudyError
 from scrout.cli import options, render
 from scrout.files import write_plain
+from scrout.lab.study import STUDIES
 
 if TYPE_CHECKING:
     from scrout.lab.study.report import ReportTable, StudyReport
     from scrout.lab.study.sources.source import Source
 
-STUDIES = {
-    "replicate": "The paper's tables from its receipts, ours beside the published ones.",
-    "audit": "Whether a pool of fixers leaves a router anything to win.",
-    "calibrate": "Feature sets by heads: how well probabilities are predicted, and what that saves.",
-    "frontier": "Solve rate against cost: every fixer, mixture and policy.",
-    "handoff": "What the handoff does to each fixer, paired by task.",
-    "localize": "How well the files that a scout names fit the true ones.",
-    "spend": "Where the money went, and over how many tasks it pays.",
-}
 NEEDED = ("scipy", "matplotlib", "sklearn")
 NOT_AS_PUBLISHED = 1
 PIPE_WIDTH = 160
@@ -77,14 +69,13 @@ def command(
     for path in (html, figures):
         if path and not path.absolute().parent.is_dir():
             raise StudyError(f"{path}: {path.absolute().parent} is no folder. Make it first.")
-    from scrout.lab.study.sources.opening import open_source
+    from scrout.lab.study.sources.source import open_source
 
     with render.working() as progress:
         source = open_source(data, place, batch, tasks, [name.strip() for name in pool.split(",") if name.strip()])
         progress(f"{name} of {source}")
-        module = import_module(f"scrout.lab.study.{name}.{name}")
-        result = module.study(source)
-        report: StudyReport = module.report(result)
+        result = import_module(f"scrout.lab.study.{name}").study(source)
+        report: StudyReport = import_module(f"scrout.lab.study.{name}_report").report(result)
         _write(name, report, source, html, figures)
     if as_json:
         render.print_json(result)

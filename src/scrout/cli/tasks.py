@@ -173,7 +173,7 @@ def _draw(
     from scrout.cli.study import refuse_missing
 
     refuse_missing()
-    from scrout.lab.study.handoff.setup import draw_batch
+    from scrout.lab.study.handoff_setup import draw_batch
 
     names = [name.strip() for name in fixers.split(",") if name.strip()]
     drawn = draw_batch(source, out, names, effect=points / 100, differ=differ / 100, wanted=power, seed=seed)

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 from scrout.base import StudyError
-from scrout.lab.study.audit import audit
-from scrout.lab.study.audit.overlap import overlap, spread
-from scrout.lab.study.audit.routers import FAMILIES, Routed, routed
+from scrout.lab.study import audit, audit_report
+from scrout.lab.study.audit import FAMILIES, Routed, overlap, routed, spread
 from scrout.lab.study.figures import drawn
 from scrout.lab.study.report import Figure
 from scrout.lab.study.sources.benchmark import ArmOutcomes, Benchmark
@@ -46,7 +45,7 @@ def benchmark(tasks: int, arms: Mapping[Arm, ArmOutcomes], *, texts: bool = True
         source="batch b",
         ids=ids,
         repositories=tuple(f"repo{number % 10}" for number in range(tasks)),
-        played=arms,
+        arms=arms,
         languages={task: "Go" if go else "Python" for task, go in zip(ids, in_go, strict=True)},
         texts={task: f"{words[go]} {place}" for task, go, place in zip(ids, in_go, places, strict=True)}
         if texts
@@ -140,7 +139,7 @@ def test_own_runs_with_five_fixers_in_two_arms() -> None:
     assert found.published[0].best == pytest.approx(50 / 60)
     (pools,) = found.pools
     assert (pools.pools, len(pools.each), pools.below_published) == (comb(5, 4), 5, None)
-    shown = audit.report(found)
+    shown = audit_report.report(found)
     assert any(line.startswith("tasks, solo (60 tasks): best 0.833") for line in shown.findings)
     assert [part.name for part in shown.parts if isinstance(part, Figure)] == ["audit-pools"]
     for part in shown.parts:
@@ -200,5 +199,5 @@ def test_the_published_columns_and_every_pool_of_four() -> None:
         # As in the paper: none is clearly better than the best model.
         assert not any(family.p_holm is not None and family.beside_best.change.low > 0 for family in one.families)
     assert any(note.startswith("Pro: no texts") for note in found.notes)
-    shown = audit.report(found)
+    shown = audit_report.report(found)
     assert any("best 0.768, containment 0.941, unique-solver shell 21.5%" in line for line in shown.findings)

@@ -11,13 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
 
 from scrout.base import StudyError
 from scrout.cli.main import scrout
 from scrout.lab.study import stats
-from scrout.lab.study.calibrate.calibrate import Calibrations, report, study
-from scrout.lab.study.calibrate.probabilities import auc_of, auc_within, reliability, squared_error
-from scrout.lab.study.calibrate.shrinkage import shrinkage
+from scrout.lab.study.calibrate import Calibrations, shrinkage, study
+from scrout.lab.study.calibrate_heads import auc_of, auc_within, reliability, squared_error
+from scrout.lab.study.calibrate_report import report
 from scrout.lab.study.figures import drawn
 from scrout.lab.study.report import Figure, ReportTable
 from scrout.lab.study.sources.benchmark import ArmOutcomes, Benchmark
@@ -55,7 +58,7 @@ def benchmark(arms: dict[Arm, ArmOutcomes], repositories: int = 6) -> Benchmark:
         source="a test",
         ids=ids,
         repositories=tuple(f"repo-{number // 2 % repositories}" for number in range(TASKS)),
-        played=arms,
+        arms=arms,
         texts={task: (LONG if number % 2 else SHORT) for number, task in enumerate(ids)},
     )
 
@@ -71,10 +74,10 @@ def _quick() -> Iterator[None]:
     """A tenth of the draws of an interval, the embedder that is always there, and networks that choose among two
     penalties on two folds: most of the time goes there."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("scrout.lab.study.calibrate.design.embedders", lambda: {"hashed text": HashedEmbedder()})
-        patched.setattr("scrout.lab.study.calibrate.spaces.bootstraps", partial(stats.bootstraps, draws=1_000))
-        patched.setattr("scrout.lab.study.calibrate.design.NETWORK_PENALTIES", (100.0, 10.0))
-        patched.setattr("scrout.lab.study.calibrate.design.INNER_FOLDS", 2)
+        patched.setattr("scrout.lab.study.calibrate_heads.embedders", lambda: {"hashed text": HashedEmbedder()})
+        patched.setattr("scrout.lab.study.calibrate.bootstraps", partial(stats.bootstraps, draws=1_000))
+        patched.setattr("scrout.lab.study.calibrate_heads.NETWORK_PENALTIES", (100.0, 10.0))
+        patched.setattr("scrout.lab.study.calibrate_heads.INNER_FOLDS", 2)
         yield
 
 
@@ -133,17 +136,30 @@ def test_the_report_has_both_tables_and_its_picture_can_be_drawn(told: Calibrati
     assert "shown to predict better" in shown.findings[0]
 
 
-def test_auc_over_all_tasks_is_that_of_stats() -> None:
+@given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=2, max_size=30))
+def test_auc_by_counting_pairs(rows: list[tuple[int, bool]]) -> None:
+    solved = [p for p, y in rows if y]
+    failed = [p for p, y in rows if not y]
+    probabilities, outcomes = np.array([float(p) for p, _ in rows]), np.array([y for _, y in rows])
+    (found,) = auc_of(probabilities, outcomes)(np.full((1, len(rows)), 1 / len(rows)))
+    if not solved or not failed:
+        assert np.isnan(found)
+        return
+    wins = sum((a > b) + 0.5 * (a == b) for a in solved for b in failed)
+    assert found == pytest.approx(wins / (len(solved) * len(failed)))
+
+
+def test_auc_over_all_tasks_is_that_of_sklearn() -> None:
     generator = np.random.default_rng(0)
     probabilities, solved = generator.random(40).round(1), generator.random(40) < 0.4
     everything = np.full((1, 40), 1 / 40)
-    assert auc_of(probabilities, solved)(everything)[0] == pytest.approx(stats.auc(probabilities, solved))
+    assert auc_of(probabilities, solved)(everything)[0] == pytest.approx(roc_auc_score(solved, probabilities))
 
 
 def test_a_task_drawn_twice_counts_twice() -> None:
     probabilities, solved = np.array([0.1, 0.5, 0.4, 0.9]), np.array([False, False, True, True])
     shares = np.array([[0.25, 0.5, 0.25, 0.0]])
-    assert auc_of(probabilities, solved)(shares)[0] == pytest.approx(stats.auc([0.1, 0.5, 0.5, 0.4], [0, 0, 0, 1]))
+    assert auc_of(probabilities, solved)(shares)[0] == pytest.approx(roc_auc_score([0, 0, 0, 1], [0.1, 0.5, 0.5, 0.4]))
     only_solved = np.array([[0.0, 0.0, 1.0, 0.0]])
     assert np.isnan(auc_of(probabilities, solved)(only_solved)[0])
 

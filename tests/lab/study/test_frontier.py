@@ -12,11 +12,10 @@ from click.testing import CliRunner
 from scrout.base import StudyError
 from scrout.cli.main import scrout
 from scrout.lab.study.figures import drawn
-from scrout.lab.study.frontier.escalation import escalation, tried_again
-from scrout.lab.study.frontier.fields import evaluation_field, seen_by_arm
-from scrout.lab.study.frontier.frontier import report, study
-from scrout.lab.study.frontier.pools import every_pool
-from scrout.lab.study.policies import Policy, alone, drawn_evenly, oracle, over_mix, spots
+from scrout.lab.study.frontier import evaluation_plane, held_out_arms, study
+from scrout.lab.study.frontier_pools import escalation, pool_census, second_try
+from scrout.lab.study.frontier_report import report
+from scrout.lab.study.policies import Policy, alone, oracle, over_mix, policy_points, uniform_policy
 from scrout.lab.study.report import Figure
 from scrout.lab.study.sources.benchmark import ArmOutcomes, Benchmark
 from scrout.lab.study.sources.paper import Paper
@@ -52,7 +51,7 @@ def benchmark(arms: dict[Arm, ArmOutcomes], repositories: int = 4) -> Benchmark:
         source="a test",
         ids=ids,
         repositories=tuple(f"repo-{number % repositories}" for number in range(TASKS)),
-        played=arms,
+        arms=arms,
         texts={task: f"Task {number} is broken." for number, task in enumerate(ids)},
     )
 
@@ -67,7 +66,7 @@ RISING = outcomes((0.2, 0.4, 0.6, 0.7, 0.8))
 def test_a_mix_lies_on_the_hull_and_the_oracle_above_it() -> None:
     fixers = alone(table(RISING))
     half = Policy("half", "random", (fixers[0].solved + fixers[1].solved) / 2, (fixers[0].cost + fixers[1].cost) / 2)
-    evenly, best, mixed = spots([drawn_evenly(fixers), oracle(fixers), half], fixers, [], draws=200)
+    evenly, best, mixed = policy_points([uniform_policy(fixers), oracle(fixers), half], fixers, [], draws=200)
     assert mixed.over_mix.value == pytest.approx(0)
     assert evenly.solve.value == pytest.approx(0.54) and evenly.usd.value == pytest.approx(np.mean(COSTS))
     # 8 tasks by each of the first three, 4 by each of the last, 8 by none: those cost the cheapest.
@@ -86,13 +85,13 @@ def test_an_unmeasured_outcome_bounds_the_solve_rate() -> None:
     fixers = alone(table(RISING))
     unmeasured = np.arange(TASKS) < 10
     way = Policy("open", "policy", fixers[4].solved, fixers[4].cost, "", (), unmeasured, fixers[4].cost + 1)
-    (spot,) = spots([way], fixers, [], draws=50)
+    (spot,) = policy_points([way], fixers, [], draws=50)
     assert (spot.unmeasured, spot.solve_low, spot.solve_high) == (10, pytest.approx(0.55), pytest.approx(0.8))
     assert spot.usd_full == pytest.approx(2.6)
 
 
 def test_a_pool_whose_cheapest_is_strongest_is_a_constant() -> None:
-    found = every_pool("made up", table(outcomes((0.9, 0.5, 0.5, 0.5, 0.5))), None, None, {})
+    found = pool_census("made up", table(outcomes((0.9, 0.5, 0.5, 0.5, 0.5))), None, None, {})
     assert len(found.pools) == 5
     with_best = [pool for pool in found.pools if "mini" in pool.fixers]
     assert {pool.corners for pool in with_best} == {1} and {pool.strongest for pool in with_best} == {"mini"}
@@ -103,7 +102,7 @@ def test_a_pool_whose_cheapest_is_strongest_is_a_constant() -> None:
 
 
 def test_no_router_takes_the_cheapest_that_reaches_theta() -> None:
-    found = every_pool("made up", table(RISING), None, None, {})
+    found = pool_census("made up", table(RISING), None, None, {})
     low, half, *_ = found.ablations
     # mini has .2 and small .4: at .30 the pools without mini and those whose next is small take small.
     assert low.theta == 0.3 and low.cheapest == pytest.approx(1 / 5)
@@ -124,7 +123,7 @@ def test_probabilities_that_know_the_outcome_win_what_the_oracle_does() -> None:
     """Of a price: where nothing solves it, every fixer is as good, and the cheapest is taken."""
     rows = table(RISING)
     folds = np.arange(TASKS) % 4
-    found = every_pool("made up", rows, RISING.astype(np.float64), folds, {"$100": 100.0})
+    found = pool_census("made up", rows, RISING.astype(np.float64), folds, {"$100": 100.0})
     for pool in found.pools:
         assert pool.routed_gain["$100"].value == pytest.approx(pool.oracle_gain.value)
     assert found.routed["$100"][3] == 1.0
@@ -132,12 +131,12 @@ def test_probabilities_that_know_the_outcome_win_what_the_oracle_does() -> None:
 
 def test_a_second_try_by_hand() -> None:
     first, second = alone(table(outcomes((0.5, 0.8))))
-    perfect = tried_again(first, second, recall=1.0, false_alarms=0.0)
+    perfect = second_try(first, second, recall=1.0, false_alarms=0.0)
     assert perfect.solved.mean() == pytest.approx(0.8)
     assert perfect.cost.mean() == pytest.approx(0.1 + 0.5 * 0.2)
-    never = tried_again(first, second, recall=0.0, false_alarms=0.0)
+    never = second_try(first, second, recall=0.0, false_alarms=0.0)
     assert np.array_equal(never.solved, first.solved) and np.array_equal(never.cost, first.cost)
-    blind = tried_again(first, second, recall=1.0, false_alarms=1.0)
+    blind = second_try(first, second, recall=1.0, false_alarms=1.0)
     assert np.array_equal(blind.solved, second.solved)
 
 
@@ -209,7 +208,7 @@ def test_a_small_paper_through_the_command(small_paper: Path) -> None:
 
 @with_data
 def test_the_receipts_give_the_papers_sweep_and_what_it_hides() -> None:
-    spots_by_name = {spot.name: spot for spot in evaluation_field(Paper(DATA)).spots}
+    spots_by_name = {spot.name: spot for spot in evaluation_plane(Paper(DATA)).spots}
     router, constant = spots_by_name["the paper's router"], spots_by_name["Kimi K2.5 + handoff"]
     assert round(266 * router.solve.value) == round(266 * constant.solve.value) == 159
     assert round(router.usd.value, 3) == 0.137 and round(router.over_mix.value, 3) == 0.036
@@ -234,8 +233,8 @@ def test_the_receipts_give_the_papers_sweep_and_what_it_hides() -> None:
 
 @with_data
 def test_on_verified_every_pool_leaves_an_oracle_something_and_some_are_constants() -> None:
-    (seen,) = seen_by_arm(Paper(DATA).comparable("Verified")).values()
-    found = every_pool("Verified", seen.table, None, None, {})
+    (seen,) = held_out_arms(Paper(DATA).comparable("Verified")).values()
+    found = pool_census("Verified", seen.table, None, None, {})
     assert (found.models, found.tasks, len(found.pools)) == (12, 500, 495)
     assert min(pool.oracle_gain.low for pool in found.pools) > 0
     assert found.constant == pytest.approx(105 / 495)

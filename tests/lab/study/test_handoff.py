@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 from scrout.base import StudyError
-from scrout.lab.study.groups import mean_difference
-from scrout.lab.study.handoff import handoff
-from scrout.lab.study.handoff.looks import SubgroupEffect
-from scrout.lab.study.handoff.setup import draw_batch
+from scrout.lab.study import handoff, handoff_report
+from scrout.lab.study.handoff import SubgroupEffect
+from scrout.lab.study.handoff_setup import draw_batch
 from scrout.lab.study.report import Figure, ReportTable
 from scrout.lab.study.sources.benchmark import ArmOutcomes, Benchmark, ScoutRecord
 from scrout.lab.study.sources.paper import Paper
 from scrout.lab.study.sources.source import Own
+from scrout.lab.study.stats import mean_difference
 from scrout.records import Arm
 
 DATA = Path(__file__).parents[3].parent / "shared" / "data"
@@ -106,7 +106,7 @@ def test_the_gate_is_judged_where_claims_were_passed_through() -> None:
     found = handoff.study(own({"passthrough": {"a": most}, "handoff": {"a": everything}, "solo": {"a": most}}))
     (gate,) = found.gates
     assert (gate.paired.gained, gate.paired.lost) == (3, 0)
-    assert any(isinstance(part, ReportTable) and "gate" in part.title for part in handoff.report(found).parts)
+    assert any(isinstance(part, ReportTable) and "gate" in part.title for part in handoff_report.report(found).parts)
     assert not any("pass-through" in note for note in found.notes)
 
 
@@ -136,12 +136,12 @@ def test_arms_that_the_check_judged_are_not_compared() -> None:
     found = handoff.study(replace(graded, judged_by="check"))
     assert not found.comparable and not found.effects and not found.looks and not found.powers
     assert [one.fixer for one in found.efforts] == ["a"]
-    assert "cannot be compared" in handoff.report(found).findings[0]
+    assert "cannot be compared" in handoff_report.report(found).findings[0]
     assert handoff.study(graded).effects
 
 
 def test_the_report_says_what_was_left_out(small_paper: Path) -> None:
-    told = handoff.report(handoff.study(Paper(small_paper)))
+    told = handoff_report.report(handoff.study(Paper(small_paper)))
     assert any("pass-through" in note for note in told.notes)
     assert any("3 gained" in line or "b/c 3/1" in line for line in told.findings)
     assert {part.name for part in told.parts if isinstance(part, Figure)} == {

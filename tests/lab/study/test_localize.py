@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from scrout.base import StudyError
-from scrout.lab.study.localize import localize
-from scrout.lab.study.localize.localize import HandoffGroup, LocalizeStudy
+from scrout.lab.study import localize, localize_report
+from scrout.lab.study.localize import HandoffGroup, LocalizeStudy
 from scrout.lab.study.report import ReportTable
 from scrout.lab.study.sources.benchmark import ArmOutcomes, Benchmark, ScoutRecord
 from scrout.lab.study.sources.paper import Paper
@@ -38,7 +38,7 @@ def own(*handoffs: ScoutRecord, languages: dict[str, str] | None = None) -> Own:
     known, nothing = np.ones(solved.shape, dtype=bool), np.full(solved.shape, np.nan)
     benchmark = Benchmark(
         *("own runs", "batch b", ids, tuple("r" for _ in ids)),
-        played={"handoff": ArmOutcomes(("a",), known, solved, nothing, nothing)},
+        arms={"handoff": ArmOutcomes(("a",), known, solved, nothing, nothing)},
         scouted=dict(zip(ids, handoffs, strict=True)),
         languages=languages or {},
     )
@@ -70,7 +70,7 @@ def test_accuracy_wants_every_gold_file_among_the_first() -> None:
     found = localize.study(own(*handoffs))
     (kind,) = (one for one in found.groups if one.by == "kind")
     assert kind.acc == {1: wilson(1, 4), 3: wilson(3, 4), 5: wilson(3, 4)}
-    sheet = next(part for part in localize.report(found).parts if isinstance(part, ReportTable))
+    sheet = next(part for part in localize_report.report(found).parts if isinstance(part, ReportTable))
     assert sheet.columns[-3:] == ("Acc@1", "Acc@3", "Acc@5")
 
 
@@ -90,7 +90,7 @@ def test_languages_and_handoffs_without_an_answer() -> None:
     found = localize.study(own(ranked(True, gold=1), unknown, ranked(False, gold=1), languages={"t0": "Go"}))
     assert (found.tasks, found.unknown) == (2, 1)
     assert [one.name for one in found.groups if one.by == "language"] == ["Go", "unknown"]
-    assert any("1 handoffs are left out" in note for note in localize.report(found).notes)
+    assert any("1 handoffs are left out" in note for note in localize_report.report(found).notes)
     with pytest.raises(StudyError, match="--tasks FILE"):
         localize.study(own(unknown))
 

@@ -23,12 +23,9 @@ from scrout.batch.tasks import read_tasks
 from scrout.config.settings import load
 from scrout.fix.pool import completed
 from scrout.handoff import FileRef, Handoff, Reproduction, render
-from scrout.lab.study.handoff import handoff
-from scrout.lab.study.localize import localize
+from scrout.lab.study import handoff, handoff_report, localize, localize_report
 from scrout.lab.study.sources.benchmark import ArmOutcomes, Benchmark
-from scrout.lab.study.sources.opening import open_source
-from scrout.lab.study.sources.own import read_batch, read_ledger
-from scrout.lab.study.sources.source import Own
+from scrout.lab.study.sources.source import Own, open_source, read_batch, read_ledger
 from scrout.ledger.store import Ledger, Result
 from scrout.models.chat import ToolCall
 from scrout.models.scripted import ScriptedEndpoint, ScriptedReply, ScriptedRequest
@@ -321,7 +318,7 @@ def test_a_real_batch_is_counted_as_its_summary_counts_it(make_repo: MakeRepo, t
             summary = session.write()
     own = read_batch(out, tasks)
     for arm in summary.arms:
-        kind = next(one for one in own.benchmark.played if arm.arm == f"{one}/toy")
+        kind = next(one for one in own.benchmark.arms if arm.arm == f"{one}/toy")
         played = own.benchmark.arm(kind)
         assert int(played.measured.sum()) == arm.done == 2
         assert int(played.resolved.sum()) == arm.solved.count
@@ -334,8 +331,8 @@ def test_a_real_batch_is_counted_as_its_summary_counts_it(make_repo: MakeRepo, t
     (place,) = (arm.localization[0] for arm in summary.arms if arm.arm == "handoff/toy")
     recalls = [own.benchmark.scouted[name].recall for name in own.benchmark.ids]
     assert np.mean(recalls) == pytest.approx(place.recall)
-    for module in (handoff, localize):
-        assert module.report(module.study(own)).findings
+    for module, shown in ((handoff, handoff_report), (localize, localize_report)):
+        assert shown.report(module.study(own)).findings
     page = tmp_path / "page.html"
     options = ["--data", str(out), "--tasks", str(tasks), "--json", "--html", str(page)]
     command = [sys.executable, "-m", "scrout", "study", "spend", *options]
@@ -350,8 +347,8 @@ def test_by_the_check_only_handoffs_are_compared_and_what_was_routed_is_no_fixer
     )
     benchmark = Benchmark("mine", "here", ("a", "b"), ("r", "r"), {"solo": played, "handoff": played})
     graded, checked = Own(benchmark, "grade"), Own(benchmark, "check")
-    assert {arm: one.fixers for arm, one in graded.comparable.played.items()} == {"solo": ("toy",), "handoff": ("toy",)}
-    assert list(checked.comparable.played) == ["handoff"] and list(checked.fixers.played) == ["solo", "handoff"]
+    assert {arm: one.fixers for arm, one in graded.comparable.arms.items()} == {"solo": ("toy",), "handoff": ("toy",)}
+    assert list(checked.comparable.arms) == ["handoff"] and list(checked.fixers.arms) == ["solo", "handoff"]
     assert checked.alike(benchmark).arm("handoff").fixers == ("toy", "routed")
 
 

@@ -14,12 +14,11 @@ import numpy as np
 import pytest
 
 from scrout.base import StudyError
+from scrout.lab.study import replicate, replicate_report
 from scrout.lab.study.figures import drawn
-from scrout.lab.study.replicate import replicate
-from scrout.lab.study.replicate.cells import PublishedCell, ReceiptValue, cells
-from scrout.lab.study.replicate.regated import judge
-from scrout.lab.study.replicate.replicate import Replication
-from scrout.lab.study.replicate.tables import by_name
+from scrout.lab.study.replicate import PublishedCell, ReceiptValue, Replication, cells
+from scrout.lab.study.replicate_records import judge
+from scrout.lab.study.replicate_tables import by_name
 from scrout.lab.study.report import Figure, ReportTable
 from scrout.lab.study.sources.benchmark import ArmOutcomes, Benchmark, ScoutRecord
 from scrout.lab.study.sources.paper import KIMI, OPUS, Paper
@@ -136,7 +135,7 @@ def test_a_cell_that_differs_fails_the_command_and_is_named(small_paper: Path) -
 def test_what_is_not_in_the_folder_is_said(small_paper: Path) -> None:
     found = replicate.study(Paper(small_paper))
     assert found.receipts and found.receipts.absent == ("Verified", "Multilingual", "Pro", "records")
-    shown = replicate.report(found)
+    shown = replicate_report.report(found)
     assert any("Not in the folder: Multilingual" in note for note in shown.notes)
     assert not shown.failed
     (small_paper / "published.json").unlink()
@@ -175,7 +174,7 @@ def test_the_same_tables_of_own_runs() -> None:
     assert effects == {"a": (8, 0, 30), "b": (0, 0, 30), "pooled": (8, 0, 30)}
     (pair,) = found.tables.pairs
     assert (pair.first, pair.second, pair.paired.gained) == ("a", "b", 10)
-    shown = replicate.report(found)
+    shown = replicate_report.report(found)
     titles = [part.title for part in shown.parts]
     assert "Main results" in titles and "Published cells" not in titles
     assert any("it is clear for a." in line for line in shown.findings)
@@ -185,7 +184,7 @@ def test_the_same_tables_of_own_runs() -> None:
 
 
 def test_own_runs_of_one_arm_say_what_they_lack() -> None:
-    shown = replicate.report(replicate.study(own({"handoff": played(a=lambda task: task < 10)})))
+    shown = replicate_report.report(replicate.study(own({"handoff": played(a=lambda task: task < 10)})))
     assert any("No two fixers alone" in note for note in shown.notes)
     assert any("No replayed claims" in note for note in shown.notes)
     (way,) = (part for part in shown.parts if isinstance(part, ReportTable) and part.title == "Main results")
@@ -248,7 +247,7 @@ def test_a_record_without_its_verification_is_refused() -> None:
 @needs_data
 def test_every_backed_cell_of_the_paper_agrees() -> None:
     found = replicate.study(Paper(DATA))
-    shown = replicate.report(found)
+    shown = replicate_report.report(found)
     assert shown.failed == []
     counts = Counter(one.status for one in found.cells)
     assert (counts["agrees"], counts["contradicted"]) == (207, 12)
@@ -292,7 +291,7 @@ def test_flipped_outcomes_fail_the_cells_that_rest_on_them_and_no_other(tmp_path
         "labelrun/outcomes.jsonl": "".join(json.dumps(row) + "\n" for row in rows),
     }
     folder = _beside(tmp_path, changed)
-    shown = replicate.report(replicate.study(Paper(folder)))
+    shown = replicate_report.report(replicate.study(Paper(folder)))
     failed = {line.partition(": ours")[0] for line in shown.failed}
     assert failed == {
         *(f"main_results, GPT-5.2 solo, {column}" for column in ("solves", "rate_pct", "usd_per_solve")),

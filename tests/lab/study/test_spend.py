@@ -13,11 +13,11 @@ import pytest
 
 from scrout.base import StudyError
 from scrout.batch.outputs.results import Costs
+from scrout.lab.study import spend, spend_report
 from scrout.lab.study.sources.benchmark import ArmOutcomes, Benchmark
 from scrout.lab.study.sources.paper import Paper
 from scrout.lab.study.sources.source import Own
-from scrout.lab.study.spend import spend
-from scrout.lab.study.spend.spend import Payback, SpendStudy
+from scrout.lab.study.spend import Payback, SpendStudy
 from scrout.records import Arm
 
 DATA = Path(__file__).parents[3].parent / "shared" / "data"
@@ -56,7 +56,7 @@ def test_arms_as_counted_by_hand(small_paper: Path) -> None:
     assert handed.usd == Decimal("3.28") and handed.published == 3.0  # 24 x 0.12 and 0.40
     assert shared.usd == Decimal("5.13")
     assert labels.usd == Decimal("20")  # 10 tasks x 2 arms x (0.1 + 0.2 + 0.3 + 0.4)
-    assert any("$3.28, printed is $3.00" in line for line in spend.report(found).findings)
+    assert any("$3.28, printed is $3.00" in line for line in spend_report.report(found).findings)
 
 
 def test_what_is_paid_once_comes_back_by_the_saving(small_paper: Path) -> None:
@@ -82,7 +82,7 @@ def test_own_runs_with_unknown_costs() -> None:
     assert one.tasks == 2 and one.saving.value == pytest.approx(0.4) and one.once_usd is None
     assert one.solves is None  # the check does not judge both alike
     assert [(item.name, item.usd) for item in found.components] == [("scout", Decimal("0.3")), ("fix", Decimal(2))]
-    findings = spend.report(found).findings
+    findings = spend_report.report(found).findings
     assert any("7 calls" in line for line in findings) and any("no known price" in line for line in findings)
     json.loads(found.model_dump_json(), parse_constant=pytest.fail)
 

@@ -93,18 +93,6 @@ def test_holm_never_lowers_a_p_and_keeps_their_order(values: list[float]) -> Non
     assert [adjusted[i] for i in order] == sorted(adjusted)
 
 
-@given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=2, max_size=30))
-def test_auc_by_counting_pairs(rows: list[tuple[int, bool]]) -> None:
-    solved = [p for p, y in rows if y]
-    failed = [p for p, y in rows if not y]
-    found = stats.auc([p for p, _ in rows], [y for _, y in rows])
-    if not solved or not failed:
-        assert np.isnan(found)
-        return
-    wins = sum((a > b) + 0.5 * (a == b) for a in solved for b in failed)
-    assert found == pytest.approx(wins / (len(solved) * len(failed)))
-
-
 def test_paired_counts_what_each_way_has_alone() -> None:
     first = np.array([True, True, False, False, False])
     second = np.array([True, False, True, True, False])

@@ -64,7 +64,7 @@ class PolicyPoint(FrozenModel):
     """A task, with unmeasured attempts at their fixer's mean."""
 
 
-def spots(
+def policy_points(
     ways: Sequence[Policy], alone: Sequence[Policy], handed: Sequence[Policy], draws: int = DRAWS
 ) -> tuple[PolicyPoint, ...]:
     """Each way with its intervals, beside mixes of the fixers alone, and of those with handoff too."""
@@ -147,14 +147,14 @@ def oracle(ways: Sequence[Policy], name: str = "oracle") -> Policy:
     return Policy(name, "oracle", solved[rows, chosen], cost[rows, chosen])
 
 
-def drawn_evenly(ways: Sequence[Policy], name: str = "any fixer at random") -> Policy:
+def uniform_policy(ways: Sequence[Policy], name: str = "any fixer at random") -> Policy:
     """Each fixer as often as any other."""
     return Policy(
         name, "random", np.mean([way.solved for way in ways], axis=0), np.mean([way.cost for way in ways], axis=0)
     )
 
 
-def decided(
+def rule_policies(
     table: OutcomeTable,
     folds: Ints,
     probabilities: Floats,

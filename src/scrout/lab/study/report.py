@@ -1,11 +1,11 @@
-"""What a study shows: tables and pictures in order, as a terminal, a page and picture files show them alike."""
+"""What a study shows: tables and figures in order. A terminal, a page and figure files show the same."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from scrout.text import percent, usd
 
@@ -13,31 +13,34 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 from scrout.intervals import Estimate
+from scrout.records import Arm
+
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True)
 class ReportTable:
-    """A table. The first column names the row, the others stand to the right."""
+    """A table. The first column names the row; the others are aligned to the right."""
 
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     note: str = ""
-    """What a reader must know to read it; empty: nothing."""
+    """What a reader must know to read it."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure, drawn only when someone looks."""
+    """A figure. It is drawn only when it is shown."""
 
     name: str
-    """Of its files, without ending."""
+    """The name of its files, without the ending."""
     title: str
     draw: Callable[[Axes], None]
     told: str
-    """The same in words, for those who cannot see it."""
+    """The same in words, for readers who cannot see it."""
     height: float = 3.6
-    """Inches; the width is the same for all."""
+    """In inches. The width is the same for all figures."""
 
 
 @dataclass(frozen=True)
@@ -46,34 +49,55 @@ class StudyReport:
 
     title: str
     findings: Sequence[str]
-    """What came out, a sentence each, negative ones included."""
+    """What the study found, one sentence each, negative results included."""
     parts: Sequence[ReportTable | Figure]
     notes: Sequence[str] = ()
-    """Assumptions, and what was left out."""
+    """Assumptions, and what is left out."""
     failed: Sequence[str] = field(default_factory=tuple)
-    """Cells that ought to agree and do not: with any, the command's exit code is 1."""
+    """Cells that should agree and do not. If there are any, the command exits with 1."""
 
 
-def points(change: Estimate | float) -> str:
+def table(title: str, items: Iterable[Row], columns: Mapping[str, Callable[[Row], str]], note: str = "") -> ReportTable:
+    """A table with one row per item; each column says how it shows one."""
+    rows = [[cell(item) for cell in columns.values()] for item in items]
+    return ReportTable(title, tuple(columns), rows, note)
+
+
+def points(change: Estimate | float | None) -> str:
     """+3.8 [-2.3, 9.8]: percentage points, with the interval where there is one."""
     if isinstance(change, Estimate):
         return f"{_signed(change.value)} [{_signed(change.low)}, {_signed(change.high)}]"
-    return "-" if change != change else _signed(change)
+    return "-" if change is None or change != change else _signed(change)
 
 
-def interval(found: Estimate, form: Callable[[float], str] = percent) -> str:
+def interval(found: Estimate | None, form: Callable[[float], str] = percent) -> str:
     """59.8% [53.8%, 65.4%]"""
-    return f"{form(found.value)} [{form(found.low)}, {form(found.high)}]"
+    return "-" if found is None else f"{form(found.value)} [{form(found.low)}, {form(found.high)}]"
 
 
-def usd_interval(found: Estimate, *, sign: bool = False) -> str:
+def usd_interval(found: Estimate | None, *, sign: bool = False) -> str:
     """$0.137 [$0.121, $0.152]"""
     return interval(found, partial(usd, digits=3, sign=sign))
 
 
-def p_value(p: float) -> str:
-    """p, with no more digits than anyone believes."""
-    if p != p:
+def number(value: float | None, digits: int = 3) -> str:
+    """0.941"""
+    return "-" if value is None or value != value else f"{value:.{digits}f}"
+
+
+def arm_words(arm: Arm) -> str:
+    """What follows a fixer's name: solo, with handoff."""
+    return "with handoff" if arm == "handoff" else arm
+
+
+def count(value: int | None) -> str:
+    """97"""
+    return "-" if value is None else str(value)
+
+
+def p_value(p: float | None) -> str:
+    """.245, with no more digits than it is worth."""
+    if p is None or p != p:
         return "-"
     return "<.001" if p < 0.001 else f"{p:.3f}".lstrip("0") if p < 1 else "1"
 

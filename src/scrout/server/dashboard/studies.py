@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shlex
 from datetime import datetime
-from importlib import import_module
 
 from scrout.base import FrozenModel
 from scrout.html import render
+from scrout.lab.study import STUDIES as ABOUT
 from scrout.lab.study.saved import SavedFigure, SavedStudy, all_saved
 from scrout.server.dashboard.batches import added
 from scrout.server.dashboard.page_context import Asked, NotThere, PageContext, number, words
@@ -100,10 +100,9 @@ def _study(page_context: PageContext, name: str, groups: list[RunGroup]) -> Stud
     place = page_context.place if page_context.folder is None else shlex.quote(page_context.place)
     tasks = " --tasks TASKS" if name == "localize" else ""
     lacks = _lacks(name, groups)
-    doc = import_module(f"scrout.lab.study.{name}").__doc__ or ""
     return Study(
         name=name,
-        about=doc.strip().partition("\n")[0],
+        about=ABOUT[name],
         command=f"scrout study {name} --ledger {place}{tasks} --html {name}.html",
         ready=not lacks,
         lacks=lacks,

@@ -5,6 +5,7 @@ The paper's files (paper.py) and a ledger (own.py) are both read into this form,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -84,7 +85,7 @@ class Benchmark:
     """Where it comes from, in words for a reader who wants to check."""
     ids: tuple[str, ...]
     repositories: tuple[str, ...]
-    played: Mapping[Arm, ArmOutcomes]
+    arms: Mapping[Arm, ArmOutcomes]
     """Only the arms that were run."""
     scouted: Mapping[str, ScoutRecord] = field(default_factory=dict)
     """By task; the tasks that were not scouted are not in it."""
@@ -97,12 +98,12 @@ class Benchmark:
 
     def arm(self, arm: Arm) -> ArmOutcomes:
         """The arm's outcomes."""
-        if arm not in self.played:
+        if arm not in self.arms:
             raise StudyError(
-                f"{self.name} has no outcome of the arm {arm}; it has {', '.join(self.played) or 'none'}. "
+                f"{self.name} has no outcome of the arm {arm}; it has {', '.join(self.arms) or 'none'}. "
                 f"Run a batch with --arms {arm}, or name other data."
             )
-        return self.played[arm]
+        return self.arms[arm]
 
     def rows(self, mask: Bools) -> Benchmark:
         """The tasks of the mask alone."""
@@ -112,22 +113,87 @@ class Benchmark:
             self,
             ids=ids,
             repositories=tuple(self.repositories[i] for i in at),
-            played={
+            arms={
                 arm: ArmOutcomes(one.fixers, one.measured[at], one.resolved[at], one.cost[at], one.steps[at])
-                for arm, one in self.played.items()
+                for arm, one in self.arms.items()
             },
             scouted={task: self.scouted[task] for task in ids if task in self.scouted},
         )
 
     def pool(self, fixers: Sequence[str], arm: Arm = "solo") -> ArmOutcomes:
         """These fixers on the tasks that all of them tried."""
-        played = self.arm(arm).only(fixers)
-        common: Bools = np.all(played.measured, axis=1)
+        outcomes = self.arm(arm).only(fixers)
+        common: Bools = np.all(outcomes.measured, axis=1)
         if not common.any():
             raise StudyError(f"{self.name}: no task was tried by all of {', '.join(fixers)}. Leave one of them out.")
         return self.rows(common).arm(arm).only(fixers)
 
     def table(self, arm: Arm = "solo") -> OutcomeTable:
         """The arm as the router's functions take it."""
-        played = self.arm(arm)
-        return OutcomeTable(self.ids, self.repositories, played.fixers, played.resolved, played.cost, played.measured)
+        outcomes = self.arm(arm)
+        return OutcomeTable(
+            self.ids, self.repositories, outcomes.fixers, outcomes.resolved, outcomes.cost, outcomes.measured
+        )
+
+
+MAX_AMOUNT = 1_000_000
+"""Dollars, steps or files of one attempt: what is more is no count of them."""
+
+
+@dataclass(frozen=True)
+class FixerEpisode:
+    """One fixer on one task."""
+
+    resolved: bool
+    cost: float
+    """Dollars; nan: unknown."""
+    steps: float
+    """Calls of the model; nan: unknown."""
+
+
+def arm_outcomes(
+    ids: Sequence[str], fixers: Sequence[str], found: Mapping[tuple[str, str], FixerEpisode]
+) -> ArmOutcomes:
+    """Outcomes by task and fixer, as arrays."""
+    shape = len(ids), len(fixers)
+    measured, resolved = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
+    cost, steps = np.full(shape, np.nan), np.full(shape, np.nan)
+    row, column = ({name: at for at, name in enumerate(names)} for names in (ids, fixers))
+    for (task, fixer), one in found.items():
+        if fixer not in column:
+            raise StudyError(f"an outcome of {fixer!r}, which is none of {', '.join(fixers)}. Leave its rows out.")
+        at = row[task], column[fixer]
+        measured[at], resolved[at], cost[at], steps[at] = True, one.resolved, one.cost, one.steps
+    return ArmOutcomes(tuple(fixers), measured, resolved, cost, steps)
+
+
+def add(found: dict[tuple[str, str], FixerEpisode], key: tuple[str, str], episode: FixerEpisode, where: str) -> None:
+    if key in found:
+        raise StudyError(f"{where}: a second outcome of {key[1]} on {key[0]}. Keep one.")
+    found[key] = episode
+
+
+def amount_of(value: object, where: str) -> float:
+    """A number that is not negative; nan: none is told."""
+    if value is None or value == "":
+        return math.nan
+    try:
+        amount = float(str(value))
+    except ValueError:
+        amount = math.nan
+    if isinstance(value, bool) or not 0 <= amount <= MAX_AMOUNT:
+        raise StudyError(f"{where}: {value!r} is no cost or count. Write a number from 0, or leave it empty.")
+    return amount
+
+
+def word_of(value: object, name: str, where: str) -> str:
+    """A name, as a file has it."""
+    if not isinstance(value, str) or not value.strip():
+        raise StudyError(f"{where}: {name} is {value!r:.80}. Write a name.")
+    return value
+
+
+def flag_of(value: object, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise StudyError(f"{where}: {value!r} is no outcome. Write true or false.")
+    return value

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,12 +30,84 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from scrout.base import RouteError, StudyError
 from scrout.gate.paper_classes import PaperClass
-from scrout.lab.study.sources.benchmark import ArmOutcomes, Benchmark, Kind, ScoutRecord
-from scrout.lab.study.sources.episodes import MAX_AMOUNT, FixerEpisode, add, amount_of, flag_of, played, word_of
-from scrout.lab.study.sources.public import Public, read_public, with_tasks
+from scrout.lab.study.sources.benchmark import (
+    MAX_AMOUNT,
+    ArmOutcomes,
+    Benchmark,
+    FixerEpisode,
+    Kind,
+    ScoutRecord,
+    add,
+    amount_of,
+    arm_outcomes,
+    flag_of,
+    word_of,
+)
+from scrout.languages import language_of
 from scrout.records import Arm
+from scrout.route.outcome_table import Bools, Ints
 from scrout.route.outcomes import read_rows, read_texts, repository_of
 from scrout.route.stats import Floats
+
+_COMMIT = re.compile(r"-[0-9a-f]{40}.*", re.S)
+
+
+@dataclass(frozen=True)
+class Public:
+    benchmark: Benchmark
+    versions: Mapping[str, str]
+    """Of the agent, by model; empty: not told."""
+
+
+def read_public(path: Path, name: str) -> Public:
+    """A table of outcomes: a row for each model and task, with `model, instance_id, resolved` and, where known,
+    `cost_usd, api_calls, mini_swe_agent_version`."""
+    found: dict[tuple[str, str], FixerEpisode] = {}
+    versions: dict[str, str] = {}
+    for number, row in read_rows(path):
+        where = f"{path}, row {number}"
+        if lacking := [column for column in ("model", "instance_id", "resolved") if not row.get(column)]:
+            raise StudyError(f"{where}: no {', '.join(lacking)}. Each row needs model, instance_id and resolved.")
+        if row["resolved"] not in ("0", "1"):
+            raise StudyError(f"{where}: resolved is {row['resolved']!r}. Write 1 or 0.")
+        episode = FixerEpisode(
+            row["resolved"] == "1", amount_of(row.get("cost_usd"), where), amount_of(row.get("api_calls"), where)
+        )
+        add(found, (row["instance_id"], row["model"]), episode, where)
+        versions[row["model"]] = row.get("mini_swe_agent_version") or ""
+    if not found:
+        raise StudyError(f"{path} has no outcome. Take the table as it was published.")
+    ids = tuple(dict.fromkeys(task for task, _ in found))
+    benchmark = Benchmark(
+        name=name,
+        source=f"public outcomes, {path.name}",
+        ids=ids,
+        repositories=tuple(_repository(task) for task in ids),
+        arms={"solo": arm_outcomes(ids, tuple(versions), found)},
+    )
+    return Public(benchmark, versions)
+
+
+def with_tasks(benchmark: Benchmark, path: Path) -> Benchmark:
+    """With the texts of a task file, and each task's language: that of most true files of its repository."""
+    files: dict[str, list[str]] = {}
+    for number, row in read_rows(path):
+        gold = row.get("gold_files") or []
+        if not isinstance(gold, list) or not all(isinstance(name, str) for name in gold):
+            raise StudyError(f"{path}, row {number}: gold_files is {gold!r:.80}. Write a list of paths.")
+        files.setdefault(str(row.get("repo")), []).extend(gold)
+    languages = {repository: language_of(paths) for repository, paths in files.items()}
+    return replace(
+        benchmark,
+        texts=read_texts(path),
+        languages={str(row["instance_id"]): languages[str(row.get("repo"))] for _, row in read_rows(path)},
+    )
+
+
+def _repository(task: str) -> str:
+    """Of a public task; SWE-bench Pro's ids go on with a commit, of 40 digits."""
+    return _COMMIT.sub("", task.removeprefix("instance_")) if task.startswith("instance_") else repository_of(task)
+
 
 OPUS, GPT, KIMI, FLASH = "Claude Opus 4.6", "GPT-5.2", "Kimi K2.5", "Gemini 3 Flash"
 FIXERS = (KIMI, FLASH, GPT, OPUS)
@@ -217,7 +290,7 @@ class Paper:
                 word_of(family, "family", str(self.folder / f"{_OUTCOMES}, {task}"))
                 for task, family in zip(ids, families, strict=True)
             ),
-            played={"solo": self._alone(_PRICES), "handoff": self._handed("pinned")},
+            arms={"solo": self._alone(_PRICES), "handoff": self._handed("pinned")},
             scouted=self._scouted(ids),
             languages=dict.fromkeys(ids, "Python"),
         )
@@ -244,7 +317,7 @@ class Paper:
             for task, row in tasks.items()
             for short, fixer in _SOLO.items()
         }
-        return played(tuple(tasks), tuple(_SOLO.values()), found)
+        return arm_outcomes(tuple(tasks), tuple(_SOLO.values()), found)
 
     def _handed(self, prices: Prices) -> ArmOutcomes:
         tasks, pairs = (self._object(self._outcomes, name, _OUTCOMES) for name in ("solo", "system_union_pairs"))
@@ -255,7 +328,7 @@ class Paper:
             for task in tasks
             for name, row in self._object(pairs, task, f"{_OUTCOMES}, system_union_pairs").items()
         }
-        return played(tuple(tasks), FIXERS, found)
+        return arm_outcomes(tuple(tasks), FIXERS, found)
 
     @cached_property
     def routing(self) -> PaperRouting:
@@ -314,7 +387,10 @@ class Paper:
             source="label run of arXiv 2608.04804",
             ids=ids,
             repositories=tuple(repository_of(task) for task in ids),
-            played={"solo": played(ids, FIXERS, found["solo"]), "handoff": played(ids, FIXERS, found["handoff"])},
+            arms={
+                "solo": arm_outcomes(ids, FIXERS, found["solo"]),
+                "handoff": arm_outcomes(ids, FIXERS, found["handoff"]),
+            },
             languages=dict.fromkeys(ids, "Python"),
             texts=self._texts("labelrun/task_inputs.jsonl.gz"),
         )
@@ -332,7 +408,7 @@ class Paper:
             raise StudyError(f"{benchmark.source}: no run of version {version} of the agent. Take the file as it is.")
         left_out = _LEFT_OUT.get(name)
         rest = benchmark.rows(np.array([not (left_out and task.startswith(left_out)) for task in benchmark.ids]))
-        return replace(rest, played={"solo": rest.arm("solo").only(models)})
+        return replace(rest, arms={"solo": rest.arm("solo").only(models)})
 
     def _read(self, name: PublicName) -> Public:
         if name not in self._public:
@@ -497,3 +573,37 @@ def _odd(stored: object, place: tuple[str, ...]) -> str:
             return f"{where}: 'columns' is {columns!r:.80}, and has to be a list of names"
     parts = stored.items() if isinstance(stored, Mapping) else enumerate(stored) if isinstance(stored, list) else ()
     return next((odd for name, part in parts if (odd := _odd(part, (*place, str(name))))), "")
+
+
+@dataclass(frozen=True, eq=False)
+class FilledPairs:
+    """A row a task, a column for each of `FIXERS`. Costs have each task's part of what was paid once for all."""
+
+    resolved: Bools
+    cost: Floats
+    likely: Floats
+    """Cost, with the fixer's mean where nothing is known."""
+    measured: Bools
+    """Whether the pair was run with the handoff."""
+
+    def taken(self, choices: Ints) -> FilledPairs:
+        """The fixer of each task alone, as columns without rows."""
+        at = np.arange(len(choices)), choices
+        return FilledPairs(self.resolved[at], self.cost[at], self.likely[at], self.measured[at])
+
+
+def fill_gaps(benchmark: Benchmark, solo: ArmOutcomes) -> FilledPairs:
+    """Every pair, by the rule. `solo` has the episodes that may stand in."""
+    handed = benchmark.arm("handoff").only(FIXERS)
+    resolved, cost = handed.resolved & handed.measured, np.where(handed.measured, handed.cost, 0.0)
+    likely = cost.copy()
+    for at, fixer in enumerate(FIXERS):
+        missing = ~handed.measured[:, at]
+        if fixer in solo.fixers:
+            column = solo.column(fixer)
+            resolved[missing, at], cost[missing, at] = solo.resolved[missing, column], solo.cost[missing, column]
+            likely[missing, at] = cost[missing, at]
+        elif not missing.all():
+            likely[missing, at] = np.nanmean(handed.cost[~missing, at])
+    shared = SHARED_USD / len(benchmark.ids)
+    return FilledPairs(resolved, cost + shared, likely + shared, handed.measured)

@@ -13,11 +13,9 @@ import numpy as np
 from scrout.base import FrozenModel, StudyError
 from scrout.batch.jobs import ROUTED
 from scrout.intervals import Estimate
-from scrout.lab.study.report import StudyReport
 from scrout.lab.study.sources.benchmark import ArmOutcomes, Benchmark
 from scrout.lab.study.sources.paper import GPT, KIMI, OPUS, SHARED_USD, Paper, Prices
 from scrout.lab.study.sources.source import Own, Source
-from scrout.lab.study.spend import report as spend_report
 from scrout.lab.study.stats import bootstraps, mean_of, ratio_of
 from scrout.money import Usd
 from scrout.records import Arm
@@ -116,11 +114,6 @@ def study(source: Source) -> SpendStudy:
     return _paper(source) if isinstance(source, Paper) else _own(source)
 
 
-def report(result: SpendStudy) -> StudyReport:
-    """The study for people."""
-    return spend_report.report(result)
-
-
 def _paper(paper: Paper) -> SpendStudy:
     published = paper.published.get("spend_usd", {})
     printed, labelling = published.get("evaluation", {}), published.get("label_run", {})
@@ -187,12 +180,12 @@ def _arms(
     benchmark: Benchmark, lists: Sequence[Mapping[Arm, ArmOutcomes]], printed: Mapping[str, Any]
 ) -> list[ArmSpend]:
     found = []
-    for arm, played in benchmark.played.items():
-        for at, fixer in enumerate(played.fixers):
-            measured = played.measured[:, at]
-            known = measured & np.isfinite(played.cost[:, at])
+    for arm, outcomes in benchmark.arms.items():
+        for at, fixer in enumerate(outcomes.fixers):
+            measured = outcomes.measured[:, at]
+            known = measured & np.isfinite(outcomes.cost[:, at])
             if known.any():
-                cost, solved = played.cost[known, at], played.resolved[known, at]
+                cost, solved = outcomes.cost[known, at], outcomes.resolved[known, at]
                 total = math.fsum(cost)
                 listed = [math.fsum(one[arm].only([fixer]).cost[known, 0]) for one in lists]
                 each = bootstraps(len(cost), {"task": mean_of(cost), "solve": ratio_of(cost, solved)})
@@ -249,11 +242,11 @@ def _own_paybacks(own: Own) -> list[Payback]:
     """Every column with handoff, the routed one first, beside every fixer alone."""
     benchmark, judged_alike = own.benchmark, own.judged_by == "grade"
     ways: dict[Arm, list[_Way]] = {}
-    for arm, played in benchmark.played.items():
-        for fixer in sorted(played.fixers, key=lambda name: name != ROUTED):
-            at = played.column(fixer)
+    for arm, outcomes in benchmark.arms.items():
+        for fixer in sorted(outcomes.fixers, key=lambda name: name != ROUTED):
+            at = outcomes.column(fixer)
             name = f"{fixer} alone" if arm == "solo" else f"{fixer} with handoff"
-            way = _Way(name, played.measured[:, at], played.resolved[:, at], played.cost[:, at])
+            way = _Way(name, outcomes.measured[:, at], outcomes.resolved[:, at], outcomes.cost[:, at])
             ways.setdefault(arm, []).append(way)
     return [
         payback
@@ -273,10 +266,10 @@ class _Way:
     cost: Floats
 
 
-def _columns(name: str, played: ArmOutcomes, chosen: Ints, more_usd: float = 0.0) -> _Way:
+def _columns(name: str, outcomes: ArmOutcomes, chosen: Ints, more_usd: float = 0.0) -> _Way:
     """For each task the fixer of that column, and `more_usd` beside it."""
     at = np.arange(len(chosen)), chosen
-    return _Way(name, played.measured[at], played.resolved[at], played.cost[at] + more_usd)
+    return _Way(name, outcomes.measured[at], outcomes.resolved[at], outcomes.cost[at] + more_usd)
 
 
 def _payback(system: _Way, anchor: _Way, once_usd: Decimal | None, *, judged_alike: bool = True) -> list[Payback]:

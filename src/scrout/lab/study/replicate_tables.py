@@ -5,6 +5,7 @@ Each figure has its interval: Wilson's for a share of tasks, else the percentile
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -13,18 +14,113 @@ import numpy as np
 
 from scrout.base import FrozenModel, StudyError
 from scrout.intervals import Estimate
-from scrout.lab.study.replicate.scouted import Claims, Located, claims, located
-from scrout.lab.study.sources.benchmark import Benchmark
+from scrout.lab.study.sources.benchmark import ArmOutcomes, Benchmark, ScoutRecord
+from scrout.lab.study.sources.paper import FIXERS, OPUS, PaperRouting, fill_gaps
 from scrout.lab.study.stats import Paired, Statistic, bootstrap, bootstraps, mcnemar, mean_of, paired, ratio_of, wilson
 from scrout.records import Arm
+from scrout.route.calibrate import Walk
 from scrout.route.outcome_table import Bools
 from scrout.route.stats import Floats, hull_at
+
+_PASSES = ("passed_stripped", "passed")
+"""In the paper's words and in ours."""
+
+
+class Located(FrozenModel):
+    """How well the files that were named fit the true ones: means over a group of tasks."""
+
+    group: str
+    n: int
+    recall: Estimate
+    precision: Estimate
+    all_gold: Estimate
+    """Share of tasks with every true file named."""
+    gold_files: float
+    named_median: float
+
+
+class Claims(FrozenModel):
+    """What became of the reproductions that were claimed."""
+
+    group: str
+    n: int
+    claiming: int
+    verdicts: dict[str, int]
+    genuine: Estimate | None
+    """Of those claiming, the share that fails for real. None: nobody claims."""
+    passes: Estimate | None
+    """Of those claiming, the share whose command succeeds on the unpatched repository."""
+    kept: int
+    """Claims that survived the gate."""
+
+
+def located(benchmark: Benchmark, solved: Bools | None) -> tuple[Located, ...]:
+    """How well handoffs name the files, by group; only where the true ones are known."""
+    found = []
+    for name, group in _groups(benchmark, solved).items():
+        known = [one for one in group if one.gold]
+        if known:
+            recall, precision = ([getattr(one, figure) for one in known] for figure in ("recall", "precision"))
+            drawn = bootstraps(len(known), {"recall": mean_of(recall), "precision": mean_of(precision)})
+            found.append(
+                Located(
+                    group=name,
+                    n=len(known),
+                    recall=drawn["recall"],
+                    precision=drawn["precision"],
+                    all_gold=wilson(sum(one.all_gold for one in known), len(known)),
+                    gold_files=float(np.mean([one.gold for one in known if one.gold])),
+                    named_median=float(np.median([one.named for one in known])),
+                )
+            )
+    return tuple(found)
+
+
+def claims(benchmark: Benchmark) -> tuple[Claims, ...]:
+    """What the gate made of claims, overall and by kind of handoff."""
+    found = []
+    for name in ("overall", "spontaneous", "forced"):
+        group = [one for one in _groups(benchmark).get(name, ()) if one.verdict]
+        claiming = [one for one in group if one.claimed]
+        if group:
+            genuine = sum(one.verdict == "real_failure" for one in claiming)
+            passes = sum(one.verdict in _PASSES for one in claiming)
+            found.append(
+                Claims(
+                    group=name,
+                    n=len(group),
+                    claiming=len(claiming),
+                    verdicts=dict(Counter(one.verdict for one in group).most_common()),
+                    genuine=wilson(genuine, len(claiming)) if claiming else None,
+                    passes=wilson(passes, len(claiming)) if claiming else None,
+                    kept=sum(one.kept for one in claiming),
+                )
+            )
+    return tuple(found)
+
+
+def _groups(benchmark: Benchmark, solved: Bools | None = None) -> dict[str, list[ScoutRecord]]:
+    """Handoffs overall, by kind, by repository, and by whether the task was solved."""
+    overall = [benchmark.scouted[task] for task in benchmark.ids if task in benchmark.scouted]
+    groups: dict[str, list[ScoutRecord]] = {"overall": overall}
+    for kind in ("spontaneous", "forced"):
+        groups[kind] = [one for one in overall if one.kind == kind]
+    outcomes = [""] * len(benchmark.ids) if solved is None else ["solved" if yes else "unsolved" for yes in solved]
+    for names in (benchmark.repositories, outcomes):
+        for name in sorted(set(names) - {""}):
+            groups[name] = [
+                benchmark.scouted[task]
+                for task, of in zip(benchmark.ids, names, strict=True)
+                if of == name and task in benchmark.scouted
+            ]
+    return {name: group for name, group in groups.items() if group}
+
 
 MOST = 0.5
 """A way that fewer of the tasks were tried with is left out, else it would take the others' tasks with it."""
 
 
-class ArmRow(FrozenModel):
+class PolicyRow(FrozenModel):
     """One way to handle every task, such as a fixer alone."""
 
     name: str
@@ -79,7 +175,7 @@ class PaperTables(FrozenModel):
 
     benchmark: str
     tasks: int
-    ways: tuple[ArmRow, ...]
+    ways: tuple[PolicyRow, ...]
     pairs: tuple[Pair, ...]
     effects: tuple[PairedEffect, ...]
     located: tuple[Located, ...]
@@ -133,22 +229,22 @@ def _columns(benchmark: Benchmark, shared_usd: float) -> tuple[list[Column], Boo
     tasks = len(benchmark.ids)
     kept: list[tuple[Arm, str]] = []
     common, notes = np.ones(tasks, dtype=bool), []
-    for arm, played in benchmark.played.items():
-        for at, fixer in enumerate(played.fixers):
-            tried = int(played.measured[:, at].sum())
+    for arm, outcomes in benchmark.arms.items():
+        for at, fixer in enumerate(outcomes.fixers):
+            tried = int(outcomes.measured[:, at].sum())
             if tried >= MOST * tasks:
                 kept.append((arm, fixer))
-                common &= played.measured[:, at]
+                common &= outcomes.measured[:, at]
             else:
                 notes.append(f"{way_name(fixer, arm)} is left out of the main table: {tried} of {tasks} tasks tried.")
     if not common.any():
         return [], common, [*notes, "No task was tried in every way, so there is no main table."]
     columns = []
     for arm, fixer in kept:
-        played = benchmark.arm(arm)
-        at, alone = played.column(fixer), arm == "solo"
-        cost = played.cost[:, at] + (0.0 if alone else shared_usd / tasks)
-        columns.append(_only(Column(way_name(fixer, arm), played.resolved[:, at], cost, alone), common))
+        outcomes = benchmark.arm(arm)
+        at, alone = outcomes.column(fixer), arm == "solo"
+        cost = outcomes.cost[:, at] + (0.0 if alone else shared_usd / tasks)
+        columns.append(_only(Column(way_name(fixer, arm), outcomes.resolved[:, at], cost, alone), common))
     return columns, common, notes
 
 
@@ -161,7 +257,7 @@ def _only(column: Column, mask: Bools) -> Column:
     return Column(column.name, column.resolved[mask], column.cost[mask], column.alone)
 
 
-def ways(columns: Sequence[Column]) -> tuple[ArmRow, ...]:
+def ways(columns: Sequence[Column]) -> tuple[PolicyRow, ...]:
     """Every way beside the others, over the same draws of tasks."""
     tasks = len(columns[0].resolved)
     costs = {column.name: cost for column in columns if (cost := _priced(column.cost)) is not None}
@@ -178,7 +274,7 @@ def ways(columns: Sequence[Column]) -> tuple[ArmRow, ...]:
                 wanted[f"{column.name} mix"] = _over_mix(column.resolved, cost, corners, solves)
     found = {name: one if np.isfinite(one.value) else None for name, one in bootstraps(tasks, wanted).items()}
     return tuple(
-        ArmRow(
+        PolicyRow(
             name=column.name,
             alone=column.alone,
             tasks=tasks,
@@ -207,21 +303,21 @@ def _over_mix(resolved: Bools, cost: Floats, corners: Floats, solves: Floats) ->
 
 def _pairs(benchmark: Benchmark) -> tuple[Pair, ...]:
     """Fixers alone, two and two, the one that solves more second."""
-    if "solo" not in benchmark.played:
+    if "solo" not in benchmark.arms:
         return ()
-    played, found = benchmark.arm("solo"), []
-    for pair in combinations(range(len(played.fixers)), 2):
-        both = played.measured[:, pair].all(axis=1)
+    outcomes, found = benchmark.arm("solo"), []
+    for pair in combinations(range(len(outcomes.fixers)), 2):
+        both = outcomes.measured[:, pair].all(axis=1)
         if both.any():
-            first, second = sorted(pair, key=lambda at: int(played.resolved[both, at].sum()))
-            compared = paired(played.resolved[both, first], played.resolved[both, second])
-            found.append(Pair(first=played.fixers[first], second=played.fixers[second], paired=compared))
+            first, second = sorted(pair, key=lambda at: int(outcomes.resolved[both, at].sum()))
+            compared = paired(outcomes.resolved[both, first], outcomes.resolved[both, second])
+            found.append(Pair(first=outcomes.fixers[first], second=outcomes.fixers[second], paired=compared))
     return tuple(found)
 
 
 def effects(benchmark: Benchmark, tasks: Bools | None = None) -> tuple[PairedEffect, ...]:
     """What the handoff does to each fixer, on some tasks or on all, and to all of them together."""
-    if not {"solo", "handoff"} <= set(benchmark.played):
+    if not {"solo", "handoff"} <= set(benchmark.arms):
         return ()
     benchmark = benchmark if tasks is None else benchmark.rows(tasks)
     solo, handed = benchmark.arm("solo"), benchmark.arm("handoff")
@@ -257,27 +353,109 @@ def _pooled(first: Bools, second: Bools) -> Paired:
 
 def _attempts(benchmark: Benchmark, cap: int | None) -> tuple[Attempts, ...]:
     found = []
-    for arm, played in benchmark.played.items():
-        for at, fixer in enumerate(played.fixers):
-            tried = played.measured[:, at]
-            cost, steps = (column[tried & np.isfinite(column)] for column in (played.cost[:, at], played.steps[:, at]))
-            reached = tried & (played.steps[:, at] >= cap) if cap and steps.size else None
+    for arm, outcomes in benchmark.arms.items():
+        for at, fixer in enumerate(outcomes.fixers):
+            tried = outcomes.measured[:, at]
+            cost, steps = (
+                column[tried & np.isfinite(column)] for column in (outcomes.cost[:, at], outcomes.steps[:, at])
+            )
+            reached = tried & (outcomes.steps[:, at] >= cap) if cap and steps.size else None
             found.append(
                 Attempts(
                     fixer=fixer,
                     arm=arm,
                     n=int(tried.sum()),
-                    solved=int((tried & played.resolved[:, at]).sum()),
+                    solved=int((tried & outcomes.resolved[:, at]).sum()),
                     usd=float(cost.sum()) if cost.size else None,
                     most_expensive_usd=float(cost.max()) if cost.size else None,
                     mean_steps=float(steps.mean()) if steps.size else None,
                     at_cap=int(reached.sum()) if reached is not None else None,
-                    solved_at_cap=int((reached & played.resolved[:, at]).sum()) if reached is not None else None,
+                    solved_at_cap=int((reached & outcomes.resolved[:, at]).sum()) if reached is not None else None,
                 )
             )
     return tuple(found)
 
 
-def by_name(found: Sequence[ArmRow]) -> Mapping[str, ArmRow]:
+def by_name(found: Sequence[PolicyRow]) -> Mapping[str, PolicyRow]:
     """Ways by their names."""
     return {way.name: way for way in found}
+
+
+class Threshold(FrozenModel):
+    """The router at one threshold."""
+
+    theta: float
+    split: dict[str, int]
+    """How many tasks each fixer gets."""
+    unmeasured: int
+    """Tasks whose fixer was not run with the handoff there."""
+    solves: int
+    """By the paper's rule."""
+    least: Estimate
+    """Share solved if all unmeasured ones fail, with the interval of a sample."""
+    most: Estimate
+    """The same if all of them succeed."""
+    usd_task: Estimate
+    """By the paper's rule."""
+    usd_solve: Estimate | None
+    """None: nothing is solved."""
+    usd_task_priced: float
+    """Dollars a task if what has no cost at all costs as much as that fixer's measured attempts do."""
+
+
+class Probabilities(FrozenModel):
+    """What one head says of the cheapest fixer."""
+
+    head: str
+    sd: float
+    lowest: float
+    highest: float
+
+
+def sweep(
+    benchmark: Benchmark, solo: ArmOutcomes, routing: PaperRouting, thetas: Sequence[float]
+) -> tuple[Threshold, ...]:
+    """A row a threshold; `solo` fills gaps. What reaches none goes to the most capable fixer, as the paper has it."""
+    walk = Walk(FIXERS.index(OPUS))
+    every = walk.choices(routing.blend, np.arange(len(FIXERS), dtype=np.float64), np.array(thetas))
+    pairs = fill_gaps(benchmark, solo)
+    outcomes = [pairs.taken(taken) for taken in every]
+    statistics: dict[str, Statistic] = {}
+    for at, one in enumerate(outcomes):
+        statistics |= {f"task {at}": mean_of(one.cost), f"solve {at}": ratio_of(one.cost, one.resolved)}
+    drawn = bootstraps(len(benchmark.ids), statistics)
+    return tuple(
+        Threshold(
+            theta=theta,
+            split={fixer: int((taken == column).sum()) for column, fixer in enumerate(FIXERS)},
+            unmeasured=int((~one.measured).sum()),
+            solves=int(one.resolved.sum()),
+            least=wilson(int((one.resolved & one.measured).sum()), len(taken)),
+            most=wilson(int((one.resolved | ~one.measured).sum()), len(taken)),
+            usd_task=drawn[f"task {at}"],
+            usd_solve=drawn[f"solve {at}"] if one.resolved.any() else None,
+            usd_task_priced=float(one.likely.mean()),
+        )
+        for at, (theta, taken, one) in enumerate(zip(thetas, every, outcomes, strict=True))
+    )
+
+
+def routed(benchmark: Benchmark, routing: PaperRouting) -> Column:
+    """The router as it was run, with what its handoffs cost."""
+    chosen = np.array([FIXERS.index(fixer) for fixer in routing.decisions])
+    outcomes = fill_gaps(benchmark, benchmark.arm("solo")).taken(chosen)
+    return Column("router", outcomes.resolved, outcomes.cost, alone=False)
+
+
+def probabilities(routing: PaperRouting) -> tuple[Probabilities, ...]:
+    """How far each head tells tasks apart."""
+    heads = {"text": routing.text, "state": routing.state, "blend": routing.blend}
+    return tuple(
+        Probabilities(
+            head=name,
+            sd=float(said[:, 0].std()),
+            lowest=float(said[:, 0].min()),
+            highest=float(said[:, 0].max()),
+        )
+        for name, said in heads.items()
+    )

@@ -1,1 +1,0 @@
-"""Whether a pool of fixers leaves a router anything to win."""

@@ -1,1 +1,0 @@
-"""Solve rate against cost: every fixer, mixture and policy."""

@@ -1,1 +1,0 @@
-"""What the handoff does to each fixer, paired by task."""

@@ -1,1 +1,0 @@
-"""How well the files that a scout names fit the true ones."""

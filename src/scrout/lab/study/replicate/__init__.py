@@ -1,1 +1,0 @@
-"""The paper's tables from its receipts, ours beside the published ones."""

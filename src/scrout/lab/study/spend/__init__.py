@@ -1,1 +1,0 @@
-"""Where the money went, and over how many tasks it pays."""
