@@ -34,7 +34,7 @@ from scrout.lab.train.corpus.corpus import CORPUS
 from scrout.lab.train.pack import Pack, pack
 from scrout.lab.train.plan import GB, GPUS, PUBLISHED_USD_PER_HOUR, Work, by_arithmetic
 from scrout.lab.train.sft import PAPER
-from scrout.lab.train.tokens import Template
+from scrout.lab.train.tokenization import ChatTokenizer
 
 STEPS = 5
 ROUNDS = 3
@@ -51,7 +51,7 @@ SFT = [sys.executable, "-m", "scrout", "train", "sft"]
 
 def alike(corpus: Path, checkpoint: Path, folder: Path) -> Path:
     """A pack of the demonstrations within 5% of the corpus's median length."""
-    template = Template.load(checkpoint)
+    template = ChatTokenizer.load(checkpoint)
     lines = (corpus / CORPUS).read_bytes().splitlines(keepends=True)
     rows = [json.loads(line) for line in lines]
     sizes = np.array([template.count(row["messages"], row["tools"]) for row in rows])
@@ -111,7 +111,7 @@ def published() -> dict[str, object]:
     packed: Any = SimpleNamespace(
         lengths=lambda: lengths,
         documents=lambda: np.full(documents, tokens / documents),
-        card=SimpleNamespace(learned_tokens=15, tokens=100),
+        card=SimpleNamespace(loss_tokens=15, tokens=100),
     )
     packed = type("Packed", (SimpleNamespace,), {"__len__": lambda self: blocks})(**vars(packed))
     work = Work.of(config, packed, PAPER)

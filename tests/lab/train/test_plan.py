@@ -17,13 +17,13 @@ pytest.importorskip("trl")
 from scrout.base import ConfigError
 from scrout.cli.train.sft import command
 from scrout.config.settings import SearcherSettings
+from scrout.lab.train.lora import load_model, with_adapter
 from scrout.lab.train.pack import Pack, pack
 from scrout.lab.train.plan import GPUS, Gpu, Work, plan_run
-from scrout.lab.train.sft import Tuning
-from scrout.lab.train.tokens import Template
-from scrout.lab.train.weights import load_model, with_adapter
+from scrout.lab.train.sft import SftSettings
+from scrout.lab.train.tokenization import ChatTokenizer
 
-TUNING = Tuning(precision="float32", steps=10, accumulation=2)
+TUNING = SftSettings(precision="float32", steps=10, accumulation=2)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def blocks(
     folder = tmp_path_factory.mktemp("blocks")
     rows = [demonstration(number, turns=number % 3) for number in range(9)]
     settings = SearcherSettings(context_tokens=1024, max_tokens=128, margin_tokens=16)
-    pack(corpus(folder / "corpus", *rows), folder / "pack", Template.load(tiny), settings)
+    pack(corpus(folder / "corpus", *rows), folder / "pack", ChatTokenizer.load(tiny), settings)
     return folder / "pack"
 
 

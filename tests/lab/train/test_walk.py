@@ -18,8 +18,8 @@ from click.testing import CliRunner
 from scrout.batch.task_formats import TaskRow
 from scrout.cli.train import command
 from scrout.lab.train.corpus.distilled import DistilledEpisode, FixAnswer, ToolStep
+from scrout.lab.train.lora import load_model
 from scrout.lab.train.sft import WHOLE, read_losses
-from scrout.lab.train.weights import load_model
 from scrout.models.scripted import ScriptedEndpoint, ScriptedReply, ScriptedRequest
 from scrout.money import Usage
 from scrout.sandbox.tier import Tier
@@ -92,9 +92,9 @@ def test_a_tiny_model_goes_all_the_way(
     make_repo: Callable[..., Path],
     tier: Tier,
 ) -> None:
-    (tmp_path / "taught.jsonl").write_text("".join(map(taught, range(6))))
+    (tmp_path / "distilled.jsonl").write_text("".join(map(taught, range(6))))
     corpus, blocks, run = tmp_path / "corpus", tmp_path / "pack", tmp_path / "run"
-    card = scrout("corpus", tmp_path / "taught.jsonl", "--out", corpus, "--prompts", prompts)
+    card = scrout("corpus", tmp_path / "distilled.jsonl", "--out", corpus, "--prompts", prompts)
     assert (card["demonstrations"], card["blocked_hits"]) == (6, 0)
     packed = scrout("pack", corpus, "--checkpoint", tiny, "--out", blocks, *SIZES)
     assert packed["demonstrations"] == 6 and packed["corpus_sha256"] == card["sha256"]

@@ -1,4 +1,4 @@
-"""`scrout train`: a searcher of one's own, from trajectories to the exam. Each command is loaded when it is needed."""
+"""`scrout train`: a searcher of one's own, from trajectories to the evaluation. Each command is loaded when it is needed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 # name -> what it does, in the order of the work. The module of the same name holds the command.
 COMMANDS = {
-    "teach": "Let recon search tasks whose fix is known, as a teacher.",
+    "distill": "Let recon search tasks whose fix is known, as a teacher.",
     "corpus": "Cut demonstrations of searching out of trajectories of agents.",
     "pack": "Make blocks of tokens of a corpus, for one model's tokenizer.",
     "sft": "Fine-tune a model on packed demonstrations.",
@@ -16,7 +16,7 @@ COMMANDS = {
     "serve": "Serve a checkpoint on this machine, with transformers.",
     "reward": "Say what saved episodes are worth, before anything is trained on it.",
     "grpo": "Train on episodes of the model's own, by their reward.",
-    "exam": "Measure a searcher on held-out tasks, greedy against sampled.",
+    "evaluate": "Measure a searcher on held-out tasks, greedy against sampled.",
 }
 
 
@@ -38,4 +38,4 @@ class _Commands(click.Group):
 
 @click.group(name="train", cls=_Commands)
 def command() -> None:
-    """Train a searcher of your own: corpus, packing, fine-tuning, reinforcement, exam."""
+    """Train a searcher of your own: corpus, packing, fine-tuning, reinforcement, evaluation."""

@@ -11,7 +11,7 @@ from scrout.cli import options, render
 
 if TYPE_CHECKING:
     from scrout.lab.train.export import Form
-    from scrout.lab.train.weights import Precision
+    from scrout.lab.train.lora import Precision
 
 
 @click.command(name="export")

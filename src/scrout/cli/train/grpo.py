@@ -92,9 +92,9 @@ def command(
     interrupted. Exit code 1: no group taught anything.
     """
     from scrout.batch.tasks import Repositories, read_tasks
-    from scrout.lab.train.grpo.folder import Options
     from scrout.lab.train.grpo.grpo import train
     from scrout.lab.train.grpo.reward import read_weights
+    from scrout.lab.train.grpo.run_folder import GrpoSettings
 
     if not checkpoint.exists():
         raise ConfigError(f"there is no {checkpoint}. Name a folder as transformers saves it, or a GGUF file.")
@@ -102,7 +102,7 @@ def command(
     found = read_tasks(tasks, repo)
     for problem in found.problems:
         render.say(f"left out: {problem.source} {problem.id} {problem.words}")
-    terms = Options(
+    terms = GrpoSettings(
         group=group,
         tasks_per_step=tasks_per_step,
         updates=updates,

@@ -43,14 +43,14 @@ def command(
     from scrout.base import ConfigError
     from scrout.config.settings import SearcherSettings
     from scrout.lab.train.pack import pack
-    from scrout.lab.train.tokens import Template
+    from scrout.lab.train.tokenization import ChatTokenizer
 
     try:
         settings = SearcherSettings(context_tokens=context, max_tokens=max_tokens, margin_tokens=margin)
     except ValidationError as error:
         raise ConfigError(f"{error.errors()[0]['msg']}. Change --context, --max-tokens or --margin.") from None
     with render.working() as progress:
-        card = pack(corpus, out, Template.load(checkpoint), settings, block, progress)
+        card = pack(corpus, out, ChatTokenizer.load(checkpoint), settings, block, progress)
     if as_json:
         render.print_json(card)
     else:
@@ -66,8 +66,8 @@ def _view(card: PackCard) -> RenderableType:
         ("demonstrations", f"{card.demonstrations:,}"),
         ("documents", f"{card.documents:,}"),
         ("tokens", f"{card.tokens:,}"),
-        ("of them learned", f"{card.learned_tokens:,}"),
-        ("blocks", f"{card.blocks:,} of {card.block_tokens:,}, at least {card.least_blocks:,} are needed"),
+        ("of them learned", f"{card.loss_tokens:,}"),
+        ("blocks", f"{card.blocks:,} of {card.block_tokens:,}, at least {card.min_blocks:,} are needed"),
         ("filled", percent(card.fill)),
         *((f"left out: {why}", f"{count:,}") for why, count in card.dropped.items()),
         ("tokens a second", f"{card.tokens / max(card.seconds, 0.001):,.0f}"),

@@ -15,7 +15,7 @@ from scrout.cli import options, render
 from scrout.cli.run_async import run_async
 
 if TYPE_CHECKING:
-    from scrout.lab.train.grpo.validate import RewardReport
+    from scrout.lab.train.grpo.reward_report import RewardReport
 
 
 @click.command(name="reward")
@@ -43,12 +43,12 @@ def command(
 ) -> int:
     """Say what saved episodes are worth, before anything is trained on it.
 
-    TRACES are traces, folders with traces, and lists of episodes such as an exam's. Exit code 1: a policy that does not
+    TRACES are traces, folders with traces, and lists of episodes such as an evaluation's. Exit code 1: a policy that does not
     search would earn as much as searching.
     """
     from scrout.batch.tasks import Repositories, read_tasks
     from scrout.lab.train.grpo.reward import read_weights
-    from scrout.lab.train.grpo.validate import read_saved, replay_gate, report
+    from scrout.lab.train.grpo.reward_report import read_saved, replay_gate, report
 
     rows = {row.id: row for row in read_tasks(tasks, repo).rows}
     gold = {row.id: row.gold.files for row in rows.values() if row.gold}
@@ -65,7 +65,7 @@ def command(
         render.print_json(told)
     else:
         render.print_view(_view(told))
-    return 1 if any(policy.pays for policy in told.gamed) else 0
+    return 1 if any(policy.pays for policy in told.degenerate) else 0
 
 
 def _view(told: RewardReport) -> RenderableType:
@@ -85,7 +85,7 @@ def _view(told: RewardReport) -> RenderableType:
         *((f"without a reward: {why}", f"{count:,}") for why, count in told.unscored.items()),
         *(
             (f"policy: {game.policy}", f"{game.reward:.3f} against {game.honest:.3f}{', PAYS' if game.pays else ''}")
-            for game in told.gamed
+            for game in told.degenerate
         ),
     ]
     for row in rows:

@@ -16,7 +16,7 @@ from scrout.text import usd
 
 if TYPE_CHECKING:
     from scrout.lab.train.plan import TrainingPlan
-    from scrout.lab.train.sft import TunedAdapter
+    from scrout.lab.train.sft import SftResult
 
 
 @click.command(name="sft")
@@ -74,11 +74,11 @@ def command(
     from pydantic import ValidationError
 
     from scrout.base import ConfigError
-    from scrout.lab.train.sft import PRESETS, Tuning, tune
+    from scrout.lab.train.sft import PRESETS, SftSettings, finetune
 
     changed = {name: value for name, value in given.items() if value is not None}
     try:
-        tuning = Tuning.model_validate(PRESETS[preset].model_dump() | changed)
+        tuning = SftSettings.model_validate(PRESETS[preset].model_dump() | changed)
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         name = str(problem["loc"][0]).replace("_", "-")
@@ -96,7 +96,7 @@ def command(
     if out is None:
         raise click.UsageError("--out DIR is missing: the folder of the run. With --plan none is needed.")
     with render.working() as progress:
-        tuned = tune(checkpoint, pack, out, tuning, held_out, device, attention, progress)
+        tuned = finetune(checkpoint, pack, out, tuning, held_out, device, attention, progress)
     if as_json:
         render.print_json(tuned)
     else:
@@ -104,7 +104,7 @@ def command(
     return 0
 
 
-def _view(tuned: TunedAdapter) -> RenderableType:
+def _view(tuned: SftResult) -> RenderableType:
     rows = [
         ("steps", f"{tuned.run.steps:,}"),
         ("loss, first tenth of the steps", f"{tuned.first_loss:.4f}"),

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from scrout.base import FrozenModel, TaskError
 from scrout.files import atomic_folder
-from scrout.lab.train.tokens import Template
-from scrout.lab.train.weights import Precision, load_adapter, load_model, require_lora, told
+from scrout.lab.train.lora import Precision, library_errors, load_adapter, load_model, require_lora
+from scrout.lab.train.tokenization import ChatTokenizer
 from scrout.scout.hidden_state.checkpoint import digest
 
 CONFIG = "adapter_config.json"
@@ -69,7 +69,7 @@ def export(
     require_lora(adapter)
     if trained_on and digest(base) != trained_on:
         raise TaskError(f"{base} is another model ({digest(base)}) than the run began with ({trained_on}). Name that.")
-    with told(f"{out} cannot be written"), atomic_folder(out) as part:
+    with library_errors(f"{out} cannot be written"), atomic_folder(out) as part:
         rank = _merge(base, adapter, part, precision) if form == "merged" else _copy(base, adapter, part)
     name = out.resolve().name
     serve = (
@@ -86,7 +86,7 @@ def _merge(base: Path, adapter: Path, out: Path, precision: Precision) -> int:
     model: Any = load_model(base, "float32", "cpu")
     merged = load_adapter(model, adapter).merge_and_unload()
     merged.to(dtype=_dtype(precision)).save_pretrained(str(out))
-    Template.load(base).tokenizer.save_pretrained(str(out))
+    ChatTokenizer.load(base).tokenizer.save_pretrained(str(out))
     return 0
 
 
@@ -98,7 +98,7 @@ def _copy(base: Path, adapter: Path, out: Path) -> int:
     path = out / CONFIG
     config = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps(config | {"base_model_name_or_path": str(base)}, indent=2) + "\n", encoding="utf-8")
-    Template.load(base).tokenizer.save_pretrained(str(out))
+    ChatTokenizer.load(base).tokenizer.save_pretrained(str(out))
     return int(config["r"])
 
 

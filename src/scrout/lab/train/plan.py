@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 
 from scrout.base import ConfigError, FrozenModel
+from scrout.lab.train.lora import library_errors, with_adapter
 from scrout.lab.train.pack import Pack
-from scrout.lab.train.sft import Tuning, collate
-from scrout.lab.train.tokens import needs_extra
-from scrout.lab.train.weights import told, with_adapter
+from scrout.lab.train.sft import SftSettings, collate
+from scrout.lab.train.tokenization import needs_extra
 from scrout.money import Usd
 from scrout.text import percent, usd
 
@@ -90,7 +90,7 @@ class TrainingPlan(FrozenModel):
 def plan_run(
     checkpoint: Path,
     pack: Path,
-    tuning: Tuning,
+    tuning: SftSettings,
     gpu: str = "",
     usd_per_hour: Decimal | None = None,
     device: str = "",
@@ -105,14 +105,14 @@ def plan_run(
         from transformers import AutoConfig
     except ImportError as error:
         raise needs_extra(error) from None
-    with told(f"{checkpoint} cannot be read"):
+    with library_errors(f"{checkpoint} cannot be read"):
         where = {"gguf_file": checkpoint.name} if checkpoint.is_file() else {}
         folder = str(checkpoint.parent if checkpoint.is_file() else checkpoint)
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **where)
     if hasattr(config, "quantization_config"):
         del config.quantization_config
     blocks = Pack(pack)
-    with told("the model's shape cannot be worked out"):
+    with library_errors("the model's shape cannot be worked out"):
         work = Work.of(config, blocks, tuning)
     on_gpu = torch.cuda.is_available() and not device.startswith("cpu")
     has_gb: float | None
@@ -162,11 +162,11 @@ class Work:
     tokens_per_step: float
     document_tokens: float
     """Of the document that a token is in, on average."""
-    learned: float
+    loss_share: float
     """Share of the tokens."""
 
     @classmethod
-    def of(cls, config: Any, blocks: Pack, tuning: Tuning) -> Work:
+    def of(cls, config: Any, blocks: Pack, tuning: SftSettings) -> Work:
         import torch
         from transformers import AutoModelForCausalLM
 
@@ -197,7 +197,7 @@ class Work:
             block_tokens=int(np.sort(lengths)[-tuning.micro_batch :].sum()),
             tokens_per_step=float(lengths.mean()) * tuning.micro_batch * micro_batches / steps,
             document_tokens=float((documents.astype(float) ** 2).sum() / documents.sum()),
-            learned=blocks.card.learned_tokens / blocks.card.tokens,
+            loss_share=blocks.card.loss_tokens / blocks.card.tokens,
         )
 
     def flops_per_token(self, *, checkpointing: bool) -> float:
@@ -206,11 +206,11 @@ class Work:
         passes = 2 + checkpointing
         body = 2 * self.linear * passes + 2 * self.trained * (passes + 1)
         attention = 2 * self.layers * self.hidden * self.document_tokens * (passes + 1.5)
-        return body + attention + 2 * self.hidden * self.vocabulary * 3 * self.learned
+        return body + attention + 2 * self.hidden * self.vocabulary * 3 * self.loss_share
 
 
 def by_arithmetic(
-    config: Any, work: Work, tuning: Tuning, gpu: Gpu, progress: Callable[[str], None] = lambda words: None
+    config: Any, work: Work, tuning: SftSettings, gpu: Gpu, progress: Callable[[str], None] = lambda words: None
 ) -> tuple[dict[str, float], float, tuple[str, ...]]:
     """Memory in GB by what it is for, seconds, and the assumptions, on a GPU that is not here."""
     width = 2 if tuning.precision == "bfloat16" else 4
@@ -234,7 +234,7 @@ def by_arithmetic(
     return memory, flops / (speed * UTILIZATION), (note,)
 
 
-def _kept_per_token(config: Any, tuning: Tuning) -> float:
+def _kept_per_token(config: Any, tuning: SftSettings) -> float:
     """Bytes that one layer keeps for its backward pass, of each token."""
     import torch
 
@@ -258,7 +258,7 @@ def _kept_per_token(config: Any, tuning: Tuning) -> float:
 def _by_trial(
     config: Any,
     work: Work,
-    tuning: Tuning,
+    tuning: SftSettings,
     pack: Path,
     device: str,
     attention: str,
@@ -270,7 +270,7 @@ def _by_trial(
     def trial(layers: int) -> None:
         progress(f"trying {layers} of {work.layers} layers")
         # Processes of their own: memory that was had once is not given back.
-        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool, told("the trial failed"):
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool, library_errors("the trial failed"):
             found[layers] = pool.submit(_try, config.to_dict(), layers, tuning, pack, device, attention).result()
 
     for layers in TRIED if work.layers > TRIED[-1] else (work.layers,):
@@ -296,7 +296,7 @@ def _extended(found: Mapping[int, tuple[float, float]], layers: int) -> tuple[di
 
 
 def _try(
-    config: dict[str, Any], layers: int, tuning: Tuning, pack: Path, device: str, attention: str
+    config: dict[str, Any], layers: int, tuning: SftSettings, pack: Path, device: str, attention: str
 ) -> tuple[float, float]:
     """The peak of memory in GB and the seconds of a micro-batch, as the trainer does it."""
     import torch
@@ -331,7 +331,7 @@ def _try(
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / GB, float(np.median(times[WARMED:]))
 
 
-def _part(config: Any, layers: int, tuning: Tuning, attention: str, vocabulary: int | None = None) -> Any:
+def _part(config: Any, layers: int, tuning: SftSettings, attention: str, vocabulary: int | None = None) -> Any:
     """A model of that shape with fewer layers, random weights, and the adapter."""
     import torch
     from transformers import AutoModelForCausalLM

@@ -19,9 +19,9 @@ from pydantic import Field
 from scrout import __version__
 from scrout.base import FrozenModel, TaskError
 from scrout.files import JsonLines, atomic_folder, lock_folder, write_atomic
+from scrout.lab.train.lora import Precision, library_errors, load_model, with_adapter
 from scrout.lab.train.pack import Pack, PackedBlock, tokenizer_digest
-from scrout.lab.train.tokens import Template, needs_extra
-from scrout.lab.train.weights import Precision, load_model, told, with_adapter
+from scrout.lab.train.tokenization import ChatTokenizer, needs_extra
 from scrout.scout.hidden_state.checkpoint import digest
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ UNLEARNED = -100
 """The label of a token that nothing is learned from."""
 
 
-class Tuning(FrozenModel):
+class SftSettings(FrozenModel):
     """How a model is fine-tuned."""
 
     rank: int = Field(default=16, ge=1, le=4096)
@@ -66,7 +66,7 @@ class Tuning(FrozenModel):
         return self.steps or max(int(-(-each * self.epochs // 1)), 1)
 
 
-PAPER = Tuning(
+PAPER = SftSettings(
     rank=64,
     alpha=128,
     dropout=0.0,
@@ -81,10 +81,10 @@ PAPER = Tuning(
     seed=3407,
 )
 """Appendix of arXiv 2608.04804: Qwen2.5-Coder-7B-Instruct, blocks of 32,768 tokens, all linear projections."""
-PRESETS = {"small": Tuning(), "paper": PAPER}
+PRESETS = {"small": SftSettings(), "paper": PAPER}
 
 
-class TuningRun(FrozenModel):
+class SftRun(FrozenModel):
     """What a run's folder holds."""
 
     scrout: str = __version__
@@ -92,13 +92,13 @@ class TuningRun(FrozenModel):
     """Folder or file of the base model."""
     base_digest: str
     pack_sha256: str
-    tuning: Tuning
+    tuning: SftSettings
     steps: int
     held_out_sha256: str = ""
     """Of the pack that the loss is measured on; empty: none."""
 
 
-class LossRow(FrozenModel):
+class SftStep(FrozenModel):
     """One line of losses.jsonl."""
 
     step: int
@@ -108,10 +108,10 @@ class LossRow(FrozenModel):
     learning_rate: float
 
 
-class TunedAdapter(FrozenModel):
+class SftResult(FrozenModel):
     """How a run ended."""
 
-    run: TuningRun
+    run: SftRun
     first_loss: float
     last_loss: float
     """Mean over the last tenth of the steps; the first likewise."""
@@ -120,20 +120,20 @@ class TunedAdapter(FrozenModel):
     adapter: str
 
 
-def tune(
+def finetune(
     checkpoint: Path,
     pack: Path,
     out: Path,
-    tuning: Tuning,
+    tuning: SftSettings,
     held_out: Path | None = None,
     device: str = "",
     attention: str = "",
     progress: Callable[[str], None] = lambda words: None,
-) -> TunedAdapter:
+) -> SftResult:
     """Fine-tune, or go on with what was begun in `out`."""
     blocks, template = _pack_for(pack, checkpoint)
     judged = _pack_for(held_out, checkpoint)[0] if held_out else None
-    run = TuningRun(
+    run = SftRun(
         base=str(checkpoint),
         base_digest=digest(checkpoint),
         pack_sha256=blocks.digest,
@@ -143,7 +143,7 @@ def tune(
     )
     progress("loading the model")
     model = load_model(checkpoint, tuning.precision, device, attention)
-    with lock_folder(out), told("the run stopped"):
+    with lock_folder(out), library_errors("the run stopped"):
         _begin(out, run)
         trainer = _trainer(model, template, blocks, out, run, progress)
         before = _kept_loss(out / "held_out_before.json", lambda: _held_out(trainer, judged, progress))
@@ -152,7 +152,7 @@ def tune(
         _save(trainer.model, out / ADAPTER)
     losses = [step.loss for step in read_losses(out)]
     tenth = max(len(losses) // 10, 1)
-    return TunedAdapter(
+    return SftResult(
         run=run,
         first_loss=sum(losses[:tenth]) / tenth,
         last_loss=sum(losses[-tenth:]) / tenth,
@@ -162,17 +162,17 @@ def tune(
     )
 
 
-def read_run(folder: Path) -> TuningRun:
+def read_run(folder: Path) -> SftRun:
     """What a run is."""
     try:
-        return TuningRun.model_validate_json((folder / RUN).read_bytes())
+        return SftRun.model_validate_json((folder / RUN).read_bytes())
     except (OSError, ValueError) as error:
         raise TaskError(f"{folder} holds no run ({error}). Name the folder that was given to --out.") from None
 
 
-def read_losses(folder: Path) -> list[LossRow]:
+def read_losses(folder: Path) -> list[SftStep]:
     """Every step that is done. The last line may have been cut off by a kill."""
-    return JsonLines(folder / LOSSES, LossRow).read()
+    return JsonLines(folder / LOSSES, SftStep).read()
 
 
 def collate(blocks: Sequence[PackedBlock]) -> dict[str, Any]:
@@ -181,7 +181,8 @@ def collate(blocks: Sequence[PackedBlock]) -> dict[str, Any]:
     import torch
 
     ids, learned, positions = (
-        np.concatenate(parts) for parts in zip(*((one.ids, one.learned, one.positions) for one in blocks), strict=True)
+        np.concatenate(parts)
+        for parts in zip(*((one.ids, one.loss_mask, one.positions) for one in blocks), strict=True)
     )
     labels = np.where(learned, ids, UNLEARNED)
     return {
@@ -191,8 +192,8 @@ def collate(blocks: Sequence[PackedBlock]) -> dict[str, Any]:
     }
 
 
-def _pack_for(folder: Path, checkpoint: Path) -> tuple[Pack, Template]:
-    template, pack = Template.load(checkpoint), Pack(folder)
+def _pack_for(folder: Path, checkpoint: Path) -> tuple[Pack, ChatTokenizer]:
+    template, pack = ChatTokenizer.load(checkpoint), Pack(folder)
     if pack.card.tokenizer_sha256 != tokenizer_digest(template):
         raise TaskError(
             f"{folder} was packed with another tokenizer or chat template than {checkpoint} has. Pack the corpus "
@@ -201,13 +202,13 @@ def _pack_for(folder: Path, checkpoint: Path) -> tuple[Pack, Template]:
     return pack, template
 
 
-def _begin(out: Path, run: TuningRun) -> None:
+def _begin(out: Path, run: SftRun) -> None:
     """Write what the run is, or hold it against what lies there. A run without a step may still become another."""
     path = out / RUN
     if path.exists() and read_losses(out):
         begun = read_run(out)
         if begun.model_copy(update={"base": run.base, "scrout": run.scrout}) != run:
-            differing = [name for name in TuningRun.model_fields if getattr(begun, name) != getattr(run, name)]
+            differing = [name for name in SftRun.model_fields if getattr(begun, name) != getattr(run, name)]
             raise TaskError(
                 f"{out} holds a run with other {' and '.join(differing)}. Name another folder, or the same settings."
             )
@@ -218,7 +219,7 @@ def _begin(out: Path, run: TuningRun) -> None:
 
 
 def _trainer(
-    model: Any, template: Template, pack: Pack, out: Path, run: TuningRun, progress: Callable[[str], None]
+    model: Any, template: ChatTokenizer, pack: Pack, out: Path, run: SftRun, progress: Callable[[str], None]
 ) -> Any:
     try:
         import torch
@@ -278,7 +279,7 @@ def _trainer(
     return trainer
 
 
-def _noting(out: Path, run: TuningRun, progress: Callable[[str], None]) -> TrainerCallback:
+def _noting(out: Path, run: SftRun, progress: Callable[[str], None]) -> TrainerCallback:
     from transformers import TrainerCallback
 
     class Noting(TrainerCallback):  # type: ignore[misc]
@@ -297,13 +298,13 @@ def _noting(out: Path, run: TuningRun, progress: Callable[[str], None]) -> Train
                     f"the loss of step {state.global_step} is {logs['loss']}: the steps were too large. Begin a new "
                     "run with a lower --learning-rate."
                 )
-            step = LossRow(
+            step = SftStep(
                 step=state.global_step,
                 loss=logs["loss"],
                 grad_norm=logs["grad_norm"],
                 learning_rate=logs["learning_rate"],
             )
-            JsonLines(out / LOSSES, LossRow, durable=True).append(step)
+            JsonLines(out / LOSSES, SftStep, durable=True).append(step)
             progress(f"step {step.step} of {run.steps}, loss {step.loss:.4f}")
 
         def on_save(self, args: TrainingArguments, state: Any, control: Any, **more: Any) -> None:

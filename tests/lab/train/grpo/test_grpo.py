@@ -25,20 +25,22 @@ from scrout.batch.repositories import Repositories
 from scrout.config.settings import load
 from scrout.files import Lock
 from scrout.lab.train.grpo.documents import documents, said
-from scrout.lab.train.grpo.folder import GrpoStep, Options
 from scrout.lab.train.grpo.grpo import GrpoResult, train
 from scrout.lab.train.grpo.learner import Learner
 from scrout.lab.train.grpo.loss import LossSettings
 from scrout.lab.train.grpo.rollouts import Rollout
+from scrout.lab.train.grpo.run_folder import GrpoSettings, GrpoStep
 from scrout.lab.train.serving import CheckpointServer
-from scrout.lab.train.tokens import Document, Template
+from scrout.lab.train.tokenization import ChatTokenizer, Document
 from scrout.scout.trace import Recorded
 from scrout.task import Gold
 
-OPTIONS = Options(group=4, tasks_per_step=1, lr=1e-2, kl=0.1, rank=4, seed=1, updates=2)
+OPTIONS = GrpoSettings(group=4, tasks_per_step=1, lr=1e-2, kl=0.1, rank=4, seed=1, updates=2)
 
 
-def run(shop: Any, tiny: Path, out: Path, *, steps: int = 1, options: Options = OPTIONS, **more: Any) -> GrpoResult:
+def run(
+    shop: Any, tiny: Path, out: Path, *, steps: int = 1, options: GrpoSettings = OPTIONS, **more: Any
+) -> GrpoResult:
     settings = more.pop("settings", shop.settings)
     rows = more.pop("rows", [shop.row()])
     more = {"server": "none", "device": "cpu", "parallel": 1, "chunk": 64, **more}
@@ -68,7 +70,7 @@ def test_a_step_makes_what_was_better_likelier(shop_task: Any, tiny: Path, tmp_p
     assert outcome.adapter == str(out / "adapters" / "step-1")
     assert not same(weights(out, 0), weights(out, 1))
 
-    template, terms = Template.load(tiny), LossSettings()
+    template, terms = ChatTokenizer.load(tiny), LossSettings()
     gains: dict[bool, float] = {True: 0.0, False: 0.0}
     before, after = (
         Learner.load(tiny, out / "adapters" / name, rank=4, seed=0, lr=1, terms=terms, device="cpu")
@@ -256,11 +258,11 @@ def test_with_a_server_of_the_checkpoint_itself(shop_task: Any, tiny: Path, tmp_
     assert replies[0][0].prompt == replies[1][0].prompt and replies[0][0].reply != replies[1][0].reply
 
     # What the server says of its tokens is learned in place of the text, and is the same prompt.
-    exact, template = replies[0], Template.load(tiny)
+    exact, template = replies[0], ChatTokenizer.load(tiny)
     without = [replace(one, prompt_ids=(), reply_ids=()) for one in exact]
     by_ids, (by_text,) = documents(exact, template)[0], documents(without, template)[0]
     assert len(exact) == 2, "the turn, and the demanded handoff"
-    learned = [token for document in by_ids for token in document.ids[document.learned].tolist()]
+    learned = [token for document in by_ids for token in document.ids[document.loss_mask].tolist()]
     assert learned == [token for one in exact for token in one.reply_ids] and len(learned) == 2 * 16
     first = len(exact[0].prompt_ids)
     assert by_ids[0].ids[:first].tolist() == by_text.ids[:first].tolist() == list(exact[0].prompt_ids)

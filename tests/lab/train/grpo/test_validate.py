@@ -17,8 +17,8 @@ from scrout.cli.train.reward import command
 from scrout.config.settings import SearcherSettings
 from scrout.handoff import FileRef, Handoff
 from scrout.lab.train.grpo.reward import Weights, read_weights
-from scrout.lab.train.grpo.rollouts import Drawing, Rollouts
-from scrout.lab.train.grpo.validate import SavedEpisode, read_saved, report
+from scrout.lab.train.grpo.reward_report import SavedEpisode, read_saved, report
+from scrout.lab.train.grpo.rollouts import Rollouts, RolloutSettings
 from scrout.records import Scouting, ScoutStop
 from scrout.sandbox.tier import Tier
 
@@ -63,20 +63,20 @@ def test_groups_parts_and_what_has_no_reward() -> None:
 
 def test_policies_that_do_not_search_earn_less() -> None:
     told = report([saved("one", ["a.py"], verified=True), saved("two", ["b.py", "x.py"], verified=False)], GOLD)
-    assert {game.policy for game in told.gamed} == {
+    assert {game.policy for game in told.degenerate} == {
         "name every file",
         "never hand over",
         "hand over nothing",
         "hand over the shortlist at once",
     }
-    assert not any(game.pays for game in told.gamed)
-    assert all(game.reward < game.honest for game in told.gamed)
+    assert not any(game.pays for game in told.degenerate)
+    assert all(game.reward < game.honest for game in told.degenerate)
 
 
 def test_a_shortlist_that_is_as_good_as_the_search_is_told() -> None:
     """Then it is not the reward that is wrong: the tasks are, or the search."""
     told = report([saved("one", ["a.py", "q.py", "r.py", "s.py"])], GOLD)
-    assert [game.policy for game in told.gamed if game.pays] == ["hand over the shortlist at once"]
+    assert [game.policy for game in told.degenerate if game.pays] == ["hand over the shortlist at once"]
 
 
 def test_nothing_to_reward_is_an_error_with_the_reasons() -> None:
@@ -97,7 +97,7 @@ def run(shop_task: Any, tmp_path: Path, tier: Tier) -> Path:
     """Four saved episodes of one task."""
     out = tmp_path / "run"
     out.mkdir()
-    drawing = Rollouts(out, shop_task.settings, tier, Repositories(()), Drawing(4, 2, 1, Weights()))
+    drawing = Rollouts(out, shop_task.settings, tier, Repositories(()), RolloutSettings(4, 2, 1, Weights()))
     asyncio.run(drawing.collect(0, [shop_task.row()], "step-0"))
     return out
 

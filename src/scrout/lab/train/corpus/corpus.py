@@ -24,9 +24,9 @@ from scrout.base import FrozenModel, TaskError
 from scrout.config.settings import DialectName
 from scrout.files import atomic, remove_parts, write_atomic
 from scrout.lab.train.blocklist import BLOCKED, blocked_in
-from scrout.lab.train.corpus.demonstration import Demonstration, DroppedTrajectory, Notes, by_template, demonstrate
+from scrout.lab.train.corpus.demonstration import Demonstration, DroppedTrajectory, Notes, demonstrate, template_notes
 from scrout.lab.train.corpus.layouts import BROKEN, read
-from scrout.lab.train.corpus.notes import AT_ONCE, NotesModel, Scribe
+from scrout.lab.train.corpus.notes import AT_ONCE, NotesModel, NotesWriter
 from scrout.lab.train.corpus.search import edited_files, search
 from scrout.lab.train.corpus.streams import UnreadableDocument, documents, files
 from scrout.lab.train.corpus.trajectory import AgentTrajectory, changed_files, issue_of
@@ -93,7 +93,7 @@ class CorpusRules:
     """Ids of issues that nothing is trained on, in lower case."""
     gold: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Files of the true patch by issue, where they are known; else the trajectory's own patch tells them."""
-    notes: Notes = by_template
+    notes: Notes = template_notes
     notes_model: NotesModel | None = None
     """Asked for the notes of what is kept or in_reserve; None: they stay as they are."""
     observation_chars: int = OBSERVATION_CHARS
@@ -124,16 +124,16 @@ def build(
         kept = [place.at for best in ranked.values() for place in best[:KEPT]]
         in_reserve = [place.at for best in ranked.values() for place in best[KEPT:]]
         with (
-            Scribe(rules.notes_model, out, rules.dialect) if rules.notes_model else nullcontext() as scribe,
+            NotesWriter(rules.notes_model, out, rules.dialect) if rules.notes_model else nullcontext() as notes_writer,
             atomic(out / CORPUS) as corpus,
             atomic(out / RESERVE) as reserve,
         ):
             for file, places in ((reserve, in_reserve), (corpus, kept)):
-                file.writelines(_lines(spool, places, scribe, progress))
+                file.writelines(_lines(spool, places, notes_writer, progress))
                 file.flush()
             # Before the files get their names they are read again and found free of what nothing is trained on.
             written = Path(corpus.name), Path(reserve.name)
-            card = _card(*written, rules, len(paths), number, len(ranked), dropped, scribe)
+            card = _card(*written, rules, len(paths), number, len(ranked), dropped, notes_writer)
             write_atomic(out / CARD, card.model_dump_json(indent=2) + "\n")
     return card
 
@@ -252,19 +252,19 @@ def _folder(out: Path) -> Iterator[IO[bytes]]:
 
 
 def _lines(
-    spool: IO[bytes], places: Sequence[int], scribe: Scribe | None, progress: Callable[[str], None]
+    spool: IO[bytes], places: Sequence[int], notes_writer: NotesWriter | None, progress: Callable[[str], None]
 ) -> Iterator[bytes]:
-    """What was put aside, in order, with the scribe's notes."""
+    """What was put aside, in order, with the notes_writer's notes."""
     for start in range(0, len(places), AT_ONCE):
         lines = []
         for at in places[start : start + AT_ONCE]:
             spool.seek(at)
             lines.append(spool.readline())
-        if scribe is None:
+        if notes_writer is None:
             yield from lines
             continue
-        yield from map(_line, scribe.improve([Demonstration.model_validate_json(line) for line in lines]))
-        progress(f"notes of {start + len(lines):,} of {len(places):,}, {scribe.by_model:,} by the model")
+        yield from map(_line, notes_writer.improve([Demonstration.model_validate_json(line) for line in lines]))
+        progress(f"notes of {start + len(lines):,} of {len(places):,}, {notes_writer.by_model:,} by the model")
 
 
 def _line(made: Demonstration) -> bytes:
@@ -279,7 +279,7 @@ def _card(
     number: int,
     issues: int,
     dropped: Mapping[str, int],
-    scribe: Scribe | None,
+    notes_writer: NotesWriter | None,
 ) -> CorpusCard:
     """Read the frozen files again and count. A blocked row that slipped through is an error, and the corpus is gone."""
     tally, beside = _Tally(), _Tally()
@@ -289,7 +289,7 @@ def _card(
     if hits := tally.hits + beside.hits:
         named = [*tally.examples, *beside.examples]
         raise TaskError(f"{hits} demonstrations are of blocked repositories or held-out issues: {named}.")
-    in_reserve, by_model = beside.count, scribe.by_model if scribe else 0
+    in_reserve, by_model = beside.count, notes_writer.by_model if notes_writer else 0
     return CorpusCard(
         scrout=__version__,
         dialect=rules.dialect,
@@ -307,7 +307,7 @@ def _card(
         languages=dict(tally.languages.most_common()),
         dropped=dict(Counter(dropped).most_common()),
         notes={"model": by_model, "template": tally.count + in_reserve - by_model},
-        notes_usd=scribe.cost_usd if scribe else None,
+        notes_usd=notes_writer.cost_usd if notes_writer else None,
         notes_by=rules.notes_model.model if rules.notes_model else "",
         excluded_repositories=len(BLOCKED),
         excluded_issues=len(rules.held_out),

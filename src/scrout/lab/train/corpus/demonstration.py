@@ -64,7 +64,7 @@ class DroppedTrajectory:
     why: str
 
 
-def by_template(trajectory: AgentTrajectory, search: Search) -> str:
+def template_notes(trajectory: AgentTrajectory, search: Search) -> str:
     """Notes without a model."""
     named = ", ".join(ref.path for ref in search.files)
     seen = "The reproduction fails as told." if search.reproduction else "Nothing was run that fails."
@@ -76,7 +76,7 @@ def demonstrate(
     search: Search,
     language: str,
     dialect_name: DialectName,
-    notes: Notes = by_template,
+    notes: Notes = template_notes,
     observation_chars: int = OBSERVATION_CHARS,
     prompts: Prompts | None = None,
 ) -> Demonstration | DroppedTrajectory:

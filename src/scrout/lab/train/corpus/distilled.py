@@ -1,4 +1,4 @@
-"""An episode of recon's as a teacher (train/teacher.py), in a layout of our own: one JSON document a line."""
+"""An episode of recon's as a teacher (train/distill.py), in a layout of our own: one JSON document a line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class FixAnswer(FrozenModel):
 
 
 class DistilledEpisode(FrozenModel):
-    """One episode of recon's: a line of what `scrout train teach` writes."""
+    """One episode of recon's: a line of what `scrout train distill` writes."""
 
     layout: str = LAYOUT
     scrout: str = __version__

@@ -51,7 +51,7 @@ def read(document: Document, where: str) -> AgentTrajectory | UnreadableDocument
 
 
 def _scrout(document: Document, layout: str, where: str) -> AgentTrajectory | UnreadableDocument:
-    """What `scrout train teach` wrote, in our own words already."""
+    """What `scrout train distill` wrote, in our own words already."""
     taught = DistilledEpisode.model_validate(document)
     return AgentTrajectory(
         issue_id=taught.issue_id,

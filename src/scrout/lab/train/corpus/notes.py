@@ -79,7 +79,7 @@ class _Asked(FrozenModel):
     cost_usd: Usd
 
 
-class Scribe:
+class NotesWriter:
     """Asks for notes, inside `with` and outside of any event loop: it has its own."""
 
     def __init__(self, model: NotesModel, folder: Path, dialect: DialectName) -> None:
@@ -97,7 +97,7 @@ class Scribe:
         self._chat = Chat(model.url, model.model, model.key, TRY_S, sampling=Sampling(temperature=0))
         self._runner = asyncio.Runner()
 
-    def __enter__(self) -> Scribe:
+    def __enter__(self) -> NotesWriter:
         return self
 
     def __exit__(

@@ -1,4 +1,4 @@
-"""One episode of an exam as it is kept, and what its trace says of the model's turns.
+"""One episode of an evaluation as it is kept, and what its trace says of the model's turns.
 
 A trace has all that the model said; here it is read again with the dialect that the episode spoke.
 """
@@ -61,7 +61,7 @@ class EvaluationEpisode(FrozenModel):
     """None: a call had no known price."""
     detail: str = ""
     trace: str = ""
-    """Relative to the exam's folder."""
+    """Relative to the evaluation's folder."""
 
     @property
     def hits(self) -> int:

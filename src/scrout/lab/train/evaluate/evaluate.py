@@ -1,4 +1,4 @@
-"""Runs an exam: each held-out task in each arm and draw is one real episode in the sandbox, kept as soon as it ends.
+"""Runs an evaluation: each held-out task in each arm and draw is one real episode in the sandbox, kept as soon as it ends.
 
 What infrastructure failed is neither kept nor scored; the same call tries it again. The folder belongs to one making:
 model, settings, prompts, weights and tasks are on its card, and another's episodes are never added to it.
@@ -35,7 +35,7 @@ from scrout.scout.episode import episode
 from scrout.scout.hidden_state.checkpoint import digest, find
 from scrout.scout.prompts import read_prompts
 
-CARD = "exam.json"
+CARD = "evaluation.json"
 EPISODES = "episodes.jsonl"
 SCORE = "score.json"
 TRACES = "traces"
@@ -44,12 +44,12 @@ MOST_OPENING = 2
 MOST_IN_A_ROW = 10
 """Failures of infrastructure, after which no further episode starts: the next would fail as well."""
 _ELSEWHERE = {"model": {"base_url", "key_env"}}
-"""Settings that may change within an exam: where the same model is served."""
+"""Settings that may change within an evaluation: where the same model is served."""
 
 
 @dataclass(frozen=True)
 class EvaluationPlan:
-    """How an exam is drawn."""
+    """How an evaluation is drawn."""
 
     arms: tuple[Arm, ...] = ("greedy", "sampled")
     draws: int = 1
@@ -60,7 +60,7 @@ class EvaluationPlan:
     """Episodes at once."""
 
     def jobs(self, rows: Iterable[TaskRow]) -> Iterator[EvaluationJob]:
-        """Task by task, so that an exam that is cut off has tasks with all of their episodes."""
+        """Task by task, so that an evaluation that is cut off has tasks with all of their episodes."""
         for row in rows:
             for arm in self.arms:
                 for draw in range(1 if arm == "greedy" else self.draws):
@@ -69,7 +69,7 @@ class EvaluationPlan:
 
 @dataclass(frozen=True)
 class EvaluationJob:
-    """One episode of an exam."""
+    """One episode of an evaluation."""
 
     row: TaskRow
     arm: Arm
@@ -85,7 +85,7 @@ class EvaluationJob:
 
     @property
     def seed(self) -> int:
-        """By task and draw alone, so that any exam of the same tasks has the same."""
+        """By task and draw alone, so that any evaluation of the same tasks has the same."""
         return int.from_bytes(hashlib.sha256(f"{self.row.id}\0{self.draw}".encode()).digest()[:4], "big") >> 1
 
     def settings(self, settings: ScoutSettings, temperature: float) -> ScoutSettings:
@@ -98,7 +98,7 @@ class EvaluationJob:
 
 
 class EvaluationCard(FrozenModel):
-    """What an exam is. Written once, when it begins."""
+    """What an evaluation is. Written once, when it begins."""
 
     format: Literal[1] = 1
     scrout: str
@@ -106,7 +106,7 @@ class EvaluationCard(FrozenModel):
     started: datetime
     model: str
     base_url: str
-    """Where it was when the exam began, without secrets."""
+    """Where it was when the evaluation began, without secrets."""
     checkpoint: str
     """Digest of the weights; empty: the settings do not name them."""
     prompts: str
@@ -133,7 +133,7 @@ def run_evaluation(
     repositories: Repositories,
     progress: Callable[[str], None] = lambda words: None,
 ) -> Score:
-    """Begin an exam in `out`, or go on with the one that lies there, and score what it has."""
+    """Begin an evaluation in `out`, or go on with the one that lies there, and score what it has."""
     held = [row for row in rows if row.gold and row.gold.files]
     if not held:
         raise TaskError(f"of none of the {len(rows)} tasks the gold files are known. Name a task file with `gold`.")
@@ -145,31 +145,31 @@ def run_evaluation(
         jobs = list(plan.jobs(held))
         before = {(one.task, one.arm, one.draw) for one in journal.read()}
         left = [job for job in jobs if job.key not in before]
-        hall = _Hall(out, settings, plan, repositories, tier, journal, progress, len(jobs), len(before))
-        asyncio.run(hall.sit(left))
-        found = score(journal.read(), card.model, len(jobs), hall.failed)
+        runner = _Runner(out, settings, plan, repositories, tier, journal, progress, len(jobs), len(before))
+        asyncio.run(runner.run(left))
+        found = score(journal.read(), card.model, len(jobs), runner.failed)
         write_atomic(out / SCORE, found.model_dump_json(indent=2) + "\n")
     return found
 
 
 def read_evaluation(folder: Path) -> tuple[EvaluationCard, list[EvaluationEpisode]]:
-    """An exam that was run; a TaskError where there is none."""
+    """An evaluation that was run; a TaskError where there is none."""
     card = _read_card(folder)
     if card is None:
-        raise TaskError(f"{folder} holds no exam ({CARD}). Name a folder that `scrout train exam` wrote.")
+        raise TaskError(f"{folder} holds no evaluation ({CARD}). Name a folder that `scrout train evaluate` wrote.")
     return card, JsonLines(folder / EPISODES, EvaluationEpisode).read()
 
 
 def against(found: Score, folder: Path, other: Path) -> Score:
-    """The score of an exam with what changed since another one of the same tasks."""
+    """The score of an evaluation with what changed since another one of the same tasks."""
     (old, before), (new, after) = read_evaluation(other), read_evaluation(folder)
     if old.tasks_digest != new.tasks_digest and not {one.task for one in before} & {one.task for one in after}:
-        raise TaskError(f"{other} is an exam of other tasks. Name one of the same.")
+        raise TaskError(f"{other} is an evaluation of other tasks. Name one of the same.")
     return found.model_copy(update={"changes": compare(before, after)})
 
 
 @dataclass
-class _Hall:
+class _Runner:
     """Where episodes are run, several at once."""
 
     out: Path
@@ -185,11 +185,11 @@ class _Hall:
     running: set[str] = field(default_factory=set)
     in_a_row: int = 0
 
-    async def sit(self, jobs: Sequence[EvaluationJob]) -> None:
+    async def run(self, jobs: Sequence[EvaluationJob]) -> None:
         """All of these, however each of them ends. What no episode can start without is an error."""
         waiting, opening = iter(jobs), asyncio.Semaphore(MOST_OPENING)
 
-        async def candidate() -> None:
+        async def worker() -> None:
             for job in waiting:
                 if self.in_a_row >= MOST_IN_A_ROW:
                     self.failed[job.name] = f"not tried, after {self.in_a_row} failures in a row"
@@ -199,7 +199,7 @@ class _Hall:
         try:
             async with asyncio.TaskGroup() as crew:
                 for _ in range(self.plan.parallel):
-                    crew.create_task(candidate())
+                    crew.create_task(worker())
         except* ScroutError as failures:
             # The others were stopped for it.
             raise failures.exceptions[0] from None
@@ -245,7 +245,7 @@ class _Hall:
         return kept.model_copy(update={"trace": self._keep_trace(Path(scouting.trace))})
 
     def _keep_trace(self, trace: Path) -> str:
-        """The trace's folder becomes part of the exam's."""
+        """The trace's folder becomes part of the evaluation's."""
         place = self.out / TRACES / trace.parent.name
         place.parent.mkdir(exist_ok=True)
         shutil.move(trace.parent, place)
@@ -280,14 +280,14 @@ def _begin(out: Path, card: EvaluationCard) -> None:
     there = _read_card(out)
     if there is None:
         if any(path.name != ".lock" for path in out.iterdir()):
-            raise TaskError(f"{out} holds files and no exam. Name an empty or a new folder.")
+            raise TaskError(f"{out} holds files and no evaluation. Name an empty or a new folder.")
         write_atomic(out / CARD, card.model_dump_json(indent=2) + "\n")
         return
     old, new = there.making(), card.making()
     if other := [name for name in old if old[name] != new[name]]:
         name = other[0]
         raise TaskError(
-            f"{out} holds an exam with other {', '.join(other)} ({name}: {_brief(old[name], new[name])}). Go on with "
+            f"{out} holds an evaluation with other {', '.join(other)} ({name}: {_brief(old[name], new[name])}). Go on with "
             "it as it was begun, or name another folder."
         )
 

@@ -15,14 +15,14 @@ from itertools import groupby
 import numpy as np
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from scrout.lab.train.tokens import Document, Json, Template, Unfit, View, views
+from scrout.lab.train.tokenization import ChatExample, ChatTokenizer, Document, Json, UntrainableExample, views
 from scrout.models.chat import Message, ToolCall, message_json
 from scrout.models.chat_response import Completion
 from scrout.scout.trace import Exchange, Recorded, TraceOver
 
 
 @dataclass(frozen=True)
-class ModelExchange:
+class ChatExchange:
     """One request and the reply to it."""
 
     prompt: tuple[Json, ...]
@@ -49,13 +49,13 @@ class _Request(BaseModel):
     tools: list[dict[str, JsonValue]] = []
 
 
-def said(recorded: Recorded) -> list[ModelExchange]:
+def said(recorded: Recorded) -> list[ChatExchange]:
     """All that the model said in an episode, the demanded handoff included; tries that gave no reply are left out."""
     found = (_said(event) for event in _exchanges(recorded))
     return [one for one in found if one is not None]
 
 
-def documents(replies: Sequence[ModelExchange], template: Template) -> tuple[list[Document], list[str]]:
+def documents(replies: Sequence[ChatExchange], template: ChatTokenizer) -> tuple[list[Document], list[str]]:
     """The tokens of an episode, and why some of it has none."""
     if replies and all(one.prompt_ids and one.reply_ids for one in replies):
         return _exact(replies), []
@@ -66,10 +66,10 @@ def documents(replies: Sequence[ModelExchange], template: Template) -> tuple[lis
         cuts = iter([one.cut_off for one in part])
         for view in views([(one.prompt, one.reply) for one in part], json.loads(tools)):
             # Each reply is learned in one view, and both go in order.
-            ends = [next(cuts) for _ in view.learned]
+            ends = [next(cuts) for _ in view.trained_turns]
             try:
                 found.append(_without_ends(template.document(view), view, ends))
-            except Unfit as unfit:
+            except UntrainableExample as unfit:
                 problems.append(str(unfit))
     return found, problems
 
@@ -84,7 +84,7 @@ def _exchanges(recorded: Recorded) -> Iterator[Exchange]:
             yield event
 
 
-def _said(event: Exchange) -> ModelExchange | None:
+def _said(event: Exchange) -> ChatExchange | None:
     try:
         request = _Request.model_validate_json(event.request)
         completion = Completion.model_validate_json(event.response)
@@ -101,7 +101,7 @@ def _said(event: Exchange) -> ModelExchange | None:
     )
     # As the loop writes it into the next prompt, so that this one is seen to go on where the last one ended.
     reply = message_json(Message("assistant", choice.message.content or "", calls if request.tools else ()))
-    return ModelExchange(
+    return ChatExchange(
         prompt=tuple(request.messages),
         reply=reply,
         tools=tuple(request.tools),
@@ -111,7 +111,7 @@ def _said(event: Exchange) -> ModelExchange | None:
     )
 
 
-def _exact(replies: Sequence[ModelExchange]) -> list[Document]:
+def _exact(replies: Sequence[ChatExchange]) -> list[Document]:
     """By the server's own ids; a prompt that goes on where the one before it ended is of the same document."""
     found: list[tuple[list[int], list[bool]]] = []
     for one in replies:
@@ -126,14 +126,14 @@ def _exact(replies: Sequence[ModelExchange]) -> list[Document]:
     return [Document(np.array(ids, np.int32), np.array(learned, np.bool_)) for ids, learned in found]
 
 
-def _without_ends(document: Document, view: View, cut_off: Sequence[bool]) -> Document:
+def _without_ends(document: Document, view: ChatExample, cut_off: Sequence[bool]) -> Document:
     """The same, without the ends that the template put behind replies which were cut off."""
     if not any(cut_off):
         return document
-    learned = document.learned.copy()
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], learned, [False])).astype(np.int8)))
+    loss_mask = document.loss_mask.copy()
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], loss_mask, [False])).astype(np.int8)))
     ends = edges[1::2]
-    if len(ends) != len(view.learned):
-        raise Unfit("a reply that was cut off cannot be found among its tokens")
-    learned[[end - 1 for end, cut in zip(ends, cut_off, strict=True) if cut]] = False
-    return replace(document, learned=learned)
+    if len(ends) != len(view.trained_turns):
+        raise UntrainableExample("a reply that was cut off cannot be found among its tokens")
+    loss_mask[[end - 1 for end, cut in zip(ends, cut_off, strict=True) if cut]] = False
+    return replace(document, loss_mask=loss_mask)

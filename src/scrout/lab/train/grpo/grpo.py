@@ -1,6 +1,6 @@
 """GRPO on real episodes: draw a group for each of some tasks, compare within the groups, move the adapter, repeat.
 
-A run is a folder (folder.py). A step counts once its line is in steps.jsonl. One that was interrupted is done again
+A run is a folder (run_folder.py). A step counts once its line is in steps.jsonl. One that was interrupted is done again
 from the state before it and the episodes that are there, which on a CPU gives the same weights to the bit.
 """
 
@@ -24,10 +24,10 @@ from scrout.batch.task_formats import TaskRow
 from scrout.config.settings import SearcherSettings, Settings
 from scrout.lab.train.blocklist import refuse_blocked
 from scrout.lab.train.grpo.documents import documents, said
-from scrout.lab.train.grpo.folder import GrpoCard, GrpoFolder, GrpoStep, Options, disk_told
 from scrout.lab.train.grpo.reward import advantages
-from scrout.lab.train.grpo.rollouts import Drawing, Rollout, Rollouts
-from scrout.lab.train.tokens import Document, Template, needs_extra
+from scrout.lab.train.grpo.rollouts import Rollout, Rollouts, RolloutSettings
+from scrout.lab.train.grpo.run_folder import GrpoCard, GrpoFolder, GrpoSettings, GrpoStep, disk_told
+from scrout.lab.train.tokenization import ChatTokenizer, Document, needs_extra
 from scrout.models.chat import shown
 from scrout.sandbox.probe import require_tier
 from scrout.scout.hidden_state.checkpoint import digest
@@ -35,7 +35,7 @@ from scrout.scout.trace import Recorded
 
 if TYPE_CHECKING:
     from scrout.lab.train.grpo.learner import Learner
-    from scrout.lab.train.grpo.loss import LossDocument
+    from scrout.lab.train.grpo.loss import PolicyExample
 
 Sync = Literal["vllm", "none"]
 
@@ -75,7 +75,7 @@ async def train(
     out: Path,
     settings: Settings,
     repositories: Repositories,
-    options: Options,
+    options: GrpoSettings,
     *,
     steps: int,
     adapter: Path | None = None,
@@ -98,7 +98,7 @@ async def train(
     if not usable:
         raise TaskError(f"none of the {len(rows)} tasks says which files its fix changes. Pass tasks with gold files.")
     refuse_blocked(name for row in usable for name in (row.repo, row.id))
-    template = Template.load(checkpoint)
+    template = ChatTokenizer.load(checkpoint)
     terms = LossSettings(
         clip=options.clip, kl=options.kl, temperature=searcher.sampling.temperature or 1.0, chunk=chunk
     )
@@ -106,7 +106,7 @@ async def train(
         folder.require(_card(checkpoint, adapter, usable, searcher, options))
         done = folder.steps.read()
         tier = require_tier(settings.sandbox)
-        drawing = Drawing(options.group, parallel, options.seed, options.weights)
+        drawing = RolloutSettings(options.group, parallel, options.seed, options.weights)
         rollouts = Rollouts(out, settings, tier, repositories, drawing, progress)
         progress("loading the checkpoint")
         first = folder.is_new(len(done))
@@ -218,7 +218,7 @@ def _for_drawing(settings: Settings, server: Sync) -> Settings:
 
 
 def _card(
-    checkpoint: Path, adapter: Path | None, rows: Sequence[TaskRow], searcher: SearcherSettings, options: Options
+    checkpoint: Path, adapter: Path | None, rows: Sequence[TaskRow], searcher: SearcherSettings, options: GrpoSettings
 ) -> GrpoCard:
     told = [[row.id, row.text, row.repo, row.base_commit, *(row.gold.files if row.gold else ())] for row in rows]
     return GrpoCard(
@@ -230,7 +230,7 @@ def _card(
     )
 
 
-def _rows_of(step: int, rows: Sequence[TaskRow], options: Options) -> list[TaskRow]:
+def _rows_of(step: int, rows: Sequence[TaskRow], options: GrpoSettings) -> list[TaskRow]:
     """The tasks of a step: all take turns, in an order of their own in each round."""
     chosen = []
     for place in range(step * options.tasks_per_step, (step + 1) * options.tasks_per_step):
@@ -240,7 +240,7 @@ def _rows_of(step: int, rows: Sequence[TaskRow], options: Options) -> list[TaskR
     return list({row.id: row for row in chosen}.values())
 
 
-def _batch(out: Path, groups: Mapping[str, Sequence[Rollout]], template: Template) -> _Batch:
+def _batch(out: Path, groups: Mapping[str, Sequence[Rollout]], template: ChatTokenizer) -> _Batch:
     """What the groups teach: the documents of each episode that was better or worse than its group."""
     found: list[tuple[Document, float]] = []
     unfit: Counter[str] = Counter()
@@ -259,12 +259,17 @@ def _batch(out: Path, groups: Mapping[str, Sequence[Rollout]], template: Templat
         for (rollout, _), advantage in zip(rewarded, better, strict=True):
             parts, problems = documents(said(Recorded(out / rollout.trace)), template)
             unfit.update(problems)
-            found += ((part, advantage) for part in parts if part.learned[1:].any())
+            found += ((part, advantage) for part in parts if part.loss_mask[1:].any())
     return _Batch(tuple(found), used, flat, lost, unfit)
 
 
 def _learn(
-    step: int, batch: _Batch, learner: Learner, folder: GrpoFolder, options: Options, progress: Callable[[str], None]
+    step: int,
+    batch: _Batch,
+    learner: Learner,
+    folder: GrpoFolder,
+    options: GrpoSettings,
+    progress: Callable[[str], None],
 ) -> dict[str, Any]:
     """Move the adapter, and say what the journal keeps of it."""
     if not batch.documents:
@@ -287,13 +292,13 @@ def _learn(
 
 def _lessons(
     step: int, batch: _Batch, learner: Learner, folder: GrpoFolder, progress: Callable[[str], None]
-) -> list[LossDocument]:
+) -> list[PolicyExample]:
     """With the probabilities before the first update, measured once and kept."""
     import torch
 
-    from scrout.lab.train.grpo.loss import LossDocument, learned_tokens
+    from scrout.lab.train.grpo.loss import PolicyExample, loss_tokens
 
-    sizes = [learned_tokens(document) for document, _ in batch.documents]
+    sizes = [loss_tokens(document) for document, _ in batch.documents]
     kept = folder.before(step, sizes, learner.terms.kl > 0)
     if kept is None:
         kept = {}
@@ -305,7 +310,7 @@ def _lessons(
                 kept[f"reference{number}"] = reference.numpy()
         folder.keep_before(step, kept)
     return [
-        LossDocument(
+        PolicyExample(
             document,
             advantage,
             torch.from_numpy(kept[f"old{number}"]),

@@ -12,16 +12,16 @@ import torch
 
 from scrout.base import ConfigError
 from scrout.lab.train.grpo.loss import (
-    LossDocument,
     LossSettings,
-    Sums,
+    LossSums,
+    PolicyExample,
     backward,
-    learned_tokens,
     log_probabilities,
+    loss_tokens,
     require_plain_head,
 )
-from scrout.lab.train.tokens import Document
-from scrout.lab.train.weights import OUT_OF_MEMORY, load_model, with_adapter
+from scrout.lab.train.lora import OUT_OF_MEMORY, load_model, with_adapter
+from scrout.lab.train.tokenization import Document
 
 MAX_EXCERPT = 300
 MAX_NORM = 1.0
@@ -70,11 +70,11 @@ class Learner:
                 return old, None
             return old, log_probabilities(self.model, document, self.terms, adapter=False).float().cpu()
 
-    def update(self, lessons: Sequence[LossDocument]) -> tuple[Sums, float]:
+    def update(self, lessons: Sequence[PolicyExample]) -> tuple[LossSums, float]:
         """One step of the optimizer, what it was taken for, and the length of the gradient."""
-        tokens = sum(learned_tokens(lesson.document) for lesson in lessons)
+        tokens = sum(loss_tokens(lesson.document) for lesson in lessons)
         self.optimizer.zero_grad(set_to_none=True)
-        sums = Sums()
+        sums = LossSums()
         for lesson in lessons:
             with self._at(lesson.document):
                 sums += backward(self.model, lesson, self.terms, tokens)

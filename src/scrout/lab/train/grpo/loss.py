@@ -18,7 +18,7 @@ import torch
 from scrout.base import ConfigError, FrozenModel
 
 if TYPE_CHECKING:
-    from scrout.lab.train.tokens import Document
+    from scrout.lab.train.tokenization import Document
 
 PROBE_TOKENS = 8
 
@@ -37,7 +37,7 @@ class LossSettings(FrozenModel):
 
 
 @dataclass(frozen=True)
-class LossDocument:
+class PolicyExample:
     """One document of an episode, with what is known before the first update."""
 
     document: Document
@@ -49,7 +49,7 @@ class LossDocument:
 
 
 @dataclass(frozen=True)
-class Sums:
+class LossSums:
     """Over learned tokens; what is added up of parts is the sum of the whole."""
 
     loss: float = 0.0
@@ -58,15 +58,15 @@ class Sums:
     clipped: int = 0
     tokens: int = 0
 
-    def __add__(self, other: Sums) -> Sums:
-        return Sums(
+    def __add__(self, other: LossSums) -> LossSums:
+        return LossSums(
             self.loss + other.loss, self.kl + other.kl, self.clipped + other.clipped, self.tokens + other.tokens
         )
 
 
-def learned_tokens(document: Document) -> int:
+def loss_tokens(document: Document) -> int:
     """Tokens that the model wrote and that something stands before."""
-    return int(document.learned[1:].sum())
+    return int(document.loss_mask[1:].sum())
 
 
 def log_probabilities(model: Any, document: Document, terms: LossSettings, *, adapter: bool = True) -> torch.Tensor:
@@ -78,22 +78,22 @@ def log_probabilities(model: Any, document: Document, terms: LossSettings, *, ad
     return torch.cat(parts) if parts else torch.zeros(0)
 
 
-def backward(model: Any, lesson: LossDocument, terms: LossSettings, batch_tokens: int) -> Sums:
+def backward(model: Any, lesson: PolicyExample, terms: LossSettings, batch_tokens: int) -> LossSums:
     """Add a lesson's gradient to the model's parameters, and say what its part of the loss is."""
     body, head = body_and_head(model)
     states, targets = _states(body, lesson.document)
     if not len(targets):
-        return Sums()
+        return LossSums()
     # The graph ends here and goes on below: each chunk's own is gone before the next one is made.
     here = states.detach().requires_grad_()
-    sums = Sums()
+    sums = LossSums()
     for at in _chunks(len(targets), terms.chunk):
         chosen = _chosen(head, here[at], targets[at], terms)
         reference = None if lesson.reference is None else lesson.reference[at]
         loss, kl, clipped = _loss(chosen, lesson.old[at], reference, lesson.advantage, terms)
         loss = loss / batch_tokens
         loss.backward()
-        sums += Sums(float(loss.detach()), float(kl), clipped, len(chosen))
+        sums += LossSums(float(loss.detach()), float(kl), clipped, len(chosen))
     states.backward(here.grad)
     return sums
 
@@ -139,7 +139,7 @@ def _states(body: Any, document: Document) -> tuple[torch.Tensor, torch.Tensor]:
     """The hidden states that learned tokens are predicted from, and those tokens."""
     device = next(body.parameters()).device
     ids = torch.as_tensor(document.ids, dtype=torch.long, device=device)
-    at = torch.as_tensor(document.learned[1:], device=device).nonzero().squeeze(-1)
+    at = torch.as_tensor(document.loss_mask[1:], device=device).nonzero().squeeze(-1)
     hidden = body(input_ids=ids[None], use_cache=False).last_hidden_state[0]
     return hidden.index_select(0, at), ids[1:].index_select(0, at)
 

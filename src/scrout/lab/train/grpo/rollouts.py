@@ -64,7 +64,7 @@ class Rollout(FrozenModel):
 
 
 @dataclass(frozen=True)
-class Drawing:
+class RolloutSettings:
     """How episodes are drawn."""
 
     group: int
@@ -84,7 +84,7 @@ class Rollouts:
         settings: Settings,
         tier: Tier,
         repositories: Repositories,
-        drawing: Drawing,
+        drawing: RolloutSettings,
         progress: Callable[[str], None] = lambda words: None,
     ) -> None:
         self.folder = folder

@@ -51,7 +51,7 @@ _SEEN: frozenset[ClueKind] = frozenset(("raised", "place", "path", "executed", "
 """Clues that the issue, a search or a run shows. A model knows nothing of the index's, such as past commits."""
 
 
-class TeachingResult(FrozenModel):
+class DistillResult(FrozenModel):
     """What came of all tasks."""
 
     tasks: int
@@ -65,7 +65,7 @@ class TeachingResult(FrozenModel):
     """Why, by task. They are tried again by the next run."""
 
 
-async def teach(
+async def distill(
     rows: Sequence[TaskRow],
     repositories: Repositories,
     out: Path,
@@ -73,7 +73,7 @@ async def teach(
     *,
     jobs: int = 2,
     progress: Callable[[str], None] = lambda words: None,
-) -> TeachingResult:
+) -> DistillResult:
     """An episode of every task, appended to a file as it is done. What the file holds already is not done again."""
     refuse_blocked(dict.fromkeys(name for row in rows for name in (row.repo, row.id)))
     tier = require_tier(settings.sandbox)
@@ -86,7 +86,7 @@ async def teach(
     async def work() -> None:
         for row in waiting:
             try:
-                taught = await _taught(row, repositories, tier, settings)
+                taught = await _distill(row, repositories, tier, settings)
             except ScroutError as error:
                 failed[row.id] = str(error)
             else:
@@ -102,7 +102,7 @@ async def teach(
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
-    return TeachingResult(
+    return DistillResult(
         tasks=len(rows),
         before=len(rows) - len(left),
         taught=len(steps),
@@ -122,7 +122,7 @@ def _read(path: Path) -> frozenset[str]:
         raise TaskError(f"{path}: {error.strerror or error}. Name a file that you may read and write.") from None
     except TaskError:
         pass
-    raise TaskError(f"{path} holds other things than episodes of `scrout train teach`. Name a new file.")
+    raise TaskError(f"{path} holds other things than episodes of `scrout train distill`. Name a new file.")
 
 
 def _append(path: Path, taught: DistilledEpisode) -> None:
@@ -134,7 +134,7 @@ def _append(path: Path, taught: DistilledEpisode) -> None:
         raise TaskError(f"{path}: {why}. Make room, or name a file that you may write to.") from None
 
 
-async def _taught(row: TaskRow, repositories: Repositories, tier: Tier, settings: Settings) -> DistilledEpisode:
+async def _distill(row: TaskRow, repositories: Repositories, tier: Tier, settings: Settings) -> DistilledEpisode:
     if row.gold is None:
         raise TaskError(f"{row.id}: its fix is not known. Give the task its gold, a patch or files.")
     try:

@@ -1,4 +1,4 @@
-"""`scrout train exam`."""
+"""`scrout train evaluate`."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ ROWS: dict[Measure, str] = {
 COUNTS = ("files_per_handoff", "files_per_forced")
 
 
-@click.command(name="exam")
+@click.command(name="evaluate")
 @click.argument("tasks", metavar="TASKS", type=click.Path(path_type=Path))
 @click.option(
     "--out",
     required=True,
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Folder of the exam; one there goes on.",
+    help="Folder of the evaluation; one there goes on.",
 )
 @click.option("--arms", "arm_names", default="greedy,sampled", show_default=True, help="With a comma between.")
 @click.option("--draws", type=click.IntRange(1, 1000), default=1, show_default=True, help="A task, where sampled.")
@@ -60,7 +60,11 @@ COUNTS = ("files_per_handoff", "files_per_forced")
 @click.option("--parallel", type=click.IntRange(1, 512), default=2, show_default=True, help="Episodes at once.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N tasks whose gold files are known.")
 @click.option(
-    "--against", "other", type=click.Path(path_type=Path), metavar="DIR", help="An exam to compare with, task by task."
+    "--against",
+    "other",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="An evaluation to compare with, task by task.",
 )
 @options.tasks_repositories
 @options.sandbox
@@ -85,7 +89,7 @@ def command(
     """Let the model under [scout.model] search held-out tasks whose fix is known, greedy and sampled, and score it.
 
     TASKS is a task file as `scrout run` takes it, with gold files; tasks without are left out. The same command goes
-    on with an exam that was interrupted. Exit code 1: infrastructure failed some episodes; the next call tries them
+    on with an evaluation that was interrupted. Exit code 1: infrastructure failed some episodes; the next call tries them
     again.
     """
     from scrout.batch.tasks import Repositories, read_tasks
@@ -139,7 +143,7 @@ def _view(score: Score) -> RenderableType:
 
 def _changes(score: Score) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for title in ("against the other exam", "tasks", "before", "after", "change [95%]"):
+    for title in ("against the other evaluation", "tasks", "before", "after", "change [95%]"):
         table.add_column(title, justify="left" if title.startswith("against") else "right")
     for one in score.changes:
         figures = (f"{one.before:.3f}", f"{one.after:.3f}", _figure(one.change, one.measure, "+.3f"))

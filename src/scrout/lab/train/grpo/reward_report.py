@@ -58,7 +58,7 @@ class Distribution(FrozenModel):
     high: float
 
 
-class Gamed(FrozenModel):
+class DegeneratePolicy(FrozenModel):
     """A policy that does not search, on the same tasks."""
 
     policy: str
@@ -84,13 +84,13 @@ class RewardReport(FrozenModel):
     parts: dict[str, Distribution]
     with_recall: float | None
     """Correlation of the total with recall; None: one of them does not vary."""
-    gamed: tuple[Gamed, ...]
+    degenerate: tuple[DegeneratePolicy, ...]
     """Empty: no episode found anything, so there is nothing honest to compare with."""
     weights: Weights
 
 
 def read_saved(sources: Iterable[Path]) -> tuple[list[SavedEpisode], Counter[str]]:
-    """The episodes of traces, of folders with traces, and of lists such as an exam's episodes.jsonl."""
+    """The episodes of traces, of folders with traces, and of lists such as an evaluation's episodes.jsonl."""
     found: list[SavedEpisode] = []
     left_out: Counter[str] = Counter()
     for path in dict.fromkeys(trace for source in sources for trace in _traces(source)):
@@ -109,7 +109,7 @@ def _traces(source: Path) -> Iterator[Path]:
         listed = source / EPISODES
         traces = list(_listed(listed)) if listed.is_file() else sorted(source.rglob(FILE_NAME))
         if not traces:
-            raise TaskError(f"{source} holds no {FILE_NAME} and no {EPISODES}. Pass traces, or an exam's folder.")
+            raise TaskError(f"{source} holds no {FILE_NAME} and no {EPISODES}. Pass traces, or an evaluation's folder.")
         yield from traces
     elif source.name == EPISODES:
         yield from _listed(source)
@@ -198,7 +198,7 @@ def report(
         flat=sum(advantages(group) is None for group in groups),
         parts={part: _spread(told) for part in PARTS if (told := _told(part, scored))},
         with_recall=_correlation([worth.total for _, worth in scored], [worth.recall for _, worth in scored]),
-        gamed=tuple(_gamed(scored, gold, weights)),
+        degenerate=tuple(_gamed(scored, gold, weights)),
         weights=weights,
     )
 
@@ -229,7 +229,7 @@ def _correlation(left: Sequence[float], right: Sequence[float]) -> float | None:
 
 def _gamed(
     scored: Sequence[tuple[SavedEpisode, Reward]], gold: Mapping[str, Sequence[str]], weights: Weights
-) -> Iterator[Gamed]:
+) -> Iterator[DegeneratePolicy]:
     honest = [(episode, worth.total) for episode, worth in scored if worth.found > 0]
     for policy, play in _POLICIES.items():
         earned, compared = [], []
@@ -243,7 +243,7 @@ def _gamed(
                 compared.append(total)
         if earned:
             mean, other = fmean(earned), fmean(compared)
-            yield Gamed(policy=policy, reward=mean, honest=other, pays=mean >= other)
+            yield DegeneratePolicy(policy=policy, reward=mean, honest=other, pays=mean >= other)
 
 
 def played(paths: Iterable[str], *, turns: int = 1) -> Scouting:

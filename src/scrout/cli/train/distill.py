@@ -1,4 +1,4 @@
-"""`scrout train teach`."""
+"""`scrout train distill`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from scrout.cli import options, render
 from scrout.cli.run_async import run_async
 
 if TYPE_CHECKING:
-    from scrout.lab.train.teacher import TeachingResult
+    from scrout.lab.train.distill import DistillResult
 
 MOST_SHOWN = 10
 """Failures that are told; --json has all."""
 
 
-@click.command(name="teach")
+@click.command(name="distill")
 @click.argument("tasks", metavar="TASKS", type=click.Path(path_type=Path))
 @click.option(
     "--out",
@@ -54,7 +54,7 @@ def command(
     Calls are run in the sandbox. The same command goes on where it was interrupted. Exit code 1: some task failed.
     """
     from scrout.batch.tasks import Repositories, read_tasks
-    from scrout.lab.train.teacher import teach
+    from scrout.lab.train.distill import distill
 
     settings = options.read_settings(repo or Path(), config, overrides)
     found = read_tasks(tasks, repo)
@@ -62,7 +62,7 @@ def command(
         render.say(f"warning: {problem.source} ({problem.id or 'no id'}): {problem.words}")
     with render.working() as progress:
         done = run_async(
-            teach(found.rows[:limit], Repositories(repos, repo_url), out, settings, jobs=jobs, progress=progress)
+            distill(found.rows[:limit], Repositories(repos, repo_url), out, settings, jobs=jobs, progress=progress)
         )
     if as_json:
         render.print_json(done)
@@ -73,7 +73,7 @@ def command(
     return 1 if done.failed or found.problems else 0
 
 
-def _view(done: TeachingResult) -> RenderableType:
+def _view(done: DistillResult) -> RenderableType:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_header=False)
     table.add_column()
     table.add_column(justify="right")

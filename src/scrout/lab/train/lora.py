@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from scrout.base import ConfigError, ScroutError, TaskError
-from scrout.lab.train.tokens import MAX_EXCERPT, needs_extra
+from scrout.lab.train.tokenization import MAX_EXCERPT, needs_extra
 
 Precision = Literal["bfloat16", "float32"]
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
@@ -36,7 +36,7 @@ def load_model(checkpoint: Path, precision: Precision, device: str = "", attenti
     how = {"attn_implementation": attention} if attention else {}
     folder = str(checkpoint.parent if checkpoint.is_file() else checkpoint)
     dtype = getattr(torch, precision)
-    with told(f"{checkpoint} cannot be loaded"):
+    with library_errors(f"{checkpoint} cannot be loaded"):
         model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **where, **how)
         if "gguf_file" in where:
             loaded, config = model, model.config
@@ -69,7 +69,7 @@ def load_adapter(model: Any, folder: Path, *, trainable: bool = False) -> Any:
     except ImportError as error:
         raise needs_extra(error) from None
     require_lora(folder)
-    with told(f"the adapter {folder} does not fit this model"):
+    with library_errors(f"the adapter {folder} does not fit this model"):
         config = PeftConfig.from_pretrained(str(folder))
         config.inference_mode = not trainable
         adapted = PeftModel(model, config)
@@ -92,7 +92,7 @@ def require_lora(folder: Path) -> None:
 
 
 @contextmanager
-def told(what: str) -> Iterator[None]:
+def library_errors(what: str) -> Iterator[None]:
     """Failures of the libraries in our words: they promise no types for them."""
     try:
         yield

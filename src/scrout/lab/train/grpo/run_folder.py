@@ -34,7 +34,7 @@ STATES_KEPT = 2
 _DISK = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM))
 
 
-class Options(FrozenModel):
+class GrpoSettings(FrozenModel):
     """What a run learns from, and how. All of it stays as it is for the whole run."""
 
     group: int = Field(default=8, ge=2)
@@ -63,7 +63,7 @@ class GrpoCard(FrozenModel):
     tasks: str
     """Digest of ids, texts, repositories, commits and files of the fixes."""
     searcher: dict[str, JsonValue]
-    options: Options
+    options: GrpoSettings
 
 
 class GrpoStep(FrozenModel):
