@@ -78,7 +78,7 @@ def corpus(name: str, episodes: Path, others: list[Path], out: Path) -> None:
 
 
 def tuned(out: Path) -> SftResult:
-    settings = {"steps": STEPS, "accumulation": 1, "learning-rate": 5e-4, "rank": 16, "alpha": 32, "save-every": 20}
+    settings = {"steps": STEPS, "gradient_accumulation": 1, "learning-rate": 5e-4, "rank": 16, "alpha": 32, "save-every": 20}
     flags = [str(part) for name, value in settings.items() for part in (f"--{name}", value)]
     places = (weights(), out / "train_pack", "--held-out", out / "eval_pack", "--out", out / "run")
     return SftResult.model_validate_json(call("sft", *places, *flags, "--no-checkpointing", into=out / "sft.json"))
@@ -186,7 +186,7 @@ def main() -> None:
             "corpus": {k: card[k] for k in ("read", "demonstrations", "issues", "repositories", "layouts", "dropped")},
             "corpus_sha256": card["sha256"],
             "pack": packed.model_dump(mode="json", exclude={"seconds", "scrout"}),
-            "tuning": run.run.tuning.model_dump(mode="json"),
+            "settings": run.run.settings.model_dump(mode="json"),
             "steps": run.run.steps,
             "loss": {"first_tenth": run.first_loss, "last_tenth": run.last_loss},
             "losses": [round(step.loss, 4) for step in losses[:: max(len(losses) // 24, 1)]],

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from scrout.base import TaskError
 from scrout.cli.train import command
 from scrout.git import GitDir
-from scrout.lab.train.corpus.corpus import CorpusRules, build, demonstrations
+from scrout.lab.train.corpus.corpus import CorpusRules, build_corpus, demonstrations
 from scrout.lab.train.history import rows
 
 FILES = {
@@ -50,9 +50,9 @@ def distill(tasks: Path, out: Path, *more: str) -> dict[str, Any]:
 
 
 def test_calls_are_run_and_become_a_demonstration(tmp_path: Path, make_repo: MakeRepo) -> None:
-    repo, out = make_repo(FILES), tmp_path / "taught" / "out.jsonl"
+    repo, out = make_repo(FILES), tmp_path / "distilled" / "out.jsonl"
     tally = distill(write(tmp_path / "tasks.jsonl", task(repo)), out)
-    assert (tally["tasks"], tally["taught"], tally["failed"]) == (1, 1, {})
+    assert (tally["tasks"], tally["distilled"], tally["failed"]) == (1, 1, {})
     steps = json.loads(out.read_text())["steps"]
     assert 3 <= len(steps) <= 8
     assert "./shop/cart.py:4:def total(prices):" in steps[0]["observation"]
@@ -63,7 +63,7 @@ def test_calls_are_run_and_become_a_demonstration(tmp_path: Path, make_repo: Mak
     # Where the repository lies on this machine is told to nobody.
     assert str(repo) not in out.read_text() and "/testbed" in ran["observation"]
 
-    card = build([out], tmp_path / "corpus", CorpusRules())
+    card = build_corpus([out], tmp_path / "corpus", CorpusRules())
     (made,) = demonstrations(tmp_path / "corpus" / "corpus.jsonl")
     assert card.layouts == {"scrout": 1} and made.reproduced and made.files == ("shop/cart.py",)
 
@@ -72,18 +72,18 @@ def test_a_search_that_missed_a_file_is_no_demonstration(tmp_path: Path, make_re
     repo = make_repo({**FILES, "far/away.py": "Z = 1\n", **{f"shop/m{n}.py": "def count(): ...\n" for n in range(9)}})
     gold = {"patch": "", "files": ["shop/cart.py", "far/away.py"]}
     distill(write(tmp_path / "tasks.jsonl", task(repo, gold=gold)), tmp_path / "out.jsonl")
-    card = build([tmp_path / "out.jsonl"], tmp_path / "corpus", CorpusRules())
+    card = build_corpus([tmp_path / "out.jsonl"], tmp_path / "corpus", CorpusRules())
     assert card.dropped == {"the search did not find every file of the fix": 1}
 
 
 def test_what_is_done_is_not_done_again(tmp_path: Path, make_repo: MakeRepo) -> None:
     repo, out = make_repo(FILES), tmp_path / "out.jsonl"
     tasks = write(tmp_path / "tasks.jsonl", task(repo, "shop-1"), task(repo, "shop-2"))
-    assert distill(tasks, out, "--limit", "1")["taught"] == 1
+    assert distill(tasks, out, "--limit", "1")["distilled"] == 1
     first = out.read_bytes()
     out.write_bytes(first + b'{"layout": "scrout", "iss')
     again = distill(tasks, out)
-    assert (again["before"], again["taught"]) == (1, 1)
+    assert (again["before"], again["distilled"]) == (1, 1)
     ids = [json.loads(line)["issue_id"] for line in out.read_text().splitlines()]
     assert out.read_bytes().startswith(first) and ids == ["shop-1", "shop-2"]
 
@@ -103,7 +103,7 @@ def test_tasks_that_fail_are_told_with_their_reason(tmp_path: Path, make_repo: M
     del unknown["gold"]
     lost = task(repo, "c", base_commit="0" * 40)
     tally = distill(write(tmp_path / "tasks.jsonl", unknown, new, lost, task(repo)), tmp_path / "out.jsonl")
-    assert tally["taught"] == 1 and tally["failed"].keys() == {"a", "b", "c"}
+    assert tally["distilled"] == 1 and tally["failed"].keys() == {"a", "b", "c"}
     for name, why in {"a": "is not known", "b": "was there before", "c": "is not in"}.items():
         assert why in tally["failed"][name]
 
@@ -124,11 +124,11 @@ def test_rows_of_a_history_are_tasks(tmp_path: Path, make_repo: MakeRepo) -> Non
     GitDir.of(repo)(*identity, "commit", "-qam", message)
     found = [row.model_dump(mode="json") for row in rows(repo, "me/shop", 5)]
     out = tmp_path / "out.jsonl"
-    assert distill(write(tmp_path / "rows.jsonl", *found), out, "--repos", str(tmp_path / "clones"))["taught"] == 1
-    taught = json.loads(out.read_text())
-    assert taught["repository"] == "me/shop" and taught["gold"]["files"] == ["shop/cart.py"]
+    assert distill(write(tmp_path / "rows.jsonl", *found), out, "--repos", str(tmp_path / "clones"))["distilled"] == 1
+    made = json.loads(out.read_text())
+    assert made["repository"] == "me/shop" and made["gold"]["files"] == ["shop/cart.py"]
     # At the commit before the fix.
-    assert any("prices[1:]" in step["observation"] for step in taught["steps"])
+    assert any("prices[1:]" in step["observation"] for step in made["steps"])
 
 
 def test_nothing_of_an_issue_is_run_as_a_command(tmp_path: Path, make_repo: MakeRepo) -> None:

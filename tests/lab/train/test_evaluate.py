@@ -18,7 +18,8 @@ from click.testing import CliRunner, Result
 from scrout.base import TaskError
 from scrout.cli.train.evaluate import command
 from scrout.handoff import Handoff
-from scrout.lab.train.evaluate.episode import Arm, EvaluationEpisode, Reading, in_form, infrastructure
+from scrout.lab.train.episodes import infrastructure_failed
+from scrout.lab.train.evaluate.episode import Arm, EvaluationEpisode, in_form
 from scrout.lab.train.evaluate.evaluate import read_evaluation
 from scrout.lab.train.evaluate.score import Score, compare, score
 from scrout.models.scripted import Hang, ScriptedEndpoint, ScriptedReply, ScriptedRequest, Status
@@ -201,10 +202,10 @@ def test_a_sandbox_that_fails_is_infrastructure() -> None:
     def ended(stop: ScoutStop) -> Scouting:
         return Scouting(handoff=Handoff(), text="", seconds=0, stop=stop)
 
-    assert infrastructure(ended("crashed"), Reading(refused=False))
-    assert not infrastructure(ended("crashed"), Reading(refused=True))
-    assert infrastructure(ended("endpoint"), Reading(refused=True))
-    assert not infrastructure(ended("timeout"), Reading())
+    assert infrastructure_failed(ended("crashed"), refused=False)
+    assert not infrastructure_failed(ended("crashed"), refused=True)
+    assert infrastructure_failed(ended("endpoint"), refused=True)
+    assert not infrastructure_failed(ended("timeout"), refused=False)
 
 
 def test_an_episode_that_takes_too_long_is_a_timeout(tasks: Path, tmp_path: Path) -> None:
@@ -221,15 +222,18 @@ def test_another_evaluations_folder_is_refused(tasks: Path, tmp_path: Path) -> N
         assert evaluation(tasks, out, server, "--limit", "1", "--arms", "sampled").exception is None
         asked = server.served
         for more, words in (
-            (("--limit", "1", "--arms", "greedy"), "other arms"),
-            (("--limit", "2", "--arms", "sampled"), "other tasks"),
-            (("--limit", "1", "--arms", "sampled", "--draws", "3"), r"other draws \(draws: 1 there, 3 here\)"),
-            (("--limit", "1", "--arms", "sampled", "-c", "scout.model.turns=9"), r"turns 3 there, 9 here"),
+            (("--limit", "1", "--arms", "greedy"), "started with arms"),
+            (("--limit", "2", "--arms", "sampled"), "started with tasks 1, and now it is 2"),
+            (("--limit", "1", "--arms", "sampled", "--draws", "3"), "started with draws 1, and now it is 3"),
+            (
+                ("--limit", "1", "--arms", "sampled", "-c", "scout.model.turns=9"),
+                r"settings\.model\.turns 3, and now it is 9",
+            ),
         ):
             with pytest.raises(TaskError, match=words):
                 raise evaluation(tasks, out, server, *more).exception or AssertionError
         assert server.served == asked
-        with pytest.raises(TaskError, match="holds files and no evaluation"):
+        with pytest.raises(TaskError, match=r"holds other files and no evaluation\.json"):
             raise evaluation(tasks, tmp_path, server).exception or AssertionError
         (out / "evaluation.json").write_text("{")
         with pytest.raises(TaskError, match="cannot be read"):
@@ -240,7 +244,7 @@ def test_tasks_without_gold_or_repository_are_named(tasks: Path, tmp_path: Path)
     lines = tasks.read_text().splitlines()
     tasks.write_text(lines[2])
     with ScriptedEndpoint(searcher) as server:
-        with pytest.raises(TaskError, match="gold files are known"):
+        with pytest.raises(TaskError, match="none of the 1 tasks says which files"):
             raise evaluation(tasks, tmp_path / "none", server).exception or AssertionError
         tasks.write_text(json.dumps({**json.loads(lines[0]), "repo": str(tmp_path / "gone")}))
         result = evaluation(tasks, tmp_path / "gone-evaluation", server, "--arms", "greedy", "--json")
@@ -253,9 +257,9 @@ def test_two_evaluations_are_compared_task_by_task(tasks: Path, tmp_path: Path) 
     with ScriptedEndpoint(lambda request: say("I wonder.")) as server:
         scored(evaluation(tasks, before, server, "--arms", "sampled", "--json"))
     with ScriptedEndpoint(searcher) as server:
-        found = scored(evaluation(tasks, after, server, "--arms", "sampled", "--against", str(before), "--json"))
+        found = scored(evaluation(tasks, after, server, "--arms", "sampled", "--baseline", str(before), "--json"))
         with pytest.raises(TaskError, match="holds no evaluation"):
-            raise evaluation(tasks, after, server, "--against", str(tmp_path)).exception or AssertionError
+            raise evaluation(tasks, after, server, "--baseline", str(tmp_path)).exception or AssertionError
     changes = {one.measure: one for one in found.changes}
     rate = changes["find_rate"]
     assert (rate.before, rate.after, rate.change.value, rate.tasks) == (0, 0.75, 0.75, 2)

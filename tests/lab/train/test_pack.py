@@ -26,6 +26,7 @@ from scrout.lab.train.tokenization import ChatTokenizer, views
 MakeDemonstration = Callable[..., dict[str, Any]]
 MakeCorpus = Callable[..., Path]
 SmallDisk = Callable[[int, str], subprocess.CompletedProcess[str]]
+SIZES = "-c scout.model.context_tokens=1024 -c scout.model.max_tokens=128"
 SETTINGS = SearcherSettings(context_tokens=1024, max_tokens=128, margin_tokens=16)
 
 
@@ -177,11 +178,11 @@ def test_a_block_holds_a_context(
 
 def test_the_command(tmp_path: Path, tiny: Path, demonstration: MakeDemonstration, corpus: MakeCorpus) -> None:
     rows = corpus(tmp_path / "corpus", demonstration(1, 1))
-    arguments = [str(rows), "--checkpoint", str(tiny), "--out", str(tmp_path / "pack"), "--context", "1024"]
-    told = CliRunner().invoke(command, [*arguments, "--max-tokens", "128", "--json"])
+    arguments = [str(rows), "--checkpoint", str(tiny), "--out", str(tmp_path / "pack"), *SIZES.split()]
+    told = CliRunner().invoke(command, [*arguments, "--json"])
     assert told.exit_code == 0, told.output
     assert json.loads(told.stdout)["blocks"] == 1
-    again = CliRunner().invoke(command, [*arguments, "--max-tokens", "128"])
+    again = CliRunner().invoke(command, arguments)
     assert isinstance(again.exception, TaskError)
     assert "holds a pack already" in str(again.exception)
 
@@ -223,8 +224,7 @@ def test_a_full_disk_leaves_no_pack(
     tmp_path: Path, tiny: Path, demonstration: MakeDemonstration, corpus: MakeCorpus, small_disk: SmallDisk
 ) -> None:
     rows = [demonstration(number, turns=2) for number in range(60)]
-    sizes = "--context 1024 --max-tokens 128"
     made = corpus(tmp_path / "corpus", *rows)
-    done = small_disk(40, f"train pack {made} --checkpoint {tiny} --out DISK/pack {sizes}; ls -A DISK/pack")
+    done = small_disk(40, f"train pack {made} --checkpoint {tiny} --out DISK/pack {SIZES}; ls -A DISK/pack")
     assert "No space left on device. Name a folder with room" in done.stderr
     assert not done.stdout.strip(), "nothing is left of it"

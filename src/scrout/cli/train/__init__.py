@@ -1,4 +1,4 @@
-"""`scrout train`: a searcher of one's own, from trajectories to the evaluation. Each command is loaded when it is needed."""
+"""`scrout train`: train a searcher, from trajectories to its evaluation. Each command is loaded when it is needed."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import click
 # name -> what it does, in the order of the work. The module of the same name holds the command.
 COMMANDS = {
     "distill": "Let recon search tasks whose fix is known, as a teacher.",
-    "corpus": "Cut demonstrations of searching out of trajectories of agents.",
-    "pack": "Make blocks of tokens of a corpus, for one model's tokenizer.",
+    "corpus": "Cut demonstrations of searching from agents' trajectories.",
+    "pack": "Pack a corpus into blocks of tokens, for one tokenizer.",
     "sft": "Fine-tune a model on packed demonstrations.",
-    "export": "Write what was trained as a server takes it.",
+    "export": "Export trained weights as an inference server loads them.",
     "serve": "Serve a checkpoint on this machine, with transformers.",
-    "reward": "Say what saved episodes are worth, before anything is trained on it.",
-    "grpo": "Train on episodes of the model's own, by their reward.",
-    "evaluate": "Measure a searcher on held-out tasks, greedy against sampled.",
+    "reward": "Compute the reward of saved episodes, before GRPO.",
+    "grpo": "Train on the model's own episodes, by their reward.",
+    "evaluate": "Evaluate a searcher on held-out tasks.",
 }
 
 
@@ -38,4 +38,7 @@ class _Commands(click.Group):
 
 @click.group(name="train", cls=_Commands)
 def command() -> None:
-    """Train a searcher of your own: corpus, packing, fine-tuning, reinforcement, evaluation."""
+    """Example: scrout train corpus trajectories/ --out corpus
+
+    Train a searcher of your own: corpus, packing, fine-tuning, GRPO, evaluation.
+    """

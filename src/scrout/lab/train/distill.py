@@ -26,8 +26,7 @@ from scrout.config.settings import Settings
 from scrout.files import JsonLines
 from scrout.index.repository import Repository, read_repository
 from scrout.lab.train.blocklist import refuse_blocked
-from scrout.lab.train.corpus.distilled import LAYOUT, ROOT, DistilledEpisode, FixAnswer, ToolStep
-from scrout.lab.train.corpus.trajectory import changed_files
+from scrout.lab.train.corpus.trajectory import LAYOUT, ROOT, DistilledEpisode, FixAnswer, ToolStep, changed_files
 from scrout.sandbox.probe import require_tier
 from scrout.sandbox.task_sandbox import TaskSandbox, open_task_sandbox
 from scrout.sandbox.tier import Tier
@@ -57,7 +56,7 @@ class DistillResult(FrozenModel):
     tasks: int
     before: int
     """Taught by a former run."""
-    taught: int
+    distilled: int
     """By this one."""
     steps: float | None
     """Of an episode of this run, on average; None: it made none."""
@@ -71,7 +70,7 @@ async def distill(
     out: Path,
     settings: Settings,
     *,
-    jobs: int = 2,
+    parallel: int = 2,
     progress: Callable[[str], None] = lambda words: None,
 ) -> DistillResult:
     """An episode of every task, appended to a file as it is done. What the file holds already is not done again."""
@@ -86,16 +85,16 @@ async def distill(
     async def work() -> None:
         for row in waiting:
             try:
-                taught = await _distill(row, repositories, tier, settings)
+                made = await _distill(row, repositories, tier, settings)
             except ScroutError as error:
                 failed[row.id] = str(error)
             else:
-                _append(out, taught)
-                steps.append(len(taught.steps))
+                _append(out, made)
+                steps.append(len(made.steps))
             done = len(steps) + len(failed)
             progress(f"{done:,} of {len(left):,} tasks, {len(failed):,} failed: {row.id}")
 
-    workers = [asyncio.ensure_future(work()) for _ in range(jobs)]
+    workers = [asyncio.ensure_future(work()) for _ in range(parallel)]
     try:
         await asyncio.gather(*workers)
     finally:
@@ -105,7 +104,7 @@ async def distill(
     return DistillResult(
         tasks=len(rows),
         before=len(rows) - len(left),
-        taught=len(steps),
+        distilled=len(steps),
         steps=sum(steps) / len(steps) if steps else None,
         failed=failed,
     )
@@ -125,10 +124,10 @@ def _read(path: Path) -> frozenset[str]:
     raise TaskError(f"{path} holds other things than episodes of `scrout train distill`. Name a new file.")
 
 
-def _append(path: Path, taught: DistilledEpisode) -> None:
+def _append(path: Path, made: DistilledEpisode) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        JsonLines(path, DistilledEpisode).append(taught)
+        JsonLines(path, DistilledEpisode).append(made)
     except OSError as error:
         why = error.strerror or error
         raise TaskError(f"{path}: {why}. Make room, or name a file that you may write to.") from None
@@ -150,7 +149,7 @@ async def _distill(row: TaskRow, repositories: Repositories, tier: Tier, setting
                 raise TaskError(f"{row.id}: no file of its fix was there before. Leave it out.")
             steps = await _search(row.text, task_sandbox, settings)
     except TimeoutError:
-        raise TaskError(f"{row.id}: not done after {TASK_S:g} s. Leave it out, or try again with fewer jobs.") from None
+        raise TaskError(f"{row.id}: not done after {TASK_S:g} s. Leave it out, or lower --parallel.") from None
     return DistilledEpisode(
         issue_id=row.id,
         repository=Path(row.repo).name if Path(row.repo).is_absolute() else row.repo,

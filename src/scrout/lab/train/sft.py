@@ -21,6 +21,7 @@ from scrout.base import FrozenModel, TaskError
 from scrout.files import JsonLines, atomic_folder, lock_folder, write_atomic
 from scrout.lab.train.lora import Precision, library_errors, load_model, with_adapter
 from scrout.lab.train.pack import Pack, PackedBlock, tokenizer_digest
+from scrout.lab.train.run_card import keep_card, read_card
 from scrout.lab.train.tokenization import ChatTokenizer, needs_extra
 from scrout.scout.hidden_state.checkpoint import digest
 
@@ -42,44 +43,31 @@ class SftSettings(FrozenModel):
     dropout: float = Field(default=0.0, ge=0, lt=1)
     precision: Precision = "bfloat16"
     learning_rate: float = Field(default=2e-4, gt=0)
-    floor: float = Field(default=0.1, ge=0, le=1)
+    min_lr_ratio: float = Field(default=0.1, ge=0, le=1)
     """Share of the learning rate that the cosine ends at."""
-    warmup: float = Field(default=0.03, ge=0, lt=1)
+    warmup_ratio: float = Field(default=0.03, ge=0, lt=1)
     """Share of the steps in which it rises."""
     epochs: float = Field(default=2, gt=0, le=10_000)
     steps: int | None = Field(default=None, ge=1)
     """Optimizer steps, whatever the epochs say; None: as many as they take."""
-    micro_batch: int = Field(default=1, ge=1)
+    batch_size: int = Field(default=1, ge=1)
     """Blocks that go through the model together."""
-    accumulation: int = Field(default=8, ge=1)
+    gradient_accumulation: int = Field(default=8, ge=1)
     """Micro-batches of a step."""
-    checkpointing: bool = True
+    gradient_checkpointing: bool = True
     """Compute activations again rather than keep them."""
-    save_every: int = Field(default=50, ge=1)
+    save_steps: int = Field(default=50, ge=1)
     """Steps between checkpoints."""
     seed: int = Field(default=3407, ge=0, lt=2**32)
 
     def step_count(self, blocks: int) -> int:
         """Optimizer steps that a run takes."""
-        micro_batches = -(-blocks // self.micro_batch)
-        each = max(-(-micro_batches // self.accumulation), 1)
+        micro_batches = -(-blocks // self.batch_size)
+        each = max(-(-micro_batches // self.gradient_accumulation), 1)
         return self.steps or max(int(-(-each * self.epochs // 1)), 1)
 
 
-PAPER = SftSettings(
-    rank=64,
-    alpha=128,
-    dropout=0.0,
-    precision="bfloat16",
-    learning_rate=1e-4,
-    floor=0.1,
-    warmup=0.03,
-    epochs=2,
-    micro_batch=1,
-    accumulation=8,
-    checkpointing=True,
-    seed=3407,
-)
+PAPER = SftSettings(rank=64, alpha=128, learning_rate=1e-4)
 """Appendix of arXiv 2608.04804: Qwen2.5-Coder-7B-Instruct, blocks of 32,768 tokens, all linear projections."""
 PRESETS = {"small": SftSettings(), "paper": PAPER}
 
@@ -92,7 +80,7 @@ class SftRun(FrozenModel):
     """Folder or file of the base model."""
     base_digest: str
     pack_sha256: str
-    tuning: SftSettings
+    settings: SftSettings
     steps: int
     held_out_sha256: str = ""
     """Of the pack that the loss is measured on; empty: none."""
@@ -124,7 +112,7 @@ def finetune(
     checkpoint: Path,
     pack: Path,
     out: Path,
-    tuning: SftSettings,
+    settings: SftSettings,
     held_out: Path | None = None,
     device: str = "",
     attention: str = "",
@@ -137,18 +125,18 @@ def finetune(
         base=str(checkpoint),
         base_digest=digest(checkpoint),
         pack_sha256=blocks.digest,
-        tuning=tuning,
-        steps=tuning.step_count(len(blocks)),
+        settings=settings,
+        steps=settings.step_count(len(blocks)),
         held_out_sha256=judged.digest if judged else "",
     )
     progress("loading the model")
-    model = load_model(checkpoint, tuning.precision, device, attention)
+    model = load_model(checkpoint, settings.precision, device, attention)
     with lock_folder(out), library_errors("the run stopped"):
         _begin(out, run)
         trainer = _trainer(model, template, blocks, out, run, progress)
-        before = _kept_loss(out / "held_out_before.json", lambda: _held_out(trainer, judged, progress))
+        before = _measured_once(out / "held_out_before.json", lambda: _held_out(trainer, judged, progress))
         trainer.train(resume_from_checkpoint=_last_whole(out / CHECKPOINTS))
-        after = _kept_loss(out / "held_out_after.json", lambda: _held_out(trainer, judged, progress))
+        after = _measured_once(out / "held_out_after.json", lambda: _held_out(trainer, judged, progress))
         _save(trainer.model, out / ADAPTER)
     losses = [step.loss for step in read_losses(out)]
     tenth = max(len(losses) // 10, 1)
@@ -164,10 +152,10 @@ def finetune(
 
 def read_run(folder: Path) -> SftRun:
     """What a run is."""
-    try:
-        return SftRun.model_validate_json((folder / RUN).read_bytes())
-    except (OSError, ValueError) as error:
-        raise TaskError(f"{folder} holds no run ({error}). Name the folder that was given to --out.") from None
+    run = read_card(folder / RUN, SftRun)
+    if run is None:
+        raise TaskError(f"{folder} holds no run ({RUN}). Name the folder that was given to --out.")
+    return run
 
 
 def read_losses(folder: Path) -> list[SftStep]:
@@ -203,19 +191,11 @@ def _pack_for(folder: Path, checkpoint: Path) -> tuple[Pack, ChatTokenizer]:
 
 
 def _begin(out: Path, run: SftRun) -> None:
-    """Write what the run is, or hold it against what lies there. A run without a step may still become another."""
-    path = out / RUN
-    if path.exists() and read_losses(out):
-        begun = read_run(out)
-        if begun.model_copy(update={"base": run.base, "scrout": run.scrout}) != run:
-            differing = [name for name in SftRun.model_fields if getattr(begun, name) != getattr(run, name)]
-            raise TaskError(
-                f"{out} holds a run with other {' and '.join(differing)}. Name another folder, or the same settings."
-            )
-        return
-    for name in ("held_out_before.json", "held_out_after.json"):
-        (out / name).unlink(missing_ok=True)
-    write_atomic(path, run.model_dump_json(indent=2) + "\n")
+    """Write the run's card, or compare it with the one there. A run without a step may still become another."""
+    if not read_losses(out):
+        for name in (RUN, "held_out_before.json", "held_out_after.json"):
+            (out / name).unlink(missing_ok=True)
+    keep_card(out / RUN, run, ("base", "scrout"))
 
 
 def _trainer(
@@ -228,27 +208,27 @@ def _trainer(
         from trl import SFTConfig, SFTTrainer
     except ImportError as error:
         raise needs_extra(error) from None
-    tuning = run.tuning
-    torch.manual_seed(tuning.seed)
-    tuned = with_adapter(model, tuning.rank, tuning.alpha, tuning.dropout)
+    settings = run.settings
+    torch.manual_seed(settings.seed)
+    tuned = with_adapter(model, settings.rank, settings.alpha, settings.dropout)
     on_cpu = next(model.parameters()).device.type == "cpu"
     arguments = SFTConfig(
         output_dir=str(out / CHECKPOINTS),
         max_steps=run.steps,
-        per_device_train_batch_size=tuning.micro_batch,
-        gradient_accumulation_steps=tuning.accumulation,
-        gradient_checkpointing=tuning.checkpointing,
-        learning_rate=tuning.learning_rate,
+        per_device_train_batch_size=settings.batch_size,
+        gradient_accumulation_steps=settings.gradient_accumulation,
+        gradient_checkpointing=settings.gradient_checkpointing,
+        learning_rate=settings.learning_rate,
         lr_scheduler_type="cosine_with_min_lr",
-        lr_scheduler_kwargs={"min_lr_rate": tuning.floor},
-        warmup_steps=round(tuning.warmup * run.steps),
-        bf16=tuning.precision == "bfloat16",
+        lr_scheduler_kwargs={"min_lr_rate": settings.min_lr_ratio},
+        warmup_steps=round(settings.warmup_ratio * run.steps),
+        bf16=settings.precision == "bfloat16",
         use_cpu=on_cpu,
-        seed=tuning.seed,
-        data_seed=tuning.seed,
+        seed=settings.seed,
+        data_seed=settings.seed,
         logging_steps=1,
         logging_nan_inf_filter=False,
-        save_steps=tuning.save_every,
+        save_steps=settings.save_steps,
         # The one before the last too: a kill may hit the midst of writing the last.
         save_total_limit=2,
         report_to="none",
@@ -273,16 +253,16 @@ def _trainer(
         train_dataset=rows,
         processing_class=template.tokenizer,
         data_collator=lambda given: collate([pack[row["block"]] for row in given]),
-        callbacks=[_noting(out, run, progress)],
+        callbacks=[_callback(out, run, progress)],
     )
     trainer.remove_callback(PrinterCallback)
     return trainer
 
 
-def _noting(out: Path, run: SftRun, progress: Callable[[str], None]) -> TrainerCallback:
+def _callback(out: Path, run: SftRun, progress: Callable[[str], None]) -> TrainerCallback:
     from transformers import TrainerCallback
 
-    class Noting(TrainerCallback):  # type: ignore[misc]
+    class StepCallback(TrainerCallback):  # type: ignore[misc]
         """Writes every step down, and marks the checkpoints that are whole."""
 
         def on_train_begin(self, args: TrainingArguments, state: Any, control: Any, **more: Any) -> None:
@@ -296,7 +276,7 @@ def _noting(out: Path, run: SftRun, progress: Callable[[str], None]) -> TrainerC
             if not math.isfinite(logs["loss"]):
                 raise TaskError(
                     f"the loss of step {state.global_step} is {logs['loss']}: the steps were too large. Begin a new "
-                    "run with a lower --learning-rate."
+                    "run with a lower learning_rate."
                 )
             step = SftStep(
                 step=state.global_step,
@@ -310,7 +290,7 @@ def _noting(out: Path, run: SftRun, progress: Callable[[str], None]) -> TrainerC
         def on_save(self, args: TrainingArguments, state: Any, control: Any, **more: Any) -> None:
             (out / CHECKPOINTS / f"checkpoint-{state.global_step}" / WHOLE).touch()
 
-    return Noting()
+    return StepCallback()
 
 
 def _last_whole(folder: Path) -> str | None:
@@ -344,7 +324,7 @@ def _held_out(trainer: Any, pack: Pack | None, progress: Callable[[str], None]) 
     return total / tokens
 
 
-def _kept_loss(path: Path, measure: Callable[[], float | None]) -> float | None:
+def _measured_once(path: Path, measure: Callable[[], float | None]) -> float | None:
     """What was measured before a kill is not measured again: the model is another by then."""
     if path.exists():
         kept = json.loads(path.read_text(encoding="utf-8"))

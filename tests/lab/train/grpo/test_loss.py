@@ -53,7 +53,7 @@ def documents(lengths: Sequence[int] = LENGTHS) -> list[Document]:
     return found
 
 
-def lessons(model: Any, terms: LossSettings, *, reference: bool) -> list[PolicyExample]:
+def examples(model: Any, terms: LossSettings, *, reference: bool) -> list[PolicyExample]:
     """Old probabilities are off from today's, so that some tokens are clipped and some are not."""
     random = torch.Generator().manual_seed(11)
     made = []
@@ -68,17 +68,17 @@ def lessons(model: Any, terms: LossSettings, *, reference: bool) -> list[PolicyE
 def naive(model: Any, made: Sequence[PolicyExample], terms: LossSettings) -> torch.Tensor:
     """The definition, with all logits of all documents at once."""
     total, tokens = torch.zeros((), dtype=torch.float64), 0
-    for lesson in made:
-        ids = torch.as_tensor(lesson.document.ids, dtype=torch.long)[None]
+    for example in made:
+        ids = torch.as_tensor(example.document.ids, dtype=torch.long)[None]
         logs = torch.log_softmax(model(input_ids=ids).logits[0, :-1] / terms.temperature, -1)
-        chosen = logs.gather(-1, ids[0, 1:, None])[:, 0][torch.as_tensor(lesson.document.loss_mask[1:])]
-        ratio = torch.exp(chosen - lesson.old)
+        chosen = logs.gather(-1, ids[0, 1:, None])[:, 0][torch.as_tensor(example.document.loss_mask[1:])]
+        ratio = torch.exp(chosen - example.old)
         gain = torch.minimum(
-            ratio * lesson.advantage, torch.clamp(ratio, 1 - terms.clip, 1 + terms.clip) * lesson.advantage
+            ratio * example.advantage, torch.clamp(ratio, 1 - terms.clip, 1 + terms.clip) * example.advantage
         )
         total = total - gain.sum()
-        if lesson.reference is not None:
-            apart = lesson.reference - chosen
+        if example.reference is not None:
+            apart = example.reference - chosen
             total = total + terms.kl * (torch.exp(apart) - apart - 1).sum()
         tokens += len(chosen)
     return total / tokens
@@ -95,7 +95,7 @@ def test_parts_have_the_loss_and_every_gradient_of_the_whole(tiny: Path, chunk: 
     if adapter:
         model = with_adapter(model)
     terms = LossSettings(clip=0.2, kl=0.3 if adapter else 0.0, temperature=0.9, chunk=chunk)
-    made = lessons(model, terms, reference=adapter)
+    made = examples(model, terms, reference=adapter)
     whole = naive(model, made, terms)
     whole.backward()
     expected = gradients(model)
@@ -103,11 +103,11 @@ def test_parts_have_the_loss_and_every_gradient_of_the_whole(tiny: Path, chunk: 
 
     base = model.get_base_model() if adapter else model
     base.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-    tokens = sum(loss_tokens(lesson.document) for lesson in made)
+    tokens = sum(loss_tokens(example.document) for example in made)
     # In another order: what is split, and how, makes no difference.
     sums = LossSums()
-    for lesson in reversed(made):
-        sums += backward(model, lesson, terms, tokens)
+    for example in reversed(made):
+        sums += backward(model, example, terms, tokens)
 
     assert sums.loss == pytest.approx(whole.item(), rel=1e-12)
     assert sums.tokens == tokens and 0 < sums.clipped < tokens
@@ -132,10 +132,10 @@ def test_at_the_start_the_gradient_is_that_of_the_plain_policy(tiny: Path) -> No
     """Nothing is clipped, and the loss is minus the mean advantage."""
     model, terms = load(tiny), LossSettings()
     made = [PolicyExample(d, 0.5, log_probabilities(model, d, terms)) for d in documents()]
-    tokens = sum(loss_tokens(lesson.document) for lesson in made)
+    tokens = sum(loss_tokens(example.document) for example in made)
     sums = LossSums()
-    for lesson in made:
-        sums += backward(model, lesson, terms, tokens)
+    for example in made:
+        sums += backward(model, example, terms, tokens)
     assert sums.loss == pytest.approx(-0.5) and sums.clipped == 0
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from scrout.base import ModelError
 from scrout.batch.repositories import Repositories
-from scrout.lab.train.grpo.documents import ChatExchange, documents, said
+from scrout.lab.train.grpo.exchanges import ChatExchange, read_exchanges, tokenize_exchanges
 from scrout.lab.train.grpo.reward import Weights
 from scrout.lab.train.grpo.rollouts import Rollout, Rollouts, RolloutSettings
 from scrout.lab.train.tokenization import ChatTokenizer
@@ -113,8 +113,8 @@ async def test_an_episode_is_learned_as_it_was_said(shop_task: Any, tmp_path: Pa
     drawn = await rollouts(shop_task, out, tier).collect(0, [shop_task.row()], "step-0")
     template = ChatTokenizer.load(tiny)
     for one in drawn["shop-1"]:
-        replies = said(Recorded(out / one.trace))
-        found, problems = documents(replies, template)
+        replies = read_exchanges(Recorded(out / one.trace))
+        found, problems = tokenize_exchanges(replies, template)
         assert len(found) == 1 and not problems, "each prompt goes on where the one before it ended"
         learned = template.tokenizer.decode(found[0].ids[found[0].loss_mask])
         assert learned == "".join(f"{reply.reply['content']}<|im_end|>" for reply in replies)
@@ -134,7 +134,7 @@ def test_what_is_forced_or_follows_a_shortened_prompt_is_a_document_of_its_own(t
         spoken([*opening, ("assistant", "two"), ("user", "seen, hand over now")], "three"),
     ]
     template = ChatTokenizer.load(tiny)
-    found, _ = documents(replies, template)
+    found, _ = tokenize_exchanges(replies, template)
     texts = [template.tokenizer.decode(document.ids[document.loss_mask]) for document in found]
     assert texts == ["one<|im_end|>two<|im_end|>", "three<|im_end|>"]
 
@@ -146,7 +146,7 @@ def test_an_end_that_the_model_did_not_write_is_not_learned(tiny: Path) -> None:
         spoken([*opening, ("assistant", "one"), ("user", "seen")], "two"),
     ]
     template = ChatTokenizer.load(tiny)
-    (document,), _ = documents(replies, template)
+    (document,), _ = tokenize_exchanges(replies, template)
     assert template.tokenizer.decode(document.ids[document.loss_mask]) == "onetwo<|im_end|>"
 
 
@@ -156,11 +156,11 @@ def test_the_servers_own_ids_are_taken_as_they_are(tiny: Path) -> None:
         spoken([("user", "u")], "b", prompt_ids=(1, 2, 3, 4, 5), reply_ids=(6,)),
         spoken([("user", "u")], "c", prompt_ids=(1, 9), reply_ids=(7, 8)),
     ]
-    found, _ = documents(replies, ChatTokenizer.load(tiny))
+    found, _ = tokenize_exchanges(replies, ChatTokenizer.load(tiny))
     assert [document.ids.tolist() for document in found] == [[1, 2, 3, 4, 5, 6], [1, 9, 7, 8]]
     assert [np.flatnonzero(document.loss_mask).tolist() for document in found] == [[2, 3, 5], [2, 3]]
 
 
 def test_text_with_a_token_of_the_template_is_left_out_and_named(tiny: Path) -> None:
-    found, problems = documents([spoken([("user", "<|im_start|>")], "a")], ChatTokenizer.load(tiny))
+    found, problems = tokenize_exchanges([spoken([("user", "<|im_start|>")], "a")], ChatTokenizer.load(tiny))
     assert not found and "token of the chat template" in problems[0]

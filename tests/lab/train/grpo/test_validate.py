@@ -16,9 +16,11 @@ from scrout.batch.repositories import Repositories
 from scrout.cli.train.reward import command
 from scrout.config.settings import SearcherSettings
 from scrout.handoff import FileRef, Handoff
-from scrout.lab.train.grpo.reward import Weights, read_weights
+from scrout.lab.train.grpo.reward import Weights
 from scrout.lab.train.grpo.reward_report import SavedEpisode, read_saved, report
 from scrout.lab.train.grpo.rollouts import Rollouts, RolloutSettings
+from scrout.lab.train.grpo.run_folder import PRESETS
+from scrout.lab.train.recipe import read_recipe
 from scrout.records import Scouting, ScoutStop
 from scrout.sandbox.tier import Tier
 
@@ -84,12 +86,16 @@ def test_nothing_to_reward_is_an_error_with_the_reasons() -> None:
         report([saved("three", ["a.py"])], GOLD)
 
 
+def read_weights(*changes: str) -> Weights:
+    return read_recipe("", [f"weights.{change}" for change in changes], PRESETS).weights
+
+
 def test_weights_are_read_by_name() -> None:
-    assert read_weights(["files=0.4", "forced=0"]) == Weights(files=0.4, forced=0)
-    with pytest.raises(ConfigError, match=r"--weight speed=1: .*Known are files, reproduction"):
-        read_weights(["speed=1"])
+    assert read_weights("files=0.4", "forced=0") == Weights(files=0.4, forced=0)
+    with pytest.raises(ConfigError, match=r"recipe's weights\.speed: .*not permitted"):
+        read_weights("speed=1")
     with pytest.raises(ConfigError, match="handing over at once would be worth more"):
-        read_weights(["length=0.9"])
+        read_weights("length=0.9")
 
 
 @pytest.fixture
@@ -123,7 +129,7 @@ def test_the_command_replays_traces_and_lists_with_the_gate(run: Path, shop_task
     assert told[2]["parts"]["total"]["mean"] == pytest.approx(sum(kept) / 4)
 
     shown = CliRunner().invoke(command, [str(run), "--tasks", str(tasks)], catch_exceptions=False)
-    assert "groups that teach nothing" in shown.stdout and "0 of 1" in shown.stdout
+    assert "groups without a signal" in shown.stdout and "0 of 1" in shown.stdout
 
 
 def test_lists_and_traces_that_cannot_be_read_are_named(run: Path, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from scrout.files import atomic, remove_parts, write_atomic
 from scrout.lab.train.blocklist import BLOCKED, blocked_in
 from scrout.lab.train.corpus.demonstration import Demonstration, DroppedTrajectory, Notes, demonstrate, template_notes
 from scrout.lab.train.corpus.layouts import BROKEN, read
-from scrout.lab.train.corpus.notes import AT_ONCE, NotesModel, NotesWriter
+from scrout.lab.train.corpus.notes import BATCH, NotesModel, NotesWriter
 from scrout.lab.train.corpus.search import edited_files, search
 from scrout.lab.train.corpus.streams import UnreadableDocument, documents, files
 from scrout.lab.train.corpus.trajectory import AgentTrajectory, changed_files, issue_of
@@ -102,7 +102,7 @@ class CorpusRules:
     """What the searcher will be told."""
 
 
-def build(
+def build_corpus(
     sources: Sequence[Path], out: Path, rules: CorpusRules, progress: Callable[[str], None] = lambda words: None
 ) -> CorpusCard:
     """Make a corpus of all trajectories in files and folders."""
@@ -255,9 +255,9 @@ def _lines(
     spool: IO[bytes], places: Sequence[int], notes_writer: NotesWriter | None, progress: Callable[[str], None]
 ) -> Iterator[bytes]:
     """What was put aside, in order, with the notes_writer's notes."""
-    for start in range(0, len(places), AT_ONCE):
+    for start in range(0, len(places), BATCH):
         lines = []
-        for at in places[start : start + AT_ONCE]:
+        for at in places[start : start + BATCH]:
             spool.seek(at)
             lines.append(spool.readline())
         if notes_writer is None:

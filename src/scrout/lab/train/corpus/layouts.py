@@ -15,9 +15,8 @@ from typing import Any, TypeGuard
 from scrout.agent.dialect import ToolUse
 from scrout.agent.dialects.xml import Xml
 from scrout.lab.train.corpus.commands import END, Said, called, commanded
-from scrout.lab.train.corpus.distilled import LAYOUT, DistilledEpisode
 from scrout.lab.train.corpus.streams import UnreadableDocument
-from scrout.lab.train.corpus.trajectory import AgentStep, AgentTrajectory, issue_of
+from scrout.lab.train.corpus.trajectory import LAYOUT, AgentStep, AgentTrajectory, DistilledEpisode, issue_of
 
 Document = Mapping[str, Any]
 BROKEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError)

@@ -1,4 +1,4 @@
-"""What the episodes of an evaluation say: figures an arm with intervals over tasks, why sampling beats greedy, two evaluations.
+"""The figures of an evaluation: per arm with intervals over tasks, why sampling beats greedy, and two compared.
 
 A task's draws share its weight, so a find rate is exactly emission times recall per handoff. Forced handoffs have
 figures of their own and are pooled with the others in one row alone, which says so.

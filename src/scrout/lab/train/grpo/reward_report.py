@@ -18,9 +18,8 @@ from scrout.batch.task_formats import TaskRow
 from scrout.config.settings import SearcherSettings, Settings
 from scrout.gate.gate import gate
 from scrout.handoff import FileRef, Handoff, parse
-from scrout.lab.train.evaluate.episode import read
+from scrout.lab.train.episodes import EPISODES, was_refused
 from scrout.lab.train.grpo.reward import Reward, Weights, advantages, reward
-from scrout.lab.train.grpo.rollouts import EPISODES
 from scrout.records import Scouting
 from scrout.sandbox.probe import require_tier
 from scrout.sandbox.task_sandbox import open_task_sandbox
@@ -99,7 +98,7 @@ def read_saved(sources: Iterable[Path]) -> tuple[list[SavedEpisode], Counter[str
             left_out["cut off"] += 1
             continue
         header, scouting = recorded.header, recorded.end.scouting
-        refused = scouting.stop == "crashed" and read(path, scouting).refused
+        refused = scouting.stop == "crashed" and was_refused(path)
         found.append(SavedEpisode(path, header.task_id, scouting, header.settings, header.shortlist, refused=refused))
     return found, left_out
 
@@ -196,14 +195,14 @@ def report(
         tasks=len(totals),
         groups=len(groups),
         flat=sum(advantages(group) is None for group in groups),
-        parts={part: _spread(told) for part in PARTS if (told := _told(part, scored))},
+        parts={part: _spread(values) for part in PARTS if (values := _values(part, scored))},
         with_recall=_correlation([worth.total for _, worth in scored], [worth.recall for _, worth in scored]),
         degenerate=tuple(_gamed(scored, gold, weights)),
         weights=weights,
     )
 
 
-def _told(part: str, scored: Sequence[tuple[SavedEpisode, Reward]]) -> list[float]:
+def _values(part: str, scored: Sequence[tuple[SavedEpisode, Reward]]) -> list[float]:
     return [value for _, worth in scored if (value := getattr(worth, part)) is not None]
 
 

@@ -8,17 +8,17 @@ as an end.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
 from pydantic import BaseModel, JsonValue, ValidationError
 
+from scrout.lab.train.episodes import chat_exchanges, completion_of
 from scrout.lab.train.tokenization import ChatExample, ChatTokenizer, Document, Json, UntrainableExample, views
 from scrout.models.chat import Message, ToolCall, message_json
-from scrout.models.chat_response import Completion
-from scrout.scout.trace import Exchange, Recorded, TraceOver
+from scrout.scout.trace import Exchange, Recorded
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,13 @@ class _Request(BaseModel):
     tools: list[dict[str, JsonValue]] = []
 
 
-def said(recorded: Recorded) -> list[ChatExchange]:
+def read_exchanges(recorded: Recorded) -> list[ChatExchange]:
     """All that the model said in an episode, the demanded handoff included; tries that gave no reply are left out."""
-    found = (_said(event) for event in _exchanges(recorded))
+    found = (_exchange(event) for event in chat_exchanges(recorded))
     return [one for one in found if one is not None]
 
 
-def documents(replies: Sequence[ChatExchange], template: ChatTokenizer) -> tuple[list[Document], list[str]]:
+def tokenize_exchanges(replies: Sequence[ChatExchange], template: ChatTokenizer) -> tuple[list[Document], list[str]]:
     """The tokens of an episode, and why some of it has none."""
     if replies and all(one.prompt_ids and one.reply_ids for one in replies):
         return _exact(replies), []
@@ -74,24 +74,14 @@ def documents(replies: Sequence[ChatExchange], template: ChatTokenizer) -> tuple
     return found, problems
 
 
-def _exchanges(recorded: Recorded) -> Iterator[Exchange]:
-    while True:
-        try:
-            event = recorded.take()
-        except TraceOver:
-            return
-        if isinstance(event, Exchange) and event.path.endswith("/chat/completions") and event.status == 200:
-            yield event
-
-
-def _said(event: Exchange) -> ChatExchange | None:
+def _exchange(event: Exchange) -> ChatExchange | None:
+    completion = completion_of(event)
+    if completion is None:
+        return None
     try:
         request = _Request.model_validate_json(event.request)
-        completion = Completion.model_validate_json(event.response)
         ids = _Ids.model_validate_json(event.response)
     except ValidationError:
-        return None
-    if completion.error or not completion.choices:
         return None
     choice = completion.choices[0]
     given = choice.message.tool_calls or ()
