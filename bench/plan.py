@@ -42,9 +42,9 @@ SETTINGS = SearcherSettings(context_tokens=1536, max_tokens=512, margin_tokens=6
 ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}
 """Several wait for each other at every step, so that a busy neighbour of one of them slows all down."""
 CASES = {
-    "bfloat16, activations kept": ("--precision", "bfloat16", "--no-checkpointing"),
-    "bfloat16, computed again": ("--precision", "bfloat16", "--checkpointing"),
-    "float32, activations kept": ("--precision", "float32", "--no-checkpointing"),
+    "bfloat16, activations kept": ("-sprecision=bfloat16", "-sgradient_checkpointing=false"),
+    "bfloat16, computed again": ("-sprecision=bfloat16", "-sgradient_checkpointing=true"),
+    "float32, activations kept": ("-sprecision=float32", "-sgradient_checkpointing=false"),
 }
 SFT = [sys.executable, "-m", "scrout", "train", "sft"]
 
@@ -65,7 +65,7 @@ def alike(corpus: Path, checkpoint: Path, folder: Path) -> Path:
 
 
 def case(checkpoint: Path, pack: Path, flags: tuple[str, ...]) -> dict[str, float]:
-    command = [*SFT, str(checkpoint), str(pack), "--steps", str(STEPS), "--accumulation", "1", *flags]
+    command = [*SFT, str(checkpoint), str(pack), f"-ssteps={STEPS}", "-sgradient_accumulation=1", *flags]
     told = subprocess.run([*command, "--plan", "--json"], stdout=subprocess.PIPE, check=True, env=ONE_THREAD).stdout
     plan = json.loads(told)
     with tempfile.TemporaryDirectory() as folder:

