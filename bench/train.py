@@ -8,9 +8,9 @@ tasks of DIR/train_tasks.jsonl as a teacher; its searches and the sample traject
 is trained on it, and evaluated before and after, on tasks of other libraries. Every stage is a command of
 scrout's, goes on where it was cut off, and is left out where its result is there, so this script does the same.
 
-The prompts are short ones (bench/train_prompts), because context is what a CPU pays for. The evaluation has the settings
-of the corpus. A model of this size finds little: what is measured is whether it learned the form of a search, and how
-far.
+The prompts are short ones (bench/train_prompts), because context is what a CPU pays for. The evaluation has the
+settings of the corpus. A model of this size finds little: what is measured is whether it learned the form of a search,
+and how far.
 """
 
 from __future__ import annotations

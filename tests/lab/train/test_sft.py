@@ -114,7 +114,8 @@ def end(words):
     if words.startswith(sys.argv[5]):
         os.kill(os.getpid(), signal.SIGKILL)
 
-finetune(*map(Path, sys.argv[1:4]), SftSettings.model_validate_json(sys.argv[4]), held_out=Path(sys.argv[2]), progress=end)
+settings = SftSettings.model_validate_json(sys.argv[4])
+finetune(*map(Path, sys.argv[1:4]), settings, held_out=Path(sys.argv[2]), progress=end)
 """
 
 
