@@ -143,8 +143,8 @@ async def _distill(row: TaskRow, repositories: Repositories, tier: Tier, setting
             # Not in a thread, nor what reads the repository: numpy parses the head of each stored array as Python, and
             # where two threads parse at once, CPython 3.11 may raise a SystemError.
             task_sandbox = stack.enter_context(open_task_sandbox(task, tier, settings))
-            told = changed_files(row.gold.patch) or row.gold.files
-            gold = tuple(path for path in told if task_sandbox.base.read(path) is not None)
+            changed = changed_files(row.gold.patch) or row.gold.files
+            gold = tuple(path for path in changed if task_sandbox.base.read(path) is not None)
             if not gold:
                 raise TaskError(f"{row.id}: no file of its fix was there before. Leave it out.")
             steps = await _search(row.text, task_sandbox, settings)
@@ -191,8 +191,8 @@ async def _show(
     names = _names(mentions, repository, files)
     words = [word for word in _words(mentions, repository, files) if word not in {name.lower() for name in names}]
     if names:
-        told = " and ".join(f"`{name}`" for name in names)
-        await context.run(f"The report names {told}. I look where that is.", _grep("-rnwE", names.values(), suffix))
+        listed = " and ".join(f"`{name}`" for name in names)
+        await context.run(f"The report names {listed}. I look where that is.", _grep("-rnwE", names.values(), suffix))
     else:
         await context.run("The report names nothing that I could look up. I see what there is.", "ls")
     if words:
@@ -223,7 +223,7 @@ class _Context:
 
     tools: Toolbox
     repo: str
-    """The repository's folder on this machine, which is nobody's business."""
+    """The repository's folder on this machine. It is written into no episode."""
     steps: list[ToolStep] = field(default_factory=list)
 
     async def run(self, thought: str, command: str) -> None:
@@ -305,5 +305,5 @@ def _each(*sources: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 def _why(file: Ranked) -> str:
     clues = dict.fromkeys(clue.words for clue in file.clues if clue.kind in _SEEN)
-    told = "; ".join(list(clues)[:2])
-    return f"{file.path}: {told}. I look at it." if told else f"{file.path} may belong to it. I look at it."
+    reasons = "; ".join(list(clues)[:2])
+    return f"{file.path}: {reasons}. I look at it." if reasons else f"{file.path} may belong to it. I look at it."

@@ -78,7 +78,7 @@ class ChatTokenizer:
         self.where = where
         if not tokenizer.chat_template:
             raise ConfigError(
-                f"the tokenizer of {where} has no chat template, so nobody knows how it writes a conversation. Use the "
+                f"the tokenizer of {where} has no chat template, so how it writes a conversation is unknown. Use the "
                 "instruct version of the model, or put its chat_template.jinja into the folder."
             )
         if not tokenizer.is_fast:
@@ -210,7 +210,7 @@ class ChatTokenizer:
         first = min((token for token in self._own if token in tail), key=tail.index, default=None)
         if first is None:
             raise ConfigError(
-                f"the chat template of {self.where} ends a reply without a token of its own, so nobody could tell "
+                f"the chat template of {self.where} ends a reply without a token of its own, so it is unknown "
                 "where it ends. Use a template that does, such as ChatML."
             )
         return opening, tail[: tail.index(first) + len(first)]

@@ -1,8 +1,7 @@
 """Builds a corpus: every trajectory is read, cut, rendered and judged; the two best of each issue are kept.
 
-Memory does not grow with what is read, but for a few numbers an issue: where its best demonstrations are put aside on
-the disk. Nothing counts as made before the frozen files have been read again and found free of the repositories and
-issues that nothing is trained on.
+Memory grows by a few numbers per issue: where its best demonstrations are on the disk. A corpus counts as made once its
+frozen files were read again and are free of blocked repositories and held-out issues.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class CorpusCard(FrozenModel):
     observation_chars: int
     """Of a tool's answer, at most."""
     prompts: str
-    """Digest of the texts that the searcher is told; its settings have to name the same ones."""
+    """Digest of the searcher's prompts; search with the same."""
     files: int
     read: int
     """Documents, whether or not they could be read."""
@@ -95,11 +94,11 @@ class CorpusRules:
     """Files of the true patch by issue, where they are known; else the trajectory's own patch tells them."""
     notes: Notes = template_notes
     notes_model: NotesModel | None = None
-    """Asked for the notes of what is kept or in_reserve; None: they stay as they are."""
+    """Asked for the notes of what is kept or in reserve; None: they stay as they are."""
     observation_chars: int = OBSERVATION_CHARS
     """Of a tool's answer; what is beyond is left out of its middle, as an episode with this setting does."""
     prompts: Prompts = field(default_factory=read_prompts)
-    """What the searcher will be told."""
+    """The searcher's prompts."""
 
 
 def build_corpus(
@@ -117,7 +116,7 @@ def build_corpus(
                 made = document if isinstance(document, UnreadableDocument) else _made(read(document, where), rules)
                 if isinstance(made, UnreadableDocument | DroppedTrajectory):
                     dropped[made.why.split(": ")[0]] += 1
-                elif why := _put_aside(made, ranked[made.issue_id], spool):
+                elif why := _keep_best(made, ranked[made.issue_id], spool):
                     dropped[why] += 1
                 if number % 100 == 0:
                     progress(f"{path.name}: {number:,} trajectories, {len(ranked):,} issues")
@@ -157,7 +156,7 @@ def _made(
         return trajectory
     try:
         return _demonstration(trajectory, rules)
-    except BROKEN as error:  # one row of somebody's data never costs the others
+    except BROKEN as error:  # a broken row costs only itself
         return UnreadableDocument(f"broken {trajectory.layout}: {type(error).__name__}")
 
 
@@ -184,7 +183,7 @@ def _demonstration(trajectory: AgentTrajectory, rules: CorpusRules) -> Demonstra
         return DroppedTrajectory("no search before the first edit")
     if not all(step.answered for step in found.steps):
         return DroppedTrajectory("a call without its result")
-    if found.told:
+    if found.shows_fix:
         return DroppedTrajectory("an answer shows the fix")
     return demonstrate(
         trajectory, found, language_of(gold), rules.dialect, rules.notes, rules.observation_chars, rules.prompts
@@ -193,9 +192,9 @@ def _demonstration(trajectory: AgentTrajectory, rules: CorpusRules) -> Demonstra
 
 def _is_unicode(trajectory: AgentTrajectory) -> bool:
     """False: lone surrogates, which no file and no tokenizer takes."""
-    told = [(step.thought, step.observation, dict(step.call.arguments)) for step in trajectory.steps]
+    fields = [(step.thought, step.observation, dict(step.call.arguments)) for step in trajectory.steps]
     try:
-        json.dumps([trajectory.issue_id, trajectory.issue, trajectory.root, told], ensure_ascii=False).encode()
+        json.dumps([trajectory.issue_id, trajectory.issue, trajectory.root, fields], ensure_ascii=False).encode()
     except UnicodeEncodeError:
         return False
     return True
@@ -211,10 +210,8 @@ class _Place:
     """Alike for demonstrations of one issue that say the same."""
 
 
-def _put_aside(made: Demonstration, best: list[_Place], spool: IO[bytes]) -> str:
-    """Keep it with the best of its issue, as many as are kept and in reserve. What is left out has a
-    reason.
-    """
+def _keep_best(made: Demonstration, best: list[_Place], spool: IO[bytes]) -> str:
+    """Keep it if it is among the best of its issue; else the reason why it is left out."""
     same = hashlib.blake2b(json.dumps(made.messages).encode(), digest_size=16).digest()
     if any(place.same == same for place in best):
         return "the same as another"
@@ -282,14 +279,14 @@ def _card(
     notes_writer: NotesWriter | None,
 ) -> CorpusCard:
     """Read the frozen files again and count. A blocked row that slipped through is an error, and the corpus is gone."""
-    tally, beside = _Tally(), _Tally()
-    for path, into in ((corpus, tally), (reserve, beside)):
+    tally, reserve_tally = _Tally(), _Tally()
+    for path, into in ((corpus, tally), (reserve, reserve_tally)):
         for one in demonstrations(path):
             into.add(one, rules)
-    if hits := tally.hits + beside.hits:
-        named = [*tally.examples, *beside.examples]
+    if hits := tally.hits + reserve_tally.hits:
+        named = [*tally.examples, *reserve_tally.examples]
         raise TaskError(f"{hits} demonstrations are of blocked repositories or held-out issues: {named}.")
-    in_reserve, by_model = beside.count, notes_writer.by_model if notes_writer else 0
+    in_reserve, by_model = reserve_tally.count, notes_writer.by_model if notes_writer else 0
     return CorpusCard(
         scrout=__version__,
         dialect=rules.dialect,

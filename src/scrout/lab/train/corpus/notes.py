@@ -237,15 +237,15 @@ class NotesWriter:
 def question(demonstration: Demonstration) -> tuple[Message, Message]:
     """What the model is asked: the search as the demonstration shows it, without its system prompt and handoff."""
     _, opening, *turns = demonstration.messages[:-1]
-    told = [f"report: {drop_middle(_content(opening), OPENING_CHARS)}"]
+    parts = [f"report: {drop_middle(_content(opening), OPENING_CHARS)}"]
     for turn in turns:
         said = "searcher" if turn["role"] == "assistant" else "answer"
         calls = f"\n{json.dumps(turn['tool_calls'])}" if turn.get("tool_calls") else ""
-        told.append(f"{said}: {drop_middle(_content(turn) + calls, TURN_CHARS)}")
+        parts.append(f"{said}: {drop_middle(_content(turn) + calls, TURN_CHARS)}")
     handoff = parse(_content(demonstration.messages[-1]))
     found = f"files found: {', '.join(ref.path for ref in handoff.files)}"
     seen = "A reproduction was seen to fail." if demonstration.reproduced else "Nothing was run that fails."
-    record = "\n\n".join([drop_middle("\n\n".join(told), ALL_CHARS), found, seen])
+    record = "\n\n".join([drop_middle("\n\n".join(parts), ALL_CHARS), found, seen])
     mark = hashlib.sha256(record.encode("utf-8", "replace")).hexdigest()[:16]
     return Message("system", _SYSTEM), Message("user", f"--- record {mark} ---\n{record}\n--- end of record {mark} ---")
 

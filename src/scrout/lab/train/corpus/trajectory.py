@@ -39,7 +39,7 @@ class AgentTrajectory:
     issue_id: str
     """Attempts at the same issue share it."""
     repository: str
-    """owner/name, as far as the id tells."""
+    """owner/name, if the id names it."""
     names: tuple[str, ...]
     """Whatever its document calls it and its repository."""
     issue: str
@@ -48,12 +48,12 @@ class AgentTrajectory:
     steps: tuple[AgentStep, ...]
     patch: str
     resolved: bool | None
-    """None: nobody said."""
+    """None: unknown."""
     layout: str
     where: str
     """File and row."""
     gold: tuple[str, ...] = ()
-    """Files of the true fix, where the document tells them."""
+    """Files of the true fix, if the document names them."""
 
 
 class ToolStep(FrozenModel):

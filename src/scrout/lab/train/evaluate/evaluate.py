@@ -206,21 +206,21 @@ class _Runner:
         self.running.add(job.name)
         self._report()
         try:
-            kept = await self._episode(job, opening)
+            outcome = await self._episode(job, opening)
         except ModelError:  # the canary's: no episode would pass it
             raise
         except (ScroutError, OSError) as error:
-            kept = str(error) if isinstance(error, ScroutError) else f"{type(error).__name__}: {error}"
-        if isinstance(kept, EvaluationEpisode):
+            outcome = str(error) if isinstance(error, ScroutError) else f"{type(error).__name__}: {error}"
+        if isinstance(outcome, EvaluationEpisode):
             try:
-                self.journal.append(kept)
+                self.journal.append(outcome)
             except OSError as error:
                 raise TaskError(
                     f"{self.journal.path}: {error.strerror}. Make room; the same command goes on."
                 ) from None
             self.done, self.in_a_row = self.done + 1, 0
         else:
-            self.failed[job.name] = kept
+            self.failed[job.name] = outcome
             self.in_a_row += 1
         self.running.discard(job.name)
         self._report()
@@ -238,8 +238,8 @@ class _Runner:
             return f"{scouting.stop}: {scouting.detail}"
         assert job.row.gold is not None
         gold = tuple(dict.fromkeys(job.row.gold.files))
-        kept = scored(scouting, reading, task=job.row.id, arm=job.arm, draw=job.draw, seed=job.seed, gold=gold)
-        return kept.model_copy(update={"trace": self._keep_trace(Path(scouting.trace))})
+        outcome = scored(scouting, reading, task=job.row.id, arm=job.arm, draw=job.draw, seed=job.seed, gold=gold)
+        return outcome.model_copy(update={"trace": self._keep_trace(Path(scouting.trace))})
 
     def _keep_trace(self, trace: Path) -> str:
         """The trace's folder becomes part of the evaluation's."""

@@ -1,8 +1,7 @@
 """An episode's trace as tokens to learn from: every prompt as it was sent, every reply that the model gave to it.
 
-Where the server told the ids of its tokens (vLLM's `return_token_ids`), they are taken as they are. Else texts are made
-into tokens again, which may cut a reply otherwise than the model wrote it; what it was not able to end is not learned
-as an end.
+Token ids that the server reports (vLLM's `return_token_ids`) are used as they are. Otherwise texts are tokenized again,
+which may split a reply in another way than the model did. The end of a reply that was cut off has no loss.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class ChatExchange:
     """The reply was ended by its limit, not by the model."""
     prompt_ids: tuple[int, ...] = ()
     reply_ids: tuple[int, ...] = ()
-    """Empty: the server did not tell."""
+    """Empty: the server did not report them."""
 
 
 class _Choice(BaseModel):

@@ -322,10 +322,10 @@ def _examples(
 def _rewards(groups: Mapping[str, Sequence[Rollout]]) -> dict[str, Any]:
     rollouts = [rollout for group in groups.values() for rollout in group]
     rewards = [rollout.reward for rollout in rollouts if rollout.reward is not None]
-    told = {name: [value for one in rewards if (value := getattr(one, name)) is not None] for name in _PARTS}
+    values = {name: [value for one in rewards if (value := getattr(one, name)) is not None] for name in _PARTS}
     return {
         "reward": fmean(reward.total for reward in rewards) if rewards else None,
-        "parts": {name: fmean(values) for name, values in told.items() if values},
+        "parts": {name: fmean(found) for name, found in values.items() if found},
         "episodes": len(rollouts),
         "unrewarded": dict(Counter(rollout.stop for rollout in rollouts if rollout.reward is None)),
     }

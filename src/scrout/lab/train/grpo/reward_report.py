@@ -168,7 +168,7 @@ def report(
     weights: Weights | None = None,
     left_out: Mapping[str, int] | None = None,
 ) -> RewardReport:
-    """What the reward makes of these episodes. Those of tasks whose fix nobody knows have none."""
+    """What the reward makes of these episodes. Those of tasks without a known fix have none."""
     weights = weights or Weights()
     unscored: Counter[str] = Counter(left_out or {})
     scored: list[tuple[SavedEpisode, Reward]] = []
