@@ -72,13 +72,14 @@ def command(
     Let the model under [scout.model] search held-out tasks whose fix is known, and score it. The same command goes on
     with an evaluation. Exit code 1: some episodes failed and can be tried again.
     """
+    from scrout.lab.train.episodes import with_gold
     from scrout.lab.train.evaluate.evaluate import EvaluationPlan, compare_with, read_evaluation, run_evaluation
 
     if baseline:
         read_evaluation(baseline)  # an error comes before the work
     inputs = read(tasks)
     inputs.settings.scout.model.key()
-    held = [row for row in inputs.rows if row.gold and row.gold.files]
+    held = with_gold(inputs.rows)
     if unknown := len(inputs.rows) - len(held) + len(inputs.unusable):
         render.say(f"note: {unknown} rows of {tasks} are left out: their gold files are not known")
     plan = EvaluationPlan(_arms(arm_names), draws, temperature, parallel)
