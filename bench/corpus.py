@@ -106,6 +106,7 @@ FORMS = {
 
 def built(source: Path, out: Path, size_mb: float, rows: int) -> dict[str, float]:
     command = [sys.executable, "-m", "scrout", "train", "corpus", str(source), "--out", str(out), "--json"]
+    command += ["-c", "scout.model.dialect=xml"]
     started = time.perf_counter()
     told = subprocess.run([sys.executable, "-c", PEAK, *command], stdout=subprocess.PIPE, check=True).stdout
     seconds = time.perf_counter() - started

@@ -23,8 +23,8 @@ from record import record
 
 from scrout.config.settings import SearcherSettings
 from scrout.lab.train.corpus.corpus import CORPUS
-from scrout.lab.train.pack import Pack, bins, least_bins, pack
-from scrout.lab.train.tokens import Template
+from scrout.lab.train.pack import Pack, bins, min_bins, pack
+from scrout.lab.train.tokenization import ChatTokenizer
 
 ROOM = 32_768
 DOCUMENTS, MEAN = 19_905, 382_400_000 / 19_905
@@ -61,13 +61,13 @@ def filled(lengths: Lengths, room: int = ROOM) -> dict[str, object]:
     started = time.perf_counter()
     blocks = len(bins(lengths, room))
     seconds = time.perf_counter() - started
-    least = least_bins(lengths, room)
+    least = min_bins(lengths, room)
     tokens = int(lengths.sum())
     found = {
         "documents": len(lengths),
         "mean_tokens": round(float(lengths.mean()), 1),
         "blocks": blocks,
-        "least_blocks": least,
+        "min_blocks": least,
         "above_the_bound": round(blocks / least - 1, 5),
         "fill": round(tokens / (blocks * room), 4),
         "packing_tokens_per_second": round(tokens / seconds),
@@ -77,7 +77,7 @@ def filled(lengths: Lengths, room: int = ROOM) -> dict[str, object]:
     return found
 
 
-def speed(corpus: Path, template: Template) -> dict[str, object]:
+def speed(corpus: Path, template: ChatTokenizer) -> dict[str, object]:
     rows = [json.loads(line) for line in (corpus / CORPUS).read_text(encoding="utf-8").splitlines()]
     texts = [template.text(row["messages"], row["tools"]) for row in rows]
     tokens = sum(map(len, template.tokenizer(texts, add_special_tokens=False)["input_ids"]))
@@ -117,7 +117,7 @@ def main() -> None:
         {
             "published_fill": 0.917,
             "fill": {name: filled(lengths) for name, lengths in shapes().items()},
-            "speed": speed(given.corpus, Template.load(given.checkpoint)),
+            "speed": speed(given.corpus, ChatTokenizer.load(given.checkpoint)),
         },
         given.json,
     )

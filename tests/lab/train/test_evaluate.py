@@ -1,4 +1,4 @@
-"""The exam: real episodes with a scripted endpoint in the real sandbox, and the arithmetic of its figures."""
+"""The evaluation: real episodes with a scripted endpoint in the real sandbox, and the arithmetic of its figures."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from scrout.base import TaskError
-from scrout.cli.train.exam import command
+from scrout.cli.train.evaluate import command
 from scrout.handoff import Handoff
-from scrout.lab.train.evaluate.episode import Arm, EvaluationEpisode, Reading, in_form, infrastructure
+from scrout.lab.train.episodes import infrastructure_failed
+from scrout.lab.train.evaluate.episode import Arm, EvaluationEpisode, in_form
 from scrout.lab.train.evaluate.evaluate import read_evaluation
 from scrout.lab.train.evaluate.score import Score, compare, score
 from scrout.models.scripted import Hang, ScriptedEndpoint, ScriptedReply, ScriptedRequest, Status
@@ -79,7 +80,7 @@ def arguments(tasks: Path, out: Path, base_url: str, *more: str) -> list[str]:
     return [str(tasks), "--out", str(out), *(part for one in settings for part in ("-c", one)), *more]
 
 
-def exam(tasks: Path, out: Path, server: ScriptedEndpoint, *more: str) -> Result:
+def evaluation(tasks: Path, out: Path, server: ScriptedEndpoint, *more: str) -> Result:
     return CliRunner().invoke(command, arguments(tasks, out, server.base_url, *more), standalone_mode=False)
 
 
@@ -96,7 +97,7 @@ def value(found: Score, arm: str, measure: str) -> float | None:
 
 def test_both_arms_are_run_and_scored_with_forced_handoffs_apart(tasks: Path, tmp_path: Path) -> None:
     with ScriptedEndpoint(searcher) as server:
-        result = exam(tasks, tmp_path / "exam", server, "--draws", "2", "--json")
+        result = evaluation(tasks, tmp_path / "evaluate", server, "--draws", "2", "--json")
         sent = [request.content for request in server.requests]
     found = scored(result)
     assert result.return_value == 0
@@ -125,10 +126,10 @@ def test_both_arms_are_run_and_scored_with_forced_handoffs_apart(tasks: Path, tm
     assert {one["temperature"] for one in sent} == {0, 0.9}
     assert {one["top_p"] for one in sent if one["temperature"]} == {1.0}
     assert len({one["seed"] for one in sent if one["temperature"]}) == 4
-    card, episodes = read_evaluation(tmp_path / "exam")
+    card, episodes = read_evaluation(tmp_path / "evaluate")
     assert (card.tasks, card.draws, card.model, len(card.prompts)) == (2, 2, "toy", 16)
     assert "base_url" not in json.dumps(card.settings)
-    assert all((tmp_path / "exam" / one.trace).is_file() for one in episodes)
+    assert all((tmp_path / "evaluate" / one.trace).is_file() for one in episodes)
 
 
 def test_the_table_names_both_arms_and_the_finding(tasks: Path, tmp_path: Path) -> None:
@@ -136,7 +137,7 @@ def test_the_table_names_both_arms_and_the_finding(tasks: Path, tmp_path: Path) 
         return say(PAGE if request.content["temperature"] or "(0)" in issue(request) else "I wonder.")
 
     with ScriptedEndpoint(mostly) as server:
-        text = exam(tasks, tmp_path / "exam", server).stdout
+        text = evaluation(tasks, tmp_path / "evaluate", server).stdout
     assert "2 tasks, 2 episodes" in text
     assert "turns with a valid call" in text
     finding = " ".join(text.split())
@@ -144,17 +145,17 @@ def test_the_table_names_both_arms_and_the_finding(tasks: Path, tmp_path: Path) 
     assert "2.00 by handing over more often (171% of it, in logarithms) x 0.75 by recall per handoff" in finding
 
 
-def test_an_exam_that_was_killed_goes_on_where_it_was(tasks: Path, tmp_path: Path) -> None:
+def test_an_evaluation_that_was_killed_goes_on_where_it_was(tasks: Path, tmp_path: Path) -> None:
     """SIGKILL in the third of four episodes: the first two are kept, and asked of nobody again."""
 
     def hanging(request: ScriptedRequest) -> ScriptedReply:
         hangs = "(1)" in issue(request) and replies(request) == 1
         return ScriptedReply(LOOK, usage=USAGE, fault=Hang(60)) if hangs else searcher(request)
 
-    out = tmp_path / "exam"
+    out = tmp_path / "evaluate"
     with ScriptedEndpoint(hanging) as server:
         words = arguments(tasks, out, server.base_url, "--parallel", "1")
-        started = [sys.executable, "-c", "from scrout.cli.main import main; main()", "train", "exam", *words]
+        started = [sys.executable, "-c", "from scrout.cli.main import main; main()", "train", "evaluate", *words]
         with subprocess.Popen(started, env=os.environ, start_new_session=True, stderr=subprocess.DEVNULL) as process:
             while not any("(1)" in issue(one) and replies(one) for one in server.requests):
                 assert process.poll() is None
@@ -164,7 +165,7 @@ def test_an_exam_that_was_killed_goes_on_where_it_was(tasks: Path, tmp_path: Pat
     with (out / "episodes.jsonl").open("a") as file:
         file.write('{"task": "shop-1", "ar')
     with ScriptedEndpoint(searcher) as server:
-        found = scored(exam(tasks, out, server, "--parallel", "1", "--json"))
+        found = scored(evaluation(tasks, out, server, "--parallel", "1", "--json"))
         assert not any("(0)" in issue(one) for one in server.requests)
     assert (found.episodes, found.expected) == (4, 4)
     assert len({(one.task, one.arm, one.draw) for one in read_evaluation(out)[1]}) == 4
@@ -174,15 +175,15 @@ def test_what_infrastructure_failed_is_not_scored_and_tried_again(tasks: Path, t
     def refusing(request: ScriptedRequest) -> ScriptedReply:
         return ScriptedReply(fault=Status(401)) if "(1)" in issue(request) else searcher(request)
 
-    out = tmp_path / "exam"
+    out = tmp_path / "evaluate"
     with ScriptedEndpoint(refusing) as server:
-        result = exam(tasks, out, server, "--arms", "sampled", "--json")
+        result = evaluation(tasks, out, server, "--arms", "sampled", "--json")
     found = scored(result)
     assert (result.return_value, found.episodes, found.expected) == (1, 1, 2)
     assert "endpoint" in found.not_scored["shop-1 sampled 0"]
     assert value(found, "sampled", "find_rate") == 1
     with ScriptedEndpoint(searcher) as server:
-        result = exam(tasks, out, server, "--arms", "sampled", "--json")
+        result = evaluation(tasks, out, server, "--arms", "sampled", "--json")
     assert (result.return_value, scored(result).not_scored) == (0, {})
     assert value(scored(result), "sampled", "find_rate") == 0.75
 
@@ -192,7 +193,7 @@ def test_a_conversation_that_the_endpoint_does_not_take_is_the_models(tasks: Pat
         return ScriptedReply(fault=Status(400, message="maximum context length")) if replies(request) else say(LOOK)
 
     with ScriptedEndpoint(overflowing) as server:
-        found = scored(exam(tasks, tmp_path / "exam", server, "--arms", "greedy", "--limit", "1", "--json"))
+        found = scored(evaluation(tasks, tmp_path / "evaluate", server, "--arms", "greedy", "--limit", "1", "--json"))
     assert (found.arms[0].stops, found.not_scored) == ({"crashed": 1}, {})
     assert value(found, "greedy", "find_rate") == 0
 
@@ -201,61 +202,64 @@ def test_a_sandbox_that_fails_is_infrastructure() -> None:
     def ended(stop: ScoutStop) -> Scouting:
         return Scouting(handoff=Handoff(), text="", seconds=0, stop=stop)
 
-    assert infrastructure(ended("crashed"), Reading(refused=False))
-    assert not infrastructure(ended("crashed"), Reading(refused=True))
-    assert infrastructure(ended("endpoint"), Reading(refused=True))
-    assert not infrastructure(ended("timeout"), Reading())
+    assert infrastructure_failed(ended("crashed"), refused=False)
+    assert not infrastructure_failed(ended("crashed"), refused=True)
+    assert infrastructure_failed(ended("endpoint"), refused=True)
+    assert not infrastructure_failed(ended("timeout"), refused=False)
 
 
 def test_an_episode_that_takes_too_long_is_a_timeout(tasks: Path, tmp_path: Path) -> None:
     with ScriptedEndpoint(lambda request: ScriptedReply(LOOK.replace("ls shop", "sleep 30"), usage=USAGE)) as server:
         more = ("--arms", "greedy", "--limit", "1", "--json", "-c", "scout.model.episode_s=1.5")
-        found = scored(exam(tasks, tmp_path / "exam", server, *more))
+        found = scored(evaluation(tasks, tmp_path / "evaluate", server, *more))
     assert found.arms[0].stops == {"timeout": 1}
     assert value(found, "greedy", "timeouts") == 1
 
 
-def test_another_exams_folder_is_refused(tasks: Path, tmp_path: Path) -> None:
-    out = tmp_path / "exam"
+def test_another_evaluations_folder_is_refused(tasks: Path, tmp_path: Path) -> None:
+    out = tmp_path / "evaluate"
     with ScriptedEndpoint(searcher) as server:
-        assert exam(tasks, out, server, "--limit", "1", "--arms", "sampled").exception is None
+        assert evaluation(tasks, out, server, "--limit", "1", "--arms", "sampled").exception is None
         asked = server.served
         for more, words in (
-            (("--limit", "1", "--arms", "greedy"), "other arms"),
-            (("--limit", "2", "--arms", "sampled"), "other tasks"),
-            (("--limit", "1", "--arms", "sampled", "--draws", "3"), r"other draws \(draws: 1 there, 3 here\)"),
-            (("--limit", "1", "--arms", "sampled", "-c", "scout.model.turns=9"), r"turns 3 there, 9 here"),
+            (("--limit", "1", "--arms", "greedy"), "started with arms"),
+            (("--limit", "2", "--arms", "sampled"), "started with tasks 1, and now it is 2"),
+            (("--limit", "1", "--arms", "sampled", "--draws", "3"), "started with draws 1, and now it is 3"),
+            (
+                ("--limit", "1", "--arms", "sampled", "-c", "scout.model.turns=9"),
+                r"settings\.model\.turns 3, and now it is 9",
+            ),
         ):
             with pytest.raises(TaskError, match=words):
-                raise exam(tasks, out, server, *more).exception or AssertionError
+                raise evaluation(tasks, out, server, *more).exception or AssertionError
         assert server.served == asked
-        with pytest.raises(TaskError, match="holds files and no exam"):
-            raise exam(tasks, tmp_path, server).exception or AssertionError
-        (out / "exam.json").write_text("{")
+        with pytest.raises(TaskError, match=r"holds other files and no evaluation\.json"):
+            raise evaluation(tasks, tmp_path, server).exception or AssertionError
+        (out / "evaluation.json").write_text("{")
         with pytest.raises(TaskError, match="cannot be read"):
-            raise exam(tasks, out, server, "--limit", "1", "--arms", "sampled").exception or AssertionError
+            raise evaluation(tasks, out, server, "--limit", "1", "--arms", "sampled").exception or AssertionError
 
 
 def test_tasks_without_gold_or_repository_are_named(tasks: Path, tmp_path: Path) -> None:
     lines = tasks.read_text().splitlines()
     tasks.write_text(lines[2])
     with ScriptedEndpoint(searcher) as server:
-        with pytest.raises(TaskError, match="gold files are known"):
-            raise exam(tasks, tmp_path / "none", server).exception or AssertionError
+        with pytest.raises(TaskError, match="none of the 1 tasks says which files"):
+            raise evaluation(tasks, tmp_path / "none", server).exception or AssertionError
         tasks.write_text(json.dumps({**json.loads(lines[0]), "repo": str(tmp_path / "gone")}))
-        result = exam(tasks, tmp_path / "gone-exam", server, "--arms", "greedy", "--json")
+        result = evaluation(tasks, tmp_path / "gone-evaluation", server, "--arms", "greedy", "--json")
     found = scored(result)
     assert (result.return_value, found.arms, len(found.not_scored)) == (1, (), 1)
 
 
-def test_two_exams_are_compared_task_by_task(tasks: Path, tmp_path: Path) -> None:
+def test_two_evaluations_are_compared_task_by_task(tasks: Path, tmp_path: Path) -> None:
     before, after = tmp_path / "before", tmp_path / "after"
     with ScriptedEndpoint(lambda request: say("I wonder.")) as server:
-        scored(exam(tasks, before, server, "--arms", "sampled", "--json"))
+        scored(evaluation(tasks, before, server, "--arms", "sampled", "--json"))
     with ScriptedEndpoint(searcher) as server:
-        found = scored(exam(tasks, after, server, "--arms", "sampled", "--against", str(before), "--json"))
-        with pytest.raises(TaskError, match="holds no exam"):
-            raise exam(tasks, after, server, "--against", str(tmp_path)).exception or AssertionError
+        found = scored(evaluation(tasks, after, server, "--arms", "sampled", "--baseline", str(before), "--json"))
+        with pytest.raises(TaskError, match="holds no evaluation"):
+            raise evaluation(tasks, after, server, "--baseline", str(tmp_path)).exception or AssertionError
     changes = {one.measure: one for one in found.changes}
     rate = changes["find_rate"]
     assert (rate.before, rate.after, rate.change.value, rate.tasks) == (0, 0.75, 0.75, 2)

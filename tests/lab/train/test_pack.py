@@ -20,18 +20,19 @@ pytest.importorskip("transformers")
 from scrout.base import TaskError
 from scrout.cli.train.pack import command
 from scrout.config.settings import SearcherSettings
-from scrout.lab.train.pack import Pack, bins, fitted, least_bins, pack
-from scrout.lab.train.tokens import Template, views
+from scrout.lab.train.pack import Pack, bins, fitted, min_bins, pack
+from scrout.lab.train.tokenization import ChatTokenizer, views
 
 MakeDemonstration = Callable[..., dict[str, Any]]
 MakeCorpus = Callable[..., Path]
 SmallDisk = Callable[[int, str], subprocess.CompletedProcess[str]]
+SIZES = "-c scout.model.context_tokens=1024 -c scout.model.max_tokens=128"
 SETTINGS = SearcherSettings(context_tokens=1024, max_tokens=128, margin_tokens=16)
 
 
 @pytest.fixture(scope="module")
-def template(tiny: Path) -> Template:
-    return Template.load(tiny)
+def template(tiny: Path) -> ChatTokenizer:
+    return ChatTokenizer.load(tiny)
 
 
 lengths = st.lists(st.integers(1, 60), max_size=60)
@@ -42,7 +43,7 @@ def test_bins_hold_everything_once_and_never_too_much(given_lengths: list[int]) 
     found = bins(given_lengths, 60)
     assert sorted(index for share in found for index in share) == list(range(len(given_lengths)))
     assert all(0 < sum(given_lengths[index] for index in share) <= 60 for share in found)
-    assert least_bins(given_lengths, 60) <= len(found)
+    assert min_bins(given_lengths, 60) <= len(found)
 
 
 def fewest(sizes: list[int], room: int) -> int:
@@ -70,14 +71,14 @@ def fewest(sizes: list[int], room: int) -> int:
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=7))
 def test_the_bound_never_passes_the_true_minimum(sizes: list[int]) -> None:
     true = fewest(sizes, 12)
-    assert least_bins(sizes, 12) <= true <= len(bins(sizes, 12))
-    assert least_bins(sizes, 12) >= -(-sum(sizes) // 12)
+    assert min_bins(sizes, 12) <= true <= len(bins(sizes, 12))
+    assert min_bins(sizes, 12) >= -(-sum(sizes) // 12)
 
 
 def test_the_bound_knows_that_large_ones_do_not_share() -> None:
-    assert least_bins([7, 7, 7], 12) == 3
-    assert least_bins([7, 7, 5, 5], 12) == 2
-    assert least_bins([7, 7, 6], 12) == 3
+    assert min_bins([7, 7, 7], 12) == 3
+    assert min_bins([7, 7, 5, 5], 12) == 2
+    assert min_bins([7, 7, 6], 12) == 3
 
 
 def test_what_is_longer_than_a_block_is_an_error() -> None:
@@ -86,12 +87,12 @@ def test_what_is_longer_than_a_block_is_an_error() -> None:
 
 
 def test_a_pack_gives_back_every_document(
-    tmp_path: Path, template: Template, demonstration: MakeDemonstration, corpus: MakeCorpus
+    tmp_path: Path, template: ChatTokenizer, demonstration: MakeDemonstration, corpus: MakeCorpus
 ) -> None:
     rows = [demonstration(number, turns=number % 3) for number in range(7)]
     card = pack(corpus(tmp_path / "corpus", *rows), tmp_path / "pack", template, SETTINGS)
     assert (card.demonstrations, card.documents, card.dropped) == (7, 7, {})
-    assert card.least_blocks <= card.blocks < 7
+    assert card.min_blocks <= card.blocks < 7
     blocks = Pack(tmp_path / "pack")
     assert len(blocks) == card.blocks
     texts = []
@@ -103,12 +104,12 @@ def test_a_pack_gives_back_every_document(
             assert list(block.positions[first:last]) == list(range(last - first))
             texts.append(template.tokenizer.decode(block.ids[first:last]))
     assert sorted(texts) == sorted(template.text(row["messages"]) for row in rows)
-    assert sum(int(blocks[number].learned.sum()) for number in range(len(blocks))) == card.learned_tokens
+    assert sum(int(blocks[number].loss_mask.sum()) for number in range(len(blocks))) == card.loss_tokens
     assert not list((tmp_path / "pack").glob(".*"))
 
 
 def test_a_long_one_becomes_what_the_searcher_would_see(
-    tmp_path: Path, template: Template, demonstration: MakeDemonstration, corpus: MakeCorpus
+    tmp_path: Path, template: ChatTokenizer, demonstration: MakeDemonstration, corpus: MakeCorpus
 ) -> None:
     row = demonstration(1, turns=8, chars=700)
     card = pack(corpus(tmp_path / "corpus", row), tmp_path / "pack", template, SETTINGS)
@@ -116,7 +117,7 @@ def test_a_long_one_becomes_what_the_searcher_would_see(
     blocks = Pack(tmp_path / "pack")
     learned, texts = [], []
     for number in range(len(blocks)):
-        learned.append(template.tokenizer.decode(blocks[number].ids[blocks[number].learned]))
+        learned.append(template.tokenizer.decode(blocks[number].ids[blocks[number].loss_mask]))
         texts.append(template.tokenizer.decode(blocks[number].ids))
     said = [message["content"] for message in row["messages"] if message["role"] == "assistant"]
     # Every reply is learned once, whatever was dropped before it.
@@ -126,13 +127,13 @@ def test_a_long_one_becomes_what_the_searcher_would_see(
 
 
 def test_views_of_a_long_one_fit_into_the_context(
-    tmp_path: Path, template: Template, demonstration: MakeDemonstration
+    tmp_path: Path, template: ChatTokenizer, demonstration: MakeDemonstration
 ) -> None:
     from scrout.lab.train.corpus.demonstration import Demonstration
 
     made = Demonstration.model_validate(demonstration(1, turns=8, chars=700))
     for view in fitted(made, template, SETTINGS):
-        for index in view.learned:
+        for index in view.trained_turns:
             assert template.count(view.messages[:index]) <= 1024 - 128 - 16
     assert views([]) == []
 
@@ -146,7 +147,7 @@ def test_views_of_a_long_one_fit_into_the_context(
 )
 def test_what_cannot_be_learned_is_counted(
     tmp_path: Path,
-    template: Template,
+    template: ChatTokenizer,
     change: dict[str, str],
     why: str,
     demonstration: MakeDemonstration,
@@ -158,7 +159,9 @@ def test_what_cannot_be_learned_is_counted(
     assert (card.demonstrations, card.dropped) == (1, {why: 1})
 
 
-def test_nothing_is_left_where_there_is_nothing_to_pack(tmp_path: Path, template: Template, corpus: MakeCorpus) -> None:
+def test_nothing_is_left_where_there_is_nothing_to_pack(
+    tmp_path: Path, template: ChatTokenizer, corpus: MakeCorpus
+) -> None:
     with pytest.raises(TaskError, match="gives no document"):
         pack(corpus(tmp_path / "corpus"), tmp_path / "pack", template, SETTINGS)
     assert not list((tmp_path / "pack").iterdir())
@@ -167,7 +170,7 @@ def test_nothing_is_left_where_there_is_nothing_to_pack(tmp_path: Path, template
 
 
 def test_a_block_holds_a_context(
-    tmp_path: Path, template: Template, demonstration: MakeDemonstration, corpus: MakeCorpus
+    tmp_path: Path, template: ChatTokenizer, demonstration: MakeDemonstration, corpus: MakeCorpus
 ) -> None:
     with pytest.raises(TaskError, match="does not hold a context"):
         pack(corpus(tmp_path / "corpus", demonstration(1, 1)), tmp_path / "pack", template, SETTINGS, 512)
@@ -175,17 +178,17 @@ def test_a_block_holds_a_context(
 
 def test_the_command(tmp_path: Path, tiny: Path, demonstration: MakeDemonstration, corpus: MakeCorpus) -> None:
     rows = corpus(tmp_path / "corpus", demonstration(1, 1))
-    arguments = [str(rows), "--checkpoint", str(tiny), "--out", str(tmp_path / "pack"), "--context", "1024"]
-    told = CliRunner().invoke(command, [*arguments, "--max-tokens", "128", "--json"])
+    arguments = [str(rows), "--checkpoint", str(tiny), "--out", str(tmp_path / "pack"), *SIZES.split()]
+    told = CliRunner().invoke(command, [*arguments, "--json"])
     assert told.exit_code == 0, told.output
     assert json.loads(told.stdout)["blocks"] == 1
-    again = CliRunner().invoke(command, [*arguments, "--max-tokens", "128"])
+    again = CliRunner().invoke(command, arguments)
     assert isinstance(again.exception, TaskError)
     assert "holds a pack already" in str(again.exception)
 
 
 def test_only_what_the_card_is_about_is_packed(
-    tmp_path: Path, template: Template, demonstration: MakeDemonstration, corpus: MakeCorpus
+    tmp_path: Path, template: ChatTokenizer, demonstration: MakeDemonstration, corpus: MakeCorpus
 ) -> None:
     folder = corpus(tmp_path / "corpus", demonstration(1, 1))
     with (folder / "corpus.jsonl").open("a") as file:
@@ -197,14 +200,14 @@ def test_only_what_the_card_is_about_is_packed(
         pack(folder, tmp_path / "pack", template, SETTINGS)
 
 
-def test_rows_of_another_kind_are_named(tmp_path: Path, template: Template, corpus: MakeCorpus) -> None:
+def test_rows_of_another_kind_are_named(tmp_path: Path, template: ChatTokenizer, corpus: MakeCorpus) -> None:
     with pytest.raises(TaskError, match="no demonstration"):
         pack(corpus(tmp_path / "corpus", {"messages": []}), tmp_path / "pack", template, SETTINGS)
 
 
 @pytest.mark.parametrize("name", ["documents.npy", "blocks.npy", "tokens.npy"])
 def test_a_damaged_pack_is_no_pack(
-    tmp_path: Path, template: Template, demonstration: MakeDemonstration, corpus: MakeCorpus, name: str
+    tmp_path: Path, template: ChatTokenizer, demonstration: MakeDemonstration, corpus: MakeCorpus, name: str
 ) -> None:
     pack(corpus(tmp_path / "corpus", demonstration(1, 1)), tmp_path / "pack", template, SETTINGS)
     path = tmp_path / "pack" / name
@@ -221,8 +224,7 @@ def test_a_full_disk_leaves_no_pack(
     tmp_path: Path, tiny: Path, demonstration: MakeDemonstration, corpus: MakeCorpus, small_disk: SmallDisk
 ) -> None:
     rows = [demonstration(number, turns=2) for number in range(60)]
-    sizes = "--context 1024 --max-tokens 128"
     made = corpus(tmp_path / "corpus", *rows)
-    done = small_disk(40, f"train pack {made} --checkpoint {tiny} --out DISK/pack {sizes}; ls -A DISK/pack")
+    done = small_disk(40, f"train pack {made} --checkpoint {tiny} --out DISK/pack {SIZES}; ls -A DISK/pack")
     assert "No space left on device. Name a folder with room" in done.stderr
     assert not done.stdout.strip(), "nothing is left of it"

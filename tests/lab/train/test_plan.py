@@ -17,13 +17,13 @@ pytest.importorskip("trl")
 from scrout.base import ConfigError
 from scrout.cli.train.sft import command
 from scrout.config.settings import SearcherSettings
+from scrout.lab.train.lora import load_model, with_adapter
 from scrout.lab.train.pack import Pack, pack
 from scrout.lab.train.plan import GPUS, Gpu, Work, plan_run
-from scrout.lab.train.sft import Tuning
-from scrout.lab.train.tokens import Template
-from scrout.lab.train.weights import load_model, with_adapter
+from scrout.lab.train.sft import SftSettings
+from scrout.lab.train.tokenization import ChatTokenizer
 
-TUNING = Tuning(precision="float32", steps=10, accumulation=2)
+TUNING = SftSettings(precision="float32", steps=10, gradient_accumulation=2)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def blocks(
     folder = tmp_path_factory.mktemp("blocks")
     rows = [demonstration(number, turns=number % 3) for number in range(9)]
     settings = SearcherSettings(context_tokens=1024, max_tokens=128, margin_tokens=16)
-    pack(corpus(folder / "corpus", *rows), folder / "pack", Template.load(tiny), settings)
+    pack(corpus(folder / "corpus", *rows), folder / "pack", ChatTokenizer.load(tiny), settings)
     return folder / "pack"
 
 
@@ -51,7 +51,7 @@ def test_parameters_are_counted_on_the_model_itself(tiny: Path, blocks: Path) ->
 
 @pytest.mark.slow
 def test_a_plan_for_this_machine(tiny: Path, blocks: Path) -> None:
-    arguments = [str(tiny), str(blocks), "--plan", "--steps", "10", "--precision", "float32", "--device", "cpu"]
+    arguments = [str(tiny), str(blocks), "--plan", "-s", "steps=10", "-s", "precision=float32", "--device", "cpu"]
     told = CliRunner().invoke(command, [*arguments, "--usd-per-hour", "3.60", "--json"])
     assert told.exit_code == 0, told.output
     plan = json.loads(told.stdout)
@@ -104,7 +104,7 @@ def test_twice_the_steps_take_twice_the_hours(tiny: Path, blocks: Path) -> None:
 def test_keeping_activations_takes_more_memory_and_less_time(tiny: Path, blocks: Path) -> None:
     many = TUNING.model_copy(update={"steps": 2_000_000})
     again = plan_run(tiny, blocks, many, "a100")
-    kept = plan_run(tiny, blocks, many.model_copy(update={"checkpointing": False}), "a100")
+    kept = plan_run(tiny, blocks, many.model_copy(update={"gradient_checkpointing": False}), "a100")
     # Of two layers, all is kept of both, against what is between them and one that is being computed.
     assert kept.memory_gb["activations"] > again.memory_gb["activations"]
     assert kept.hours < again.hours

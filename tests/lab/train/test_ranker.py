@@ -50,7 +50,7 @@ def test_what_ships_was_trained_on_none_of_them() -> None:
     assert load_model().files.weights
 
 
-def lessons(count: int) -> list[RegressionRows]:
+def examples(count: int) -> list[RegressionRows]:
     """Tasks of ten files, whose changed one has the largest first signal; the second signal is noise."""
     random = np.random.default_rng(0)
     made = []
@@ -63,13 +63,13 @@ def lessons(count: int) -> list[RegressionRows]:
 
 def test_a_signal_is_learned_and_noise_is_not() -> None:
     pytest.importorskip("sklearn", reason="scikit-learn is in the extra `train`")
-    model = fit(lessons(300), 1.0)
+    model = fit(examples(300), 1.0)
     assert model.weights["signal"] > 1 > 5 * abs(model.weights["noise"])
 
 
 def test_held_out_probabilities_are_honest() -> None:
     pytest.importorskip("sklearn", reason="scikit-learn is in the extra `train`")
-    made = lessons(300)
+    made = examples(300)
     found = scored(held_out(made, 1.0))
     assert found["tasks"] == len(made)
     assert found["first_right"] > 0.95

@@ -334,7 +334,7 @@ def test_the_command_serves_until_it_is_interrupted(tiny: Path) -> None:
 
 
 def test_commands_load_no_torch_before_they_work() -> None:
-    code = "import sys, scrout.cli.train.serve, scrout.cli.train.exam; print('torch' in sys.modules)"
+    code = "import sys, scrout.cli.train.serve, scrout.cli.train.evaluate; print('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
 
 

@@ -1,4 +1,4 @@
-"""A tiny model through fine-tuning: steps, a kill, going on, export."""
+"""A tiny model through fine-settings: steps, a kill, going on, export."""
 
 from __future__ import annotations
 
@@ -26,17 +26,16 @@ from scrout.base import ConfigError, TaskError
 from scrout.cli.train.export import command as export_command
 from scrout.cli.train.sft import command
 from scrout.config.settings import SearcherSettings
-from scrout.lab.train.export import export
+from scrout.lab.train.lora import export, library_errors, load_model
 from scrout.lab.train.pack import Pack, pack
-from scrout.lab.train.sft import PAPER, Tuning, collate, read_losses, read_run, tune
-from scrout.lab.train.tokens import Template
-from scrout.lab.train.weights import load_model, told
+from scrout.lab.train.sft import PAPER, SftSettings, collate, finetune, read_losses, read_run
+from scrout.lab.train.tokenization import ChatTokenizer
 
 MakeDemonstration = Callable[..., dict[str, Any]]
 MakeCorpus = Callable[..., Path]
 SmallDisk = Callable[[int, str], subprocess.CompletedProcess[str]]
 SETTINGS = SearcherSettings(context_tokens=1024, max_tokens=128, margin_tokens=16)
-QUICK = Tuning(precision="float32", steps=6, accumulation=2, save_every=2, learning_rate=1e-2)
+QUICK = SftSettings(precision="float32", steps=6, gradient_accumulation=2, save_steps=2, learning_rate=1e-2)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +44,7 @@ def blocks(
 ) -> Path:
     folder = tmp_path_factory.mktemp("blocks")
     rows = [demonstration(number, turns=number % 3) for number in range(9)]
-    pack(corpus(folder / "corpus", *rows), folder / "pack", Template.load(tiny), SETTINGS)
+    pack(corpus(folder / "corpus", *rows), folder / "pack", ChatTokenizer.load(tiny), SETTINGS)
     return folder / "pack"
 
 
@@ -59,7 +58,7 @@ def other(tmp_path_factory: pytest.TempPathFactory, checkpoint: Callable[..., Pa
 def tuned(tiny: Path, blocks: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that nobody disturbed."""
     run = tmp_path_factory.mktemp("run") / "run"
-    done = tune(tiny, blocks, run, QUICK, held_out=blocks)
+    done = finetune(tiny, blocks, run, QUICK, held_out=blocks)
     assert done.held_out_before is not None
     assert done.held_out_after is not None
     assert done.held_out_after < done.held_out_before
@@ -82,7 +81,7 @@ def test_labels_are_the_learned_tokens_and_nothing_else(blocks: Path) -> None:
     pack_ = Pack(blocks)
     tensors = collate([pack_[0], pack_[1]])
     ids = np.concatenate([pack_[0].ids, pack_[1].ids])
-    learned = np.concatenate([pack_[0].learned, pack_[1].learned])
+    learned = np.concatenate([pack_[0].loss_mask, pack_[1].loss_mask])
     labels = tensors["labels"][0].numpy()
     assert tensors["input_ids"][0].tolist() == ids.tolist()
     assert (labels[learned] == ids[learned]).all()
@@ -92,7 +91,7 @@ def test_labels_are_the_learned_tokens_and_nothing_else(blocks: Path) -> None:
 
 
 def test_the_loss_is_that_of_the_learned_tokens(tiny: Path, blocks: Path, tmp_path: Path) -> None:
-    tune(tiny, blocks, tmp_path / "run", QUICK.model_copy(update={"steps": 1, "accumulation": 99}))
+    finetune(tiny, blocks, tmp_path / "run", QUICK.model_copy(update={"steps": 1, "gradient_accumulation": 99}))
     model, pack_ = load_model(tiny, "float32", "cpu").eval(), Pack(blocks)
     total, tokens = 0.0, 0
     for number in range(len(pack_)):
@@ -109,20 +108,21 @@ def test_the_loss_is_that_of_the_learned_tokens(tiny: Path, blocks: Path, tmp_pa
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from scrout.lab.train.sft import Tuning, tune
+from scrout.lab.train.sft import SftSettings, finetune
 
 def end(words):
     if words.startswith(sys.argv[5]):
         os.kill(os.getpid(), signal.SIGKILL)
 
-tune(*map(Path, sys.argv[1:4]), Tuning.model_validate_json(sys.argv[4]), held_out=Path(sys.argv[2]), progress=end)
+settings = SftSettings.model_validate_json(sys.argv[4])
+finetune(*map(Path, sys.argv[1:4]), settings, held_out=Path(sys.argv[2]), progress=end)
 """
 
 
-def kill(tiny: Path, blocks: Path, run: Path, tuning: Tuning, at: str) -> None:
+def kill(tiny: Path, blocks: Path, run: Path, settings: SftSettings, at: str) -> None:
     """A run in a process of its own that is killed when it says these words."""
     killed = subprocess.run(
-        [sys.executable, "-c", KILLED, str(tiny), str(blocks), str(run), tuning.model_dump_json(), at],
+        [sys.executable, "-c", KILLED, str(tiny), str(blocks), str(run), settings.model_dump_json(), at],
         capture_output=True,
         check=False,
         env=os.environ | {"OMP_NUM_THREADS": "1"},  # as here: another number adds in another order
@@ -143,7 +143,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(tiny: Path, blocks: Path, tuned: 
     half = run / "checkpoints" / "checkpoint-5"
     half.mkdir()
     (half / "trainer_state.json").write_text("{")
-    tune(tiny, blocks, run, QUICK, held_out=blocks)
+    finetune(tiny, blocks, run, QUICK, held_out=blocks)
     assert same(run, tuned)
     assert not half.exists()
 
@@ -151,18 +151,18 @@ def test_a_killed_run_goes_on_to_the_same_bits(tiny: Path, blocks: Path, tuned: 
 @pytest.mark.slow
 def test_killed_at_every_step_and_more_than_once_it_ends_alike(tiny: Path, blocks: Path, tmp_path: Path) -> None:
     """With dropout, whose chance has to go on too."""
-    tuning = QUICK.model_copy(update={"dropout": 0.1, "precision": "bfloat16"})
-    tune(tiny, blocks, tmp_path / "whole", tuning, held_out=blocks)
+    settings = QUICK.model_copy(update={"dropout": 0.1, "precision": "bfloat16"})
+    finetune(tiny, blocks, tmp_path / "whole", settings, held_out=blocks)
     places = ["loading", "held-out block 1", *(f"step {step}" for step in range(1, 7))]
     for at in places:
         run = tmp_path / at
-        kill(tiny, blocks, run, tuning, at)
-        tune(tiny, blocks, run, tuning, held_out=blocks)
+        kill(tiny, blocks, run, settings, at)
+        finetune(tiny, blocks, run, settings, held_out=blocks)
         assert same(run, tmp_path / "whole"), at
     often = tmp_path / "often"
     for at in places[3:]:
-        kill(tiny, blocks, often, tuning, at)
-    tune(tiny, blocks, often, tuning, held_out=blocks)
+        kill(tiny, blocks, often, settings, at)
+    finetune(tiny, blocks, often, settings, held_out=blocks)
     assert same(often, tmp_path / "whole")
 
 
@@ -170,11 +170,11 @@ FULL = """
 import resource, sys
 from pathlib import Path
 import datasets, peft, torch, trl
-from scrout.lab.train.sft import Tuning, tune
+from scrout.lab.train.sft import SftSettings, finetune
 
 used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + 150_000_000, -1))
-tune(*map(Path, sys.argv[1:4]), Tuning.model_validate_json(sys.argv[4]))
+finetune(*map(Path, sys.argv[1:4]), SftSettings.model_validate_json(sys.argv[4]))
 """
 
 
@@ -192,13 +192,13 @@ def test_full_memory_is_named_and_leaves_nothing_half_written(tiny: Path, blocks
     assert "ConfigError: the run stopped: out of memory" in done.stderr and "`--plan` says" in done.stderr
     assert not read_losses(run) and not (run / "adapter").exists()
     # Where there is room it goes on in the same folder.
-    assert len(read_losses(Path(tune(tiny, blocks, run, large).adapter).parent)) == 1
+    assert len(read_losses(Path(finetune(tiny, blocks, run, large).adapter).parent)) == 1
 
 
 def test_a_full_disk_is_named_and_the_run_goes_on_once_there_is_room(
     tiny: Path, blocks: Path, tuned: Path, tmp_path: Path, small_disk: SmallDisk
 ) -> None:
-    flags = "--precision float32 --steps 6 --accumulation 2 --save-every 2 --learning-rate 0.01"
+    flags = "-s precision=float32 -s steps=6 -s gradient_accumulation=2 -s save_steps=2 -s learning_rate=0.01"
     run = f"train sft {tiny} {blocks} --out DISK/run {flags}"
     # The first checkpoint fits, and the second does not.
     size = sum(path.stat().st_size for path in (tuned / "checkpoints" / "checkpoint-4").iterdir()) * 3 // 2 // 1024
@@ -218,14 +218,14 @@ def test_a_full_disk_leaves_no_export(tiny: Path, tuned: Path, small_disk: Small
 def test_a_finished_run_is_not_run_again(tiny: Path, blocks: Path, tuned: Path) -> None:
     before = read_losses(tuned)
     said: list[str] = []
-    tune(tiny, blocks, tuned, QUICK, held_out=blocks, progress=said.append)
+    finetune(tiny, blocks, tuned, QUICK, held_out=blocks, progress=said.append)
     assert read_losses(tuned) == before
     assert not any(words.startswith("step") for words in said)
 
 
 def test_a_folder_keeps_to_one_run(tiny: Path, blocks: Path, tuned: Path) -> None:
-    with pytest.raises(TaskError, match="a run with other tuning"):
-        tune(tiny, blocks, tuned, QUICK.model_copy(update={"rank": 4}))
+    with pytest.raises(TaskError, match=r"started with settings\.rank 16, and now it is 4"):
+        finetune(tiny, blocks, tuned, QUICK.model_copy(update={"rank": 4}))
 
 
 def test_a_pack_of_another_tokenizer_is_refused(tiny: Path, blocks: Path, tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_a_pack_of_another_tokenizer_is_refused(tiny: Path, blocks: Path, tmp_pa
         (other / path.name).write_bytes(path.read_bytes())
     (other / "pack.json").write_text(json.dumps(card))
     with pytest.raises(TaskError, match="another tokenizer"):
-        tune(tiny, other, tmp_path / "run", QUICK)
+        finetune(tiny, other, tmp_path / "run", QUICK)
     assert not (tmp_path / "run").exists()
 
 
@@ -251,7 +251,7 @@ def test_merged_weights_say_what_the_adapter_says(tiny: Path, tuned: Path, block
     with torch.inference_mode():
         torch.testing.assert_close(merged(ids).logits, adapted(ids).logits, atol=1e-4, rtol=1e-4)
         assert not torch.allclose(merged(ids).logits, plain(ids).logits, atol=1e-3)
-    assert Template.load(tmp_path / "merged").count([{"role": "user", "content": "a"}]) > 0
+    assert ChatTokenizer.load(tmp_path / "merged").count([{"role": "user", "content": "a"}]) > 0
 
 
 def test_an_adapter_is_exported_with_its_base_and_rank(tiny: Path, tuned: Path, tmp_path: Path) -> None:
@@ -283,17 +283,17 @@ def test_an_adapter_of_another_model_is_not_merged(tiny: Path, tuned: Path, tmp_
 def test_held_out_figures_are_of_the_pack_that_is_named(
     tiny: Path, blocks: Path, tmp_path: Path, demonstration: MakeDemonstration, corpus: MakeCorpus
 ) -> None:
-    one_step = QUICK.model_copy(update={"steps": 1, "accumulation": 1})
-    tune(tiny, blocks, tmp_path / "run", one_step, held_out=blocks)
-    pack(corpus(tmp_path / "corpus", demonstration(77, 2)), tmp_path / "pack", Template.load(tiny), SETTINGS)
-    with pytest.raises(TaskError, match="other held_out_sha256"):
-        tune(tiny, blocks, tmp_path / "run", one_step, held_out=tmp_path / "pack")
+    one_step = QUICK.model_copy(update={"steps": 1, "gradient_accumulation": 1})
+    finetune(tiny, blocks, tmp_path / "run", one_step, held_out=blocks)
+    pack(corpus(tmp_path / "corpus", demonstration(77, 2)), tmp_path / "pack", ChatTokenizer.load(tiny), SETTINGS)
+    with pytest.raises(TaskError, match="started with held_out_sha256"):
+        finetune(tiny, blocks, tmp_path / "run", one_step, held_out=tmp_path / "pack")
 
 
 def test_a_loss_that_is_no_number_ends_the_run(tiny: Path, blocks: Path, tmp_path: Path) -> None:
-    wild = QUICK.model_copy(update={"learning_rate": 1e30, "steps": 4, "accumulation": 1, "warmup": 0.0})
-    with pytest.raises(TaskError, match="lower --learning-rate"):
-        tune(tiny, blocks, tmp_path / "run", wild)
+    wild = QUICK.model_copy(update={"learning_rate": 1e30, "steps": 4, "gradient_accumulation": 1, "warmup_ratio": 0.0})
+    with pytest.raises(TaskError, match="lower learning_rate"):
+        finetune(tiny, blocks, tmp_path / "run", wild)
     assert all(np.isfinite(step.loss) for step in read_losses(tmp_path / "run"))
 
 
@@ -323,23 +323,28 @@ def test_a_truncated_checkpoint_is_named(tiny: Path, tmp_path: Path) -> None:
         load_model(cut, "float32", "cpu")
 
 
+def recipe(*changes: str) -> list[str]:
+    return [part for change in changes for part in ("-s", change)]
+
+
 def test_the_command_goes_through(tiny: Path, blocks: Path, tmp_path: Path) -> None:
-    arguments = [str(tiny), str(blocks), "--steps", "2", "--accumulation", "1", "--precision", "float32"]
+    arguments = [str(tiny), str(blocks), *recipe("steps=2", "gradient_accumulation=1", "precision=float32")]
     told_ = CliRunner().invoke(command, [*arguments, "--out", str(tmp_path / "run"), "--json"])
     assert told_.exit_code == 0, told_.output
     assert json.loads(told_.stdout)["run"]["steps"] == 2
-    assert read_run(tmp_path / "run").tuning.rank == 16
-    bad = CliRunner().invoke(command, [*arguments, "--out", str(tmp_path / "x"), "--rank", "0"])
+    assert read_run(tmp_path / "run").settings.rank == 16
+    bad = CliRunner().invoke(command, [*arguments, "--out", str(tmp_path / "x"), "-s", "rank=0"])
     assert isinstance(bad.exception, ConfigError)
-    assert "--rank 0" in str(bad.exception)
+    assert "recipe's rank" in str(bad.exception)
     assert CliRunner().invoke(command, arguments).exit_code == 2
 
 
 def test_the_paper_s_table() -> None:
     """`fine_tuning` of the published figures: 12,723 blocks in two epochs are its 3,182 steps."""
     assert (PAPER.rank, PAPER.alpha, PAPER.dropout, PAPER.learning_rate) == (64, 128, 0, 1e-4)
-    assert (PAPER.floor, PAPER.warmup, PAPER.epochs, PAPER.micro_batch, PAPER.accumulation) == (0.1, 0.03, 2, 1, 8)
-    assert (PAPER.precision, PAPER.checkpointing, PAPER.seed) == ("bfloat16", True, 3407)
+    assert (PAPER.min_lr_ratio, PAPER.warmup_ratio, PAPER.epochs) == (0.1, 0.03, 2)
+    assert (PAPER.batch_size, PAPER.gradient_accumulation) == (1, 8)
+    assert (PAPER.precision, PAPER.gradient_checkpointing, PAPER.seed) == ("bfloat16", True, 3407)
     assert PAPER.step_count(12_723) == 3_182
 
 
@@ -354,5 +359,5 @@ def test_the_paper_s_table() -> None:
     ],
 )
 def test_failures_of_the_libraries_are_named(error: Exception, words: str) -> None:
-    with pytest.raises((ConfigError, TaskError), match=words), told("the run stopped"):
+    with pytest.raises((ConfigError, TaskError), match=words), library_errors("the run stopped"):
         raise error

@@ -17,9 +17,9 @@ from click.testing import CliRunner
 
 from scrout.batch.task_formats import TaskRow
 from scrout.cli.train import command
-from scrout.lab.train.corpus.distilled import DistilledEpisode, FixAnswer, ToolStep
+from scrout.lab.train.corpus.trajectory import DistilledEpisode, FixAnswer, ToolStep
+from scrout.lab.train.lora import load_model
 from scrout.lab.train.sft import WHOLE, read_losses
-from scrout.lab.train.weights import load_model
 from scrout.models.scripted import ScriptedEndpoint, ScriptedReply, ScriptedRequest
 from scrout.money import Usage
 from scrout.sandbox.tier import Tier
@@ -35,8 +35,11 @@ PROMPTS = {
     "malformed": "What? $problem",
     "thought": "Go on.",
 }
-SIZES = ("--context", "2048", "--max-tokens", "256", "--margin", "16")
-SMALL = ("--steps", "2", "--accumulation", "1", "--save-every", "1", "--precision", "float32", "--device", "cpu")
+SIZES = tuple(f"-cscout.model.{size}" for size in ("context_tokens=2048", "max_tokens=256", "margin_tokens=16"))
+SMALL = (
+    *("-ssteps=2", "-sgradient_accumulation=1", "-ssave_steps=1", "-sprecision=float32"),
+    *("--device", "cpu"),
+)
 
 
 def scrout(*words: str | Path) -> Any:
@@ -92,14 +95,21 @@ def test_a_tiny_model_goes_all_the_way(
     make_repo: Callable[..., Path],
     tier: Tier,
 ) -> None:
-    (tmp_path / "taught.jsonl").write_text("".join(map(taught, range(6))))
+    (tmp_path / "distilled.jsonl").write_text("".join(map(taught, range(6))))
     corpus, blocks, run = tmp_path / "corpus", tmp_path / "pack", tmp_path / "run"
-    card = scrout("corpus", tmp_path / "taught.jsonl", "--out", corpus, "--prompts", prompts)
+    card = scrout(
+        "corpus",
+        tmp_path / "distilled.jsonl",
+        "--out",
+        corpus,
+        f"-cscout.model.prompts={prompts}",
+        "-cscout.model.dialect=xml",
+    )
     assert (card["demonstrations"], card["blocked_hits"]) == (6, 0)
     packed = scrout("pack", corpus, "--checkpoint", tiny, "--out", blocks, *SIZES)
     assert packed["demonstrations"] == 6 and packed["corpus_sha256"] == card["sha256"]
 
-    plan = scrout("sft", tiny, blocks, "--preset", "paper", "--plan", "--gpu", "h100")
+    plan = scrout("sft", tiny, blocks, "--recipe", "paper", "--plan", "--gpu", "h100")
     assert plan["device"] == "h100" and plan["peak_gb"] > 0
     tuned = scrout("sft", tiny, blocks, "--out", run, "--held-out", blocks, *SMALL)
     assert tuned["run"]["steps"] == 2 and tuned["held_out_after"] < tuned["held_out_before"]
@@ -132,7 +142,7 @@ def test_a_tiny_model_goes_all_the_way(
         "sampling.temperature": 1.0,
     }
     given = [part for key, value in settings.items() for part in ("-c", f"scout.model.{key}={value}")]
-    small = ("--steps", "1", "--group", "2", "--tasks-per-step", "1", "--parallel", "1", "--sync", "none")
+    small = ("--steps", "1", "-sgroup_size=2", "-stasks_per_step=1", "--parallel", "1", "--sync", "none")
     places = (searcher, tmp_path / "tasks.jsonl", "--out", tmp_path / "grpo")
     learned = scrout("grpo", *places, *small, "--device", "cpu", *given)
     (step,) = learned["steps"]

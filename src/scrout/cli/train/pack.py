@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.box import SIMPLE_HEAD
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
 
 from scrout.cli import options, render
+from scrout.cli.train import shared
 from scrout.text import percent
 
 if TYPE_CHECKING:
@@ -19,59 +17,42 @@ if TYPE_CHECKING:
 
 
 @click.command(name="pack")
-@click.argument("corpus", type=click.Path(path_type=Path), metavar="CORPUS")
-@click.option("--checkpoint", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Of the base model.")
-@click.option("--out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="A new folder for it.")
-@click.option("--context", type=int, default=32768, show_default=True, help="Tokens that the searcher will see.")
-@click.option("--max-tokens", type=int, default=2048, show_default=True, help="Tokens that it may write in a turn.")
-@click.option("--margin", type=int, default=256, show_default=True, help="Tokens that are left free beside both.")
-@click.option("--block", type=int, help="Tokens of a block; as many as the context has, unless given.")
+@click.argument("corpus", type=shared.PATH, metavar="CORPUS")
+@click.option("--checkpoint", required=True, type=shared.PATH, metavar="DIR", help="The base model.")
+@shared.out
+@click.option("--block", type=int, metavar="N", help="Tokens of a block; as many as the context, unless given.")
+@shared.configuration
 @options.as_json
 def command(
     corpus: Path,
     checkpoint: Path,
     out: Path,
-    context: int,
-    max_tokens: int,
-    margin: int,
     block: int | None,
+    config: Path | None,
+    overrides: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Make blocks of tokens of a corpus, whole demonstrations as the searcher will see them, for one tokenizer."""
-    from pydantic import ValidationError
+    """Example: scrout train pack corpus --checkpoint Qwen2.5-Coder-7B-Instruct --out pack
 
-    from scrout.base import ConfigError
-    from scrout.config.settings import SearcherSettings
+    Pack whole demonstrations into blocks of tokens, for one tokenizer, with the context_tokens, max_tokens and
+    margin_tokens of [scout.model].
+    """
     from scrout.lab.train.pack import pack
-    from scrout.lab.train.tokens import Template
+    from scrout.lab.train.tokenization import ChatTokenizer
 
-    try:
-        settings = SearcherSettings(context_tokens=context, max_tokens=max_tokens, margin_tokens=margin)
-    except ValidationError as error:
-        raise ConfigError(f"{error.errors()[0]['msg']}. Change --context, --max-tokens or --margin.") from None
+    searcher = options.read_settings(Path(), config, overrides).scout.model
     with render.working() as progress:
-        card = pack(corpus, out, Template.load(checkpoint), settings, block, progress)
-    if as_json:
-        render.print_json(card)
-    else:
-        render.print_view(_view(card))
+        card = pack(corpus, out, ChatTokenizer.load(checkpoint), searcher, block, progress)
+    shared.show(card, lambda: shared.facts(_rows(card)), as_json=as_json)
     return 0
 
 
-def _view(card: PackCard) -> RenderableType:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_header=False)
-    table.add_column()
-    table.add_column(justify="right")
-    rows = [
-        ("demonstrations", f"{card.demonstrations:,}"),
-        ("documents", f"{card.documents:,}"),
-        ("tokens", f"{card.tokens:,}"),
-        ("of them learned", f"{card.learned_tokens:,}"),
-        ("blocks", f"{card.blocks:,} of {card.block_tokens:,}, at least {card.least_blocks:,} are needed"),
-        ("filled", percent(card.fill)),
-        *((f"left out: {why}", f"{count:,}") for why, count in card.dropped.items()),
-        ("tokens a second", f"{card.tokens / max(card.seconds, 0.001):,.0f}"),
-    ]
-    for row in rows:
-        table.add_row(*(Text(render.inert(cell)) for cell in row))
-    return table
+def _rows(card: PackCard) -> Iterator[tuple[str, str]]:
+    yield "demonstrations", f"{card.demonstrations:,}"
+    yield "documents", f"{card.documents:,}"
+    yield "tokens", f"{card.tokens:,}"
+    yield "tokens with loss", f"{card.loss_tokens:,}"
+    yield "blocks", f"{card.blocks:,} of {card.block_tokens:,}, at least {card.min_blocks:,} are needed"
+    yield "filled", percent(card.fill)
+    yield from ((f"left out: {why}", f"{count:,}") for why, count in card.dropped.items())
+    yield "tokens per second", f"{card.tokens / max(card.seconds, 0.001):,.0f}"

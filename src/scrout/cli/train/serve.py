@@ -22,10 +22,12 @@ from scrout.cli import render
 def command(
     checkpoint: Path, adapter: Path | None, adapters: Path | None, name: str, port: int, threads: int | None
 ) -> int:
-    """Serve a checkpoint to this machine as OpenAI-compatible chat completions, with transformers, until Ctrl-C.
+    """Example: scrout train serve runs/merged --adapters runs --threads 1
+
+    Serve a checkpoint to this machine as OpenAI-compatible chat completions, with transformers, until Ctrl-C.
 
     CHECKPOINT is a folder with config.json and weights, or a GGUF file. For small models; a large one wants vLLM:
-    scrout serve-searcher.
+    scrout searcher serve.
     """
     from scrout.lab.train.serving import CheckpointServer
 

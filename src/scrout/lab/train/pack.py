@@ -35,13 +35,22 @@ from scrout.files import atomic, remove_parts, write_atomic
 from scrout.lab.train.corpus.corpus import CARD as CORPUS_CARD
 from scrout.lab.train.corpus.corpus import CORPUS, demonstrations
 from scrout.lab.train.corpus.demonstration import Demonstration
-from scrout.lab.train.tokens import Bools, Document, Ids, Json, Template, Unfit, View, views
+from scrout.lab.train.tokenization import (
+    Bools,
+    ChatExample,
+    ChatTokenizer,
+    Document,
+    Ids,
+    Json,
+    UntrainableExample,
+    views,
+)
 from scrout.models.chat import Message, Tool, ToolCall, message_json, tool_json
 
 Ints = npt.NDArray[np.int64]
 
 CARD = "pack.json"
-ARRAYS = TOKENS, LEARNED, DOCUMENTS, BLOCKS = "tokens.npy", "learned.npy", "documents.npy", "blocks.npy"
+ARRAYS = TOKENS, LOSS_MASK, DOCUMENTS, BLOCKS = "tokens.npy", "loss_mask.npy", "documents.npy", "blocks.npy"
 TOLD_EVERY = 200
 MAX_BLOCK = 2**24
 LARGE_TRIED, SMALL_TRIED, COPIES_TRIED = 40, 12, 8
@@ -63,9 +72,9 @@ class PackCard(FrozenModel):
     """That documents were made of."""
     documents: int
     tokens: int
-    learned_tokens: int
+    loss_tokens: int
     blocks: int
-    least_blocks: int
+    min_blocks: int
     """No packing of these documents has fewer."""
     fill: float
     """Share of the blocks' room that holds tokens."""
@@ -79,7 +88,7 @@ class PackedBlock:
     """A few whole documents."""
 
     ids: Ids
-    learned: Bools
+    loss_mask: Bools
     positions: Ints
     """Beginning at 0 in each document."""
 
@@ -91,7 +100,7 @@ class Pack:
         self.folder = folder
         try:
             self.card = PackCard.model_validate_json((folder / CARD).read_bytes())
-            self._tokens, self._learned = _map(folder / TOKENS), _map(folder / LEARNED)
+            self._tokens, self._learned = _map(folder / TOKENS), _map(folder / LOSS_MASK)
             self._documents, self._blocks = np.load(folder / DOCUMENTS), np.load(folder / BLOCKS)
             if not self._fits():
                 raise ValueError("its arrays do not fit together")
@@ -211,7 +220,7 @@ def _filling(sizes: Sequence[int], free: int) -> list[int]:
     return chosen
 
 
-def least_bins(lengths: Sequence[int] | Ints, room: int) -> int:
+def min_bins(lengths: Sequence[int] | Ints, room: int) -> int:
     """How many blocks any packing needs at least: Martello and Toth's bound L2.
 
     For a threshold, lengths above `room - threshold` each need a block of their own, and so do those above half of the
@@ -234,7 +243,7 @@ def least_bins(lengths: Sequence[int] | Ints, room: int) -> int:
 def pack(
     corpus: Path,
     out: Path,
-    template: Template,
+    template: ChatTokenizer,
     settings: SearcherSettings,
     block_tokens: int | None = None,
     progress: Callable[[str], None] = lambda words: None,
@@ -251,7 +260,7 @@ def pack(
         raise TaskError(f"{out} holds a pack already. Name another folder.")
     _require_frozen(source)
     dropped: Counter[str] = Counter()
-    spool, marks = out / ".tokens", out / ".learned"
+    spool, marks = out / ".tokens", out / ".loss_mask"
     try:
         out.mkdir(parents=True, exist_ok=True)
         remove_parts(out)
@@ -272,9 +281,9 @@ def pack(
             demonstrations=made,
             documents=len(lengths),
             tokens=sum(lengths),
-            learned_tokens=int(np.count_nonzero(_map(out / LEARNED))),
+            loss_tokens=int(np.count_nonzero(_map(out / LOSS_MASK))),
             blocks=len(shares),
-            least_blocks=least_bins(lengths, room),
+            min_blocks=min_bins(lengths, room),
             fill=sum(lengths) / (room * len(shares)),
             dropped=dict(dropped.most_common()),
             seconds=round(time.monotonic() - started, 3),
@@ -299,7 +308,7 @@ def _require_frozen(corpus: Path) -> None:
         raise TaskError(f"{corpus} is not what its card is about: it was changed. Build the corpus again.")
 
 
-def fitted(demonstration: Demonstration, template: Template, settings: SearcherSettings) -> list[View]:
+def fitted(demonstration: Demonstration, template: ChatTokenizer, settings: SearcherSettings) -> list[ChatExample]:
     """A long demonstration as the model would have seen it, turn by turn, each time fitted into its context."""
     window = Window(_Counted(template), _room(settings), settings.refit)
     heard = [_message(message) for message in demonstration.messages]
@@ -324,7 +333,7 @@ def _room(settings: SearcherSettings) -> int:
 class _Counted:
     """Counts as the server will, by the same tokenizer and template."""
 
-    template: Template
+    template: ChatTokenizer
 
     async def count(self, messages: Sequence[Message], tools: Sequence[Tool]) -> int:
         return self.template.count([message_json(m) for m in messages], [tool_json(tool) for tool in tools])
@@ -332,7 +341,7 @@ class _Counted:
 
 def _spool(
     source: Path,
-    template: Template,
+    template: ChatTokenizer,
     settings: SearcherSettings,
     ids: IO[bytes],
     learned: IO[bytes],
@@ -346,7 +355,7 @@ def _spool(
         made += 1
         for document in documents:
             ids.write(document.ids.tobytes())
-            learned.write(document.learned.tobytes())
+            learned.write(document.loss_mask.tobytes())
             lengths.append(len(document))
             tokens += len(document)
         if made % TOLD_EVERY == 0:
@@ -357,12 +366,12 @@ def _spool(
 
 
 def _documents(
-    source: Path, template: Template, settings: SearcherSettings, dropped: Counter[str]
+    source: Path, template: ChatTokenizer, settings: SearcherSettings, dropped: Counter[str]
 ) -> Iterator[list[Document]]:
     """The documents of each demonstration that gives any."""
     waiting: deque[Demonstration] = deque()
 
-    def whole() -> Iterator[View]:
+    def whole() -> Iterator[ChatExample]:
         for demonstration in demonstrations(source):
             waiting.append(demonstration)
             yield _whole_view(demonstration)
@@ -371,32 +380,32 @@ def _documents(
     for document in template.documents(whole()):
         demonstration = waiting.popleft()
         try:
-            if isinstance(document, Unfit):
+            if isinstance(document, UntrainableExample):
                 raise document
             found = [document]
             if _last_prompt(document) > _room(settings):
                 found = [template.document(view) for view in fitted(demonstration, template, settings)]
-            if any(_longest(one.learned) > settings.max_tokens for one in found):
-                raise Unfit("a turn longer than the model may write")
+            if any(_longest(one.loss_mask) > settings.max_tokens for one in found):
+                raise UntrainableExample("a turn longer than the model may write")
             if any(len(one) > settings.context_tokens for one in found):
-                raise Unfit("longer than the context")
-        except Unfit as unfit:
+                raise UntrainableExample("longer than the context")
+        except UntrainableExample as unfit:
             dropped[str(unfit)] += 1
         else:
             yield found
 
 
-def _whole_view(demonstration: Demonstration) -> View:
+def _whole_view(demonstration: Demonstration) -> ChatExample:
     messages = demonstration.messages
     replies = frozenset(index for index, message in enumerate(messages) if message.get("role") == "assistant")
-    return View(messages, replies, demonstration.tools)
+    return ChatExample(messages, replies, demonstration.tools)
 
 
 def _last_prompt(document: Document) -> int:
     """Tokens before the last reply."""
-    starts = np.flatnonzero(document.learned & ~np.concatenate(([False], document.learned[:-1])))
+    starts = np.flatnonzero(document.loss_mask & ~np.concatenate(([False], document.loss_mask[:-1])))
     if not len(starts):
-        raise Unfit("no reply in it")
+        raise UntrainableExample("no reply in it")
     return int(starts[-1])
 
 
@@ -413,7 +422,7 @@ def _write(
     starts = np.concatenate(([0], np.cumsum(lengths)))
     order = [index for share in shares for index in share]
     total = int(starts[-1])
-    for name, file, kind in ((TOKENS, ids, np.int32), (LEARNED, learned, np.bool_)):
+    for name, file, kind in ((TOKENS, ids, np.int32), (LOSS_MASK, learned, np.bool_)):
         spooled = np.memmap(file, dtype=kind, mode="r", shape=(total,))
         # Written and not mapped: a full disk ends a process that writes to a map, without a word.
         with atomic(out / name) as to:
@@ -432,7 +441,7 @@ def _map(path: Path) -> Any:
     return np.load(path, mmap_mode="r")
 
 
-def tokenizer_digest(template: Template) -> str:
+def tokenizer_digest(template: ChatTokenizer) -> str:
     """Of the tokenizer and its template."""
     text = template.tokenizer.backend_tokenizer.to_str() + "\0" + str(template.tokenizer.chat_template)
     return hashlib.sha256(text.encode()).hexdigest()

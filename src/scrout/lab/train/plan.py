@@ -1,4 +1,4 @@
-"""What a fine-tuning run will take, before it starts: memory, hours, dollars.
+"""What a fine-settings run will take, before it starts: memory, hours, dollars.
 
 For a device that is here, a part of the model is tried: two layers and eight, with random weights, on blocks of the
 pack, each in a process of its own. Memory and time grow with the layers in a straight line, which says what all of
@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 
 from scrout.base import ConfigError, FrozenModel
+from scrout.lab.train.lora import library_errors, with_adapter
 from scrout.lab.train.pack import Pack
-from scrout.lab.train.sft import Tuning, collate
-from scrout.lab.train.tokens import needs_extra
-from scrout.lab.train.weights import told, with_adapter
+from scrout.lab.train.sft import SftSettings, collate
+from scrout.lab.train.tokenization import needs_extra
 from scrout.money import Usd
 from scrout.text import percent, usd
 
@@ -90,14 +90,14 @@ class TrainingPlan(FrozenModel):
 def plan_run(
     checkpoint: Path,
     pack: Path,
-    tuning: Tuning,
+    settings: SftSettings,
     gpu: str = "",
     usd_per_hour: Decimal | None = None,
     device: str = "",
     attention: str = "",
     progress: Callable[[str], None] = lambda words: None,
 ) -> TrainingPlan:
-    """What fine-tuning this checkpoint on this pack takes, here or on a GPU of that name."""
+    """What fine-settings this checkpoint on this pack takes, here or on a GPU of that name."""
     if gpu and gpu not in GPUS:
         raise ConfigError(f"--gpu {gpu} is not known. Use one of {', '.join(GPUS)}.")
     try:
@@ -105,23 +105,23 @@ def plan_run(
         from transformers import AutoConfig
     except ImportError as error:
         raise needs_extra(error) from None
-    with told(f"{checkpoint} cannot be read"):
+    with library_errors(f"{checkpoint} cannot be read"):
         where = {"gguf_file": checkpoint.name} if checkpoint.is_file() else {}
         folder = str(checkpoint.parent if checkpoint.is_file() else checkpoint)
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **where)
     if hasattr(config, "quantization_config"):
         del config.quantization_config
     blocks = Pack(pack)
-    with told("the model's shape cannot be worked out"):
-        work = Work.of(config, blocks, tuning)
+    with library_errors("the model's shape cannot be worked out"):
+        work = Work.of(config, blocks, settings)
     on_gpu = torch.cuda.is_available() and not device.startswith("cpu")
     has_gb: float | None
     if gpu:
-        memory, seconds, notes = by_arithmetic(config, work, tuning, GPUS[gpu], progress)
+        memory, seconds, notes = by_arithmetic(config, work, settings, GPUS[gpu], progress)
         name, has_gb = gpu, GPUS[gpu].memory_gb
     else:
         device = device or ("cuda" if on_gpu else "cpu")
-        memory, seconds, notes = _by_trial(config, work, tuning, pack, device, attention, progress)
+        memory, seconds, notes = _by_trial(config, work, settings, pack, device, attention, progress)
         name, has_gb = device, _has_gb(device)
     peak, hours = sum(memory.values()), seconds / 3600
     rate = usd_per_hour if usd_per_hour is not None else (PUBLISHED_USD_PER_HOUR if gpu else None)
@@ -162,11 +162,11 @@ class Work:
     tokens_per_step: float
     document_tokens: float
     """Of the document that a token is in, on average."""
-    learned: float
+    loss_share: float
     """Share of the tokens."""
 
     @classmethod
-    def of(cls, config: Any, blocks: Pack, tuning: Tuning) -> Work:
+    def of(cls, config: Any, blocks: Pack, settings: SftSettings) -> Work:
         import torch
         from transformers import AutoModelForCausalLM
 
@@ -177,14 +177,14 @@ class Work:
             linear = sum(
                 one.weight.numel() for one in model.modules() if isinstance(one, torch.nn.Linear) and one is not head
             )
-            tuned = with_adapter(model, tuning.rank, tuning.alpha, 0.0)
+            tuned = with_adapter(model, settings.rank, settings.alpha, 0.0)
             trained = sum(one.numel() for one in tuned.parameters() if one.requires_grad)
         text = config.get_text_config()
         lengths, documents = blocks.lengths(), blocks.documents()
-        steps, an_epoch = tuning.step_count(len(blocks)), -(-len(blocks) // tuning.micro_batch)
+        steps, an_epoch = settings.step_count(len(blocks)), -(-len(blocks) // settings.batch_size)
         # The last step of an epoch takes what is left.
-        epochs, more = divmod(steps, -(-an_epoch // tuning.accumulation))
-        micro_batches = epochs * an_epoch + more * tuning.accumulation
+        epochs, more = divmod(steps, -(-an_epoch // settings.gradient_accumulation))
+        micro_batches = epochs * an_epoch + more * settings.gradient_accumulation
         return cls(
             layers=text.num_hidden_layers,
             hidden=text.hidden_size,
@@ -194,10 +194,10 @@ class Work:
             trained=trained,
             steps=steps,
             micro_batches=micro_batches,
-            block_tokens=int(np.sort(lengths)[-tuning.micro_batch :].sum()),
-            tokens_per_step=float(lengths.mean()) * tuning.micro_batch * micro_batches / steps,
+            block_tokens=int(np.sort(lengths)[-settings.batch_size :].sum()),
+            tokens_per_step=float(lengths.mean()) * settings.batch_size * micro_batches / steps,
             document_tokens=float((documents.astype(float) ** 2).sum() / documents.sum()),
-            learned=blocks.card.learned_tokens / blocks.card.tokens,
+            loss_share=blocks.card.loss_tokens / blocks.card.tokens,
         )
 
     def flops_per_token(self, *, checkpointing: bool) -> float:
@@ -206,26 +206,26 @@ class Work:
         passes = 2 + checkpointing
         body = 2 * self.linear * passes + 2 * self.trained * (passes + 1)
         attention = 2 * self.layers * self.hidden * self.document_tokens * (passes + 1.5)
-        return body + attention + 2 * self.hidden * self.vocabulary * 3 * self.learned
+        return body + attention + 2 * self.hidden * self.vocabulary * 3 * self.loss_share
 
 
 def by_arithmetic(
-    config: Any, work: Work, tuning: Tuning, gpu: Gpu, progress: Callable[[str], None] = lambda words: None
+    config: Any, work: Work, settings: SftSettings, gpu: Gpu, progress: Callable[[str], None] = lambda words: None
 ) -> tuple[dict[str, float], float, tuple[str, ...]]:
     """Memory in GB by what it is for, seconds, and the assumptions, on a GPU that is not here."""
-    width = 2 if tuning.precision == "bfloat16" else 4
+    width = 2 if settings.precision == "bfloat16" else 4
     progress("counting what a layer keeps")
-    kept = _kept_per_token(config, tuning) * work.block_tokens
+    kept = _kept_per_token(config, settings) * work.block_tokens
     between = work.layers * work.block_tokens * work.hidden * width
     memory = {
         "weights": work.parameters * width / GB,
         "adapter and optimizer": work.trained * ADAPTER_BYTES / GB,
-        "activations": (between + kept if tuning.checkpointing else work.layers * kept) / GB,
+        "activations": (between + kept if settings.gradient_checkpointing else work.layers * kept) / GB,
         "runtime": RUNTIME_GB,
     }
     tokens = work.steps * work.tokens_per_step
-    flops = tokens * work.flops_per_token(checkpointing=tuning.checkpointing)
-    speed = gpu.flops * (1 if tuning.precision == "bfloat16" else 0.5)
+    flops = tokens * work.flops_per_token(checkpointing=settings.gradient_checkpointing)
+    speed = gpu.flops * (1 if settings.precision == "bfloat16" else 0.5)
     note = (
         f"By arithmetic, for a GPU that is not here: {flops:.2e} operations at {percent(UTILIZATION, 0)} of "
         f"{speed / 1e12:,.0f} TFLOP/s, which is what the published run reached if it ran on an H100. Needs flash "
@@ -234,11 +234,11 @@ def by_arithmetic(
     return memory, flops / (speed * UTILIZATION), (note,)
 
 
-def _kept_per_token(config: Any, tuning: Tuning) -> float:
+def _kept_per_token(config: Any, settings: SftSettings) -> float:
     """Bytes that one layer keeps for its backward pass, of each token."""
     import torch
 
-    model = _part(config, 1, tuning, "", vocabulary=16)
+    model = _part(config, 1, settings, "", vocabulary=16)
     own = {one.untyped_storage().data_ptr() for one in model.parameters()}
     sizes: dict[int, int] = {}
 
@@ -258,7 +258,7 @@ def _kept_per_token(config: Any, tuning: Tuning) -> float:
 def _by_trial(
     config: Any,
     work: Work,
-    tuning: Tuning,
+    settings: SftSettings,
     pack: Path,
     device: str,
     attention: str,
@@ -270,8 +270,8 @@ def _by_trial(
     def trial(layers: int) -> None:
         progress(f"trying {layers} of {work.layers} layers")
         # Processes of their own: memory that was had once is not given back.
-        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool, told("the trial failed"):
-            found[layers] = pool.submit(_try, config.to_dict(), layers, tuning, pack, device, attention).result()
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool, library_errors("the trial failed"):
+            found[layers] = pool.submit(_try, config.to_dict(), layers, settings, pack, device, attention).result()
 
     for layers in TRIED if work.layers > TRIED[-1] else (work.layers,):
         trial(layers)
@@ -296,7 +296,7 @@ def _extended(found: Mapping[int, tuple[float, float]], layers: int) -> tuple[di
 
 
 def _try(
-    config: dict[str, Any], layers: int, tuning: Tuning, pack: Path, device: str, attention: str
+    config: dict[str, Any], layers: int, settings: SftSettings, pack: Path, device: str, attention: str
 ) -> tuple[float, float]:
     """The peak of memory in GB and the seconds of a micro-batch, as the trainer does it."""
     import torch
@@ -304,21 +304,21 @@ def _try(
     from trl.trainer.utils import add_fused_lm_head
 
     own = AutoConfig.for_model(config["model_type"], **{k: v for k, v in config.items() if k != "model_type"})
-    model = _part(own, layers, tuning, attention).to(device).train()
+    model = _part(own, layers, settings, attention).to(device).train()
     add_fused_lm_head(model.get_base_model(), outputs=("log_probs", "entropy", "is_top1"))
-    if tuning.checkpointing:
+    if settings.gradient_checkpointing:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     optimizer = torch.optim.AdamW([one for one in model.parameters() if one.requires_grad], lr=0.0)
     blocks = Pack(pack)
     lengths = blocks.lengths()
-    usual = np.argsort(np.abs(lengths - lengths.mean()))[: tuning.micro_batch]
-    longest = np.argsort(-lengths)[: tuning.micro_batch]
+    usual = np.argsort(np.abs(lengths - lengths.mean()))[: settings.batch_size]
+    longest = np.argsort(-lengths)[: settings.batch_size]
     times = []
     for number in range(WARMED + TIMED):
         chosen = usual if number else longest
         inputs = {name: value.to(device) for name, value in collate([blocks[int(one)] for one in chosen]).items()}
         started = time.perf_counter()
-        with torch.autocast(device.partition(":")[0], torch.bfloat16, enabled=tuning.precision == "bfloat16"):
+        with torch.autocast(device.partition(":")[0], torch.bfloat16, enabled=settings.precision == "bfloat16"):
             output = model(**inputs, use_cache=False, fused_lm_head=True)
         (-output.log_probs.sum()).backward()
         optimizer.step()
@@ -331,7 +331,7 @@ def _try(
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / GB, float(np.median(times[WARMED:]))
 
 
-def _part(config: Any, layers: int, tuning: Tuning, attention: str, vocabulary: int | None = None) -> Any:
+def _part(config: Any, layers: int, settings: SftSettings, attention: str, vocabulary: int | None = None) -> Any:
     """A model of that shape with fewer layers, random weights, and the adapter."""
     import torch
     from transformers import AutoModelForCausalLM
@@ -345,8 +345,8 @@ def _part(config: Any, layers: int, tuning: Tuning, attention: str, vocabulary: 
         text.vocab_size = vocabulary
         text.pad_token_id = text.bos_token_id = text.eos_token_id = None
     how = {"attn_implementation": attention} if attention else {}
-    model = AutoModelForCausalLM.from_config(part, dtype=getattr(torch, tuning.precision), **how)
-    return with_adapter(model, tuning.rank, tuning.alpha, 0.0)
+    model = AutoModelForCausalLM.from_config(part, dtype=getattr(torch, settings.precision), **how)
+    return with_adapter(model, settings.rank, settings.alpha, 0.0)
 
 
 def _has_gb(device: str) -> float | None:

@@ -1,4 +1,4 @@
-"""A small server of chat completions over transformers, on loopback: for training rigs and small exams.
+"""A small server of chat completions over transformers, on loopback: for training rigs and small evaluations.
 
 Any OpenAI-compatible server does instead; this one needs no GPU and nothing but the extra `train`. It has vLLM's forms
 where OpenAI has none: token ids, /tokenize, and LoRA weights that are swapped while it runs. One reply is generated at
@@ -30,8 +30,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, Field, JsonValue, ValidationError
 
 from scrout.base import ConfigError
-from scrout.lab.train.tokens import Template, Unfit
-from scrout.lab.train.weights import load_model, require_lora
+from scrout.lab.train.lora import load_model, require_lora
+from scrout.lab.train.tokenization import ChatTokenizer, UntrainableExample
 from scrout.models.proxy import http
 
 HOST = "127.0.0.1"
@@ -294,7 +294,7 @@ class _Generator:
     """A model and its tokenizer. Not for two threads at once, but for `prompt` and `logprobs`."""
 
     model: Any
-    template: Template
+    template: ChatTokenizer
     context: int
     ends: frozenset[int]
     adapters: dict[str, str] = field(default_factory=dict)
@@ -312,7 +312,7 @@ class _Generator:
     def load(cls, path: Path, threads: int | None) -> _Generator:
         if not path.exists():
             raise ConfigError(f"{path} is no folder and no file. Name a checkpoint's folder, or a GGUF file.")
-        template = Template.load(path)
+        template = ChatTokenizer.load(path)
         import torch
 
         if threads:
@@ -361,7 +361,7 @@ class _Generator:
         """The tokens of a conversation; `begin`: up to where the reply starts."""
         try:
             text = self.template.text(messages, tools or (), ask=begin)
-        except Unfit as unfit:
+        except UntrainableExample as unfit:
             raise _Refusal(400, str(unfit)) from None
         # The template has written the special tokens already.
         return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])

@@ -19,9 +19,10 @@ from pydantic import Field
 from scrout import __version__
 from scrout.base import FrozenModel, TaskError
 from scrout.files import JsonLines, atomic_folder, lock_folder, write_atomic
+from scrout.lab.train.lora import Precision, library_errors, load_model, with_adapter
 from scrout.lab.train.pack import Pack, PackedBlock, tokenizer_digest
-from scrout.lab.train.tokens import Template, needs_extra
-from scrout.lab.train.weights import Precision, load_model, told, with_adapter
+from scrout.lab.train.run_card import keep_card, read_card
+from scrout.lab.train.tokenization import ChatTokenizer, needs_extra
 from scrout.scout.hidden_state.checkpoint import digest
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ UNLEARNED = -100
 """The label of a token that nothing is learned from."""
 
 
-class Tuning(FrozenModel):
+class SftSettings(FrozenModel):
     """How a model is fine-tuned."""
 
     rank: int = Field(default=16, ge=1, le=4096)
@@ -42,49 +43,36 @@ class Tuning(FrozenModel):
     dropout: float = Field(default=0.0, ge=0, lt=1)
     precision: Precision = "bfloat16"
     learning_rate: float = Field(default=2e-4, gt=0)
-    floor: float = Field(default=0.1, ge=0, le=1)
+    min_lr_ratio: float = Field(default=0.1, ge=0, le=1)
     """Share of the learning rate that the cosine ends at."""
-    warmup: float = Field(default=0.03, ge=0, lt=1)
+    warmup_ratio: float = Field(default=0.03, ge=0, lt=1)
     """Share of the steps in which it rises."""
     epochs: float = Field(default=2, gt=0, le=10_000)
     steps: int | None = Field(default=None, ge=1)
     """Optimizer steps, whatever the epochs say; None: as many as they take."""
-    micro_batch: int = Field(default=1, ge=1)
+    batch_size: int = Field(default=1, ge=1)
     """Blocks that go through the model together."""
-    accumulation: int = Field(default=8, ge=1)
+    gradient_accumulation: int = Field(default=8, ge=1)
     """Micro-batches of a step."""
-    checkpointing: bool = True
+    gradient_checkpointing: bool = True
     """Compute activations again rather than keep them."""
-    save_every: int = Field(default=50, ge=1)
+    save_steps: int = Field(default=50, ge=1)
     """Steps between checkpoints."""
     seed: int = Field(default=3407, ge=0, lt=2**32)
 
     def step_count(self, blocks: int) -> int:
         """Optimizer steps that a run takes."""
-        micro_batches = -(-blocks // self.micro_batch)
-        each = max(-(-micro_batches // self.accumulation), 1)
+        micro_batches = -(-blocks // self.batch_size)
+        each = max(-(-micro_batches // self.gradient_accumulation), 1)
         return self.steps or max(int(-(-each * self.epochs // 1)), 1)
 
 
-PAPER = Tuning(
-    rank=64,
-    alpha=128,
-    dropout=0.0,
-    precision="bfloat16",
-    learning_rate=1e-4,
-    floor=0.1,
-    warmup=0.03,
-    epochs=2,
-    micro_batch=1,
-    accumulation=8,
-    checkpointing=True,
-    seed=3407,
-)
+PAPER = SftSettings(rank=64, alpha=128, learning_rate=1e-4)
 """Appendix of arXiv 2608.04804: Qwen2.5-Coder-7B-Instruct, blocks of 32,768 tokens, all linear projections."""
-PRESETS = {"small": Tuning(), "paper": PAPER}
+PRESETS = {"small": SftSettings(), "paper": PAPER}
 
 
-class TuningRun(FrozenModel):
+class SftRun(FrozenModel):
     """What a run's folder holds."""
 
     scrout: str = __version__
@@ -92,13 +80,13 @@ class TuningRun(FrozenModel):
     """Folder or file of the base model."""
     base_digest: str
     pack_sha256: str
-    tuning: Tuning
+    settings: SftSettings
     steps: int
     held_out_sha256: str = ""
     """Of the pack that the loss is measured on; empty: none."""
 
 
-class LossRow(FrozenModel):
+class SftStep(FrozenModel):
     """One line of losses.jsonl."""
 
     step: int
@@ -108,10 +96,10 @@ class LossRow(FrozenModel):
     learning_rate: float
 
 
-class TunedAdapter(FrozenModel):
+class SftResult(FrozenModel):
     """How a run ended."""
 
-    run: TuningRun
+    run: SftRun
     first_loss: float
     last_loss: float
     """Mean over the last tenth of the steps; the first likewise."""
@@ -120,39 +108,39 @@ class TunedAdapter(FrozenModel):
     adapter: str
 
 
-def tune(
+def finetune(
     checkpoint: Path,
     pack: Path,
     out: Path,
-    tuning: Tuning,
+    settings: SftSettings,
     held_out: Path | None = None,
     device: str = "",
     attention: str = "",
     progress: Callable[[str], None] = lambda words: None,
-) -> TunedAdapter:
+) -> SftResult:
     """Fine-tune, or go on with what was begun in `out`."""
     blocks, template = _pack_for(pack, checkpoint)
     judged = _pack_for(held_out, checkpoint)[0] if held_out else None
-    run = TuningRun(
+    run = SftRun(
         base=str(checkpoint),
         base_digest=digest(checkpoint),
         pack_sha256=blocks.digest,
-        tuning=tuning,
-        steps=tuning.step_count(len(blocks)),
+        settings=settings,
+        steps=settings.step_count(len(blocks)),
         held_out_sha256=judged.digest if judged else "",
     )
     progress("loading the model")
-    model = load_model(checkpoint, tuning.precision, device, attention)
-    with lock_folder(out), told("the run stopped"):
+    model = load_model(checkpoint, settings.precision, device, attention)
+    with lock_folder(out), library_errors("the run stopped"):
         _begin(out, run)
         trainer = _trainer(model, template, blocks, out, run, progress)
-        before = _kept_loss(out / "held_out_before.json", lambda: _held_out(trainer, judged, progress))
+        before = _measured_once(out / "held_out_before.json", lambda: _held_out(trainer, judged, progress))
         trainer.train(resume_from_checkpoint=_last_whole(out / CHECKPOINTS))
-        after = _kept_loss(out / "held_out_after.json", lambda: _held_out(trainer, judged, progress))
+        after = _measured_once(out / "held_out_after.json", lambda: _held_out(trainer, judged, progress))
         _save(trainer.model, out / ADAPTER)
     losses = [step.loss for step in read_losses(out)]
     tenth = max(len(losses) // 10, 1)
-    return TunedAdapter(
+    return SftResult(
         run=run,
         first_loss=sum(losses[:tenth]) / tenth,
         last_loss=sum(losses[-tenth:]) / tenth,
@@ -162,17 +150,17 @@ def tune(
     )
 
 
-def read_run(folder: Path) -> TuningRun:
+def read_run(folder: Path) -> SftRun:
     """What a run is."""
-    try:
-        return TuningRun.model_validate_json((folder / RUN).read_bytes())
-    except (OSError, ValueError) as error:
-        raise TaskError(f"{folder} holds no run ({error}). Name the folder that was given to --out.") from None
+    run = read_card(folder / RUN, SftRun)
+    if run is None:
+        raise TaskError(f"{folder} holds no run ({RUN}). Name the folder that was given to --out.")
+    return run
 
 
-def read_losses(folder: Path) -> list[LossRow]:
+def read_losses(folder: Path) -> list[SftStep]:
     """Every step that is done. The last line may have been cut off by a kill."""
-    return JsonLines(folder / LOSSES, LossRow).read()
+    return JsonLines(folder / LOSSES, SftStep).read()
 
 
 def collate(blocks: Sequence[PackedBlock]) -> dict[str, Any]:
@@ -181,7 +169,8 @@ def collate(blocks: Sequence[PackedBlock]) -> dict[str, Any]:
     import torch
 
     ids, learned, positions = (
-        np.concatenate(parts) for parts in zip(*((one.ids, one.learned, one.positions) for one in blocks), strict=True)
+        np.concatenate(parts)
+        for parts in zip(*((one.ids, one.loss_mask, one.positions) for one in blocks), strict=True)
     )
     labels = np.where(learned, ids, UNLEARNED)
     return {
@@ -191,8 +180,8 @@ def collate(blocks: Sequence[PackedBlock]) -> dict[str, Any]:
     }
 
 
-def _pack_for(folder: Path, checkpoint: Path) -> tuple[Pack, Template]:
-    template, pack = Template.load(checkpoint), Pack(folder)
+def _pack_for(folder: Path, checkpoint: Path) -> tuple[Pack, ChatTokenizer]:
+    template, pack = ChatTokenizer.load(checkpoint), Pack(folder)
     if pack.card.tokenizer_sha256 != tokenizer_digest(template):
         raise TaskError(
             f"{folder} was packed with another tokenizer or chat template than {checkpoint} has. Pack the corpus "
@@ -201,24 +190,16 @@ def _pack_for(folder: Path, checkpoint: Path) -> tuple[Pack, Template]:
     return pack, template
 
 
-def _begin(out: Path, run: TuningRun) -> None:
-    """Write what the run is, or hold it against what lies there. A run without a step may still become another."""
-    path = out / RUN
-    if path.exists() and read_losses(out):
-        begun = read_run(out)
-        if begun.model_copy(update={"base": run.base, "scrout": run.scrout}) != run:
-            differing = [name for name in TuningRun.model_fields if getattr(begun, name) != getattr(run, name)]
-            raise TaskError(
-                f"{out} holds a run with other {' and '.join(differing)}. Name another folder, or the same settings."
-            )
-        return
-    for name in ("held_out_before.json", "held_out_after.json"):
-        (out / name).unlink(missing_ok=True)
-    write_atomic(path, run.model_dump_json(indent=2) + "\n")
+def _begin(out: Path, run: SftRun) -> None:
+    """Write the run's card, or compare it with the one there. A run without a step may still become another."""
+    if not read_losses(out):
+        for name in (RUN, "held_out_before.json", "held_out_after.json"):
+            (out / name).unlink(missing_ok=True)
+    keep_card(out / RUN, run, ("base", "scrout"))
 
 
 def _trainer(
-    model: Any, template: Template, pack: Pack, out: Path, run: TuningRun, progress: Callable[[str], None]
+    model: Any, template: ChatTokenizer, pack: Pack, out: Path, run: SftRun, progress: Callable[[str], None]
 ) -> Any:
     try:
         import torch
@@ -227,27 +208,27 @@ def _trainer(
         from trl import SFTConfig, SFTTrainer
     except ImportError as error:
         raise needs_extra(error) from None
-    tuning = run.tuning
-    torch.manual_seed(tuning.seed)
-    tuned = with_adapter(model, tuning.rank, tuning.alpha, tuning.dropout)
+    settings = run.settings
+    torch.manual_seed(settings.seed)
+    tuned = with_adapter(model, settings.rank, settings.alpha, settings.dropout)
     on_cpu = next(model.parameters()).device.type == "cpu"
     arguments = SFTConfig(
         output_dir=str(out / CHECKPOINTS),
         max_steps=run.steps,
-        per_device_train_batch_size=tuning.micro_batch,
-        gradient_accumulation_steps=tuning.accumulation,
-        gradient_checkpointing=tuning.checkpointing,
-        learning_rate=tuning.learning_rate,
+        per_device_train_batch_size=settings.batch_size,
+        gradient_accumulation_steps=settings.gradient_accumulation,
+        gradient_checkpointing=settings.gradient_checkpointing,
+        learning_rate=settings.learning_rate,
         lr_scheduler_type="cosine_with_min_lr",
-        lr_scheduler_kwargs={"min_lr_rate": tuning.floor},
-        warmup_steps=round(tuning.warmup * run.steps),
-        bf16=tuning.precision == "bfloat16",
+        lr_scheduler_kwargs={"min_lr_rate": settings.min_lr_ratio},
+        warmup_steps=round(settings.warmup_ratio * run.steps),
+        bf16=settings.precision == "bfloat16",
         use_cpu=on_cpu,
-        seed=tuning.seed,
-        data_seed=tuning.seed,
+        seed=settings.seed,
+        data_seed=settings.seed,
         logging_steps=1,
         logging_nan_inf_filter=False,
-        save_steps=tuning.save_every,
+        save_steps=settings.save_steps,
         # The one before the last too: a kill may hit the midst of writing the last.
         save_total_limit=2,
         report_to="none",
@@ -272,16 +253,16 @@ def _trainer(
         train_dataset=rows,
         processing_class=template.tokenizer,
         data_collator=lambda given: collate([pack[row["block"]] for row in given]),
-        callbacks=[_noting(out, run, progress)],
+        callbacks=[_callback(out, run, progress)],
     )
     trainer.remove_callback(PrinterCallback)
     return trainer
 
 
-def _noting(out: Path, run: TuningRun, progress: Callable[[str], None]) -> TrainerCallback:
+def _callback(out: Path, run: SftRun, progress: Callable[[str], None]) -> TrainerCallback:
     from transformers import TrainerCallback
 
-    class Noting(TrainerCallback):  # type: ignore[misc]
+    class StepCallback(TrainerCallback):  # type: ignore[misc]
         """Writes every step down, and marks the checkpoints that are whole."""
 
         def on_train_begin(self, args: TrainingArguments, state: Any, control: Any, **more: Any) -> None:
@@ -295,21 +276,21 @@ def _noting(out: Path, run: TuningRun, progress: Callable[[str], None]) -> Train
             if not math.isfinite(logs["loss"]):
                 raise TaskError(
                     f"the loss of step {state.global_step} is {logs['loss']}: the steps were too large. Begin a new "
-                    "run with a lower --learning-rate."
+                    "run with a lower learning_rate."
                 )
-            step = LossRow(
+            step = SftStep(
                 step=state.global_step,
                 loss=logs["loss"],
                 grad_norm=logs["grad_norm"],
                 learning_rate=logs["learning_rate"],
             )
-            JsonLines(out / LOSSES, LossRow, durable=True).append(step)
+            JsonLines(out / LOSSES, SftStep, durable=True).append(step)
             progress(f"step {step.step} of {run.steps}, loss {step.loss:.4f}")
 
         def on_save(self, args: TrainingArguments, state: Any, control: Any, **more: Any) -> None:
             (out / CHECKPOINTS / f"checkpoint-{state.global_step}" / WHOLE).touch()
 
-    return Noting()
+    return StepCallback()
 
 
 def _last_whole(folder: Path) -> str | None:
@@ -343,7 +324,7 @@ def _held_out(trainer: Any, pack: Pack | None, progress: Callable[[str], None]) 
     return total / tokens
 
 
-def _kept_loss(path: Path, measure: Callable[[], float | None]) -> float | None:
+def _measured_once(path: Path, measure: Callable[[], float | None]) -> float | None:
     """What was measured before a kill is not measured again: the model is another by then."""
     if path.exists():
         kept = json.loads(path.read_text(encoding="utf-8"))

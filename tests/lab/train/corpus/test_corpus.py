@@ -17,7 +17,7 @@ from scrout.agent import dialects
 from scrout.base import TaskError
 from scrout.cli.train import command
 from scrout.handoff import parse
-from scrout.lab.train.corpus.corpus import CorpusRules, build, demonstrations, read_held_out
+from scrout.lab.train.corpus.corpus import CorpusRules, build_corpus, demonstrations, read_held_out
 from scrout.lab.train.corpus.layouts import read
 from scrout.lab.train.corpus.search import search
 from scrout.lab.train.corpus.streams import UnreadableDocument, documents
@@ -211,7 +211,7 @@ def write(folder: Path, name: str, rows: list[Any]) -> Path:
 
 @pytest.mark.parametrize("dialect", ["xml", "native", "fenced", "json"])
 def test_a_demonstration_reads_as_an_episode_does(tmp_path: Path, dialect: Any) -> None:
-    build([write(tmp_path, "a.json", [openhands()])], tmp_path / "out", CorpusRules(dialect=dialect))
+    build_corpus([write(tmp_path, "a.json", [openhands()])], tmp_path / "out", CorpusRules(dialect=dialect))
     (made,) = demonstrations(tmp_path / "out" / "corpus.jsonl")
     roles = [message["role"] for message in made.messages]
     answers = "tool" if dialect == "native" else "user"
@@ -231,14 +231,14 @@ def test_answers_are_as_long_as_the_rules_say(tmp_path: Path) -> None:
     steps = (("bash", {"command": "ls"}, "x" * 9_000), *STEPS[1:])
     source = write(tmp_path, "a.json", [openhands(steps=steps)])
     for chars in (8_000, 500):
-        card = build([source], tmp_path / str(chars), CorpusRules(observation_chars=chars))
+        card = build_corpus([source], tmp_path / str(chars), CorpusRules(observation_chars=chars))
         (made,) = demonstrations(tmp_path / str(chars) / "corpus.jsonl")
         assert str(made.messages[3]["content"]).count("x") == chars and card.observation_chars == chars
 
 
 def test_an_episode_of_recons_that_is_broken_is_counted(tmp_path: Path) -> None:
     source = write(tmp_path, "a.jsonl", [{"layout": "scrout", "issue_id": "me__shop-1", "steps": 3}])
-    assert build([source], tmp_path / "out", CorpusRules()).dropped == {"broken scrout": 1}
+    assert build_corpus([source], tmp_path / "out", CorpusRules()).dropped == {"broken scrout": 1}
 
 
 def odd(arguments: object, layout: str = "scrout") -> dict[str, Any]:
@@ -265,7 +265,7 @@ def odd(arguments: object, layout: str = "scrout") -> dict[str, Any]:
     ids=range(5),
 )
 def test_values_that_are_none_cost_their_document_alone(tmp_path: Path, row: dict[str, Any]) -> None:
-    card = build([write(tmp_path, "a.jsonl", [openhands(), row])], tmp_path / "out", CorpusRules())
+    card = build_corpus([write(tmp_path, "a.jsonl", [openhands(), row])], tmp_path / "out", CorpusRules())
     (why,) = card.dropped
     assert (card.demonstrations, card.dropped[why]) == (1, 1) and why.startswith("broken ")
 
@@ -279,7 +279,7 @@ def test_of_an_issue_the_two_best_are_kept_and_the_third_is_shelved(tmp_path: Pa
         openhands("me__shop-1_3"),
         openhands("me__shop-1_4", (("bash", {"command": "ls -a"}, "."), *STEPS[1:])),
     ]
-    card = build([write(tmp_path, "a.jsonl", rows)], tmp_path / "out", CorpusRules())
+    card = build_corpus([write(tmp_path, "a.jsonl", rows)], tmp_path / "out", CorpusRules())
     kept = list(demonstrations(tmp_path / "out" / "corpus.jsonl"))
     (in_reserve,) = demonstrations(tmp_path / "out" / "reserve.jsonl")
     assert [one.turns for one in kept] == [5, 5] and in_reserve.turns == 7
@@ -292,7 +292,7 @@ def test_every_document_is_counted_once(tmp_path: Path) -> None:
     rows = [good, {"some": "thing"}, openhands("me__a-1", resolved=False), openhands("me__b-1", steps=(EDIT,)), [1]]
     path = write(tmp_path, "a.jsonl", rows)
     path.write_text(path.read_text() + '{"instance_id": "cut off')
-    card = build([path], tmp_path / "out", CorpusRules())
+    card = build_corpus([path], tmp_path / "out", CorpusRules())
     assert card.read == 6 == card.demonstrations + card.reserve + sum(card.dropped.values())
     assert card.dropped["did not solve its issue"] == 1 and card.dropped["no known layout"] == 1
     assert card.dropped["no JSON"] == 1 and card.demonstrations == 1
@@ -303,7 +303,7 @@ def test_every_document_is_counted_once(tmp_path: Path) -> None:
 )
 def test_what_results_are_measured_on_stays_out(tmp_path: Path, instance_id: str) -> None:
     rows = [openhands(instance_id), openhands("me__shop-1", instance={"repo": "fork/django"}), openhands("me__fine-2")]
-    card = build([write(tmp_path, "a.jsonl", rows)], tmp_path / "out", CorpusRules())
+    card = build_corpus([write(tmp_path, "a.jsonl", rows)], tmp_path / "out", CorpusRules())
     assert card.dropped == {"a repository that nothing is trained on": 2} and card.blocked_hits == 0
     assert [one.issue_id for one in demonstrations(tmp_path / "out" / "corpus.jsonl")] == ["me__fine-2"]
 
@@ -329,19 +329,19 @@ def test_what_results_are_measured_on_stays_out(tmp_path: Path, instance_id: str
     ids=str,
 )
 def test_whatever_names_such_a_repository_keeps_it_out(tmp_path: Path, more: dict[str, Any]) -> None:
-    card = build([write(tmp_path, "a.jsonl", [{**openhands(), **more}])], tmp_path / "out", CorpusRules())
+    card = build_corpus([write(tmp_path, "a.jsonl", [{**openhands(), **more}])], tmp_path / "out", CorpusRules())
     assert card.dropped == {"a repository that nothing is trained on": 1}
 
 
 def test_the_folder_that_an_agent_worked_in_names_its_repository_too(tmp_path: Path) -> None:
     row = json.loads(json.dumps(openhands()).replace("/testbed", "/workspace/django__django__3.0"))
-    card = build([write(tmp_path, "a.jsonl", [row])], tmp_path / "out", CorpusRules())
+    card = build_corpus([write(tmp_path, "a.jsonl", [row])], tmp_path / "out", CorpusRules())
     assert card.dropped == {"a repository that nothing is trained on": 1}
 
 
 def test_names_that_are_no_names_cost_their_row_alone(tmp_path: Path) -> None:
     rows = [openhands(), openhands("me__fine-2", repo="~nobody/x"), openhands(f"me__shop-{'9' * 5_000}")]
-    card = build([write(tmp_path, "a.jsonl", rows)], tmp_path / "out", CorpusRules())
+    card = build_corpus([write(tmp_path, "a.jsonl", rows)], tmp_path / "out", CorpusRules())
     assert (card.demonstrations, card.dropped) == (2, {"a name longer than any repository has": 1})
 
 
@@ -358,13 +358,16 @@ class Late(frozenset[str]):
 def test_the_frozen_file_itself_is_proven_free_of_what_is_held_out(tmp_path: Path) -> None:
     source = write(tmp_path, "a.jsonl", [openhands()])
     with pytest.raises(TaskError, match="1 demonstrations are of blocked repositories or held-out issues"):
-        build([source], tmp_path / "out", CorpusRules(held_out=Late()))
+        build_corpus([source], tmp_path / "out", CorpusRules(held_out=Late()))
     assert not list((tmp_path / "out").iterdir())
 
 
 @pytest.mark.parametrize("name", ["me__flask-login-5", "django__channels-12", "me__pytest-asyncio-3"])
 def test_a_name_that_only_begins_like_one_is_none(tmp_path: Path, name: str) -> None:
-    assert build([write(tmp_path, "a.jsonl", [openhands(name)])], tmp_path / "out", CorpusRules()).demonstrations == 1
+    assert (
+        build_corpus([write(tmp_path, "a.jsonl", [openhands(name)])], tmp_path / "out", CorpusRules()).demonstrations
+        == 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -428,7 +431,7 @@ def test_another_file_whose_name_ends_alike_was_not_looked_at() -> None:
 
 def test_an_answer_that_shows_the_fix_spoils_a_demonstration(tmp_path: Path) -> None:
     told = ("bash", {"command": "git show"}, "--- a/shop/cart.py\n+++ b/shop/cart.py\n+b")
-    card = build(
+    card = build_corpus(
         [write(tmp_path, "a.jsonl", [openhands(steps=(LIST, VIEW, told, EDIT))])], tmp_path / "out", CorpusRules()
     )
     assert card.dropped == {"an answer shows the fix": 1}
@@ -465,14 +468,16 @@ def without_result(layout: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_call_without_its_result_is_counted(tmp_path: Path, layout: str) -> None:
-    card = build([write(tmp_path, "a.jsonl", [without_result(layout)])], tmp_path / "out", CorpusRules())
+    card = build_corpus([write(tmp_path, "a.jsonl", [without_result(layout)])], tmp_path / "out", CorpusRules())
     assert card.dropped == {"a call without its result": 1} and not card.demonstrations
 
 
 def test_an_empty_result_is_one(tmp_path: Path) -> None:
     steps = (("bash", {"command": "true"}, ""), *STEPS)
     assert (
-        build([write(tmp_path, "a.jsonl", [openhands(steps=steps)])], tmp_path / "out", CorpusRules()).demonstrations
+        build_corpus(
+            [write(tmp_path, "a.jsonl", [openhands(steps=steps)])], tmp_path / "out", CorpusRules()
+        ).demonstrations
         == 1
     )
 
@@ -487,7 +492,7 @@ def test_an_empty_result_is_one(tmp_path: Path) -> None:
 )
 def test_a_file_that_was_not_shown_was_not_found(tmp_path: Path, look: Told) -> None:
     source = write(tmp_path, "a.jsonl", [openhands(steps=(LIST, look, EDIT))])
-    assert build([source], tmp_path / "out", CorpusRules()).dropped == {
+    assert build_corpus([source], tmp_path / "out", CorpusRules()).dropped == {
         "the search did not find every file of the fix": 1
     }
 
@@ -498,7 +503,7 @@ def test_layouts_may_be_mixed_in_one_file(tmp_path: Path) -> None:
         row["instance_id"] = f"me__shop-{number}"
     # One that looks like two layouts is read as the surer one, and what is neither is counted.
     rows += [{**rows[0], "history": [], "trajectory": None, "instance_id": "me__both-1"}, {"trajectory": [3]}]
-    card = build([write(tmp_path, "a.jsonl", rows)], tmp_path / "out", CorpusRules())
+    card = build_corpus([write(tmp_path, "a.jsonl", rows)], tmp_path / "out", CorpusRules())
     assert card.layouts == {name: 2 if name == "openhands messages" else 1 for name in LAYOUTS}
     assert card.dropped == {"no known layout": 1}
 
@@ -506,13 +511,13 @@ def test_layouts_may_be_mixed_in_one_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("known", [{}, {"me__shop-1": ()}])
 def test_a_fix_without_a_file_is_counted(tmp_path: Path, known: dict[str, tuple[str, ...]]) -> None:
     row = openhands(steps=(LIST, VIEW, RUN), test_result={"git_patch": ""})
-    card = build([write(tmp_path, "a.jsonl", [row])], tmp_path / "out", CorpusRules(gold=known))
+    card = build_corpus([write(tmp_path, "a.jsonl", [row])], tmp_path / "out", CorpusRules(gold=known))
     assert card.dropped == {"no file of its fix is known": 1}
 
 
 def test_a_language_that_nobody_knows_is_counted_as_such(tmp_path: Path) -> None:
     row = json.loads(json.dumps(openhands()).replace("cart.py", "cart.zz"))
-    card = build([write(tmp_path, "a.jsonl", [row])], tmp_path / "out", CorpusRules())
+    card = build_corpus([write(tmp_path, "a.jsonl", [row])], tmp_path / "out", CorpusRules())
     assert (card.demonstrations, card.languages) == (1, {"unknown": 1})
 
 
@@ -548,19 +553,19 @@ def test_memory_does_not_grow_with_what_is_read(tmp_path: Path) -> None:
 
 
 def test_a_null_among_documents_is_counted(tmp_path: Path) -> None:
-    card = build([write(tmp_path, "a.json", [None, openhands(), 3])], tmp_path / "out", CorpusRules())
+    card = build_corpus([write(tmp_path, "a.json", [None, openhands(), 3])], tmp_path / "out", CorpusRules())
     assert card.read == 3 and card.demonstrations == 1
 
 
 def test_the_same_trajectory_twice_is_one_demonstration(tmp_path: Path) -> None:
-    card = build([write(tmp_path, "a.json", [openhands()] * 5)], tmp_path / "out", CorpusRules())
+    card = build_corpus([write(tmp_path, "a.json", [openhands()] * 5)], tmp_path / "out", CorpusRules())
     assert card.demonstrations == 1 and card.dropped == {"the same as another": 4}
 
 
 def test_issues_that_are_held_out_stay_out(tmp_path: Path) -> None:
     held = tmp_path / "held.txt"
     held.write_text("me__shop-1_5\n\n")
-    card = build(
+    card = build_corpus(
         [write(tmp_path, "a.jsonl", [openhands()])], tmp_path / "out", CorpusRules(held_out=read_held_out(held))
     )
     assert card.dropped == {"an issue that is held out": 1} and not card.demonstrations
@@ -569,7 +574,7 @@ def test_issues_that_are_held_out_stay_out(tmp_path: Path) -> None:
 def test_held_out_ids_are_the_same_in_any_case(tmp_path: Path) -> None:
     held = tmp_path / "held.txt"
     held.write_text("Me__SHOP-1\n")
-    card = build(
+    card = build_corpus(
         [write(tmp_path, "a.jsonl", [openhands()])], tmp_path / "out", CorpusRules(held_out=read_held_out(held))
     )
     assert card.dropped == {"an issue that is held out": 1}
@@ -577,13 +582,13 @@ def test_held_out_ids_are_the_same_in_any_case(tmp_path: Path) -> None:
 
 def test_a_text_that_is_no_unicode_costs_its_trajectory_alone(tmp_path: Path) -> None:
     broken = openhands("me__shop-2", (LIST, VIEW, (*RUN[:2], "\ud800 Traceback"), EDIT))
-    card = build([write(tmp_path, "a.jsonl", [openhands(), broken])], tmp_path / "out", CorpusRules())
+    card = build_corpus([write(tmp_path, "a.jsonl", [openhands(), broken])], tmp_path / "out", CorpusRules())
     assert (card.demonstrations, card.dropped) == (1, {"its text is no Unicode": 1})
 
 
 def test_a_known_answer_counts_more_than_the_trajectorys_own_patch(tmp_path: Path) -> None:
     rules = CorpusRules(gold={"me__shop-1": ("shop/stock.py",)})
-    card = build([write(tmp_path, "a.jsonl", [openhands()])], tmp_path / "out", rules)
+    card = build_corpus([write(tmp_path, "a.jsonl", [openhands()])], tmp_path / "out", rules)
     assert card.dropped == {"the search did not find every file of the fix": 1}
 
 
@@ -600,7 +605,7 @@ def test_parquet_reads_like_the_others(tmp_path: Path) -> None:
 
     path = tmp_path / "a.parquet"
     write_table(pyarrow.Table.from_pylist([openhands(), openhands("me__shop-2")]), path)
-    assert build([path], tmp_path / "out", CorpusRules()).demonstrations == 2
+    assert build_corpus([path], tmp_path / "out", CorpusRules()).demonstrations == 2
     path.write_bytes(path.read_bytes()[:200])
     assert [type(document) for _, document in documents(path)] == [UnreadableDocument]
 
@@ -630,10 +635,10 @@ def test_a_file_that_breaks_off_gives_what_it_has(tmp_path: Path) -> None:
 
 def test_a_folder_with_a_corpus_is_left_alone(tmp_path: Path) -> None:
     source = write(tmp_path, "a.jsonl", [openhands()])
-    first = build([source], tmp_path / "out", CorpusRules())
+    first = build_corpus([source], tmp_path / "out", CorpusRules())
     with pytest.raises(TaskError, match="holds a corpus already"):
-        build([source], tmp_path / "out", CorpusRules())
-    again = build([source], tmp_path / "out2", CorpusRules())
+        build_corpus([source], tmp_path / "out", CorpusRules())
+    again = build_corpus([source], tmp_path / "out2", CorpusRules())
     assert (first.excluded_repositories, first.excluded_issues, first.notes_by) == (23, 0, "")
     assert again == first and not (tmp_path / "out2" / ".spool").exists()
 
@@ -645,7 +650,7 @@ def test_sources_that_cannot_be_are_named(tmp_path: Path, name: str, words: str)
     (tmp_path / "a.txt").write_text("x")
     (tmp_path / "empty").mkdir()
     with pytest.raises(TaskError, match=words):
-        build([tmp_path / name], tmp_path / "out", CorpusRules())
+        build_corpus([tmp_path / name], tmp_path / "out", CorpusRules())
 
 
 @pytest.mark.parametrize(
@@ -674,7 +679,7 @@ def test_the_command_tells_what_it_made(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not SAMPLES.is_dir(), reason="no sample trajectories beside the project")
 def test_real_trajectories_of_every_layout_become_demonstrations(tmp_path: Path) -> None:
-    card = build([SAMPLES], tmp_path / "out", CorpusRules())
+    card = build_corpus([SAMPLES], tmp_path / "out", CorpusRules())
     assert (
         card.read == 21
         and card.demonstrations == 18

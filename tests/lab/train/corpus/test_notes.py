@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -15,11 +18,12 @@ from click.testing import CliRunner
 from scrout.base import ConfigError, ModelError
 from scrout.cli.train import command
 from scrout.handoff import parse
-from scrout.lab.train.corpus.corpus import CorpusCard, CorpusRules, build, demonstrations
-from scrout.lab.train.corpus.distilled import DistilledEpisode, FixAnswer, ToolStep
+from scrout.lab.train.corpus.corpus import CorpusCard, CorpusRules, build_corpus, demonstrations
 from scrout.lab.train.corpus.notes import MAX_CHARS, NotesModel, clean
-from scrout.models.scripted import ScriptedEndpoint, ScriptedReply, ScriptedRequest, Status
+from scrout.lab.train.corpus.trajectory import DistilledEpisode, FixAnswer, ToolStep
+from scrout.models.scripted import Hang, ScriptedEndpoint, ScriptedReply, ScriptedRequest, Status
 from scrout.money import Price, Usage
+from scrout.trajectory import receipts
 
 GOOD = "The loop in shop/cart.py starts at the second price, as the failing check shows. I am fairly sure."
 TEMPLATE = "The change belongs into shop/cart.py. The reproduction fails as told."
@@ -58,7 +62,11 @@ def write(folder: Path, *rows: DistilledEpisode) -> Path:
 def make(folder: Path, url: str, *rows: DistilledEpisode, **more: Any) -> CorpusCard:
     source = write(folder, *(rows or [taught("me__shop-1")]))
     dialect = more.pop("dialect", "xml")
-    return build([source], folder / "out", CorpusRules(dialect=dialect, notes_model=NotesModel("toy", url, **more)))
+    return build_corpus(
+        [source],
+        folder / "out",
+        CorpusRules(dialect=dialect, notes_model=NotesModel(model="toy", base_url=url, **more)),
+    )
 
 
 def notes(folder: Path) -> list[str]:
@@ -130,7 +138,7 @@ def test_nobody_is_asked_twice(tmp_path: Path) -> None:
         pytest.raises(ModelError, match=r"Check the key.*the same command goes on"),
     ):
         make(tmp_path, server.base_url, *rows, price=PRICE)
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"notes.jsonl"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"notes.jsonl", "calls"}
     with ScriptedEndpoint(always(GOOD)) as server:
         card = make(tmp_path, server.base_url, *rows, price=PRICE)
     assert server.served == 1 and "the last price" in server.requests[0].body
@@ -152,41 +160,72 @@ def test_an_endpoint_that_is_not_there_is_told_with_the_next_step(tmp_path: Path
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
-        with pytest.raises(ModelError, match=r"Is it running.*without --notes-model"):
+        with pytest.raises(ModelError, match=r"Is it running.*without --notes"):
             make(tmp_path, url)
     assert not (tmp_path / "out" / "corpus.jsonl").exists()
+
+
+def test_every_call_passes_the_proxy_and_has_a_receipt(tmp_path: Path) -> None:
+    rows = taught("me__shop-1"), taught("me__shop-2", issue="total() leaves out the last price")
+    with ScriptedEndpoint(always(GOOD)) as server:
+        card = make(tmp_path, server.base_url, *rows, price=PRICE)
+    (trajectory,) = (tmp_path / "out" / "calls").iterdir()
+    paid = receipts(trajectory)
+    assert len(paid) == server.served == 2 and all(one.usage == USAGE and not one.estimated for one in paid)
+    assert sum(one.cost_usd or 0 for one in paid) == card.notes_usd
+
+
+def test_a_call_that_was_cut_off_is_paid_for_by_the_next_run(tmp_path: Path) -> None:
+    """Killed with a call under way: what was held for it counts."""
+    script = (
+        "import sys\nfrom pathlib import Path\nsys.path.insert(0, sys.argv[1])\n"
+        "from test_notes import PRICE, make, taught\nmake(Path(sys.argv[2]), sys.argv[3], taught('me__shop-1'), price=PRICE)"  # noqa: E501
+    )
+    with ScriptedEndpoint(lambda request: ScriptedReply(GOOD, usage=USAGE, fault=Hang(60))) as server:
+        words = [sys.executable, "-c", script, str(Path(__file__).parent), str(tmp_path), server.base_url]
+        with subprocess.Popen(words) as process:
+            while not server.served and process.poll() is None:
+                time.sleep(0.02)
+            process.kill()
+    with ScriptedEndpoint(always(GOOD)) as server:
+        card = make(tmp_path, server.base_url, taught("me__shop-1"), price=PRICE)
+    assert card.notes == {"model": 1, "template": 0}
+    assert card.notes_usd is not None and card.notes_usd > COST_USD
+
+
+def notes_file(folder: Path, text: str) -> Path:
+    path = folder / "notes.toml"
+    path.write_text(text)
+    return path
 
 
 def test_the_command_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = write(tmp_path, taught("me__shop-1"))
     monkeypatch.setenv("NOTES_KEY", "secret-key")
     with ScriptedEndpoint(always(GOOD)) as server:
-        words = ["corpus", str(source), "--out", str(tmp_path / "out"), "--json", "--notes-model", "toy"]
-        words += ["--notes-url", server.base_url, "--notes-key-env", "NOTES_KEY", "--notes-price", "1,10"]
-        done = CliRunner().invoke(command, [*words, "--notes-cap-usd", "1"])
+        lines = f'model = "toy"\nbase_url = "{server.base_url}"\nkey_env = "NOTES_KEY"\ncap_usd = 1\n'
+        file = notes_file(tmp_path, f"{lines}price = {{ input = 1, output = 10 }}\n")
+        words = ["corpus", str(source), "--out", str(tmp_path / "out"), "--json", "--notes", str(file)]
+        done = CliRunner().invoke(command, words)
     card = json.loads(done.stdout)
     assert card["notes"] == {"model": 1, "template": 0} and card["notes_usd"] == 0.002
     assert server.requests[0].headers["authorization"] == "Bearer secret-key"
-    assert not any("secret-key" in path.read_text() for path in (tmp_path / "out").iterdir())
+    written = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert len(written) > 4 and not any("secret-key" in path.read_text() for path in written)
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("text", "words"),
     [
-        (["--notes-model", "toy"], "belong together"),
-        (["--notes-price", "1,2"], "no model"),
-        (["--notes-model", "toy", "--notes-url", "http://x/v1", "--notes-cap-usd", "1"], "without a price"),
-        (["--notes-model", "toy", "--notes-url", "http://x/v1", "--notes-price", "1"], "is no price"),
+        ('model = "toy"', "base_url: Field required"),
+        ('model = "toy"\nbase_url = "http://x/v1"\ncap_usd = 1', "without a price"),
+        ('model = "toy"\nbase_url = "http://x/v1"\nprice = 1', "price: "),
+        ('model = "toy"\nbase_url = "http://x/v1"\nkey_env = "NO_SUCH_KEY"', "NO_SUCH_KEY is not set"),
+        ("model = ", "cannot be read"),
     ],
 )
-def test_options_that_do_not_fit_are_told(tmp_path: Path, options: list[str], words: str) -> None:
-    source = write(tmp_path, taught("me__shop-1"))
-    done = CliRunner().invoke(command, ["corpus", str(source), "--out", str(tmp_path / "out"), *options])
-    assert done.exit_code == 2 and words in done.output
-
-
-def test_a_key_that_is_not_set_is_told(tmp_path: Path) -> None:
-    source = write(tmp_path, taught("me__shop-1"))
-    given = ["--notes-model", "toy", "--notes-url", "http://x/v1", "--notes-key-env", "NO_SUCH_KEY"]
-    done = CliRunner().invoke(command, ["corpus", str(source), "--out", str(tmp_path / "out"), *given])
-    assert isinstance(done.exception, ConfigError) and "NO_SUCH_KEY is not set" in str(done.exception)
+def test_a_notes_file_that_cannot_be_used_is_named(tmp_path: Path, text: str, words: str) -> None:
+    source, file = write(tmp_path, taught("me__shop-1")), notes_file(tmp_path, text)
+    given = ["corpus", str(source), "--out", str(tmp_path / "out"), "--notes", str(file)]
+    done = CliRunner().invoke(command, given)
+    assert isinstance(done.exception, ConfigError) and words in str(done.exception)

@@ -24,24 +24,28 @@ from scrout.base import ConfigError, ModelError, TaskError
 from scrout.batch.repositories import Repositories
 from scrout.config.settings import load
 from scrout.files import Lock
-from scrout.lab.train.grpo.documents import documents, said
-from scrout.lab.train.grpo.folder import GrpoStep, Options
+from scrout.lab.train.grpo.exchanges import read_exchanges, tokenize_exchanges
 from scrout.lab.train.grpo.grpo import GrpoResult, train
 from scrout.lab.train.grpo.learner import Learner
 from scrout.lab.train.grpo.loss import LossSettings
 from scrout.lab.train.grpo.rollouts import Rollout
+from scrout.lab.train.grpo.run_folder import GrpoSettings, GrpoStep
 from scrout.lab.train.serving import CheckpointServer
-from scrout.lab.train.tokens import Document, Template
+from scrout.lab.train.tokenization import ChatTokenizer, Document
 from scrout.scout.trace import Recorded
 from scrout.task import Gold
 
-OPTIONS = Options(group=4, tasks_per_step=1, lr=1e-2, kl=0.1, rank=4, seed=1, updates=2)
+OPTIONS = GrpoSettings(
+    group_size=4, tasks_per_step=1, learning_rate=1e-2, kl=0.1, rank=4, seed=1, updates_per_step=2, chunk_tokens=64
+)
 
 
-def run(shop: Any, tiny: Path, out: Path, *, steps: int = 1, options: Options = OPTIONS, **more: Any) -> GrpoResult:
+def run(
+    shop: Any, tiny: Path, out: Path, *, steps: int = 1, options: GrpoSettings = OPTIONS, **more: Any
+) -> GrpoResult:
     settings = more.pop("settings", shop.settings)
     rows = more.pop("rows", [shop.row()])
-    more = {"server": "none", "device": "cpu", "parallel": 1, "chunk": 64, **more}
+    more = {"server": "none", "device": "cpu", "parallel": 1, **more}
     return asyncio.run(train(tiny, rows, out, settings, Repositories(()), options, steps=steps, **more))
 
 
@@ -68,16 +72,18 @@ def test_a_step_makes_what_was_better_likelier(shop_task: Any, tiny: Path, tmp_p
     assert outcome.adapter == str(out / "adapters" / "step-1")
     assert not same(weights(out, 0), weights(out, 1))
 
-    template, terms = Template.load(tiny), LossSettings()
+    template, terms = ChatTokenizer.load(tiny), LossSettings()
     gains: dict[bool, float] = {True: 0.0, False: 0.0}
     before, after = (
-        Learner.load(tiny, out / "adapters" / name, rank=4, seed=0, lr=1, terms=terms, device="cpu")
+        Learner.load(tiny, out / "adapters" / name, rank=4, seed=0, learning_rate=1, loss=terms, device="cpu")
         for name in ("step-0", "step-1")
     )
     for episode in episodes(out):
         assert episode.reward and episode.adapter == "step-0"
-        for document in documents(said(Recorded(out / episode.trace)), template)[0]:
-            gains[episode.reward.total > 0] += float((after.before(document)[0] - before.before(document)[0]).mean())
+        for document in tokenize_exchanges(read_exchanges(Recorded(out / episode.trace)), template)[0]:
+            gains[episode.reward.total > 0] += float(
+                (after.logprobs(document)[0] - before.logprobs(document)[0]).mean()
+            )
     assert gains[True] > gains[False]
 
 
@@ -88,9 +94,10 @@ def test_a_run_that_was_killed_ends_as_one_that_was_not(shop_task: Any, tiny: Pa
     gold = {"patch": "", "files": ["shop/cart.py"]}
     fields = {"id": row.id, "text": row.text, "repo": row.repo, "base_commit": "HEAD", "gold": gold}
     tasks.write_text(json.dumps(fields) + "\n")
-    flags = "--group 4 --tasks-per-step 1 --lr 0.01 --kl 0.1 --rank 4 --seed 1 --updates 2 --sync none --device cpu"
+    recipe = "group_size=4 tasks_per_step=1 learning_rate=0.01 kl=0.1 rank=4 seed=1 updates_per_step=2 chunk_tokens=64"
     command = [sys.executable, "-m", "scrout", "train", "grpo", str(tiny), str(tasks), "--out", str(killed)]
-    command += [*flags.split(), "--steps", "2", "--parallel", "1", "--chunk", "64", "--json"]
+    command += ["--sync", "none", "--device", "cpu", "--steps", "2", "--parallel", "1", "--json"]
+    command += [part for change in recipe.split() for part in ("-s", change)]
     command += [part for override in shop_task.overrides for part in ("-c", override)]
 
     shop_task.script.hang_at = 8 + 3  # in the second episode of the second step
@@ -126,11 +133,11 @@ def test_a_run_goes_on_only_as_it_was_started(shop_task: Any, tiny: Path, tmp_pa
     out = tmp_path / "run"
     run(shop_task, tiny, out)
     asked = shop_task.script.asked
-    with pytest.raises(ConfigError, match=r"started with lr 0\.01, and now it is 0\.1"):
-        run(shop_task, tiny, out, steps=2, options=OPTIONS.model_copy(update={"lr": 0.1}))
-    with pytest.raises(ConfigError, match="another tasks"):
+    with pytest.raises(TaskError, match=r"started with settings\.learning_rate 0\.01, and now it is 0\.1"):
+        run(shop_task, tiny, out, steps=2, options=OPTIONS.model_copy(update={"learning_rate": 0.1}))
+    with pytest.raises(TaskError, match="started with tasks "):
         run(shop_task, tiny, out, steps=2, rows=[shop_task.row("shop-2")])
-    with pytest.raises(ConfigError, match="holds other things"):
+    with pytest.raises(TaskError, match="holds other files"):
         run(shop_task, tiny, tiny)
     shutil.rmtree(out / "adapters" / "step-1")
     with pytest.raises(TaskError, match="step-1 is gone"):
@@ -195,22 +202,22 @@ def test_a_full_disk_is_named_and_leaves_nothing_half_written(shop_task: Any, ti
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     assert shop_task.script.asked == asked + 8
     assert not list(out.rglob("*.part")) and not (out / "states" / "step-2").exists()
-    assert (out / "before" / "step-1").is_file(), "what the update was measured against is kept until the step counts"
+    assert (out / "logprobs" / "step-1").is_file(), "what the update was measured against is kept until the step counts"
     assert len(run(shop_task, tiny, out, steps=2).steps) == 2
-    assert not (out / "before").exists()
+    assert not (out / "logprobs").exists()
     assert shop_task.script.asked == asked + 8, "its episodes were kept"
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="Linux alone says there how much is in use")
 def test_full_memory_is_named(tiny: Path) -> None:
-    learner = Learner.load(tiny, None, rank=4, seed=0, lr=1, terms=LossSettings(), device="cpu")
+    learner = Learner.load(tiny, None, rank=4, seed=0, learning_rate=1, loss=LossSettings(), device="cpu")
     document = Document(np.ones(3_000_000, np.int32), np.ones(3_000_000, np.bool_))
     limit = resource.getrlimit(resource.RLIMIT_AS)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + 200_000_000, limit[1]))
     try:
-        with pytest.raises(ConfigError, match=r"memory is full while a conversation of 3,000,000 tokens.*--chunk"):
-            learner.before(document)
+        with pytest.raises(ConfigError, match=r"memory is full while a conversation of 3,000,000 tokens.*chunk_tokens"):
+            learner.logprobs(document)
     finally:
         resource.setrlimit(resource.RLIMIT_AS, limit)
 
@@ -228,7 +235,7 @@ def test_one_process_at_a_time(shop_task: Any, tiny: Path, tmp_path: Path) -> No
     out.mkdir()
     other = Lock(out / ".lock")
     assert other.take()
-    with pytest.raises(ConfigError, match="another process trains"):
+    with pytest.raises(TaskError, match="another process works in"):
         run(shop_task, tiny, out)
     other.release()
 
@@ -247,20 +254,20 @@ def test_with_a_server_of_the_checkpoint_itself(shop_task: Any, tiny: Path, tmp_
     with CheckpointServer(tiny, adapters=tmp_path, threads=1) as server:
         given = {"base_url": server.base_url, "max_tokens": 16, "turns": 1, "context_tokens": 4096}
         settings = load(None, [*shop_task.overrides, *(f"scout.model.{key}={value}" for key, value in given.items())])
-        options = OPTIONS.model_copy(update={"group": 2})
+        options = OPTIONS.model_copy(update={"group_size": 2})
         outcome = run(shop_task, tiny, out, server="vllm", settings=settings, options=options)
         drawn = episodes(out)
     assert [step.groups_flat for step in outcome.steps] == [1]
     assert [one.reward.total for one in drawn if one.reward] == [0, 0]
-    replies = [said(Recorded(out / one.trace)) for one in drawn]
+    replies = [read_exchanges(Recorded(out / one.trace)) for one in drawn]
     assert replies[0][0].prompt == replies[1][0].prompt and replies[0][0].reply != replies[1][0].reply
 
     # What the server says of its tokens is learned in place of the text, and is the same prompt.
-    exact, template = replies[0], Template.load(tiny)
+    exact, template = replies[0], ChatTokenizer.load(tiny)
     without = [replace(one, prompt_ids=(), reply_ids=()) for one in exact]
-    by_ids, (by_text,) = documents(exact, template)[0], documents(without, template)[0]
+    by_ids, (by_text,) = tokenize_exchanges(exact, template)[0], tokenize_exchanges(without, template)[0]
     assert len(exact) == 2, "the turn, and the demanded handoff"
-    learned = [token for document in by_ids for token in document.ids[document.learned].tolist()]
+    learned = [token for document in by_ids for token in document.ids[document.loss_mask].tolist()]
     assert learned == [token for one in exact for token in one.reply_ids] and len(learned) == 2 * 16
     first = len(exact[0].prompt_ids)
     assert by_ids[0].ids[:first].tolist() == by_text.ids[:first].tolist() == list(exact[0].prompt_ids)

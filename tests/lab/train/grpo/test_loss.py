@@ -14,15 +14,15 @@ from transformers import AutoModelForCausalLM
 
 from scrout.base import ConfigError
 from scrout.lab.train.grpo.loss import (
-    LossDocument,
     LossSettings,
-    Sums,
+    LossSums,
+    PolicyExample,
     backward,
-    learned_tokens,
     log_probabilities,
+    loss_tokens,
     require_plain_head,
 )
-from scrout.lab.train.tokens import Document
+from scrout.lab.train.tokenization import Document
 
 LENGTHS = (2, 17, 64, 33)
 
@@ -53,7 +53,7 @@ def documents(lengths: Sequence[int] = LENGTHS) -> list[Document]:
     return found
 
 
-def lessons(model: Any, terms: LossSettings, *, reference: bool) -> list[LossDocument]:
+def examples(model: Any, terms: LossSettings, *, reference: bool) -> list[PolicyExample]:
     """Old probabilities are off from today's, so that some tokens are clipped and some are not."""
     random = torch.Generator().manual_seed(11)
     made = []
@@ -61,24 +61,24 @@ def lessons(model: Any, terms: LossSettings, *, reference: bool) -> list[LossDoc
         now = log_probabilities(model, document, terms)
         old = now + torch.randn(now.shape, generator=random, dtype=now.dtype) * 0.3
         base = log_probabilities(model, document, terms, adapter=False) if reference else None
-        made.append(LossDocument(document, (-1.5, 0.5, 1.0, -0.25)[number], old, base))
+        made.append(PolicyExample(document, (-1.5, 0.5, 1.0, -0.25)[number], old, base))
     return made
 
 
-def naive(model: Any, made: Sequence[LossDocument], terms: LossSettings) -> torch.Tensor:
+def naive(model: Any, made: Sequence[PolicyExample], terms: LossSettings) -> torch.Tensor:
     """The definition, with all logits of all documents at once."""
     total, tokens = torch.zeros((), dtype=torch.float64), 0
-    for lesson in made:
-        ids = torch.as_tensor(lesson.document.ids, dtype=torch.long)[None]
+    for example in made:
+        ids = torch.as_tensor(example.document.ids, dtype=torch.long)[None]
         logs = torch.log_softmax(model(input_ids=ids).logits[0, :-1] / terms.temperature, -1)
-        chosen = logs.gather(-1, ids[0, 1:, None])[:, 0][torch.as_tensor(lesson.document.learned[1:])]
-        ratio = torch.exp(chosen - lesson.old)
+        chosen = logs.gather(-1, ids[0, 1:, None])[:, 0][torch.as_tensor(example.document.loss_mask[1:])]
+        ratio = torch.exp(chosen - example.old)
         gain = torch.minimum(
-            ratio * lesson.advantage, torch.clamp(ratio, 1 - terms.clip, 1 + terms.clip) * lesson.advantage
+            ratio * example.advantage, torch.clamp(ratio, 1 - terms.clip, 1 + terms.clip) * example.advantage
         )
         total = total - gain.sum()
-        if lesson.reference is not None:
-            apart = lesson.reference - chosen
+        if example.reference is not None:
+            apart = example.reference - chosen
             total = total + terms.kl * (torch.exp(apart) - apart - 1).sum()
         tokens += len(chosen)
     return total / tokens
@@ -95,7 +95,7 @@ def test_parts_have_the_loss_and_every_gradient_of_the_whole(tiny: Path, chunk: 
     if adapter:
         model = with_adapter(model)
     terms = LossSettings(clip=0.2, kl=0.3 if adapter else 0.0, temperature=0.9, chunk=chunk)
-    made = lessons(model, terms, reference=adapter)
+    made = examples(model, terms, reference=adapter)
     whole = naive(model, made, terms)
     whole.backward()
     expected = gradients(model)
@@ -103,11 +103,11 @@ def test_parts_have_the_loss_and_every_gradient_of_the_whole(tiny: Path, chunk: 
 
     base = model.get_base_model() if adapter else model
     base.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-    tokens = sum(learned_tokens(lesson.document) for lesson in made)
+    tokens = sum(loss_tokens(example.document) for example in made)
     # In another order: what is split, and how, makes no difference.
-    sums = Sums()
-    for lesson in reversed(made):
-        sums += backward(model, lesson, terms, tokens)
+    sums = LossSums()
+    for example in reversed(made):
+        sums += backward(model, example, terms, tokens)
 
     assert sums.loss == pytest.approx(whole.item(), rel=1e-12)
     assert sums.tokens == tokens and 0 < sums.clipped < tokens
@@ -124,18 +124,18 @@ def test_no_more_logits_exist_than_a_chunk_has(tiny: Path) -> None:
     model.get_output_embeddings().register_forward_hook(lambda module, given, logits: seen.append(logits.shape[-2]))
     document = documents([64])[0]
     old = log_probabilities(model, document, terms)
-    backward(model, LossDocument(document, 1.0, old), terms, len(old))
-    assert max(seen) == 5 and sum(seen) == 2 * learned_tokens(document)
+    backward(model, PolicyExample(document, 1.0, old), terms, len(old))
+    assert max(seen) == 5 and sum(seen) == 2 * loss_tokens(document)
 
 
 def test_at_the_start_the_gradient_is_that_of_the_plain_policy(tiny: Path) -> None:
     """Nothing is clipped, and the loss is minus the mean advantage."""
     model, terms = load(tiny), LossSettings()
-    made = [LossDocument(d, 0.5, log_probabilities(model, d, terms)) for d in documents()]
-    tokens = sum(learned_tokens(lesson.document) for lesson in made)
-    sums = Sums()
-    for lesson in made:
-        sums += backward(model, lesson, terms, tokens)
+    made = [PolicyExample(d, 0.5, log_probabilities(model, d, terms)) for d in documents()]
+    tokens = sum(loss_tokens(example.document) for example in made)
+    sums = LossSums()
+    for example in made:
+        sums += backward(model, example, terms, tokens)
     assert sums.loss == pytest.approx(-0.5) and sums.clipped == 0
 
 
@@ -144,7 +144,7 @@ def test_a_document_without_a_learned_token_teaches_nothing(tiny: Path) -> None:
     document = Document(np.array([1, 2, 3], np.int32), np.array([True, False, False]))
     old = log_probabilities(model, document, terms)
     assert len(old) == 0
-    assert backward(model, LossDocument(document, 1.0, old), terms, 1) == Sums()
+    assert backward(model, PolicyExample(document, 1.0, old), terms, 1) == LossSums()
     assert not gradients(model)
 
 

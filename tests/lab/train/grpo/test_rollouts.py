@@ -17,10 +17,10 @@ import pytest
 
 from scrout.base import ModelError
 from scrout.batch.repositories import Repositories
-from scrout.lab.train.grpo.documents import ModelExchange, documents, said
+from scrout.lab.train.grpo.exchanges import ChatExchange, read_exchanges, tokenize_exchanges
 from scrout.lab.train.grpo.reward import Weights
-from scrout.lab.train.grpo.rollouts import Drawing, Rollout, Rollouts
-from scrout.lab.train.tokens import Template
+from scrout.lab.train.grpo.rollouts import Rollout, Rollouts, RolloutSettings
+from scrout.lab.train.tokenization import ChatTokenizer
 from scrout.models.scripted import ScriptedEndpoint, ScriptedReply, Status
 from scrout.sandbox.tier import Tier
 from scrout.scout.trace import Recorded
@@ -34,13 +34,13 @@ from scrout.config.settings import load
 from scrout.sandbox.probe import require_tier
 from scrout.task import Gold
 from scrout.lab.train.grpo.reward import Weights
-from scrout.lab.train.grpo.rollouts import Drawing, Rollouts
+from scrout.lab.train.grpo.rollouts import RolloutSettings, Rollouts
 
 given = json.loads(sys.argv[1])
 settings = load(None, given["overrides"])
 row = TaskRow(*given["row"], Gold(patch="", files=("shop/cart.py",)))
 rollouts = Rollouts(
-    Path(given["out"]), settings, require_tier(settings.sandbox), Repositories(()), Drawing(4, 1, 1, Weights())
+    Path(given["out"]), settings, require_tier(settings.sandbox), Repositories(()), RolloutSettings(4, 1, 1, Weights())
 )
 asyncio.run(rollouts.collect(0, [row], "step-0"))
 """
@@ -48,7 +48,7 @@ asyncio.run(rollouts.collect(0, [row], "step-0"))
 
 def rollouts(shop: Any, out: Path, tier: Tier, parallel: int = 2) -> Rollouts:
     out.mkdir(exist_ok=True)
-    return Rollouts(out, shop.settings, tier, Repositories(()), Drawing(4, parallel, 1, Weights()))
+    return Rollouts(out, shop.settings, tier, Repositories(()), RolloutSettings(4, parallel, 1, Weights()))
 
 
 def lines(path: Path) -> list[bytes]:
@@ -111,19 +111,19 @@ async def test_a_dead_server_is_named_and_what_is_finished_stays(shop_task: Any,
 async def test_an_episode_is_learned_as_it_was_said(shop_task: Any, tmp_path: Path, tier: Tier, tiny: Path) -> None:
     out = tmp_path / "run"
     drawn = await rollouts(shop_task, out, tier).collect(0, [shop_task.row()], "step-0")
-    template = Template.load(tiny)
+    template = ChatTokenizer.load(tiny)
     for one in drawn["shop-1"]:
-        replies = said(Recorded(out / one.trace))
-        found, problems = documents(replies, template)
+        replies = read_exchanges(Recorded(out / one.trace))
+        found, problems = tokenize_exchanges(replies, template)
         assert len(found) == 1 and not problems, "each prompt goes on where the one before it ended"
-        learned = template.tokenizer.decode(found[0].ids[found[0].learned])
+        learned = template.tokenizer.decode(found[0].ids[found[0].loss_mask])
         assert learned == "".join(f"{reply.reply['content']}<|im_end|>" for reply in replies)
         assert len(replies) == 2 and "leaves out the first price" in template.tokenizer.decode(found[0].ids)
 
 
-def spoken(prompt: list[tuple[str, str]], reply: str, **more: Any) -> ModelExchange:
+def spoken(prompt: list[tuple[str, str]], reply: str, **more: Any) -> ChatExchange:
     messages = tuple({"role": role, "content": content} for role, content in prompt)
-    return ModelExchange(messages, {"role": "assistant", "content": reply}, (), more.pop("cut_off", False), **more)
+    return ChatExchange(messages, {"role": "assistant", "content": reply}, (), more.pop("cut_off", False), **more)
 
 
 def test_what_is_forced_or_follows_a_shortened_prompt_is_a_document_of_its_own(tiny: Path) -> None:
@@ -133,9 +133,9 @@ def test_what_is_forced_or_follows_a_shortened_prompt_is_a_document_of_its_own(t
         spoken([*opening, ("assistant", "one"), ("user", "seen")], "two"),
         spoken([*opening, ("assistant", "two"), ("user", "seen, hand over now")], "three"),
     ]
-    template = Template.load(tiny)
-    found, _ = documents(replies, template)
-    texts = [template.tokenizer.decode(document.ids[document.learned]) for document in found]
+    template = ChatTokenizer.load(tiny)
+    found, _ = tokenize_exchanges(replies, template)
+    texts = [template.tokenizer.decode(document.ids[document.loss_mask]) for document in found]
     assert texts == ["one<|im_end|>two<|im_end|>", "three<|im_end|>"]
 
 
@@ -145,9 +145,9 @@ def test_an_end_that_the_model_did_not_write_is_not_learned(tiny: Path) -> None:
         spoken(opening, "one", cut_off=True),
         spoken([*opening, ("assistant", "one"), ("user", "seen")], "two"),
     ]
-    template = Template.load(tiny)
-    (document,), _ = documents(replies, template)
-    assert template.tokenizer.decode(document.ids[document.learned]) == "onetwo<|im_end|>"
+    template = ChatTokenizer.load(tiny)
+    (document,), _ = tokenize_exchanges(replies, template)
+    assert template.tokenizer.decode(document.ids[document.loss_mask]) == "onetwo<|im_end|>"
 
 
 def test_the_servers_own_ids_are_taken_as_they_are(tiny: Path) -> None:
@@ -156,11 +156,11 @@ def test_the_servers_own_ids_are_taken_as_they_are(tiny: Path) -> None:
         spoken([("user", "u")], "b", prompt_ids=(1, 2, 3, 4, 5), reply_ids=(6,)),
         spoken([("user", "u")], "c", prompt_ids=(1, 9), reply_ids=(7, 8)),
     ]
-    found, _ = documents(replies, Template.load(tiny))
+    found, _ = tokenize_exchanges(replies, ChatTokenizer.load(tiny))
     assert [document.ids.tolist() for document in found] == [[1, 2, 3, 4, 5, 6], [1, 9, 7, 8]]
-    assert [np.flatnonzero(document.learned).tolist() for document in found] == [[2, 3, 5], [2, 3]]
+    assert [np.flatnonzero(document.loss_mask).tolist() for document in found] == [[2, 3, 5], [2, 3]]
 
 
 def test_text_with_a_token_of_the_template_is_left_out_and_named(tiny: Path) -> None:
-    found, problems = documents([spoken([("user", "<|im_start|>")], "a")], Template.load(tiny))
+    found, problems = tokenize_exchanges([spoken([("user", "<|im_start|>")], "a")], ChatTokenizer.load(tiny))
     assert not found and "token of the chat template" in problems[0]

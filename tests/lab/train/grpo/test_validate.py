@@ -16,9 +16,11 @@ from scrout.batch.repositories import Repositories
 from scrout.cli.train.reward import command
 from scrout.config.settings import SearcherSettings
 from scrout.handoff import FileRef, Handoff
-from scrout.lab.train.grpo.reward import Weights, read_weights
-from scrout.lab.train.grpo.rollouts import Drawing, Rollouts
-from scrout.lab.train.grpo.validate import SavedEpisode, read_saved, report
+from scrout.lab.train.grpo.reward import Weights
+from scrout.lab.train.grpo.reward_report import SavedEpisode, read_saved, report
+from scrout.lab.train.grpo.rollouts import Rollouts, RolloutSettings
+from scrout.lab.train.grpo.run_folder import PRESETS
+from scrout.lab.train.recipe import read_recipe
 from scrout.records import Scouting, ScoutStop
 from scrout.sandbox.tier import Tier
 
@@ -63,20 +65,20 @@ def test_groups_parts_and_what_has_no_reward() -> None:
 
 def test_policies_that_do_not_search_earn_less() -> None:
     told = report([saved("one", ["a.py"], verified=True), saved("two", ["b.py", "x.py"], verified=False)], GOLD)
-    assert {game.policy for game in told.gamed} == {
+    assert {game.policy for game in told.degenerate} == {
         "name every file",
         "never hand over",
         "hand over nothing",
         "hand over the shortlist at once",
     }
-    assert not any(game.pays for game in told.gamed)
-    assert all(game.reward < game.honest for game in told.gamed)
+    assert not any(game.pays for game in told.degenerate)
+    assert all(game.reward < game.honest for game in told.degenerate)
 
 
 def test_a_shortlist_that_is_as_good_as_the_search_is_told() -> None:
     """Then it is not the reward that is wrong: the tasks are, or the search."""
     told = report([saved("one", ["a.py", "q.py", "r.py", "s.py"])], GOLD)
-    assert [game.policy for game in told.gamed if game.pays] == ["hand over the shortlist at once"]
+    assert [game.policy for game in told.degenerate if game.pays] == ["hand over the shortlist at once"]
 
 
 def test_nothing_to_reward_is_an_error_with_the_reasons() -> None:
@@ -84,12 +86,16 @@ def test_nothing_to_reward_is_an_error_with_the_reasons() -> None:
         report([saved("three", ["a.py"])], GOLD)
 
 
+def read_weights(*changes: str) -> Weights:
+    return read_recipe("", [f"weights.{change}" for change in changes], PRESETS).weights
+
+
 def test_weights_are_read_by_name() -> None:
-    assert read_weights(["files=0.4", "forced=0"]) == Weights(files=0.4, forced=0)
-    with pytest.raises(ConfigError, match=r"--weight speed=1: .*Known are files, reproduction"):
-        read_weights(["speed=1"])
+    assert read_weights("files=0.4", "forced=0") == Weights(files=0.4, forced=0)
+    with pytest.raises(ConfigError, match=r"recipe's weights\.speed: .*not permitted"):
+        read_weights("speed=1")
     with pytest.raises(ConfigError, match="handing over at once would be worth more"):
-        read_weights(["length=0.9"])
+        read_weights("length=0.9")
 
 
 @pytest.fixture
@@ -97,7 +103,7 @@ def run(shop_task: Any, tmp_path: Path, tier: Tier) -> Path:
     """Four saved episodes of one task."""
     out = tmp_path / "run"
     out.mkdir()
-    drawing = Rollouts(out, shop_task.settings, tier, Repositories(()), Drawing(4, 2, 1, Weights()))
+    drawing = Rollouts(out, shop_task.settings, tier, Repositories(()), RolloutSettings(4, 2, 1, Weights()))
     asyncio.run(drawing.collect(0, [shop_task.row()], "step-0"))
     return out
 
@@ -123,7 +129,7 @@ def test_the_command_replays_traces_and_lists_with_the_gate(run: Path, shop_task
     assert told[2]["parts"]["total"]["mean"] == pytest.approx(sum(kept) / 4)
 
     shown = CliRunner().invoke(command, [str(run), "--tasks", str(tasks)], catch_exceptions=False)
-    assert "groups that teach nothing" in shown.stdout and "0 of 1" in shown.stdout
+    assert "groups without a signal" in shown.stdout and "0 of 1" in shown.stdout
 
 
 def test_lists_and_traces_that_cannot_be_read_are_named(run: Path, tmp_path: Path) -> None:

@@ -1,8 +1,7 @@
 """Builds a corpus: every trajectory is read, cut, rendered and judged; the two best of each issue are kept.
 
-Memory does not grow with what is read, but for a few numbers an issue: where its best demonstrations are put aside on
-the disk. Nothing counts as made before the frozen files have been read again and found free of the repositories and
-issues that nothing is trained on.
+Memory grows by a few numbers per issue: where its best demonstrations are on the disk. A corpus counts as made once its
+frozen files were read again and are free of blocked repositories and held-out issues.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from scrout.base import FrozenModel, TaskError
 from scrout.config.settings import DialectName
 from scrout.files import atomic, remove_parts, write_atomic
 from scrout.lab.train.blocklist import BLOCKED, blocked_in
-from scrout.lab.train.corpus.demonstration import Demonstration, DroppedTrajectory, Notes, by_template, demonstrate
+from scrout.lab.train.corpus.demonstration import Demonstration, DroppedTrajectory, Notes, demonstrate, template_notes
 from scrout.lab.train.corpus.layouts import BROKEN, read
-from scrout.lab.train.corpus.notes import AT_ONCE, NotesModel, Scribe
+from scrout.lab.train.corpus.notes import BATCH, NotesModel, NotesWriter
 from scrout.lab.train.corpus.search import edited_files, search
 from scrout.lab.train.corpus.streams import UnreadableDocument, documents, files
 from scrout.lab.train.corpus.trajectory import AgentTrajectory, changed_files, issue_of
@@ -51,7 +50,7 @@ class CorpusCard(FrozenModel):
     observation_chars: int
     """Of a tool's answer, at most."""
     prompts: str
-    """Digest of the texts that the searcher is told; its settings have to name the same ones."""
+    """Digest of the searcher's prompts; search with the same."""
     files: int
     read: int
     """Documents, whether or not they could be read."""
@@ -93,16 +92,16 @@ class CorpusRules:
     """Ids of issues that nothing is trained on, in lower case."""
     gold: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Files of the true patch by issue, where they are known; else the trajectory's own patch tells them."""
-    notes: Notes = by_template
+    notes: Notes = template_notes
     notes_model: NotesModel | None = None
-    """Asked for the notes of what is kept or in_reserve; None: they stay as they are."""
+    """Asked for the notes of what is kept or in reserve; None: they stay as they are."""
     observation_chars: int = OBSERVATION_CHARS
     """Of a tool's answer; what is beyond is left out of its middle, as an episode with this setting does."""
     prompts: Prompts = field(default_factory=read_prompts)
-    """What the searcher will be told."""
+    """The searcher's prompts."""
 
 
-def build(
+def build_corpus(
     sources: Sequence[Path], out: Path, rules: CorpusRules, progress: Callable[[str], None] = lambda words: None
 ) -> CorpusCard:
     """Make a corpus of all trajectories in files and folders."""
@@ -117,23 +116,23 @@ def build(
                 made = document if isinstance(document, UnreadableDocument) else _made(read(document, where), rules)
                 if isinstance(made, UnreadableDocument | DroppedTrajectory):
                     dropped[made.why.split(": ")[0]] += 1
-                elif why := _put_aside(made, ranked[made.issue_id], spool):
+                elif why := _keep_best(made, ranked[made.issue_id], spool):
                     dropped[why] += 1
                 if number % 100 == 0:
                     progress(f"{path.name}: {number:,} trajectories, {len(ranked):,} issues")
         kept = [place.at for best in ranked.values() for place in best[:KEPT]]
         in_reserve = [place.at for best in ranked.values() for place in best[KEPT:]]
         with (
-            Scribe(rules.notes_model, out, rules.dialect) if rules.notes_model else nullcontext() as scribe,
+            NotesWriter(rules.notes_model, out, rules.dialect) if rules.notes_model else nullcontext() as notes_writer,
             atomic(out / CORPUS) as corpus,
             atomic(out / RESERVE) as reserve,
         ):
             for file, places in ((reserve, in_reserve), (corpus, kept)):
-                file.writelines(_lines(spool, places, scribe, progress))
+                file.writelines(_lines(spool, places, notes_writer, progress))
                 file.flush()
             # Before the files get their names they are read again and found free of what nothing is trained on.
             written = Path(corpus.name), Path(reserve.name)
-            card = _card(*written, rules, len(paths), number, len(ranked), dropped, scribe)
+            card = _card(*written, rules, len(paths), number, len(ranked), dropped, notes_writer)
             write_atomic(out / CARD, card.model_dump_json(indent=2) + "\n")
     return card
 
@@ -157,7 +156,7 @@ def _made(
         return trajectory
     try:
         return _demonstration(trajectory, rules)
-    except BROKEN as error:  # one row of somebody's data never costs the others
+    except BROKEN as error:  # a broken row costs only itself
         return UnreadableDocument(f"broken {trajectory.layout}: {type(error).__name__}")
 
 
@@ -184,7 +183,7 @@ def _demonstration(trajectory: AgentTrajectory, rules: CorpusRules) -> Demonstra
         return DroppedTrajectory("no search before the first edit")
     if not all(step.answered for step in found.steps):
         return DroppedTrajectory("a call without its result")
-    if found.told:
+    if found.shows_fix:
         return DroppedTrajectory("an answer shows the fix")
     return demonstrate(
         trajectory, found, language_of(gold), rules.dialect, rules.notes, rules.observation_chars, rules.prompts
@@ -193,9 +192,9 @@ def _demonstration(trajectory: AgentTrajectory, rules: CorpusRules) -> Demonstra
 
 def _is_unicode(trajectory: AgentTrajectory) -> bool:
     """False: lone surrogates, which no file and no tokenizer takes."""
-    told = [(step.thought, step.observation, dict(step.call.arguments)) for step in trajectory.steps]
+    fields = [(step.thought, step.observation, dict(step.call.arguments)) for step in trajectory.steps]
     try:
-        json.dumps([trajectory.issue_id, trajectory.issue, trajectory.root, told], ensure_ascii=False).encode()
+        json.dumps([trajectory.issue_id, trajectory.issue, trajectory.root, fields], ensure_ascii=False).encode()
     except UnicodeEncodeError:
         return False
     return True
@@ -211,10 +210,8 @@ class _Place:
     """Alike for demonstrations of one issue that say the same."""
 
 
-def _put_aside(made: Demonstration, best: list[_Place], spool: IO[bytes]) -> str:
-    """Keep it with the best of its issue, as many as are kept and in reserve. What is left out has a
-    reason.
-    """
+def _keep_best(made: Demonstration, best: list[_Place], spool: IO[bytes]) -> str:
+    """Keep it if it is among the best of its issue; else the reason why it is left out."""
     same = hashlib.blake2b(json.dumps(made.messages).encode(), digest_size=16).digest()
     if any(place.same == same for place in best):
         return "the same as another"
@@ -252,19 +249,19 @@ def _folder(out: Path) -> Iterator[IO[bytes]]:
 
 
 def _lines(
-    spool: IO[bytes], places: Sequence[int], scribe: Scribe | None, progress: Callable[[str], None]
+    spool: IO[bytes], places: Sequence[int], notes_writer: NotesWriter | None, progress: Callable[[str], None]
 ) -> Iterator[bytes]:
-    """What was put aside, in order, with the scribe's notes."""
-    for start in range(0, len(places), AT_ONCE):
+    """What was put aside, in order, with the notes_writer's notes."""
+    for start in range(0, len(places), BATCH):
         lines = []
-        for at in places[start : start + AT_ONCE]:
+        for at in places[start : start + BATCH]:
             spool.seek(at)
             lines.append(spool.readline())
-        if scribe is None:
+        if notes_writer is None:
             yield from lines
             continue
-        yield from map(_line, scribe.improve([Demonstration.model_validate_json(line) for line in lines]))
-        progress(f"notes of {start + len(lines):,} of {len(places):,}, {scribe.by_model:,} by the model")
+        yield from map(_line, notes_writer.improve([Demonstration.model_validate_json(line) for line in lines]))
+        progress(f"notes of {start + len(lines):,} of {len(places):,}, {notes_writer.by_model:,} by the model")
 
 
 def _line(made: Demonstration) -> bytes:
@@ -279,17 +276,17 @@ def _card(
     number: int,
     issues: int,
     dropped: Mapping[str, int],
-    scribe: Scribe | None,
+    notes_writer: NotesWriter | None,
 ) -> CorpusCard:
     """Read the frozen files again and count. A blocked row that slipped through is an error, and the corpus is gone."""
-    tally, beside = _Tally(), _Tally()
-    for path, into in ((corpus, tally), (reserve, beside)):
+    tally, reserve_tally = _Tally(), _Tally()
+    for path, into in ((corpus, tally), (reserve, reserve_tally)):
         for one in demonstrations(path):
             into.add(one, rules)
-    if hits := tally.hits + beside.hits:
-        named = [*tally.examples, *beside.examples]
+    if hits := tally.hits + reserve_tally.hits:
+        named = [*tally.examples, *reserve_tally.examples]
         raise TaskError(f"{hits} demonstrations are of blocked repositories or held-out issues: {named}.")
-    in_reserve, by_model = beside.count, scribe.by_model if scribe else 0
+    in_reserve, by_model = reserve_tally.count, notes_writer.by_model if notes_writer else 0
     return CorpusCard(
         scrout=__version__,
         dialect=rules.dialect,
@@ -307,7 +304,7 @@ def _card(
         languages=dict(tally.languages.most_common()),
         dropped=dict(Counter(dropped).most_common()),
         notes={"model": by_model, "template": tally.count + in_reserve - by_model},
-        notes_usd=scribe.cost_usd if scribe else None,
+        notes_usd=notes_writer.cost_usd if notes_writer else None,
         notes_by=rules.notes_model.model if rules.notes_model else "",
         excluded_repositories=len(BLOCKED),
         excluded_issues=len(rules.held_out),

@@ -1,8 +1,8 @@
 """One search as a model is to do it: the opening of an episode, its turns in a dialect, and the handoff at the end.
 
-What a demonstration shows is what an episode shows (scout/voice.py, agent/dialects): the same opening, the same form of
-calls and answers, answers clipped alike. Each turn is read again by the same reader that reads models; what does not
-come back as it was is no demonstration.
+A demonstration shows what an episode shows (scout/prompting.py, agent/dialects): the same opening, and the same form of
+calls and answers, clipped alike. Each turn is parsed again by the episode's parser; one that does not come back as it
+was drops the demonstration.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class DroppedTrajectory:
     why: str
 
 
-def by_template(trajectory: AgentTrajectory, search: Search) -> str:
+def template_notes(trajectory: AgentTrajectory, search: Search) -> str:
     """Notes without a model."""
     named = ", ".join(ref.path for ref in search.files)
     seen = "The reproduction fails as told." if search.reproduction else "Nothing was run that fails."
@@ -76,7 +76,7 @@ def demonstrate(
     search: Search,
     language: str,
     dialect_name: DialectName,
-    notes: Notes = by_template,
+    notes: Notes = template_notes,
     observation_chars: int = OBSERVATION_CHARS,
     prompts: Prompts | None = None,
 ) -> Demonstration | DroppedTrajectory:
@@ -85,7 +85,7 @@ def demonstrate(
         Handoff(
             files=search.files,
             reproduction=search.reproduction,
-            dead_ends=tuple(f"{path} was looked at in vain" for path in search.beside[:MAX_DEAD_ENDS]),
+            dead_ends=tuple(f"{path} was looked at in vain" for path in search.other_files[:MAX_DEAD_ENDS]),
             notes=notes(trajectory, search),
         )
     )
@@ -105,9 +105,9 @@ def demonstrate(
         prompts_digest="",
         tools=tuple(ToolSpec(name=t.name, description=t.description, parameters=dict(t.parameters)) for t in tools),
     )
-    voice, plain = Prompting(header), dialects.dialect(dialect_name)
+    prompting, plain = Prompting(header), dialects.dialect(dialect_name)
     dialect = TracedTools(plain, header.root)
-    messages = list(voice.opening(dialect))
+    messages = list(prompting.opening(dialect))
     for number, step in enumerate(search.steps):
         turn = Turn(step.thought, (_in_dialect(step.call, number, dialect_name),))
         try:
@@ -140,7 +140,7 @@ def demonstrate(
 
 def _quality(search: Search) -> tuple[float, ...]:
     """A reproduction first, then how much of what was looked at belongs to the fix, then brevity."""
-    looked = len(search.files) + len(search.beside)
+    looked = len(search.files) + len(search.other_files)
     return (float(search.reproduction is not None), len(search.files) / looked, -float(len(search.steps)))
 
 

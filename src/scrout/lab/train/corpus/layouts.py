@@ -15,9 +15,8 @@ from typing import Any, TypeGuard
 from scrout.agent.dialect import ToolUse
 from scrout.agent.dialects.xml import Xml
 from scrout.lab.train.corpus.commands import END, Said, called, commanded
-from scrout.lab.train.corpus.distilled import LAYOUT, DistilledEpisode
 from scrout.lab.train.corpus.streams import UnreadableDocument
-from scrout.lab.train.corpus.trajectory import AgentStep, AgentTrajectory, issue_of
+from scrout.lab.train.corpus.trajectory import LAYOUT, AgentStep, AgentTrajectory, DistilledEpisode, issue_of
 
 Document = Mapping[str, Any]
 BROKEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError)
@@ -51,7 +50,7 @@ def read(document: Document, where: str) -> AgentTrajectory | UnreadableDocument
 
 
 def _scrout(document: Document, layout: str, where: str) -> AgentTrajectory | UnreadableDocument:
-    """What `scrout train teach` wrote, in our own words already."""
+    """What `scrout train distill` wrote, in our own words already."""
     taught = DistilledEpisode.model_validate(document)
     return AgentTrajectory(
         issue_id=taught.issue_id,
@@ -91,8 +90,8 @@ def _sweagent(document: Document, layout: str, where: str) -> AgentTrajectory | 
     history = [one for one in document.get("history") or () if not one.get("is_demo")]
     if any(one.get("tool_calls") for one in history):
         return _messages({**document, "messages": history}, layout, where)
-    told = ((one.get("thought") or "", one["action"], one.get("observation")) for one in document["trajectory"])
-    steps = list(_pairs(told))
+    turns_read = ((one.get("thought") or "", one["action"], one.get("observation")) for one in document["trajectory"])
+    steps = list(_pairs(turns_read))
     openings = [_text(one) for one in history[:4]]
     root = next((str(_state(one).get("working_dir") or "") for one in document["trajectory"]), "")
     return _trajectory(document, layout, where, _issue(openings), root or _root(openings), steps)
@@ -101,12 +100,12 @@ def _sweagent(document: Document, layout: str, where: str) -> AgentTrajectory | 
 def _nebius(document: Document, layout: str, where: str) -> AgentTrajectory | UnreadableDocument:
     turns = document["trajectory"]
     texts = [str(one.get("text") or "") for one in turns]
-    told = []
+    turns_read = []
     for number, one in enumerate(turns):
         if one["role"] == "ai":
             thought, command = _split(texts[number])
-            told.append((thought, command, texts[number + 1] if _follows(turns, number, "user") else None))
-    return _trajectory(document, layout, where, _issue(texts), _root(texts), list(_pairs(told)))
+            turns_read.append((thought, command, texts[number + 1] if _follows(turns, number, "user") else None))
+    return _trajectory(document, layout, where, _issue(texts), _root(texts), list(_pairs(turns_read)))
 
 
 def _messages(document: Document, layout: str, where: str) -> AgentTrajectory | UnreadableDocument:
@@ -171,9 +170,9 @@ def _follows(turns: Sequence[Document], number: int, role: str) -> bool:
     return number + 1 < len(turns) and turns[number + 1].get("role") == role
 
 
-def _pairs(told: Iterable[tuple[str, str, str | None]]) -> Iterator[AgentStep]:
+def _pairs(turns_read: Iterable[tuple[str, str, str | None]]) -> Iterator[AgentStep]:
     """Steps of an agent that types commands of its own, as far as it got."""
-    for thought, command, answer in told:
+    for thought, command, answer in turns_read:
         said = commanded(command)
         if said is END:
             return
@@ -193,8 +192,8 @@ def _trajectory(
     if not steps:
         return UnreadableDocument("no step that can be read")
     issue_id, repository = issue_of(name)
-    told = document.get("instance")
-    instance: Document = told if isinstance(told, Mapping) else {}
+    given = document.get("instance")
+    instance: Document = given if isinstance(given, Mapping) else {}
     called = (part.get(key) for part in (document, instance) for key in _NAMES)
     named = instance.get("repo")
     repository = named if isinstance(named, str) and named.count("/") == 1 else repository
@@ -325,4 +324,4 @@ LAYOUTS: dict[str, tuple[Callable[[Document], bool], Reader]] = {
     "swe-smith": (lambda one: "messages" in one and "traj_id" in one, _messages),
     "openhands messages": (lambda one: "role" in _first(one, "messages"), _messages),
 }
-"""How a layout is told, the surest first, and its reader."""
+"""How a layout is recognized, the surest first, and its reader."""

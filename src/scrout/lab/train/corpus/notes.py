@@ -1,8 +1,8 @@
-"""Notes of a handoff by a model behind an endpoint, in the place of the template's.
+"""Notes of a handoff that a model writes in place of the template.
 
-The model sees the search that the demonstration shows, clipped. What it says is no more trusted than any other model's
-output: it must name a file of the handoff, hold no call and no tag, and come back from the handoff's text as it was;
-else the template's notes stay. Every answer is kept beside the corpus, so that nothing is asked, or paid, twice.
+The model sees the clipped search of the demonstration. Its answer is untrusted: it must name a file of the handoff,
+hold no call and no tag, and survive a round trip through the handoff's text; else the template's notes stay. Every call
+passes the metering proxy. Answers and receipts are kept beside the corpus, so nothing is asked or paid for twice.
 """
 
 from __future__ import annotations
@@ -10,35 +10,49 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 import posixpath
 import re
+import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import AsyncExitStack
 from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
+from typing import Any
+
+from pydantic import Field, ValidationError, model_validator
 
 from scrout.agent import dialects
 from scrout.agent.dialect import RequestTools
 from scrout.agent.loop import UNCOUNTED, ConversationTerms, ask
 from scrout.agent.tools import drop_middle
-from scrout.base import FrozenModel, HandoffError, ModelError
+from scrout.base import ConfigError, FrozenModel, HandoffError, ModelError
 from scrout.config.settings import DialectName, Sampling
-from scrout.files import JsonLines
+from scrout.files import JsonLines, read_toml
 from scrout.handoff import normalize, parse, render
 from scrout.lab.train.corpus.demonstration import Demonstration
 from scrout.models.chat import Chat, Message, Overflow, Reply
-from scrout.money import Budget, BudgetExceeded, Price, Receipt, Usd, known_usd
+from scrout.models.proxy.caps import Account
+from scrout.models.proxy.client import ProxyClient, open_proxy_client
+from scrout.models.unix_socket import SocketTransport
+from scrout.money import Budget, Price, Receipt, Usd, known_usd, total_usd
 from scrout.scout.prompting import with_context
+from scrout.trajectory import receipts
 
-FILE_NAME = "notes.jsonl"
-AT_ONCE = 8
+ANSWERS, CALLS = "notes.jsonl", "calls"
+BATCH = 8
+"""Demonstrations whose notes are asked for at once."""
 MAX_CHARS = 600
 MIN_CHARS = 40
 TURN_CHARS, OPENING_CHARS, ALL_CHARS = 700, 3_000, 12_000
-"""Of what the model is shown: of a turn, of the issue, and in all."""
+"""Limits of what the model is shown: a turn, the issue, everything."""
 MAX_TOKENS = 400
 TRY_S = 120.0
+MAX_CALLS = 1_000_000
+TERMS = ConversationTerms(UNCOUNTED, MAX_TOKENS, TRY_S, component="scout")
+AFTER_CAP_S = 1.0
+"""An answer may come a little later than the news that the cap is reached."""
 
 _SYSTEM = """\
 You write the notes at the end of a handoff. A search through a software repository is over; somebody else will write
@@ -56,124 +70,182 @@ _FENCE = re.compile(r"\A```\w*\n(.*)\n```\Z", re.S)
 _SENTENCE = re.compile(r"(?s)(.*[.!?])(?:\s|$)")
 
 
-@dataclass(frozen=True)
-class NotesModel:
-    """Who is asked, and what that may cost."""
+class NotesModel(FrozenModel):
+    """The model that writes notes; the keys are those of `[scout.model]`."""
 
-    model: str
-    url: str
-    key: str | None = None
+    model: str = Field(min_length=1)
+    base_url: str = Field(min_length=1)
+    key_env: str = ""
+    """Environment variable that holds the key; empty: the endpoint wants none."""
     price: Price | None = None
-    """None: unknown."""
-    cap_usd: Decimal | None = None
-    """For all notes of a corpus; None: no cap."""
+    """Dollars per million tokens. None: unknown."""
+    cap_usd: Usd | None = Field(default=None, gt=0)
+    """For all notes of a corpus. None: no cap."""
+
+    @model_validator(mode="after")
+    def _cap_needs_a_price(self) -> NotesModel:
+        if self.cap_usd is not None and self.price is None:
+            raise ValueError("cap_usd cannot be kept without a price; add `price`")
+        return self
+
+    def key(self) -> str | None:
+        """A ConfigError if the variable is named and not set."""
+        key = os.environ.get(self.key_env) if self.key_env else None
+        if self.key_env and not key:
+            raise ConfigError(f"the variable {self.key_env} is not set. Export the key of {self.model} in it.")
+        return key
 
 
-class _Asked(FrozenModel):
-    """One line of the file of answers."""
+def read_notes_model(path: Path) -> NotesModel:
+    """From a TOML file."""
+    try:
+        return NotesModel.model_validate(read_toml(path.read_text(encoding="utf-8")))
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, problem["loc"]))
+        raise ConfigError(f"{path}: {where}{': ' if where else ''}{problem['msg']}. Change the file.") from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} cannot be read ({error}). Name a TOML file with model and base_url.") from None
+
+
+class _Answer(FrozenModel):
+    """One line of notes.jsonl."""
 
     key: str
-    """Of the model and what it was asked."""
-    said: str | None
-    """None: it was paid for, and no answer came."""
-    cost_usd: Usd
+    """Digest of the model's name and the question."""
+    text: str
 
 
-class Scribe:
-    """Asks for notes, inside `with` and outside of any event loop: it has its own."""
+class NotesWriter:
+    """A context manager that asks the model, through the metering proxy. It runs an event loop of its own."""
 
     def __init__(self, model: NotesModel, folder: Path, dialect: DialectName) -> None:
         self.by_model = 0
         """Demonstrations that got the model's notes."""
         self._model = model
-        self._path = folder / FILE_NAME
-        self._answers = JsonLines(self._path, _Asked, durable=True)
+        self._key = model.key()
+        self._calls = folder / CALLS
         self._dialect = dialect
-        former = self._answers.read()
-        self._known = {asked.key: asked.said for asked in former if asked.said is not None}
-        self._spent_usd = known_usd(asked.cost_usd for asked in former)
-        left = None if model.cap_usd is None else max(Decimal(0), model.cap_usd - self._spent_usd)
-        self._budget = Budget(left, None)
-        self._chat = Chat(model.url, model.model, model.key, TRY_S, sampling=Sampling(temperature=0))
+        self._answers = JsonLines(folder / ANSWERS, _Answer, durable=True)
+        self._known = {answer.key: answer.text for answer in self._answers.read()}
         self._runner = asyncio.Runner()
+        self._stack = AsyncExitStack()
+        self._chats: list[Chat] = []
+        self._client: ProxyClient | None = None
+        """None: nothing was asked yet."""
 
-    def __enter__(self) -> Scribe:
+    def __enter__(self) -> NotesWriter:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._runner.run(self._chat.aclose())
+        self._runner.run(self._stack.aclose())
         self._runner.close()
 
     @property
     def cost_usd(self) -> Decimal | None:
-        """Of all answers beside the corpus; None: nobody said what they cost."""
-        return None if self._model.price is None else self._spent_usd
+        """Of all calls for this corpus, earlier runs included; None: the price is unknown."""
+        return None if self._model.price is None else total_usd(receipt.cost_usd for receipt in self._receipts())
 
     def improve(self, demonstrations: Sequence[Demonstration]) -> list[Demonstration]:
-        """The same demonstrations, asked for all at once, with the model's notes where they will do."""
+        """The same demonstrations, with the model's notes where they pass the checks."""
         try:
-            said = self._runner.run(self._all(demonstrations))
+            texts = self._runner.run(self._ask_all(demonstrations))
         except ModelError as error:
             raise ModelError(
-                f"{error} Answers so far are kept in {self._path}: the same command goes on with them, and without "
-                "--notes-model the notes are by template."
+                f"{error} Answers so far are kept in {self._answers.path}: the same command goes on with them, and "
+                "without --notes the notes are by template."
             ) from None
         noted = [
             with_notes(one, text, self._dialect) if text is not None else None
-            for one, text in zip(demonstrations, said, strict=True)
+            for one, text in zip(demonstrations, texts, strict=True)
         ]
         self.by_model += sum(one is not None for one in noted)
         return [new or old for new, old in zip(noted, demonstrations, strict=True)]
 
-    async def _all(self, demonstrations: Sequence[Demonstration]) -> list[str | None]:
-        """What is said to each. One that fails does not cut off the others: they are paid for."""
-        said = await asyncio.gather(*map(self._ask, demonstrations), return_exceptions=True)
-        for one in said:
-            if isinstance(one, BaseException):
-                raise one
-        return [one for one in said if not isinstance(one, BaseException)]
+    async def _ask_all(self, demonstrations: Sequence[Demonstration]) -> list[str | None]:
+        """The answers in order; None: beyond the cap, or too long for the model."""
+        questions = {self._question_key(messages): messages for messages in map(question, demonstrations)}
+        keys = [self._question_key(question(one)) for one in demonstrations]
+        new = [(key, messages) for key, messages in questions.items() if key not in self._known]
+        client = await self._open() if new else None
+        if client is not None:
+            # One that fails does not cut off the others: they are paid for.
+            asking = (self._ask(client, chat, *each) for chat, each in zip(self._chats, new, strict=False))
+            failed = await asyncio.gather(*asking, return_exceptions=True)
+            if error := next((one for one in failed if one is not None), None):
+                raise error
+        return [self._known.get(key) for key in keys]
 
-    async def _ask(self, demonstration: Demonstration) -> str | None:
-        """None: there is no money left for it, or it is too long for the model."""
-        messages = question(demonstration)
-        told = json.dumps([self._model.model, *(message.content for message in messages)])
-        key = hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()[:32]
-        if key in self._known:
-            return self._known[key]
-        receipts: list[Receipt] = []
-        said: str | None = None
-        terms = ConversationTerms(self._model.price or UNCOUNTED, MAX_TOKENS, TRY_S, component="scout")
+    async def _ask(self, client: ProxyClient, chat: Chat, key: str, messages: Sequence[Message]) -> None:
+        asking = asyncio.ensure_future(ask(chat, messages, RequestTools(), Budget(None, None), TERMS))
         try:
-            said = (await ask(self._chat, messages, RequestTools(), self._budget, terms, receipts.append)).text
-        except (BudgetExceeded, Overflow):
-            return None
+            # At the cap the proxy leaves a call without an answer, and says so here.
+            either: set[asyncio.Future[Any]] = {asking, client.ended}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({asking}, timeout=AFTER_CAP_S)
+            if asking.done():
+                self._known[key] = asking.result().text
+                self._answers.append(_Answer(key=key, text=self._known[key]))
+            elif (ended := client.ended.result())[0] == "endpoint":
+                raise ModelError(ended[1])
+        except Overflow:
+            pass
         finally:
-            cost_usd = known_usd(receipt.cost_usd for receipt in receipts)
-            if said is not None or cost_usd:
-                self._keep(_Asked(key=key, said=said, cost_usd=cost_usd))
-        return said
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
 
-    def _keep(self, asked: _Asked) -> None:
-        self._spent_usd += asked.cost_usd
-        if asked.said is not None:
-            self._known[asked.key] = asked.said
-        self._answers.append(asked)
+    async def _open(self) -> ProxyClient | None:
+        """The proxy's account for this run; None: the cap is reached."""
+        if self._client is None:
+            model, cap_usd = self._model, self._model.cap_usd
+            if cap_usd is not None:
+                cap_usd -= known_usd(receipt.cost_usd for receipt in self._receipts())
+                if cap_usd <= 0:
+                    return None
+            account = Account(
+                component="scout",
+                fixer="",
+                model=model.model,
+                base_url=model.base_url,
+                key=self._key,
+                price=model.price,
+                cap_usd=cap_usd,
+                cap_calls=MAX_CALLS,
+                trajectory=str(self._calls / f"{secrets.token_hex(8)}.jsonl"),
+            )
+            self._client = await self._stack.enter_async_context(open_proxy_client(account, lambda receipt: None))
+            # A socket has one request under way at a time.
+            for _ in range(BATCH):
+                transport = SocketTransport(self._client.socket, model.base_url)
+                chat = Chat(
+                    model.base_url, model.model, None, TRY_S, sampling=Sampling(temperature=0), transport=transport
+                )
+                self._chats.append(await self._stack.enter_async_context(chat))
+        return None if self._client.ended.done() else self._client
+
+    def _receipts(self) -> list[Receipt]:
+        """Of every call for this corpus: the proxy writes each to the disk before its answer is passed on."""
+        return [receipt for path in sorted(self._calls.glob("*.jsonl")) for receipt in receipts(path)]
+
+    def _question_key(self, messages: Sequence[Message]) -> str:
+        asked = json.dumps([self._model.model, *(message.content for message in messages)])
+        return hashlib.sha256(asked.encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def question(demonstration: Demonstration) -> tuple[Message, Message]:
     """What the model is asked: the search as the demonstration shows it, without its system prompt and handoff."""
     _, opening, *turns = demonstration.messages[:-1]
-    told = [f"report: {drop_middle(_content(opening), OPENING_CHARS)}"]
+    parts = [f"report: {drop_middle(_content(opening), OPENING_CHARS)}"]
     for turn in turns:
         said = "searcher" if turn["role"] == "assistant" else "answer"
         calls = f"\n{json.dumps(turn['tool_calls'])}" if turn.get("tool_calls") else ""
-        told.append(f"{said}: {drop_middle(_content(turn) + calls, TURN_CHARS)}")
+        parts.append(f"{said}: {drop_middle(_content(turn) + calls, TURN_CHARS)}")
     handoff = parse(_content(demonstration.messages[-1]))
     found = f"files found: {', '.join(ref.path for ref in handoff.files)}"
     seen = "A reproduction was seen to fail." if demonstration.reproduced else "Nothing was run that fails."
-    record = "\n\n".join([drop_middle("\n\n".join(told), ALL_CHARS), found, seen])
+    record = "\n\n".join([drop_middle("\n\n".join(parts), ALL_CHARS), found, seen])
     mark = hashlib.sha256(record.encode("utf-8", "replace")).hexdigest()[:16]
     return Message("system", _SYSTEM), Message("user", f"--- record {mark} ---\n{record}\n--- end of record {mark} ---")
 

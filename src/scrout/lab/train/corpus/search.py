@@ -1,7 +1,7 @@
 """The search in a trajectory: where it is complete, which files it found, and what it saw fail.
 
 It ends before the first edit of the fix, and sooner where the reproduction was seen to fail and every file of the fix
-was looked at. What comes before is kept as it was; rules alone read it, no model does.
+was looked at. What comes before stays as it was. Rules judge it, no model does.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _LINES = re.compile(r"sed\s+-n\s+['\"]?(\d+),(\d+)p")
 
 @dataclass(frozen=True)
 class Search:
-    """What a trajectory found before it began to mend."""
+    """What a trajectory found before it began to edit."""
 
     steps: tuple[AgentStep, ...]
     files: tuple[FileRef, ...]
@@ -62,9 +62,9 @@ class Search:
     """None: nothing was seen to fail."""
     missed: tuple[str, ...]
     """Files of the fix that it never looked at."""
-    beside: tuple[str, ...]
+    other_files: tuple[str, ...]
     """Other files that it looked at."""
-    told: bool
+    shows_fix: bool
     """Whether an answer shows the fix itself, as a diff of it does."""
 
 
@@ -100,18 +100,18 @@ def search(trajectory: AgentTrajectory, gold: Sequence[str]) -> Search:
     seen = _Seen(gold, trajectory.root)
     kept: list[AgentStep] = []
     for step in trajectory.steps:
-        step = _as_ours(step, seen)
-        if _mends(step, seen):
+        step = _normalized(step, seen)
+        if _edits(step, seen):
             break
         kept.append(step)
         _look(step, seen)
         if seen.complete:
             break
     files = [FileRef(path=path, regions=_merged(lines)) for path, lines in seen.looked.items() if path in gold]
-    beside = [path for path in seen.looked if path not in gold and path not in seen.written]
+    other_files = [path for path in seen.looked if path not in gold and path not in seen.written]
     missed = [path for path in gold if path not in seen.looked]
-    told = any(f"+++ b/{path}" in step.observation for step in kept for path in gold)
-    return Search(tuple(kept), tuple(files), seen.reproduction, tuple(missed), tuple(beside), told)
+    shows_fix = any(f"+++ b/{path}" in step.observation for step in kept for path in gold)
+    return Search(tuple(kept), tuple(files), seen.reproduction, tuple(missed), tuple(other_files), shows_fix)
 
 
 def edited_files(trajectory: AgentTrajectory) -> tuple[str, ...]:
@@ -128,7 +128,7 @@ def edited_files(trajectory: AgentTrajectory) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _as_ours(step: AgentStep, seen: _Seen) -> AgentStep:
+def _normalized(step: AgentStep, seen: _Seen) -> AgentStep:
     """SWE-agent makes an empty file first and then writes into it; our editor does both at once."""
     written = _FIRST_TEXT.fullmatch(str(step.call.arguments.get("command", ""))) if step.call.name == "edit" else None
     if written is None or not seen.made:
@@ -139,8 +139,8 @@ def _as_ours(step: AgentStep, seen: _Seen) -> AgentStep:
     return replace(step, call=ToolUse("str_replace_editor", create))
 
 
-def _mends(step: AgentStep, seen: _Seen) -> bool:
-    """Whether a step edits what was there before the agent came."""
+def _edits(step: AgentStep, seen: _Seen) -> bool:
+    """Whether a step edits a file that was there before the agent."""
     arguments = step.call.arguments
     if step.call.name == "edit":
         return True  # whatever is open: nearly always a file of the repository's
@@ -148,11 +148,11 @@ def _mends(step: AgentStep, seen: _Seen) -> bool:
         if arguments.get("command") in ("str_replace", "insert"):
             return seen.relative(str(arguments["path"])) not in seen.written
         return arguments.get("command") == "create" and seen.relative(str(arguments["path"])) in seen.gold
-    return _mends_by_shell(str(arguments.get("command", "")), seen)
+    return _edits_by_shell(str(arguments.get("command", "")), seen)
 
 
-def _mends_by_shell(command: str, seen: _Seen) -> bool:
-    """Whether a command changes a file of the fix, as far as its words tell: whatever names one must only show it."""
+def _edits_by_shell(command: str, seen: _Seen) -> bool:
+    """Whether a command changes a file of the fix, judging by its words: a command that names one must only view it."""
     if _CHANGES.search(command):
         return True
     endings = {posixpath.basename(path) for path in seen.gold}
@@ -225,7 +225,7 @@ def _look(step: AgentStep, seen: _Seen) -> None:
         fits = sum(map(len, used.values())) <= MAX_SCRIPT_CHARS
         observed = step.observation.strip()[-MAX_OBSERVED_CHARS:]
         seen.reproduction = Reproduction(
-            files=used if fits else {}, command=_at_home(command, seen.root), claim=True, observed=observed
+            files=used if fits else {}, command=_from_root(command, seen.root), claim=True, observed=observed
         )
 
 
@@ -233,7 +233,7 @@ def _failed(observation: str) -> bool:
     return bool(_FAILS.search(observation)) and not _NO_EVIDENCE.search(observation)
 
 
-def _at_home(command: str, root: str) -> str:
+def _from_root(command: str, root: str) -> str:
     """A command as it is run from the repository's root."""
     command = re.sub(rf"^\s*cd\s+{re.escape(root)}/?\s*(?:&&|;)\s*", "", command) if root else command
     return (command.replace(f"{root}/", "") if root else command).strip()

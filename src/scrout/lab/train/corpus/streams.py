@@ -1,5 +1,5 @@
 """Documents out of files of any size, one at a time: JSON (one, an array, or one behind the other), JSONL, Parquet,
-each also gzipped. What cannot be read is told in its place, and what follows it is still read where that can be."""
+each also gzipped. Unreadable documents are reported in their place, and reading goes on after them if possible."""
 
 from __future__ import annotations
 

@@ -6,8 +6,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from scrout.agent.dialect import ToolUse
+from pydantic import JsonValue
 
+from scrout import __version__
+from scrout.agent.dialect import ToolUse
+from scrout.base import FrozenModel
+
+LAYOUT = "scrout"
+ROOT = "/testbed"
+"""What the repository's folder is called in an episode. The sandbox shows it there too."""
 _OWNER = re.compile(r"[\w.-]+")
 _NAME = re.compile(r"([\w.-]+?)(?:-(\d+)(?:_\d+)?|\.[0-9a-f]{8}\..+|-[0-9a-f]{40}.*)?", re.S)
 _TEST = re.compile(r"(^|/)(tests?|testing|spec|__tests__)/|(^|/)(test_[^/]*|[^/]*[_.](test|spec)s?\.\w+|conftest\.py)$")
@@ -32,7 +39,7 @@ class AgentTrajectory:
     issue_id: str
     """Attempts at the same issue share it."""
     repository: str
-    """owner/name, as far as the id tells."""
+    """owner/name, if the id names it."""
     names: tuple[str, ...]
     """Whatever its document calls it and its repository."""
     issue: str
@@ -41,12 +48,43 @@ class AgentTrajectory:
     steps: tuple[AgentStep, ...]
     patch: str
     resolved: bool | None
-    """None: nobody said."""
+    """None: unknown."""
     layout: str
     where: str
     """File and row."""
     gold: tuple[str, ...] = ()
-    """Files of the true fix, where the document tells them."""
+    """Files of the true fix, if the document names them."""
+
+
+class ToolStep(FrozenModel):
+    """One turn of an episode."""
+
+    thought: str
+    tool: str
+    arguments: dict[str, JsonValue]
+    observation: str
+
+
+class FixAnswer(FrozenModel):
+    """What the fix changed."""
+
+    files: tuple[str, ...]
+    """That were there before."""
+    patch: str
+
+
+class DistilledEpisode(FrozenModel):
+    """One episode of recon's: a line of what `scrout train distill` writes."""
+
+    layout: str = LAYOUT
+    scrout: str = __version__
+    issue_id: str
+    repository: str
+    base_commit: str
+    issue: str
+    root: str = ROOT
+    steps: tuple[ToolStep, ...]
+    gold: FixAnswer
 
 
 def issue_of(instance_id: str) -> tuple[str, str]:

@@ -1,1 +1,1 @@
-"""The exam: a searcher on held-out tasks whose answer is known, greedy against sampled."""
+"""The evaluation: a searcher on held-out tasks whose answer is known, greedy against sampled."""

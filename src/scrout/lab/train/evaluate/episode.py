@@ -1,4 +1,4 @@
-"""One episode of an exam as it is kept, and what its trace says of the model's turns.
+"""One episode of an evaluation as it is kept, and what its trace says of the model's turns.
 
 A trace has all that the model said; here it is read again with the dialect that the episode spoke.
 """
@@ -6,19 +6,16 @@ A trace has all that the model said; here it is read again with the dialect that
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Literal
 
-from pydantic import ValidationError
-
 from scrout.agent import dialects
 from scrout.base import FrozenModel
 from scrout.handoff import Kind
+from scrout.lab.train.episodes import chat_exchanges, completion_of
 from scrout.models.chat import Reply, ToolCall
-from scrout.models.chat_response import Completion
 from scrout.models.proxy.usage import of_chat
 from scrout.money import Usd
 from scrout.records import Scouting, ScoutStop
@@ -27,7 +24,6 @@ from scrout.scout.trace import Exchange, Recorded
 
 Arm = Literal["greedy", "sampled"]
 
-COMPLETIONS = "/chat/completions"
 _TAG = re.compile(r"^<(/?)(files|why|repro|dead_ends|notes)>[ \t]*$", re.M)
 _HANDED: dict[ScoutStop, Kind] = {"finished": "spontaneous", "forced": "forced"}
 
@@ -61,7 +57,7 @@ class EvaluationEpisode(FrozenModel):
     """None: a call had no known price."""
     detail: str = ""
     trace: str = ""
-    """Relative to the exam's folder."""
+    """Relative to the evaluation's folder."""
 
     @property
     def hits(self) -> int:
@@ -87,7 +83,7 @@ class Reading:
     thoughts: int = 0
     well_formed: bool = False
     refused: bool = False
-    """Whether the endpoint did not take the last request."""
+    """The endpoint did not take the last request."""
 
 
 def kind_of(scouting: Scouting) -> Kind | None:
@@ -95,16 +91,11 @@ def kind_of(scouting: Scouting) -> Kind | None:
     return _HANDED.get(scouting.stop)
 
 
-def infrastructure(scouting: Scouting, reading: Reading) -> bool:
-    """Whether it was the machinery that ended an episode. One that crashed for what was sent is the model's."""
-    return scouting.stop == "endpoint" or (scouting.stop == "crashed" and not reading.refused)
-
-
-def read(path: Path, scouting: Scouting) -> Reading:
+def read_turns(path: Path, scouting: Scouting) -> Reading:
     """The turns of an episode, by its trace."""
     recorded = Recorded(path)
     dialect = TracedTools(dialects.dialect(recorded.header.settings.dialect), recorded.header.root)
-    exchanges = [one for one in _events(recorded) if one.path.endswith(COMPLETIONS)]
+    exchanges = list(chat_exchanges(recorded))
     replies = [reply for exchange in exchanges if (reply := _reply(exchange)) is not None]
     turns = [dialect.parse(reply) for reply in replies[: scouting.turns]]
     malformed = sum(bool(turn.problem or any(call.problem for call in turn.calls)) for turn in turns)
@@ -129,22 +120,10 @@ def in_form(text: str) -> bool:
     return tags == pairs and len(set(opened)) == len(opened) and "files" in opened
 
 
-def _events(recorded: Recorded) -> Iterator[Exchange]:
-    while not recorded.is_over:
-        event = recorded.take()
-        if isinstance(event, Exchange):
-            yield event
-
-
 def _reply(exchange: Exchange) -> Reply | None:
     """What an exchange gave the episode; None: nothing that it could take as a turn."""
-    if exchange.status != 200 or exchange.error:
-        return None
-    try:
-        completion = Completion.model_validate_json(exchange.response)
-    except ValidationError:
-        return None
-    if completion.error or not completion.choices:
+    completion = completion_of(exchange)
+    if completion is None:
         return None
     message = completion.choices[0].message
     calls = tuple(

@@ -1,14 +1,12 @@
-"""Runs an exam: each held-out task in each arm and draw is one real episode in the sandbox, kept as soon as it ends.
+"""Runs an evaluation: each held-out task, arm and draw is one real episode in the sandbox, saved as soon as it ends.
 
-What infrastructure failed is neither kept nor scored; the same call tries it again. The folder belongs to one making:
-model, settings, prompts, weights and tasks are on its card, and another's episodes are never added to it.
+Episodes that infrastructure failed are neither saved nor scored; the same command tries them again. The card in the
+folder has model, settings, prompts, weights and tasks, and no episodes of others are ever added.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
@@ -17,39 +15,46 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
 from scrout import __version__
 from scrout.base import FrozenModel, ModelError, ScroutError, TaskError
 from scrout.batch.repositories import Repositories
 from scrout.batch.task_formats import TaskRow
-from scrout.config.settings import Sampling, ScoutSettings, Settings
+from scrout.config.settings import ScoutSettings, Settings
 from scrout.files import JsonLines, lock_folder, write_atomic
-from scrout.lab.train.evaluate.episode import Arm, EvaluationEpisode, infrastructure, read, scored
+from scrout.lab.train.episodes import (
+    EPISODES,
+    MAX_OPENING,
+    TRACES,
+    digest_tasks,
+    first_error,
+    infrastructure_failed,
+    open_episode,
+    seed_of,
+    with_gold,
+    with_sampling,
+)
+from scrout.lab.train.evaluate.episode import Arm, EvaluationEpisode, read_turns, scored
 from scrout.lab.train.evaluate.score import Score, compare, score
+from scrout.lab.train.run_card import keep_card, read_card, require_run_or_empty
 from scrout.models.chat import shown
 from scrout.sandbox.probe import require_tier
-from scrout.sandbox.task_sandbox import open_task_sandbox
 from scrout.sandbox.tier import Tier
 from scrout.scout.episode import episode
 from scrout.scout.hidden_state.checkpoint import digest, find
 from scrout.scout.prompts import read_prompts
 
-CARD = "exam.json"
-EPISODES = "episodes.jsonl"
-SCORE = "score.json"
-TRACES = "traces"
-MOST_OPENING = 2
-"""Repositories that are copied at once: more would only wait for the same disk."""
-MOST_IN_A_ROW = 10
+CARD, SCORE = "evaluation.json", "score.json"
+MAX_IN_A_ROW = 10
 """Failures of infrastructure, after which no further episode starts: the next would fail as well."""
 _ELSEWHERE = {"model": {"base_url", "key_env"}}
-"""Settings that may change within an exam: where the same model is served."""
+"""Settings that may change within an evaluation: where the same model is served."""
 
 
 @dataclass(frozen=True)
 class EvaluationPlan:
-    """How an exam is drawn."""
+    """How an evaluation is drawn."""
 
     arms: tuple[Arm, ...] = ("greedy", "sampled")
     draws: int = 1
@@ -60,7 +65,7 @@ class EvaluationPlan:
     """Episodes at once."""
 
     def jobs(self, rows: Iterable[TaskRow]) -> Iterator[EvaluationJob]:
-        """Task by task, so that an exam that is cut off has tasks with all of their episodes."""
+        """Task by task, so that an evaluation that is cut off has tasks with all of their episodes."""
         for row in rows:
             for arm in self.arms:
                 for draw in range(1 if arm == "greedy" else self.draws):
@@ -69,7 +74,7 @@ class EvaluationPlan:
 
 @dataclass(frozen=True)
 class EvaluationJob:
-    """One episode of an exam."""
+    """One episode of an evaluation."""
 
     row: TaskRow
     arm: Arm
@@ -85,20 +90,18 @@ class EvaluationJob:
 
     @property
     def seed(self) -> int:
-        """By task and draw alone, so that any exam of the same tasks has the same."""
-        return int.from_bytes(hashlib.sha256(f"{self.row.id}\0{self.draw}".encode()).digest()[:4], "big") >> 1
+        """By task and draw alone, so that every evaluation of the same tasks has the same."""
+        return seed_of(f"{self.row.id}\0{self.draw}")
 
     def settings(self, settings: ScoutSettings, temperature: float) -> ScoutSettings:
-        own = settings.model.sampling
-        pinned: dict[str, object] = {"temperature": 0.0, "seed": self.seed}
-        if self.arm == "sampled":
-            pinned |= {"temperature": temperature, "top_p": 1.0 if own.top_p is None else own.top_p}
-        sampling = Sampling.model_validate(own.model_dump() | pinned)
-        return settings.model_copy(update={"model": settings.model.model_copy(update={"sampling": sampling})})
+        if self.arm == "greedy":
+            return with_sampling(settings, temperature=0.0, seed=self.seed)
+        own = settings.model.sampling.top_p
+        return with_sampling(settings, temperature=temperature, seed=self.seed, top_p=1.0 if own is None else own)
 
 
 class EvaluationCard(FrozenModel):
-    """What an exam is. Written once, when it begins."""
+    """What an evaluation is. Written once, when it begins."""
 
     format: Literal[1] = 1
     scrout: str
@@ -106,7 +109,7 @@ class EvaluationCard(FrozenModel):
     started: datetime
     model: str
     base_url: str
-    """Where it was when the exam began, without secrets."""
+    """Where it was when the evaluation began, without secrets."""
     checkpoint: str
     """Digest of the weights; empty: the settings do not name them."""
     prompts: str
@@ -120,10 +123,6 @@ class EvaluationCard(FrozenModel):
     settings: dict[str, JsonValue]
     """[scout], without where the model is served."""
 
-    def making(self) -> dict[str, object]:
-        """What must be the same in every call that adds to it."""
-        return self.model_dump(mode="json", exclude={"scrout", "started", "base_url"})
-
 
 def run_evaluation(
     rows: Sequence[TaskRow],
@@ -133,43 +132,42 @@ def run_evaluation(
     repositories: Repositories,
     progress: Callable[[str], None] = lambda words: None,
 ) -> Score:
-    """Begin an exam in `out`, or go on with the one that lies there, and score what it has."""
-    held = [row for row in rows if row.gold and row.gold.files]
-    if not held:
-        raise TaskError(f"of none of the {len(rows)} tasks the gold files are known. Name a task file with `gold`.")
+    """Begin an evaluation in `out`, or go on with the one that lies there, and score what it has."""
+    held = with_gold(rows)
     card = _card(held, settings.scout, plan)
     tier = require_tier(settings.sandbox)
     with lock_folder(out):
-        _begin(out, card)
+        require_run_or_empty(out / CARD)
+        keep_card(out / CARD, card, ("scrout", "started", "base_url"))
         journal = JsonLines(out / EPISODES, EvaluationEpisode, durable=True)
         jobs = list(plan.jobs(held))
         before = {(one.task, one.arm, one.draw) for one in journal.read()}
         left = [job for job in jobs if job.key not in before]
-        hall = _Hall(out, settings, plan, repositories, tier, journal, progress, len(jobs), len(before))
-        asyncio.run(hall.sit(left))
-        found = score(journal.read(), card.model, len(jobs), hall.failed)
+        runner = _Runner(out, settings, plan, repositories, tier, journal, progress, len(jobs), len(before))
+        asyncio.run(runner.run(left))
+        found = score(journal.read(), card.model, len(jobs), runner.failed)
         write_atomic(out / SCORE, found.model_dump_json(indent=2) + "\n")
     return found
 
 
 def read_evaluation(folder: Path) -> tuple[EvaluationCard, list[EvaluationEpisode]]:
-    """An exam that was run; a TaskError where there is none."""
-    card = _read_card(folder)
+    """An evaluation that was run; a TaskError where there is none."""
+    card = read_card(folder / CARD, EvaluationCard)
     if card is None:
-        raise TaskError(f"{folder} holds no exam ({CARD}). Name a folder that `scrout train exam` wrote.")
+        raise TaskError(f"{folder} holds no evaluation ({CARD}). Name a folder that `scrout train evaluate` wrote.")
     return card, JsonLines(folder / EPISODES, EvaluationEpisode).read()
 
 
-def against(found: Score, folder: Path, other: Path) -> Score:
-    """The score of an exam with what changed since another one of the same tasks."""
+def compare_with(found: Score, folder: Path, other: Path) -> Score:
+    """The score of an evaluation with what changed since another one of the same tasks."""
     (old, before), (new, after) = read_evaluation(other), read_evaluation(folder)
     if old.tasks_digest != new.tasks_digest and not {one.task for one in before} & {one.task for one in after}:
-        raise TaskError(f"{other} is an exam of other tasks. Name one of the same.")
+        raise TaskError(f"{other} is an evaluation of other tasks. Name one of the same.")
     return found.model_copy(update={"changes": compare(before, after)})
 
 
 @dataclass
-class _Hall:
+class _Runner:
     """Where episodes are run, several at once."""
 
     out: Path
@@ -185,80 +183,78 @@ class _Hall:
     running: set[str] = field(default_factory=set)
     in_a_row: int = 0
 
-    async def sit(self, jobs: Sequence[EvaluationJob]) -> None:
+    async def run(self, jobs: Sequence[EvaluationJob]) -> None:
         """All of these, however each of them ends. What no episode can start without is an error."""
-        waiting, opening = iter(jobs), asyncio.Semaphore(MOST_OPENING)
+        waiting, opening = iter(jobs), asyncio.Semaphore(MAX_OPENING)
 
-        async def candidate() -> None:
+        async def worker() -> None:
             for job in waiting:
-                if self.in_a_row >= MOST_IN_A_ROW:
+                if self.in_a_row >= MAX_IN_A_ROW:
                     self.failed[job.name] = f"not tried, after {self.in_a_row} failures in a row"
                     continue
                 await self._one(job, opening)
 
         try:
-            async with asyncio.TaskGroup() as crew:
+            async with asyncio.TaskGroup() as workers:
                 for _ in range(self.plan.parallel):
-                    crew.create_task(candidate())
+                    workers.create_task(worker())
         except* ScroutError as failures:
             # The others were stopped for it.
-            raise failures.exceptions[0] from None
+            raise first_error(failures) from None
 
     async def _one(self, job: EvaluationJob, opening: asyncio.Semaphore) -> None:
         self.running.add(job.name)
-        self._tell()
+        self._report()
         try:
-            kept = await self._episode(job, opening)
+            outcome = await self._episode(job, opening)
         except ModelError:  # the canary's: no episode would pass it
             raise
         except (ScroutError, OSError) as error:
-            kept = str(error) if isinstance(error, ScroutError) else f"{type(error).__name__}: {error}"
-        if isinstance(kept, EvaluationEpisode):
+            outcome = str(error) if isinstance(error, ScroutError) else f"{type(error).__name__}: {error}"
+        if isinstance(outcome, EvaluationEpisode):
             try:
-                self.journal.append(kept)
+                self.journal.append(outcome)
             except OSError as error:
                 raise TaskError(
                     f"{self.journal.path}: {error.strerror}. Make room; the same command goes on."
                 ) from None
             self.done, self.in_a_row = self.done + 1, 0
         else:
-            self.failed[job.name] = kept
+            self.failed[job.name] = outcome
             self.in_a_row += 1
         self.running.discard(job.name)
-        self._tell()
+        self._report()
 
     async def _episode(self, job: EvaluationJob, opening: asyncio.Semaphore) -> EvaluationEpisode | str:
         """The episode, or in words what infrastructure did to it."""
         async with AsyncExitStack() as stack:
-            async with opening:
-                task = await asyncio.to_thread(self.repositories.task, job.row)
-                opened = open_task_sandbox(task, self.tier, self.settings)
-                task_sandbox = await asyncio.to_thread(stack.enter_context, opened)
+            task, task_sandbox = await open_episode(
+                stack, opening, job.row, self.repositories, self.tier, self.settings
+            )
             settings = job.settings(self.settings.scout, self.plan.temperature)
             scouting = await episode(task, task_sandbox, settings)
-        reading = await asyncio.to_thread(read, Path(scouting.trace), scouting)
-        if infrastructure(scouting, reading):
+        reading = await asyncio.to_thread(read_turns, Path(scouting.trace), scouting)
+        if infrastructure_failed(scouting, refused=reading.refused):
             return f"{scouting.stop}: {scouting.detail}"
         assert job.row.gold is not None
         gold = tuple(dict.fromkeys(job.row.gold.files))
-        kept = scored(scouting, reading, task=job.row.id, arm=job.arm, draw=job.draw, seed=job.seed, gold=gold)
-        return kept.model_copy(update={"trace": self._keep_trace(Path(scouting.trace))})
+        outcome = scored(scouting, reading, task=job.row.id, arm=job.arm, draw=job.draw, seed=job.seed, gold=gold)
+        return outcome.model_copy(update={"trace": self._keep_trace(Path(scouting.trace))})
 
     def _keep_trace(self, trace: Path) -> str:
-        """The trace's folder becomes part of the exam's."""
+        """The trace's folder becomes part of the evaluation's."""
         place = self.out / TRACES / trace.parent.name
         place.parent.mkdir(exist_ok=True)
         shutil.move(trace.parent, place)
         return f"{TRACES}/{place.name}/{trace.name}"
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         failed = f", {len(self.failed)} failed" if self.failed else ""
         now = f": {', '.join(sorted(self.running)[:2])}" if self.running else ""
         self.progress(f"{self.done} of {self.total} episodes{failed}{now}")
 
 
 def _card(rows: Sequence[TaskRow], settings: ScoutSettings, plan: EvaluationPlan) -> EvaluationCard:
-    told = [[row.id, row.text, row.repo, row.base_commit, sorted(row.gold.files if row.gold else ())] for row in rows]
     return EvaluationCard(
         scrout=__version__,
         started=datetime.now(UTC),
@@ -267,45 +263,9 @@ def _card(rows: Sequence[TaskRow], settings: ScoutSettings, plan: EvaluationPlan
         checkpoint=digest(find(settings.model.checkpoint)) if settings.model.checkpoint else "",
         prompts=read_prompts(settings.model.prompts).digest(),
         tasks=len(rows),
-        tasks_digest=hashlib.sha256(json.dumps(told).encode()).hexdigest(),
+        tasks_digest=digest_tasks(rows),
         arms=plan.arms,
         draws=plan.draws,
         temperature=plan.temperature,
         settings=settings.model_dump(mode="json", exclude=_ELSEWHERE),
     )
-
-
-def _begin(out: Path, card: EvaluationCard) -> None:
-    """Write the card, or hold it against the one that lies there."""
-    there = _read_card(out)
-    if there is None:
-        if any(path.name != ".lock" for path in out.iterdir()):
-            raise TaskError(f"{out} holds files and no exam. Name an empty or a new folder.")
-        write_atomic(out / CARD, card.model_dump_json(indent=2) + "\n")
-        return
-    old, new = there.making(), card.making()
-    if other := [name for name in old if old[name] != new[name]]:
-        name = other[0]
-        raise TaskError(
-            f"{out} holds an exam with other {', '.join(other)} ({name}: {_brief(old[name], new[name])}). Go on with "
-            "it as it was begun, or name another folder."
-        )
-
-
-def _brief(old: object, new: object) -> str:
-    """Where two values differ, in few words."""
-    while isinstance(old, dict) and isinstance(new, dict):
-        key = next((key for key in old if old[key] != new.get(key)), "")
-        if not isinstance(old.get(key), dict):
-            return f"{key} {old.get(key)!r:.80} there, {new.get(key)!r:.80} here"
-        old, new = old[key], new.get(key)
-    return f"{old!r:.80} there, {new!r:.80} here"
-
-
-def _read_card(folder: Path) -> EvaluationCard | None:
-    try:
-        return EvaluationCard.model_validate_json((folder / CARD).read_bytes())
-    except FileNotFoundError:
-        return None
-    except (OSError, ValidationError) as error:
-        raise TaskError(f"{folder / CARD} cannot be read: {str(error)[:300]}. Name another folder.") from None

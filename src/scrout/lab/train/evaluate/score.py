@@ -1,4 +1,4 @@
-"""What the episodes of an exam say: figures an arm with intervals over tasks, why sampling beats greedy, two exams.
+"""The figures of an evaluation: per arm with intervals over tasks, why sampling beats greedy, and two compared.
 
 A task's draws share its weight, so a find rate is exactly emission times recall per handoff. Forced handoffs have
 figures of their own and are pooled with the others in one row alone, which says so.
@@ -100,7 +100,7 @@ class Decoding(FrozenModel):
 
 
 class ScoreChange(FrozenModel):
-    """One figure of one arm, in two exams of the same tasks."""
+    """One figure of one arm, in two evaluations of the same tasks."""
 
     arm: Arm
     measure: Measure
@@ -115,14 +115,14 @@ class Score(FrozenModel):
 
     model: str
     expected: int
-    """Episodes that the exam has."""
+    """Episodes that the evaluation has."""
     arms: tuple[ArmScore, ...]
     decoding: Decoding | None
-    """None: the exam has one arm."""
+    """None: the evaluation has one arm."""
     not_scored: dict[str, str]
     """Episodes that infrastructure failed, and why. The next call tries them again."""
     changes: tuple[ScoreChange, ...] = ()
-    """Against another exam."""
+    """Against another evaluation."""
 
     @property
     def episodes(self) -> int:
@@ -190,7 +190,7 @@ def score(
     expected: int = 0,
     not_scored: Mapping[str, str] | None = None,
 ) -> Score:
-    """The figures of an exam, as far as it is."""
+    """The figures of an evaluation, as far as it is."""
     found = {arm: [one for one in episodes if one.arm == arm] for arm in get_args(Arm)}
     arms = tuple(_arm(arm, some) for arm, some in found.items() if some)
     return Score(
@@ -254,7 +254,7 @@ def _split(greedy: _Columns, sampled: _Columns, tasks: Sequence[str]) -> FindRat
 
 
 def compare(before: Sequence[EvaluationEpisode], after: Sequence[EvaluationEpisode]) -> tuple[ScoreChange, ...]:
-    """The second exam beside the first, task by task; a TaskError where they have no task in common."""
+    """The second evaluation beside the first, task by task; a TaskError where they have no task in common."""
     changes = []
     for arm in get_args(Arm):
         first, second = (_Columns(one for one in some if one.arm == arm) for some in (before, after))
@@ -273,7 +273,7 @@ def compare(before: Sequence[EvaluationEpisode], after: Sequence[EvaluationEpiso
                     ScoreChange(arm=arm, measure=measure, tasks=len(tasks), before=was, after=now, change=change)
                 )
     if not changes:
-        raise TaskError("the two exams have no task and arm in common. Name one of the same tasks.")
+        raise TaskError("the two evaluations have no task and arm in common. Name one of the same tasks.")
     return tuple(changes)
 
 

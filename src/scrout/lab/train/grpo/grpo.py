@@ -1,12 +1,11 @@
 """GRPO on real episodes: draw a group for each of some tasks, compare within the groups, move the adapter, repeat.
 
-A run is a folder (folder.py). A step counts once its line is in steps.jsonl. One that was interrupted is done again
+A run is a folder (run_folder.py). A step counts once its line is in steps.jsonl. One that was interrupted is done again
 from the state before it and the episodes that are there, which on a CPU gives the same weights to the bit.
 """
 
 from __future__ import annotations
 
-import hashlib
 import random
 import time
 from collections import Counter
@@ -18,16 +17,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import httpx
 
-from scrout.base import ConfigError, FrozenModel, ModelError, TaskError
+from scrout.base import ConfigError, FrozenModel, ModelError
 from scrout.batch.repositories import Repositories
 from scrout.batch.task_formats import TaskRow
 from scrout.config.settings import SearcherSettings, Settings
+from scrout.files import lock_folder
 from scrout.lab.train.blocklist import refuse_blocked
-from scrout.lab.train.grpo.documents import documents, said
-from scrout.lab.train.grpo.folder import GrpoCard, GrpoFolder, GrpoStep, Options, disk_told
+from scrout.lab.train.episodes import digest_tasks, with_gold
+from scrout.lab.train.grpo.exchanges import read_exchanges, tokenize_exchanges
 from scrout.lab.train.grpo.reward import advantages
-from scrout.lab.train.grpo.rollouts import Drawing, Rollout, Rollouts
-from scrout.lab.train.tokens import Document, Template, needs_extra
+from scrout.lab.train.grpo.rollouts import Rollout, Rollouts, RolloutSettings
+from scrout.lab.train.grpo.run_folder import GrpoCard, GrpoFolder, GrpoSettings, GrpoStep, disk_errors
+from scrout.lab.train.tokenization import ChatTokenizer, Document, needs_extra
 from scrout.models.chat import shown
 from scrout.sandbox.probe import require_tier
 from scrout.scout.hidden_state.checkpoint import digest
@@ -35,14 +36,14 @@ from scrout.scout.trace import Recorded
 
 if TYPE_CHECKING:
     from scrout.lab.train.grpo.learner import Learner
-    from scrout.lab.train.grpo.loss import LossDocument
+    from scrout.lab.train.grpo.loss import PolicyExample
 
 Sync = Literal["vllm", "none"]
 
 SYNC_S = 300.0
 """For a server to load an adapter."""
 MAX_EXCERPT = 300
-_OF_THE_MOMENT = ("base_url", "key_env", "price", "cap_usd", "episode_s", "cache_salt")
+_PER_CALL = ("base_url", "key_env", "price", "cap_usd", "episode_s", "cache_salt")
 """Settings of the searcher that may differ from call to call."""
 
 
@@ -59,7 +60,7 @@ class GrpoResult(FrozenModel):
 
 @dataclass(frozen=True)
 class _Batch:
-    """One step's lessons before anything is measured."""
+    """One step's examples before anything is measured."""
 
     documents: tuple[tuple[Document, float], ...]
     """Each with its episode's advantage."""
@@ -75,14 +76,13 @@ async def train(
     out: Path,
     settings: Settings,
     repositories: Repositories,
-    options: Options,
+    run: GrpoSettings,
     *,
     steps: int,
     adapter: Path | None = None,
     server: Sync = "vllm",
     device: str = "auto",
     parallel: int = 4,
-    chunk: int = 1024,
     progress: Callable[[str], None] = lambda words: None,
 ) -> GrpoResult:
     """Train until `steps` steps are done, those of earlier calls included."""
@@ -94,29 +94,28 @@ async def train(
     settings = _for_drawing(settings, server)
     searcher = settings.scout.model
     searcher.key()  # said before the work, not after it
-    usable = [row for row in rows if row.gold and row.gold.files]
-    if not usable:
-        raise TaskError(f"none of the {len(rows)} tasks says which files its fix changes. Pass tasks with gold files.")
+    usable = with_gold(rows)
     refuse_blocked(name for row in usable for name in (row.repo, row.id))
-    template = Template.load(checkpoint)
-    terms = LossSettings(
-        clip=options.clip, kl=options.kl, temperature=searcher.sampling.temperature or 1.0, chunk=chunk
+    template = ChatTokenizer.load(checkpoint)
+    loss = LossSettings(
+        clip=run.clip, kl=run.kl, temperature=searcher.sampling.temperature or 1.0, chunk=run.chunk_tokens
     )
-    with disk_told(out), GrpoFolder(out) as folder:
-        folder.require(_card(checkpoint, adapter, usable, searcher, options))
+    with disk_errors(out), lock_folder(out):
+        folder = GrpoFolder(out)
+        folder.open(_card(checkpoint, adapter, usable, searcher, run))
         done = folder.steps.read()
         tier = require_tier(settings.sandbox)
-        drawing = Drawing(options.group, parallel, options.seed, options.weights)
+        drawing = RolloutSettings(run.group_size, parallel, run.seed, run.weights)
         rollouts = Rollouts(out, settings, tier, repositories, drawing, progress)
         progress("loading the checkpoint")
         first = folder.is_new(len(done))
         learner = Learner.load(
             checkpoint,
             adapter if first else folder.adapter(len(done)),
-            rank=options.rank,
-            seed=options.seed,
-            lr=options.lr,
-            terms=terms,
+            rank=run.rank,
+            seed=run.seed,
+            learning_rate=run.learning_rate,
+            loss=loss,
             device=device,
         )
         if first:
@@ -128,10 +127,10 @@ async def train(
                 progress(f"step {step + 1}: the server loads the adapter")
                 await load_adapter(searcher, folder.adapter(step))
             started = time.monotonic()
-            groups = await rollouts.collect(step, _rows_of(step, usable, options), folder.adapter(step).name)
+            groups = await rollouts.collect(step, _tasks_of(step, usable, run), folder.adapter(step).name)
             drawn = time.monotonic()
             batch = _batch(out, groups, template)
-            told = _learn(step, batch, learner, folder, options, progress)
+            learned = _learn(step, batch, learner, folder, run, progress)
             folder.save(step + 1, learner)
             record = GrpoStep(
                 step=step + 1,
@@ -143,7 +142,7 @@ async def train(
                 documents=len(batch.documents),
                 rollout_seconds=round(drawn - started, 3),
                 learning_seconds=round(time.monotonic() - drawn, 3),
-                **told,
+                **learned,
             )
             folder.steps.append(record)
             folder.clear(step + 1)
@@ -218,29 +217,29 @@ def _for_drawing(settings: Settings, server: Sync) -> Settings:
 
 
 def _card(
-    checkpoint: Path, adapter: Path | None, rows: Sequence[TaskRow], searcher: SearcherSettings, options: Options
+    checkpoint: Path, adapter: Path | None, rows: Sequence[TaskRow], searcher: SearcherSettings, run: GrpoSettings
 ) -> GrpoCard:
-    told = [[row.id, row.text, row.repo, row.base_commit, *(row.gold.files if row.gold else ())] for row in rows]
     return GrpoCard(
         checkpoint=digest(checkpoint),
         adapter=digest(adapter) if adapter else "",
-        tasks=hashlib.sha256(repr(told).encode()).hexdigest(),
-        searcher=searcher.model_dump(mode="json", exclude=set(_OF_THE_MOMENT)),
-        options=options,
+        tasks=digest_tasks(rows),
+        searcher=searcher.model_dump(mode="json", exclude=set(_PER_CALL)),
+        # The memory of a machine decides it, and the result does not depend on it.
+        settings=run.model_copy(update={"chunk_tokens": GrpoSettings().chunk_tokens}),
     )
 
 
-def _rows_of(step: int, rows: Sequence[TaskRow], options: Options) -> list[TaskRow]:
+def _tasks_of(step: int, rows: Sequence[TaskRow], run: GrpoSettings) -> list[TaskRow]:
     """The tasks of a step: all take turns, in an order of their own in each round."""
     chosen = []
-    for place in range(step * options.tasks_per_step, (step + 1) * options.tasks_per_step):
+    for place in range(step * run.tasks_per_step, (step + 1) * run.tasks_per_step):
         round_, at = divmod(place, len(rows))
-        order = random.Random(f"{options.seed}/{round_}").sample(rows, len(rows))
+        order = random.Random(f"{run.seed}/{round_}").sample(rows, len(rows))
         chosen.append(order[at])
     return list({row.id: row for row in chosen}.values())
 
 
-def _batch(out: Path, groups: Mapping[str, Sequence[Rollout]], template: Template) -> _Batch:
+def _batch(out: Path, groups: Mapping[str, Sequence[Rollout]], template: ChatTokenizer) -> _Batch:
     """What the groups teach: the documents of each episode that was better or worse than its group."""
     found: list[tuple[Document, float]] = []
     unfit: Counter[str] = Counter()
@@ -257,59 +256,64 @@ def _batch(out: Path, groups: Mapping[str, Sequence[Rollout]], template: Templat
             continue
         used += 1
         for (rollout, _), advantage in zip(rewarded, better, strict=True):
-            parts, problems = documents(said(Recorded(out / rollout.trace)), template)
+            parts, problems = tokenize_exchanges(read_exchanges(Recorded(out / rollout.trace)), template)
             unfit.update(problems)
-            found += ((part, advantage) for part in parts if part.learned[1:].any())
+            found += ((part, advantage) for part in parts if part.loss_mask[1:].any())
     return _Batch(tuple(found), used, flat, lost, unfit)
 
 
 def _learn(
-    step: int, batch: _Batch, learner: Learner, folder: GrpoFolder, options: Options, progress: Callable[[str], None]
+    step: int,
+    batch: _Batch,
+    learner: Learner,
+    folder: GrpoFolder,
+    run: GrpoSettings,
+    progress: Callable[[str], None],
 ) -> dict[str, Any]:
     """Move the adapter, and say what the journal keeps of it."""
     if not batch.documents:
         nothing: dict[str, Any] = {"tokens": 0, "loss": 0.0, "kl": None, "clipped": 0.0, "norm": 0.0}
         return nothing
-    lessons = _lessons(step, batch, learner, folder, progress)
+    examples = _examples(step, batch, learner, folder, progress)
     updates = []
-    for number in range(options.updates):
-        progress(f"step {step + 1}: learning from {len(lessons)} conversations, update {number + 1}")
-        updates.append(learner.update(lessons))
+    for number in range(run.updates_per_step):
+        progress(f"step {step + 1}: learning from {len(examples)} conversations, update {number + 1}")
+        updates.append(learner.update(examples))
     (first, norm), (last, _) = updates[0], updates[-1]
     return {
         "tokens": first.tokens,
         "loss": first.loss,
-        "kl": first.kl / first.tokens if options.kl else None,
+        "kl": first.kl / first.tokens if run.kl else None,
         "clipped": last.clipped / last.tokens,
         "norm": norm,
     }
 
 
-def _lessons(
+def _examples(
     step: int, batch: _Batch, learner: Learner, folder: GrpoFolder, progress: Callable[[str], None]
-) -> list[LossDocument]:
+) -> list[PolicyExample]:
     """With the probabilities before the first update, measured once and kept."""
     import torch
 
-    from scrout.lab.train.grpo.loss import LossDocument, learned_tokens
+    from scrout.lab.train.grpo.loss import PolicyExample, loss_tokens
 
-    sizes = [learned_tokens(document) for document, _ in batch.documents]
-    kept = folder.before(step, sizes, learner.terms.kl > 0)
+    sizes = [loss_tokens(document) for document, _ in batch.documents]
+    kept = folder.read_logprobs(step, sizes, learner.loss.kl > 0)
     if kept is None:
         kept = {}
         for number, (document, _) in enumerate(batch.documents):
             progress(f"step {step + 1}: measuring conversation {number + 1} of {len(sizes)}")
-            old, reference = learner.before(document)
+            old, reference = learner.logprobs(document)
             kept[f"old{number}"] = old.numpy()
             if reference is not None:
                 kept[f"reference{number}"] = reference.numpy()
-        folder.keep_before(step, kept)
+        folder.save_logprobs(step, kept)
     return [
-        LossDocument(
+        PolicyExample(
             document,
             advantage,
             torch.from_numpy(kept[f"old{number}"]),
-            torch.from_numpy(kept[f"reference{number}"]) if learner.terms.kl else None,
+            torch.from_numpy(kept[f"reference{number}"]) if learner.loss.kl else None,
         )
         for number, (document, advantage) in enumerate(batch.documents)
     ]
@@ -318,10 +322,10 @@ def _lessons(
 def _rewards(groups: Mapping[str, Sequence[Rollout]]) -> dict[str, Any]:
     rollouts = [rollout for group in groups.values() for rollout in group]
     rewards = [rollout.reward for rollout in rollouts if rollout.reward is not None]
-    told = {name: [value for one in rewards if (value := getattr(one, name)) is not None] for name in _PARTS}
+    values = {name: [value for one in rewards if (value := getattr(one, name)) is not None] for name in _PARTS}
     return {
         "reward": fmean(reward.total for reward in rewards) if rewards else None,
-        "parts": {name: fmean(values) for name, values in told.items() if values},
+        "parts": {name: fmean(found) for name, found in values.items() if found},
         "episodes": len(rollouts),
         "unrewarded": dict(Counter(rollout.stop for rollout in rollouts if rollout.reward is None)),
     }

@@ -12,16 +12,16 @@ import torch
 
 from scrout.base import ConfigError
 from scrout.lab.train.grpo.loss import (
-    LossDocument,
     LossSettings,
-    Sums,
+    LossSums,
+    PolicyExample,
     backward,
-    learned_tokens,
     log_probabilities,
+    loss_tokens,
     require_plain_head,
 )
-from scrout.lab.train.tokens import Document
-from scrout.lab.train.weights import OUT_OF_MEMORY, load_model, with_adapter
+from scrout.lab.train.lora import OUT_OF_MEMORY, load_model, with_adapter
+from scrout.lab.train.tokenization import Document
 
 MAX_EXCERPT = 300
 MAX_NORM = 1.0
@@ -33,10 +33,10 @@ ALPHA = 2
 class Learner:
     """Weights, and how they move."""
 
-    def __init__(self, model: Any, lr: float, terms: LossSettings) -> None:
+    def __init__(self, model: Any, learning_rate: float, loss: LossSettings) -> None:
         self.model = model
-        self.terms = terms
-        self.optimizer = torch.optim.AdamW(self._trained(), lr=lr, weight_decay=0.0)
+        self.loss = loss
+        self.optimizer = torch.optim.AdamW(self._trained(), lr=learning_rate, weight_decay=0.0)
 
     @classmethod
     def load(
@@ -46,8 +46,8 @@ class Learner:
         *,
         rank: int,
         seed: int,
-        lr: float,
-        terms: LossSettings,
+        learning_rate: float,
+        loss: LossSettings,
         device: str,
     ) -> Learner:
         """A checkpoint with an adapter of its own; None: a new one, which changes nothing yet."""
@@ -60,24 +60,24 @@ class Learner:
         model.get_base_model().gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
         # Gradients are checkpointed in training mode alone.
         model.train()
-        return cls(model, lr, terms)
+        return cls(model, learning_rate, loss)
 
-    def before(self, document: Document) -> tuple[torch.Tensor, torch.Tensor | None]:
+    def logprobs(self, document: Document) -> tuple[torch.Tensor, torch.Tensor | None]:
         """The log-probabilities that updates are measured against: of the model now, and without the adapter."""
-        with self._at(document):
-            old = log_probabilities(self.model, document, self.terms).float().cpu()
-            if not self.terms.kl:
+        with self._memory_errors(document):
+            old = log_probabilities(self.model, document, self.loss).float().cpu()
+            if not self.loss.kl:
                 return old, None
-            return old, log_probabilities(self.model, document, self.terms, adapter=False).float().cpu()
+            return old, log_probabilities(self.model, document, self.loss, adapter=False).float().cpu()
 
-    def update(self, lessons: Sequence[LossDocument]) -> tuple[Sums, float]:
+    def update(self, examples: Sequence[PolicyExample]) -> tuple[LossSums, float]:
         """One step of the optimizer, what it was taken for, and the length of the gradient."""
-        tokens = sum(learned_tokens(lesson.document) for lesson in lessons)
+        tokens = sum(loss_tokens(example.document) for example in examples)
         self.optimizer.zero_grad(set_to_none=True)
-        sums = Sums()
-        for lesson in lessons:
-            with self._at(lesson.document):
-                sums += backward(self.model, lesson, self.terms, tokens)
+        sums = LossSums()
+        for example in examples:
+            with self._memory_errors(example.document):
+                sums += backward(self.model, example, self.loss, tokens)
         norm = float(torch.nn.utils.clip_grad_norm_(self._trained(), MAX_NORM))
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
@@ -106,15 +106,16 @@ class Learner:
         return [parameter for parameter in self.model.parameters() if parameter.requires_grad]
 
     @contextmanager
-    def _at(self, document: Document) -> Iterator[None]:
+    def _memory_errors(self, document: Document) -> Iterator[None]:
         try:
             yield
         except (RuntimeError, MemoryError) as error:
             if not isinstance(error, MemoryError) and not any(word in str(error).lower() for word in OUT_OF_MEMORY):
                 raise
             raise ConfigError(
-                f"the memory is full while a conversation of {len(document):,} tokens is learned. Lower --chunk, take "
-                "a device with more memory, or begin a new run with fewer scout.model.context_tokens. The episodes and "
+                f"the memory is full while a conversation of {len(document):,} tokens is learned. Lower "
+                "chunk_tokens, take a device with more memory, or begin a new run with fewer "
+                "scout.model.context_tokens. The episodes and "
                 "all finished steps are kept."
             ) from None
 

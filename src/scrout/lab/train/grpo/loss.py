@@ -18,7 +18,7 @@ import torch
 from scrout.base import ConfigError, FrozenModel
 
 if TYPE_CHECKING:
-    from scrout.lab.train.tokens import Document
+    from scrout.lab.train.tokenization import Document
 
 PROBE_TOKENS = 8
 
@@ -37,7 +37,7 @@ class LossSettings(FrozenModel):
 
 
 @dataclass(frozen=True)
-class LossDocument:
+class PolicyExample:
     """One document of an episode, with what is known before the first update."""
 
     document: Document
@@ -49,7 +49,7 @@ class LossDocument:
 
 
 @dataclass(frozen=True)
-class Sums:
+class LossSums:
     """Over learned tokens; what is added up of parts is the sum of the whole."""
 
     loss: float = 0.0
@@ -58,52 +58,52 @@ class Sums:
     clipped: int = 0
     tokens: int = 0
 
-    def __add__(self, other: Sums) -> Sums:
-        return Sums(
+    def __add__(self, other: LossSums) -> LossSums:
+        return LossSums(
             self.loss + other.loss, self.kl + other.kl, self.clipped + other.clipped, self.tokens + other.tokens
         )
 
 
-def learned_tokens(document: Document) -> int:
+def loss_tokens(document: Document) -> int:
     """Tokens that the model wrote and that something stands before."""
-    return int(document.learned[1:].sum())
+    return int(document.loss_mask[1:].sum())
 
 
-def log_probabilities(model: Any, document: Document, terms: LossSettings, *, adapter: bool = True) -> torch.Tensor:
+def log_probabilities(model: Any, document: Document, settings: LossSettings, *, adapter: bool = True) -> torch.Tensor:
     """Of each learned token, without a gradient. `adapter`: False leaves it out."""
     body, head = body_and_head(model)
     with torch.no_grad(), nullcontext() if adapter else model.disable_adapter():
         states, targets = _states(body, document)
-        parts = [_chosen(head, states[at], targets[at], terms) for at in _chunks(len(targets), terms.chunk)]
+        parts = [_chosen(head, states[at], targets[at], settings) for at in _chunks(len(targets), settings.chunk)]
     return torch.cat(parts) if parts else torch.zeros(0)
 
 
-def backward(model: Any, lesson: LossDocument, terms: LossSettings, batch_tokens: int) -> Sums:
-    """Add a lesson's gradient to the model's parameters, and say what its part of the loss is."""
+def backward(model: Any, example: PolicyExample, settings: LossSettings, batch_tokens: int) -> LossSums:
+    """Add a example's gradient to the model's parameters, and say what its part of the loss is."""
     body, head = body_and_head(model)
-    states, targets = _states(body, lesson.document)
+    states, targets = _states(body, example.document)
     if not len(targets):
-        return Sums()
+        return LossSums()
     # The graph ends here and goes on below: each chunk's own is gone before the next one is made.
     here = states.detach().requires_grad_()
-    sums = Sums()
-    for at in _chunks(len(targets), terms.chunk):
-        chosen = _chosen(head, here[at], targets[at], terms)
-        reference = None if lesson.reference is None else lesson.reference[at]
-        loss, kl, clipped = _loss(chosen, lesson.old[at], reference, lesson.advantage, terms)
+    sums = LossSums()
+    for at in _chunks(len(targets), settings.chunk):
+        chosen = _chosen(head, here[at], targets[at], settings)
+        reference = None if example.reference is None else example.reference[at]
+        loss, kl, clipped = _loss(chosen, example.old[at], reference, example.advantage, settings)
         loss = loss / batch_tokens
         loss.backward()
-        sums += Sums(float(loss.detach()), float(kl), clipped, len(chosen))
+        sums += LossSums(float(loss.detach()), float(kl), clipped, len(chosen))
     states.backward(here.grad)
     return sums
 
 
 def _loss(
-    chosen: torch.Tensor, old: torch.Tensor, reference: torch.Tensor | None, advantage: float, terms: LossSettings
+    chosen: torch.Tensor, old: torch.Tensor, reference: torch.Tensor | None, advantage: float, settings: LossSettings
 ) -> tuple[torch.Tensor, float, int]:
     """The loss of some tokens as a sum, their distance to the reference, and how many were held by the clip."""
     ratio = torch.exp(chosen - old.to(chosen))
-    free, held = ratio * advantage, ratio.clamp(1 - terms.clip, 1 + terms.clip) * advantage
+    free, held = ratio * advantage, ratio.clamp(1 - settings.clip, 1 + settings.clip) * advantage
     loss = -torch.minimum(free, held).sum()
     clipped = int((held < free).sum())
     if reference is None:
@@ -111,7 +111,7 @@ def _loss(
     apart = reference.to(chosen) - chosen
     # An estimate that is never negative, and right on average.
     kl = (torch.exp(apart) - apart - 1).sum()
-    return loss + terms.kl * kl, float(kl.detach()), clipped
+    return loss + settings.kl * kl, float(kl.detach()), clipped
 
 
 def body_and_head(model: Any) -> tuple[Any, Any]:
@@ -139,17 +139,17 @@ def _states(body: Any, document: Document) -> tuple[torch.Tensor, torch.Tensor]:
     """The hidden states that learned tokens are predicted from, and those tokens."""
     device = next(body.parameters()).device
     ids = torch.as_tensor(document.ids, dtype=torch.long, device=device)
-    at = torch.as_tensor(document.learned[1:], device=device).nonzero().squeeze(-1)
+    at = torch.as_tensor(document.loss_mask[1:], device=device).nonzero().squeeze(-1)
     hidden = body(input_ids=ids[None], use_cache=False).last_hidden_state[0]
     return hidden.index_select(0, at), ids[1:].index_select(0, at)
 
 
-def _chosen(head: Any, states: torch.Tensor, targets: torch.Tensor, terms: LossSettings) -> torch.Tensor:
+def _chosen(head: Any, states: torch.Tensor, targets: torch.Tensor, settings: LossSettings) -> torch.Tensor:
     """The log-probability of each target."""
     logits = head(states)
     if logits.dtype in (torch.float16, torch.bfloat16):
         logits = logits.float()
-    logs = torch.log_softmax(logits / terms.temperature, dim=-1)
+    logs = torch.log_softmax(logits / settings.temperature, dim=-1)
     return logs.gather(-1, targets[:, None]).squeeze(-1)
 
 

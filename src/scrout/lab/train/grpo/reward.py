@@ -11,13 +11,14 @@ Infrastructure is never the model's fault: an episode that it ended has no rewar
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from statistics import fmean, pstdev
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from scrout.base import ConfigError, FrozenModel
+from scrout.base import FrozenModel
 from scrout.config.settings import SearcherSettings
+from scrout.lab.train.episodes import infrastructure_failed
 from scrout.records import Scouting
 
 FLAT = 1e-9
@@ -85,7 +86,7 @@ def reward(
     what the model had said, so that a crash is its own.
     """
     weights = weights or Weights()
-    if scouting.stop == "endpoint" or (scouting.stop == "crashed" and not refused):
+    if infrastructure_failed(scouting, refused=refused):
         return None
     named, wanted = {ref.path for ref in scouting.handoff.files}, set(gold)
     right = len(named & wanted)
@@ -109,19 +110,6 @@ def reward(
         brevity=brevity,
         total=found * sum(weight * part for weight, part in parts) / sum(weight for weight, _ in parts),
     )
-
-
-def read_weights(given: Iterable[str]) -> Weights:
-    """The weights with some of them given as key=value, or a ConfigError that names the wrong one."""
-    pairs = dict(pair.partition("=")[::2] for pair in given)
-    try:
-        return Weights.model_validate(pairs)
-    except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in problem["loc"])
-        what = f"--weight {key}={pairs.get(key, '')}" if key else "--weight"
-        known = ", ".join(Weights.model_fields)
-        raise ConfigError(f"{what}: {problem['msg'].removeprefix('Value error, ')}. Known are {known}.") from None
 
 
 def advantages(rewards: Sequence[float], floor: float = FLOOR) -> list[float] | None:

@@ -7,7 +7,6 @@ flight alone, and the same call goes on with the group. An episode's seed is tha
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 import shutil
 from collections.abc import Callable, Sequence
@@ -23,21 +22,26 @@ from scrout.config.settings import ScoutSettings, Settings
 from scrout.files import JsonLines, atomic, sync
 from scrout.gate.gate import gate
 from scrout.handoff import Handoff
-from scrout.lab.train.evaluate.episode import read
+from scrout.lab.train.episodes import (
+    EPISODES,
+    MAX_OPENING,
+    TRACES,
+    first_error,
+    open_episode,
+    seed_of,
+    was_refused,
+    with_sampling,
+)
 from scrout.lab.train.grpo.reward import Reward, Weights, reward
 from scrout.money import Usd
 from scrout.records import Scouting, ScoutStop
-from scrout.sandbox.task_sandbox import TaskSandbox, open_task_sandbox
+from scrout.sandbox.task_sandbox import TaskSandbox
 from scrout.sandbox.tier import Tier
 from scrout.scout.episode import episode
 from scrout.task import Task
 
-EPISODES = "episodes.jsonl"
-TRACES = "traces"
 TRIES = 2
 """Of an episode whose endpoint fails; then the server counts as dead."""
-MOST_OPENING = 2
-"""Repositories that are copied at once: more would only wait for the same disk."""
 
 
 class Rollout(FrozenModel):
@@ -64,7 +68,7 @@ class Rollout(FrozenModel):
 
 
 @dataclass(frozen=True)
-class Drawing:
+class RolloutSettings:
     """How episodes are drawn."""
 
     group: int
@@ -84,7 +88,7 @@ class Rollouts:
         settings: Settings,
         tier: Tier,
         repositories: Repositories,
-        drawing: Drawing,
+        drawing: RolloutSettings,
         progress: Callable[[str], None] = lambda words: None,
     ) -> None:
         self.folder = folder
@@ -104,18 +108,18 @@ class Rollouts:
         for rollout in self.journal.read():
             if rollout.step == step and rollout.task in groups:
                 groups[rollout.task][rollout.number] = rollout
-        context = _Context(self.drawing.parallel)
+        limits = _Limits(self.drawing.parallel)
         try:
-            async with asyncio.TaskGroup() as crew:
+            async with asyncio.TaskGroup() as workers:
                 for row in rows:
-                    crew.create_task(self._group(step, row, adapter, groups, context))
+                    workers.create_task(self._group(step, row, adapter, groups, limits))
         except* (ScroutError, OSError) as failed:
             # The others were stopped for it.
-            raise _first(failed) from None
+            raise first_error(failed) from None
         return {task: [group[number] for number in sorted(group)] for task, group in groups.items()}
 
     async def _group(
-        self, step: int, row: TaskRow, adapter: str, groups: dict[str, dict[int, Rollout]], context: _Context
+        self, step: int, row: TaskRow, adapter: str, groups: dict[str, dict[int, Rollout]], limits: _Limits
     ) -> None:
         group = groups[row.id]
         missing = [number for number in range(self.drawing.group) if number not in group]
@@ -123,29 +127,29 @@ class Rollouts:
             return
         async with AsyncExitStack() as stack:
             try:
-                async with context.opening:
-                    task = await asyncio.to_thread(self.repositories.task, row)
-                    opened = open_task_sandbox(task, self.tier, self.settings)
-                    task_sandbox = await asyncio.to_thread(stack.enter_context, opened)
+                task, task_sandbox = await open_episode(
+                    stack, limits.opening, row, self.repositories, self.tier, self.settings
+                )
             except (TaskError, SandboxError) as error:  # one bad task must not end a run of days
                 self.lost[row.id] = str(error)
                 return
 
             async def draw(number: int) -> None:
-                async with context.places:
+                async with limits.places:
                     rollout = await self._one(step, row, task, task_sandbox, number, adapter)
                 self.journal.append(rollout)
                 group[number] = rollout
-                self._tell(step, groups)
+                self._report(step, groups)
 
-            async with asyncio.TaskGroup() as crew:
+            async with asyncio.TaskGroup() as workers:
                 for number in missing:
-                    crew.create_task(draw(number))
+                    workers.create_task(draw(number))
 
     async def _one(
         self, step: int, row: TaskRow, task: Task, task_sandbox: TaskSandbox, number: int, adapter: str
     ) -> Rollout:
-        settings = self._with_seed(step, row.id, number)
+        seed = seed_of(f"{self.drawing.seed}/{step}/{row.id}/{number}")
+        settings = with_sampling(self.settings.scout, seed=seed)
         scouting = await self._search(task, task_sandbox, settings)
         verdict, problem, verified = "", "", False
         try:
@@ -154,7 +158,7 @@ class Rollouts:
         except (GateError, SandboxError) as error:
             problem = str(error)
         gold = row.gold.files if row.gold else ()
-        refused = bool(scouting.stop == "crashed" and scouting.trace and read(Path(scouting.trace), scouting).refused)
+        refused = bool(scouting.stop == "crashed" and scouting.trace and was_refused(Path(scouting.trace)))
         weights = self.drawing.weights
         worth = None if problem else reward(scouting, gold, settings.model, verified, weights, refused=refused)
         if worth is None and not problem:
@@ -187,13 +191,6 @@ class Rollouts:
             "to the server and repeat the command."
         )
 
-    def _with_seed(self, step: int, task: str, number: int) -> ScoutSettings:
-        place = f"{self.drawing.seed}/{step}/{task}/{number}"
-        seed = int.from_bytes(hashlib.sha256(place.encode()).digest()[:4]) >> 1
-        model = self.settings.scout.model
-        model = model.model_copy(update={"sampling": model.sampling.model_copy(update={"seed": seed})})
-        return self.settings.scout.model_copy(update={"model": model})
-
     def _keep(self, scouting: Scouting) -> str:
         """The trace beside the run, since the other one may be cleared away; empty: there is none."""
         if not scouting.trace:
@@ -209,24 +206,16 @@ class Rollouts:
         sync(self.folder / kept)
         return str(kept)
 
-    def _tell(self, step: int, groups: dict[str, dict[int, Rollout]]) -> None:
+    def _report(self, step: int, groups: dict[str, dict[int, Rollout]]) -> None:
         done = [rollout for group in groups.values() for rollout in group.values()]
         totals = [rollout.reward.total for rollout in done if rollout.reward]
         mean = f", mean reward {sum(totals) / len(totals):.3f}" if totals else ""
         self.progress(f"step {step + 1}: episode {len(done)} of {len(groups) * self.drawing.group}{mean}")
 
 
-class _Context:
-    """Whose turn it is."""
+class _Limits:
+    """How much may happen at once."""
 
     def __init__(self, parallel: int) -> None:
         self.places = asyncio.Semaphore(parallel)
-        self.opening = asyncio.Semaphore(MOST_OPENING)
-
-
-def _first(failed: BaseExceptionGroup[ScroutError | OSError]) -> BaseException:
-    """The first of the errors themselves, however deep."""
-    error: BaseException = failed
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
+        self.opening = asyncio.Semaphore(MAX_OPENING)

@@ -1,8 +1,8 @@
-"""`scrout train exam`."""
+"""`scrout train evaluate`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from scrout.cli import options, render
+from scrout.cli.train import shared
 from scrout.text import percent
 
 if TYPE_CHECKING:
@@ -43,28 +44,16 @@ ROWS: dict[Measure, str] = {
 COUNTS = ("files_per_handoff", "files_per_forced")
 
 
-@click.command(name="exam")
-@click.argument("tasks", metavar="TASKS", type=click.Path(path_type=Path))
-@click.option(
-    "--out",
-    required=True,
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Folder of the exam; one there goes on.",
-)
-@click.option("--arms", "arm_names", default="greedy,sampled", show_default=True, help="With a comma between.")
-@click.option("--draws", type=click.IntRange(1, 1000), default=1, show_default=True, help="A task, where sampled.")
-@click.option(
-    "--temperature", type=click.FloatRange(0, 5, min_open=True), default=0.9, show_default=True, help="Where sampled."
-)
-@click.option("--parallel", type=click.IntRange(1, 512), default=2, show_default=True, help="Episodes at once.")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N tasks whose gold files are known.")
-@click.option(
-    "--against", "other", type=click.Path(path_type=Path), metavar="DIR", help="An exam to compare with, task by task."
-)
-@options.tasks_repositories
-@options.sandbox
-@options.configuration
+@click.command(name="evaluate")
+@click.argument("tasks", metavar="TASKS", type=shared.PATH)
+@click.option("--out", required=True, type=shared.PATH, metavar="DIR", help="Folder; an evaluation there goes on.")
+@click.option("--arms", "arm_names", default="greedy,sampled", show_default=True, help="One, or both.")
+@click.option("--draws", type=click.IntRange(1, 1000), default=1, show_default=True, help="Samples per task.")
+@click.option("--temperature", type=click.FloatRange(0, 5, min_open=True), default=0.9, help="Of the arm `sampled`.")
+@shared.parallel
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N tasks.")
+@click.option("--baseline", type=shared.PATH, metavar="DIR", help="An evaluation to compare with.")
+@shared.tasks(searcher="model")
 @options.as_json
 def command(
     tasks: Path,
@@ -74,40 +63,31 @@ def command(
     temperature: float,
     parallel: int,
     limit: int | None,
-    other: Path | None,
-    repo: Path | None,
-    repos: tuple[Path, ...],
-    repo_url: str,
-    config: Path | None,
-    overrides: tuple[str, ...],
+    baseline: Path | None,
     as_json: bool,
+    read: Callable[[Path], shared.TaskInputs],
 ) -> int:
-    """Let the model under [scout.model] search held-out tasks whose fix is known, greedy and sampled, and score it.
+    """Example: scrout train evaluate held_out.jsonl --repos clones --out after --draws 4
 
-    TASKS is a task file as `scrout run` takes it, with gold files; tasks without are left out. The same command goes
-    on with an exam that was interrupted. Exit code 1: infrastructure failed some episodes; the next call tries them
-    again.
+    Let the model under [scout.model] search held-out tasks whose fix is known, and score it. The same command goes on
+    with an evaluation. Exit code 1: some episodes failed and can be tried again.
     """
-    from scrout.batch.tasks import Repositories, read_tasks
-    from scrout.lab.train.evaluate.evaluate import EvaluationPlan, against, read_evaluation, run_evaluation
+    from scrout.lab.train.episodes import with_gold
+    from scrout.lab.train.evaluate.evaluate import EvaluationPlan, compare_with, read_evaluation, run_evaluation
 
-    if other:
-        read_evaluation(other)  # said before the work, not after it
-    settings = options.read_settings(repo or Path(), config, (*overrides, 'scout.searcher="model"'))
-    settings.scout.model.key()
-    found = read_tasks(tasks, repo)
-    held = [row for row in found.rows if row.gold and row.gold.files]
-    if unknown := len(found.rows) - len(held) + len(found.problems):
+    if baseline:
+        read_evaluation(baseline)  # an error comes before the work
+    inputs = read(tasks)
+    inputs.settings.scout.model.key()
+    held = with_gold(inputs.rows)
+    if unknown := len(inputs.rows) - len(held) + len(inputs.unusable):
         render.say(f"note: {unknown} rows of {tasks} are left out: their gold files are not known")
     plan = EvaluationPlan(_arms(arm_names), draws, temperature, parallel)
     with render.working() as progress:
-        score = run_evaluation(held[:limit], out, settings, plan, Repositories(repos, repo_url), progress)
-    if other:
-        score = against(score, out, other)
-    if as_json:
-        render.print_json(score)
-    else:
-        render.print_view(_view(score))
+        score = run_evaluation(held[:limit], out, inputs.settings, plan, inputs.repositories, progress)
+    if baseline:
+        score = compare_with(score, out, baseline)
+    shared.show(score, lambda: _view(score), as_json=as_json)
     for name, why in list(score.not_scored.items())[:5]:
         render.say(f"not scored: {name}: {why}")
     return 0 if score.episodes == score.expected else 1
@@ -139,7 +119,7 @@ def _view(score: Score) -> RenderableType:
 
 def _changes(score: Score) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for title in ("against the other exam", "tasks", "before", "after", "change [95%]"):
+    for title in ("against the baseline", "tasks", "before", "after", "change [95%]"):
         table.add_column(title, justify="left" if title.startswith("against") else "right")
     for one in score.changes:
         figures = (f"{one.before:.3f}", f"{one.after:.3f}", _figure(one.change, one.measure, "+.3f"))

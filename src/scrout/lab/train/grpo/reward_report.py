@@ -18,9 +18,8 @@ from scrout.batch.task_formats import TaskRow
 from scrout.config.settings import SearcherSettings, Settings
 from scrout.gate.gate import gate
 from scrout.handoff import FileRef, Handoff, parse
-from scrout.lab.train.evaluate.episode import read
+from scrout.lab.train.episodes import EPISODES, was_refused
 from scrout.lab.train.grpo.reward import Reward, Weights, advantages, reward
-from scrout.lab.train.grpo.rollouts import EPISODES
 from scrout.records import Scouting
 from scrout.sandbox.probe import require_tier
 from scrout.sandbox.task_sandbox import open_task_sandbox
@@ -58,7 +57,7 @@ class Distribution(FrozenModel):
     high: float
 
 
-class Gamed(FrozenModel):
+class DegeneratePolicy(FrozenModel):
     """A policy that does not search, on the same tasks."""
 
     policy: str
@@ -84,13 +83,13 @@ class RewardReport(FrozenModel):
     parts: dict[str, Distribution]
     with_recall: float | None
     """Correlation of the total with recall; None: one of them does not vary."""
-    gamed: tuple[Gamed, ...]
+    degenerate: tuple[DegeneratePolicy, ...]
     """Empty: no episode found anything, so there is nothing honest to compare with."""
     weights: Weights
 
 
 def read_saved(sources: Iterable[Path]) -> tuple[list[SavedEpisode], Counter[str]]:
-    """The episodes of traces, of folders with traces, and of lists such as an exam's episodes.jsonl."""
+    """The episodes of traces, of folders with traces, and of lists such as an evaluation's episodes.jsonl."""
     found: list[SavedEpisode] = []
     left_out: Counter[str] = Counter()
     for path in dict.fromkeys(trace for source in sources for trace in _traces(source)):
@@ -99,7 +98,7 @@ def read_saved(sources: Iterable[Path]) -> tuple[list[SavedEpisode], Counter[str
             left_out["cut off"] += 1
             continue
         header, scouting = recorded.header, recorded.end.scouting
-        refused = scouting.stop == "crashed" and read(path, scouting).refused
+        refused = scouting.stop == "crashed" and was_refused(path)
         found.append(SavedEpisode(path, header.task_id, scouting, header.settings, header.shortlist, refused=refused))
     return found, left_out
 
@@ -109,7 +108,7 @@ def _traces(source: Path) -> Iterator[Path]:
         listed = source / EPISODES
         traces = list(_listed(listed)) if listed.is_file() else sorted(source.rglob(FILE_NAME))
         if not traces:
-            raise TaskError(f"{source} holds no {FILE_NAME} and no {EPISODES}. Pass traces, or an exam's folder.")
+            raise TaskError(f"{source} holds no {FILE_NAME} and no {EPISODES}. Pass traces, or an evaluation's folder.")
         yield from traces
     elif source.name == EPISODES:
         yield from _listed(source)
@@ -169,7 +168,7 @@ def report(
     weights: Weights | None = None,
     left_out: Mapping[str, int] | None = None,
 ) -> RewardReport:
-    """What the reward makes of these episodes. Those of tasks whose fix nobody knows have none."""
+    """What the reward makes of these episodes. Those of tasks without a known fix have none."""
     weights = weights or Weights()
     unscored: Counter[str] = Counter(left_out or {})
     scored: list[tuple[SavedEpisode, Reward]] = []
@@ -196,14 +195,14 @@ def report(
         tasks=len(totals),
         groups=len(groups),
         flat=sum(advantages(group) is None for group in groups),
-        parts={part: _spread(told) for part in PARTS if (told := _told(part, scored))},
+        parts={part: _spread(values) for part in PARTS if (values := _values(part, scored))},
         with_recall=_correlation([worth.total for _, worth in scored], [worth.recall for _, worth in scored]),
-        gamed=tuple(_gamed(scored, gold, weights)),
+        degenerate=tuple(_gamed(scored, gold, weights)),
         weights=weights,
     )
 
 
-def _told(part: str, scored: Sequence[tuple[SavedEpisode, Reward]]) -> list[float]:
+def _values(part: str, scored: Sequence[tuple[SavedEpisode, Reward]]) -> list[float]:
     return [value for _, worth in scored if (value := getattr(worth, part)) is not None]
 
 
@@ -229,7 +228,7 @@ def _correlation(left: Sequence[float], right: Sequence[float]) -> float | None:
 
 def _gamed(
     scored: Sequence[tuple[SavedEpisode, Reward]], gold: Mapping[str, Sequence[str]], weights: Weights
-) -> Iterator[Gamed]:
+) -> Iterator[DegeneratePolicy]:
     honest = [(episode, worth.total) for episode, worth in scored if worth.found > 0]
     for policy, play in _POLICIES.items():
         earned, compared = [], []
@@ -243,7 +242,7 @@ def _gamed(
                 compared.append(total)
         if earned:
             mean, other = fmean(earned), fmean(compared)
-            yield Gamed(policy=policy, reward=mean, honest=other, pays=mean >= other)
+            yield DegeneratePolicy(policy=policy, reward=mean, honest=other, pays=mean >= other)
 
 
 def played(paths: Iterable[str], *, turns: int = 1) -> Scouting:

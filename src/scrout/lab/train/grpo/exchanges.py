@@ -1,28 +1,27 @@
 """An episode's trace as tokens to learn from: every prompt as it was sent, every reply that the model gave to it.
 
-Where the server told the ids of its tokens (vLLM's `return_token_ids`), they are taken as they are. Else texts are made
-into tokens again, which may cut a reply otherwise than the model wrote it; what it was not able to end is not learned
-as an end.
+Token ids that the server reports (vLLM's `return_token_ids`) are used as they are. Otherwise texts are tokenized again,
+which may split a reply in another way than the model did. The end of a reply that was cut off has no loss.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from scrout.lab.train.tokens import Document, Json, Template, Unfit, View, views
+from scrout.lab.train.episodes import chat_exchanges, completion_of
+from scrout.lab.train.tokenization import ChatExample, ChatTokenizer, Document, Json, UntrainableExample, views
 from scrout.models.chat import Message, ToolCall, message_json
-from scrout.models.chat_response import Completion
-from scrout.scout.trace import Exchange, Recorded, TraceOver
+from scrout.scout.trace import Exchange, Recorded
 
 
 @dataclass(frozen=True)
-class ModelExchange:
+class ChatExchange:
     """One request and the reply to it."""
 
     prompt: tuple[Json, ...]
@@ -32,7 +31,7 @@ class ModelExchange:
     """The reply was ended by its limit, not by the model."""
     prompt_ids: tuple[int, ...] = ()
     reply_ids: tuple[int, ...] = ()
-    """Empty: the server did not tell."""
+    """Empty: the server did not report them."""
 
 
 class _Choice(BaseModel):
@@ -49,13 +48,13 @@ class _Request(BaseModel):
     tools: list[dict[str, JsonValue]] = []
 
 
-def said(recorded: Recorded) -> list[ModelExchange]:
+def read_exchanges(recorded: Recorded) -> list[ChatExchange]:
     """All that the model said in an episode, the demanded handoff included; tries that gave no reply are left out."""
-    found = (_said(event) for event in _exchanges(recorded))
+    found = (_exchange(event) for event in chat_exchanges(recorded))
     return [one for one in found if one is not None]
 
 
-def documents(replies: Sequence[ModelExchange], template: Template) -> tuple[list[Document], list[str]]:
+def tokenize_exchanges(replies: Sequence[ChatExchange], template: ChatTokenizer) -> tuple[list[Document], list[str]]:
     """The tokens of an episode, and why some of it has none."""
     if replies and all(one.prompt_ids and one.reply_ids for one in replies):
         return _exact(replies), []
@@ -66,32 +65,22 @@ def documents(replies: Sequence[ModelExchange], template: Template) -> tuple[lis
         cuts = iter([one.cut_off for one in part])
         for view in views([(one.prompt, one.reply) for one in part], json.loads(tools)):
             # Each reply is learned in one view, and both go in order.
-            ends = [next(cuts) for _ in view.learned]
+            ends = [next(cuts) for _ in view.trained_turns]
             try:
                 found.append(_without_ends(template.document(view), view, ends))
-            except Unfit as unfit:
+            except UntrainableExample as unfit:
                 problems.append(str(unfit))
     return found, problems
 
 
-def _exchanges(recorded: Recorded) -> Iterator[Exchange]:
-    while True:
-        try:
-            event = recorded.take()
-        except TraceOver:
-            return
-        if isinstance(event, Exchange) and event.path.endswith("/chat/completions") and event.status == 200:
-            yield event
-
-
-def _said(event: Exchange) -> ModelExchange | None:
+def _exchange(event: Exchange) -> ChatExchange | None:
+    completion = completion_of(event)
+    if completion is None:
+        return None
     try:
         request = _Request.model_validate_json(event.request)
-        completion = Completion.model_validate_json(event.response)
         ids = _Ids.model_validate_json(event.response)
     except ValidationError:
-        return None
-    if completion.error or not completion.choices:
         return None
     choice = completion.choices[0]
     given = choice.message.tool_calls or ()
@@ -101,7 +90,7 @@ def _said(event: Exchange) -> ModelExchange | None:
     )
     # As the loop writes it into the next prompt, so that this one is seen to go on where the last one ended.
     reply = message_json(Message("assistant", choice.message.content or "", calls if request.tools else ()))
-    return ModelExchange(
+    return ChatExchange(
         prompt=tuple(request.messages),
         reply=reply,
         tools=tuple(request.tools),
@@ -111,7 +100,7 @@ def _said(event: Exchange) -> ModelExchange | None:
     )
 
 
-def _exact(replies: Sequence[ModelExchange]) -> list[Document]:
+def _exact(replies: Sequence[ChatExchange]) -> list[Document]:
     """By the server's own ids; a prompt that goes on where the one before it ended is of the same document."""
     found: list[tuple[list[int], list[bool]]] = []
     for one in replies:
@@ -126,14 +115,14 @@ def _exact(replies: Sequence[ModelExchange]) -> list[Document]:
     return [Document(np.array(ids, np.int32), np.array(learned, np.bool_)) for ids, learned in found]
 
 
-def _without_ends(document: Document, view: View, cut_off: Sequence[bool]) -> Document:
+def _without_ends(document: Document, view: ChatExample, cut_off: Sequence[bool]) -> Document:
     """The same, without the ends that the template put behind replies which were cut off."""
     if not any(cut_off):
         return document
-    learned = document.learned.copy()
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], learned, [False])).astype(np.int8)))
+    loss_mask = document.loss_mask.copy()
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], loss_mask, [False])).astype(np.int8)))
     ends = edges[1::2]
-    if len(ends) != len(view.learned):
-        raise Unfit("a reply that was cut off cannot be found among its tokens")
-    learned[[end - 1 for end, cut in zip(ends, cut_off, strict=True) if cut]] = False
-    return replace(document, learned=learned)
+    if len(ends) != len(view.trained_turns):
+        raise UntrainableExample("a reply that was cut off cannot be found among its tokens")
+    loss_mask[[end - 1 for end, cut in zip(ends, cut_off, strict=True) if cut]] = False
+    return replace(document, loss_mask=loss_mask)

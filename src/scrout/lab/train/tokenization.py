@@ -33,11 +33,11 @@ _PROBE = "Probe0"
 
 
 @dataclass(frozen=True)
-class View:
+class ChatExample:
     """A conversation as the model saw it."""
 
     messages: tuple[Json, ...]
-    learned: frozenset[int]
+    trained_turns: frozenset[int]
     """Indexes of the replies that the model wrote with exactly this before them."""
     tools: tuple[Json, ...] = ()
 
@@ -47,30 +47,30 @@ class Document:
     """The tokens of a view."""
 
     ids: Ids
-    learned: Bools
+    loss_mask: Bools
     """What the model wrote itself, with the token that ends its turn."""
 
     def __len__(self) -> int:
         return len(self.ids)
 
 
-class Unfit(Exception):
+class UntrainableExample(Exception):
     """Why a view has no tokens that could be learned from: a few words that many share."""
 
 
-def views(said: Iterable[tuple[Sequence[Json], Json]], tools: Sequence[Json] = ()) -> list[View]:
+def views(said: Iterable[tuple[Sequence[Json], Json]], tools: Sequence[Json] = ()) -> list[ChatExample]:
     """An episode's prompts and replies, in order. A prompt that goes on where the one before it ended is of the same
     view; one from which earlier turns are gone begins another."""
-    found: list[View] = []
+    found: list[ChatExample] = []
     for prompt, reply in said:
         messages, learned = (*prompt, reply), frozenset({len(prompt)})
         if found and messages[: len(found[-1].messages)] == found[-1].messages:
-            learned |= found.pop().learned
-        found.append(View(messages, learned, tuple(tools)))
+            learned |= found.pop().trained_turns
+        found.append(ChatExample(messages, learned, tuple(tools)))
     return found
 
 
-class Template:
+class ChatTokenizer:
     """A tokenizer with its chat template."""
 
     def __init__(self, tokenizer: Any, where: str = "the checkpoint") -> None:
@@ -78,14 +78,14 @@ class Template:
         self.where = where
         if not tokenizer.chat_template:
             raise ConfigError(
-                f"the tokenizer of {where} has no chat template, so nobody knows how it writes a conversation. Use the "
+                f"the tokenizer of {where} has no chat template, so how it writes a conversation is unknown. Use the "
                 "instruct version of the model, or put its chat_template.jinja into the folder."
             )
         if not tokenizer.is_fast:
             raise ConfigError(f"the tokenizer of {where} has no tokenizer.json. Save it as a fast tokenizer.")
 
     @classmethod
-    def load(cls, checkpoint: Path) -> Template:
+    def load(cls, checkpoint: Path) -> ChatTokenizer:
         """Of a folder as transformers saves it, or a GGUF file."""
         try:
             from transformers import AutoTokenizer
@@ -112,7 +112,7 @@ class Template:
                 tokenize=False,
             )
         except Exception as error:  # a template is a program of the checkpoint's, and a text may be no text
-            raise Unfit(f"the chat template does not take it ({str(error)[:MAX_EXCERPT]})") from None
+            raise UntrainableExample(f"the chat template does not take it ({str(error)[:MAX_EXCERPT]})") from None
         return str(text)
 
     def count(self, messages: Sequence[Json], tools: Sequence[Json] = ()) -> int:
@@ -120,17 +120,17 @@ class Template:
         text = self.text(messages, tools, ask=True)
         return len(self._encoder.encode(text, add_special_tokens=False).ids)
 
-    def document(self, view: View) -> Document:
-        """The tokens of one view; Unfit where it has none to learn from."""
+    def document(self, view: ChatExample) -> Document:
+        """The tokens of one view; UntrainableExample where it has none to learn from."""
         document = next(self.documents([view]))
-        if isinstance(document, Unfit):
+        if isinstance(document, UntrainableExample):
             raise document
         return document
 
-    def documents(self, of: Iterable[View]) -> Iterator[Document | Unfit]:
+    def documents(self, of: Iterable[ChatExample]) -> Iterator[Document | UntrainableExample]:
         """The tokens of many views, in their order. While a batch is made into tokens, the next is written out."""
         with ThreadPoolExecutor(1) as encoding:
-            under_way: tuple[list[_Written | Unfit], Future[list[Any]]] | None = None
+            under_way: tuple[list[_Written | UntrainableExample], Future[list[Any]]] | None = None
             for batch in self._batches(of):
                 texts = [one.text for one in batch if isinstance(one, _Written)]
                 coming = encoding.submit(self._encoder.encode_batch, texts, add_special_tokens=False)
@@ -140,15 +140,15 @@ class Template:
             if under_way is not None:
                 yield from _marked(under_way[0], under_way[1].result())
 
-    def _batches(self, of: Iterable[View]) -> Iterator[list[_Written | Unfit]]:
-        batch: list[_Written | Unfit] = []
+    def _batches(self, of: Iterable[ChatExample]) -> Iterator[list[_Written | UntrainableExample]]:
+        batch: list[_Written | UntrainableExample] = []
         chars = 0
         for view in of:
             try:
                 text = self.text(view.messages, view.tools)
                 batch.append(_Written(text, self._replies(text, view)))
                 chars += len(text)
-            except Unfit as unfit:
+            except UntrainableExample as unfit:
                 batch.append(unfit)
             if chars > BATCH_CHARS:
                 yield batch
@@ -156,12 +156,12 @@ class Template:
         if batch:
             yield batch
 
-    def _replies(self, text: str, view: View) -> list[tuple[int, int]]:
+    def _replies(self, text: str, view: ChatExample) -> list[tuple[int, int]]:
         """From where to where the replies that are learned go."""
         opening, ending = self._frame
         said = "\0".join(text for message in view.messages for text in _texts(message))
         if any(token in said for token in self._own) or opening.strip() in said:
-            raise Unfit("its text holds a token of the chat template")
+            raise UntrainableExample("its text holds a token of the chat template")
         found, at = [], 0
         for index, message in enumerate(view.messages):
             if message.get("role") != "assistant":
@@ -169,12 +169,12 @@ class Template:
             start = text.find(opening, at)
             end = text.find(ending, start + len(opening)) + len(ending)
             if start < 0 or end < start:
-                raise Unfit("a reply cannot be found in the template's text")
-            if index in view.learned:
+                raise UntrainableExample("a reply cannot be found in the template's text")
+            if index in view.trained_turns:
                 found.append((start + len(opening), end))
             at = end
         if text.find(opening, at) >= 0:
-            raise Unfit("a reply cannot be found in the template's text")
+            raise UntrainableExample("a reply cannot be found in the template's text")
         return found
 
     @cached_property
@@ -210,7 +210,7 @@ class Template:
         first = min((token for token in self._own if token in tail), key=tail.index, default=None)
         if first is None:
             raise ConfigError(
-                f"the chat template of {self.where} ends a reply without a token of its own, so nobody could tell "
+                f"the chat template of {self.where} ends a reply without a token of its own, so it is unknown "
                 "where it ends. Use a template that does, such as ChatML."
             )
         return opening, tail[: tail.index(first) + len(first)]
@@ -225,10 +225,12 @@ class _Written:
     """From where to where those go that are learned."""
 
 
-def _marked(batch: Sequence[_Written | Unfit], encodings: Iterable[Any]) -> Iterator[Document | Unfit]:
+def _marked(
+    batch: Sequence[_Written | UntrainableExample], encodings: Iterable[Any]
+) -> Iterator[Document | UntrainableExample]:
     whole = iter(encodings)
     for one in batch:
-        if isinstance(one, Unfit):
+        if isinstance(one, UntrainableExample):
             yield one
             continue
         encoding = next(whole)

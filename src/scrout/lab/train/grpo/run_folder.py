@@ -1,10 +1,10 @@
-"""The folder of a run, which one process at a time works in: what is in it is whole, or not there.
+"""The folder of a GRPO run. One process at a time works in it, and each file is whole or not there.
 
 run.json          what it was started with; a call with other values is refused
 episodes.jsonl    each finished episode with its reward (rollouts.py), its trace in traces/
 adapters/step-N   LoRA weights after N steps, as peft saves them and servers load them
 states/step-N     optimizer and random state that go with them
-before/step-N     log-probabilities that the updates of the step after N are measured against
+logprobs/step-N   log-probabilities before the updates of the step after N
 steps.jsonl       what each finished step did
 """
 
@@ -20,36 +20,44 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import Field, JsonValue
 
 from scrout.base import ConfigError, FrozenModel, TaskError
-from scrout.files import JsonLines, Lock, atomic_folder, remove_parts, write_atomic
+from scrout.files import JsonLines, atomic_folder, remove_parts, write_atomic
 from scrout.lab.train.grpo.reward import Weights
+from scrout.lab.train.run_card import keep_card, require_run_or_empty
 
 if TYPE_CHECKING:
     from scrout.lab.train.grpo.learner import Learner
 
-CARD, STEPS = "run.json", "steps.jsonl"
+CARD, STEPS, LOGPROBS = "run.json", "steps.jsonl", "logprobs"
 STATES_KEPT = 2
 _DISK = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM))
 
 
-class Options(FrozenModel):
-    """What a run learns from, and how. All of it stays as it is for the whole run."""
+class GrpoSettings(FrozenModel):
+    """How a run learns. All but `chunk_tokens` stays as it is for the whole run."""
 
-    group: int = Field(default=8, ge=2)
-    """Episodes a task, which are compared with each other."""
+    group_size: int = Field(default=8, ge=2)
+    """Episodes per task, which are compared with each other."""
     tasks_per_step: int = Field(default=4, ge=1)
-    updates: int = Field(default=1, ge=1)
-    """Of the optimizer, for one step's episodes."""
-    lr: float = Field(default=1e-5, gt=0)
+    updates_per_step: int = Field(default=1, ge=1)
+    """Of the optimizer, on one step's episodes."""
+    learning_rate: float = Field(default=1e-5, gt=0)
     clip: float = Field(default=0.2, gt=0, lt=1)
+    """How far a token's probability ratio may move before its gain stops."""
     kl: float = Field(default=0.0, ge=0)
-    """Weight of the distance to the checkpoint without an adapter; 0: it is not computed."""
+    """Weight of the KL divergence from the checkpoint without an adapter; 0: it is not computed."""
     rank: int = Field(default=16, ge=1)
     """Of a new adapter."""
     seed: int = 0
+    chunk_tokens: int = Field(default=1024, ge=1)
+    """Tokens whose logits exist at once."""
     weights: Weights = Weights()
+    """Of the reward."""
+
+
+PRESETS = {"default": GrpoSettings()}
 
 
 class GrpoCard(FrozenModel):
@@ -63,7 +71,7 @@ class GrpoCard(FrozenModel):
     tasks: str
     """Digest of ids, texts, repositories, commits and files of the fixes."""
     searcher: dict[str, JsonValue]
-    options: Options
+    settings: GrpoSettings
 
 
 class GrpoStep(FrozenModel):
@@ -101,54 +109,23 @@ class GrpoStep(FrozenModel):
 
 
 class GrpoFolder:
-    """A run's folder, which one process at a time works in."""
+    """A run's folder, which its caller has locked."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.resolve()
         self.steps = JsonLines(path / STEPS, GrpoStep, durable=True)
-        self._lock = Lock(path / ".lock")
 
-    def __enter__(self) -> GrpoFolder:
-        if self.path.exists() and not self.path.is_dir():
-            raise ConfigError(f"--out {self.path} is no folder. Name a new one, or that of a run.")
-        self.path.mkdir(parents=True, exist_ok=True)
-        if not (self.path / CARD).is_file() and any(name.name != ".lock" for name in self.path.iterdir()):
-            raise ConfigError(f"--out {self.path} holds other things than a run. Name a new folder.")
-        if not self._lock.take():
-            raise ConfigError(f"another process trains in {self.path}. Wait for it, or name another folder.")
+    def open(self, card: GrpoCard) -> None:
+        """Begin a run, or go on with this one; a TaskError if it was started with something else."""
+        require_run_or_empty(self.path / CARD)
+        keep_card(self.path / CARD, card)
         remove_parts(self.path / "states")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
 
     def adapter(self, step: int) -> Path:
         return self.path / "adapters" / f"step-{step}"
 
     def state(self, step: int) -> Path:
         return self.path / "states" / f"step-{step}"
-
-    def require(self, card: GrpoCard) -> None:
-        """Write down what the run starts with; or a ConfigError where it was started with something else."""
-        path = self.path / CARD
-        if not path.is_file():
-            write_atomic(path, card.model_dump_json(indent=2) + "\n", durable=True)
-            return
-        try:
-            known = GrpoCard.model_validate_json(path.read_bytes())
-        except ValidationError:
-            raise ConfigError(f"{path} was written by another scrout. Begin in a new folder.") from None
-        for what in ("checkpoint", "adapter", "tasks"):
-            if getattr(known, what) != getattr(card, what):
-                raise ConfigError(f"{self.path} was started with another {what}. Pass that one, or a new folder.")
-        now = {**card.searcher, **card.options.model_dump(mode="json")}
-        before = {**known.searcher, **known.options.model_dump(mode="json")}
-        for key in sorted({*now, *before}):
-            if now.get(key) != before.get(key):
-                raise ConfigError(
-                    f"{self.path} was started with {key} {before.get(key)!r}, and now it is {now.get(key)!r}. Keep the "
-                    "former, or begin in a new folder."
-                )
 
     def is_new(self, steps: int) -> bool:
         """Whether not even the adapter that the run starts from is there; a TaskError where a later one is gone."""
@@ -181,11 +158,11 @@ class GrpoFolder:
             if not path.exists():
                 break
             path.unlink()
-        shutil.rmtree(self.path / "before", ignore_errors=True)
+        shutil.rmtree(self.path / LOGPROBS, ignore_errors=True)
 
-    def before(self, step: int, sizes: Sequence[int], reference: bool) -> dict[str, Any] | None:
+    def read_logprobs(self, step: int, sizes: Sequence[int], reference: bool) -> dict[str, Any] | None:
         """What an interrupted try has measured; None: nothing that fits."""
-        path = self.path / "before" / f"step-{step}"
+        path = self.path / LOGPROBS / f"step-{step}"
         try:
             with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
                 kept = {name: arrays[name] for name in arrays.files}
@@ -195,8 +172,8 @@ class GrpoFolder:
         wanted = {f"{name}{number}": (size,) for name in names for number, size in enumerate(sizes)}
         return kept if {name: array.shape for name, array in kept.items()} == wanted else None
 
-    def keep_before(self, step: int, arrays: Mapping[str, Any]) -> None:
-        path = self.path / "before" / f"step-{step}"
+    def save_logprobs(self, step: int, arrays: Mapping[str, Any]) -> None:
+        path = self.path / LOGPROBS / f"step-{step}"
         path.parent.mkdir(exist_ok=True)
         buffer = io.BytesIO()
         np.savez(buffer, **arrays)
@@ -204,8 +181,8 @@ class GrpoFolder:
 
 
 @contextmanager
-def disk_told(out: Path) -> Iterator[None]:
-    """What a disk says, as an error that says what to do."""
+def disk_errors(out: Path) -> Iterator[None]:
+    """Errors of the disk, with what to do."""
     try:
         yield
     except OSError as error:

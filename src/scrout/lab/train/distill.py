@@ -26,8 +26,7 @@ from scrout.config.settings import Settings
 from scrout.files import JsonLines
 from scrout.index.repository import Repository, read_repository
 from scrout.lab.train.blocklist import refuse_blocked
-from scrout.lab.train.corpus.distilled import LAYOUT, ROOT, DistilledEpisode, FixAnswer, ToolStep
-from scrout.lab.train.corpus.trajectory import changed_files
+from scrout.lab.train.corpus.trajectory import LAYOUT, ROOT, DistilledEpisode, FixAnswer, ToolStep, changed_files
 from scrout.sandbox.probe import require_tier
 from scrout.sandbox.task_sandbox import TaskSandbox, open_task_sandbox
 from scrout.sandbox.tier import Tier
@@ -51,13 +50,13 @@ _SEEN: frozenset[ClueKind] = frozenset(("raised", "place", "path", "executed", "
 """Clues that the issue, a search or a run shows. A model knows nothing of the index's, such as past commits."""
 
 
-class TeachingResult(FrozenModel):
+class DistillResult(FrozenModel):
     """What came of all tasks."""
 
     tasks: int
     before: int
     """Taught by a former run."""
-    taught: int
+    distilled: int
     """By this one."""
     steps: float | None
     """Of an episode of this run, on average; None: it made none."""
@@ -65,15 +64,15 @@ class TeachingResult(FrozenModel):
     """Why, by task. They are tried again by the next run."""
 
 
-async def teach(
+async def distill(
     rows: Sequence[TaskRow],
     repositories: Repositories,
     out: Path,
     settings: Settings,
     *,
-    jobs: int = 2,
+    parallel: int = 2,
     progress: Callable[[str], None] = lambda words: None,
-) -> TeachingResult:
+) -> DistillResult:
     """An episode of every task, appended to a file as it is done. What the file holds already is not done again."""
     refuse_blocked(dict.fromkeys(name for row in rows for name in (row.repo, row.id)))
     tier = require_tier(settings.sandbox)
@@ -86,26 +85,26 @@ async def teach(
     async def work() -> None:
         for row in waiting:
             try:
-                taught = await _taught(row, repositories, tier, settings)
+                made = await _distill(row, repositories, tier, settings)
             except ScroutError as error:
                 failed[row.id] = str(error)
             else:
-                _append(out, taught)
-                steps.append(len(taught.steps))
+                _append(out, made)
+                steps.append(len(made.steps))
             done = len(steps) + len(failed)
             progress(f"{done:,} of {len(left):,} tasks, {len(failed):,} failed: {row.id}")
 
-    workers = [asyncio.ensure_future(work()) for _ in range(jobs)]
+    workers = [asyncio.ensure_future(work()) for _ in range(parallel)]
     try:
         await asyncio.gather(*workers)
     finally:
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
-    return TeachingResult(
+    return DistillResult(
         tasks=len(rows),
         before=len(rows) - len(left),
-        taught=len(steps),
+        distilled=len(steps),
         steps=sum(steps) / len(steps) if steps else None,
         failed=failed,
     )
@@ -122,19 +121,19 @@ def _read(path: Path) -> frozenset[str]:
         raise TaskError(f"{path}: {error.strerror or error}. Name a file that you may read and write.") from None
     except TaskError:
         pass
-    raise TaskError(f"{path} holds other things than episodes of `scrout train teach`. Name a new file.")
+    raise TaskError(f"{path} holds other things than episodes of `scrout train distill`. Name a new file.")
 
 
-def _append(path: Path, taught: DistilledEpisode) -> None:
+def _append(path: Path, made: DistilledEpisode) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        JsonLines(path, DistilledEpisode).append(taught)
+        JsonLines(path, DistilledEpisode).append(made)
     except OSError as error:
         why = error.strerror or error
         raise TaskError(f"{path}: {why}. Make room, or name a file that you may write to.") from None
 
 
-async def _taught(row: TaskRow, repositories: Repositories, tier: Tier, settings: Settings) -> DistilledEpisode:
+async def _distill(row: TaskRow, repositories: Repositories, tier: Tier, settings: Settings) -> DistilledEpisode:
     if row.gold is None:
         raise TaskError(f"{row.id}: its fix is not known. Give the task its gold, a patch or files.")
     try:
@@ -144,13 +143,13 @@ async def _taught(row: TaskRow, repositories: Repositories, tier: Tier, settings
             # Not in a thread, nor what reads the repository: numpy parses the head of each stored array as Python, and
             # where two threads parse at once, CPython 3.11 may raise a SystemError.
             task_sandbox = stack.enter_context(open_task_sandbox(task, tier, settings))
-            told = changed_files(row.gold.patch) or row.gold.files
-            gold = tuple(path for path in told if task_sandbox.base.read(path) is not None)
+            changed = changed_files(row.gold.patch) or row.gold.files
+            gold = tuple(path for path in changed if task_sandbox.base.read(path) is not None)
             if not gold:
                 raise TaskError(f"{row.id}: no file of its fix was there before. Leave it out.")
             steps = await _search(row.text, task_sandbox, settings)
     except TimeoutError:
-        raise TaskError(f"{row.id}: not done after {TASK_S:g} s. Leave it out, or try again with fewer jobs.") from None
+        raise TaskError(f"{row.id}: not done after {TASK_S:g} s. Leave it out, or lower --parallel.") from None
     return DistilledEpisode(
         issue_id=row.id,
         repository=Path(row.repo).name if Path(row.repo).is_absolute() else row.repo,
@@ -192,8 +191,8 @@ async def _show(
     names = _names(mentions, repository, files)
     words = [word for word in _words(mentions, repository, files) if word not in {name.lower() for name in names}]
     if names:
-        told = " and ".join(f"`{name}`" for name in names)
-        await context.run(f"The report names {told}. I look where that is.", _grep("-rnwE", names.values(), suffix))
+        listed = " and ".join(f"`{name}`" for name in names)
+        await context.run(f"The report names {listed}. I look where that is.", _grep("-rnwE", names.values(), suffix))
     else:
         await context.run("The report names nothing that I could look up. I see what there is.", "ls")
     if words:
@@ -224,7 +223,7 @@ class _Context:
 
     tools: Toolbox
     repo: str
-    """The repository's folder on this machine, which is nobody's business."""
+    """The repository's folder on this machine. It is written into no episode."""
     steps: list[ToolStep] = field(default_factory=list)
 
     async def run(self, thought: str, command: str) -> None:
@@ -306,5 +305,5 @@ def _each(*sources: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 def _why(file: Ranked) -> str:
     clues = dict.fromkeys(clue.words for clue in file.clues if clue.kind in _SEEN)
-    told = "; ".join(list(clues)[:2])
-    return f"{file.path}: {told}. I look at it." if told else f"{file.path} may belong to it. I look at it."
+    reasons = "; ".join(list(clues)[:2])
+    return f"{file.path}: {reasons}. I look at it." if reasons else f"{file.path} may belong to it. I look at it."
