@@ -224,7 +224,7 @@ def test_a_finished_run_is_not_run_again(tiny: Path, blocks: Path, tuned: Path) 
 
 
 def test_a_folder_keeps_to_one_run(tiny: Path, blocks: Path, tuned: Path) -> None:
-    with pytest.raises(TaskError, match=r"started with settings\.rank 16, and now it is 4"):
+    with pytest.raises(TaskError, match=r"settings\.rank 16, and now it is 4"):
         finetune(tiny, blocks, tuned, QUICK.model_copy(update={"rank": 4}))
 
 

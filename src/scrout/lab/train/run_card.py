@@ -22,13 +22,13 @@ def keep_card(path: Path, card: FrozenModel, ignore: Collection[str] = ()) -> No
         write_atomic(path, card.model_dump_json(indent=2) + "\n", durable=True)
         return
     before, now = (dict(_leaves(one.model_dump(mode="json", exclude=set(ignore)))) for one in (known, card))
-    for key in sorted({*before, *now}):
-        if before.get(key) != now.get(key):
-            old, new = (f"{values.get(key)!r:.{MAX_SHOWN}}" for values in (before, now))
-            raise TaskError(
-                f"{path.parent} was started with {key} {old}, and now it is {new}. Keep the former, or name a new "
-                "folder."
-            )
+    changes = [
+        f"{key} {before.get(key)!r:.{MAX_SHOWN}}, and now it is {now.get(key)!r:.{MAX_SHOWN}}"
+        for key in sorted({*before, *now})
+        if before.get(key) != now.get(key)
+    ]
+    if changes:
+        raise TaskError(f"{path.parent} was started with {'; '.join(changes)}. Keep the former, or name a new folder.")
 
 
 def require_run_or_empty(path: Path) -> None:
