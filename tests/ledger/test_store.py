@@ -149,6 +149,14 @@ async def test_an_interrupted_run_goes_on_and_finished_steps_are_not_repeated(pa
         ]
 
 
+async def test_another_amount_of_dollars_is_another_step(ledger: Ledger) -> None:
+    run = begin(ledger)
+    calls: list[str] = []
+    for dollars in ("2.00", "2.00", "1.50"):
+        await run.step("fix", gives(attempt(), calls), TASK, Decimal(dollars))
+    assert calls == ["Attempt", "Attempt"]
+
+
 async def test_other_inputs_another_name_or_other_arguments_are_other_steps(ledger: Ledger) -> None:
     calls: list[str] = []
     run = begin(ledger)
