@@ -47,7 +47,7 @@ def test_a_recipe_is_a_preset_or_a_file_with_single_keys_changed(tmp_path: Path)
     ("source", "change", "words"),
     [
         ("no.toml", "rank=1", "no.toml cannot be read"),
-        ("paper", "rank", "write KEY=VALUE"),
+        ("paper", "rank", "write key=value"),
         ("paper", "speed=1", r"recipe's speed: .*It may have rank, alpha"),
         ("paper", "rank=0", "recipe's rank: "),
         ("paper", "rank.a=1", "rank is not a table"),

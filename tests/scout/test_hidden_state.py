@@ -309,7 +309,7 @@ async def test_a_salt_is_sent_where_episodes_have_one(server: Server, folder: Pa
 
 @pytest.mark.parametrize("kind", ["vllm", "sglang"])
 async def test_an_answer_without_a_state_says_how_to_start_the_server(server: Server, folder: Path, kind: str) -> None:
-    with pytest.raises(ModelError, match=f"serve-searcher --engine {kind}"):
+    with pytest.raises(ModelError, match=f"searcher serve --engine {kind}"):
         await read_state(settings(server, folder, state=kind), PROMPT)
 
 

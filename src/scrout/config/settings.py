@@ -665,7 +665,7 @@ def _table(raw: bytes, path: Path) -> dict[str, Any]:
 
 def _settings(table: dict[str, Any], overrides: Iterable[str], source: str) -> Settings:
     for override in overrides:
-        _set(table, override)
+        set_key(table, override)
     try:
         return Settings.model_validate(table)
     except ValidationError as error:
@@ -886,10 +886,11 @@ def user_folder(variable: str, below_home: str) -> Path:
     return folder / "scrout"
 
 
-def _set(table: dict[str, Any], override: str) -> None:
+def set_key(table: dict[str, Any], override: str, *, option: str = "-c", example: str = "route.theta=0.4") -> None:
+    """Carry out `key=value` on a table; the value is read as TOML, and what is not valid TOML is a string."""
     key, equals, raw = override.partition("=")
     if not equals or not key.strip():
-        raise ConfigError(f"-c {override!r}: write key=value, for example -c route.theta=0.4")
+        raise ConfigError(f"{option} {override!r}: write key=value, for example {option} {example}")
     try:
         value = tomllib.loads(f"value = {raw}")["value"]
     except tomllib.TOMLDecodeError:
@@ -898,7 +899,7 @@ def _set(table: dict[str, Any], override: str) -> None:
     for parent in parents:
         child = table.setdefault(parent, {})
         if not isinstance(child, dict):
-            raise ConfigError(f"-c {override!r}: {parent!r} is not a table; set it in {FILE_NAME}")
+            raise ConfigError(f"{option} {override!r}: {parent!r} is not a table; set it in a file")
         table = child
     table[last] = value
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,6 +9,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from scrout.base import ConfigError, FrozenModel
+from scrout.config.settings import set_key
 from scrout.files import read_toml
 
 R = TypeVar("R", bound=FrozenModel)
@@ -20,16 +20,7 @@ def read_recipe(source: str, changes: Iterable[str], presets: Mapping[str, R]) -
     default = next(iter(presets.values()))
     table: dict[str, Any] = presets[source].model_dump() if source in presets else _read(source)
     for change in changes:
-        key, equals, raw = change.partition("=")
-        if not equals or not key:
-            raise ConfigError(f"-s {change!r}: write KEY=VALUE, for example -s seed=1.")
-        *parents, name = key.split(".")
-        into: Any = table
-        for parent in parents:
-            into = into.setdefault(parent, {})
-            if not isinstance(into, dict):
-                raise ConfigError(f"-s {change!r}: {parent} is not a table. Set it in a file.")
-        into[name] = _value(raw)
+        set_key(table, change, option="-s", example="seed=1")
     try:
         return type(default).model_validate(table)
     except ValidationError as error:
@@ -48,11 +39,3 @@ def _read(source: str) -> dict[str, Any]:
         return read_toml(Path(source).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ConfigError(f"the recipe {source} cannot be read ({error}). Name a preset or a TOML file.") from None
-
-
-def _value(raw: str) -> object:
-    """As TOML reads it; other text is a string."""
-    try:
-        return tomllib.loads(f"value = {raw}")["value"]
-    except tomllib.TOMLDecodeError:
-        return raw

@@ -48,6 +48,8 @@ from scrout.syntax import is_literal, parse_python
 MAX_SCRIPTS = 5
 MAX_SCRIPT_CHARS = 65_536
 MAX_ASKS = 20
+MAX_TABLES = 8
+"""Each is read beside all code above it."""
 """Statements of a script that a report says something about."""
 MAX_OUTPUT_CHARS = 3_000
 MAX_MIXED_LINES = 60
@@ -342,6 +344,7 @@ class _Reader:
         """What is said before there is any code."""
         self.section = ""
         self.table: list[str] = []
+        self.tables = 0
         self.quoted: list[str] = []
         """Expressions in sentences since the last block."""
         self.headed = True
@@ -368,8 +371,9 @@ class _Reader:
 
     def end_table(self) -> None:
         lines, self.table = self.table, []
-        table = read_table(lines)
+        table = read_table(lines) if self.tables < MAX_TABLES else None
         if table is not None:
+            self.tables += 1
             self.quoted = self.quoted[-MAX_ASKS:]
             quoted = [code for code in reversed(self.quoted) if "(" in code]
             names = {code for code in self.quoted if re.fullmatch(r"[A-Za-z_][\w.]*", code)}
