@@ -141,7 +141,8 @@ async def disputed_tests(
     task_sandbox: TaskSandbox,
 ) -> frozenset[str]:
     """Tests that the patch breaks and rewrites, and that may have expected the bug: a call of theirs takes the path of
-    a failing call of the reproduction, and its result differs. As the patch rewrites them, they may call otherwise."""
+    a failing call of the reproduction, and its result differs. They may call with other arguments as the patch rewrites
+    them, but they still have to call a changed function."""
     rewritten = tested.rewritten
     if tested.suite is None or not 0 < len(rewritten) <= MAX_DISPUTED:
         return frozenset()
@@ -149,7 +150,11 @@ async def disputed_tests(
     compared = await observe(changes, functions, reproduction, source, tested.suite, names, (), task_sandbox, UNVARIED)
     differences, _ = differences_of(functions, compared)
     found = {one.context for one in differences if one.in_tests and one.called and one.complained}
-    return rewritten.intersection(found)
+    if not found:
+        return frozenset()
+    whole = "".join(change.section for change in changes)
+    left = await _record(_Run(tested.suite.command(names), {}, Bounds(), ()), functions, whole, "after", task_sandbox)
+    return frozenset(name for name in rewritten.intersection(found) if left.tests.get(name))
 
 
 async def observe(
