@@ -50,7 +50,7 @@ def test_a_recipe_is_a_preset_or_a_file_with_single_keys_changed(tmp_path: Path)
         ("paper", "rank", "write key=value"),
         ("paper", "speed=1", r"recipe's speed: .*It may have rank, alpha"),
         ("paper", "rank=0", "recipe's rank: "),
-        ("paper", "rank.a=1", "rank is not a table"),
+        ("paper", "rank.a=1", "'rank' is not a table"),
     ],
 )
 def test_a_recipe_that_cannot_be_used_is_named(source: str, change: str, words: str) -> None:

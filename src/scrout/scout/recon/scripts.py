@@ -48,9 +48,9 @@ from scrout.syntax import is_literal, parse_python
 MAX_SCRIPTS = 5
 MAX_SCRIPT_CHARS = 65_536
 MAX_ASKS = 20
-MAX_TABLES = 8
-"""Each is read beside all code above it."""
 """Statements of a script that a report says something about."""
+MAX_TABLES = 8
+"""Each is read beside the code above it."""
 MAX_OUTPUT_CHARS = 3_000
 MAX_MIXED_LINES = 60
 """Of a block in which code is looked for that output follows."""
