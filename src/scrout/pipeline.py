@@ -37,10 +37,10 @@ async def solve(task: Task, kit: Kit) -> Run:
     decision = await stages.route(scouting)
     attempts: list[Attempt] = []
     for fixer in stages.order(decision):  # one, unless escalation is on
-        remaining_usd = stages.remaining_usd(decision, attempts)
-        if remaining_usd <= 0 < kit.settings.fixer(fixer).max_cost_usd:
+        left_usd = stages.left_usd(decision, attempts)
+        if left_usd <= stages.run.lost_usd("fix") and kit.settings.fixer(fixer).max_cost_usd:
             break
-        attempts.append(await stages.fix(gated, decision, fixer, remaining_usd))
+        attempts.append(await stages.fix(gated, decision, fixer, left_usd))
         if not proven_wrong(await stages.check(gated, attempts[-1])):
             break
     return stages.run.close()
@@ -148,20 +148,19 @@ class Stages:
         settings = self.kit.settings
         return order(decision, settings.fixers, settings.fix.escalate, settings.route.anchor)
 
-    def remaining_usd(self, decision: Decision, attempts: Sequence[Attempt]) -> Decimal:
-        """What the next attempt may spend: all attempts at a task share one budget, interrupted ones too."""
+    def left_usd(self, decision: Decision, attempts: Sequence[Attempt]) -> Decimal:
+        """What these attempts leave of the one budget that all attempts at a task share."""
         settings = self.kit.settings
         tries = [settings.fixer(name).max_cost_usd for name in self.order(decision)]
         whole = max(tries) if settings.fix.cap_usd is None else settings.fix.cap_usd
         spent = known_usd(one.cost_usd for attempt in attempts for one in attempt.receipts)
-        return whole - spent - self.run.lost_usd("fix")
+        return whole - spent
 
-    async def fix(self, gated: GatedHandoff, decision: Decision, fixer: str, remaining_usd: Decimal) -> Attempt:
-        return await self.run.step("fix", self._fix, self.task, gated, decision, fixer, remaining_usd)
+    async def fix(self, gated: GatedHandoff, decision: Decision, fixer: str, left_usd: Decimal) -> Attempt:
+        # What interrupted attempts paid is no part of the step's identity: finished ones would be done and paid again.
+        return await self.run.step("fix", self._fix, self.task, gated, decision, fixer, left_usd)
 
-    async def _fix(
-        self, task: Task, gated: GatedHandoff, decision: Decision, fixer: str, remaining_usd: Decimal
-    ) -> Attempt:
+    async def _fix(self, task: Task, gated: GatedHandoff, decision: Decision, fixer: str, left_usd: Decimal) -> Attempt:
         from scrout.fix.fix import fix
         from scrout.fix.kind import FixJob
         from scrout.fix.prompt import mode_of
@@ -178,7 +177,7 @@ class Stages:
             self.run.book,
             folder=kit.context.attempts / self.run.place,
             mode=mode_of(entry, kit.settings.fix.handoff, decision),
-            cap_usd=remaining_usd,
+            cap_usd=left_usd - self.run.lost_usd("fix"),
         )
         return await fix(entry, job)
 

@@ -206,7 +206,7 @@ async def work(
                 mounts=(*program.mounts, *mounts),
                 stdin=TASK.encode(),
             )
-    diff = await shop.diff(workspace, without=preset.leavings)
+    diff = await shop.diff(workspace, without=preset.leftovers)
     left = {path.name: path.read_text(errors="replace") for path in home.iterdir() if path.is_file()}
     return Worked(done.exit_code, done.text, diff, endpoint.requests, left)
 

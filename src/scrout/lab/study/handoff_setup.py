@@ -71,8 +71,19 @@ def draw_batch(
     file, out = folder / "tasks.jsonl", folder / "batch"
     write_atomic(file, "".join(f"{json.dumps(_written(row))}\n" for row in chosen))
     commands = (
-        ["scrout", "run", str(file), "--out", str(out), "--arms", ",".join(arms), "--fixers", ",".join(fixers)],
-        ["scrout", "grade", str(out), "--tasks", str(file)],
+        [
+            "scrout",
+            "batch",
+            "run",
+            str(file),
+            "--out",
+            str(out),
+            "--arms",
+            ",".join(arms),
+            "--fixers",
+            ",".join(fixers),
+        ],
+        ["scrout", "batch", "grade", str(out), "--tasks", str(file)],
         ["scrout", "study", "handoff", "--data", str(out), "--tasks", str(file)],
     )
     return Drawn(

@@ -195,7 +195,7 @@ def library_errors(what: str) -> Iterator[None]:
     """Errors of the libraries, which promise no types for them, as ours with the next step."""
     try:
         yield
-    except ScroutError:
+    except (ScroutError, ModuleNotFoundError):  # a missing extra is told with how to install it
         raise
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):

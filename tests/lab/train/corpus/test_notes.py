@@ -160,7 +160,7 @@ def test_an_endpoint_that_is_not_there_is_told_with_the_next_step(tmp_path: Path
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
-        with pytest.raises(ModelError, match=r"Is it running.*without --notes"):
+        with pytest.raises(ModelError, match=r"did not answer.*without --notes"):
             make(tmp_path, url)
     assert not (tmp_path / "out" / "corpus.jsonl").exists()
 
