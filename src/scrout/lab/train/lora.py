@@ -195,8 +195,10 @@ def library_errors(what: str) -> Iterator[None]:
     """Errors of the libraries, which promise no types for them, as ours with the next step."""
     try:
         yield
-    except (ScroutError, ModuleNotFoundError):  # a missing extra is told with how to install it
+    except ScroutError:
         raise
+    except ModuleNotFoundError as error:
+        raise needs_extra(error) from None
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise TaskError(f"{what}: the disk is full. Make room and run the same command again.") from None
