@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ import pytest
 import scrout
 from scrout.base import TaskError
 from scrout.config.settings import Settings
-from scrout.pipeline import open_kit, open_task, solve
+from scrout.ledger.store import OpenRun
+from scrout.pipeline import Stages, open_kit, open_task, solve
+from scrout.records import Attempt
 from scrout.sandbox.tier import Tier
 
 FILES = {
@@ -59,6 +62,27 @@ def test_finished_steps_are_not_repeated(make_repo: Callable[..., Path], tier: T
         run = asyncio.run(solve(task, kit))
         assert [past.id for past in kit.ledger.runs(10)] == [run.id]
     assert said[0] == "choosing a fixer" and run.outcome == "not_solved"
+
+
+async def test_what_an_interrupted_attempt_paid_does_not_repeat_a_finished_one(
+    make_repo: Callable[..., Path], tier: Tier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next fixer was cut off in the midst of its attempt, and the run goes on."""
+    task, tried = open_task(make_repo(FILES), "nothing here can be reproduced"), []
+
+    async def attempt(stages: Stages, *given: object) -> Attempt:
+        tried.append(stages.run.lost_usd("fix"))
+        return Attempt(fixer="repair", patch="", stop="nothing_found", detail="", seconds=0)
+
+    monkeypatch.setattr(Stages, "_fix", attempt)
+    with open_kit(task, Settings()) as kit:
+        stages = kit.open(task)
+        scouting = await stages.scout()
+        gated, decision = await stages.gate(scouting), await stages.route(scouting)
+        for lost in ("0", "0.30"):
+            monkeypatch.setattr(OpenRun, "lost_usd", lambda run, name, lost=lost: Decimal(lost))
+            await stages.fix(gated, decision, "repair", stages.left_usd(decision, []))
+    assert tried == [Decimal(0)]
 
 
 def test_starting_over_leaves_the_interrupted_run_as_it_is(make_repo: Callable[..., Path], tier: Tier) -> None:
