@@ -6,7 +6,7 @@
 `--runs` measures `make test`, `--ci` all that .ci/run does, `--user` `make test` as an ordinary user (needs root), and
 `--random` the default tests in random orders, one run after the other. `--busy 1` keeps that many cores busy with other
 work meanwhile. `--coverage` adds the totals of a report that `pytest --cov=scrout --cov-branch --cov-report=json:FILE`
-wrote (pytest-cov is in no extra: install it for this). Targets: `make test` in 6 minutes, all of .ci/run in 25.
+wrote (pytest-cov is in no extra: install it for this), or those that an earlier result has by that name. Targets: `make test` in 6 minutes, all of .ci/run in 25.
 """
 
 from __future__ import annotations
@@ -61,13 +61,18 @@ def main() -> None:
     finally:
         for process in beside:
             process.kill()
-    result["coverage"] = {name: covered(Path(file)) for name, _, file in (one.partition("=") for one in asked.coverage)}
+    result["coverage"] = {
+        name: covered(name, Path(file)) for name, _, file in (one.partition("=") for one in asked.coverage)
+    }
     record(result, asked.out)
 
 
-def covered(report: Path) -> dict[str, float]:
+def covered(name: str, report: Path) -> dict[str, float]:
     """Shares of lines and branches that ran in the test processes themselves, in percent, and of how many."""
-    totals = json.loads(report.read_text())["totals"]
+    read = json.loads(report.read_text())
+    if earlier := read.get("coverage"):
+        return earlier[name]
+    totals = read["totals"]
     return {
         "lines": round(totals["percent_statements_covered"], 2),
         "branches": round(totals["percent_branches_covered"], 2),

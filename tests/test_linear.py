@@ -78,7 +78,7 @@ GUARDS = {24: 0.0005, 45: 0.001, 70: 0.002, 90: 0.003, 120: 0.004, 300: 0.01, 2_
 SIZE = 8_000
 FLOOR_S = 0.004
 """Below this the clock says more than the pattern. The square of the size takes several times as long."""
-FEW = 5
+FEW = 2
 MANY = 60
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -231,6 +232,16 @@ class MeanTest(unittest.TestCase):
     '  File "till/money.py", line 17, in mean\n'
     "ZeroDivisionError: division by zero\n",
 }
+
+
+class Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+def but_slow(cases: Iterable[Named], *names: str) -> list[object]:
+    """Parameters of a test; those of these names are slow. Others of the same kind stay with the default tests."""
+    return [pytest.param(one, id=one.name, marks=[pytest.mark.slow] if one.name in names else []) for one in cases]
 
 
 @pytest.fixture(scope="session")

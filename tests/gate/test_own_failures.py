@@ -6,6 +6,7 @@ import pytest
 
 from scrout.records import KEPT
 
+from .conftest import but_slow
 from .test_claims import IMPORTS, Claim, Till, _gate
 
 OWN = [
@@ -466,7 +467,7 @@ async def test_its_own_failure_is_not_blamed_on_the_repository(till: Till, claim
     assert gated.verdict not in KEPT
 
 
-@pytest.mark.parametrize("claim", TRUE, ids=lambda claim: claim.name)
+@pytest.mark.parametrize("claim", but_slow(TRUE, "examples that pytest runs", "a test behind tail"))
 async def test_true_claim_in_an_unusual_form_is_kept(till: Till, claim: Claim) -> None:
     gated = await _gate(till, claim)
     assert (gated.verdict, gated.reason) == (claim.verdict, gated.reason)

@@ -17,7 +17,7 @@ from scrout.sandbox.task_sandbox import TaskSandbox, open_task_sandbox
 from scrout.sandbox.tier import Tier
 from scrout.task import Task
 
-from .conftest import _git
+from .conftest import _git, but_slow
 
 ISSUE = """add() is off by one
 
@@ -609,7 +609,7 @@ async def test_what_the_claim_changed_is_no_bug_of_the_repository(shop_task: Sho
     assert (gated.verdict, gated.reason) == ("tampered", gated.reason), gated.evidence.output_tail
 
 
-@pytest.mark.parametrize("case", HONEST, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", but_slow(HONEST, "beside the repository's own tests", "pytest with fixtures"))
 async def test_what_the_repository_changes_itself_is_no_tampering(shop_task: Shop, case: Case) -> None:
     gated = await _gate(shop_task, case)
     assert (gated.verdict, gated.reason) == ("real_failure", gated.reason), gated.evidence.output_tail
