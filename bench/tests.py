@@ -6,7 +6,8 @@
 `--runs` measures `make test`, `--ci` all that .ci/run does, `--user` `make test` as an ordinary user (needs root), and
 `--random` the default tests in random orders, one run after the other. `--busy 1` keeps that many cores busy with other
 work meanwhile. `--coverage` adds the totals of a report that `pytest --cov=scrout --cov-branch --cov-report=json:FILE`
-wrote (pytest-cov is in no extra: install it for this), or those that an earlier result has by that name. Targets: `make test` in 6 minutes, all of .ci/run in 25.
+wrote (pytest-cov is in no extra: install it for this), or those that an earlier result has by that name. Targets:
+`make test` in 6 minutes, all of .ci/run in 25.
 """
 
 from __future__ import annotations

@@ -441,7 +441,9 @@ async def test_tests_that_do_not_finish_together_are_sampled(
 ) -> None:
     monkeypatch.setattr(regression, "SUITE_TIMEOUT_S", 3.0)
     monkeypatch.setattr(regression, "SAMPLE_FILE_S", 2.0)
-    hangs = "import time, unittest, numbers_\n\nclass Slow(unittest.TestCase):\n    def test(self):\n        time.sleep(99)\n"
+    hangs = (
+        "import time, unittest, numbers_\n\nclass Slow(unittest.TestCase):\n    test = lambda self: time.sleep(99)\n"
+    )
     with task_sandbox_over({**REPO, "test_slow.py": hangs}) as shop:
         result = await checked(shop, FIXED, gated())
     assert (result.outcome, result.tests, result.tests_run) == ("passed", "pass", 2)
