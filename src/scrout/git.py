@@ -198,6 +198,16 @@ class Foreign:
             raise TaskError(f"{self.name}: {name} names no commit. Look for damage with `git fsck`.")
         return found
 
+    def remote_url(self, name: str) -> str:
+        """The address of a remote as the configuration has it; empty: there is none. Read as text, without git."""
+        inside, address = False, ""
+        for line in self._read(self.common, "config").splitlines():
+            if section := re.match(r"\s*\[(.*?)\]", line):
+                inside = section[1] == f'remote "{name}"'
+            elif inside and (found := re.fullmatch(r"\s*url\s*=\s*(\S+)\s*", line)):
+                address = found[1]
+        return address
+
     @contextmanager
     def borrowed(self, *, with_work_tree: bool = False) -> Iterator[GitDir]:
         """A git directory of scrout's own with this one's objects and references, gone when the block ends.

@@ -305,7 +305,7 @@ def test_doctor_shows_no_credentials(cli: Cli, shop_repo: Path) -> None:
         assert not [secret for secret in ("ada", "hunt", "-value") if secret in shown.replace(str(shop_repo), "")]
     findings = {finding["name"]: finding for finding in ended.json()["findings"]}
     assert findings["keys"]["detail"] == "FIRST_ACCESS, SECOND_ACCESS, THIRD_ACCESS"
-    assert "http://127.0.0.1:9/v1: ConnectError" in findings["fixer plain"]["detail"]
+    assert "http://127.0.0.1:9/v1 cannot be reached (ConnectError)" in findings["fixer plain"]["detail"]
     assert "(http://127.0.0.1:9/v1)" in findings["fixer odd"]["next_step"]
     assert "THIRD_ACCESS holds characters" in findings["fixer foreign"]["detail"]
     assert "FOURTH_ACCESS is not set" in findings["fixer blank"]["detail"]

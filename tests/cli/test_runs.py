@@ -7,11 +7,14 @@ import json
 import os
 from datetime import UTC, datetime
 from decimal import Decimal
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from rich.console import Console
 
+from scrout.cli.render import FittedTable
 from scrout.ledger.store import Ledger
 from scrout.money import Receipt, Usage
 from scrout.records import Attempt
@@ -145,3 +148,23 @@ def test_an_address_that_makes_no_sense_is_refused_without_its_password(cli: Cli
     assert both.code == 2 and "keep one of them" in both.err and "hunter2" not in both.err
     odd = cli("runs", "-c", "ledger.url=mysql://me:hunter2hunter2@localhost/x")
     assert odd.code == 2 and "postgresql://" in odd.err and "hunter2" not in odd.err
+
+
+@pytest.mark.parametrize(
+    ("width", "columns"),
+    [
+        (120, ["run", "repository", "outcome", "fixer", "cost", "issue"]),
+        (80, ["run", "outcome", "fixer", "cost", "issue"]),
+        (60, ["run", "outcome", "cost", "issue"]),
+    ],
+)
+def test_a_narrow_terminal_gets_fewer_columns_and_whole_words(width: int, columns: list[str]) -> None:
+    names = ("run", "repository", "outcome", "fixer", "cost", "issue")
+    row = ("20261119-120000-abc123", "a-repository-of-some-length", "not_solved", "repair", "$0.00", "A title " * 30)
+    table = FittedTable(names, [row], dispensable=("repository", "fixer"), right=("cost",))
+    console = Console(width=width, file=StringIO())
+    console.print(table)
+    head, _, line, *rest = [line for line in console.file.getvalue().splitlines() if line.strip()]  # type: ignore[attr-defined]
+    assert head.split() == columns and not rest, "one line a run"
+    assert len(line) <= width and line.rstrip().endswith("…")
+    assert all(cell in line for name, cell in zip(names, row, strict=True) if name in columns and name != "issue")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from scrout.cli import options, render
 from scrout.config.settings import Fixer, Settings, cache_folder, data_folder, read_key
 from scrout.fix.pool import completed, unpriced
 from scrout.git import version as git_version
+from scrout.models.listing import list_models, missing_model, shown_url
 from scrout.sandbox.environment import find_environment
 from scrout.sandbox.probe import probe, probe_all
 from scrout.sandbox.workspace import find_source, make_base
@@ -26,6 +26,8 @@ from scrout.text import usd
 
 _LOW_DISK_BYTES = 2 * 1024**3
 _KEY_NAMES = ("API_KEY", "AUTH_TOKEN", "ACCESS_TOKEN")
+FIXER = "fixer "
+"""What the name of a finding about one begins with."""
 _MARK = {"ok": ("ok", "green"), "advice": ("--", "yellow"), "missing": ("!!", "red")}
 
 
@@ -49,8 +51,9 @@ class DoctorReport(FrozenModel):
 @click.command(name="doctor")
 @options.repository
 @options.configuration
+@click.option("--strict", is_flag=True, help="Exit with 1 also if a configured fixer cannot work.")
 @options.as_json
-def command(repo: Path, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
+def command(repo: Path, config: Path | None, overrides: tuple[str, ...], strict: bool, as_json: bool) -> int:
     """List what this machine has and what is missing, with the next step. Exit code 1 if something needed is missing.
 
     Of keys only the names of their variables are shown. Endpoints of the pool are asked for their list of models.
@@ -63,7 +66,11 @@ def command(repo: Path, config: Path | None, overrides: tuple[str, ...], as_json
         render.print_json(report)
     else:
         _print(report)
-    return 1 if any(finding.status == "missing" for finding in report.findings) else 0
+    return 1 if any(_fails(finding, strict) for finding in report.findings) else 0
+
+
+def _fails(finding: DoctorFinding, strict: bool) -> bool:
+    return finding.status == "missing" or (strict and finding.status != "ok" and finding.name.startswith(FIXER))
 
 
 def examine(repo: Path, settings: Settings) -> Iterator[DoctorFinding]:
@@ -155,7 +162,7 @@ def _cost(fixer: Fixer) -> str:
 
 
 def _fixer(fixer: Fixer) -> DoctorFinding:
-    name = f"fixer {fixer.name}"
+    name = f"{FIXER}{fixer.name}"
     if not fixer.has_model:
         step = "Add a model with `scrout init` for issues that need more than a small edit."
         return DoctorFinding(name=name, status="ok", detail="embedded, $0, no endpoint", next_step=step)
@@ -171,36 +178,21 @@ def _fixer(fixer: Fixer) -> DoctorFinding:
     if not all("!" <= character <= "~" for character in key):
         detail = f"the key in {fixer.key_env} holds characters no header can carry; {cost}"
         return DoctorFinding(name=name, status="advice", detail=detail, next_step=f"Export {fixer.key_env} again.")
-    answer = _ask(fixer, key)
-    if answer:
-        step = f"Check base_url ({_shown_url(fixer)}) and that the server runs."
-        return DoctorFinding(name=name, status="advice", detail=f"{answer}; {cost}", next_step=step)
-    return DoctorFinding(name=name, status="ok", detail=f"{_shown_url(fixer)} answers; {cost}")
-
-
-def _shown_url(fixer: Fixer) -> str:
-    """base_url without what may be secret: user and password, and the query. Broken URLs lose more, never less."""
-    return re.sub(r"^(\w+://)?.*@|[?#].*", r"\1", fixer.base_url, flags=re.DOTALL)
+    answer = missing_model(list_models(fixer.base_url, _auth(fixer, key), fixer.key_env), fixer.model)
+    where = shown_url(fixer.base_url)
+    if answer.problem:
+        detail = f"{answer.problem}; {cost}"
+        return DoctorFinding(name=name, status="advice", detail=detail, next_step=answer.next_step)
+    told = f"{where} serves {fixer.model}" if answer.models else f"{where} answers and lists no models"
+    return DoctorFinding(name=name, status="ok", detail=f"{told}; {cost}")
 
 
 def _auth(fixer: Fixer, key: str) -> dict[str, str]:
+    if not key:
+        return {}
     if (fixer.auth or ("x-api-key" if fixer.api == "messages" else "bearer")) == "x-api-key":
         return {"x-api-key": key, "anthropic-version": "2023-06-01"}
     return {"Authorization": f"Bearer {key}"}
-
-
-def _ask(fixer: Fixer, key: str) -> str:
-    """Empty where the endpoint answers at all, else what went wrong."""
-    import httpx
-
-    headers = _auth(fixer, key) if key else {}
-    try:
-        status = httpx.get(f"{fixer.base_url.rstrip('/')}/models", headers=headers, timeout=3.0).status_code
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        return f"{_shown_url(fixer)}: {type(error).__name__}"
-    if status in (401, 403):
-        return f"{_shown_url(fixer)} refuses the key in {fixer.key_env or '(no key_env)'} ({status})"
-    return ""
 
 
 def _print(report: DoctorReport) -> None:

@@ -76,7 +76,7 @@ def command(
     settings = settings.model_copy(update={"fix": settings.fix.model_copy(update=given)})
     if out:
         _must_be_writable(out)
-    run = solve_with_progress(repo, options.read_issue(issue_source), settings, dirty=dirty, fresh=fresh)
+    run = solve_with_progress(repo, options.read_issue(issue_source, repo), settings, dirty=dirty, fresh=fresh)
     deliver(run, settings, as_json=as_json, out=out)
     if apply_patch and run.patch:
         _apply_unless_wrong(run)

@@ -44,7 +44,7 @@ def command(
     except HandoffError as error:
         raise HandoffError(f"--handoff {handoff_file}: {error}") from None
     # Without the issue there is nothing for an error to agree with; the gate is stricter then, not looser.
-    text = options.read_issue(issue_source) if issue_source else "(no issue given)"
+    text = options.read_issue(issue_source, repo) if issue_source else "(no issue given)"
     with open_with_progress(repo, text, settings, dirty=dirty) as (task, kit):
         kit.progress("replaying the claim")
         result = run_async(gate(task, claimed, kit.task_sandbox, settings.gate))

@@ -1,4 +1,4 @@
-"""`scrout init`: a commented scrout.toml to start from."""
+"""`scrout init`: a scrout.toml with what this machine has, and every key commented."""
 
 from __future__ import annotations
 
@@ -8,8 +8,15 @@ import click
 
 from scrout.base import ConfigError
 from scrout.cli import render
-from scrout.config.settings import FILE_NAME, trust, user_file
+from scrout.config.settings import FILE_NAME, load, trust, user_file
 from scrout.files import is_foreign_link, write_plain
+from scrout.fix.discovery import Discovery, discover
+from scrout.fix.pool import completed
+from scrout.pipeline import router
+from scrout.text import usd
+
+TYPICAL_ISSUE = "A function raises a TypeError for an empty list. It should return an empty result."
+"""What the pool's usual costs are asked for: those of a short report."""
 
 TEMPLATE = """\
 # scrout.toml. Every key is shown with its default; remove the # in front of what you change.
@@ -89,11 +96,13 @@ TEMPLATE = """\
 # Not asked for unless given: dimensions, for an endpoint whose model can give fewer numbers.
 [route.embedder]
 # preset = ""            # paper: Qwen3-Embedding-0.6B as the paper used it
-# kind = "auto"          # hashed, minilm, endpoint, qwen3; auto: minilm where it is installed, else hashed
+# kind = "auto"          # hashed, minilm, gguf, endpoint, qwen3; auto: minilm where it is installed, else hashed
 # model = ""             # as the endpoint names it
 # base_url = ""          # OpenAI-compatible, up to and with /v1
 # key_env = ""           # environment variable that holds the key; empty: the endpoint wants none
 # checkpoint = ""        # folder of qwen3's weights
+# path = ""              # gguf's model file
+# pooling = ""           # of gguf: mean, cls, last; empty: as the file says
 
 [fix]
 # escalate = false       # when the check proves a patch wrong, let the next fixer try; free ones go first then
@@ -161,15 +170,22 @@ kind = "repair"
 @click.command(name="init")
 @click.option("--user", is_flag=True, help="Write it into your configuration folder, for every repository.")
 @click.option("--force", is_flag=True, help="Replace a file that exists.")
-def command(user: bool, force: bool) -> int:
-    """Write a commented scrout.toml into the current folder."""
+@click.option("--bare", is_flag=True, help="Look for nothing: the pool is the embedded repair alone.")
+def command(user: bool, force: bool, bare: bool) -> int:
+    """Write a commented scrout.toml into the current folder, with the agents, keys and local models of this machine.
+
+    It looks for programs on your PATH, for keys by their names, and for model servers on this machine's usual ports.
+    Nothing is asked of any other machine.
+    """
     # The user's own may be a link of the user's own. One in a repository could lead to any file.
     path = user_file().resolve() if user else Path(FILE_NAME)
     if is_foreign_link(path):
         raise ConfigError(f"{path} is a symlink, and scrout follows none in a repository. Remove it first.")
     path.parent.mkdir(parents=True, exist_ok=True)
+    found = Discovery((), ()) if bare else discover()
+    text = TEMPLATE + "".join(f"\n{fixer.toml()}" for fixer in found.fixers)
     try:
-        write_plain(path, TEMPLATE.encode(), replace=force)
+        write_plain(path, text.encode(), replace=force)
     except FileExistsError:
         raise ConfigError(f"{path} exists. Edit it, or replace it with --force.") from None
     except OSError as error:
@@ -179,4 +195,25 @@ def command(user: bool, force: bool) -> int:
     else:
         trust(path.absolute())
         render.say(f"wrote {path}. Run `scrout trust` when you have changed it.")
+    for note in found.notes:
+        render.say(f"note: {note}")
+    _tell_costs(path)
     return 0
+
+
+def _tell_costs(path: Path) -> None:
+    """The pool of the new file, cheapest first, and what one issue would cost."""
+    settings = completed(load(path), render.say)
+    if len(settings.fixers) == 1:
+        render.say("The pool is repair alone: it costs nothing and makes small edits. Add a model for more.")
+        return
+    decision = router(settings).route(TYPICAL_ISSUE, None)
+    render.say("The pool, cheapest first:")
+    costs = {one.fixer: one.expected_cost_usd for one in decision.candidates}
+    for fixer in sorted(settings.fixers, key=lambda one: (one.max_cost_usd, costs.get(one.name) or one.max_cost_usd)):
+        usual = "" if costs.get(fixer.name) is None else f"about {usd(costs[fixer.name])} per attempt, "
+        most = f"{usual}{usd(fixer.max_cost_usd)} at most" if fixer.max_cost_usd else "$0.00"
+        render.say(f"  {fixer.name}: {most}")
+    render.say(
+        f"One issue costs {usd(max(one.max_cost_usd for one in settings.fixers))} at most. Try: scrout fix --issue 123"
+    )

@@ -13,19 +13,24 @@ import click
 from pydantic import ValidationError
 
 from scrout.base import RouteError, TaskError
+from scrout.cli import render
 from scrout.config.settings import TIERS, RouteSettings, Settings, discover, load
 from scrout.files import follows_foreign_link, lies_in_repository
 from scrout.git import find_repository
 from scrout.task import MAX_ISSUE_BYTES, issue_text
+from scrout.text import plural
 
 MAX_FILE_BYTES = 10_000_000
 """Of any other file that a user names."""
 
 _TIER = "scrout.tier"
 _GOAL = "scrout.goal"
+_COMMENTS = "scrout.comments"
 _GOALS = ("min_solve", "max_usd", "dial", "solve_usd")
 POLICIES = ("value", "paper")
 DIAL_WORDS = {"cheapest": 0.0, "cheap": 0.25, "balanced": 0.5, "strong": 0.75, "strongest": 1.0}
+
+ISSUE_HELP = "A file, - for standard input, a number or address on GitHub or GitLab, or the text itself."
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -56,6 +61,10 @@ def _remember_tier(context: click.Context, _: click.Parameter, tier: str | None)
     context.meta[_TIER] = tier
 
 
+def _remember_comments(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    context.meta[_COMMENTS] = wanted
+
+
 def _remember_goal(context: click.Context, parameter: click.Parameter, value: object) -> None:
     if value is not None:
         context.meta.setdefault(_GOAL, {})[parameter.name] = value
@@ -69,7 +78,6 @@ repository = click.option(
     show_default="the current folder",
     help="A git repository, or a folder in it.",
 )
-issue = click.option("--issue", "issue_source", required=True, help="File with the issue's text; - for standard input.")
 sandbox = click.option(
     "--sandbox",
     type=click.Choice(["auto", *TIERS.names()]),
@@ -78,6 +86,20 @@ sandbox = click.option(
     help="Isolation tier; auto takes the strongest of this machine. unsafe has none.",
 )
 dirty = click.option("--dirty", is_flag=True, help="Work from the tree as it is, uncommitted changes included.")
+
+
+comments = click.option(
+    "--comments",
+    is_flag=True,
+    expose_value=False,
+    callback=_remember_comments,
+    help="Read the issue's comments too, if it comes from GitHub or GitLab.",
+)
+
+
+def issue(function: F) -> F:
+    """--issue, which must be given, and --comments."""
+    return click.option("--issue", "issue_source", required=True, help=ISSUE_HELP)(comments(function))
 
 
 def tasks_repositories(function: F) -> F:
@@ -160,9 +182,30 @@ def config_folder(repo: Path) -> Path:
         return repo.resolve()
 
 
-def read_issue(source: str) -> str:
-    """The issue's text, from a file or from standard input."""
+def read_issue(source: str, repo: Path) -> str:
+    """The issue's text: from a file, standard input, or the forge of the repository, or the source itself."""
+    if source != "-" and not _mode(Path(source)):
+        if text := _fetched(source, repo):
+            return issue_text(text.encode(), "the forge")
+        if len(source.split()) > 1:
+            return issue_text(source.encode("utf-8", "replace"), "--issue")
     return issue_text(read_file(source, "issue", MAX_ISSUE_BYTES), "standard input" if source == "-" else source)
+
+
+def _fetched(source: str, repo: Path) -> str:
+    """The text of an issue that a number or an address names; empty: the source is neither."""
+    from scrout.integrations.issue_source import fetch_issue, find_issue
+
+    address = find_issue(source, repo)
+    if address is None:
+        return ""
+    found = fetch_issue(address, comments=click.get_current_context().meta.get(_COMMENTS, False))
+    render.say(f"read issue {address.number} of {address.project} at {address.host}")
+    if found.pictures:
+        render.say(
+            f"note: {plural(len(found.pictures), 'picture')} in the issue cannot be read: describe what it shows"
+        )
+    return found.text
 
 
 def _mode(path: Path) -> int:

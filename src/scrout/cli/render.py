@@ -7,13 +7,15 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group, RenderableType
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.rule import Rule
 from rich.syntax import Syntax
@@ -22,7 +24,7 @@ from rich.text import Text
 
 from scrout.handoff import FileRef
 from scrout.records import Attempt, Candidate, Check, Decision, GatedHandoff, Run, Scouting, ScoutStop
-from scrout.text import clip, duration, percent, usd
+from scrout.text import duration, percent, usd
 
 if TYPE_CHECKING:
     from scrout.route.explain import Explanation
@@ -36,6 +38,8 @@ MAX_COST_CHANGES, MAX_NEAR = 2, 3
 """Of an explanation, on the terminal; its JSON has all."""
 MIN_CODE_LINES, GOOD_CODE_LINES, MAX_CODE_LINES = 4, 10, 40
 _BAR_CELLS = 8
+MIN_CUT_COLUMN = 20
+"""Cells of a text that are worth showing."""
 _SCOUT_STYLE: dict[ScoutStop, str] = {
     "finished": _GOOD,
     "forced": "yellow",
@@ -345,18 +349,49 @@ def _unprefixed(reason: str, fixer: str) -> str:
     return reason.removeprefix(f"{fixer}: ")
 
 
+@dataclass(frozen=True)
+class FittedTable:
+    """A table that fits its terminal: whole columns go until it does, and only the last one is ever cut."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    dispensable: Sequence[str]
+    """Columns that may go, the first one first."""
+    right: Sequence[str] = ()
+    """Columns of numbers."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        cells = {name: [inert(row[at]) for row in self.rows] for at, name in enumerate(self.columns)}
+        widths = {name: max(map(cell_len, (name, *column))) for name, column in cells.items()}
+        *shown, last = self.columns
+        for name in self.dispensable:
+            if options.max_width - self._taken(shown, widths) < min(widths[last], MIN_CUT_COLUMN):
+                shown.remove(name)
+        room = max(options.max_width - self._taken(shown, widths), 1)
+        table = Table(box=SIMPLE_HEAD, pad_edge=False)
+        for name in (*shown, last):
+            table.add_column(name, justify="right" if name in self.right else "left", no_wrap=True)
+        for at in range(len(self.rows)):
+            text = Text(cells[last][at])
+            text.truncate(room, overflow="ellipsis")
+            table.add_row(*(Text(cells[name][at]) for name in shown), text)
+        yield table
+
+    @staticmethod
+    def _taken(shown: Sequence[str], widths: Mapping[str, int]) -> int:
+        """By all columns but the last, with what stands between them and at both edges."""
+        return sum(widths[name] + 3 for name in shown) + 2
+
+
 def runs(past: Sequence[Run]) -> RenderableType:
     """One line a run, newest first."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("run", "repository", "outcome", "fixer", "cost", "issue"):
-        justify: Literal["left", "right"] = "right" if name == "cost" else "left"
-        table.add_column(name, justify=justify, overflow="ellipsis", no_wrap=name != "issue")
+    rows = []
     for run in past:
         fixer = run.attempts[-1].fixer if run.attempts else ""
         title = next((line.strip(" #") for line in run.task.text.splitlines() if line.strip()), "")
-        cells = (run.id, run.task.repo.name, run.outcome, fixer, usd(run.cost_usd), clip(title, 60))
-        table.add_row(*(Text(inert(cell)) for cell in cells))
-    return table
+        rows.append((run.id, run.task.repo.name, run.outcome, fixer, usd(run.cost_usd), title))
+    columns = ("run", "repository", "outcome", "fixer", "cost", "issue")
+    return FittedTable(columns, rows, dispensable=("repository", "fixer"), right=("cost",))
 
 
 def _attempt(attempt: Attempt) -> RenderableType:

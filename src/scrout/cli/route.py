@@ -38,7 +38,7 @@ def command(
     settings = completed(options.read_settings(repo, config, overrides), render.say)
     if scouting_file == issue_source == "-":
         raise RouteError("--scouting - and --issue - cannot both be standard input. Put one of them into a file.")
-    text = options.read_issue(issue_source)
+    text = options.read_issue(issue_source, repo)
     state = _state(scouting_file) if scouting_file else None
     judge = router(settings)
     if explained:

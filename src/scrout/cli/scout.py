@@ -22,7 +22,8 @@ from scrout.records import Scouting
 
 @click.command(name="scout")
 @options.repository
-@click.option("--issue", "issue_source", help="File with the issue's text; - for standard input.")
+@click.option("--issue", "issue_source", help=options.ISSUE_HELP)
+@options.comments
 @click.option("--searcher", type=click.Choice(get_args(SearcherName)), help="recon, or the model under [scout.model].")
 @click.option("--prompts", metavar="DIR", help="Folder with the model's five prompts, in place of scrout's own.")
 @click.option("--replay", "trace", type=click.Path(path_type=Path), metavar="TRACE", help="Repeat a recorded episode.")
@@ -68,7 +69,7 @@ def command(
         settings.scout.model.key()  # said before the work, not after it
     if page:
         _must_be_writable(page)
-    text = options.read_issue(issue_source)
+    text = options.read_issue(issue_source, repo)
     with open_with_progress(repo, text, settings, dirty=dirty) as (task, kit):
         base = kit.task_sandbox.base
         found = run_async(pipeline.scout(kit, task))

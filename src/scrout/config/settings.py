@@ -39,7 +39,14 @@ _MAY_LOWER = (
 )
 """What a repository's own file may set though nobody trusts it, to what the user has or less."""
 _PATHS = (
-    *("fix.prices", "fix.model_list", "route.resumes", "route.embedder.checkpoint", "ledger.path"),
+    *(
+        "fix.prices",
+        "fix.model_list",
+        "route.resumes",
+        "route.embedder.checkpoint",
+        "route.embedder.path",
+        "ledger.path",
+    ),
     *("scout.model.prompts", "scout.model.tokenizer", "scout.model.checkpoint"),
 )
 """Files and folders of the host's that settings name. Relative ones lie beside the file that names them."""
@@ -264,7 +271,7 @@ class EmbedderSettings(FrozenModel):
 
     preset: Literal["", "paper"] = ""
     """paper: Qwen3-Embedding-0.6B as the paper used it, unless `kind` is given."""
-    kind: Literal["auto", "hashed", "minilm", "endpoint", "qwen3"] = "auto"
+    kind: Literal["auto", "hashed", "minilm", "gguf", "endpoint", "qwen3"] = "auto"
     """auto: minilm where it is installed, else hashed. Résumés and heads fit the embedder that made them alone."""
     model: str = ""
     """As the endpoint names it."""
@@ -276,6 +283,10 @@ class EmbedderSettings(FrozenModel):
     """Asked of the endpoint; None: the model's own. Only some models can give fewer."""
     checkpoint: str = ""
     """Folder of the weights; qwen3 only."""
+    path: str = ""
+    """Model file; gguf only."""
+    pooling: Literal["", "mean", "cls", "last"] = ""
+    """How a text's vector follows from those of its tokens; empty: as the file says. gguf only."""
 
     @model_validator(mode="before")
     @classmethod

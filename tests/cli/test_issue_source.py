@@ -1,0 +1,142 @@
+"""An issue by number, address, file or text: what is asked of the forge, who gets a token, and what is told."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ..conftest import SHOP_ISSUE, run_git
+
+if TYPE_CHECKING:
+    from conftest import Cli
+
+TOKEN = "ghp_loopback0123456789abcdef"
+TITLE, _, BODY = SHOP_ISSUE.partition("\n\n")
+
+
+@dataclass
+class Forge:
+    """Answers as GitHub and GitLab do for one issue each."""
+
+    url: str = ""
+    asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+
+    def answer(self, path: str) -> object:
+        return {
+            "/repos/ada/shop/issues/7": {"title": TITLE, "body": f"{BODY}\n![screen](https://pictures.example/1.png)"},
+            "/repos/ada/shop/issues/7/comments?per_page=100": [{"body": "Same here.", "user": {"login": "grace"}}],
+            "/projects/group%2Fsub%2Fshop/issues/7": {"title": TITLE, "description": BODY},
+        }.get(path)
+
+
+@pytest.fixture
+def forge(monkeypatch: pytest.MonkeyPatch) -> Iterator[Forge]:
+    known = Forge()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            known.asked.append((self.path, {name.lower(): value for name, value in self.headers.items()}))
+            found = known.answer(self.path)
+            body = json.dumps({"message": "Not Found"} if found is None else found).encode()
+            self.send_response(404 if found is None else 200)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        known.url = f"http://127.0.0.1:{server.server_port}"
+        monkeypatch.setenv("GITHUB_API_URL", known.url)
+        monkeypatch.setenv("CI_API_V4_URL", known.url)
+        for name in ("GITHUB_TOKEN", "GH_TOKEN", "GITLAB_TOKEN", "GH_HOST", "GITLAB_HOST"):
+            monkeypatch.delenv(name, raising=False)
+        try:
+            yield known
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def origin(repo: Path, address: str) -> Path:
+    run_git(repo, "remote", "add", "origin", address)
+    return repo
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://github.com/ada/shop.git",
+        "git@github.com:ada/shop.git",
+        "ssh://git@github.com/ada/shop",
+        "https://ada:key@github.com/ada/shop/",
+    ],
+)
+def test_a_number_is_an_issue_of_the_clones_forge(cli: Cli, shop_repo: Path, forge: Forge, address: str) -> None:
+    ended = cli("scout", "--repo", origin(shop_repo, address), "--issue", "7", "--json", env={"GITHUB_TOKEN": TOKEN})
+    assert ended.code == 0, ended.err
+    assert (
+        "read issue 7 of ada/shop at github.com" in ended.err and "1 picture in the issue cannot be read" in ended.err
+    )
+    ((path, headers),) = forge.asked
+    assert path == "/repos/ada/shop/issues/7" and headers["authorization"] == f"Bearer {TOKEN}"
+    assert TOKEN not in ended.err + ended.out.decode()
+    assert ended.json()["handoff"]["files"][0]["path"] == "shop/cart.py"  # type: ignore[index]
+
+
+def test_an_address_needs_no_remote_and_comments_come_if_asked_for(cli: Cli, shop_repo: Path, forge: Forge) -> None:
+    ended = cli("scout", "--repo", shop_repo, "--issue", "https://github.com/ada/shop/issues/7", "--comments", "--json")
+    assert ended.code == 0, ended.err
+    assert [path for path, _ in forge.asked] == [
+        "/repos/ada/shop/issues/7",
+        "/repos/ada/shop/issues/7/comments?per_page=100",
+    ]
+    assert all("authorization" not in headers for _, headers in forge.asked), "no token, none sent"
+
+
+def test_gitlab_has_its_own_paths_and_header(cli: Cli, shop_repo: Path, forge: Forge) -> None:
+    address = "https://gitlab.com/group/sub/shop/-/issues/7"
+    ended = cli("scout", "--repo", shop_repo, "--issue", address, env={"GITLAB_TOKEN": TOKEN, "GITHUB_TOKEN": "other"})
+    assert ended.code == 0, ended.err
+    ((path, headers),) = forge.asked
+    assert path == "/projects/group%2Fsub%2Fshop/issues/7" and headers["private-token"] == TOKEN
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["https://evil.example/ada/shop", "https://github.com.evil.example/ada/shop", "git@evil.example:ada/shop"],
+)
+def test_no_token_goes_where_a_clone_says(cli: Cli, shop_repo: Path, forge: Forge, address: str) -> None:
+    ended = cli("scout", "--repo", origin(shop_repo, address), "--issue", "7", env={"GITHUB_TOKEN": TOKEN})
+    assert ended.code == 2 and "neither github.com nor gitlab.com" in ended.err and not forge.asked
+
+
+def test_what_cannot_be_found_is_told(cli: Cli, shop_repo: Path, forge: Forge) -> None:
+    for source, said in {
+        "8": "has no remote named origin",
+        "https://github.com/ada/shop/issues/9": "issue 9 of ada/shop at github.com cannot be read (status 404)",
+        "https://github.com/ada/shop/pull/9": "is no address of an issue",
+        "issue-that-is-not-here.md": "No such file",
+    }.items():
+        ended = cli("scout", "--repo", shop_repo, "--issue", source)
+        assert ended.code == 2 and said in " ".join(ended.err.split()), ended.err
+    assert cli("scout", "--repo", origin(shop_repo, "/srv/shop.git"), "--issue", "8").code == 2
+
+
+def test_the_text_itself_is_an_issue_and_a_file_comes_first(
+    cli: Cli, shop_repo: Path, forge: Forge, tmp_path: Path
+) -> None:
+    ended = cli("scout", "--repo", shop_repo, "--issue", "total() of a cart is wrong", "--json")
+    assert ended.code == 0 and ended.json()["handoff"]["files"], ended.err  # type: ignore[index]
+    (cli.cwd / "7").write_text(SHOP_ISSUE)
+    assert cli("scout", "--repo", shop_repo, "--issue", "7", "--json").code == 0 and not forge.asked
