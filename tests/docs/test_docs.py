@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from decimal import Decimal
@@ -109,14 +111,22 @@ COMMANDS = commands()
 # The command line
 
 
+def test_the_page_of_commands_is_what_help_says() -> None:
+    """Run `make docs` if it differs."""
+    made = subprocess.run(
+        [sys.executable, "scripts/commands_page.py"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert made.stdout == PAGES["commands.md"]
+
+
 def test_every_command_has_a_section_and_every_section_a_command() -> None:
-    documented = {name for name in sections("cli.md") if name == "scrout" or name.startswith("scrout ")}
+    documented = {name for name in sections("commands.md") if name == "scrout" or name.startswith("scrout ")}
     assert documented == set(COMMANDS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_commands_table_has_its_options_and_no_others(name: str) -> None:
-    cells = [row[0] for row in rows(sections("cli.md")[name])]
+    cells = [row[0] for row in rows(sections("commands.md")[name])]
     documented = {code.split()[0] for cell in cells for code in _CODE.findall(cell)}
     assert documented == options(COMMANDS[name]) | (HELP if name == "scrout" else set())
 
@@ -125,13 +135,15 @@ def test_arguments_are_named() -> None:
     for name, command in COMMANDS.items():
         for parameter in command.params:
             if isinstance(parameter, click.Argument) and parameter.metavar:
-                assert f"`{parameter.metavar}`" in sections("cli.md")[name]
+                assert f"`{parameter.metavar}`" in sections("commands.md")[name]
 
 
 def test_required_options_say_so_and_others_do_not() -> None:
     for name, command in COMMANDS.items():
         required = {p.opts[0] for p in command.params if isinstance(p, click.Option) and p.required}
-        told = {_CODE.findall(row[0])[0].split()[0] for row in rows(sections("cli.md")[name]) if "Required." in row[1]}
+        told = {
+            _CODE.findall(row[0])[0].split()[0] for row in rows(sections("commands.md")[name]) if "Required." in row[1]
+        }
         assert told == required, name
 
 
@@ -171,7 +183,7 @@ def test_exit_codes_are_documented() -> None:
 def json_examples() -> dict[str, object]:
     """One for each command that has one; a part that says `see` another's example is that example."""
     examples: dict[str, object] = {}
-    parts = re.split(r"^## `(.+)`$", PAGES["cli.md"], flags=re.M)[1:]
+    parts = re.split(r"^### `(.+)`$", PAGES["cli.md"], flags=re.M)[1:]
     for name, body in zip(parts[::2], parts[1::2], strict=True):
         for match in _FENCED.finditer(body):
             if match["language"] == "json":

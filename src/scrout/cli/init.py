@@ -170,7 +170,7 @@ kind = "repair"
 @click.command(name="init")
 @click.option("--user", is_flag=True, help="Write it into your configuration folder, for every repository.")
 @click.option("--force", is_flag=True, help="Replace a file that exists.")
-@click.option("--bare", is_flag=True, help="Look for nothing: the pool is the embedded repair alone.")
+@click.option("--bare", is_flag=True, help="Look for nothing: only the embedded repair is in the pool.")
 def command(user: bool, force: bool, bare: bool) -> int:
     """Write a commented scrout.toml into the current folder, with the agents, keys and local models of this machine.
 
