@@ -105,6 +105,7 @@ TEMPLATE = """\
 # pooling = ""           # of gguf: mean, cls, last; empty: as the file says
 
 [fix]
+# free_first = true      # where the gate verified a reproduction, free fixers try before the chosen one
 # escalate = false       # when the check proves a patch wrong, let the next fixer try; free ones go first then
 # caps = "hard"          # held for before each call; paper: looked at after each, so that the last one may pass them
 # handoff = "full"       # what of the handoff a fixer gets: full, files-only, none, auto
