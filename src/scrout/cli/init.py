@@ -8,6 +8,7 @@ import click
 
 from scrout.base import ConfigError
 from scrout.cli import render
+from scrout.cli.options import config_folder
 from scrout.config.settings import FILE_NAME, load, trust, user_file
 from scrout.files import is_foreign_link, write_plain
 from scrout.fix.discovery import Discovery, discover
@@ -183,6 +184,7 @@ def command(user: bool, force: bool, bare: bool) -> int:
     if is_foreign_link(path):
         raise ConfigError(f"{path} is a symlink, and scrout follows none in a repository. Remove it first.")
     path.parent.mkdir(parents=True, exist_ok=True)
+    config_folder(Path())  # from now on no program of this repository counts
     found = Discovery((), ()) if bare else discover()
     text = TEMPLATE + "".join(f"\n{fixer.toml()}" for fixer in found.fixers)
     try:
