@@ -254,6 +254,19 @@ THEIRS = [
         issue="`split(10, 3)` gives `[3, 3, 3]`, it should be `[4, 3, 3]`",
     ),
     Claim(
+        "a result that is also the argument",
+        "reproduced_exit_zero",
+        "print(repr(till.shelf.tidied('Hello World')))\n",
+        issue="Wrong result\n\n>>> tidied('Hello World')\n'Hello World'\n\nThe result should be `'hello world'`.",
+    ),
+    Claim(
+        "a short text of an object",
+        "reproduced_exit_zero",
+        "purse = till.shelf.Rack([7])\nactual, expected = str(purse), '[8]'\n"
+        "print('PASS' if actual == expected else 'FAIL', '- expected', repr(expected), 'got', repr(actual))\n",
+        issue="`str(purse)` gives `'[7]'`, not `'[8]'`.",
+    ),
+    Claim(
         "a syntax error that the repository raises, without its head",
         "real_failure",
         "till.shelf.worked_out('1')\n",
