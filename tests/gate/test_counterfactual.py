@@ -236,6 +236,16 @@ THEIRS = [
         files={"notes.md": ">>> import till\n>>> middle = till.mean([])\n>>> half = middle / 2\n>>> half\n0.0\n"},
     ),
     Claim(
+        "examples that follow from one that fails, in a suite",
+        "real_failure",
+        command="python -m unittest checks",
+        files={
+            "checks.py": "import doctest\n\n\ndef load_tests(loader, tests, ignored):\n"
+            "    tests.addTests(doctest.DocFileSuite('notes.md', module_relative=False))\n    return tests\n",
+            "notes.md": ">>> import till\n>>> middle = till.mean([])\n>>> middle.total_of_all_coins\n0.0\n",
+        },
+    ),
+    Claim(
         "a sleep that is left out",
         "real_failure",
         "import time\nfrom unittest import mock\nwith mock.patch('time.sleep'):\n    parts = till.split(10, 3)\n"
