@@ -203,7 +203,8 @@ def forge(monkeypatch: pytest.MonkeyPatch) -> Iterator[Forge]:
         known.url = f"http://127.0.0.1:{server.server_port}"
         monkeypatch.setenv("GITHUB_API_URL", known.url)
         monkeypatch.setenv("CI_API_V4_URL", known.url)
-        for name in ("GITHUB_TOKEN", "GH_TOKEN", "GITLAB_TOKEN", "GH_HOST", "GITLAB_HOST"):
+        tokens = ("GITHUB_TOKEN", "GH_TOKEN", "GITLAB_TOKEN", "GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN")
+        for name in (*tokens, "GH_HOST", "GITLAB_HOST", "GITHUB_SERVER_URL", "CI_SERVER_HOST"):
             monkeypatch.delenv(name, raising=False)
         try:
             yield known

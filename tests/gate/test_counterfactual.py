@@ -236,6 +236,16 @@ THEIRS = [
         files={"notes.md": ">>> import till\n>>> middle = till.mean([])\n>>> half = middle / 2\n>>> half\n0.0\n"},
     ),
     Claim(
+        "examples that follow from one that fails, in a suite",
+        "real_failure",
+        command="python -m unittest checks",
+        files={
+            "checks.py": "import doctest\n\n\ndef load_tests(loader, tests, ignored):\n"
+            "    tests.addTests(doctest.DocFileSuite('notes.md', module_relative=False))\n    return tests\n",
+            "notes.md": ">>> import till\n>>> middle = till.mean([])\n>>> middle.total_of_all_coins\n0.0\n",
+        },
+    ),
+    Claim(
         "a sleep that is left out",
         "real_failure",
         "import time\nfrom unittest import mock\nwith mock.patch('time.sleep'):\n    parts = till.split(10, 3)\n"
@@ -252,6 +262,19 @@ THEIRS = [
         "import logging\nlogging.basicConfig(level=logging.INFO, stream=sys.stdout)\n"
         "logging.info('split gives %r', till.split(10, 3))\n",
         issue="`split(10, 3)` gives `[3, 3, 3]`, it should be `[4, 3, 3]`",
+    ),
+    Claim(
+        "a result that is also the argument",
+        "reproduced_exit_zero",
+        "print(repr(till.shelf.tidied('Hello World')))\n",
+        issue="Wrong result\n\n>>> tidied('Hello World')\n'Hello World'\n\nThe result should be `'hello world'`.",
+    ),
+    Claim(
+        "a short text of an object",
+        "reproduced_exit_zero",
+        "purse = till.shelf.Rack([7])\nactual, expected = str(purse), '[8]'\n"
+        "print('PASS' if actual == expected else 'FAIL', '- expected', repr(expected), 'got', repr(actual))\n",
+        issue="`str(purse)` gives `'[7]'`, not `'[8]'`.",
     ),
     Claim(
         "a syntax error that the repository raises, without its head",
