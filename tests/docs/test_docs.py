@@ -42,7 +42,7 @@ from scrout.scout.recon.signals import CLUE_KINDS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted(DOCS.glob("*.md"))}
+PAGES = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for path in sorted(DOCS.rglob("*.md"))}
 HELP = {"-h", "--help"}
 
 _FENCED = re.compile(r"^(?P<fence>`{3,})(?P<language>\w*)\n(?P<body>.*?)^(?P=fence)$", re.M | re.S)
@@ -63,8 +63,12 @@ def blocks(page: str, language: str) -> list[Block]:
 
 
 def prose(page: str) -> str:
-    """The page without its fenced blocks."""
-    return _FENCED.sub("", PAGES[page])
+    return without_blocks(PAGES[page])
+
+
+def without_blocks(text: str) -> str:
+    """Without what is fenced."""
+    return _FENCED.sub("", text)
 
 
 def sections(page: str) -> dict[str, str]:
@@ -287,13 +291,11 @@ def test_every_stop_and_outcome_is_explained() -> None:
     assert outcomes == set(get_args(CheckOutcome)) | set(get_args(RunOutcome))
 
 
-def test_the_map_shows_the_package_as_it_is() -> None:
+def test_the_map_has_a_line_for_each_package() -> None:
     map_ = next(block.body for block in blocks("how-it-works.md", "text") if block.body.startswith("src/scrout/"))
     package = ROOT / "src" / "scrout"
-    here = {path.name + "/" * path.is_dir() for path in package.iterdir() if path.name != "__pycache__"}
-    assert set(re.findall(r"^  (\S+)", map_, re.M)) == here
-    files = {path.name for path in package.rglob("*.py")}
-    assert set(re.findall(r"\w+\.py\b", map_)) <= files
+    here = [f"{path.name}/" for path in package.iterdir() if path.is_dir() and path.name != "__pycache__"]
+    assert sorted(re.findall(r"^  (\S+/) +\S", map_, re.M)) == sorted(here)
 
 
 # Recon
@@ -336,10 +338,16 @@ def test_relative_links_resolve(page: str) -> None:
         if "://" in target:
             continue
         name, _, anchor = target.partition("#")
-        path = (DOCS / name).resolve() if name else DOCS / page
+        path = (DOCS / page).parent.joinpath(name).resolve() if name else DOCS / page
         assert path.exists(), f"{page} links to {target}"
         if anchor:
-            assert anchor in {_slug(heading) for heading in _HEADING.findall(prose(path.name))}, f"{page}: {target}"
+            headings = _HEADING.findall(without_blocks(path.read_text(encoding="utf-8")))
+            assert anchor in map(_slug, headings), f"{page}: {target}"
+
+
+def test_the_index_has_each_page_once() -> None:
+    linked = re.findall(r"\]\(([\w/-]+\.md)\)", PAGES["README.md"])
+    assert sorted(linked) == sorted(PAGES.keys() - {"README.md"})
 
 
 def _slug(heading: str) -> str:
