@@ -135,7 +135,7 @@ _CHAT_KEYS = frozenset(
 _CHOICE_KEYS = frozenset(
     {
         *("index", "finish_reason", "native_finish_reason", "stop_reason", "matched_stop", "logprobs"),
-        *("token_ids", "content_filter_results", "message", "delta"),
+        *("token_ids", "hidden_states", "content_filter_results", "message", "delta"),
     }
 )
 
