@@ -52,7 +52,7 @@ from scrout.batch.grading.controls import control
 from scrout.batch.grading.judge import Case as Graded
 from scrout.batch.grading.judge import GradingRun, gold_digest, open_judge
 from scrout.check.check import check
-from scrout.config.settings import GateSettings, RepairSettings, Settings
+from scrout.config.settings import RepairSettings, Settings
 from scrout.files import JsonLines
 from scrout.fix.fix import fix
 from scrout.fix.kind import FixJob
@@ -259,7 +259,7 @@ class Case:
             result |= {name: given[name] for name in names if name in given}
             return given_reproduction(given, self.task.text)
         scouting = await recon(self.task, self.task_sandbox, Settings().scout)
-        gated = await gate(self.task, scouting.handoff, self.task_sandbox, GateSettings(timeout_s=30))
+        gated = await gate(self.task, scouting.handoff, self.task_sandbox, Settings().gate)
         result["first_file_right"] = any(ref.path in self.row["source_files"] for ref in scouting.handoff.files[:1])
         result |= {"verdict": gated.verdict, "basis": gated.basis, "reason": gated.reason[:300]}
         result["dead_ends"] = [end[:400] for end in scouting.handoff.dead_ends]
@@ -273,7 +273,9 @@ class Case:
         try:
             for path, content in reproduction.files.items():
                 workspace.write(path, content.encode())
-            after = await replay(self.task_sandbox, workspace, reproduction.command, timeout_s=30)
+            after = await replay(
+                self.task_sandbox, workspace, reproduction.command, timeout_s=Settings().gate.timeout_s
+            )
         finally:
             workspace.remove()
         judged = "true" if after.exit_code == 0 else "false"

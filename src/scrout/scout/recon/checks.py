@@ -59,6 +59,8 @@ _NOTHING_RAISED = re.compile(
     re.I,
 )
 _LEADING_NAME = re.compile(r"`?(?:\w+\.)*+(\w++)(?!\.)")
+_REPR = re.compile(r"<[A-Z]\w*(?! object at)[ (][^\n]*>")
+"""How an object shows itself: no Python, and no markup."""
 _SHARED = 0.2
 _NUMBERS = {"nan": "got != got", "inf": "got == float('inf')", "-inf": "got == float('-inf')"}
 """Tests of numbers that have no literal."""
@@ -156,6 +158,9 @@ def confirm(script: Script, results: Mapping[int, ProbeResult], text: str) -> Co
     asked = [ask for ask in script.asks if ask.told.expected]
     for pair in script.pairs:
         giving = [line for line, result in results.items() if _form(pair.actual, result)]
+        if not giving and pair.actual.startswith("`"):
+            pair = StatedValue(pair.actual.strip("`"), pair.expected.strip("`"))
+            giving = [line for line, result in results.items() if _form(pair.actual, result)]
         matching = [line for line in giving if line in {ask.line for ask in script.asks}] or giving
         if len(matching) == 1:
             asked.append(Ask(matching[0], pair))
@@ -223,6 +228,8 @@ def _check(
         return f"{wanted} may be a word or what has that name"
     if told.expected in result.comparable:
         return ReportCheck(line, told.expected, "expression", basis)
+    if _REPR.fullmatch(told.expected):
+        return ReportCheck(line, told.expected, "repr", basis)
     if told.expected in expressions or (form == "repr" and is_literal(told.actual)):
         return f"{wanted} is no value that can be compared"
     if "\n" in told.expected.strip() and not _alike(told):
