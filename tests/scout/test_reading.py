@@ -163,3 +163,10 @@ def test_an_exception_in_a_table_without_expectations_is_what_is_wrong() -> None
 def test_a_block_may_show_what_a_sentence_says_of_a_call() -> None:
     report = "`f(Box(1))` gives\n\n    a 1\n\nwhat is wrong, instead of `a '1'`. So does f(2).\n"
     assert told(report) == [("a 1", "a '1'")]
+
+
+def test_what_is_called_is_no_module() -> None:
+    (script,) = find_scripts(
+        "```python\nprint(app.f(time(6, 30), time.min))\n```\n", {"app": ""}, {"app": "import app"}
+    )
+    assert "from datetime import time\n" in script.source

@@ -445,25 +445,27 @@ class _Checking(ast.NodeTransformer):
     def _statements(self, check: ReportCheck, value: ast.expr, *, printed: bool) -> list[ast.stmt]:
         asked = ast.unparse(value)
         words = f"{asked}: expected {check.expected}, got "
+        shown = "' '.join(str(got).split())" if check.form == "text" and not check.exact else "repr(got)"
         instead = f"{asked}: expected {check.expected}, raised "
         if check.form == "raises":
             # By its name: the class may be one that the script does not import.
             source = (
                 f"try:\n    got = {asked}\nexcept Exception as error:\n"
                 f"    if {check.expected!r} not in [kind.__name__ for kind in type(error).__mro__]:\n"
-                f"        {self._fail(instead, 'error')}\nelse:\n    {self._fail(words)}"
+                f"        {self._fail(instead, 'repr(error)')}\nelse:\n    {self._fail(words, shown)}"
             )
         elif self.several:
+            test = _test(check, printed=printed)
             source = (
-                f"try:\n    got = {asked}\n    if not ({_test(check, printed=printed)}):\n        {self._fail(words)}\n"
-                f"except Exception as error:\n    {self._fail(instead, 'error')}"
+                f"try:\n    got = {asked}\n    if not ({test}):\n        {self._fail(words, shown)}\n"
+                f"except Exception as error:\n    {self._fail(instead, 'repr(error)')}"
             )
         else:
-            source = f"got = {asked}\nassert {_test(check, printed=printed)}, {words!r} + repr(got)"
+            source = f"got = {asked}\nassert {_test(check, printed=printed)}, {words!r} + {shown}"
         return parse_python(source).body
 
-    def _fail(self, words: str, what: str = "got") -> str:
-        said = f"{words!r} + repr({what})"
+    def _fail(self, words: str, shown: str) -> str:
+        said = f"{words!r} + {shown}"
         return f"failures.append({said})" if self.several else f"raise AssertionError({said})"
 
 

@@ -876,7 +876,7 @@ def _completed(
     offered |= {
         name: statement
         for name in sorted(missing - offered.keys())
-        if (statement := exports.get(name) or _standard(name))
+        if (statement := exports.get(name) or _standard(name, called=name in piece.called))
     }
     head = [*offered.values(), *head]
     return "\n".join([*dict.fromkeys(head), piece.source]), bool(missing - offered.keys())
@@ -902,13 +902,16 @@ def _evaluable(told: Sequence[StatedValue], source: str, exports: Mapping[str, s
     return "".join(f"{statement}\n" for statement in head), tuple(found[:MAX_ASKS])
 
 
-def _standard(name: str) -> str | None:
-    """The import that everybody means by a name: an alias, a module of the standard library, or something in one."""
+def _standard(name: str, *, called: bool = False) -> str | None:
+    """The import that everybody means by a name: an alias, a module of the standard library, or something in one.
+
+    A module is not what is `called`.
+    """
     if name in _ALIASES:
         return _ALIASES[name]
-    if name in sys.stdlib_module_names and not name.startswith("_"):
-        return f"import {name}"
     home = next((home for home in _HOMES if name in dir(import_module(home)) and not name.startswith("_")), None)
+    if name in sys.stdlib_module_names and not name.startswith("_") and not (called and home):
+        return f"import {name}"
     return f"from {home} import {name}" if home else None
 
 
