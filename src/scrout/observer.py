@@ -1,4 +1,4 @@
-"""How a run is observed: the ledger reports its steps, the turn loop its calls and tools.
+"""How a run is observed: the ledger reports its steps, the turn loop its tools.
 
 An observer neither raises nor waits: a run goes on as if there were none.
 """
@@ -73,10 +73,6 @@ SILENT = SilentObserver()
 class Listener(Protocol):
     """Is told what happens within the step that is in progress. Times are nanoseconds since 1970."""
 
-    def called(self, receipt: Receipt, began_ns: int) -> None:
-        """A model was called, and this is the receipt, whether or not it is booked."""
-        ...
-
     def used(
         self, tool: str, arguments: Mapping[str, JsonValue], answer: str | None, began_ns: int, error: str
     ) -> None:
@@ -86,13 +82,6 @@ class Listener(Protocol):
 
 LISTENER: ContextVar[Listener | None] = ContextVar("scrout.telemetry", default=None)
 """Of the step that this task works on: tasks that it starts inherit it, others never see it."""
-
-
-def note_call(receipt: Receipt, began_ns: int) -> None:
-    """Tell who listens that a model was called."""
-    listener = LISTENER.get()
-    if listener is not None:
-        listener.called(receipt, began_ns)
 
 
 async def noted(tool: str, arguments: Mapping[str, JsonValue], using: Awaitable[str]) -> str:

@@ -21,7 +21,9 @@ from scrout.config.settings import Sampling
 from scrout.models.chat import (
     MAX_ANSWER_BYTES,
     RETRY_S,
+    STOP_HEADER,
     TRIES,
+    CallRefused,
     Chat,
     Message,
     Reply,
@@ -118,28 +120,44 @@ async def test_retries_are_bounded(fault: Status | Reset) -> None:
 
 
 @pytest.mark.parametrize("error", [httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError, httpx.ConnectError])
-@pytest.mark.parametrize("consent", [True, False])
-async def test_a_try_that_may_have_been_billed_is_repeated_only_with_consent(
-    error: type[httpx.TransportError], consent: bool
+@pytest.mark.parametrize("refused", [True, False])
+async def test_a_try_that_the_meter_refuses_ends_it_by_the_failure_before(
+    error: type[httpx.TransportError], refused: bool
 ) -> None:
     sent: list[httpx.Request] = []
-    asked: list[int] = []
 
     def fail(request: httpx.Request) -> httpx.Response:
         sent.append(request)
+        if refused and len(sent) == 2:
+            return httpx.Response(402, text="all 1 calls used", headers={STOP_HEADER: "cap_calls"})
         raise error("scripted")
-
-    def again() -> bool:
-        asked.append(len(sent))
-        return consent
 
     chat = Chat("http://toy.invalid/v1", "toy", KEY, transport=httpx.MockTransport(fail), sleep=Naps())
     with pytest.raises(ModelError, match=error.__name__) as caught:
-        await chat.complete(HELLO, [], 10, again)
-    free = error is httpx.ConnectError
-    assert isinstance(caught.value, RequestRejected) == free
-    assert len(sent) == (TRIES if free or consent else 1)
-    assert asked == ([] if free else list(range(1, TRIES)) if consent else [1])
+        await chat.complete(HELLO, [], 10)
+    assert isinstance(caught.value, RequestRejected) == (error is httpx.ConnectError)
+    assert len(sent) == (2 if refused else TRIES)
+
+
+async def test_what_the_meter_refuses_is_no_failure_of_the_endpoint() -> None:
+    def refuse(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(402, text="$0.01 left", headers={STOP_HEADER: "cap_usd"})
+
+    chat = Chat("http://toy.invalid/v1", "toy", KEY, transport=httpx.MockTransport(refuse), sleep=Naps())
+    with pytest.raises(CallRefused, match=r"\$0\.01 left") as caught:
+        await chat.complete(HELLO, [], 10)
+    assert caught.value.stop == "cap_usd"
+
+
+async def test_extra_keys_are_sent_and_the_whole_answer_is_kept() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(json.loads(request.content))
+        return httpx.Response(200, content=b'{"choices": [{"message": {"content": "hi"}}], "mine": 1}')
+
+    sent: list[dict[str, object]] = []
+    chat = Chat("http://toy.invalid/v1", "toy", None, extra={"a": "b"}, transport=httpx.MockTransport(answer))
+    reply = await chat.complete(HELLO, [], 10)
+    assert sent[0]["a"] == "b" and json.loads(reply.answer)["mine"] == 1
 
 
 @pytest.mark.parametrize("code", [302, 400, 401, 403, 404, 418])

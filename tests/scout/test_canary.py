@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 import ssl
 import threading
 from collections.abc import Callable, Iterator
@@ -22,9 +23,11 @@ from scrout.base import ConfigError, ModelError
 from scrout.cli.searcher.canary import command
 from scrout.config.settings import DialectName, SearcherSettings
 from scrout.models.chat import ToolCall, certificates
+from scrout.models.proxy.client import open_proxy_client
 from scrout.models.scripted import Cut, ScriptedEndpoint, ScriptedReply, ScriptedRequest, Status
 from scrout.models.scripted.protocols import count_tokens
 from scrout.money import Receipt, Usage
+from scrout.scout.account import account_of
 from scrout.scout.canary import Canary, canary, require
 
 Script = Callable[[ScriptedRequest], ScriptedReply]
@@ -369,37 +372,43 @@ def test_settings_without_a_model_are_refused(tmp_path: Path) -> None:
         run("--repo", str(tmp_path))
 
 
-async def test_a_server_that_passed_is_not_asked_again() -> None:
+async def required(settings: SearcherSettings, folder: Path) -> list[Receipt]:
+    """What an episode pays for the check."""
     booked: list[Receipt] = []
+    async with open_proxy_client(account_of(settings, folder / secrets.token_hex(4)), booked.append) as client:
+        await require(settings, client.socket)
+    return booked
+
+
+async def test_a_server_that_passed_is_not_asked_again(tmp_path: Path) -> None:
     with ScriptedEndpoint(healthy) as endpoint:
         settings = searcher(endpoint.base_url)
-        await require(settings, booked.append)
+        booked = await required(settings, tmp_path)
         paid = len(booked)
         seeded = settings.model_copy(update={"sampling": settings.sampling.model_copy(update={"seed": 7})})
-        await require(seeded, booked.append)
+        booked += await required(seeded, tmp_path)
     assert paid == len(booked) == len(endpoint.requests) > 5
     assert all(receipt.component == "scout" and receipt.cost_usd for receipt in booked)
 
 
-async def test_episodes_that_start_at_once_share_one_check() -> None:
-    booked: list[Receipt] = []
+async def test_episodes_that_start_at_once_share_one_check(tmp_path: Path) -> None:
     with ScriptedEndpoint(healthy) as endpoint:
         settings = searcher(endpoint.base_url)
-        await asyncio.gather(*(require(settings, booked.append) for _ in range(8)))
+        booked = await asyncio.gather(*(required(settings, tmp_path) for _ in range(8)))
         alone = (await canary(settings)).calls
-    assert len(booked) == alone and len(endpoint.requests) == 2 * alone
+    assert sum(map(len, booked)) == alone and len(endpoint.requests) == 2 * alone
 
 
-def test_each_event_loop_may_check() -> None:
+def test_each_event_loop_may_check(tmp_path: Path) -> None:
     async def two(settings: SearcherSettings) -> list[str]:
-        ended = await asyncio.gather(*(require(settings) for _ in range(2)), return_exceptions=True)
+        ended = await asyncio.gather(*(required(settings, tmp_path) for _ in range(2)), return_exceptions=True)
         return [type(end).__name__ for end in ended]
 
     with ScriptedEndpoint(healthy) as endpoint:
         wrong = searcher(endpoint.base_url, model="other")
         assert [asyncio.run(two(wrong)) for _ in range(2)] == [["ModelError", "ModelError"]] * 2
         right = searcher(endpoint.base_url)
-        assert [asyncio.run(two(right)) for _ in range(2)] == [["NoneType", "NoneType"]] * 2
+        assert [asyncio.run(two(right)) for _ in range(2)] == [["list", "list"]] * 2
 
 
 async def test_a_try_whose_reply_was_lost_is_booked_at_its_worst() -> None:
@@ -444,15 +453,17 @@ async def test_a_call_within_thoughts_is_none() -> None:
     assert outcomes(await ask(script))["call"] == "failed"
 
 
-async def test_no_episode_starts_on_a_server_that_fails_and_its_calls_are_booked() -> None:
+async def test_no_episode_starts_on_a_server_that_fails_and_its_calls_are_booked(tmp_path: Path) -> None:
     def deaf(request: ScriptedRequest) -> ScriptedReply:
         return ScriptedReply("I would rather talk.", usage=Usage(input_tokens=10, output_tokens=5))
 
     booked: list[Receipt] = []
     with ScriptedEndpoint(deaf) as endpoint:
-        for _ in range(2):  # a failure is not remembered: the server may be mended
-            with pytest.raises(ModelError, match=r"does not pass the canary: drawn: .*; call: "):
-                await require(searcher(endpoint.base_url), booked.append)
+        settings = searcher(endpoint.base_url)
+        for number in range(2):  # a failure is not remembered: the server may be mended
+            async with open_proxy_client(account_of(settings, tmp_path / str(number)), booked.append) as client:
+                with pytest.raises(ModelError, match=r"does not pass the canary: drawn: .*; call: "):
+                    await require(settings, client.socket)
     assert len(booked) == len(endpoint.requests) > 10
 
 

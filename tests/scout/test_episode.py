@@ -479,10 +479,11 @@ async def test_a_call_that_is_cut_off_is_booked_at_its_reserve_and_found_again_b
     ]
 
 
-async def test_a_searcher_of_ones_own_does_without_the_meter(opened: Opened) -> None:
+async def test_a_searcher_of_ones_own_passes_the_meter_too(opened: Opened) -> None:
     found, _ = await run(opened, [handed_over("native")], price=Price(input=Decimal(0), output=Decimal(0)))
     assert found.stop == "finished" and found.cost_usd == 0
-    assert not (Path(found.trace).parent / "trajectory.jsonl").exists()
+    assert receipts(Path(found.trace).parent / "trajectory.jsonl") == found.receipts
+    assert [receipt.usage for receipt in found.receipts] == [USAGE]
 
 
 async def test_time_up_in_a_command_ends_it(opened: Opened) -> None:

@@ -7,9 +7,11 @@ import json
 import os
 import struct
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import PackageNotFoundError, files
@@ -27,8 +29,10 @@ from pydantic import JsonValue
 from scrout.base import ConfigError, ModelError
 from scrout.config.settings import SearcherSettings
 from scrout.models.chat import Message, Tool, ToolCall
+from scrout.models.proxy.client import open_proxy_client
 from scrout.money import Price, Receipt
 from scrout.records import State
+from scrout.scout.account import account_of
 from scrout.scout.canary import PROMPT as CANARY_PROMPT
 from scrout.scout.canary import canary
 from scrout.scout.hidden_state import checkpoint, in_process, servers
@@ -36,6 +40,8 @@ from scrout.scout.hidden_state.checkpoint import Shape
 from scrout.scout.hidden_state.hidden_state import cosine, load, normalized, read_state, save
 
 WIDTH = 8
+NO_METER = Path("nowhere")
+"""For states that no server is asked for."""
 PROMPT = (Message("system", "Look around."), Message("user", "It fails."))
 TOOL = Tool("bash", "Runs a command.", {"type": "object", "properties": {"command": {"type": "string"}}})
 ROW = np.array([1.5, -2.0, 0.25, 3.0, -0.5, 0.0, 1.0, 2.0], dtype=np.float32)
@@ -276,10 +282,36 @@ def expected(folder: Path) -> State:
     return normalized(ROW, checkpoint.digest(folder), Shape(28, WIDTH), -4)
 
 
+@asynccontextmanager
+async def metered(
+    searcher: SearcherSettings, book: Callable[[Receipt], None] = lambda receipt: None
+) -> AsyncIterator[Path]:
+    """The meter's socket."""
+    with tempfile.TemporaryDirectory() as trajectories:
+        async with open_proxy_client(account_of(searcher, Path(trajectories, "t.jsonl")), book) as client:
+            yield client.socket
+
+
+async def read(
+    searcher: SearcherSettings,
+    prompt: Sequence[Message],
+    tools: Sequence[Tool] = (),
+    book: Callable[[Receipt], None] = lambda receipt: None,
+) -> State:
+    async with metered(searcher, book) as socket:
+        return await read_state(searcher, prompt, tools, socket=socket)
+
+
+async def taken(searcher: SearcherSettings, folder: Path) -> State:
+    """By way of a file that vLLM puts into this folder."""
+    async with metered(searcher) as socket:
+        return await servers.Vllm(searcher, socket, folder=folder).read(PROMPT)
+
+
 async def test_sglang_gives_it_in_the_answer(server: Server, folder: Path) -> None:
     server.hidden = ROW.tolist()
     booked: list[Receipt] = []
-    state = await read_state(settings(server, folder, state="sglang"), PROMPT, [TOOL], book=booked.append)
+    state = await read(settings(server, folder, state="sglang"), PROMPT, [TOOL], booked.append)
     assert state == expected(folder)
     (request,) = server.requests
     assert (request["max_tokens"], request["temperature"], "cache_salt" in request) == (1, 0, False)
@@ -295,14 +327,14 @@ async def test_tools_that_the_messages_explain_are_not_in_the_prompt(
     server: Server, folder: Path, dialect: str
 ) -> None:
     server.hidden = ROW.tolist()
-    await read_state(settings(server, folder, state="sglang", dialect=dialect), PROMPT, [TOOL])
+    await read(settings(server, folder, state="sglang", dialect=dialect), PROMPT, [TOOL])
     assert "tools" not in server.requests[0]
 
 
 async def test_a_salt_is_sent_where_episodes_have_one(server: Server, folder: Path) -> None:
     server.hidden = ROW.tolist()
     for _ in range(2):
-        await read_state(settings(server, folder, state="sglang", cache_salt=True), PROMPT)
+        await read(settings(server, folder, state="sglang", cache_salt=True), PROMPT)
     one, other = (request["cache_salt"] for request in server.requests)
     assert one and other and one != other
 
@@ -310,13 +342,13 @@ async def test_a_salt_is_sent_where_episodes_have_one(server: Server, folder: Pa
 @pytest.mark.parametrize("kind", ["vllm", "sglang"])
 async def test_an_answer_without_a_state_says_how_to_start_the_server(server: Server, folder: Path, kind: str) -> None:
     with pytest.raises(ModelError, match=f"searcher serve --engine {kind}"):
-        await read_state(settings(server, folder, state=kind), PROMPT)
+        await read(settings(server, folder, state=kind), PROMPT)
 
 
 async def test_a_state_of_another_size_is_refused(server: Server, folder: Path) -> None:
     server.hidden = [1.0] * (WIDTH * 3)
     with pytest.raises(ModelError, match=r"shape \(24,\).* states of 8 numbers"):
-        await read_state(settings(server, folder, state="sglang"), PROMPT)
+        await read(settings(server, folder, state="sglang"), PROMPT)
 
 
 @pytest.mark.parametrize("dtype", ["BF16", "F16", "F32"])
@@ -327,7 +359,7 @@ async def test_vllm_writes_it_to_a_file_which_is_taken(
     path.write_bytes(three_tokens(dtype))
     path.with_name(f"{path.name}.lock").touch()
     server.transfer = {"hidden_states_path": str(path)}
-    state = await servers.Vllm(settings(server, folder, state="vllm"), folder=tmp_path).read(PROMPT)
+    state = await taken(settings(server, folder, state="vllm"), tmp_path)
     assert state == expected(folder)
     assert not path.exists() and not path.with_name(f"{path.name}.lock").exists()
 
@@ -345,7 +377,7 @@ async def test_vllm_is_waited_for_while_it_writes(server: Server, folder: Path, 
 
     threading.Thread(target=write).start()
     server.transfer = {"hidden_states_path": str(path)}
-    state = await servers.Vllm(settings(server, folder, state="vllm"), folder=tmp_path).read(PROMPT)
+    state = await taken(settings(server, folder, state="vllm"), tmp_path)
     assert state == expected(folder)
 
 
@@ -359,7 +391,7 @@ async def test_a_server_cannot_have_another_file_read_or_removed(server: Server,
     for path in (private, mine / "link.safetensors", mine / "notes.txt", mine / ".." / "private.safetensors"):
         server.transfer = {"hidden_states_path": str(path)}
         with pytest.raises(ModelError, match="not into"):
-            await servers.Vllm(settings(server, folder, state="vllm"), folder=mine).read(PROMPT)
+            await taken(settings(server, folder, state="vllm"), mine)
     assert private.exists() and (mine / "notes.txt").exists()
 
 
@@ -367,13 +399,13 @@ async def test_a_server_cannot_have_another_file_read_or_removed(server: Server,
 async def test_a_name_that_no_file_can_have_is_refused(server: Server, folder: Path, tmp_path: Path, name: str) -> None:
     server.transfer = {"hidden_states_path": str(tmp_path / name)}
     with pytest.raises(ModelError, match="cannot be read as hidden states"):
-        await servers.Vllm(settings(server, folder, state="vllm"), folder=tmp_path).read(PROMPT)
+        await taken(settings(server, folder, state="vllm"), tmp_path)
 
 
 async def test_a_file_on_another_machine_is_explained(server: Server, folder: Path, tmp_path: Path) -> None:
     server.transfer = {"hidden_states_path": str(tmp_path / "gone.safetensors")}
     with pytest.raises(ModelError, match="Run scrout on the same machine"):
-        await servers.Vllm(settings(server, folder, state="vllm"), folder=tmp_path).read(PROMPT)
+        await taken(settings(server, folder, state="vllm"), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -416,13 +448,13 @@ def test_files_that_nobody_came_for_are_swept(tmp_path: Path) -> None:
 
 async def test_no_state_is_asked_for_where_none_is_configured() -> None:
     with pytest.raises(ConfigError, match='state is "none"'):
-        await read_state(SearcherSettings(), PROMPT)
+        await read_state(SearcherSettings(), PROMPT, socket=NO_METER)
 
 
 @pytest.mark.skipif(find_spec("transformers") is not None, reason="transformers is installed")
 async def test_what_is_missing_for_states_in_this_process_is_named(folder: Path) -> None:
     with pytest.raises(ConfigError, match=r"is not installed\. Install scrout with its extra `states`"):
-        await read_state(SearcherSettings(state="transformers", checkpoint=str(folder)), PROMPT)
+        await read_state(SearcherSettings(state="transformers", checkpoint=str(folder)), PROMPT, socket=NO_METER)
 
 
 class LibraryError(Exception):
@@ -474,17 +506,17 @@ async def test_whatever_the_libraries_raise_is_an_error_of_the_model(libraries: 
 
     libraries.model = fail
     with pytest.raises(ModelError, match=r"weights \(LibraryError: header too large") as caught:
-        await read_state(SearcherSettings(state="transformers", checkpoint=str(folder)), PROMPT)
+        await read_state(SearcherSettings(state="transformers", checkpoint=str(folder)), PROMPT, socket=NO_METER)
     assert len(str(caught.value)) < 1_000
     libraries.model = lambda: Model(config=None)
     with pytest.raises(ModelError, match="AttributeError"):
-        await read_state(SearcherSettings(state="transformers", checkpoint=str(folder)), PROMPT)
+        await read_state(SearcherSettings(state="transformers", checkpoint=str(folder)), PROMPT, socket=NO_METER)
 
 
 async def test_a_template_gets_the_calls_as_the_server_did(libraries: SimpleNamespace, folder: Path) -> None:
     call = Message("assistant", "", (ToolCall("1", "no such.tool", '{"command": "ls"}'),))
     with pytest.raises(ModelError, match="does not take this conversation") as caught:
-        await read_state(SearcherSettings(state="transformers", checkpoint=str(folder)), (call,))
+        await read_state(SearcherSettings(state="transformers", checkpoint=str(folder)), (call,), socket=NO_METER)
     assert '"function": {"name": "no_such_tool", "arguments": {"command": "ls"}}' in str(caught.value)
 
 

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from scrout.agent.dialect import ToolUse
 from scrout.base import ModelError, TaskError
 from scrout.config.settings import ScoutSettings
-from scrout.models.chat import Chat, Message, Tool, ToolCall
+from scrout.models.chat import Chat, Message, Tool, ToolCall, certificates
 from scrout.models.scripted import Hang, ScriptedEndpoint, ScriptedReply, Status
 from scrout.money import Price, Usage
 from scrout.records import Scouting
@@ -248,7 +248,7 @@ async def test_secrets_cut_out_beside_it_do_not_move_half_a_one_into_view(
 
 async def asked(trace: Trace, base_url: str, key: str | None = None) -> str:
     """What a client that is recorded says of the reply, or of the failure."""
-    transport = trace.transport(base_url, key)
+    transport = trace.transport(base_url, key, httpx.AsyncHTTPTransport(verify=certificates()))
     try:
         async with Chat(base_url, "toy", key, 5, transport=transport, sleep=at_once) as chat:
             return (await chat.complete((Message("user", "hello"),), (), 10)).text

@@ -85,16 +85,7 @@ def jobs_of(rows: Sequence[TaskRow], arms: Sequence[Arm], fixers: Sequence[str])
 
 def refuse_unbounded(settings: Settings, cap_usd: Decimal | None) -> None:
     """A total that could be passed is refused before the first call."""
-    if cap_usd is None:
-        return
-    searcher = settings.scout.model
-    if settings.scout.searcher == "model" and searcher.costs and (searcher.canary or searcher.state != "none"):
-        raise ConfigError(
-            "a total of --cap-usd cannot hold while a searcher that costs money is asked for a canary or its hidden "
-            'state: those calls do not pass the meter. Set canary = false and state = "none" in [scout.model], or '
-            "leave out --cap-usd."
-        )
-    if settings.fix.caps == "paper":
+    if cap_usd is not None and settings.fix.caps == "paper":
         raise ConfigError(
             'a total of --cap-usd cannot hold while fix.caps = "paper" lets each attempt pass its own cap. '
             "Set fix.caps = hard, or leave out --cap-usd."

@@ -13,7 +13,7 @@ import ssl
 import time
 import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from types import TracebackType
 from typing import Literal
@@ -54,6 +54,10 @@ NEXT_STEPS = {
     429: "The endpoint limits the rate; run fewer attempts at once or try later.",
 }
 PASSING = frozenset({408, 429})
+MeterStop = Literal["cap_calls", "cap_usd", "endpoint"]
+METER_STOPS: dict[str, MeterStop] = {"cap_calls": "cap_calls", "cap_usd": "cap_usd", "endpoint": "endpoint"}
+STOP_HEADER = "x-scrout-stop"
+"""Why the meter refuses a call. The meter passes on no header of this name from an endpoint."""
 LOST_BEHIND_A_GATEWAY = frozenset({502, 504, 520, 524})
 """A gateway got no answer, and the model behind it may have finished one. With 429, 500, 503 or 529 it is the server
 itself that says it gave none, and no provider bills that."""
@@ -66,6 +70,15 @@ class RequestRejected(ModelError):
         super().__init__(message)
         self.status = status
         """Of the HTTP answer, or the code of the error in one that said 200; None: there was neither."""
+
+
+class CallRefused(Exception):
+    """The meter does not forward the call: its account is at a cap, or the endpoint has refused for good. Control flow,
+    not an error of the user's."""
+
+    def __init__(self, stop: MeterStop, detail: str) -> None:
+        super().__init__(detail)
+        self.stop: MeterStop = stop
 
 
 class Overflow(RequestRejected):
@@ -117,6 +130,8 @@ class Reply:
     """As the endpoint names what answered."""
     reasoning: str = ""
     """Thoughts, where the endpoint splits them off."""
+    answer: bytes = field(default=b"", repr=False, compare=False)
+    """All of it, as it came: some servers say more than the protocol has."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +161,7 @@ class Chat:
         sampling: Sampling = ENDPOINTS_OWN,
         cache_salt: str = "",
         effort: str = "",
+        extra: Mapping[str, JsonValue] | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -157,6 +173,8 @@ class Chat:
         self.cache_salt = cache_salt
         self.effort = effort
         """How hard to think, in the endpoint's own word; empty: not sent, since some refuse the key itself."""
+        self.extra = extra or {}
+        """What else each request says."""
         self._key = key
         self._transport = transport
         self._sleep = sleep
@@ -196,6 +214,7 @@ class Chat:
         if schema is not None:
             form: JsonValue = {"name": "reply", "schema": dict(schema), "strict": True}
             body["response_format"] = {"type": "json_schema", "json_schema": form}
+        body |= self.extra
         del body["messages"]
         # Each message is made into JSON once, and not again at every turn that follows it.
         said = b", ".join(map(_message_bytes, messages))
@@ -206,21 +225,26 @@ class Chat:
         messages: Sequence[Message],
         tools: Sequence[Tool],
         max_tokens: int,
-        again: Callable[[], bool] = lambda: True,
         *,
         schema: Mapping[str, JsonValue] | None = None,
     ) -> Reply:
         """One reply, after bounded retries of what may pass: rate limits, server errors, dropped connections.
 
-        `again` is asked before a retry where the try before it may have been billed, and may decline. `schema` is the
-        JSON Schema that the reply is held to, where the endpoint can.
+        `schema` is the JSON Schema that the reply is held to, where the endpoint can. A meter on the way that refuses
+        the call raises CallRefused; where it refuses a retry, the failure before it is raised.
         """
         url, headers = self._target("chat/completions")
         body = self.encode(messages, tools, max_tokens, schema)
         tried, spent_s = 0, 0.0
+        failed: ModelError | None = None
         while True:
             started = time.monotonic()
-            outcome = await self._try(url, headers, body)
+            try:
+                outcome = await self._try(url, headers, body)
+            except CallRefused:
+                if failed is None:
+                    raise
+                raise failed from None
             if isinstance(outcome, Reply):
                 self._answered = True
                 return outcome
@@ -229,9 +253,8 @@ class Chat:
             spent_s += time.monotonic() - started + wait_s
             if tried >= outcome.tries or spent_s > RETRY_S:
                 raise outcome.error
+            failed = outcome.error
             await self._sleep(wait_s)
-            if not isinstance(outcome.error, RequestRejected) and not again():
-                raise outcome.error
 
     async def count(self, messages: Sequence[Message], tools: Sequence[Tool]) -> int | None:
         """Tokens of this prompt by the server's own tokenizer and template; None: it offers none, or did not answer."""
@@ -268,6 +291,8 @@ class Chat:
             return _Fault(self._refused(f"the request failed ({type(error).__name__})", "Check base_url."))
         if answer is None:
             return _Fault(self._error(TOO_LONG, "Does it keep to max_tokens?"))
+        if stop := METER_STOPS.get(response.headers.get(STOP_HEADER, "")):
+            raise CallRefused(stop, answer.decode())
         if response.status_code == 200:
             return self._reply(answer)
         status, said = response.status_code, answer.decode("utf-8", "replace")
@@ -341,7 +366,8 @@ class Chat:
         # A model may stop without a word after it thought, and that has been counted; a reply of nothing is a fault.
         if not text and not calls and not reasoning and not (usage and usage.output_tokens):
             return _Fault(self._error("status 200 with an empty reply", "Try again.", said), GARBLED_TRIES)
-        return Reply(text, calls, usage, choice.finish_reason or "", completion.model or self.model, reasoning)
+        named = completion.model or self.model
+        return Reply(text, calls, usage, choice.finish_reason or "", named, reasoning, answer)
 
     def _failed(self, what: str, status: int | None, said: str, retry_after: str = "") -> _Fault:
         """What an answer that says so itself is: too long, passing, or final."""

@@ -1,4 +1,4 @@
-"""httpx over a unix socket, by the connection that the meter has to its endpoints: a fraction of the cost of its own.
+"""httpx over the meter's socket, by the connection that the meter has to endpoints: httpx's own costs far more.
 
 It has one request under way at a time, which is all that an agent's turns need.
 """
@@ -10,31 +10,50 @@ from pathlib import Path
 
 import httpx
 
+from scrout.base import ModelError
+from scrout.models.chat import KEEP_ALIVE_S, certificates
+from scrout.models.proxy.apis import APIS
 from scrout.models.proxy.upstream import ConnectFailed, StreamBroken, StreamingResponse, Upstream
+
+GONE = "the meter's process ended, and every call passes it. Run the same command again."
 
 
 class SocketTransport(httpx.AsyncBaseTransport):
-    """The way through one socket, whatever host a URL names."""
+    """The way to one endpoint: calls that generate go through the meter's socket, whatever host their URL names. What
+    else a server is asked, such as a count of tokens, is free, and goes to it directly."""
 
     def __init__(self, socket: Path, base_url: str = "http://meter/v1") -> None:
         self._upstream = Upstream("http://socket", str(socket))
         self._base = httpx.URL(base_url).path.rstrip("/")
         """Of an endpoint that the meter stands for: its own begins with /v1."""
+        self._direct: httpx.AsyncClient | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        headers = {name: value for name, value in request.headers.items() if name != "content-length"}
         # Without the query, which is the endpoint's: the meter adds that itself.
-        path = f"/v1{request.url.raw_path.partition(b'?')[0].decode('ascii').removeprefix(self._base)}"
+        path = request.url.raw_path.partition(b"?")[0].decode("ascii").removeprefix(self._base)
+        if path.strip("/") not in APIS:
+            found = await self._client().send(request, stream=True)
+            return httpx.Response(found.status_code, headers=found.headers, stream=found.stream)
+        headers = {name: value for name, value in request.headers.items() if name != "content-length"}
         try:
-            reached = await self._upstream.ask(request.method, path, headers, await request.aread())
+            reached = await self._upstream.ask(request.method, f"/v1{path}", headers, await request.aread())
         except ConnectFailed as error:
-            raise httpx.ConnectError(str(error)) from error
+            raise ModelError(GONE) from error
         except StreamBroken as error:
             raise httpx.ReadError(str(error)) from error
         return httpx.Response(reached.status, headers=dict(reached.headers), stream=_Body(reached))
 
     async def aclose(self) -> None:
         self._upstream.close()
+        if self._direct is not None:
+            await self._direct.aclose()
+
+    def _client(self) -> httpx.AsyncClient:
+        """A client and not a bare transport, because only a client knows the proxies of the environment."""
+        if self._direct is None:
+            limits = httpx.Limits(keepalive_expiry=KEEP_ALIVE_S)
+            self._direct = httpx.AsyncClient(verify=certificates(), limits=limits)
+        return self._direct
 
 
 class _Body(httpx.AsyncByteStream):

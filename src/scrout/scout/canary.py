@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Literal
 from weakref import WeakKeyDictionary
 
@@ -20,14 +22,18 @@ from pydantic import BaseModel, ValidationError
 
 from scrout.agent.dialect import RequestTools
 from scrout.agent.dialects import dialect
-from scrout.agent.loop import ConversationTerms, ask
+from scrout.agent.loop import ask
 from scrout.base import FrozenModel, ModelError, ScroutError
-from scrout.config.settings import Sampling, SearcherSettings
-from scrout.models.chat import Chat, Message, Reply, RequestRejected, Tool, certificates, read_body
-from scrout.money import Budget, BudgetExceeded, Price, Receipt, Usd, total_usd
+from scrout.config.settings import Sampling, SearcherSettings, data_folder
+from scrout.models.chat import CallRefused, Chat, Message, Reply, RequestRejected, Tool, certificates, read_body
+from scrout.models.proxy.client import open_proxy_client
+from scrout.models.unix_socket import SocketTransport
+from scrout.money import Receipt, Usd, total_usd
+from scrout.scout.account import account_of
 from scrout.scout.hidden_state.hidden_state import read_state
 from scrout.scout.hidden_state.in_process import Transformers
 from scrout.scout.prompting import with_context
+from scrout.trajectory import FILE_NAME
 
 TIMEOUT_S = 60.0
 WORDS_TOKENS = 48
@@ -49,8 +55,6 @@ PROMPT = (Message("system", "You look around in a repository."), Message("user",
 """Whose state is looked at."""
 
 PLAIN = RequestTools()
-UNPRICED = Price(input=Decimal(0), output=Decimal(0))
-"""Where no price is known there is nothing to hold, and receipts say that the cost is unknown."""
 
 Outcome = Literal["ok", "failed", "note"]
 Check = Callable[[], Awaitable[tuple[Outcome, str]]]
@@ -77,7 +81,7 @@ class Canary(FrozenModel):
     @property
     def failed(self) -> str:
         """Why no episode should start, in words; empty: one may."""
-        return "; ".join(f"{one.name}: {one.detail}" for one in self.findings if one.outcome == "failed")
+        return _failures(self.findings)
 
 
 async def canary(
@@ -85,9 +89,23 @@ async def canary(
 ) -> Canary:
     """Check the server of these settings, for no more than they allow an episode. `layer` also loads the checkpoint
     here, and compares the states."""
-    bird = _Bird(settings, book)
-    findings = await bird.sing(layer)
-    return Canary(model=settings.model, findings=tuple(findings), calls=len(bird.costs), cost_usd=total_usd(bird.costs))
+    receipts: list[Receipt] = []
+
+    def take(receipt: Receipt) -> None:
+        receipts.append(receipt)
+        book(receipt)
+
+    findings = await _examine(settings, _open_account(settings, take), layer)
+    costs = [None if receipt.estimated else receipt.cost_usd for receipt in receipts]
+    return Canary(model=settings.model, findings=findings, calls=len(costs), cost_usd=total_usd(costs))
+
+
+@asynccontextmanager
+async def _open_account(settings: SearcherSettings, book: Callable[[Receipt], None]) -> AsyncIterator[Path]:
+    """The meter's socket, for checks that belong to no episode."""
+    folder = data_folder() / "traces" / f"canary-{secrets.token_hex(4)}"
+    async with open_proxy_client(account_of(settings, folder / FILE_NAME), book) as client:
+        yield client.socket
 
 
 _passed: set[SearcherSettings] = set()
@@ -96,32 +114,47 @@ _checking: WeakKeyDictionary[asyncio.AbstractEventLoop, defaultdict[SearcherSett
 _checking = WeakKeyDictionary()
 
 
-async def require(settings: SearcherSettings, book: Callable[[Receipt], None] = lambda receipt: None) -> None:
-    """Check a server once in a process; a ModelError where it is not what the settings take it for."""
+async def require(settings: SearcherSettings, socket: Path) -> None:
+    """Check a server once in a process, through the meter's socket; a ModelError where it is not what the settings take
+    it for."""
     # A seed of its own makes no other server.
     server = settings.model_copy(update={"sampling": settings.sampling.model_copy(update={"seed": None})})
     locks = _checking.setdefault(asyncio.get_running_loop(), defaultdict(asyncio.Lock))
     async with locks[server]:
         if server in _passed:
             return
-        if failed := (await canary(server, book=book)).failed:
+        if failed := _failures(await _examine(server, nullcontext(socket))):
             raise ModelError(f"no episode starts, because {settings.model} does not pass the canary: {failed}")
         _passed.add(server)
 
 
-@dataclass
+async def _examine(
+    settings: SearcherSettings, account: AbstractAsyncContextManager[Path], layer: bool = False
+) -> tuple[CanaryFinding, ...]:
+    """Every check. The account is opened once something answers at the address."""
+    try:
+        outcome, detail = await _served(settings)
+    except ScroutError as error:
+        outcome, detail = "failed", str(error)
+    served = CanaryFinding(name="model", outcome=outcome, detail=detail)
+    if outcome == "failed":
+        return (served,)
+    async with account as socket:
+        return (served, *await _Bird(settings, socket).sing(layer))
+
+
+def _failures(findings: Iterable[CanaryFinding]) -> str:
+    return "; ".join(f"{one.name}: {one.detail}" for one in findings if one.outcome == "failed")
+
+
+@dataclass(frozen=True)
 class _Bird:
     settings: SearcherSettings
-    book: Callable[[Receipt], None]
-    costs: list[Decimal | None] = field(default_factory=list)
-    budget: Budget = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.budget = Budget(self.settings.cap_usd, None)
+    socket: Path
+    """The meter's."""
 
     async def sing(self, layer: bool) -> list[CanaryFinding]:
         checks: dict[str, Check] = {
-            "model": self._model,
             "greedy": self._greedy,
             "drawn": self._drawn,
             "max_tokens": self._max_tokens,
@@ -135,48 +168,22 @@ class _Bird:
             checks["layer"] = self._layer
         findings: list[CanaryFinding] = []
         for name, check in checks.items():
+            over = False
             try:
                 outcome, detail = await check()
-                over = outcome == "failed" and name == "model"
             except ScroutError as error:
                 outcome, detail = "failed", str(error)
                 # Where not even the first request is answered, no other will be.
-                over = name in ("model", "greedy")
-            except BudgetExceeded:
-                cap = f"scout.model.cap_usd is {self.settings.cap_usd}"
-                outcome, detail = "failed", f"{cap}, too little for the rest of the checks. Set it higher."
-                over = True
+                over = name == "greedy"
+            except CallRefused as refused:
+                outcome, detail, over = "failed", str(refused), True
+                if refused.stop == "cap_usd":
+                    cap = f"scout.model.cap_usd is {self.settings.cap_usd}"
+                    detail = f"{cap}, too little for the rest of the checks. Set it higher."
             findings.append(CanaryFinding(name=name, outcome=outcome, detail=detail))
             if over:
                 break
         return findings
-
-    async def _model(self) -> tuple[Outcome, str]:
-        """Reachable, and serving the right model with a context that is long enough."""
-        settings, key = self.settings, self.settings.key()
-        headers = {"accept-encoding": "identity", **({"authorization": f"Bearer {key}"} if key else {})}
-        try:
-            async with httpx.AsyncClient(verify=certificates(), timeout=TIMEOUT_S) as client:
-                url = httpx.URL(settings.base_url)
-                url = url.copy_with(path=f"{url.path.rstrip('/')}/models")
-                async with client.stream("GET", url, headers=headers) as response:
-                    body = await read_body(response) or b""
-        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
-            return "failed", f"the endpoint cannot be reached ({type(error).__name__}). Is the server running?"
-        try:
-            listed = _Models.model_validate_json(body).data
-        except ValidationError:
-            return "note", f"the endpoint does not list its models (status {response.status_code})"
-        mine = next((model for model in listed if model.id == settings.model), None)
-        if mine is None:
-            names = ", ".join(model.id for model in listed[:5]) or "none"
-            return "failed", f"the endpoint serves {names}, and scout.model.model is {settings.model!r}"
-        if mine.max_model_len is not None and mine.max_model_len < settings.context_tokens:
-            return "failed", (
-                f"the server's context is {mine.max_model_len:,} tokens, and scout.model.context_tokens is "
-                f"{settings.context_tokens:,}. Set that lower, or serve it with more."
-            )
-        return "ok", f"{settings.model} is served"
 
     async def _greedy(self) -> tuple[Outcome, str]:
         """Without temperature the same prompt gives the same reply."""
@@ -234,7 +241,7 @@ class _Bird:
         prompt = [Message("system", "You answer in one word."), Message("user", "Is 7 prime?\n\t- yes\n\t- no")]
         async with self._chat(Sampling(temperature=0.0)) as chat:
             counted = await chat.count(prompt, ())
-            reply = await self._complete(chat, prompt, FEW_TOKENS)
+            reply = await ask(chat, prompt, PLAIN, FEW_TOKENS)
         if counted is None:
             return "note", "the server does not count tokens: scout.model.tokenizer, or a safe estimate, is used"
         if reply.usage is None:
@@ -254,7 +261,7 @@ class _Bird:
         for seed in range(1, CALL_DRAWS + 1):
             sampling = self.settings.sampling.model_copy(update={"seed": seed})
             async with self._chat(sampling) as chat:
-                reply = await self._complete(chat, prompt, self.settings.max_tokens, offer)
+                reply = await ask(chat, prompt, offer, self.settings.max_tokens)
             turn = form.parse(replace(reply, text=with_context(reply.text)))
             for call in turn.calls:
                 command = call.arguments.get("command")
@@ -268,14 +275,14 @@ class _Bird:
 
     async def _state(self) -> tuple[Outcome, str]:
         """There is a hidden state, finite and of the right size."""
-        state = await read_state(self.settings, PROMPT, book=self._book)
+        state = await read_state(self.settings, PROMPT, socket=self.socket)
         return "ok", f"{len(state.vector):,} numbers in {state.space}"
 
     async def _layer(self) -> tuple[Outcome, str]:
         """It is of the right layer: transformers gets the same from the same weights."""
         if self.settings.state not in ("vllm", "sglang"):
             return "note", f"scout.model.state is {self.settings.state!r}: there is no server's state to compare"
-        served = await read_state(self.settings, PROMPT, book=self._book)
+        served = await read_state(self.settings, PROMPT, socket=self.socket)
         own = Transformers(self.settings.checkpoint, self.settings.state_layer)
         nearest, cosine = await own.nearest(served, PROMPT)
         if nearest.space != served.space or cosine < ALIKE:
@@ -285,12 +292,6 @@ class _Bird:
             )
         return "ok", f"most like transformers' own of the same layer, cosine {cosine:.4f}"
 
-    def _book(self, receipt: Receipt) -> None:
-        if self.settings.price is None:
-            receipt = receipt.model_copy(update={"cost_usd": None})
-        self.costs.append(None if receipt.estimated else receipt.cost_usd)
-        self.book(receipt)
-
     async def _words(self, sampling: Sampling) -> str:
         prompt = [Message("user", "Write a list of random English nouns, separated by spaces. Write nothing else.")]
         reply = await self._ask(prompt, sampling, WORDS_TOKENS)
@@ -298,17 +299,47 @@ class _Bird:
 
     async def _ask(self, messages: Sequence[Message], sampling: Sampling, max_tokens: int, salt: str = "") -> Reply:
         async with self._chat(sampling, salt) as chat:
-            return await self._complete(chat, messages, max_tokens)
+            return await ask(chat, messages, PLAIN, max_tokens)
 
     def _chat(self, sampling: Sampling, salt: str = "") -> Chat:
-        settings = self.settings
-        return Chat(settings.base_url, settings.model, settings.key(), TIMEOUT_S, sampling=sampling, cache_salt=salt)
+        settings, way = self.settings, SocketTransport(self.socket, self.settings.base_url)
+        return Chat(
+            settings.base_url,
+            settings.model,
+            settings.key(),
+            TIMEOUT_S,
+            sampling=sampling,
+            cache_salt=salt,
+            transport=way,
+        )
 
-    async def _complete(
-        self, chat: Chat, messages: Sequence[Message], max_tokens: int, offer: RequestTools = PLAIN
-    ) -> Reply:
-        terms = ConversationTerms(self.settings.price or UNPRICED, max_tokens, TIMEOUT_S, component="scout")
-        return await ask(chat, messages, offer, self.budget, terms, self._book)
+
+async def _served(settings: SearcherSettings) -> tuple[Outcome, str]:
+    """Reachable, and serving the right model with a context that is long enough."""
+    key = settings.key()
+    headers = {"accept-encoding": "identity", **({"authorization": f"Bearer {key}"} if key else {})}
+    try:
+        async with httpx.AsyncClient(verify=certificates(), timeout=TIMEOUT_S) as client:
+            url = httpx.URL(settings.base_url)
+            url = url.copy_with(path=f"{url.path.rstrip('/')}/models")
+            async with client.stream("GET", url, headers=headers) as response:
+                body = await read_body(response) or b""
+    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+        return "failed", f"the endpoint cannot be reached ({type(error).__name__}). Is the server running?"
+    try:
+        listed = _Models.model_validate_json(body).data
+    except ValidationError:
+        return "note", f"the endpoint does not list its models (status {response.status_code})"
+    mine = next((model for model in listed if model.id == settings.model), None)
+    if mine is None:
+        names = ", ".join(model.id for model in listed[:5]) or "none"
+        return "failed", f"the endpoint serves {names}, and scout.model.model is {settings.model!r}"
+    if mine.max_model_len is not None and mine.max_model_len < settings.context_tokens:
+        return "failed", (
+            f"the server's context is {mine.max_model_len:,} tokens, and scout.model.context_tokens is "
+            f"{settings.context_tokens:,}. Set that lower, or serve it with more."
+        )
+    return "ok", f"{settings.model} is served"
 
 
 class _Model(BaseModel):

@@ -12,32 +12,31 @@ import json
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager, closing
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pydantic import JsonValue
 
 from scrout.agent import dialects
 from scrout.agent.context import Window
 from scrout.agent.dialect import Toolbox, ToolUse, Turn
-from scrout.agent.loop import UNCOUNTED, Conversation, ConversationTerms, about_what_was_sent, ask, converse
+from scrout.agent.loop import Conversation, ConversationTerms, about_what_was_sent, ask, converse
 from scrout.agent.tools import Toolset, Workbench, aliases
 from scrout.base import HandoffError, ModelError, ScroutError, TaskError
 from scrout.config.settings import ScoutSettings, SearcherSettings, data_folder
 from scrout.handoff import Handoff, Kind, normalize, parse, render
 from scrout.languages import language_of
-from scrout.models.chat import TRIES, Chat, Message, Reply, Tool, secrets_of, shown
-from scrout.models.proxy.caps import Account
-from scrout.models.proxy.client import ProxyClient, open_proxy_client
+from scrout.models.chat import CallRefused, Chat, Message, Reply, Tool, secrets_of, shown
+from scrout.models.proxy.client import open_proxy_client
 from scrout.models.unix_socket import SocketTransport
-from scrout.money import Budget, BudgetExceeded, Receipt, total_usd
+from scrout.money import Receipt, total_usd
 from scrout.records import Scouting, ScoutStop, State, Stop
 from scrout.redact import redact_json
 from scrout.sandbox.task_sandbox import ShellSession, TaskSandbox
 from scrout.sandbox.workspace import Base
+from scrout.scout.account import account_of
 from scrout.scout.canary import require
 from scrout.scout.hidden_state.checkpoint import digest, find
 from scrout.scout.prompting import Observing, OutputAlone, Prompting, TracedTools, holds_handoff
@@ -68,6 +67,7 @@ _TELLING = ("command", "query", "path")
 """Arguments that say what a call is about."""
 _STOPS: dict[Stop, ScoutStop] = {
     "finished": "finished",
+    "cap_calls": "cap_usd",
     "cap_usd": "cap_usd",
     "timeout": "timeout",
     "crashed": "crashed",
@@ -85,8 +85,8 @@ async def episode(
 ) -> Scouting:
     """Let the model search. However it ends, what it handed over and what it paid is in the scouting.
 
-    A searcher that costs money works through the meter, like any fixer; `folder` is where that keeps the trajectory.
-    None: beside the trace.
+    The searcher works through the meter, like any fixer; `folder` is where that keeps the trajectory. None: beside the
+    trace.
     """
     started = time.monotonic()
     key = settings.model.key()
@@ -97,17 +97,16 @@ async def episode(
         async with task_sandbox.session(workspace, aliases(task_sandbox)) as session:
             tools = _tools(searcher, session, index)
             header = await _header(task, task_sandbox.base, searcher, index, tools.tools)
-            meter = _Meter(searcher, progress, book)
-            if searcher.canary:
-                meter.tell("checking its server")
-                await require(searcher, meter.take)
-                meter.begin()
+            progressing = _Progress(searcher, progress, book)
             with closing(Trace(data_folder() / "traces" / header.salt / FILE_NAME)) as trace:
-                trace.write(header)
-                recorded = trace.toolbox(tools, searcher.observation_chars, meter.use)
-                account = _account(searcher, key, (folder or trace.path.parent) / TRAJECTORY)
-                async with _door(account if header.metered else None, meter.take) as proxy_endpoint:
-                    way = SocketTransport(proxy_endpoint.socket, searcher.base_url) if proxy_endpoint else None
+                account = account_of(searcher, (folder or trace.path.parent) / TRAJECTORY)
+                async with open_proxy_client(account, progressing.take) as client:
+                    if searcher.canary:
+                        progressing.tell("checking its server")
+                        await require(searcher, client.socket)
+                        progressing.begin()
+                    trace.write(header)
+                    recorded = trace.toolbox(tools, searcher.observation_chars, progressing.use)
                     chat = _Noting(
                         searcher.base_url,
                         searcher.model,
@@ -116,16 +115,19 @@ async def episode(
                         min(MAX_TRY_S, searcher.episode_s / 4),
                         sampling=searcher.sampling,
                         cache_salt=header.salt if searcher.cache_salt else "",
-                        transport=trace.transport(searcher.base_url, key, way),
+                        transport=trace.transport(
+                            searcher.base_url, key, SocketTransport(client.socket, searcher.base_url)
+                        ),
                     )
                     async with chat:
-                        meter.tell("reading the issue")
-                        book_here = meter.take if proxy_endpoint is None else lambda receipt: None
-                        found = await _until_a_cap(_explore(header, chat, recorded, book_here), proxy_endpoint)
-                left = await asyncio.to_thread(find_reproduction_files, _command(found.handoff), workspace)
-                trace.write(left)
-                state, problem = await _state(searcher, chat.sent, chat.offered, trace.path, meter)
-                scouting = _scouting(header, found, left, meter.receipts, problem).model_copy(
+                        progressing.tell("reading the issue")
+                        found = await _explore(header, chat, recorded)
+                    left = await asyncio.to_thread(find_reproduction_files, _command(found.handoff), workspace)
+                    trace.write(left)
+                    if searcher.state != "none" and chat.sent:
+                        progressing.tell("reading its hidden state")
+                    state, problem = await _state(searcher, chat.sent, chat.offered, trace.path, client.socket)
+                scouting = _scouting(header, found, left, progressing.receipts, problem).model_copy(
                     update={"state": state, "trace": str(trace.path), "seconds": round(time.monotonic() - started, 3)}
                 )
                 trace.write(EpisodeEnd(scouting=scouting))
@@ -139,7 +141,6 @@ async def replay(path: Path) -> Scouting:
     started = time.monotonic()
     recorded = Recorded(path)
     header, end = recorded.header, recorded.end
-    receipts: list[Receipt] = []
 
     async def at_once(seconds: float) -> None:
         """Nobody is there to be waited for."""
@@ -154,14 +155,14 @@ async def replay(path: Path) -> Scouting:
             transport=ReplayedTransport(recorded),
             sleep=at_once,
         ) as chat:
-            found = await _explore(header, chat, ReplayedTools(recorded), receipts.append)
+            found = await _explore(header, chat, ReplayedTools(recorded))
         recorded.require_over()
     except TraceOver:
         # Time ran out in the midst of the last step, or the trace was cut off there.
         stop, detail = (end.scouting.stop, end.scouting.detail) if end else ("crashed", "")
         found = SearchResult(Handoff(), stop, detail, end.scouting.turns if end else 0)
     cut = "" if end else f"the trace ends without a result after {recorded.told} requests and calls"
-    scouting = _scouting(header, found, recorded.left or LeftFiles(), receipts, cut)
+    scouting = _scouting(header, found, recorded.left or LeftFiles(), (), cut)
     if end is not None:
         if (scouting.handoff, scouting.text, scouting.stop) != (
             end.scouting.handoff,
@@ -188,21 +189,13 @@ class SearchResult:
     turns: int
 
 
-async def _explore(
-    header: EpisodeHeader, chat: Chat, toolbox: Toolbox, book: Callable[[Receipt], None]
-) -> SearchResult:
+async def _explore(header: EpisodeHeader, chat: Chat, toolbox: Toolbox) -> SearchResult:
     """The protocol itself. It depends on nothing but the header, the endpoint's answers and the tools'."""
     settings = header.settings
-    assert settings.price is not None  # the settings' own rule
-    price, budget = (
-        (UNCOUNTED, Budget(None, None)) if header.metered else (settings.price, Budget(settings.cap_usd, None))
-    )
     dialect, voice = TracedTools(dialects.dialect(settings.dialect), header.root), Prompting(header)
     terms = ConversationTerms(
-        price,
         settings.max_tokens,
         settings.episode_s,
-        component="scout",
         turns=settings.turns,
         complain=voice.complain,
         tell_repeats=not voice.paper,
@@ -223,12 +216,10 @@ async def _explore(
         chat,
         voice.opening(dialect),
         Observing(toolbox, voice),
-        budget,
         terms,
         dialect=dialect,
         silence=silence,
         window=window,
-        book=book,
     )
     if talk.stop != "cap_calls":
         handoff = handed[0] if handed else Handoff()
@@ -238,11 +229,11 @@ async def _explore(
             offer = dialect.offer(toolbox.tools)
             if offer.schema is not None:  # a small model follows that rather than words: only the handoff is left to it
                 offer = dialect.offer(())
-            reply = await ask(chat, voice.forced(talk.messages), offer, budget, terms, book, window)
+            reply = await ask(chat, voice.forced(talk.messages), offer, settings.max_tokens, window)
     except TimeoutError:
         return SearchResult(Handoff(), "timeout", f"not done after {settings.episode_s:g} s", talk.turns)
-    except BudgetExceeded as empty:
-        return SearchResult(Handoff(), "cap_usd", str(empty), talk.turns)
+    except CallRefused as refused:
+        return SearchResult(Handoff(), _STOPS[refused.stop], clean(str(refused)), talk.turns)
     except ModelError as error:
         stop: ScoutStop = "crashed" if about_what_was_sent(error, talk.turns) else "endpoint"
         return SearchResult(Handoff(), stop, clean(str(error)), talk.turns)
@@ -256,53 +247,6 @@ async def _explore(
     return SearchResult(forced, "forced", _told(talk), talk.turns)
 
 
-def _account(searcher: SearcherSettings, key: str | None, trajectory: Path) -> Account:
-    """The episode as the meter is to know it."""
-    return Account(
-        component="scout",
-        fixer="",
-        model=searcher.model,
-        base_url=searcher.base_url,
-        key=key,
-        price=searcher.price,
-        cap_usd=searcher.cap_usd,
-        # Turns are what bounds them; what goes wrong on the way may be asked again.
-        cap_calls=TRIES * (searcher.turns + 1),
-        trajectory=str(trajectory),
-        outputs=str(data_folder() / "outputs.json"),
-    )
-
-
-@asynccontextmanager
-async def _door(account: Account | None, book: Callable[[Receipt], None]) -> AsyncIterator[ProxyClient | None]:
-    if account is None:
-        yield None
-        return
-    async with open_proxy_client(account, book) as proxy_endpoint:
-        yield proxy_endpoint
-
-
-async def _until_a_cap(
-    exploring: Coroutine[None, None, SearchResult], proxy_endpoint: ProxyClient | None
-) -> SearchResult:
-    """At a cap the meter leaves a call without an answer, and says so here."""
-    if proxy_endpoint is None:
-        return await exploring
-    work = asyncio.ensure_future(exploring)
-    try:
-        both: set[asyncio.Future[Any]] = {work, proxy_endpoint.ended}
-        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        if not proxy_endpoint.ended.done():
-            return work.result()
-        stop, detail = proxy_endpoint.ended.result()
-        return SearchResult(
-            Handoff(), "endpoint" if stop == "endpoint" else "cap_usd", clean(detail), len(proxy_endpoint.receipts)
-        )
-    finally:
-        work.cancel()
-        await asyncio.gather(work, return_exceptions=True)
-
-
 class _Noting(Chat):
     """Remembers the last prompt that was sent, which the hidden state is read from."""
 
@@ -314,15 +258,14 @@ class _Noting(Chat):
         messages: Sequence[Message],
         tools: Sequence[Tool],
         max_tokens: int,
-        again: Callable[[], bool] = lambda: True,
         *,
         schema: Mapping[str, JsonValue] | None = None,
     ) -> Reply:
         self.sent, self.offered = messages, tools
-        return await super().complete(messages, tools, max_tokens, again, schema=schema)
+        return await super().complete(messages, tools, max_tokens, schema=schema)
 
 
-class _Meter:
+class _Progress:
     """Keeps the receipts, and tells how far it is and what it does."""
 
     def __init__(
@@ -384,7 +327,6 @@ async def _header(
         prompts=prompts,
         prompts_digest=prompts.digest(),
         tools=tuple(ToolSpec(name=t.name, description=t.description, parameters=dict(t.parameters)) for t in tools),
-        metered=settings.costs,
         checkpoint=await asyncio.to_thread(digest, find(settings.checkpoint)) if settings.checkpoint else "",
     )
     # All of it enters the conversation or the trace, and nothing of it is worth a secret.
@@ -393,16 +335,15 @@ async def _header(
 
 
 async def _state(
-    settings: SearcherSettings, messages: Sequence[Message], tools: Sequence[Tool], trace: Path, meter: _Meter
+    settings: SearcherSettings, messages: Sequence[Message], tools: Sequence[Tool], trace: Path, socket: Path
 ) -> tuple[State | None, str]:
     """The hidden state at the end of the last prompt, kept beside the trace; else None, and why in words."""
     if settings.state == "none" or not messages:
         return None, ""
     from scrout.scout.hidden_state.hidden_state import read_state, save
 
-    meter.tell("reading its hidden state")
     try:
-        state = await read_state(settings, messages, tools, book=meter.take)
+        state = await read_state(settings, messages, tools, socket=socket)
         save(trace.with_name("state.npz"), state)
     except (ScroutError, OSError) as error:  # the search is done and paid for: its handoff stands
         return None, f"no hidden state: {clean(str(error))}"

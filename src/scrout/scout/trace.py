@@ -27,7 +27,7 @@ from scrout.agent.tools import drop_middle
 from scrout.base import ConfigError, FrozenModel, TaskError
 from scrout.config.settings import SearcherSettings
 from scrout.files import LineFile
-from scrout.models.chat import KEEP_ALIVE_S, Tool, certificates, secrets_of
+from scrout.models.chat import STOP_HEADER, Tool, secrets_of
 from scrout.models.proxy.bounds import MAX_ANSWER_BYTES
 from scrout.records import Scouting
 from scrout.redact import redact, redact_json
@@ -39,7 +39,7 @@ MAX_SECRET_CHARS = 4_000
 CUT_OFF = "CancelledError"
 """The error of an exchange that was given up waiting for."""
 
-_KEPT_HEADERS = ("content-type", "retry-after")
+_KEPT_HEADERS = ("content-type", "retry-after", STOP_HEADER)
 
 
 class ToolSpec(FrozenModel):
@@ -73,8 +73,8 @@ class EpisodeHeader(FrozenModel):
     tools: tuple[ToolSpec, ...]
     checkpoint: str = ""
     """Digest of the weights, where the settings name them."""
-    metered: bool = False
-    """Whether its calls passed the meter, which then held the cap and wrote the receipts."""
+    metered: bool = True
+    """Whether its calls passed the meter: those of earlier versions did only where they cost money."""
 
     def offered(self) -> tuple[Tool, ...]:
         return tuple(Tool(tool.name, tool.description, tool.parameters) for tool in self.tools)
@@ -148,12 +148,10 @@ class Trace(LineFile):
     def write(self, line: EpisodeHeader | Exchange | ToolRecord | LeftFiles | EpisodeEnd) -> None:
         self.write_line(json.dumps(line.model_dump(mode="json"), ensure_ascii=False))
 
-    def transport(
-        self, base_url: str, key: str | None = None, way: httpx.AsyncBaseTransport | None = None
-    ) -> RecordingTransport:
-        """The way to one endpoint; None: the network's own."""
+    def transport(self, base_url: str, key: str | None, way: httpx.AsyncBaseTransport) -> RecordingTransport:
+        """The way to one endpoint, each exchange written down."""
         self.secrets = secrets_of(base_url, key)
-        return RecordingTransport(self, way, httpx.URL(base_url).path)
+        return RecordingTransport(self, way)
 
     def toolbox(
         self, inner: Toolbox, most_chars: int, told: Callable[[ToolUse], None] = lambda call: None
@@ -164,14 +162,9 @@ class Trace(LineFile):
 class RecordingTransport(httpx.AsyncBaseTransport):
     """The way to an endpoint, each exchange written down."""
 
-    def __init__(self, trace: Trace, way: httpx.AsyncBaseTransport | None = None, base: str = "/") -> None:
+    def __init__(self, trace: Trace, way: httpx.AsyncBaseTransport) -> None:
         self._trace = trace
-        # A client and not a bare transport, because only a client knows the proxies of the environment.
-        limits = httpx.Limits(keepalive_expiry=KEEP_ALIVE_S)
-        self._client = httpx.AsyncClient(verify=certificates(), limits=limits)
-        self._way = self._client if way is None else httpx.AsyncClient(transport=way)
-        """Of what costs: what is asked outside of the common protocol, such as a count of tokens, is free."""
-        self._base = base
+        self._way = httpx.AsyncClient(transport=way)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         body = (await request.aread()).decode("utf-8", "replace")
@@ -193,8 +186,7 @@ class RecordingTransport(httpx.AsyncBaseTransport):
             )
 
         try:
-            client = self._way if request.url.path.startswith(self._base) else self._client
-            response = await client.send(request, stream=True)
+            response = await self._way.send(request, stream=True)
             raw = bytearray()
             try:
                 async for chunk in response.aiter_bytes():
@@ -211,7 +203,6 @@ class RecordingTransport(httpx.AsyncBaseTransport):
         return _answer(response.status_code, _kept(response.headers, secrets), text, request)
 
     async def aclose(self) -> None:
-        await self._client.aclose()
         await self._way.aclose()
 
 

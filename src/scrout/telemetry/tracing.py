@@ -102,14 +102,10 @@ class StepSpan:
     span: Span
     began_ns: int
     result: BaseModel | None = None
-    began: dict[Receipt, int] = field(default_factory=dict)
     uses: list[ToolSpan] = field(default_factory=list)
 
     def gave(self, result: BaseModel) -> None:
         self.result = result
-
-    def called(self, receipt: Receipt, began_ns: int) -> None:
-        self.began[receipt] = began_ns
 
     def used(
         self, tool: str, arguments: Mapping[str, JsonValue], answer: str | None, began_ns: int, error: str
@@ -258,9 +254,7 @@ class Tracing:
         """One booked receipt, and what is known of its call."""
         told = self._of_call(step, receipt.model, call.api if call else "")
         ended_ns = _ns(call.at if call else receipt.at)
-        began_ns: int | None = step.began.get(receipt)
-        if call is not None:
-            began_ns = max(step.began_ns, ended_ns - round(call.seconds * 1e9))
+        began_ns = max(step.began_ns, ended_ns - round(call.seconds * 1e9)) if call else None
         given = told | facts.tokens(receipt.usage) | {names.CONVERSATION: step.place}
         if receipt.fixer:
             given[names.FIXER] = self._censor.label(receipt.fixer)

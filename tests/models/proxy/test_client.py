@@ -18,10 +18,12 @@ import httpx
 import pytest
 
 from scrout.base import ModelError
+from scrout.models.chat import Chat, Message
 from scrout.models.proxy import client
 from scrout.models.proxy.caps import Account
 from scrout.models.proxy.client import ProxyClient, open_proxy_client
 from scrout.models.scripted import Hang, ScriptedEndpoint, ScriptedReply
+from scrout.models.unix_socket import SocketTransport
 from scrout.money import Price, Receipt, Usage
 from scrout.trajectory import read, receipts
 
@@ -29,6 +31,7 @@ KEY = "sk-very-secret-0123456789"
 PRICE = Price(input=Decimal(3), output=Decimal(15))
 USAGE = Usage(input_tokens=200, output_tokens=50)
 REPLY = ScriptedReply("fine", usage=USAGE)
+HELLO = (Message("user", "hi"),)
 BODY = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 900}
 
 
@@ -179,6 +182,34 @@ async def test_a_killed_meter_ends_the_attempt_and_what_it_held_is_booked(tmp_pa
         assert [path.name for path in proxy_endpoint.socket.parent.glob("[0-9]*")] == [proxy_endpoint.socket.name], (
             "sockets of the dead"
         )
+
+
+async def test_a_chat_through_a_killed_meter_ends_at_once_and_says_so(tmp_path: Path) -> None:
+    with ScriptedEndpoint([REPLY] * 3) as endpoint:
+        async with open_proxy_client(account(endpoint, tmp_path / "t"), lambda receipt: None) as opened:
+            way = SocketTransport(opened.socket, endpoint.base_url)
+            async with Chat(endpoint.base_url, "m", None, transport=way, sleep=at_once) as chat:
+                assert (await chat.complete(HELLO, (), 900)).text == "fine"
+                os.kill(process_of(opened), signal.SIGKILL)
+                await asyncio.wait_for(opened.ended, 10)
+                with pytest.raises(ModelError, match="the meter's process ended"):
+                    await chat.complete(HELLO, (), 900)
+    assert endpoint.served == 1
+
+
+async def test_what_is_free_goes_to_the_endpoint_directly(tmp_path: Path) -> None:
+    with ScriptedEndpoint([REPLY], tokenizer=True) as endpoint:
+        async with open_proxy_client(account(endpoint, tmp_path / "t"), lambda receipt: None) as opened:
+            way = SocketTransport(opened.socket, endpoint.base_url)
+            async with Chat(endpoint.base_url, "m", None, transport=way) as chat:
+                assert await chat.count(HELLO, ())
+                await chat.complete(HELLO, (), 900)
+    assert [receipt.call for receipt in opened.receipts] == [1]
+    assert [line.kind for line in read(tmp_path / "t")] == ["header", "held", "call", "end"]
+
+
+async def at_once(seconds: float) -> None:
+    """Nobody waits in a test."""
 
 
 RUNNER = """

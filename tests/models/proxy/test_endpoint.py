@@ -25,7 +25,7 @@ import httpx
 import pytest
 from pydantic import JsonValue
 
-from scrout.models.chat import ToolCall, certificates
+from scrout.models.chat import STOP_HEADER, ToolCall, certificates
 from scrout.models.proxy import endpoint as door_module
 from scrout.models.proxy import http
 from scrout.models.proxy.apis import APIS, CHAT, MESSAGES, RESPONSES, Api, Json, canonical
@@ -108,6 +108,7 @@ async def opened(
     price: Price | None = PRICE,
     key: str | None = KEY,
     extra: Json | None = None,
+    silent: bool = True,
 ) -> AsyncIterator[Opened]:
     # A socket's path has to be short, and pytest's folders are not.
     with tempfile.TemporaryDirectory(prefix="door") as folder:
@@ -123,6 +124,7 @@ async def opened(
             rule=rule,
             trajectory=str(trajectory),
             extra=extra or {},
+            silent=silent,
         )
         told: list[Json] = []
         proxy_endpoint = ProxyEndpoint(account, Path(folder, "s"), told.append)
@@ -313,6 +315,28 @@ async def test_at_a_cap_nothing_is_said_and_the_opener_is_told_once() -> None:
             assert endpoint.served == 1
         assert await reader.read() == b""
         writer.close()
+
+
+async def test_at_a_cap_a_caller_of_scrouts_own_is_told_and_the_calls_under_way_go_on() -> None:
+    script = [ScriptedReply("slow", usage=USAGE, fault=Hang(0.3)), REPLY]
+    with ScriptedEndpoint(script) as endpoint:
+        async with opened(endpoint.base_url, cap_calls=1, silent=False) as there:
+            first = asyncio.create_task(there.ask())
+            await until(lambda: endpoint.served == 1)
+            refused = await asyncio.gather(*(there.ask(api) for api in ALL))
+            assert (await first).status_code == 200
+        assert endpoint.served == 1 and there.stops == ["cap_calls"]
+    assert [(one.status_code, one.headers[STOP_HEADER], one.text) for one in refused] == [
+        (402, "cap_calls", "all 1 calls used")
+    ] * 3
+
+
+async def test_no_endpoint_can_speak_as_the_meter() -> None:
+    lying = ScriptedReply(fault=Status(402, {STOP_HEADER: "cap_usd"}))
+    with ScriptedEndpoint([lying]) as endpoint:
+        async with opened(endpoint.base_url, silent=False) as there:
+            answer = await there.ask()
+    assert answer.status_code == 402 and STOP_HEADER not in answer.headers
 
 
 async def test_a_request_whose_sender_has_gone_while_it_waited_is_not_paid_for() -> None:

@@ -24,16 +24,15 @@ class AgentFixer(ModelFixer):
     api: ClassVar[ChatApi] = "chat"
 
     async def work(self, job: ModelJob) -> Ended:
-        from scrout.agent.loop import UNCOUNTED, ConversationTerms, converse
+        from scrout.agent.loop import ConversationTerms, converse
         from scrout.agent.tools import Bash, Toolset
         from scrout.fix.prompt import fill
         from scrout.models.chat import Chat, Message
         from scrout.models.unix_socket import SocketTransport
-        from scrout.money import Budget
 
         longest_s = job.task_sandbox.limits.timeout_s
         opening = (Message("system", fill("system.md")), Message("user", job.prompt))
-        terms = ConversationTerms(UNCOUNTED, self.max_tokens, self.cap_seconds, "fix", self.name)
+        terms = ConversationTerms(self.max_tokens, self.cap_seconds)
         async with job.task_sandbox.session(job.workspace) as session:
 
             async def shell(command: str, timeout_s: float) -> Completed:
@@ -43,7 +42,7 @@ class AgentFixer(ModelFixer):
             toolbox = Toolset(Bash(shell, longest_s, longest_s))
             transport = SocketTransport(job.socket)
             async with Chat(ENDPOINT, self.model, None, effort=self.effort, transport=transport) as chat:
-                done = await converse(chat, opening, toolbox, Budget(None, None), terms)
+                done = await converse(chat, opening, toolbox, terms)
         return done.stop, done.detail
 
 

@@ -111,6 +111,7 @@ ALLOWED: dict[ApiName, Mapping[str, Check]] = {
         "response_format": schema,
         **each_of(scalar, "frequency_penalty", "presence_penalty", "repetition_penalty", "top_k", "min_p", "seed"),
         **each_of(scalar, "logprobs", "reasoning_effort", "verbosity", "cache_salt", "return_token_ids"),
+        **each_of(scalar, "return_hidden_states"),
         "stop": texts,
         "tools": list_of(_CHAT_TOOL),
         "functions": list_of(_FUNCTION),

@@ -130,6 +130,7 @@ _NOT_WRITTEN = frozenset(
 _CHAT_NOT_WRITTEN = _NOT_WRITTEN | {
     *("finish_reason", "native_finish_reason", "stop_reason", "matched_stop", "content_filter_results", "provider"),
     *("system_fingerprint", "prompt_logprobs", "prompt_token_ids", "prompt_filter_results", "kv_transfer_params"),
+    "hidden_states",
 }
 _RESPONSES_NOT_WRITTEN = _NOT_WRITTEN | {
     *("sequence_number", "response_id", "item_id", "output_index", "content_index", "summary_index", "event_id"),

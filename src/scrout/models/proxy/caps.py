@@ -84,6 +84,8 @@ class Account(FrozenModel):
     """File that each call is written to."""
     extra: dict[str, JsonValue] = Field(default_factory=dict)
     """Added to the body of each request."""
+    silent: bool = True
+    """At a cap a call is left without an answer. False: it is refused and told why, for callers of scrout's own."""
     outputs: str = ""
     """File with what answers of each model needed so far; empty: it is not kept."""
 

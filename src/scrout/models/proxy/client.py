@@ -20,8 +20,10 @@ from pydantic import JsonValue
 from scrout import __version__
 from scrout.base import ModelError
 from scrout.files import Lock
+from scrout.models.chat import METER_STOPS
 from scrout.models.proxy.caps import Account
 from scrout.models.proxy.process import CONTROL
+from scrout.models.unix_socket import GONE
 from scrout.money import Receipt
 from scrout.records import Stop
 from scrout.trajectory import receipts
@@ -30,7 +32,6 @@ START_S = 30.0
 CLOSE_S = 10.0
 TRIES = 3
 """A process that was about to end may take a connection and then go."""
-_STOPS: dict[str, Stop] = {"cap_calls": "cap_calls", "cap_usd": "cap_usd", "endpoint": "endpoint"}
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR")
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
@@ -72,14 +73,14 @@ class ProxyClient:
                     case "settled":
                         self.take(Receipt.model_validate(event["receipt"]))
                     case "stop":
-                        self.end(_STOPS[str(event["stop"])], str(event["detail"]))
+                        self.end(METER_STOPS[str(event["stop"])], str(event["detail"]))
                     case "closed":
                         self.fault, self._closed = str(event["fault"]), True
                         self.fault_status = int(str(event["status"])) if event["status"] else None
                         self.fault_own, self.silent_s = bool(event["own"]), float(str(event["silent_s"]))
         if not self._closed:
-            self.fault = "the meter's process ended, and every call passes it"
-            self.end("endpoint", f"{self.fault}. Run the same command again.")
+            self.fault = GONE
+            self.end("endpoint", GONE)
 
     def recover(self, trajectory: Path) -> None:
         """Take over from the trajectory what the meter could no longer tell."""

@@ -5,7 +5,7 @@ are refused, since a batch or a file could cost what nobody counts. So is a requ
 tokens alone. The endpoint gets what was read and checked, written anew, and never the agent's own bytes. Beside that
 an output limit may be lowered, a streamed chat completion is asked for its usage, and an endpoint of the responses API
 is told to keep no answer. At a cap a request is left without an answer and whoever opened the account is told, so that
-the agent learns of no budget.
+the agent learns of no budget. A caller of scrout's own gets the stop as an answer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from urllib.parse import unquote_to_bytes
 import httpx
 from pydantic import JsonValue
 
-from scrout.models.chat import MAX_EXCERPT, secrets_of, shown
+from scrout.models.chat import MAX_EXCERPT, STOP_HEADER, secrets_of, shown
 from scrout.models.proxy import http
 from scrout.models.proxy.allowlist import forwarded, refusal
 from scrout.models.proxy.apis import (
@@ -245,6 +245,8 @@ class ProxyEndpoint:
         prompt = _prompt(api, sent)
         hold = await self._admit(prompt, api.limit(sent.request), answers(sent.request), reader)
         if hold is None:
+            if self.stopped:
+                self._refuse(writer)
             writer.close()
             return
         try:
@@ -275,8 +277,8 @@ class ProxyEndpoint:
     async def _admit(
         self, prompt: Prompt, limit: int | None, count: int, reader: asyncio.StreamReader
     ) -> Reservation | None:
-        """Wait until the call fits; where it never will, until the attempt is ended from outside. None: nobody waits
-        for an answer any more."""
+        """Wait until the call fits; where it never will, until the attempt is ended from outside. None: it is not
+        forwarded, or its caller is gone."""
         while not self.stopped:
             try:
                 hold = self.meter.admit(prompt, limit, count)
@@ -289,8 +291,15 @@ class ProxyEndpoint:
             await self._settled.wait()
             if reader.at_eof():
                 return None
-        await asyncio.Event().wait()
-        raise AssertionError
+        if self.account.silent:
+            await asyncio.Event().wait()
+        return None
+
+    def _refuse(self, writer: asyncio.StreamWriter) -> None:
+        """Tell a caller of scrout's own why its call is not forwarded."""
+        stop, _, detail = self.stopped.partition(":")
+        about = {STOP_HEADER: stop, "content-type": "text/plain; charset=utf-8"}
+        writer.write(http.whole(402, detail.encode("utf-8", "replace"), about))
 
     def delta(self, api: Api, request: Json) -> ModelRequest:
         """What this request asks that the last one did not."""

@@ -8,7 +8,7 @@ episodes use their last one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -21,12 +21,10 @@ from scrout.agent.dialects import dialect
 from scrout.base import ConfigError, ModelError
 from scrout.config.settings import SearcherSettings
 from scrout.models.chat import Message, Tool
-from scrout.money import Receipt
 from scrout.records import State
 from scrout.scout.hidden_state.checkpoint import Shape
 
 Floats = npt.NDArray[np.float32]
-Book = Callable[[Receipt], None]
 
 SAVED_VERSION = 1
 
@@ -39,21 +37,18 @@ class States(Protocol):
         ...
 
 
-def unbooked(receipt: Receipt) -> None:
-    """For callers whose endpoint costs nothing."""
-
-
 async def read_state(
-    settings: SearcherSettings, messages: Sequence[Message], tools: Sequence[Tool] = (), *, book: Book = unbooked
+    settings: SearcherSettings, messages: Sequence[Message], tools: Sequence[Tool] = (), *, socket: Path
 ) -> State:
-    """The state at the end of this prompt, from where `scout.model.state` says. A request made for it is booked.
+    """The state at the end of this prompt, from where `scout.model.state` says. A request made for it passes the
+    meter's socket.
 
     Of the tools, the prompt has what the dialect's requests carry: elsewhere the messages explain them.
     """
-    return await states(settings, book).read(messages, dialect(settings.dialect).offer(tools).tools)
+    return await states(settings, socket).read(messages, dialect(settings.dialect).offer(tools).tools)
 
 
-def states(settings: SearcherSettings, book: Book = unbooked) -> States:
+def states(settings: SearcherSettings, socket: Path) -> States:
     """The way that `scout.model.state` names."""
     from scrout.scout.hidden_state import in_process, servers
 
@@ -61,9 +56,9 @@ def states(settings: SearcherSettings, book: Book = unbooked) -> States:
         case "transformers":
             return in_process.Transformers(settings.checkpoint, settings.state_layer)
         case "vllm":
-            return servers.Vllm(settings, book)
+            return servers.Vllm(settings, socket)
         case "sglang":
-            return servers.Sglang(settings, book)
+            return servers.Sglang(settings, socket)
         case "none":
             raise ConfigError('scout.model.state is "none"; set it to transformers, vllm or sglang to have a state.')
 

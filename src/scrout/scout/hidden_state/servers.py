@@ -9,26 +9,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
-import json
 import os
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
-import httpx
 import numpy as np
 from pydantic import BaseModel, Field, JsonValue, TypeAdapter, ValidationError
 
 from scrout.base import ModelError
 from scrout.config.settings import Sampling, SearcherSettings, cache_folder
-from scrout.models.chat import TOO_LONG, Chat, Message, Tool, certificates, read_body
-from scrout.money import Receipt
+from scrout.models.chat import CallRefused, Chat, Message, Tool
+from scrout.models.unix_socket import SocketTransport
 from scrout.records import State
 from scrout.scout.hidden_state import checkpoint
 from scrout.scout.hidden_state.checkpoint import Shape
-from scrout.scout.hidden_state.hidden_state import Book, Floats, normalized, unbooked
+from scrout.scout.hidden_state.hidden_state import Floats, normalized
 
 WRITTEN_S = 30.0
 """How long vLLM may take to write a file that it has announced."""
@@ -41,15 +38,16 @@ GREEDY = Sampling(temperature=0.0)
 class Vllm:
     """A vLLM server that was started as `scrout searcher serve` says."""
 
-    def __init__(self, settings: SearcherSettings, book: Book = unbooked, folder: Path | None = None) -> None:
+    def __init__(self, settings: SearcherSettings, socket: Path, folder: Path | None = None) -> None:
         self.settings = settings
-        self.book = book
+        self.socket = socket
+        """The meter's."""
         self.folder = folder or storage()
         """Where the server puts its files."""
 
     async def read(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> State:
         digest, shape = await asyncio.to_thread(_served, self.settings)
-        answer = await _ask(self.settings, messages, tools, {}, self.book)
+        answer = await _ask(self.settings, messages, tools, {}, self.socket)
         if answer.kv_transfer_params is None:
             raise _without_state(self.settings)
         path = Path(answer.kv_transfer_params.hidden_states_path)
@@ -60,13 +58,13 @@ class Vllm:
 class Sglang:
     """An SGLang server that was started as `scrout searcher serve --engine sglang` says."""
 
-    def __init__(self, settings: SearcherSettings, book: Book = unbooked) -> None:
+    def __init__(self, settings: SearcherSettings, socket: Path) -> None:
         self.settings = settings
-        self.book = book
+        self.socket = socket
 
     async def read(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> State:
         digest, shape = await asyncio.to_thread(_served, self.settings)
-        answer = await _ask(self.settings, messages, tools, {"return_hidden_states": "last"}, self.book)
+        answer = await _ask(self.settings, messages, tools, {"return_hidden_states": "last"}, self.socket)
         hidden = answer.choices[0].hidden_states
         if hidden is None:
             raise _without_state(self.settings)
@@ -93,54 +91,33 @@ class _Answer(BaseModel):
     kv_transfer_params: _Transfer | None = None
 
 
-class _Tap(httpx.AsyncBaseTransport):
-    """Adds fields to a request and keeps the answer: hidden states are no part of the protocol that Chat speaks."""
-
-    def __init__(self, fields: Mapping[str, JsonValue]) -> None:
-        self.fields = fields
-        self.answer = b""
-        self._inner = httpx.AsyncHTTPTransport(verify=certificates())
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        body = json.loads(await request.aread()) | dict(self.fields)
-        headers = {name: value for name, value in request.headers.items() if name != "content-length"}
-        response = await self._inner.handle_async_request(
-            httpx.Request(request.method, request.url, headers=headers, json=body, extensions=request.extensions)
-        )
-        body = await read_body(response)
-        await response.aclose()
-        if body is None:
-            raise ModelError(f"{request.url.host}: {TOO_LONG}. Is it the right server?")
-        self.answer = body
-        retry_after = {"retry-after": response.headers["retry-after"]} if "retry-after" in response.headers else {}
-        return httpx.Response(response.status_code, headers=retry_after, content=body)
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-
 async def _ask(
     settings: SearcherSettings,
     messages: Sequence[Message],
     tools: Sequence[Tool],
     fields: Mapping[str, JsonValue],
-    book: Book,
+    socket: Path,
 ) -> _Answer:
     """One request for one token, and everything that the server says to it."""
-    tap = _Tap(fields)
     # A salt of its own, as in an episode: no prefix is shared, and another's cached prompt changes nothing.
     salt = f"state-{secrets.token_hex(4)}" if settings.cache_salt else ""
+    way = SocketTransport(socket, settings.base_url)
     async with Chat(
-        settings.base_url, settings.model, settings.key(), sampling=GREEDY, cache_salt=salt, transport=tap
+        settings.base_url,
+        settings.model,
+        settings.key(),
+        sampling=GREEDY,
+        cache_salt=salt,
+        extra=fields,
+        transport=way,
     ) as chat:
-        reply = await chat.complete(messages, tools, 1)
-    if reply.usage is not None:
-        cost_usd = settings.price.cost(reply.usage) if settings.price else None
-        book(
-            Receipt(component="scout", model=settings.model, usage=reply.usage, cost_usd=cost_usd, at=datetime.now(UTC))
-        )
+        try:
+            reply = await chat.complete(messages, tools, 1)
+        except CallRefused as refused:
+            advice = " Raise scout.model.cap_usd." if refused.stop == "cap_usd" else ""
+            raise ModelError(f"{settings.model} was not asked: {refused}.{advice}") from None
     try:
-        return _Answer.model_validate_json(tap.answer)
+        return _Answer.model_validate_json(reply.answer)
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in problem["loc"])

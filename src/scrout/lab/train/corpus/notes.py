@@ -19,24 +19,23 @@ from contextlib import AsyncExitStack
 from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from pydantic import Field, ValidationError, model_validator
 
 from scrout.agent import dialects
 from scrout.agent.dialect import RequestTools
-from scrout.agent.loop import UNCOUNTED, ConversationTerms, ask
+from scrout.agent.loop import ask
 from scrout.agent.tools import drop_middle
 from scrout.base import ConfigError, FrozenModel, HandoffError, ModelError
 from scrout.config.settings import DialectName, Sampling
 from scrout.files import JsonLines, read_toml
 from scrout.handoff import normalize, parse, render
 from scrout.lab.train.corpus.demonstration import Demonstration
-from scrout.models.chat import Chat, Message, Overflow, Reply
+from scrout.models.chat import CallRefused, Chat, Message, Overflow, Reply
 from scrout.models.proxy.caps import Account
 from scrout.models.proxy.client import ProxyClient, open_proxy_client
 from scrout.models.unix_socket import SocketTransport
-from scrout.money import Budget, Price, Receipt, Usd, known_usd, total_usd
+from scrout.money import Price, Receipt, Usd, known_usd, total_usd
 from scrout.scout.prompting import with_context
 from scrout.trajectory import receipts
 
@@ -50,9 +49,6 @@ TURN_CHARS, OPENING_CHARS, ALL_CHARS = 700, 3_000, 12_000
 MAX_TOKENS = 400
 TRY_S = 120.0
 MAX_CALLS = 1_000_000
-TERMS = ConversationTerms(UNCOUNTED, MAX_TOKENS, TRY_S, component="scout")
-AFTER_CAP_S = 1.0
-"""An answer may come a little later than the news that the cap is reached."""
 
 _SYSTEM = """\
 You write the notes at the end of a handoff. A search through a software repository is over; somebody else will write
@@ -169,41 +165,34 @@ class NotesWriter:
         questions = {self._question_key(messages): messages for messages in map(question, demonstrations)}
         keys = [self._question_key(question(one)) for one in demonstrations]
         new = [(key, messages) for key, messages in questions.items() if key not in self._known]
-        client = await self._open() if new else None
-        if client is not None:
+        if new and await self._open():
             # One that fails does not cut off the others: they are paid for.
-            asking = (self._ask(client, chat, *each) for chat, each in zip(self._chats, new, strict=False))
+            asking = (self._ask(chat, *each) for chat, each in zip(self._chats, new, strict=False))
             failed = await asyncio.gather(*asking, return_exceptions=True)
             if error := next((one for one in failed if one is not None), None):
                 raise error
         return [self._known.get(key) for key in keys]
 
-    async def _ask(self, client: ProxyClient, chat: Chat, key: str, messages: Sequence[Message]) -> None:
-        asking = asyncio.ensure_future(ask(chat, messages, RequestTools(), Budget(None, None), TERMS))
+    async def _ask(self, chat: Chat, key: str, messages: Sequence[Message]) -> None:
         try:
-            # At the cap the proxy leaves a call without an answer, and says so here.
-            either: set[asyncio.Future[Any]] = {asking, client.ended}
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            await asyncio.wait({asking}, timeout=AFTER_CAP_S)
-            if asking.done():
-                self._known[key] = asking.result().text
-                self._answers.append(_Answer(key=key, text=self._known[key]))
-            elif (ended := client.ended.result())[0] == "endpoint":
-                raise ModelError(ended[1])
+            reply = await ask(chat, messages, RequestTools(), MAX_TOKENS)
+        except CallRefused as refused:
+            if refused.stop == "endpoint":
+                raise ModelError(str(refused)) from None
         except Overflow:
             pass
-        finally:
-            asking.cancel()
-            await asyncio.gather(asking, return_exceptions=True)
+        else:
+            self._known[key] = reply.text
+            self._answers.append(_Answer(key=key, text=reply.text))
 
-    async def _open(self) -> ProxyClient | None:
-        """The proxy's account for this run; None: the cap is reached."""
+    async def _open(self) -> bool:
+        """Open the proxy's account for this run. False: the cap is reached."""
         if self._client is None:
             model, cap_usd = self._model, self._model.cap_usd
             if cap_usd is not None:
                 cap_usd -= known_usd(receipt.cost_usd for receipt in self._receipts())
                 if cap_usd <= 0:
-                    return None
+                    return False
             account = Account(
                 component="scout",
                 fixer="",
@@ -213,6 +202,7 @@ class NotesWriter:
                 price=model.price,
                 cap_usd=cap_usd,
                 cap_calls=MAX_CALLS,
+                silent=False,
                 trajectory=str(self._calls / f"{secrets.token_hex(8)}.jsonl"),
             )
             self._client = await self._stack.enter_async_context(open_proxy_client(account, lambda receipt: None))
@@ -223,7 +213,7 @@ class NotesWriter:
                     model.base_url, model.model, None, TRY_S, sampling=Sampling(temperature=0), transport=transport
                 )
                 self._chats.append(await self._stack.enter_async_context(chat))
-        return None if self._client.ended.done() else self._client
+        return not self._client.ended.done()
 
     def _receipts(self) -> list[Receipt]:
         """Of every call for this corpus: the proxy writes each to the disk before its answer is passed on."""
