@@ -56,7 +56,8 @@ RIGHT = CART.replace("return sum(rest)", "return sum(prices)")
         block("        return sum(rest)", "        return sum(prices)").replace(">>>>>>> REPLACE\n", ""),
         block("```python\n        return sum(rest)\n```", "```python\n        return sum(prices)\n```"),
         "```python\ndef total(self, prices):\n    rest = prices[1:]\n    return sum(prices)\n```",
-        "```python\nclass Cart:\n    def total(self, prices):\n        rest = prices[1:]\n        return sum(prices)\n```",
+        "```python\nclass Cart:\n"
+        "    def total(self, prices):\n        rest = prices[1:]\n        return sum(prices)\n```",
         "    def total(self, prices):\n        rest = prices[1:]\n        return sum(prices)\n",
     ],
     ids=[
