@@ -244,14 +244,17 @@ PROJECTS = (
     Project("py-vobject/vobject", ("python-dateutil", "pytz", "six")),
     Project("caesar0301/treelib", ("six",)),
     Project("facelessuser/pymdown-extensions", ("markdown", "pyyaml", "pygments")),
-    Project("textX/textX", ("arpeggio", "click", "html5lib", "jinja2")),
+    Project("textX/textX", ("arpeggio", "click", "html5lib", "jinja2", "setuptools<80", "future")),
     Project(
         "PyFilesystem/pyfilesystem2",
         ("appdirs", "setuptools<80", "six", "parameterized", "pyftpdlib", "psutil", "mock", "pytz"),
     ),
     Project(
         "mwouts/jupytext",
-        ("nbformat", "mdit-py-plugins", "markdown-it-py", "packaging", "pyyaml", "toml", "pytest-asyncio"),
+        (
+            *("nbformat", "mdit-py-plugins", "markdown-it-py", "packaging", "pyyaml", "toml", "pytest-asyncio"),
+            *("jupyter_client", "gitpython", "notebook"),
+        ),
         generated={"src/jupytext/version.py": "__version__ = '99.0'\n"},
     ),
     Project(
