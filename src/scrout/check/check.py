@@ -80,7 +80,7 @@ async def check(gated: GatedHandoff, attempt: Attempt, task_sandbox: TaskSandbox
         () if is_wrong else tuple(_missing(gated, reproduction, tested, agreement, disputed.names - disputed.asserting))
     )
     if claim and not (is_wrong or doubts or missing):
-        tests = tuple(dict.fromkeys((*executed.tests, *sorted(tested.own | disputed.asserting), *executed.calling)))
+        tests = tuple(dict.fromkeys((*sorted(tested.own | disputed.asserting), *executed.tests, *executed.calling)))
         unnoticed = await open_change(
             changes,
             functions,
