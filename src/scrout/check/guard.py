@@ -40,6 +40,8 @@ UNVARIED = Bounds(inputs=100, per_call=0, per_target=24, seconds=3 * GUARD_S)
 RUN_TIMEOUT_S = 40.0
 """For a run with all that it starts and collects; what is varied in it ends earlier."""
 
+_MISTAKES = ("TypeError", "AttributeError", "IndexError", "NameError", "UnboundLocalError", "RecursionError")
+"""Exceptions by which code fails, rather than refuses."""
 _NEGATIVE = re.compile(r"(?<![\w.)\]])-\d")
 
 
@@ -348,7 +350,8 @@ def effect_of(
     """What an alteration of the patched tree at that line changes, of what the runs have shown.
 
     An input that the patch leaves as it was is decided by the base, unless the report complains about it. Tests vouch
-    for their calls. Neither does it count which exception a variation ends with, or what a negative number gives.
+    for their calls. Where the alteration makes a mistake that ends in an exception, the patch is right. Neither does it
+    count which exception a variation ends with, or what a negative number gives.
     """
     after = [function for function in functions if function.after]
     place = next(
@@ -360,6 +363,7 @@ def effect_of(
         "",
     )
     complaint = _Complaint(compared)
+    wanted = {_form(row.new) for row in complaint.failing if row.new}
     unchanged = 0
     of_runs = ((compared.reproduction, False), (compared.tests, True))
     for (recordings, in_tests), now in zip(of_runs, altered, strict=False):
@@ -372,7 +376,9 @@ def effect_of(
                 unchanged += 1
                 continue
             is_garbage = row.negative or row.old.kind == row.new.kind == "raised"
-            is_decided = was is not None and was.result == row.old.result and (in_tests or not complaint.covers(was))
+            is_as_before = was is not None and was.result == row.old.result
+            is_mistake = row.old.kind == "returned" and _form(row.new) in _MISTAKES and _form(row.new) not in wanted
+            is_decided = is_mistake or (is_as_before and was is not None and (in_tests or not complaint.covers(was)))
             if (row.called or not is_garbage) and not is_decided:
                 call = f"{row.function}({clip(row.old.shown, 120)})"
                 return AlterationEffect(unchanged, f"{call} {_end(row.new)} and no longer {_end(row.old)}")
