@@ -19,12 +19,13 @@ from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 
 from scrout.base import LedgerError
 from scrout.ledger.database import RunLock, Transaction, Value, database
+from scrout.ledger.receipts import digest_receipts, read_receipts
 from scrout.money import Receipt, Usage, known_usd, total_usd
 from scrout.observer import SILENT, RunObserver
 from scrout.records import SCHEMA, Attempt, Check, Decision, GatedHandoff, Run, RunOutcome, Scouting
@@ -66,6 +67,8 @@ class StepRecord:
     """What a failed step raised: class and message; else empty."""
     receipts: tuple[Receipt, ...]
     """What was booked while it ran; on the row of its end, or of its start where no end was recorded."""
+    receipts_digest: str
+    """Of those that its result had when it was stored; empty: it is none that pays."""
 
 
 @dataclass(frozen=True)
@@ -492,8 +495,9 @@ class OpenRun:
                 if step_id in self._made:
                     return self._made[step_id]
                 if not scrubbed:
+                    booked = _booked(db, self.id, _skeleton(db, self.id))
                     with _readable(self.id):
-                        return _load(RESULTS[result_type], result)
+                        return _load_result(result_type, result, booked.get(step_id, ()))[0]
             started = self._insert(db, name, digest, "started")
             ((number,),) = db.execute(
                 "SELECT count(*) FROM step WHERE run_id = ? AND name = ? AND status = 'started'", (self.id, name)
@@ -508,12 +512,14 @@ class OpenRun:
 
     def _finish(self, name: str, digest: str, result: Result, stored: str, seconds: float) -> None:
         clean = redact_json(stored)
+        scrubbed = clean != stored
         if isinstance(result, Attempt | Scouting):
             self._receipts += result.receipts[len(self._receipts) :]
+            clean = f'{clean[:-1]}, "receipts": "{digest_receipts(result.receipts, self._redact)}"}}'
 
         def write(db: Transaction) -> int:
             return self._insert(
-                db, name, digest, "done", clean, type(result).__name__, scrubbed=clean != stored, seconds=seconds
+                db, name, digest, "done", clean, type(result).__name__, scrubbed=scrubbed, seconds=seconds
             )
 
         step_id = self._write(write)
@@ -575,14 +581,7 @@ class OpenRun:
 
 def assemble(head: Run, steps: Sequence[StepRecord]) -> Run:
     """The run with what its steps gave, and all that was paid."""
-    current: list[StepRecord] = []
-    for step in steps:
-        if step.result is not None:
-            # A step done twice (its first result had a secret in it) starts over: what followed had the first to go on.
-            digests = [earlier.input_digest for earlier in current]
-            if step.input_digest in digests:
-                del current[digests.index(step.input_digest) :]
-            current.append(step)
+    current = _current([step for step in steps if step.result is not None])
     return head.model_copy(
         update={
             "scouting": _last(current, Scouting),
@@ -593,6 +592,26 @@ def assemble(head: Run, steps: Sequence[StepRecord]) -> Run:
             "cost_usd": total_usd(receipt.cost_usd for step in steps for receipt in step.receipts),
         }
     )
+
+
+class _Identified(Protocol):
+    @property
+    def input_digest(self) -> str: ...
+
+
+Identified = TypeVar("Identified", bound=_Identified)
+
+
+def _current(done: Iterable[Identified]) -> list[Identified]:
+    """The finished steps that count. One done twice (its first result had a secret in it) starts over: what followed
+    had the first to go on."""
+    current: list[Identified] = []
+    for step in done:
+        digests = [earlier.input_digest for earlier in current]
+        if step.input_digest in digests:
+            del current[digests.index(step.input_digest) :]
+        current.append(step)
+    return current
 
 
 def outcome_of(attempts: Sequence[Attempt], checks: Sequence[Check], *, again: bool = False) -> RunOutcome:
@@ -624,13 +643,30 @@ def _known(result: BaseModel) -> Result:
     return result
 
 
+# Receipts are stored once, in rows of their own.
+_IN_ROWS: dict[type[BaseModel], Any] = {
+    Scouting: {"receipts"},
+    Attempt: {"receipts"},
+    Run: {"scouting": {"receipts"}, "attempts": {"__all__": {"receipts"}}},
+}
+
+
 # Not pydantic's own JSON: it refuses text that is not Unicode, which a patch of a Latin-1 file is.
 def _dump(record: BaseModel) -> str:
-    return json.dumps(record.model_dump(mode="json"))
+    return json.dumps(record.model_dump(mode="json", exclude=_IN_ROWS.get(type(record))))
 
 
 def _load(kind: type[Kind], text: str) -> Kind:
     return kind.model_validate(json.loads(text))
+
+
+def _load_result(result_type: str, text: str, receipts: Sequence[Receipt]) -> tuple[Result, str]:
+    """A step's result with its receipts, and the digest of those that it was stored with."""
+    kind, said = RESULTS[result_type], dict(json.loads(text))
+    digest = ""
+    if kind in (Attempt, Scouting):
+        digest, said["receipts"] = str(said.get("receipts", "")), receipts
+    return kind.model_validate(said), digest
 
 
 @contextmanager
@@ -681,7 +717,15 @@ def _stored_run(db: Transaction, run_id: str, derived: Run | None = None) -> Run
     """As it was closed; where it was not, as its steps give it, or `derived` if that is known."""
     with _readable(run_id):
         rows = db.execute("SELECT run FROM close WHERE run_id = ?", (run_id,))
-        return _load(Run, rows[0][0]) if rows else derived or assemble(_head(db, run_id), _steps(db, run_id))
+        if not rows:
+            return derived or assemble(_head(db, run_id), _steps(db, run_id))
+        said = dict(json.loads(rows[0][0]))
+        steps = _skeleton(db, run_id)
+        booked = _booked(db, run_id, steps)
+        for part, step in _paying(said, steps):
+            # What is there was already different from the rows in an earlier version's ledger.
+            part.setdefault("receipts", booked.get(step.id, ()))
+        return Run.model_validate(said)
 
 
 def _head(db: Transaction, run_id: str) -> Run:
@@ -755,55 +799,85 @@ def _readable_steps(db: Transaction, run_id: str) -> tuple[StepRecord, ...]:
 
 
 def _steps(db: Transaction, run_id: str) -> tuple[StepRecord, ...]:
-    receipts = _receipts(db, run_id)
     rows = db.execute(
         "SELECT id, name, input_digest, status, result, result_type, at, seconds FROM step"
         " WHERE run_id = ? ORDER BY id",
         (run_id,),
     )
-    running: dict[str, int] = {}
-    for step_id, _, digest, status, *_ in rows:
-        if status == "started":
-            running[digest] = step_id
-        else:
-            booked = receipts.pop(running.pop(digest, step_id), [])
-            receipts[step_id] = booked + receipts.get(step_id, [])
-    return tuple(
-        StepRecord(
-            id=step_id,
-            name=name,
-            input_digest=digest,
-            status=status,
-            at=datetime.fromisoformat(at),
-            seconds=seconds,
-            result=_load(RESULTS[result_type], result) if status == "done" else None,
-            error=f"{result_type}: {json.loads(result)}" if status == "failed" else "",
-            receipts=tuple(receipts.get(step_id, ())),
+    booked = _booked(db, run_id, [_StepRow(step_id, digest, status) for step_id, _, digest, status, *_ in rows])
+    steps = []
+    for step_id, name, digest, status, result, result_type, at, seconds in rows:
+        receipts = booked.get(step_id, ())
+        given, receipts_digest = _load_result(result_type, result, receipts) if status == "done" else (None, "")
+        steps.append(
+            StepRecord(
+                id=step_id,
+                name=name,
+                input_digest=digest,
+                status=status,
+                at=datetime.fromisoformat(at),
+                seconds=seconds,
+                result=given,
+                error=f"{result_type}: {json.loads(result)}" if status == "failed" else "",
+                receipts=receipts,
+                receipts_digest=receipts_digest,
+            )
         )
-        for step_id, name, digest, status, result, result_type, at, seconds in rows
-    )
+    return tuple(steps)
 
 
-def _receipts(db: Transaction, run_id: str) -> dict[int, list[Receipt]]:
-    by_step: dict[int, list[Receipt]] = {}
+@dataclass(frozen=True)
+class _StepRow:
+    """A row of a run's history without what the step gave."""
+
+    id: int
+    input_digest: str
+    status: str
+    result_type: str | None = None
+
+
+def _skeleton(db: Transaction, run_id: str) -> list[_StepRow]:
+    rows = db.execute("SELECT id, input_digest, status, result_type FROM step WHERE run_id = ? ORDER BY id", (run_id,))
+    return [_StepRow(*row) for row in rows]
+
+
+def _paying(run: dict[str, Any], steps: Iterable[_StepRow]) -> Iterator[tuple[dict[str, Any], _StepRow]]:
+    """The parts of a closed run that have receipts, as JSON, each with its step."""
+    current = _current(step for step in steps if step.status == "done")
+    scouted = [step for step in current if step.result_type == Scouting.__name__][-1:]
+    tried = [step for step in current if step.result_type == Attempt.__name__]
+    pairs = (*zip([run.get("scouting")], scouted, strict=False), *zip(run.get("attempts", ()), tried, strict=False))
+    return ((part, step) for part, step in pairs if isinstance(part, dict))
+
+
+def _booked(db: Transaction, run_id: str, steps: Iterable[_StepRow]) -> dict[int, tuple[Receipt, ...]]:
+    """Receipts by the row of their step's end, or of its start where no end was recorded."""
+    by_step: dict[int, list[dict[str, Any]]] = {}
     rows = db.execute(
         f"SELECT step_id, component, fixer, model, cost_usd, estimated, at, call, {', '.join(Usage.model_fields)}"
         " FROM receipt WHERE run_id = ? ORDER BY id",
         (run_id,),
     )
     for step_id, component, fixer, model, cost_usd, estimated, at, call, *tokens in rows:
-        receipt = Receipt(
-            component=component,
-            fixer=fixer,
-            model=model,
-            usage=Usage(**dict(zip(Usage.model_fields, tokens, strict=True))),
-            cost_usd=None if cost_usd is None else Decimal(cost_usd),
-            estimated=bool(estimated),
-            at=datetime.fromisoformat(at),
-            call=call,
-        )
+        receipt = {
+            "component": component,
+            "fixer": fixer,
+            "model": model,
+            "usage": dict(zip(Usage.model_fields, tokens, strict=True)),
+            "cost_usd": cost_usd,
+            "estimated": estimated,
+            "at": at,
+            "call": call,
+        }
         by_step.setdefault(step_id, []).append(receipt)
-    return by_step
+    running: dict[str, int] = {}
+    for step in steps:
+        if step.status == "started":
+            running[step.input_digest] = step.id
+        else:
+            paid = by_step.pop(running.pop(step.input_digest, step.id), [])
+            by_step[step.id] = paid + by_step.get(step.id, [])
+    return {step_id: read_receipts(paid) for step_id, paid in by_step.items() if paid}
 
 
 _RECEIPT = (
