@@ -46,6 +46,7 @@ RESULTS: dict[str, type[Result]] = {kind.__name__: kind for kind in (Scouting, G
 """What a step may return. Nothing else is ever made from stored JSON."""
 
 
+_BUCKETS = tuple(Usage.model_fields)
 _OF_BATCH = "batch = ? AND batch <> ''"
 """As the index on batches has it, which leaves the other runs out."""
 
@@ -854,7 +855,7 @@ def _booked(db: Transaction, run_id: str, steps: Iterable[_StepRow]) -> dict[int
     """Receipts by the row of their step's end, or of its start where no end was recorded."""
     by_step: dict[int, list[dict[str, Any]]] = {}
     rows = db.execute(
-        f"SELECT step_id, component, fixer, model, cost_usd, estimated, at, call, {', '.join(Usage.model_fields)}"
+        f"SELECT step_id, component, fixer, model, cost_usd, estimated, at, call, {', '.join(_BUCKETS)}"
         " FROM receipt WHERE run_id = ? ORDER BY id",
         (run_id,),
     )
@@ -863,7 +864,7 @@ def _booked(db: Transaction, run_id: str, steps: Iterable[_StepRow]) -> dict[int
             "component": component,
             "fixer": fixer,
             "model": model,
-            "usage": dict(zip(Usage.model_fields, tokens, strict=True)),
+            "usage": dict(zip(_BUCKETS, tokens, strict=True)),
             "cost_usd": cost_usd,
             "estimated": estimated,
             "at": at,
@@ -882,7 +883,7 @@ def _booked(db: Transaction, run_id: str, steps: Iterable[_StepRow]) -> dict[int
 
 _RECEIPT = (
     *("run_id", "step_id", "attempt", "component", "fixer", "model", "cost_usd", "estimated", "at", "call"),
-    *Usage.model_fields,
+    *_BUCKETS,
 )
 # The same call of the same step is the same receipt, whoever books it first.
 _INSERT_RECEIPT = (
@@ -898,7 +899,7 @@ def _insert_receipt(
         *(run_id, step_id, attempt, receipt.component),
         *(None if fixer is None else redact(fixer), redact(receipt.model)),
         *(None if cost_usd is None else str(cost_usd), int(receipt.estimated), receipt.at.isoformat(), receipt.call),
-        *(getattr(usage, bucket) for bucket in Usage.model_fields),
+        *(getattr(usage, bucket) for bucket in _BUCKETS),
     )
     db.execute(_INSERT_RECEIPT, paid)
 
