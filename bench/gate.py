@@ -15,15 +15,19 @@ command does not exit with 0. Its files are written for it here, which the relea
 
 `dev` and `dev2` are for whoever works on the gate's rules, with `--forms seen`: the held half of the harder forms is
 for the figure. So are the other groups, and each is fresh only once: a rule that was made after a look at one is
-measured on the next. `measure` to `measure5` and all forms have been looked at.
+measured on the next. `measure` to `measure6` and all forms have been looked at.
 
 All forms on all packages take long. With `--each 3` every form is used for three packages at most, which take turns.
+Claims are judged in a random order, so that those of a run which was cut short are a fair sample. With `--json FILE`
+each result is kept beside it as it comes: the same command takes up the rest, unless the gate has changed in between,
+and with `--minutes 0` it reports what there is.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import hashlib
 import json
 import math
 import os
@@ -41,6 +45,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import get_args
 
 from gate_bugs import Bug, seed_bugs
@@ -49,7 +54,10 @@ from gate_forms import Split
 from gate_targets import Target, find_targets, still_work
 
 import scrout
+import scrout.gate
+from scrout.base import FrozenModel
 from scrout.config.settings import GateSettings, Settings
+from scrout.files import JsonLines
 from scrout.gate.gate import gate
 from scrout.git import GitDir, make_git_dir
 from scrout.intervals import wilson
@@ -103,6 +111,17 @@ GROUPS = {
         *("pluralizer==2.0.0", "pyhamcrest==2.1.0", "crccheck==1.3.1", "ansicolors==1.1.8"),
         *("langcodes==3.5.1", "toposort==1.10", "mergedeep==1.3.4"),
     ),
+    "measure7": (
+        *("hsluv==5.0.5", "sly==0.5", "terminaltables==3.1.10", "zhconv==1.4.1", "greenery==4.2.3", "lenses==1.2.0"),
+        *("haversine==2.9.0", "prefixed==0.9.0", "whatthepatch==1.0.7", "bencode.py==4.1.0", "pysubs2==1.8.1"),
+        *("json5==0.17.3", "personnummer==3.2.1", "svg.path==7.1", "segno==1.6.6", "utm==0.9.0"),
+        *("permutation==0.5.0", "texttable==1.7.2"),
+    ),
+    "measure8": (
+        *("scanf==1.5.2", "hijridate==2.6.0", "pychord==1.4.1", "textwrap3==0.9.2", "pyotp==2.12.0", "linesep==0.5.2"),
+        *("funcparserlib==1.0.1", "pylev==1.4.0", "textdistance==4.6.3", "fiscalyear==0.4.0", "bracex==3.2.2"),
+        *("jamo==0.4.1", "macaddress==2.0.2", "kanjize==1.6.1", "python-string-utils==1.0.0"),
+    ),
 }
 """Published packages that are pure Python and need no others. Those whose examples show no seeded bug are left out."""
 PYTEST = ("pytest==8.3.5", "pluggy==1.6.0", "iniconfig==2.1.0", "packaging==25.0")
@@ -153,6 +172,57 @@ class Result:
     seconds: float = 0.0
 
 
+class StoredResult(FrozenModel):
+    """A result in a file, for a run that is taken up where it was stopped."""
+
+    judged: str
+    """Digest of the claim and of what judged it."""
+    verified: str
+    gated: GatedHandoff | None
+    exit_code: int | None
+    last_line: str
+    release_kept: bool
+    seconds: float
+
+
+class ResultFile:
+    """Results on the disk, written as they come."""
+
+    def __init__(self, path: Path, settings: GateSettings) -> None:
+        code = b"".join(file.read_bytes() for file in sorted(Path(scrout.gate.__file__).parent.rglob("*.py")))
+        self._judge = hashlib.sha256(code + settings.model_dump_json().encode()).hexdigest()
+        self._lines = JsonLines(path, StoredResult)
+        self._known = {stored.judged: stored for stored in self._lines.read()}
+
+    def find(self, claim: Claim) -> Result | None:
+        """What became of a claim in an earlier run, by the same gate."""
+        stored = self._known.get(self._digest(claim))
+        if stored is None:
+            return None
+        told = (stored.verified, stored.gated, stored.exit_code, stored.last_line, stored.release_kept, stored.seconds)
+        return Result(claim, *told)
+
+    def add(self, result: Result) -> None:
+        self._lines.append(
+            StoredResult(
+                judged=self._digest(result.claim),
+                verified=result.verified,
+                gated=result.gated,
+                exit_code=result.exit_code,
+                last_line=result.last_line,
+                release_kept=result.release_kept,
+                seconds=result.seconds,
+            )
+        )
+
+    def remove(self) -> None:
+        self._lines.path.unlink(missing_ok=True)
+
+    def _digest(self, claim: Claim) -> str:
+        told = f"{self._judge} {claim.id} {claim.issue} {claim.reproduction!r}"
+        return hashlib.sha256(told.encode("utf-8", "backslashreplace")).hexdigest()
+
+
 class NoBugError(Exception):
     """A package shows no bug that could be seeded into it."""
 
@@ -167,7 +237,7 @@ def main() -> None:
     parser.add_argument("--labels", action="store_true", help="check the labels only, without asking the gate")
     parser.add_argument("--at-once", type=int, default=2, metavar="N", help="claims that run at a time (default: 2)")
     parser.add_argument("--limit", type=int, help="at most this many claims, spread over the packages")
-    parser.add_argument("--minutes", type=float, help="begin no claim after so many minutes; the rest is not judged")
+    parser.add_argument("--minutes", type=float, help="begin no claim after so many minutes, those to prepare included")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--timeout", type=float, default=10, help="seconds that a command may take (default: 10)")
     parser.add_argument("--json", type=Path, metavar="FILE")
@@ -182,16 +252,17 @@ def main() -> None:
         tier = require_tier()
         projects, claims = prepare(names, asked.packages, Path(folder).resolve(), asked.seed, asked.each)
         claims = [claim for claim in claims if asked.forms in (claim.form.split, "all")]
-        if asked.limit:
-            claims = random.Random(asked.seed).sample(claims, min(asked.limit, len(claims)))
+        claims = random.Random(asked.seed).sample(claims, min(asked.limit or len(claims), len(claims)))
         prepared = time.monotonic() - started
         judge = None if asked.labels else settings
-        until = started + 60 * asked.minutes if asked.minutes else math.inf
-        results = asyncio.run(run_all(claims, projects, tier, settings.timeout_s, judge, asked.at_once, until))
-    if asked.json:
-        # Hours of work: what comes after may fail.
-        rows = [row(result) for result in results]
-        asked.json.with_suffix(".rows.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        stored = ResultFile(asked.json.with_suffix(".results.jsonl"), settings) if asked.json and judge else None
+        earlier = [result for claim in claims if stored and (result := stored.find(claim))]
+        judged = {result.claim.id for result in earlier}
+        rest = [claim for claim in claims if claim.id not in judged]
+        until = started + 60 * asked.minutes if asked.minutes is not None else math.inf
+        results = earlier + asyncio.run(
+            run_all(rest, projects, tier, settings.timeout_s, judge, asked.at_once, until, stored)
+        )
     report = {
         "command": "python bench/gate.py " + " ".join(_plain(sys.argv[1:])),
         "scrout": scrout.__version__,
@@ -202,6 +273,8 @@ def main() -> None:
         "bugs": dict(Counter(sort(bug) for project in projects for bug in project.bad)),
         "settings": settings.model_dump(),
         "forms": asked.forms,
+        "not_judged_in_time": len(claims) - len(results),
+        "judged_in_earlier_runs": len(earlier),
         **(label_summary(results) if asked.labels else summary(results)),
         "seconds_to_prepare": round(prepared, 1),
         "seconds": round(time.monotonic() - started, 1),
@@ -209,7 +282,8 @@ def main() -> None:
     text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
     if asked.json:
         asked.json.write_text(text, encoding="utf-8")
-        asked.json.with_suffix(".rows.json").unlink()
+        if stored and len(results) == len(claims):
+            stored.remove()
     print(text)
 
 
@@ -234,7 +308,7 @@ def download(names: Sequence[str], folder: Path) -> None:
 
 def find_wheel(requirement: str, folder: Path) -> Path | None:
     name, _, version = requirement.partition("==")
-    return next(iter(sorted(folder.glob(f"{name.replace('-', '_')}-{version}-*.whl"))), None)
+    return next(iter(sorted(folder.glob(f"{re.sub('[-.]+', '_', name)}-{version}-*.whl"))), None)
 
 
 def prepare(
@@ -332,6 +406,7 @@ async def run_all(
     settings: GateSettings | None,
     at_once: int = 2,
     until: float = math.inf,
+    stored: ResultFile | None = None,
 ) -> list[Result]:
     """Check every claim's label; with settings for the gate, ask it as well. After `until` no claim is begun."""
     by_name = {project.name: project for project in projects}
@@ -345,6 +420,8 @@ async def run_all(
                 return None
             result = await run_claim(claim, by_name[claim.bug.distribution], tier, timeout_s, settings)
         done += 1
+        if stored:
+            stored.add(result)
         verdict = f"dropped: {result.verified}" if result.verified else "the label holds"
         verdict = result.gated.verdict if result.gated else verdict
         say(f"{done}/{len(claims)} {claim.id} {claim.form.label} {claim.form.kind}: {verdict}")
@@ -470,6 +547,7 @@ def kept_or_not(results: Sequence[Result]) -> dict[str, int]:
 def summary(results: Sequence[Result]) -> dict[str, object]:
     dropped = [result for result in results if result.gated is None]
     judged = [(result.claim, result.gated, result.release_kept) for result in results if result.gated is not None]
+    seconds = [result.seconds for result in results if result.gated is not None]
     ours = [(claim, gated.kept) for claim, gated, _ in judged]
     release = [(claim, kept) for claim, _, kept in judged]
     return {
@@ -510,9 +588,7 @@ def summary(results: Sequence[Result]) -> dict[str, object]:
         "dropped": [
             {"id": result.claim.id, "kind": result.claim.form.kind, "why": result.verified} for result in dropped
         ],
-        "gate_seconds_median": round(sorted(result.seconds for result in results)[len(results) // 2], 2)
-        if results
-        else None,
+        "gate_seconds_median": round(median(seconds), 2) if seconds else None,
     }
 
 
@@ -571,13 +647,6 @@ def told(result: Result) -> dict[str, object]:
             rf"[^\s\"']*/{FOLDER}[^/\s]*|{re.escape(sys.base_prefix)}(?=/)", "", gated.evidence.output_tail
         )[-600:],
     }
-
-
-def row(result: Result) -> tuple[str, str, str, str]:
-    """A claim and what became of it, in short."""
-    form = result.claim.form
-    verdict = result.gated.verdict if result.gated else f"dropped: {result.verified}"
-    return result.claim.id, form.label, form.kind, verdict
 
 
 def upper_bound(errors: int, trials: int, alpha: float = 0.05) -> float:

@@ -1,6 +1,6 @@
 """Measures on real bugs whether "reproduced" and "solved" are true.
 
-    python bench/real_bugs.py --mirrors DIR --work DIR --half held --json bench/results/real_bugs.json
+    python bench/real_bugs.py --mirrors DIR --work DIR --half fresh2 --rows ROWS.jsonl --json RESULT.json
     python bench/real_bugs.py --mirrors DIR --work DIR --half seen --parts reproduction --show
 
 Rows are those of real_bugs/reports.jsonl (see its README): a report as users write it, the commit with the bug, and the
@@ -15,7 +15,9 @@ real_bugs_mine.py makes them. For each row:
   fix's tests say which of them are wrong, and the check which of them it doubts. Upstream fixes are the other side.
 - grade: the tests that grading calls passed, with the gold patch and without any, are those that the runner calls so.
 
-Rules may be made after a look at the halves `seen` and `held`. `fresh` is for the figure; see the README about it.
+Rules may be made after a look at the halves `seen`, `held` and `fresh`. `fresh2` is for the figure; see the README.
+`--rows FILE` takes each row as it finishes. A run with the same file goes on after a cut-off: it leaves out rows that
+are there with the same parts and without an error. Take a new file for another version of the code.
 `--given FILE` takes the reproductions of an earlier run from its result instead of working them out again, and leaves
 out rows that had none.
 """
@@ -45,11 +47,13 @@ from unittest import mock
 from real_bugs_mine import PROJECTS, Bench, git
 from record import record
 
+from scrout.base import FrozenModel
 from scrout.batch.grading.controls import control
 from scrout.batch.grading.judge import Case as Graded
 from scrout.batch.grading.judge import GradingRun, gold_digest, open_judge
 from scrout.check.check import check
-from scrout.config.settings import GateSettings, RepairSettings, Settings
+from scrout.config.settings import RepairSettings, Settings
+from scrout.files import JsonLines
 from scrout.fix.fix import fix
 from scrout.fix.kind import FixJob
 from scrout.fix.kinds.repair import RepairFixer
@@ -87,6 +91,34 @@ _AUTHOR = {
 Row = dict[str, Any]
 
 
+class FinishedRow(FrozenModel):
+    """One row of a run, as the file of `--rows` keeps it."""
+
+    parts: tuple[str, ...]
+    given: str | None
+    """The name of an earlier result whose reproductions were taken."""
+    result: Row
+
+
+class KeptRows:
+    """Results of rows, kept in a file as they finish, so that a run goes on after a cut-off."""
+
+    def __init__(self, path: Path | None, parts: tuple[str, ...], given: str | None) -> None:
+        self.parts = parts
+        self._given = given
+        self._file = JsonLines(path, FinishedRow) if path else None
+        kept = self._file.read() if self._file else []
+        self.done = {
+            row.result["id"]: row.result
+            for row in kept
+            if (row.parts, row.given) == (parts, given) and "error" not in row.result
+        }
+
+    def add(self, result: Row) -> None:
+        if self._file:
+            self._file.append(FinishedRow(parts=self.parts, given=self._given, result=result))
+
+
 class _Enough(Exception):
     """As many edits as are wanted."""
 
@@ -95,13 +127,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mirrors", type=Path, required=True, metavar="DIR", help="folder of owner+name/repo")
     parser.add_argument("--work", type=Path, required=True, metavar="DIR", help="folder for environments and trees")
-    parser.add_argument("--half", choices=("seen", "held", "fresh", "all"), default="seen")
+    parser.add_argument("--half", choices=("seen", "held", "fresh", "fresh2", "all"), default="seen")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--limit", type=int, help="at most this many rows, spread over the projects")
     parser.add_argument("--only", nargs="+", metavar="ID", help="these rows alone")
     parser.add_argument("--given", type=Path, metavar="FILE", help="an earlier result, whose reproductions are taken")
     parser.add_argument("--at-once", type=int, default=2, metavar="N", help="rows at a time (default: 2)")
     parser.add_argument("--show", action="store_true", help="print what became of each row")
+    parser.add_argument("--rows", type=Path, metavar="FILE", help="rows that have finished; goes on after a cut-off")
     parser.add_argument("--json", type=Path, metavar="FILE")
     asked = parser.parse_args()
     rows = [json.loads(line) for line in REPORTS.read_text(encoding="utf-8").splitlines()]
@@ -116,7 +149,10 @@ def main() -> None:
     work = asked.work.resolve()
     os.environ["XDG_CACHE_HOME"] = str(work / "cache")
     started = time.monotonic()
-    results = asyncio.run(run_all(rows, asked.mirrors.resolve(), work, asked.parts, asked.at_once, asked.show))
+    parts = tuple(part for part in PARTS if part in asked.parts)
+    source = asked.given.name if asked.given else None
+    kept = KeptRows(asked.rows, parts, source)
+    results = asyncio.run(run_all(rows, asked.mirrors.resolve(), work, kept, asked.at_once, asked.show))
     summary = {"half": asked.half, "seconds": round(time.monotonic() - started), **summarize(results)}
     record({**summary, "rows": results}, asked.json)
 
@@ -128,19 +164,22 @@ def kept_of(path: Path) -> dict[str, Row]:
 
 
 async def run_all(
-    rows: Sequence[Row], mirrors: Path, work: Path, parts: Sequence[str], at_once: int, show: bool
+    rows: Sequence[Row], mirrors: Path, work: Path, kept: KeptRows, at_once: int, show: bool
 ) -> list[Row]:
     tier = require_tier()
     slots = asyncio.Semaphore(at_once)
 
     async def one(row: Row) -> Row:
+        if row["id"] in kept.done:
+            return kept.done[row["id"]]
         async with slots:
             result: Row = {"id": row["id"], "form": row["form"], "has_code": row["has_code"]}
             try:
-                result |= await run_row(row, mirrors, work, parts, tier)
+                result |= await run_row(row, mirrors, work, kept.parts, tier)
             except Exception as error:  # a bug here must not hide the other rows' figures
                 traceback.print_exc()
                 result["error"] = f"{type(error).__name__}: {error}"[:300]
+            kept.add(result)
             print(json.dumps(result if show else {"id": row["id"]}, ensure_ascii=False), file=sys.stderr, flush=True)
             return result
 
@@ -220,7 +259,7 @@ class Case:
             result |= {name: given[name] for name in names if name in given}
             return given_reproduction(given, self.task.text)
         scouting = await recon(self.task, self.task_sandbox, Settings().scout)
-        gated = await gate(self.task, scouting.handoff, self.task_sandbox, GateSettings(timeout_s=30))
+        gated = await gate(self.task, scouting.handoff, self.task_sandbox, Settings().gate)
         result["first_file_right"] = any(ref.path in self.row["source_files"] for ref in scouting.handoff.files[:1])
         result |= {"verdict": gated.verdict, "basis": gated.basis, "reason": gated.reason[:300]}
         result["dead_ends"] = [end[:400] for end in scouting.handoff.dead_ends]
@@ -234,7 +273,9 @@ class Case:
         try:
             for path, content in reproduction.files.items():
                 workspace.write(path, content.encode())
-            after = await replay(self.task_sandbox, workspace, reproduction.command, timeout_s=30)
+            after = await replay(
+                self.task_sandbox, workspace, reproduction.command, timeout_s=Settings().gate.timeout_s
+            )
         finally:
             workspace.remove()
         judged = "true" if after.exit_code == 0 else "false"

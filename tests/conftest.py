@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck
@@ -58,6 +59,19 @@ PARTS = {
 }
 """Folders and files whose tests all have one marker, and the package that they import."""
 
+MANY_CASES = {
+    "batch/test_grade.py": 2,
+    "check/test_check.py": 2,
+    "gate/test_claims.py": 3,
+    "gate/test_counterfactual.py": 3,
+    "gate/test_own_failures.py": 3,
+    "gate/test_tampering.py": 3,
+    "models/proxy/test_bounds.py": 2,
+    "scout/test_reproduce.py": 2,
+}
+"""Files with many cases of one kind, each of which starts a process: one case in so many runs by default, and all in
+`make test-all`."""
+
 LONGEST_FIRST = ("model", "ray", "agents", "torch", "slow", "browser", "postgres")
 
 collect_ignore = [path for path, (_, package) in PARTS.items() if find_spec(package) is None]
@@ -68,9 +82,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"left out: tests/{path}: {PARTS[path][1]} is not installed")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is marked
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         below = item.path.relative_to(TESTS).as_posix()
+        # By its name, so that a new case moves no other one.
+        if hasattr(item, "callspec") and crc32(item.name.encode()) % MANY_CASES.get(below, 1):
+            item.add_marker("slow")
         for path, (marker, _) in PARTS.items():
             if below == path or below.startswith(f"{path}/"):
                 item.add_marker(marker)

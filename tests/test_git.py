@@ -55,7 +55,9 @@ def test_a_ctrl_c_of_the_terminal_does_not_reach_git_itself(tmp_path: Path) -> N
 def test_a_signal_that_was_meant_for_scrout_is_not_an_error_of_git(tmp_path: Path) -> None:
     """It can reach git before that has a group of its own."""
     make_git_dir(tmp_path / "git")
-    once = f"!test -e {tmp_path}/tried || {{ touch {tmp_path}/tried; kill -INT $PPID; exec sleep 60; }}; echo done"
+    # What outlives git must not hold its output open: git may die before it knows that it has a child to end.
+    wait = "exec sleep 60 > /dev/null 2>&1"
+    once = f"!test -e {tmp_path}/tried || {{ touch {tmp_path}/tried; kill -INT $PPID; {wait}; }}; echo done"
     assert GitDir(tmp_path / "git")("-c", f"alias.once={once}", "once") == b"done\n"
 
 

@@ -81,7 +81,7 @@ async def test_what_an_interrupted_attempt_paid_does_not_repeat_a_finished_one(
         gated, decision = await stages.gate(scouting), await stages.route(scouting)
         for lost in ("0", "0.30"):
             monkeypatch.setattr(OpenRun, "lost_usd", lambda run, name, lost=lost: Decimal(lost))
-            await stages.fix(gated, decision, "repair", stages.left_usd(decision, []))
+            await stages.fix(gated, decision, "repair", stages.left_usd(stages.order(gated, decision), []))
     assert tried == [Decimal(0)]
 
 

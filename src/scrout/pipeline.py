@@ -11,14 +11,14 @@ from functools import partial
 from pathlib import Path
 
 from scrout import telemetry
-from scrout.config.settings import SandboxSettings, Settings
+from scrout.config.settings import Fixer, SandboxSettings, Settings
 from scrout.fix.pool import completed, refuse_unpriced
 from scrout.ledger.opening import attempts_folder, open_ledger
 from scrout.ledger.store import Ledger, OpenRun
 from scrout.money import known_usd
 from scrout.records import Attempt, Check, Decision, GatedHandoff, Run, Scouting
 from scrout.route.feedback import own_folder
-from scrout.route.policy import order, proven_wrong
+from scrout.route.policy import goes_on, order
 from scrout.route.router import Router
 from scrout.sandbox.environment import find_environment
 from scrout.sandbox.probe import require_tier
@@ -36,12 +36,13 @@ async def solve(task: Task, kit: Kit) -> Run:
     gated = await stages.gate(scouting)
     decision = await stages.route(scouting)
     attempts: list[Attempt] = []
-    for fixer in stages.order(decision):  # one, unless escalation is on
-        left_usd = stages.left_usd(decision, attempts)
-        if left_usd <= stages.run.lost_usd("fix") and kit.settings.fixer(fixer).max_cost_usd:
+    fixers = stages.order(gated, decision)  # a free one, then the chosen one; more with escalation
+    for fixer in fixers:
+        left_usd = stages.left_usd(fixers, attempts)
+        if left_usd <= stages.run.lost_usd("fix") and fixer.max_cost_usd:
             break
-        attempts.append(await stages.fix(gated, decision, fixer, left_usd))
-        if not proven_wrong(await stages.check(gated, attempts[-1])):
+        attempts.append(await stages.fix(gated, decision, fixer.name, left_usd))
+        if not goes_on(fixer, await stages.check(gated, attempts[-1])):
             break
     return stages.run.close()
 
@@ -143,16 +144,22 @@ class Stages:
 
         return await asyncio.to_thread(choose)
 
-    def order(self, decision: Decision) -> list[str]:
+    def order(self, gated: GatedHandoff, decision: Decision) -> list[Fixer]:
         """The fixers that may try, first to last."""
         settings = self.kit.settings
-        return order(decision, settings.fixers, settings.fix.escalate, settings.route.anchor)
+        free_first = settings.fix.free_first and gated.verified
+        return order(
+            decision,
+            settings.fixers,
+            free_first=free_first,
+            escalate=settings.fix.escalate,
+            anchor=settings.route.anchor,
+        )
 
-    def left_usd(self, decision: Decision, attempts: Sequence[Attempt]) -> Decimal:
+    def left_usd(self, fixers: Sequence[Fixer], attempts: Sequence[Attempt]) -> Decimal:
         """What these attempts leave of the one budget that all attempts at a task share."""
         settings = self.kit.settings
-        tries = [settings.fixer(name).max_cost_usd for name in self.order(decision)]
-        whole = max(tries) if settings.fix.cap_usd is None else settings.fix.cap_usd
+        whole = max(fixer.max_cost_usd for fixer in fixers) if settings.fix.cap_usd is None else settings.fix.cap_usd
         spent = known_usd(one.cost_usd for attempt in attempts for one in attempt.receipts)
         return whole - spent
 

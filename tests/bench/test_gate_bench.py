@@ -126,6 +126,8 @@ def test_the_report_adds_up(wheels: Path, tier: Tier, tmp_path: Path) -> None:
     gate = report["gate"]
     assert gate["false_kept"] == len(report["wrongly_kept"])
     assert gate["true_claims"] - gate["true_kept"] == len(report["wrongly_lost"])
+    assert report["not_judged_in_time"] == report["judged_in_earlier_runs"] == 0
+    assert list(tmp_path.glob("*.jsonl")) == []
 
 
 @pytest.mark.slow
@@ -140,6 +142,49 @@ async def test_a_label_that_does_not_hold_is_found(bench: ModuleType, wheels: Pa
     for claim in (relabel(true, "false"), relabel(passes, "true"), replace(tampers, reproduction=harmless)):
         result = await bench.run_claim(claim, projects[0], tier, 10, GateSettings())
         assert result.verified and result.gated is None
+
+
+@pytest.mark.slow
+def test_a_run_that_was_stopped_is_taken_up(
+    bench: ModuleType, wheels: Path, tier: Tier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "report.json"
+    argv = ["gate.py", "--packages", str(wheels), "--names", "madeup==1.0", "--limit", "4", "--json", str(out)]
+    monkeypatch.setattr(sys, "argv", argv)
+    judge, judged = bench.run_claim, []
+
+    async def stop_after_two(claim: Any, *arguments: Any) -> Any:
+        if len(judged) == 2:
+            raise KeyboardInterrupt
+        judged.append(claim.id)
+        return await judge(claim, *arguments)
+
+    monkeypatch.setattr(bench, "run_claim", stop_after_two)
+    with pytest.raises(KeyboardInterrupt):
+        bench.main()
+    monkeypatch.setattr(sys, "argv", [*argv, "--minutes", "0"])
+    bench.main()
+    report = json.loads(out.read_text())
+    known = report["judged_in_earlier_runs"]
+    assert 0 < known == report["claims"]["made"] <= 2
+    assert report["not_judged_in_time"] == 4 - known
+    monkeypatch.setattr(sys, "argv", argv)
+    monkeypatch.setattr(bench, "run_claim", judge)
+    bench.main()
+    report = json.loads(out.read_text())
+    assert (report["claims"]["made"], report["judged_in_earlier_runs"], report["not_judged_in_time"]) == (4, known, 0)
+
+
+@pytest.mark.slow
+async def test_results_of_another_gate_are_not_taken_up(
+    bench: ModuleType, wheels: Path, tier: Tier, tmp_path: Path
+) -> None:
+    projects, claims = bench.prepare(["madeup==1.0"], wheels, tmp_path / "work", 3)
+    claim = next(claim for claim in claims if claim.form.kind == "assert_script")
+    result = await bench.run_claim(claim, projects[0], tier, 10, GateSettings())
+    bench.ResultFile(tmp_path / "results", GateSettings()).add(result)
+    assert bench.ResultFile(tmp_path / "results", GateSettings()).find(claim) == result
+    assert bench.ResultFile(tmp_path / "results", GateSettings(runs=3)).find(claim) is None
 
 
 def relabel(claim: Any, label: str) -> Any:

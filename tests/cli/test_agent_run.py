@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -88,3 +89,25 @@ def test_a_missing_key_is_named(cli: Cli, shop_repo: Path, issue: Path, tmp_path
     done = cli("fix", "--repo", shop_repo, "--issue", issue, "--config", config, "--json", env={"TOY_KEY": ""})
     assert (done.code, done.json()["outcome"]) == (1, "infrastructure")
     assert "TOY_KEY" in done.json()["attempts"][0]["detail"]
+
+
+@pytest.mark.parametrize(("tests", "calls"), [(True, 0), (False, 1)], ids=["repair is enough", "repair proves nothing"])
+def test_the_free_repair_tries_before_the_model_and_wins_only_if_its_patch_passed(
+    cli: Cli, make_repo: Callable[..., Path], issue: Path, tmp_path: Path, tests: bool, calls: int
+) -> None:
+    files = {"shop/__init__.py": "", "shop/cart.py": "def total(prices):\n    return sum(prices[1:])\n"}
+    if tests:
+        files["test_cart.py"] = (
+            "import unittest\n\nfrom shop.cart import total\n\n\nclass CartTest(unittest.TestCase):\n"
+            "    def test_empty(self):\n        self.assertEqual(total([]), 0)\n"
+        )
+    with ScriptedEndpoint([ScriptedReply("I found nothing.", usage=USAGE)]) as endpoint:
+        config = settings(tmp_path, endpoint.base_url)
+        config.write_text(config.read_text() + '\n[[fixers]]\nname = "repair"\nkind = "repair"\n')
+        done = cli(
+            "fix", "--repo", make_repo(files), "--issue", issue, "--config", config, "--json", env={"TOY_KEY": KEY}
+        )
+    run = done.json()
+    assert len(endpoint.requests) == calls
+    assert [attempt["fixer"] for attempt in run["attempts"]] == ["repair", "toy"][: 1 + calls]
+    assert (run["outcome"] == "solved") is tests

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
+import time
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +17,7 @@ import pytest
 
 from scrout.config.settings import load
 from scrout.fix import discovery
+from scrout.models import listing
 from scrout.models.scripted import ScriptedEndpoint
 
 if TYPE_CHECKING:
@@ -91,6 +97,40 @@ def test_a_program_of_the_repository_is_no_agent(cli: Cli, shop_repo: Path, mach
     (shop_repo / "bin" / "claude").write_text("#!/bin/sh\nexit 0\n")
     (shop_repo / "bin" / "claude").chmod(0o755)
     env = machine(ANTHROPIC_API_KEY=KEY)
-    assert cli("doctor", "--repo", shop_repo).code == 0  # from now on it is known as a repository
-    ended = cli("init", env=env | {"PATH": f"{shop_repo / 'bin'}{os.pathsep}{env['PATH']}"})
+    in_repository = replace(cli, cwd=shop_repo)
+    ended = in_repository("init", env=env | {"PATH": f"{shop_repo / 'bin'}{os.pathsep}{env['PATH']}"})
     assert "claude-code is not installed" in ended.err
+
+
+def test_a_server_on_this_machine_sets_nothing_but_its_model(cli: Cli, machine) -> None:  # type: ignore[no-untyped-def]
+    """Any user of the machine can listen there, and its names go into a file that is trusted from then on."""
+    table = 'x\n[[fixers]]\nname = "theirs"\nkind = "command"\ncommand = ["/tmp/x"]\nmodel = "m"\nbase_url = "http://x/v1"\n#'
+    with ScriptedEndpoint([], models=("coder", table, "bell\x07", "del\x7f", 'quo"te', "other")) as endpoint:
+        port = int(endpoint.base_url.removesuffix("/v1").rpartition(":")[2])
+        ended = cli("init", env=machine(ports={"llama.cpp": port}))
+    assert ended.code == 0, ended.err
+    written = (cli.cwd / "scrout.toml").read_text()
+    assert [fixer.name for fixer in load(cli.cwd / "scrout.toml").fixers] == ["repair", f"local-{port}"]
+    assert "it also has other" in written and "theirs" not in written
+
+
+def test_a_server_that_answers_a_byte_at_a_time_is_not_waited_for(cli: Cli, machine, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    class Slow(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                for part in (*(b" " * 20), *b'{"data":[{"id":"coder"}]}'):
+                    self.wfile.write(bytes([part]))
+                    self.wfile.flush()
+                    time.sleep(0.1)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    monkeypatch.setattr(listing, "TIMEOUT_S", 0.5)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Slow) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        ended = cli("init", env=machine(ports={"vLLM": server.server_port}))
+        server.shutdown()
+    assert ended.code == 0 and "The pool is repair alone" in ended.err

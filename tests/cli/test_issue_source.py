@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -59,7 +60,8 @@ def forge(monkeypatch: pytest.MonkeyPatch) -> Iterator[Forge]:
         known.url = f"http://127.0.0.1:{server.server_port}"
         monkeypatch.setenv("GITHUB_API_URL", known.url)
         monkeypatch.setenv("CI_API_V4_URL", known.url)
-        for name in ("GITHUB_TOKEN", "GH_TOKEN", "GITLAB_TOKEN", "GH_HOST", "GITLAB_HOST"):
+        tokens = ("GITHUB_TOKEN", "GH_TOKEN", "GITLAB_TOKEN", "GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN")
+        for name in (*tokens, "GH_HOST", "GITLAB_HOST", "GITHUB_SERVER_URL", "CI_SERVER_HOST"):
             monkeypatch.delenv(name, raising=False)
         try:
             yield known
@@ -119,6 +121,47 @@ def test_gitlab_has_its_own_paths_and_header(cli: Cli, shop_repo: Path, forge: F
 def test_no_token_goes_where_a_clone_says(cli: Cli, shop_repo: Path, forge: Forge, address: str) -> None:
     ended = cli("scout", "--repo", origin(shop_repo, address), "--issue", "7", env={"GITHUB_TOKEN": TOKEN})
     assert ended.code == 2 and "neither github.com nor gitlab.com" in ended.err and not forge.asked
+
+
+@pytest.mark.parametrize(
+    ("address", "settings", "sent"),
+    [
+        ("https://github.com/ada/shop/issues/7", {"GH_HOST": "ghe.corp.example", "GH_ENTERPRISE_TOKEN": TOKEN}, ""),
+        ("https://github.com/ada/shop/issues/7", {"GH_HOST": "ghe.corp.example", "GH_TOKEN": TOKEN}, TOKEN),
+        ("https://gitlab.com/ada/shop/-/issues/7", {"GITLAB_HOST": "gl.corp.example", "GITLAB_TOKEN": TOKEN}, ""),
+    ],
+)
+def test_a_token_goes_to_its_own_forge(
+    cli: Cli, shop_repo: Path, forge: Forge, address: str, settings: dict[str, str], sent: str
+) -> None:
+    """A clone can be of the public forge where your token is for your company's."""
+    cli("scout", "--repo", shop_repo, "--issue", address, env=settings)
+    ((_, headers),) = forge.asked
+    assert headers.get("authorization", headers.get("private-token", "")).removeprefix("Bearer ") == sent
+
+
+@pytest.mark.parametrize("server", ["", "https://github.com"])
+def test_what_is_for_another_forge_does_not_go_to_the_jobs(
+    cli: Cli, shop_repo: Path, forge: Forge, server: str
+) -> None:
+    """GITHUB_API_URL is of the forge that runs the job."""
+    settings = {"GH_HOST": "127.0.0.1", "GH_ENTERPRISE_TOKEN": TOKEN, "GITHUB_SERVER_URL": server}
+    ended = cli("scout", "--repo", shop_repo, "--issue", "https://127.0.0.1/ada/shop/issues/7", env=settings)
+    assert ended.code == 2 and "ConnectError" in ended.err and not forge.asked
+
+
+@pytest.mark.parametrize("named", [(), ("--config", "scrout.toml")])
+def test_no_program_of_the_repository_is_asked_for_a_token(
+    cli: Cli, shop_repo: Path, forge: Forge, tmp_path: Path, named: tuple[str, ...]
+) -> None:
+    (cli.cwd / "scrout.toml").write_text("")
+    (shop_repo / "bin").mkdir()
+    (shop_repo / "bin" / "gh").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    (shop_repo / "bin" / "gh").chmod(0o755)
+    path = f"{shop_repo / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    address = "https://github.com/ada/shop/issues/7"
+    ended = cli("scout", "--repo", shop_repo, "--issue", address, *named, env={"PATH": path})
+    assert ended.code == 0 and not (tmp_path / "ran").exists(), ended.err
 
 
 def test_what_cannot_be_found_is_told(cli: Cli, shop_repo: Path, forge: Forge) -> None:

@@ -120,7 +120,7 @@ def test_a_folder_whose_name_is_not_unicode(cli: Cli, shop_repo: Path, issue: Pa
     issue.write_text("total() in shop/cart.py is wrong")
     done = cli("fix", "--repo", moved, "--issue", issue, "--json")
     assert done.json()["scouting"]["handoff"]["files"][0]["path"] == "shop/cart.py"
-    listed = cli("runs")
+    listed = cli("runs", env={"COLUMNS": "160"})
     assert listed.code == 0 and "caf?" in listed.out.decode()
 
 

@@ -137,8 +137,15 @@ class Rack:
     def __init__(self, goods):
         self.goods = goods
 
+    def __str__(self):
+        return str(self.goods)
+
     def first(self):
         return max(self.goods)
+
+
+def tidied(text):
+    return text.strip()
 
 
 def arrange(goods):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scrout.gate.counterfactual import candidates
+from scrout.gate.python import failure_places
 from scrout.gate.replay_context import ReplayContext
 from scrout.gate.sources import Sources
 from scrout.records import KEPT
@@ -12,6 +13,12 @@ from scrout.records import KEPT
 from .test_claims import IMPORTS, Claim, Till, _gate
 
 OWN = [
+    Claim(
+        "one of several failures in one message",
+        "unrelated_failure",
+        "failures = []\nif till.split(10, 3) != [4, 3, 3]:\n    failures.append('ten')\n"
+        "if [4, 3] != [4, 4, 3]:\n    failures.append('eleven')\nassert not failures, '\\n'.join(failures)\n",
+    ),
     Claim(
         "a result that the claim puts another value over",
         "unrelated_failure",
@@ -123,6 +130,13 @@ THEIRS = [
     Claim("a result", "real_failure", "assert till.split(10, 3) == [4, 3, 3]\n"),
     Claim("a part of a result", "real_failure", "assert till.split(10, 3)[0] == 4\n"),
     Claim("what is made of a result", "real_failure", "assert sum(till.split(10, 3)) == 10\n"),
+    Claim(
+        "several failures in one message",
+        "real_failure",
+        "failures = []\nif till.split(10, 3) != [4, 3, 3]:\n    failures.append('ten')\n"
+        "if till.split(11, 3) != [4, 4, 3]:\n    failures.append('eleven')\n"
+        "assert not failures, '\\n'.join(failures)\n",
+    ),
     Claim("the length of a result", "real_failure", "assert len(till.split(10, 3)) == 4\n"),
     Claim(
         "several results",
@@ -236,6 +250,16 @@ THEIRS = [
         files={"notes.md": ">>> import till\n>>> middle = till.mean([])\n>>> half = middle / 2\n>>> half\n0.0\n"},
     ),
     Claim(
+        "examples that follow from one that fails, in a suite",
+        "real_failure",
+        command="python -m unittest checks",
+        files={
+            "checks.py": "import doctest\n\n\ndef load_tests(loader, tests, ignored):\n"
+            "    tests.addTests(doctest.DocFileSuite('notes.md', module_relative=False))\n    return tests\n",
+            "notes.md": ">>> import till\n>>> middle = till.mean([])\n>>> middle.total_of_all_coins\n0.0\n",
+        },
+    ),
+    Claim(
         "a sleep that is left out",
         "real_failure",
         "import time\nfrom unittest import mock\nwith mock.patch('time.sleep'):\n    parts = till.split(10, 3)\n"
@@ -252,6 +276,19 @@ THEIRS = [
         "import logging\nlogging.basicConfig(level=logging.INFO, stream=sys.stdout)\n"
         "logging.info('split gives %r', till.split(10, 3))\n",
         issue="`split(10, 3)` gives `[3, 3, 3]`, it should be `[4, 3, 3]`",
+    ),
+    Claim(
+        "a result that is also the argument",
+        "reproduced_exit_zero",
+        "print(repr(till.shelf.tidied('Hello World')))\n",
+        issue="Wrong result\n\n>>> tidied('Hello World')\n'Hello World'\n\nThe result should be `'hello world'`.",
+    ),
+    Claim(
+        "a short text of an object",
+        "reproduced_exit_zero",
+        "purse = till.shelf.Rack([7])\nactual, expected = str(purse), '[8]'\n"
+        "print('PASS' if actual == expected else 'FAIL', '- expected', repr(expected), 'got', repr(actual))\n",
+        issue="`str(purse)` gives `'[7]'`, not `'[8]'`.",
     ),
     Claim(
         "a syntax error that the repository raises, without its head",
@@ -290,3 +327,11 @@ def test_what_the_issue_and_the_claim_both_name_is_tried_first(till: Till) -> No
         issue, Sources({"shows_it.py": (source,)}), task_sandbox.base, brought={"shows_it.py": source}
     )
     assert candidates(replay_context)[0] == "[4, 3, 3]"
+
+
+def test_code_that_is_named_after_an_object_has_the_same_place_in_each_run(till: Till) -> None:
+    _, task_sandbox = till
+    replay_context = ReplayContext("", Sources({}), task_sandbox.base)
+    told = 'Traceback (most recent call last):\n  File "memory:{}", line 3, in render\n    x\nNameError: name\n'
+    first, second = (failure_places(told.format(place), replay_context) for place in ("0x7f00aa10", "0x7f00bb20"))
+    assert first == second == ["NameError memory:0x:3"]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Decimal
 
 import numpy as np
@@ -22,8 +23,8 @@ from scrout.route.policy import (
     choose,
     follow,
     goal_of,
+    goes_on,
     order,
-    proven_wrong,
     undominated,
     walk,
     within,
@@ -102,8 +103,14 @@ def test_a_free_fixer_is_the_anchor_only_without_agents() -> None:
     assert anchor_of((REPAIR, KIMI), [candidate("kimi", None, None)]) == "kimi"
 
 
-def test_order_is_the_chosen_one_alone_without_escalation() -> None:
-    assert order(decision("gpt", candidate("kimi", 0.9, "0.1")), POOL, escalate=False) == ["gpt"]
+def names(fixers: Iterable[Fixer]) -> list[str]:
+    return [fixer.name for fixer in fixers]
+
+
+@pytest.mark.parametrize(("free_first", "expected"), [(False, ["gpt"]), (True, ["repair", "gpt"])])
+def test_order_without_escalation(free_first: bool, expected: list[str]) -> None:
+    made = decision("gpt", candidate("kimi", 0.9, "0.1"))
+    assert names(order(made, POOL, free_first=free_first, escalate=False)) == expected
 
 
 def test_order_with_escalation() -> None:
@@ -115,18 +122,31 @@ def test_order_with_escalation() -> None:
         candidate("new", None, None),
     ]
     pool = (*POOL, agent("new", "3"))
-    assert order(decision("gpt", *weighed), pool, escalate=True) == ["repair", "gpt", "kimi", "opus"]
-    assert order(decision("gpt", *weighed), pool, escalate=True, anchor="kimi") == ["repair", "gpt", "kimi"]
-    assert order(decision("opus", *weighed), pool, escalate=True) == ["repair", "opus", "kimi", "gpt"]
-    assert order(decision("repair", *weighed), pool, escalate=True) == ["repair", "kimi", "gpt", "opus"]
+
+    def escalated(fixer: str, anchor: str = "") -> list[str]:
+        return names(order(decision(fixer, *weighed), pool, free_first=False, escalate=True, anchor=anchor))
+
+    assert escalated("gpt") == ["repair", "gpt", "kimi", "opus"]
+    assert escalated("gpt", anchor="kimi") == ["repair", "gpt", "kimi"]
+    assert escalated("opus") == ["repair", "opus", "kimi", "gpt"]
+    assert escalated("repair") == ["repair", "kimi", "gpt", "opus"]
 
 
 @pytest.mark.parametrize(
-    ("outcome", "wrong"), [("passed", False), ("unverified", False), ("failed", True), ("no_patch", True)]
+    ("outcome", "free", "paid"),
+    [
+        ("passed", False, False),
+        ("unverified", True, False),
+        ("doubtful", True, True),
+        ("failed", True, True),
+        ("no_patch", True, True),
+    ],
 )
-def test_only_a_proof_sends_the_task_on(outcome: CheckOutcome, wrong: bool) -> None:
+def test_a_free_patch_that_is_not_shown_to_be_right_does_not_keep_the_chosen_fixer_from_trying(
+    outcome: CheckOutcome, free: bool, paid: bool
+) -> None:
     check = Check(outcome=outcome, applies=True, reproduction="none", tests="none")
-    assert proven_wrong(check) is wrong
+    assert (goes_on(REPAIR, check), goes_on(KIMI, check)) == (free, paid)
 
 
 # A fixer that costs $0.05 and solves .71, and so on: the third adds .06 for $0.50 more.

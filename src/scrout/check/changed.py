@@ -14,6 +14,8 @@ from scrout.syntax import parse_python
 
 MAX_FUNCTIONS = 40
 """A patch that changes more is not examined function by function."""
+MAX_NUMBERS = 3
+MAX_NUMBER = 10_000
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 _BLOCKS = ("body", "handlers", "cases")
@@ -80,6 +82,17 @@ def words_for_tests(functions: Sequence[ChangedFunction]) -> frozenset[str]:
         *owners, name = function.name.split(".")
         names.add(owners[-1] if owners and name.startswith("__") else name)
     return frozenset(name for name in names if len(name) > 2)
+
+
+def numbers_in(functions: Sequence[ChangedFunction]) -> tuple[int, ...]:
+    """The first whole numbers in changed lines, without those that every function is tried with."""
+    found: dict[int, None] = {}
+    for function in functions:
+        for span, lines in ((function.after, function.lines), (function.before, function.old_lines)):
+            for node in ast.walk(span.node) if span else ():
+                if isinstance(node, ast.Constant) and type(node.value) is int and node.lineno in lines:
+                    found[node.value] = None
+    return tuple(number for number in found if 1 < number < MAX_NUMBER)[:MAX_NUMBERS]
 
 
 def touched_modules(changes: Sequence[FileChange]) -> tuple[str, ...]:

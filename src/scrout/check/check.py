@@ -80,7 +80,15 @@ async def check(gated: GatedHandoff, attempt: Attempt, task_sandbox: TaskSandbox
     if claim and not (is_wrong or doubts or missing):
         tests = tuple(dict.fromkeys((*executed.tests, *sorted(tested.own), *executed.calling)))
         unnoticed = await open_change(
-            changes, functions, claim, attempt.patch, tested.suite, tests, examples.executing, task_sandbox
+            changes,
+            functions,
+            claim,
+            attempt.patch,
+            tested.suite,
+            tests,
+            examples.executing,
+            guarded.compared,
+            task_sandbox,
         )
         missing = (unnoticed.sentence(),) if unnoticed else ()
     return Check(

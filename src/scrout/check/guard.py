@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from scrout.base import SandboxError
@@ -49,6 +49,8 @@ class GuardComparison:
 
     reproduction: Mapping[Version, FunctionRecording]
     tests: Mapping[Version, FunctionRecording]
+    runs: tuple[_Run, ...] = ()
+    """What was recorded on the patched tree: the reproduction, and tests if there are any."""
 
 
 Kind = Literal["lost", "raises", "changed", "cured", "effects"]
@@ -95,6 +97,8 @@ class GuardReport:
     flags: tuple[str, ...] = ()
     unchanged: int = 0
     """Inputs with a real value that the report does not complain about, and whose result is the same."""
+    compared: GuardComparison | None = None
+    """None: there is no function that is in both versions."""
 
     @property
     def agrees(self) -> bool:
@@ -102,6 +106,16 @@ class GuardReport:
 
     def sentence(self) -> str:
         return f"{self.unchanged} varied inputs that the report does not complain about give the same as before."
+
+
+@dataclass(frozen=True)
+class AlterationEffect:
+    """What an alteration of a patch changes."""
+
+    unchanged: int = 0
+    """Inputs that execute the altered place, and whose result is the same."""
+    undecided: str = ""
+    """An input that shows a difference, of which the report, the base and the tests do not say what is right."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +144,19 @@ async def guard(
     names = arguments_of(suite, executed.calling[::step][:MAX_TESTS]) if suite else ()
     compared = await observe(changes, functions, reproduction, patch, suite, names, executed.entries, task_sandbox)
     script = "\n".join(content for path, content in reproduction.files.items() if path.endswith(".py"))
-    return judge(functions, script, compared, changes)
+    return replace(judge(functions, script, compared, changes), compared=compared)
+
+
+async def observe_altered(
+    compared: GuardComparison,
+    functions: Sequence[ChangedFunction],
+    patch: str,
+    altered: Mapping[str, str],
+    task_sandbox: TaskSandbox,
+) -> tuple[FunctionRecording, ...]:
+    """What the same runs give on the patched tree with other files in the place of some of it."""
+    runs = (_record(run, functions, patch, "after", task_sandbox, altered) for run in compared.runs)
+    return tuple(await asyncio.gather(*runs))
 
 
 async def disputed_tests(
@@ -172,11 +198,12 @@ async def observe(
     shown = _Run(reproduction.command or "true", reproduction.files, Bounds(), ())
     first = await _record(shown, functions, patch, "after", task_sandbox)
     shown = _Run(shown.command, shown.files, bounds or REPRODUCTION, first.entries[:MAX_ENTRIES])
-    of_reproduction = await _both(shown, changes, functions, patch, task_sandbox)
+    of_reproduction, shown = await _both(shown, changes, functions, patch, task_sandbox)
     if not suite or not tests:
-        return GuardComparison(of_reproduction, {})
+        return GuardComparison(of_reproduction, {}, (shown,))
     tested = _Run(suite.command(tests), {}, bounds or TESTS, tuple(entries[:MAX_ENTRIES]))
-    return GuardComparison(of_reproduction, await _both(tested, changes, functions, patch, task_sandbox))
+    of_tests, tested = await _both(tested, changes, functions, patch, task_sandbox)
+    return GuardComparison(of_reproduction, of_tests, (shown, tested))
 
 
 async def _both(
@@ -185,7 +212,8 @@ async def _both(
     functions: Sequence[ChangedFunction],
     patch: str,
     task_sandbox: TaskSandbox,
-) -> dict[Version, FunctionRecording]:
+) -> tuple[dict[Version, FunctionRecording], _Run]:
+    """What a run gives in both versions; and the run as it was recorded on the patched tree."""
     moved = unchanged_spans(changes)
     places = {(path, old.first): new.first for path, spans in moved.items() for old, new in spans}
     after = {(path, new): old for (path, old), new in places.items()}
@@ -194,33 +222,28 @@ async def _both(
         (path, after.get((path, first), 0) if path in changed else first, name) for path, first, name in run.entries
     ]
     usable = [pair for pair in zip(run.entries, on_base, strict=True) if pair[1][1]]
+    on_base_run = replace(run, entries=tuple(old for _, old in usable))
+    run = replace(run, entries=tuple(new for new, _ in usable))
     before, now = await asyncio.gather(
-        _record(
-            _Run(run.command, run.files, run.bounds, tuple(old for _, old in usable)),
-            functions,
-            "",
-            "before",
-            task_sandbox,
-        ),
-        _record(
-            _Run(run.command, run.files, run.bounds, tuple(new for new, _ in usable)),
-            functions,
-            patch,
-            "after",
-            task_sandbox,
-        ),
+        _record(on_base_run, functions, "", "before", task_sandbox),
+        _record(run, functions, patch, "after", task_sandbox),
     )
-    return {"before": before, "after": now}
+    return {"before": before, "after": now}, run
 
 
 async def _record(
-    run: _Run, functions: Sequence[ChangedFunction], patch: str, version: Version, task_sandbox: TaskSandbox
+    run: _Run,
+    functions: Sequence[ChangedFunction],
+    patch: str,
+    version: Version,
+    task_sandbox: TaskSandbox,
+    altered: Mapping[str, str] | None = None,
 ) -> FunctionRecording:
     workspace = task_sandbox.fresh()
     try:
         if patch and await task_sandbox.apply(workspace, patch):
             return FunctionRecording()
-        for path, content in run.files.items():
+        for path, content in {**(altered or {}), **run.files}.items():
             workspace.write(path, content.encode())
         return await record(
             task_sandbox,
@@ -254,22 +277,17 @@ def judge(
 
 def differences_of(functions: Sequence[ChangedFunction], compared: GuardComparison) -> tuple[list[Difference], int]:
     """All differences, and how many inputs with a real value have none."""
-    shown = [row for row in _pairs(compared.reproduction) if row.called]
-    failing = [row for row in shown if row.new and row.usable and row.differs] or shown
-    paths = {frozenset(row.old.lines) for row in failing}
-    symptoms = {(row.old.value, row.old.where) for row in failing if row.old.kind == "raised"}
+    complaint = _Complaint(compared)
     touched = _Touched(functions)
-    known = frozenset[str]().union(*(touched.lines(row) for row in failing))
-    forms = {(row.function, _form(row.new)) for row in failing if row.new}
+    known = frozenset[str]().union(*(touched.lines(row) for row in complaint.failing))
+    forms = {(row.function, _form(row.new)) for row in complaint.failing if row.new}
     differences: list[Difference] = []
     unchanged = 0
     for recordings, in_tests in ((compared.reproduction, False), (compared.tests, True)):
         for row in _pairs(recordings):
             if row.new is None or not row.usable:
                 continue
-            complained = frozenset(row.old.lines) in paths or (
-                row.old.kind == "raised" and (row.old.value, row.old.where) in symptoms
-            )
+            complained = complaint.covers(row.old)
             if row.differs:
                 kind = _kind(row.old, row.new)
                 differences.append(
@@ -293,6 +311,62 @@ def differences_of(functions: Sequence[ChangedFunction], compared: GuardComparis
     return differences, unchanged
 
 
+def effect_of(
+    functions: Sequence[ChangedFunction],
+    compared: GuardComparison,
+    altered: Sequence[FunctionRecording],
+    path: str,
+    line: int,
+) -> AlterationEffect:
+    """What an alteration of the patched tree at that line changes, of what the runs have shown.
+
+    An input that the patch leaves as it was is decided by the base, unless the report complains about it. Tests vouch
+    for their calls. Neither does it count which exception a variation ends with, or what a negative number gives.
+    """
+    after = [function for function in functions if function.after]
+    place = next(
+        (
+            f"{number}:{line}"
+            for number, function in enumerate(after)
+            if function.path == path and function.after and function.after.first <= line <= function.after.last
+        ),
+        "",
+    )
+    complaint = _Complaint(compared)
+    unchanged = 0
+    of_runs = ((compared.reproduction, False), (compared.tests, True))
+    for (recordings, in_tests), now in zip(of_runs, altered, strict=False):
+        base = {call.identity: dict(call.inputs) for call in recordings["before"].calls}
+        for row in _pairs({"before": recordings["after"], "after": now}):
+            if row.new is None or not row.usable or place not in row.old.lines:
+                continue
+            was = base.get(row.identity, {}).get(row.name)
+            if not row.differs:
+                unchanged += 1
+                continue
+            is_garbage = row.negative or row.old.kind == row.new.kind == "raised"
+            is_decided = was is not None and was.result == row.old.result and (in_tests or not complaint.covers(was))
+            if (row.called or not is_garbage) and not is_decided:
+                call = f"{row.function}({clip(row.old.shown, 120)})"
+                return AlterationEffect(unchanged, f"{call} {_end(row.new)} and no longer {_end(row.old)}")
+    return AlterationEffect(unchanged)
+
+
+class _Complaint:
+    """What the report complains about, as the reproduction shows it."""
+
+    def __init__(self, compared: GuardComparison) -> None:
+        shown = [row for row in _pairs(compared.reproduction) if row.called]
+        self.failing = [row for row in shown if row.new and row.usable and row.differs] or shown
+        self._paths = {frozenset(row.old.lines) for row in self.failing}
+        self._symptoms = {(row.old.value, row.old.where) for row in self.failing if row.old.kind == "raised"}
+
+    def covers(self, old: Observed) -> bool:
+        """Whether an input takes the path of a failing call on the base, or ends with its exception in its function."""
+        symptom = (old.value, old.where)
+        return frozenset(old.lines) in self._paths or (old.kind == "raised" and symptom in self._symptoms)
+
+
 @dataclass(frozen=True)
 class _Pair:
     """One input on both sides."""
@@ -305,6 +379,10 @@ class _Pair:
     affected: bool = False
     negative: bool = False
     context: str = ""
+    identity: tuple[str, str, str] = ("", "", "")
+    """Of the call."""
+    name: str = ""
+    """Of the input."""
 
     @property
     def usable(self) -> bool:
@@ -313,10 +391,7 @@ class _Pair:
 
     @property
     def differs(self) -> bool:
-        old, new = self.old, self.new
-        if new is None:
-            return True
-        return (old.kind, old.value, old.printed, old.changed) != (new.kind, new.value, new.printed, new.changed)
+        return self.new is None or self.old.result != self.new.result
 
 
 class _Touched:
@@ -337,15 +412,25 @@ class _Touched:
 def _pairs(recordings: Mapping[Version, FunctionRecording]) -> Iterator[_Pair]:
     if not recordings:
         return
-    after = {(call.target, call.context, call.key): dict(call.inputs) for call in recordings["after"].calls}
+    after = {call.identity: dict(call.inputs) for call in recordings["after"].calls}
     for call in recordings["before"].calls:
-        inputs = after.get((call.target, call.context, call.key), {})
+        inputs = after.get(call.identity, {})
         function = call.target.partition("::")[2]
         affected = any(_Pair(function, True, old, inputs.get(name)).differs for name, old in call.inputs[:1])
         below_zero = any(_NEGATIVE.search(old.shown) for _, old in call.inputs[:1])
         for name, old in call.inputs:
             negative = not below_zero and bool(_NEGATIVE.search(name))
-            yield _Pair(function, name == AS_CALLED, old, inputs.get(name), affected, negative, call.context)
+            yield _Pair(
+                function,
+                name == AS_CALLED,
+                old,
+                inputs.get(name),
+                affected,
+                negative,
+                call.context,
+                call.identity,
+                name,
+            )
 
 
 def _form(seen: Observed) -> str:

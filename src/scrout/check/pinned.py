@@ -3,6 +3,10 @@
 A reproduction and tests can leave a change open: they pass with it, and with something else in its place. Then nothing
 shows that it is right. So conditions and numbers that the patch brings are altered, one at a time, and everything that
 can notice runs on each alteration: the reproduction, the tests that call the changed functions, their doctests.
+
+An alteration that nothing notices may still be one that changes nothing, or nothing but what the patch rightly leaves
+as it was. So the inputs of the guard run on it too. It speaks against the patch if one of them shows a difference that
+nothing decides, or if too few come to its place.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from dataclasses import dataclass, replace
 from scrout.base import SandboxError
 from scrout.check.changed import ChangedFunction
 from scrout.check.doctests import doctests_pass
+from scrout.check.guard import AlterationEffect, GuardComparison, effect_of, observe_altered
 from scrout.check.patch import FileChange
 from scrout.check.regression import arguments_of
 from scrout.handoff import Reproduction
@@ -28,6 +33,8 @@ MAX_ALTERATIONS = 10
 MAX_TESTS = 40
 RUN_TIMEOUT_S = 20.0
 AT_ONCE = 2
+MIN_UNCHANGED = 5
+"""Inputs that come to an altered place and give the same: then it is another way to write what the patch has."""
 
 _OTHERS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     **{ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt},
@@ -44,11 +51,15 @@ class Alteration:
     line: int
     before: str
     after: str
+    undecided: str = ""
+    """An input for which it gives another result, and nothing says which one is right."""
 
     def sentence(self) -> str:
         place = f"{self.path}:{self.line}"
         before, after = (clip(" ".join(text.split()), 60) for text in (self.before, self.after))
-        return f"With `{after}` in the place of `{before}` ({place}), neither the reproduction nor a test would fail."
+        shown = f"{self.undecided}, and " if self.undecided else ""
+        unnoticed = "neither the reproduction nor a test would fail"
+        return f"With `{after}` in the place of `{before}` ({place}), {shown}{unnoticed}."
 
 
 async def open_change(
@@ -59,11 +70,13 @@ async def open_change(
     suite: Suite | None,
     tests: Sequence[str],
     doctests: Sequence[str],
+    compared: GuardComparison | None,
     task_sandbox: TaskSandbox,
 ) -> Alteration | None:
-    """The first alteration that reproduction, tests and doctests do not notice; None: they notice each.
+    """The first alteration that reproduction, tests and doctests do not notice, and that may matter; None: there is
+    none.
 
-    The first of the `tests` are run, with those that the patch brings along.
+    The first of the `tests` are run, with those that the patch brings along. `compared` is what the guard has seen.
     """
     waiting = list(alterations(changes, functions))
     if not waiting:
@@ -75,8 +88,9 @@ async def open_change(
         some, waiting = waiting[:AT_ONCE], waiting[AT_ONCE:]
         unnoticed = await asyncio.gather(*(trial.passes(one) for one in some))
         for one, passes in zip(some, unnoticed, strict=True):
-            if passes:
-                return one
+            effect = await trial.effect(one, functions, compared) if passes else None
+            if effect and (effect.undecided or effect.unchanged < MIN_UNCHANGED):
+                return replace(one, undecided=effect.undecided)
     return None
 
 
@@ -92,7 +106,7 @@ def alterations(changes: Sequence[FileChange], functions: Sequence[ChangedFuncti
         for node in ast.walk(function.after.node):
             if getattr(node, "lineno", None) in function.lines:
                 for before, after in _altered(node):
-                    if ast.dump(before) in known or before in ends:
+                    if ast.dump(before) in known or before in ends or not known.isdisjoint(_frames(before)):
                         continue  # the patch has left it as it was, or it is no number that could be another one
                     source = _put(texts[function.path], before, after)
                     old = ast.get_source_segment(texts[function.path], before) or ""
@@ -104,11 +118,25 @@ def alterations(changes: Sequence[FileChange], functions: Sequence[ChangedFuncti
 
 
 def _expressions(function: ChangedFunction) -> frozenset[str]:
-    """Those in the lines that the patch replaces."""
+    """Those in the lines that the patch replaces, and their frames."""
     if function.before is None:
         return frozenset()
-    nodes = (node for node in ast.walk(function.before.node) if isinstance(node, ast.expr))
-    return frozenset(ast.dump(node) for node in nodes if node.lineno in function.old_lines)
+    nodes = [node for node in ast.walk(function.before.node) if isinstance(node, ast.expr)]
+    nodes = [node for node in nodes if node.lineno in function.old_lines]
+    frames = (frame for node in nodes for frame in _frames(node))
+    return frozenset((*(ast.dump(node) for node in nodes), *frames))
+
+
+def _frames(node: ast.expr) -> Iterator[str]:
+    """An operator with one of its operands at its place: the patch that changes another one has not brought it."""
+    match node:
+        case ast.Compare(left=left, ops=[op], comparators=[right]):
+            yield f"{ast.dump(left)} {ast.dump(op)}"
+            yield f"{ast.dump(op)} {ast.dump(right)}"
+        case ast.BoolOp(op=op, values=values):
+            yield from (
+                f"{number} of {len(values)} {ast.dump(op)} {ast.dump(one)}" for number, one in enumerate(values)
+            )
 
 
 def _ends(function: ast.AST) -> frozenset[ast.AST]:
@@ -134,10 +162,12 @@ def _altered(node: ast.AST) -> Iterator[tuple[ast.expr, str]]:
 
 
 def _put(source: str, node: ast.expr, text: str) -> str:
-    """The source with other text in the place of a node."""
+    """The source with other text in the place of a node, and as many lines, so that all below stays where it is."""
     lines = source.encode().splitlines(keepends=True)
     first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
     head, tail = lines[first][: node.col_offset], lines[last][node.end_col_offset or 0 :]
+    if last > first:
+        text = f"{text[:-1]}{chr(10) * (last - first)}{text[-1]}"
     return b"".join([*lines[:first], head + text.encode() + tail, *lines[last + 1 :]]).decode()
 
 
@@ -174,6 +204,15 @@ class _Trial:
             )
         except SandboxError:
             return False
+
+    async def effect(
+        self, one: Alteration, functions: Sequence[ChangedFunction], compared: GuardComparison | None
+    ) -> AlterationEffect:
+        """What an alteration changes, of what the guard has seen."""
+        if compared is None:
+            return AlterationEffect()
+        altered = await observe_altered(compared, functions, self.patch, {one.path: one.source}, self.task_sandbox)
+        return effect_of(functions, compared, altered, one.path, one.line)
 
     async def _in_workspace(self, one: Alteration, run: Callable[[Workspace], Awaitable[bool]]) -> bool:
         workspace = self.task_sandbox.fresh()

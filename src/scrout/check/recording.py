@@ -12,7 +12,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from scrout.check.changed import ChangedFunction
+from scrout.check.changed import ChangedFunction, numbers_in
 from scrout.sandbox.outbox import read_outbox
 from scrout.sandbox.replay import is_traceable
 from scrout.sandbox.task_sandbox import TaskSandbox, shell_argv
@@ -50,6 +50,12 @@ class Observed(BaseModel):
     lines: list[str] = Field(default_factory=list)
     """Executed lines of the changed functions, each as the function's number and the line's."""
 
+    @property
+    def result(self) -> tuple[str, str, str, tuple[tuple[tuple[str, str], ...], ...]]:
+        """All that came of it."""
+        changed = tuple(tuple(sorted(parts.items())) for parts in self.changed)
+        return self.kind, self.value, self.printed, changed
+
 
 class RecordedCall(BaseModel):
     """One recorded call, and what came of its inputs. The first input is the call as it was."""
@@ -59,6 +65,11 @@ class RecordedCall(BaseModel):
     """The same in both versions of the code for the same arguments."""
     context: str
     inputs: list[tuple[str, Observed]]
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """The same in both versions."""
+        return self.target, self.context, self.key
 
 
 class _Report(BaseModel):
@@ -116,6 +127,7 @@ async def record(
     order = {
         "targets": [*(target for target in targets if target), *map(_entry_target, entries)],
         "own": list(own),
+        "numbers": numbers_in(functions),
         "inputs": bounds.inputs,
         "per_call": bounds.per_call,
         "per_target": bounds.per_target,

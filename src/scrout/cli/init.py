@@ -8,6 +8,7 @@ import click
 
 from scrout.base import ConfigError
 from scrout.cli import render
+from scrout.cli.options import config_folder
 from scrout.config.settings import FILE_NAME, load, trust, user_file
 from scrout.files import is_foreign_link, write_plain
 from scrout.fix.discovery import Discovery, discover
@@ -105,6 +106,7 @@ TEMPLATE = """\
 # pooling = ""           # of gguf: mean, cls, last; empty: as the file says
 
 [fix]
+# free_first = true      # where the gate verified a reproduction, free fixers try before the chosen one
 # escalate = false       # when the check proves a patch wrong, let the next fixer try; free ones go first then
 # caps = "hard"          # held for before each call; paper: looked at after each, so that the last one may pass them
 # handoff = "full"       # what of the handoff a fixer gets: full, files-only, none, auto
@@ -182,6 +184,7 @@ def command(user: bool, force: bool, bare: bool) -> int:
     if is_foreign_link(path):
         raise ConfigError(f"{path} is a symlink, and scrout follows none in a repository. Remove it first.")
     path.parent.mkdir(parents=True, exist_ok=True)
+    config_folder(Path())  # from now on no program of this repository counts
     found = Discovery((), ()) if bare else discover()
     text = TEMPLATE + "".join(f"\n{fixer.toml()}" for fixer in found.fixers)
     try:

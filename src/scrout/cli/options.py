@@ -169,9 +169,9 @@ def _with_goal(settings: Settings, given: dict[str, Any]) -> Settings:
 
 
 def _read_file(repo: Path, config: Path | None, overrides: tuple[str, ...]) -> Settings:
-    if config:
-        return load(config, overrides)
-    return discover(config_folder(repo), overrides)
+    # Also for a named file: from now on no program of the repository's is started for one of the host's.
+    folder = config_folder(repo)
+    return load(config, overrides) if config else discover(folder, overrides)
 
 
 def config_folder(repo: Path) -> Path:

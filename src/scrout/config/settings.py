@@ -477,8 +477,11 @@ AnyFixer = Annotated[SerializeAsAny[Fixer], BeforeValidator(make_fixer)]
 
 
 class FixSettings(FrozenModel):
+    free_first: bool = True
+    """Where the gate verified a reproduction, fixers without a model try before the chosen one. Only a patch that
+    passed the check ends the run there."""
     escalate: bool = False
-    """When the check proves a patch wrong, let the next fixer try. The free ones go first then."""
+    """When the check proves a patch wrong, let the next fixer try. The free ones always go first then."""
     cap_usd: Usd | None = Field(default=None, gt=0)
     """For all attempts at one task together; None: as much as the chosen fixer's own cap."""
     caps: Literal["hard", "paper"] = "hard"

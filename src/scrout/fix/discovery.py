@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from scrout.base import ConfigError
 from scrout.fix.presets import PRESETS
 from scrout.fix.program import find_preset
 from scrout.models.listing import list_models
+from scrout.programs import find_program
 
 AGENT_MODELS = {
     "claude-code": ("ANTHROPIC_API_KEY", ("claude-haiku-4-5", "claude-opus-4-6")),
@@ -24,6 +26,7 @@ OTHER_AGENTS = {"gemini": "gemini-cli"}
 """Programs that scrout has no preset for."""
 LOCAL_SERVERS = {"Ollama": 11434, "llama.cpp": 8080, "LM Studio": 1234, "vLLM": 8000}
 """The ports that they listen on unless they are told otherwise."""
+_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:/@+-]{0,199}")
 KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "DEEPSEEK_API_KEY")
 
 
@@ -74,7 +77,8 @@ def discover(ports: Mapping[str, int] | None = None) -> Discovery:
 
 def _local(name: str, port: int) -> FoundFixer | None:
     base_url = f"http://127.0.0.1:{port}/v1"
-    models = list_models(base_url, {}, "").models
+    # Names are written into your settings, also into a comment, which a line break would end. Any program can listen.
+    models = [model for model in list_models(base_url, {}, "").models or () if _MODEL.fullmatch(model)]
     if not models:
         return None
     others = f"; it also has {', '.join(models[1:4])}" if len(models) > 1 else ""
@@ -98,8 +102,6 @@ def _of_other_programs(usable: set[str]) -> Iterator[str]:
         if agent in usable:
             kind = 'kind = "mini"' if agent == "mini" else f'preset = "{agent}"'
             yield f"{agent} is installed: a [[fixers]] entry with {kind} and a model makes it a fixer (docs/fixers.md)."
-    from scrout.programs import find_program
-
     for program, name in OTHER_AGENTS.items():
         if find_program(program):
             yield f"{name} is installed, and scrout has no preset for it: give its command (docs/fixers.md)."

@@ -20,7 +20,8 @@ _FAILED = re.compile(
 )
 _PYTEST_FAILED = re.compile(r"^(\S{1,500}):([0-9]{1,9}): (DocTestFailure|UnexpectedException)$", re.M)
 _UNBOUND = re.compile(r"name '(\w+)' is not defined")
-_NEXT = re.compile(r"^\*{70}$", re.M)
+_NEXT = re.compile(r"^(?:\*{70}|-{70})$", re.M)
+"""What doctest puts between failures, and in a suite of unittest."""
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,7 @@ def reported_value(run: Replay, replay_context: ReplayContext) -> str | None:
     for value in dict.fromkeys(_given(run)):
         if is_told(value, lines) and _is_named(value, replay_context):
             return value
-    return None
+    return next((value for value in _given_as_quoted(run, replay_context) if is_told(value, lines)), None)
 
 
 def _given(run: Replay) -> Iterator[str]:
@@ -149,6 +149,19 @@ def _given(run: Replay) -> Iterator[str]:
         shown = re.compile(rf"(?<![\w.]){re.escape(result)}(?![\w.])")
         if result and not _is_kind(result) and any(shown.search(line) for line in lines):
             yield result
+
+
+def _given_as_quoted(run: Replay, replay_context: ReplayContext) -> Iterator[str]:
+    """Results that were seen of functions which the claim calls once, and as the issue does.
+
+    So a result may also stand in the claim's own code, for example as the argument that came back unchanged.
+    """
+    issue = _squeezed(replay_context.issue)
+    called = [call for call in _calls(replay_context.sources.all, texts_too=True) if _squeezed(call) in issue]
+    names = {name for call in called for name in (call.partition("(")[0], f"__{call.partition('(')[0]}__")}
+    once = [call for call in run.calls if call.times == 1 and call.name in names] if isinstance(run, WatchedRun) else []
+    given = set(_given(run))
+    yield from (call.result for call in once if call.result in given)
 
 
 def _is_kind(result: str) -> bool:
@@ -228,7 +241,7 @@ def _is_named(value: str, replay_context: ReplayContext) -> bool:
     if any(value in _code(text) for text in texts):
         return False
     return len(value) >= DISTINCTIVE or any(
-        _squeezed(call) in _squeezed(replay_context.issue) for call in _calls(texts, replay_context)
+        _squeezed(call) in _squeezed(replay_context.issue) for call in _calls(texts)
     )
 
 
@@ -240,8 +253,12 @@ def _code(text: str) -> str:
         return text
 
 
-def _calls(texts: Iterable[str], replay_context: ReplayContext) -> Iterator[str]:
-    """Calls in the claim's own code, without what the function is an attribute of."""
+def _calls(texts: Iterable[str], *, texts_too: bool = False) -> Iterator[str]:
+    """Calls in the claim's own code, without what the function is an attribute of.
+
+    `texts_too`: also those that make a text of an object.
+    """
+    shows = ("print", "format", "append", "write", "exit", *(() if texts_too else ("repr", "str")))
     for text in texts:
         try:
             nodes = list(ast.walk(parse_python(text)))
@@ -252,7 +269,7 @@ def _calls(texts: Iterable[str], replay_context: ReplayContext) -> Iterator[str]
                 yield ast.unparse(node)  # as a whole: a name alone says little
             elif isinstance(node, ast.Call):
                 name, _, rest = ast.unparse(node).partition("(")
-                if name.rpartition(".")[2] not in ("print", "repr", "str", "format", "append", "write", "exit"):
+                if name.rpartition(".")[2] not in shows:
                     yield f"{name.rpartition('.')[2]}({rest}"
 
 

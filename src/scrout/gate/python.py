@@ -28,6 +28,7 @@ _DIRECT = "was the direct cause"
 DOOR_FRAMES = 2
 """The function that a claim calls, and one that it hands its arguments on to."""
 _MOCK = "unittest/mock.py"
+_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,16}\b")
 _TEST = re.compile(r"^(?:={70}|_{3,} .+ _{3,})$", re.MULTILINE)
 
 
@@ -45,9 +46,11 @@ def read_failures(output: str) -> list[list[Traceback]]:
 def failure_places(output: str, replay_context: ReplayContext) -> list[str]:
     """What ended the command, or each failed test, by type and place."""
     ends = [(chain[-1].type, chain[-1].frames[-1]) for chain in read_failures(output)]
-    # Where the stack ends depends on what else is on it.
+    # Where the stack ends depends on what else is on it. Compiled text may be named after the object that it is in.
     return [
-        kind if kind == "RecursionError" else f"{kind} {replay_context.relative(frame.path)}:{frame.line}"
+        kind
+        if kind == "RecursionError"
+        else f"{kind} {_ADDRESS.sub('0x', replay_context.relative(frame.path))}:{frame.line}"
         for kind, frame in ends
     ]
 

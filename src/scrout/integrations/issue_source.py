@@ -1,7 +1,9 @@
 """An issue of GitHub or GitLab by its number or address, as a text.
 
 A clone's configuration says which forge its `origin` is, and may lie. So a token goes to the forge that it was issued
-for and nowhere else: github.com, gitlab.com, and the host that you name in GH_HOST or GITLAB_HOST.
+for and nowhere else, by the rules of gh and glab. GITHUB_TOKEN and GH_TOKEN are for github.com, or for the server whose
+job this is. GH_ENTERPRISE_TOKEN is for the host in GH_HOST. GITLAB_TOKEN is for the host in GITLAB_HOST, else for the
+server whose job this is, else for gitlab.com.
 """
 
 from __future__ import annotations
@@ -116,6 +118,8 @@ def fetch_issue(address: IssueAddress, *, comments: bool = False) -> FetchedIssu
         if error.status not in (401, 403, 404):
             raise
         names = "GITHUB_TOKEN, or log in with gh" if address.forge == "github" else "GITLAB_TOKEN, or log in with glab"
+        if address.forge == "github" and address.host != "github.com":
+            names = "GH_ENTERPRISE_TOKEN, or log in with gh"
         raise ForgeError(
             f"issue {address.number} of {address.project} at {address.host} cannot be read (status {error.status}). "
             f"Check the number. If the project is not public, set {names}."
@@ -128,18 +132,26 @@ def fetch_issue(address: IssueAddress, *, comments: bool = False) -> FetchedIssu
 
 
 def _from_github(address: IssueAddress, comments: bool) -> tuple[_Issue, list[_Comment]]:
+    own = address.host == (urlsplit(os.environ.get("GITHUB_SERVER_URL", "")).hostname or "github.com")
+    names: tuple[str, ...] = ("GITHUB_TOKEN", "GH_TOKEN") if own else ()
+    if not own and address.host == os.environ.get("GH_HOST"):
+        names = ("GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN")
+    token = _token(names, ("gh", "auth", "token", "--hostname", address.host))
     default = "https://api.github.com" if address.host == "github.com" else f"https://{address.host}/api/v3"
-    token = _token(("GITHUB_TOKEN", "GH_TOKEN"), ("gh", "auth", "token", "--hostname", address.host))
     headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28", "User-Agent": "scrout"}
-    http = Http(os.environ.get("GITHUB_API_URL", default), headers | _authorization(token, "Authorization", "Bearer "))
+    authorization = _authorization(token, "Authorization", "Bearer ")
+    http = Http((own and os.environ.get("GITHUB_API_URL")) or default, headers | authorization)
     path = f"/repos/{address.project}/issues/{address.number}"
     return _read(http, path, f"{path}/comments", {"per_page": MAX_COMMENTS}, comments)
 
 
 def _from_gitlab(address: IssueAddress, comments: bool) -> tuple[_Issue, list[_Comment]]:
-    token = _token(("GITLAB_TOKEN",), ("glab", "config", "get", "token", "--host", address.host))
+    job = os.environ.get("CI_SERVER_HOST") or "gitlab.com"
+    own = address.host == (os.environ.get("GITLAB_HOST") or job)
+    token = _token(("GITLAB_TOKEN",) if own else (), ("glab", "config", "get", "token", "--host", address.host))
     default = f"https://{address.host}/api/v4"
-    http = Http(os.environ.get("CI_API_V4_URL", default), _authorization(token, "PRIVATE-TOKEN"))
+    given = os.environ.get("CI_API_V4_URL") if address.host == job else ""
+    http = Http(given or default, _authorization(token, "PRIVATE-TOKEN"))
     path = f"/projects/{quote(address.project, safe='')}/issues/{address.number}"
     return _read(http, path, f"{path}/notes", {"per_page": MAX_COMMENTS, "sort": "asc"}, comments)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,17 +41,8 @@ def list_models(base_url: str, headers: Mapping[str, str], key_name: str) -> End
     """Ask `base_url`/models. `key_name` is what the key is called in messages; empty: none is sent."""
     where = shown_url(base_url)
     try:
-        with (
-            # What listens on this machine is never behind a proxy.
-            httpx.Client(verify=certificates(), timeout=TIMEOUT_S, trust_env=not _is_loopback(base_url)) as client,
-            client.stream("GET", f"{base_url.rstrip('/')}/models", headers=dict(headers)) as response,
-        ):
-            body = bytearray()
-            for chunk in response.iter_bytes():
-                body += chunk
-                if len(body) > MAX_BYTES:
-                    break
-    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+        response, body = asyncio.run(_ask(base_url, headers))
+    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, TimeoutError) as error:
         step = f"Check base_url ({where}) and that the server runs."
         return EndpointAnswer(f"{where} cannot be reached ({type(error).__name__})", step)
     status = response.status_code
@@ -64,9 +56,25 @@ def list_models(base_url: str, headers: Mapping[str, str], key_name: str) -> End
         step = "Set base_url to the address of its API, which usually ends in /v1."
         return EndpointAnswer(f"{where}/models is a web page (status {status}), not an API", step)
     try:
-        return EndpointAnswer(models=tuple(model.id for model in _Models.model_validate_json(bytes(body)).data))
+        return EndpointAnswer(models=tuple(model.id for model in _Models.model_validate_json(body).data))
     except ValidationError:
         return EndpointAnswer()  # many endpoints list nothing
+
+
+async def _ask(base_url: str, headers: Mapping[str, str]) -> tuple[httpx.Response, bytes]:
+    body = bytearray()
+    async with (
+        # For all of it: httpx starts its own clock again with every byte.
+        asyncio.timeout(TIMEOUT_S),
+        # What listens on this machine is never behind a proxy.
+        httpx.AsyncClient(verify=certificates(), timeout=TIMEOUT_S, trust_env=not _is_loopback(base_url)) as client,
+        client.stream("GET", f"{base_url.rstrip('/')}/models", headers=dict(headers)) as response,
+    ):
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) > MAX_BYTES:
+                break
+    return response, bytes(body)
 
 
 def missing_model(answer: EndpointAnswer, model: str) -> EndpointAnswer:

@@ -315,23 +315,29 @@ def anchor_of(pool: Sequence[Fixer], candidates: Iterable[Candidate], named: str
     return max(agents, key=strength).name
 
 
-def order(decision: Decision, pool: Sequence[Fixer], escalate: bool, anchor: str = "") -> list[str]:
-    """Who tries, first to last. `anchor` is the setting of that name; empty: as `anchor_of` finds it.
+def order(
+    decision: Decision, pool: Sequence[Fixer], *, free_first: bool, escalate: bool, anchor: str = ""
+) -> list[Fixer]:
+    """The fixers that may try, first to last. `anchor` is the setting of that name; empty: as `anchor_of` finds it.
 
-    Without escalation the chosen fixer alone. With it the free ones go first, then the chosen one, then those with a
-    known probability from cheap to expensive, then the anchor. A fixer of unknown probability is never tried on a
-    guess.
+    The chosen one, and before it the free ones if `free_first`. With escalation the free ones always go first, and
+    those with a known probability follow from cheap to expensive, then the anchor. A fixer of unknown probability is
+    never tried on a guess.
     """
-    if not escalate:
-        return [decision.fixer]
-    free = [fixer.name for fixer in pool if not fixer.has_model]
-    known = [candidate.fixer for candidate in cheapest_first(decision.candidates) if candidate.p_solve is not None]
-    return list(dict.fromkeys([*free, decision.fixer, *known, anchor_of(pool, decision.candidates, anchor)]))
+    names = [fixer.name for fixer in pool if not fixer.has_model] if free_first or escalate else []
+    names.append(decision.fixer)
+    if escalate:
+        names += [one.fixer for one in cheapest_first(decision.candidates) if one.p_solve is not None]
+        names.append(anchor_of(pool, decision.candidates, anchor))
+    return [next(fixer for fixer in pool if fixer.name == name) for name in dict.fromkeys(names)]
 
 
-def proven_wrong(check: Check) -> bool:
-    """Whether the next fixer should try: an unverified patch may be right, so it is not proven wrong."""
-    return check.outcome in ("failed", "no_patch", "doubtful")
+def goes_on(fixer: Fixer, check: Check) -> bool:
+    """Whether the next fixer should try.
+
+    An unverified patch may be right, so a paid one ends the search. A free one does so only if it is shown to be right.
+    """
+    return check.outcome != "passed" if not fixer.has_model else check.outcome in ("failed", "no_patch", "doubtful")
 
 
 def output_price(fixer: Fixer) -> Decimal:

@@ -30,7 +30,17 @@ from scrout.route.calibrate import Calibration, combination
 from scrout.route.difficulty import Ability, DifficultyEstimate, DifficultyHead
 from scrout.route.embed import Embedder, open_embedder
 from scrout.route.outcomes import Arm, digest
-from scrout.route.policy import Dial, Goal, anchor_of, cheapest_first, choose, clears, goal_of, output_price
+from scrout.route.policy import (
+    Dial,
+    Goal,
+    PolicyChoice,
+    anchor_of,
+    cheapest_first,
+    choose,
+    clears,
+    goal_of,
+    output_price,
+)
 from scrout.route.resume import MIN_OUTCOMES, SHIPPED, Resume, ResumeVectors, resume_vectors, text_space
 from scrout.route.task_vectors import TaskVectors
 
@@ -140,11 +150,18 @@ class Router:
             degraded=bool(view.missing),
             fallback=made.fallback,
             reason="; ".join(reasons),
-            candidates=tuple(_explained(candidate, made.fixer, made.lost, made.reason) for candidate in weighed),
+            candidates=tuple(self._explained(candidate, made) for candidate in weighed),
             policy=route.policy,
             abstained=made.abstained,
             spaces=view.spaces,
         )
+
+    def _explained(self, candidate: Candidate, made: PolicyChoice) -> Candidate:
+        """The candidate with why it won or lost, instead of only where its probability comes from."""
+        why = made.reason if candidate.fixer == made.fixer else made.lost.get(candidate.fixer, "") or candidate.reason
+        if self.settings.fix.free_first and not self.settings.fixer(candidate.fixer).has_model:
+            why += "; it is free and tries first where the gate verified a reproduction"
+        return candidate.model_copy(update={"reason": why})
 
     def look(self, text: str, state: State | None) -> RoutingInputs:
         """What `route` decides by, for whoever explains a decision."""
@@ -490,9 +507,3 @@ def _evidence(fixer: Fixer, own: Resume | None) -> str:
 def _unknown(fixer: Fixer, cost_usd: Decimal | None) -> Candidate:
     reason = f"no résumé yet (it takes {MIN_OUTCOMES} outcomes), so its probability is unknown"
     return Candidate(fixer=fixer.name, p_solve=None, expected_cost_usd=cost_usd, reason=reason)
-
-
-def _explained(candidate: Candidate, chosen: str, lost: Mapping[str, str], reason: str) -> Candidate:
-    """The candidate with why it won or lost, instead of only where its probability comes from."""
-    why = reason if candidate.fixer == chosen else lost.get(candidate.fixer, "")
-    return candidate.model_copy(update={"reason": why or candidate.reason})

@@ -394,6 +394,85 @@ def test_no_answer_around_its_parts_has_no_tokens(api: Api, answer: Json) -> Non
         assert said.usage is not None and believable(said.usage, wrote=said.wrote) is None
 
 
+END_OF_STREAM: dict[ApiName, list[Json]] = {
+    "chat": [{"choices": [], "usage": NO_TOKENS["chat"]}],
+    "responses": [
+        {"type": "response.completed", "response": {"status": "completed", "usage": NO_TOKENS["responses"]}},
+    ],
+    "messages": [
+        {"type": "message_start", "message": {"usage": NO_TOKENS["messages"]}},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 0}},
+        {"type": "message_stop"},
+    ],
+}
+
+
+def _streamed(api: Api, *events: bytes) -> AnswerReader:
+    said = AnswerReader()
+    stream = Stream(api, said, drop_usage=False)
+    for event in (*events, *(json.dumps(event).encode() for event in END_OF_STREAM[api.name])):
+        stream.feed(b"data: " + event + b"\n\n")
+    return said
+
+
+@pytest.mark.parametrize(
+    ("api", "event"),
+    [
+        (CHAT, b'"Hello"'),
+        (CHAT, b"Hello"),
+        (CHAT, b'[{"choices": [{"delta": {"content": "Hello"}}]}]'),
+        (CHAT, b'{"choices": [{"delta": {"content": "Hello"}}], "id": [' + b"0," * 1_000_000 + b"0]}"),
+        (CHAT, b'{"choices": [{"delta": {"content": "Hello"}}], "id": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
+        (CHAT, b'{"choices": [{"logprobs": {"content": [{"token": "Hello"}]}}]}'),
+        (CHAT, b'{"choices": [{"token_ids": [9, 10]}]}'),
+        (RESPONSES, b'{"type": "response.output_item.done", "item": {"content": [{"text": "Hello"}]}}'),
+        (RESPONSES, b'{"type": "response.output_text.done", "text": "Hello"}'),
+        (RESPONSES, b'{"text": "Hello"}'),
+        (MESSAGES, b'{"type": "message_start", "message": {"content": [{"type": "text", "text": "Hello"}]}}'),
+        (MESSAGES, b'{"type": "completion", "completion": "Hello"}'),
+        (MESSAGES, b'{"type": "message_delta", "delta": {"text": "Hello"}}'),
+        (MESSAGES, b'{"type": "content_block_start", "text": "Hello"}'),
+        (MESSAGES, b'{"type": "message_stop", "text": "Hello"}'),
+    ],
+    ids=lambda value: value[:60].decode() if isinstance(value, bytes) else value.name,
+)
+def test_no_event_of_a_stream_has_no_tokens(api: Api, event: bytes) -> None:
+    said = _streamed(api, event)
+    assert said.usage is not None and believable(said.usage, wrote=said.wrote) is None
+
+
+@pytest.mark.parametrize(
+    ("api", "event"),
+    [
+        (
+            CHAT,
+            {"id": "c-1", "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "logprobs": None}]},
+        ),
+        (
+            RESPONSES,
+            {
+                "type": "response.created",
+                "sequence_number": 1,
+                "response": {"id": "r-1", "output": [], "text": {"format": {"type": "text"}, "verbosity": "medium"}},
+            },
+        ),
+        (MESSAGES, {"type": "ping"}),
+        (MESSAGES, {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}}),
+    ],
+)
+def test_a_stream_with_nothing_in_it_may_have_no_tokens(api: Api, event: Json) -> None:
+    said = _streamed(api, json.dumps(event).encode())
+    assert not said.wrote and said.usage is not None
+    assert believable(said.usage, wrote=said.wrote) == said.usage
+
+
+@pytest.mark.parametrize("api", [RESPONSES, MESSAGES])
+def test_words_beside_the_parts_of_an_answer_have_tokens(api: Api) -> None:
+    said = AnswerReader()
+    read_whole(api, json.dumps({"reply": "Hello", "usage": NO_TOKENS[api.name]}).encode(), said)
+    assert said.usage is not None and believable(said.usage, wrote=said.wrote) is None
+
+
 def test_words_about_an_error_are_no_answer() -> None:
     said = AnswerReader()
     read_whole(CHAT, b'{"error": {"message": "busy"}, "user_id": "u", "detail": "later"}', said)

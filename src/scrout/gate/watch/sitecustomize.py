@@ -629,12 +629,20 @@ def _difference(node, parts, fresh):
     for name, value in node.parts.items():
         same = name in parts and parts[name] is value
         matters = fresh or isinstance(value, (types.FunctionType, type))
-        if matters and not same and not _is_metadata(name):
+        if matters and not same and not _is_metadata(name) and (fresh or name in parts or not _deletes(node, name)):
             return name
     for name, value in parts.items():
         if fresh and name not in node.parts and not _may_be_new(node, name, value):
             return name
     return None
+
+
+def _deletes(node, name):
+    """Whether a module of the repository deletes a name of its own as it is loaded, perhaps after it was looked at."""
+    path = node.thing.get("__file__") if node.view is _view_mapping else None
+    if not isinstance(path, str) or not isinstance(name, str) or _side_of(path) is not _REPOSITORY:
+        return False
+    return re.search(rb"^del\b[^\n#]*\b%s\b" % re.escape(name.encode()), _read_file(path), re.M) is not None
 
 
 _SPECIAL = frozenset(name for kind in (int, str, dict, list, types.FunctionType) for name in dir(kind)) | frozenset(

@@ -53,7 +53,7 @@ class AnswerReader:
     ended: bool = False
     """The answer is whole: the stream said itself that it is over."""
     has_more: bool = False
-    """It has something beside text, thoughts and calls that are read here, or had it on its way."""
+    """It has, or had on its way, something that a model may have written, in whatever form."""
 
     @property
     def text(self) -> str:
@@ -90,6 +90,8 @@ class Api:
     """Keys that limit the output; the first is set where there is none."""
     turns: str
     """The key of the conversation."""
+    not_written: frozenset[str]
+    """Keys of an answer, and of what is in it, that hold nothing a model writes."""
     read_whole: Callable[[Json, AnswerReader], None]
     read_event: Callable[[Json, AnswerReader], None]
 
@@ -119,30 +121,45 @@ class Api:
         return lowered
 
 
-_CHAT_KEYS = frozenset(
+_NOT_WRITTEN = frozenset(
     {
-        *("id", "object", "created", "model", "choices", "usage", "system_fingerprint", "service_tier", "error"),
-        *(
-            "provider",
-            "prompt_logprobs",
-            "prompt_token_ids",
-            "kv_transfer_params",
-            "obfuscation",
-            "prompt_filter_results",
-        ),
+        *("id", "object", "type", "role", "model", "index", "status", "created", "created_at", "usage", "error"),
+        *("service_tier", "request_id", "obfuscation"),
     }
 )
-_CHOICE_KEYS = frozenset(
-    {
-        *("index", "finish_reason", "native_finish_reason", "stop_reason", "matched_stop", "logprobs"),
-        *("token_ids", "hidden_states", "content_filter_results", "message", "delta"),
-    }
-)
+_CHAT_NOT_WRITTEN = _NOT_WRITTEN | {
+    *("finish_reason", "native_finish_reason", "stop_reason", "matched_stop", "content_filter_results", "provider"),
+    *("system_fingerprint", "prompt_logprobs", "prompt_token_ids", "prompt_filter_results", "kv_transfer_params"),
+    "hidden_states",
+}
+_RESPONSES_NOT_WRITTEN = _NOT_WRITTEN | {
+    *("sequence_number", "response_id", "item_id", "output_index", "content_index", "summary_index", "event_id"),
+    # What was asked for, repeated.
+    *("instructions", "tools", "tool_choice", "temperature", "top_p", "top_logprobs", "max_output_tokens", "metadata"),
+    *("parallel_tool_calls", "previous_response_id", "reasoning", "truncation", "store", "background", "user"),
+    *("max_tool_calls", "prompt_cache_key", "safety_identifier", "incomplete_details", "completed_at", "billing"),
+    *(
+        "format",
+        "verbosity",
+        "prompt",
+        "prompt_cache_retention",
+        "conversation",
+        "frequency_penalty",
+        "presence_penalty",
+    ),
+}
+_MESSAGES_NOT_WRITTEN = _NOT_WRITTEN | {
+    "stop_reason",
+    "stop_sequence",
+    "stop_details",
+    "container",
+    "context_management",
+}
 
 
 def _chat_whole(answer: Json, said: AnswerReader) -> None:
     said.usage = usages.of_chat(answer.get("usage"))
-    for choice in _choices(answer, said):
+    for choice in _objects(answer.get("choices")):
         said.finish = _text(choice.get("finish_reason"))
         _chat_message(_object(choice.get("message")), said)
 
@@ -150,27 +167,12 @@ def _chat_whole(answer: Json, said: AnswerReader) -> None:
 def _chat_event(event: Json, said: AnswerReader) -> None:
     if event.get("usage"):
         said.usage = usages.of_chat(event["usage"]) or said.usage
-    for choice in _choices(event, said):
+    for choice in _objects(event.get("choices")):
         said.finish = _text(choice.get("finish_reason")) or said.finish
         _chat_message(_object(choice.get("delta")), said)
 
 
-def _choices(answer: Json, said: AnswerReader) -> list[Json]:
-    """Those in the API's form. Whatever else there is may be what was written, in another form."""
-    choices = answer.get("choices")
-    found = list(_objects(choices))
-    if not said.has_more:
-        known = len(found) == len(choices) if isinstance(choices, list) else not choices
-        # Beside an error there may be words about it.
-        known = known and (bool(answer.get("error")) or answer.keys() <= _CHAT_KEYS)
-        plain = known and all(choice.keys() <= _CHOICE_KEYS for choice in found)
-        parts = (choice.get(key) for choice in found for key in ("message", "delta"))
-        said.has_more = not plain or any(part and not isinstance(part, dict) for part in parts)
-    return found
-
-
 def _chat_message(message: Json, said: AnswerReader) -> None:
-    said.has_more = said.has_more or _has_more(message, "role")
     said.texts.append(_text(message.get("content")))
     said.thoughts.append(_text(message.get("reasoning_content")) or _text(message.get("reasoning")))
     for place, call in enumerate(_objects(message.get("tool_calls"))):
@@ -188,7 +190,7 @@ def _responses_whole(answer: Json, said: AnswerReader) -> None:
     if error := _object(answer.get("error")):
         said.error = _text(error.get("message")) or "an error without a message"
     said.texts, said.thoughts, said.tool_calls = [], [], []
-    said.has_more = said.has_more or bool(answer.get("output") or answer.get("output_text"))
+    said.has_more = said.has_more or bool(answer.get("output"))
     for item in _objects(answer.get("output")):
         said.texts += [_text(part.get("text")) for part in _objects(item.get("content"))]
         said.thoughts += [_text(part.get("text")) for part in _objects(item.get("summary"))]
@@ -209,7 +211,6 @@ def _responses_event(event: Json, said: AnswerReader) -> None:
         said.ended = True
         _responses_whole(_object(event.get("response")), said)
     elif kind.endswith(".delta"):
-        said.has_more = said.has_more or bool(event.get("delta"))
         said.texts.append(_text(event.get("delta")) if kind == "output_text.delta" else "")
     elif kind == "error":
         said.error = _text(event.get("message")) or "an error without a message"
@@ -218,15 +219,11 @@ def _responses_event(event: Json, said: AnswerReader) -> None:
 def _messages_whole(answer: Json, said: AnswerReader) -> None:
     said.usage = usages.of_messages(answer.get("usage"))
     said.finish = _text(answer.get("stop_reason"))
-    content = answer.get("content")
-    said.has_more = bool(content) and not (isinstance(content, list) and all(isinstance(it, dict) for it in content))
-    said.has_more = said.has_more or "completion" in answer
-    for block in _objects(content):
+    for block in _objects(answer.get("content")):
         _messages_block(block, said)
 
 
 def _messages_block(block: Json, said: AnswerReader) -> None:
-    said.has_more = said.has_more or _has_more(block, "type")
     said.texts.append(_text(block.get("text")))
     said.thoughts.append(_text(block.get("thinking")))
     if block.get("type") == "tool_use":
@@ -247,7 +244,6 @@ def _messages_event(event: Json, said: AnswerReader) -> None:
             _messages_block(_object(event.get("content_block")), said)
         case "content_block_delta":
             delta = _object(event.get("delta"))
-            said.has_more = said.has_more or _has_more(delta, "type")
             _messages_block({key: delta[key] for key in ("text", "thinking") if key in delta}, said)
             if said.tool_calls and "partial_json" in delta:
                 said.tool_calls[-1].arguments.append(_text(delta["partial_json"]))
@@ -269,9 +265,27 @@ def _wire(usage: Usage | None) -> Json:
     }
 
 
-CHAT = Api("chat", "chat/completions", ("max_tokens", "max_completion_tokens"), "messages", _chat_whole, _chat_event)
-RESPONSES = Api("responses", "responses", ("max_output_tokens",), "input", _responses_whole, _responses_event)
-MESSAGES = Api("messages", "messages", ("max_tokens",), "messages", _messages_whole, _messages_event)
+CHAT = Api(
+    "chat",
+    "chat/completions",
+    ("max_tokens", "max_completion_tokens"),
+    "messages",
+    _CHAT_NOT_WRITTEN,
+    _chat_whole,
+    _chat_event,
+)
+RESPONSES = Api(
+    "responses",
+    "responses",
+    ("max_output_tokens",),
+    "input",
+    _RESPONSES_NOT_WRITTEN,
+    _responses_whole,
+    _responses_event,
+)
+MESSAGES = Api(
+    "messages", "messages", ("max_tokens",), "messages", _MESSAGES_NOT_WRITTEN, _messages_whole, _messages_event
+)
 APIS = {api.path: api for api in (CHAT, RESPONSES, MESSAGES)}
 
 
@@ -382,10 +396,12 @@ class Stream:
             return True
         parsed = parse(data)
         if parsed is None:
+            self.said.has_more = self.said.has_more or bool(data)  # what cannot be read here may be text elsewhere
             return True
         if error := parsed.get("error"):
             self.said.error = _text(_object(error).get("message")) or _text(error) or "an error without a message"
         self.api.read_event(parsed, self.said)
+        _look_for_more(self.api, parsed, self.said)
         return not (self.drop_usage and parsed.get("usage") and parsed.get("choices") == [])
 
 
@@ -407,7 +423,24 @@ def read_whole(api: Api, body: bytes, said: AnswerReader) -> None:
     if error:
         said.error = _text(_object(error).get("message")) or str(error)[:300]
     api.read_whole(parsed, said)
+    _look_for_more(api, parsed, said)
     said.ended = True
+
+
+def _look_for_more(api: Api, document: Json, said: AnswerReader) -> None:
+    """Whether there is anything that a model may have written, wherever it is: no list of places is whole."""
+    # Beside an error there may be words about it.
+    is_error = (bool(document.get("error")) and not document.get("usage")) or document.get("type") == "error"
+    inner: list[JsonValue] = [] if said.has_more or is_error else [document]
+    while inner:
+        match inner.pop():
+            case dict() as found:
+                inner += [value for key, value in found.items() if key not in api.not_written]
+            case list() as found:
+                inner += found
+            case value if value:
+                said.has_more = True
+                return
 
 
 def parse(body: bytes) -> Json | None:
@@ -474,10 +507,6 @@ def _object(value: JsonValue) -> Json:
 
 def _objects(value: JsonValue) -> Iterator[Json]:
     return (item for item in value if isinstance(item, dict)) if isinstance(value, list) else iter(())
-
-
-def _has_more(part: Json, than: str) -> bool:
-    return any(value for key, value in part.items() if key != than)
 
 
 def _text(value: JsonValue) -> str:

@@ -59,6 +59,8 @@ _NOTHING_RAISED = re.compile(
     re.I,
 )
 _LEADING_NAME = re.compile(r"`?(?:\w+\.)*+(\w++)(?!\.)")
+_REPR = re.compile(r"<[A-Z]\w*(?! object at)[ (][^\n]*>")
+"""How an object shows itself: no Python, and no markup."""
 _SHARED = 0.2
 _NUMBERS = {"nan": "got != got", "inf": "got == float('inf')", "-inf": "got == float('-inf')"}
 """Tests of numbers that have no literal."""
@@ -156,6 +158,9 @@ def confirm(script: Script, results: Mapping[int, ProbeResult], text: str) -> Co
     asked = [ask for ask in script.asks if ask.told.expected]
     for pair in script.pairs:
         giving = [line for line, result in results.items() if _form(pair.actual, result)]
+        if not giving and pair.actual.startswith("`"):
+            pair = StatedValue(pair.actual.strip("`"), pair.expected.strip("`"))
+            giving = [line for line, result in results.items() if _form(pair.actual, result)]
         matching = [line for line in giving if line in {ask.line for ask in script.asks}] or giving
         if len(matching) == 1:
             asked.append(Ask(matching[0], pair))
@@ -223,6 +228,8 @@ def _check(
         return f"{wanted} may be a word or what has that name"
     if told.expected in result.comparable:
         return ReportCheck(line, told.expected, "expression", basis)
+    if _REPR.fullmatch(told.expected):
+        return ReportCheck(line, told.expected, "repr", basis)
     if told.expected in expressions or (form == "repr" and is_literal(told.actual)):
         return f"{wanted} is no value that can be compared"
     if "\n" in told.expected.strip() and not _alike(told):
@@ -438,25 +445,27 @@ class _Checking(ast.NodeTransformer):
     def _statements(self, check: ReportCheck, value: ast.expr, *, printed: bool) -> list[ast.stmt]:
         asked = ast.unparse(value)
         words = f"{asked}: expected {check.expected}, got "
+        shown = "' '.join(str(got).split())" if check.form == "text" and not check.exact else "repr(got)"
         instead = f"{asked}: expected {check.expected}, raised "
         if check.form == "raises":
             # By its name: the class may be one that the script does not import.
             source = (
                 f"try:\n    got = {asked}\nexcept Exception as error:\n"
                 f"    if {check.expected!r} not in [kind.__name__ for kind in type(error).__mro__]:\n"
-                f"        {self._fail(instead, 'error')}\nelse:\n    {self._fail(words)}"
+                f"        {self._fail(instead, 'repr(error)')}\nelse:\n    {self._fail(words, shown)}"
             )
         elif self.several:
+            test = _test(check, printed=printed)
             source = (
-                f"try:\n    got = {asked}\n    if not ({_test(check, printed=printed)}):\n        {self._fail(words)}\n"
-                f"except Exception as error:\n    {self._fail(instead, 'error')}"
+                f"try:\n    got = {asked}\n    if not ({test}):\n        {self._fail(words, shown)}\n"
+                f"except Exception as error:\n    {self._fail(instead, 'repr(error)')}"
             )
         else:
-            source = f"got = {asked}\nassert {_test(check, printed=printed)}, {words!r} + repr(got)"
+            source = f"got = {asked}\nassert {_test(check, printed=printed)}, {words!r} + {shown}"
         return parse_python(source).body
 
-    def _fail(self, words: str, what: str = "got") -> str:
-        said = f"{words!r} + repr({what})"
+    def _fail(self, words: str, shown: str) -> str:
+        said = f"{words!r} + {shown}"
         return f"failures.append({said})" if self.several else f"raise AssertionError({said})"
 
 

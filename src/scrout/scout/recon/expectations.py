@@ -92,6 +92,8 @@ _STRONG = re.compile(r"\b(?:got|gets?|actual\w*|current\w*|instead|but|now|howev
 _LABEL_ENDS = re.compile(r"\s(?:-{1,2}|[\u2013\u2014])\s")
 """Where a remark begins behind a value with a label: `Expected: 3 - f(2) gives 4 too`."""
 _NEGATED = re.compile(r"(?:\b(?:not|never|no|cannot)|n['\u2019]t)\s+\S{0,12}\s?$", re.I)
+_MARKUP = re.compile(r"(`[^`\n]*+`)|\*\*|__")
+_ELEMENT = re.compile(r"<([A-Za-z][\w-]*)[^<>\n]*>")
 _QUOTED = re.compile(r"``([^\n]{1,300}?)``|`([^`\n]{1,300})`")
 _IN_QUOTES = re.compile(r"`[^`\n]*+`|(?<!\w)\"[^\"\n]*+\"")
 _STRING = re.compile(r"[rbuRBU]{0,2}(?:'(?:[^'\\\n]|\\.)*+'|\"(?:[^\"\\\n]|\\.)*+\")")
@@ -103,7 +105,7 @@ EXCEPTION = re.compile(
 )
 _PROSE = re.compile(r"[\[(]\s*[A-Za-z][\w']*(?:\s+[A-Za-z][\w'-]*){2}|\[[^\]\n]*\]\(")
 """A remark in brackets, or a link."""
-_WORDS = re.compile(r"(?!(?:None|True|False|nan|inf)$)[A-Za-z][a-z'/]*(?:[ -][\w'/]+)*[.!?]*")
+_WORDS = re.compile(r"(?!(?:None|True|False|nan|inf)$)[A-Za-z][a-z'/]*(?:[ -][\w'/]+)*[.!?]*(?: \([\w .,'/-]*\))?")
 """A remark rather than a value, in the cell of a table."""
 _VAGUE = re.compile(
     r"\b(?:doesn['\u2019]?t|does not|isn['\u2019]?t|not) (?:really )?(?:matter|important)\b|\bin any order\b"
@@ -155,7 +157,7 @@ def read_stated_values(text: str, *, markup: bool = True) -> StatedValue:
     found: dict[str, str] = {}
     text = text[:MAX_LINE_CHARS]
     if markup:
-        text = text.replace("**", "").replace("__", "")
+        text = _MARKUP.sub(lambda found: found[1] or "", text)
     first = len(text)
     remark = len(text)
     quotes = [quote.span() for quote in _IN_QUOTES.finditer(text)]
@@ -269,11 +271,15 @@ def leading_value(text: str, *, markup: bool = True) -> str:
             )
     if _PROSE.match(text):
         return ""
+    if element := _ELEMENT.match(text):
+        end = text.rfind(closing := f"</{element[1]}>")
+        if end > 0:
+            return text[: end + len(closing)]
     start = name.end() if (name := _NAME.match(text)) else 0
-    return text[: end + 1] if text[start : start + 1] in _CLOSES and (end := _closing(text, start)) else ""
+    return text[: end + 1] if text[start : start + 1] in _CLOSES and (end := closing_bracket(text, start)) else ""
 
 
-def _closing(text: str, start: int) -> int:
+def closing_bracket(text: str, start: int) -> int:
     """Where a bracket is closed again; 0: nowhere."""
     open_brackets: list[str] = []
     at = start
@@ -352,7 +358,7 @@ def quote_call(line: str) -> str:
     """A line that begins with a call and says what it gives, with the call between backticks."""
     plain = line.lstrip(" \t-*>")
     name = _NAME.match(plain[:MAX_LINE_CHARS])
-    end = _closing(plain[:MAX_VALUE_CHARS], name.end()) + 1 if name else 0
+    end = closing_bracket(plain[:MAX_VALUE_CHARS], name.end()) + 1 if name else 0
     return f"`{plain[:end]}`{plain[end:]}" if end > 1 and _GIVES.match(plain, end) else line
 
 
@@ -390,7 +396,7 @@ class Table:
 
 
 def read_table(lines: Sequence[str]) -> Table | None:
-    """A Markdown table with a column for what was expected; None: it is none."""
+    """A Markdown table with a column for what was expected, or with exceptions that came out; None: it is none."""
     if len(lines) < 3 or not re.fullmatch(r"[\s|:-]+", lines[1]):
         return None
     heads = _cells(lines[0])
@@ -403,7 +409,11 @@ def read_table(lines: Sequence[str]) -> Table | None:
     inputs = [number for number in range(len(heads)) if number not in (columns.get("expected"), columns.get("actual"))]
     if "actual" not in columns and len(heads) == 3 and len(inputs) == 2:
         columns["actual"] = inputs.pop(0 if columns.get("code") == inputs[1] else 1)
-    if "expected" not in columns or not inputs:
+    calls = [number for number in inputs if "(" in heads[number]]
+    if "actual" not in columns and len(calls) == 1 and len(inputs) > 1:
+        columns["actual"] = calls[0]  # what a call with the other columns' values gives
+        inputs.remove(calls[0])
+    if not columns.keys() & {"expected", "actual"} or not inputs:
         return None
     inputs.sort(key=lambda number: number != columns.get("code"))
     rows = []
@@ -411,13 +421,14 @@ def read_table(lines: Sequence[str]) -> Table | None:
         cells = _cells(line)
         if len(cells) > max(columns.values()):
             cells += [""] * (len(heads) - len(cells))
-            told = StatedValue(
-                _cell(cells[columns["actual"]]) if "actual" in columns else "", _cell(cells[columns["expected"]])
-            )
-            if _WORDS.fullmatch(cells[columns["expected"]]) and not _WORDS.fullmatch(told.actual):
-                told = StatedValue(told.actual)  # "same", "none", "at most 3"
+            wanted = cells[columns["expected"]] if "expected" in columns else ""
+            told = StatedValue(_cell(cells[columns["actual"]]) if "actual" in columns else "", _cell(wanted))
+            if _WORDS.fullmatch(wanted) and not _WORDS.fullmatch(told.actual):
+                told = StatedValue(told.actual)  # "same", "none", "at most 3", "same (ok)"
             rows.append((tuple(_cell(cells[number]) for number in inputs), told))
-    actual_head = heads[columns["actual"]].strip("`") if "actual" in columns else ""
+    if "expected" not in columns and not any(EXCEPTION.match(told.actual) for _, told in rows):
+        return None
+    actual_head = _cell(heads[columns["actual"]]) if "actual" in columns else ""
     return Table(tuple(heads[number].strip("`") for number in inputs), actual_head, tuple(rows))
 
 

@@ -64,7 +64,8 @@ _NOT_PACKAGES = (
     "noxfile",
 )
 _ERROR_NAME = re.compile(r"\b([A-Z]\w*(?:Error|Exception))\b")
-_NO_ENVIRONMENT = ("ImportError", "ModuleNotFoundError", "SyntaxError", "IndentationError", "TabError")
+_NOT_PARSED = ("SyntaxError", "IndentationError", "TabError")
+_NO_ENVIRONMENT = ("ImportError", "ModuleNotFoundError", *_NOT_PARSED)
 _CHECKS = ("AssertionError", "Failed")
 _NEEDS_MORE = {
     "FileNotFoundError": "a file that the issue does not give",
@@ -388,7 +389,7 @@ def _is_own_error(traceback: Traceback, attempt: _Attempt, text: str, base: Base
     frame = next((frame for frame in reversed(traceback.frames) if _place(frame, attempt, base)), None)
     callers = [frame for frame in traceback.frames if frame.function not in ("", "<module>")]
     compiled = any(_place(caller, attempt, base) == "repository" for caller in callers)
-    if traceback.type in _NO_ENVIRONMENT and not (compiled and traceback.type == "SyntaxError"):
+    if traceback.type in _NO_ENVIRONMENT and not (compiled and traceback.type in _NOT_PARSED):
         return True
     if frame is None or _place(frame, attempt, base) == "repository":
         return frame is None

@@ -25,9 +25,11 @@ from scrout.scout.recon.blocks import MAX_BLOCKS, MAX_TEXT_CHARS, Block, is_sess
 from scrout.scout.recon.commands import inline_python
 from scrout.scout.recon.expectations import (
     EXCEPTION,
+    MAX_LINE_CHARS,
     NOTHING,
     StatedValue,
     Table,
+    closing_bracket,
     find_expressions,
     leading_value,
     names_a_role,
@@ -94,6 +96,7 @@ _CONSTRUCTORS = (
     *("timedelta", "time", "array"),
 )
 """What makes a value and has a name in lower case."""
+_OPPOSITE = {"True": "False", "False": "True"}
 _NOT_VALUES = (ast.Lambda, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr, ast.comprehension, ast.Compare)
 
 _HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*|__|[-*]\s+\*\*)|:\**\s*$|^\s*[A-Z][\w ]{2,40}\??$")
@@ -107,6 +110,8 @@ _ACTUAL_HEAD = re.compile(
     r"|\bresults?\b|\bprints?\b|\bwhat happen(?:s|ed)\b|\binstead\b|\breturns?\b|\bgives?\b",
     re.I,
 )
+_OUTPUT_HEAD = re.compile(r"\b(?:output|printed|prints?|result)\b\W*$", re.I)
+"""Of a block that is no code of the report's, even if it reads like some."""
 _LABEL = re.compile(
     r"\W*(?:the\s+)?(?:(?P<expected>expected)|(?P<actual>actual|got|observed|current))\b[^:]{0,40}:", re.I
 )
@@ -119,6 +124,7 @@ _GOES_ON = re.compile(
 )
 """Begins a sentence about the call of the sentence before."""
 _MADE = re.compile(r"^[ \t]*+(?:>>> )?(\w+) = (?:((?:\w+\.)*[A-Z]\w*)\(\)[ \t]*$)?", re.M)
+_IN_BRACKETS = re.compile(r"\(\s*`?([A-Za-z_]\w*)`? (?:=|is) (?=[`\w'\"\[{(])")
 _ABOUT = re.compile(r"(?:for|from|in|with|here)\b")
 """Begins what a report says about a value behind it."""
 _DENIED = re.compile(
@@ -126,7 +132,17 @@ _DENIED = re.compile(
     r"|suppress\w*|avoid\w*|fixed|disappears?|currently|now)\b|n['\u2019]t\b",
     re.I,
 )
+_INSTEAD_OF_SOME = re.compile(r"\b(?:instead of|rather than)\b", re.I)
+_GIVES_BLOCK = re.compile(r"`?\s*(?:returns?|gives?|yields?|prints?|produces?|outputs?|renders?)(?: me)?\s*:?\s*")
+"""Between a call and the block that shows what it gives."""
 _INSTEAD_OF = re.compile(r"\b(?:instead of|rather than)\W{0,5}$", re.I)
+_TOLD_BESIDE = re.compile(
+    r"(?:(?:->|=>|got|gives|prints)\s*:?\s*)?(?P<actual>\S.*?)\s+(?:but\s+)?(?:expected|should be)\b\s*:?\s*"
+    r"(?P<expected>\S.*)"
+)
+"""A comment beside a statement, with what came out as it is, and one below it with what is expected."""
+_REMARK = re.compile(r"\s{2,}#\s*(.*)$")
+"""Behind what a session answered."""
 _NOT_EXPECTED = re.compile(r"\b(?:un|not (?:as |what i )?)expected\b|\bunexpected\b", re.I)
 
 
@@ -307,6 +323,8 @@ class _Shown:
             expected = []
         elif self.error and len(expected) == 1 and EXCEPTION.fullmatch(expected[0]):
             both.append(StatedValue(self.error, expected.pop()))  # another exception than the one that is shown
+        if len(expected) == 1 and expected[0] in _OPPOSITE and not actual:
+            both.append(StatedValue(_OPPOSITE[expected[0]], expected.pop()))  # there is no third value
         if len(self.labelled["actual"]) == len(self.labelled["expected"]):
             # As text: a run tells whether all of the line is the value.
             raw = zip(self.labelled["actual"], self.labelled["expected"], strict=True)
@@ -347,6 +365,14 @@ class _Reader:
         self.tables = 0
         self.quoted: list[str] = []
         """Expressions in sentences since the last block."""
+        self.open_call = ""
+        """A call that the last line says the next block is given by."""
+        self.open_output = "", ""
+        """Such a call with that block, for the line behind it."""
+        self.alone = ""
+        """The role of the line before, if it is the first below such a heading."""
+        self.below = ""
+        """The role that the heading right above gives; empty: something has come in between."""
         self.headed = True
         """Whether all that is said stands below headings."""
         self.calls: set[str] = set()
@@ -360,13 +386,19 @@ class _Reader:
             self.found.append(piece)
 
     def read_block(self, block: Block) -> None:
+        self.below = self.alone = ""
+        call, self.open_call = self.open_call, ""
+        if call and not _does_something(_parse(block.code) or ast.Module([], [])):
+            self.open_output = call, block.code.strip()
+            return
         role = _labelled(block.above) or self.section or _role_of(block.above)
         self._add(_in_block(block, role, self.found))
         self.quoted = []
         if self.found and self.before:
             self.found[-1].loose += self.before
             self.before = []
-        if not _is_heading(block.above):
+        is_told = bool(self.found) and role in self.found[-1].outputs
+        if is_told or not _is_heading(block.above):
             self.section = ""
 
     def end_table(self) -> None:
@@ -376,7 +408,8 @@ class _Reader:
             self.tables += 1
             self.quoted = self.quoted[-MAX_ASKS:]
             quoted = [code for code in reversed(self.quoted) if "(" in code]
-            names = {code for code in self.quoted if re.fullmatch(r"[A-Za-z_][\w.]*", code)}
+            named = (re.fullmatch(r"([A-Za-z_][\w.]*)(?:\((?:\.{3}|\u2026)?\))?", code) for code in self.quoted)
+            names = {one[1] for one in named if one}
             sources = [*quoted, *(piece.source for piece in self.found[-MAX_ASKS:])]
             self._add(_from_table(table, sources, names.pop() if len(names) == 1 else ""))
         elif lines:
@@ -384,15 +417,18 @@ class _Reader:
                 self.read_line(line)
 
     def read_line(self, line: str) -> None:
+        self._read_alone(line)
         if role := _labelled(line) or (_role_of(line) if _is_heading(line) else ""):
             self.section = role
+            self.below = role if _is_heading(line) else ""
         elif _is_heading(line) and len(line.split()) < LEAST_SENTENCE_WORDS:
             self.section = ""
         if self.found and (label := _LABEL.match(line)) and (value := line[label.end() :].strip()):
             self.found[-1].labelled[label.lastgroup or ""].append(value)
         line = quote_call(line)
         known = self._remember(line)
-        open_call = "", ""
+        open_call = self.open_output
+        self.open_output = self.open_output if not line.strip() else ("", "")
         for sentence in sentences(line):
             calls = [(code, rest) for code, rest in find_expressions(sentence, known) if _is_expression(code)]
             if calls:
@@ -408,7 +444,8 @@ class _Reader:
                 told = StatedValue(expected=raised)
             if not told and self.section and (value := _whole_value(sentence)):
                 told = StatedValue(**{self.section: value})
-            goes_on = _GOES_ON.match(sentence) and len(read_quoted(sentence)) <= 1
+            begins = _GOES_ON.match(sentence) or (_INSTEAD_OF_SOME.search(sentence) if open_call[1] else None)
+            goes_on = begins and len(read_quoted(sentence)) <= 1
             if open_call[0] and goes_on and told.expected and not told.actual:
                 code, actual = open_call
                 self._tell(code, StatedValue(actual, told.expected), raised_name(actual))
@@ -418,12 +455,24 @@ class _Reader:
                 (self.found[-1].loose if self.found else self.before).extend(stated)
                 self.headed = self.headed and bool(self.section)
 
+    def _read_alone(self, line: str) -> None:
+        """Keep the only line below a heading as it is."""
+        role, self.below = self.below, self.below if not line.strip() else ""
+        if self.found and role and line.strip():
+            self.found[-1].labelled[role].append(line.strip(" \t`"))
+            self.alone = role
+        elif self.found and self.alone and line.strip():
+            self.found[-1].labelled[self.alone].pop()  # it goes on, so it was not all
+            self.alone = ""
+        else:
+            self.alone = ""
+
     def _remember(self, line: str) -> set[str]:
         """Keep what a line quotes; and the expressions in it that the code before says enough for."""
         bound = self.found[-1].bound if self.found else set()
         written = self.found[-1].by_code if self.found else {}
         known = {code for code in read_quoted(line) if code in written}
-        for code in read_quoted(line):
+        for code in (*read_quoted(line), *_set_in_brackets(line)):
             if name := _assigned(code):
                 # Two values of one name are two cases.
                 if name in self.given or len(self.given) < MAX_ASKS:
@@ -449,6 +498,8 @@ class _Reader:
                 self.found[-1].loose, self.before = self.before, []
             elif told.expected or raised:
                 self._tell(code, told, raised)
+        if len(calls) == 1 and not told and _GIVES_BLOCK.fullmatch(rest):
+            self.open_call = code
         return (code, told.actual) if len(calls) == 1 and not told.expected else ("", "")
 
     def _tell(self, code: str, told: StatedValue, raised: str) -> None:
@@ -463,27 +514,16 @@ class _Reader:
 
 
 def _from_table(table: Table, sources: Sequence[str], named: str) -> Iterator[_Shown]:
-    """The examples of a table: calls, values of names that some code leaves open (what heads a column, or the first of
-    `sources` that does), or arguments of a function that heads a column or is `named` before."""
-    head = re.fullmatch(r"([A-Za-z_][\w.]*)\((\w*|\.{3}|\u2026)\)", table.actual_head)
-    function = head[1] if head and head[2] not in table.heads else "" if head else named
-    opened = table.actual_head if _is_expression(table.actual_head) and (head is None or not function) else ""
-    pieces = [_Piece(source) for source in (opened, *sources) if source]
-    template = next((piece for piece in pieces if piece.missing.intersection(table.heads)), None)
+    """The examples of a table, as one script; or those that raise an exception, if it does not say what is expected."""
+    examples = list(_examples(table, sources, named))
     lines: list[str] = []
     asks: list[Ask] = []
-    for cells, told in table.rows:
-        cell = cells[0]
-        if _is_expression(cell) and not is_literal(cell) and "(" in cell:
-            example = cell
-        elif template is not None:
-            given = {name: value for name, value in zip(table.heads, cells, strict=True) if name in template.missing}
-            values = [f"{name} = {value if is_literal(value) else repr(value)}" for name, value in given.items()]
-            example = "\n".join([*values, template.source.strip()])
-        elif function and (is_literal(cell) or not head):
-            example = f"{function}({cell if is_literal(cell) else repr(cell)})"
-        else:
-            continue
+    if not any(told.expected for _, told in examples):
+        for example, told in examples:
+            if raised := raised_name(told.actual):
+                yield _Shown(f"{example}\n", raised, [Ask(example.count("\n") + 1, told)])
+        return
+    for example, told in examples:
         lines += example.split("\n")
         asks.append(Ask(len(lines), told))
     if asks:
@@ -493,6 +533,36 @@ def _from_table(table: Table, sources: Sequence[str], named: str) -> Iterator[_S
         # The column may be about something that the result has: its `status`, say.
         for name in (word[0], f"{word[0]}_code"):
             yield _Shown("".join(f"({line}).{name}\n" for line in lines), asks=list(asks))
+
+
+def _examples(table: Table, sources: Sequence[str], named: str) -> Iterator[tuple[str, StatedValue]]:
+    """Calls, values of names that some code leaves open (what heads a column, or the first of `sources` that does), or
+    arguments of a function that heads a column or is `named` before."""
+    head = re.fullmatch(r"([A-Za-z_][\w.]*)\((\w*|\.{3}|\u2026)\)", table.actual_head)
+    function = head[1] if head and head[2] not in table.heads else "" if head else named
+    opened = table.actual_head if _is_expression(table.actual_head) and (head is None or not function) else ""
+    pieces = [_Piece(source) for source in (opened, *sources) if source]
+    template = next((piece for piece in pieces if piece.open.intersection(table.heads)), None)
+    for cells, told in table.rows:
+        cell = cells[0]
+        is_call = _is_expression(cell) and not is_literal(cell) and "(" in cell
+        if template is not None and (template.source == opened or not is_call):
+            given = {name: value for name, value in zip(table.heads, cells, strict=True) if name in template.open}
+            yield (
+                "\n".join(
+                    [*(f"{name} = {_argument(value)}" for name, value in given.items()), template.source.strip()]
+                ),
+                told,
+            )
+        elif is_call:
+            yield cell, told
+        elif function and (is_literal(cell) or not head):
+            yield f"{function}({cell if is_literal(cell) else repr(cell)})", told
+
+
+def _argument(cell: str) -> str:
+    """A cell as Python: a literal, a call, or else the text that it is."""
+    return cell if is_literal(cell) or ("(" in cell and _is_expression(cell)) else repr(cell)
 
 
 def _in_block(block: Block, role: str, known: Sequence[_Shown]) -> Iterator[_Shown]:
@@ -511,7 +581,8 @@ def _in_block(block: Block, role: str, known: Sequence[_Shown]) -> Iterator[_Sho
     is_code = _does_something(_parse(source) or ast.Module([], []))
     if not role and not block.above and not is_code:
         role = "actual"  # right below code: what that gave
-    if role and known and not is_code:
+    is_output = bool(_OUTPUT_HEAD.search(block.above)) and not is_session(block.code)
+    if role and known and (is_output or not is_code):
         _add_output(known[-1], role, block.code)
     elif source.strip():
         asks, loose = _asks(source)
@@ -601,7 +672,13 @@ def _expected_exception(sentence: str) -> str:
 def _reads_alike(came: str, expected: str) -> bool:
     """Whether what stands behind two labels may be values of one statement, rather than a value and words about one."""
     words, others = ([*map(str.lower, re.findall(r"\w+", text))] for text in (came, expected))
-    return len(came.split()) == len(expected.split()) and bool(set(words) & set(others))
+    if len(came.split()) == len(expected.split()) and set(words) & set(others):
+        return True
+    if is_literal(came) and is_literal(expected):
+        return True
+    if len(expected.split()) == len(came.split()) == 1 and re.search(r"\d", expected):
+        return True
+    return bool(others) and {word for word in others if word.isalpha()} <= set(words)
 
 
 def _is_same(one: str, other: str) -> bool:
@@ -616,7 +693,10 @@ def _from_session(block: Block, role: str) -> _Shown:
         if _parse(typed) is None:
             continue
         lines += typed.split("\n")
-        told = read_stated_values(_comment(typed))
+        said = _comment(typed)
+        if "\n" not in answer and (remark := _REMARK.search(answer)):
+            answer, said = answer[: remark.start()], f"{said} {remark[1]}"
+        told = read_stated_values(said, markup=False)
         if _is_expression(typed) and not _TRACEBACK.search(answer) and answer:
             given = StatedValue(expected=answer) if role == "expected" else StatedValue(answer, told.expected)
             asks.append(Ask(len(lines), given))
@@ -664,7 +744,11 @@ def _commented(source: str, tree: ast.Module) -> tuple[dict[int, str], list[str]
         else:
             alone.append((line, line, text))
     beside = set(about)
-    told = [(first - 1, last + 1, text) for first, last, text in alone if read_stated_values(text)]
+    told = [
+        (first - 1, last + 1, text)
+        for first, last, text in alone
+        if read_stated_values(text) or (first - 1 in beside and _labelled(text) == "expected")
+    ]
     votes = {above in ends for above, below, _ in told if (above in ends) != (below in starts)}
     loose = []
     for above, below, text in told:
@@ -696,6 +780,8 @@ def _asks(source: str) -> tuple[list[Ask], list[StatedValue]]:
         line = node.end_lineno or node.lineno
         comment = comments.get(line, "")
         told = read_stated_values(comment, markup=False)
+        if not told.expected and (both := _TOLD_BESIDE.fullmatch(comment)) and _reads_alike(*both.groups()):
+            told = StatedValue(both["actual"], both["expected"])
         printed = isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name)
         printed = printed and isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "print"
         is_last = isinstance(node, ast.Expr) and bool(tree.body) and node is tree.body[-1]
@@ -721,6 +807,14 @@ def _assigned(line: str) -> str:
         case [ast.Assign(targets=[ast.Name(id=name)])]:
             return name
     return ""
+
+
+def _set_in_brackets(line: str) -> Iterator[str]:
+    """Assignments that a line makes in brackets: "(t = Table('events'))", "(t is `Table('events')`)"."""
+    for start in islice(_IN_BRACKETS.finditer(line[:MAX_LINE_CHARS]), MAX_TABLES):
+        end = closing_bracket(line[:MAX_LINE_CHARS], start.start())
+        if end:
+            yield f"{start[1]} = {line[start.end() : end].strip('` .')}"
 
 
 def _is_expression(line: str) -> bool:
@@ -751,7 +845,8 @@ class _Piece:
         self.bound = _bound(self.tree)
         self.imports = _imports(self.tree)
         used = {node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name)}
-        self.missing = used - self.bound - set(dir(builtins)) - {"__file__", "__name__"}
+        self.open = used - self.bound
+        self.missing = self.open - set(dir(builtins)) - {"__file__", "__name__"}
         calls = [node.func for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
         self.called = {function.id for function in calls if isinstance(function, ast.Name)}
 
@@ -781,7 +876,7 @@ def _completed(
     offered |= {
         name: statement
         for name in sorted(missing - offered.keys())
-        if (statement := exports.get(name) or _standard(name))
+        if (statement := exports.get(name) or _standard(name, called=name in piece.called))
     }
     head = [*offered.values(), *head]
     return "\n".join([*dict.fromkeys(head), piece.source]), bool(missing - offered.keys())
@@ -807,13 +902,16 @@ def _evaluable(told: Sequence[StatedValue], source: str, exports: Mapping[str, s
     return "".join(f"{statement}\n" for statement in head), tuple(found[:MAX_ASKS])
 
 
-def _standard(name: str) -> str | None:
-    """The import that everybody means by a name: an alias, a module of the standard library, or something in one."""
+def _standard(name: str, *, called: bool = False) -> str | None:
+    """The import that everybody means by a name: an alias, a module of the standard library, or something in one.
+
+    A module is not what is `called`.
+    """
     if name in _ALIASES:
         return _ALIASES[name]
-    if name in sys.stdlib_module_names and not name.startswith("_"):
-        return f"import {name}"
     home = next((home for home in _HOMES if name in dir(import_module(home)) and not name.startswith("_")), None)
+    if name in sys.stdlib_module_names and not name.startswith("_") and not (called and home):
+        return f"import {name}"
     return f"from {home} import {name}" if home else None
 
 

@@ -33,6 +33,9 @@ _MAX_LINES_OF = 300
 _SAME_KEY = 6
 _PER_TEST = 4
 _MAX_ENTRIES = 20
+_MAX_SIZE = 200
+_NEAR = []
+"""Whole numbers in the changed lines, and those beside them: where a condition changes its mind."""
 _TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test|tests|conftest)\.py$|(^|/)tests?/")
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,16}\b")
 _FD_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -59,6 +62,7 @@ class _Recorder:
             target["number"] = number
             path = os.path.join(_ROOT, target["path"])
             self.targets.setdefault(path, []).append(target)
+        _NEAR.extend(dict.fromkeys(near for number in order["numbers"] for near in (number, number - 1, number + 1)))
         self.own = {os.path.join(_ROOT, path) for path in order["own"]}
         self.entries = {}
         self.described = set()
@@ -533,7 +537,7 @@ def _variants(value, name):
     if isinstance(value, bool):
         yield f"{name} flipped", not value
     elif type(value) is int:
-        for other in (value + 1, value - 1, 0, 1, -1, value * 2, -value):
+        for other in dict.fromkeys((value + 1, value - 1, *_NEAR, 0, 1, -1, value * 2, -value)):
             if other != value:
                 yield f"{name}={other}", other
     elif type(value) is float:
@@ -574,11 +578,18 @@ def _texts(value, name, space, letter):
         ("words reversed", space.join(words[::-1])),
         ("in title case", value.title()),
     ]
+    made[3:3] = _resized(value)
     known = {value}
     for label, other in made:
         if other not in known:
             known.add(other)
             yield f"{name} {label}", other
+
+
+def _resized(value):
+    """As long as a number in the changed lines says."""
+    sizes = [size for size in _NEAR if 1 < size < _MAX_SIZE and size != len(value)] if len(value) else []
+    return [(f"of length {size}", (value * (size // len(value) + 1))[:size]) for size in sizes]
 
 
 def _larger(value):
@@ -597,6 +608,8 @@ def _sequences(value, name):
         yield f"{name} without its last item", value[:-1]
         yield f"{name} with one item", value[:1]
         yield f"{name} reversed", value[::-1]
+    for label, other in _resized(value):
+        yield f"{name} {label}", other
     for index in (0, len(value) - 1)[: len(value)]:
         for label, other in list(_variants(value[index], f"{name}[{index}]"))[:4]:
             yield label, kind([*value[:index], other, *value[index + 1 :]])
