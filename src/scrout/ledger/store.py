@@ -19,7 +19,7 @@ from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 
@@ -46,6 +46,8 @@ RESULTS: dict[str, type[Result]] = {kind.__name__: kind for kind in (Scouting, G
 """What a step may return. Nothing else is ever made from stored JSON."""
 
 
+StepRow = tuple[int, str, str, str | None]
+"""A step's row, digest of inputs, status and type of result."""
 _BUCKETS = tuple(Usage.model_fields)
 _OF_BATCH = "batch = ? AND batch <> ''"
 """As the index on batches has it, which leaves the other runs out."""
@@ -496,8 +498,8 @@ class OpenRun:
                 if step_id in self._made:
                     return self._made[step_id]
                 if not scrubbed:
-                    booked = _booked(db, self.id, _skeleton(db, self.id))
                     with _readable(self.id):
+                        booked = _booked(db, self.id, _history(db, self.id))
                         return _load_result(result_type, result, booked.get(step_id, ()))[0]
             started = self._insert(db, name, digest, "started")
             ((number,),) = db.execute(
@@ -582,7 +584,7 @@ class OpenRun:
 
 def assemble(head: Run, steps: Sequence[StepRecord]) -> Run:
     """The run with what its steps gave, and all that was paid."""
-    current = _current([step for step in steps if step.result is not None])
+    current = _current((step.input_digest, step) for step in steps if step.result is not None)
     return head.model_copy(
         update={
             "scouting": _last(current, Scouting),
@@ -595,24 +597,16 @@ def assemble(head: Run, steps: Sequence[StepRecord]) -> Run:
     )
 
 
-class _Identified(Protocol):
-    @property
-    def input_digest(self) -> str: ...
-
-
-Identified = TypeVar("Identified", bound=_Identified)
-
-
-def _current(done: Iterable[Identified]) -> list[Identified]:
-    """The finished steps that count. One done twice (its first result had a secret in it) starts over: what followed
-    had the first to go on."""
-    current: list[Identified] = []
-    for step in done:
-        digests = [earlier.input_digest for earlier in current]
-        if step.input_digest in digests:
-            del current[digests.index(step.input_digest) :]
-        current.append(step)
-    return current
+def _current(done: Iterable[tuple[str, T]]) -> list[T]:
+    """The finished steps that count, of all with the digests of their inputs. One done twice (its first result had a
+    secret in it) starts over: what followed had the first to go on."""
+    current: dict[str, T] = {}
+    for digest, step in done:
+        if digest in current:
+            while current.popitem()[0] != digest:
+                pass
+        current[digest] = step
+    return list(current.values())
 
 
 def outcome_of(attempts: Sequence[Attempt], checks: Sequence[Check], *, again: bool = False) -> RunOutcome:
@@ -720,13 +714,7 @@ def _stored_run(db: Transaction, run_id: str, derived: Run | None = None) -> Run
         rows = db.execute("SELECT run FROM close WHERE run_id = ?", (run_id,))
         if not rows:
             return derived or assemble(_head(db, run_id), _steps(db, run_id))
-        said = dict(json.loads(rows[0][0]))
-        steps = _skeleton(db, run_id)
-        booked = _booked(db, run_id, steps)
-        for part, step in _paying(said, steps):
-            # What is there was already different from the rows in an earlier version's ledger.
-            part.setdefault("receipts", booked.get(step.id, ()))
-        return Run.model_validate(said)
+        return Run.model_validate(_with_receipts(db, run_id, dict(json.loads(rows[0][0]))))
 
 
 def _head(db: Transaction, run_id: str) -> Run:
@@ -805,7 +793,7 @@ def _steps(db: Transaction, run_id: str) -> tuple[StepRecord, ...]:
         " WHERE run_id = ? ORDER BY id",
         (run_id,),
     )
-    booked = _booked(db, run_id, [_StepRow(step_id, digest, status) for step_id, _, digest, status, *_ in rows])
+    booked = _booked(db, run_id, [(step_id, digest, status, "") for step_id, _, digest, status, *_ in rows])
     steps = []
     for step_id, name, digest, status, result, result_type, at, seconds in rows:
         receipts = booked.get(step_id, ())
@@ -827,31 +815,27 @@ def _steps(db: Transaction, run_id: str) -> tuple[StepRecord, ...]:
     return tuple(steps)
 
 
-@dataclass(frozen=True)
-class _StepRow:
-    """A row of a run's history without what the step gave."""
-
-    id: int
-    input_digest: str
-    status: str
-    result_type: str | None = None
+def _history(db: Transaction, run_id: str) -> list[StepRow]:
+    """A run's steps without what they gave."""
+    of_run = "SELECT id, input_digest, status, result_type FROM step WHERE run_id = ? ORDER BY id"
+    return cast(list[StepRow], db.execute(of_run, (run_id,)))
 
 
-def _skeleton(db: Transaction, run_id: str) -> list[_StepRow]:
-    rows = db.execute("SELECT id, input_digest, status, result_type FROM step WHERE run_id = ? ORDER BY id", (run_id,))
-    return [_StepRow(*row) for row in rows]
+def _with_receipts(db: Transaction, run_id: str, run: dict[str, Any]) -> dict[str, Any]:
+    """A closed run, as JSON, with the receipts of its parts."""
+    history = _history(db, run_id)
+    booked = _booked(db, run_id, history)
+    done = _current((digest, (step_id, kind)) for step_id, digest, status, kind in history if status == "done")
+    for kind, parts in ((Scouting, [run.get("scouting")]), (Attempt, run.get("attempts") or [])):
+        ids = [step_id for step_id, name in done if name == kind.__name__]
+        for part, step_id in zip(parts, ids[-len(parts) :], strict=False):
+            if isinstance(part, dict):
+                # What an earlier version stored and differs from the rows stays, for the audit to find.
+                part.setdefault("receipts", booked.get(step_id, ()))
+    return run
 
 
-def _paying(run: dict[str, Any], steps: Iterable[_StepRow]) -> Iterator[tuple[dict[str, Any], _StepRow]]:
-    """The parts of a closed run that have receipts, as JSON, each with its step."""
-    current = _current(step for step in steps if step.status == "done")
-    scouted = [step for step in current if step.result_type == Scouting.__name__][-1:]
-    tried = [step for step in current if step.result_type == Attempt.__name__]
-    pairs = (*zip([run.get("scouting")], scouted, strict=False), *zip(run.get("attempts", ()), tried, strict=False))
-    return ((part, step) for part, step in pairs if isinstance(part, dict))
-
-
-def _booked(db: Transaction, run_id: str, steps: Iterable[_StepRow]) -> dict[int, tuple[Receipt, ...]]:
+def _booked(db: Transaction, run_id: str, steps: Iterable[StepRow]) -> dict[int, tuple[Receipt, ...]]:
     """Receipts by the row of their step's end, or of its start where no end was recorded."""
     by_step: dict[int, list[dict[str, Any]]] = {}
     rows = db.execute(
@@ -872,12 +856,12 @@ def _booked(db: Transaction, run_id: str, steps: Iterable[_StepRow]) -> dict[int
         }
         by_step.setdefault(step_id, []).append(receipt)
     running: dict[str, int] = {}
-    for step in steps:
-        if step.status == "started":
-            running[step.input_digest] = step.id
+    for step_id, digest, status, _ in steps:
+        if status == "started":
+            running[digest] = step_id
         else:
-            paid = by_step.pop(running.pop(step.input_digest, step.id), [])
-            by_step[step.id] = paid + by_step.get(step.id, [])
+            paid = by_step.pop(running.pop(digest, step_id), [])
+            by_step[step_id] = paid + by_step.get(step_id, [])
     return {step_id: read_receipts(paid) for step_id, paid in by_step.items() if paid}
 
 
