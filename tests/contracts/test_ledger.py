@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from datetime import UTC, datetime, timedelta
@@ -422,6 +422,52 @@ async def test_ids_of_the_same_second_differ(ledger: Ledger, monkeypatch: pytest
 
 
 # A server that goes away
+
+
+def plant_copies(place: Path | str, paid: Sequence[Receipt]) -> None:
+    """Make it a ledger of the version before receipts were stored once: its records have copies of them."""
+    copies = [receipt.model_dump(mode="json") for receipt in paid]
+    ((result,),) = raw(place, "SELECT result FROM step WHERE result_type = 'Attempt'")
+    ((run,),) = raw(place, "SELECT run FROM close")
+    whole = json.loads(run)
+    whole["attempts"][0]["receipts"] = copies
+    texts = {"step": json.dumps(json.loads(result) | {"receipts": copies}), "close": json.dumps(whole)}
+    updates = {
+        "step": f"UPDATE step SET result = '{texts['step']}' WHERE result_type = 'Attempt'",
+        "close": f"UPDATE close SET run = '{texts['close']}'",
+    }
+    for table, update in updates.items():
+        name = f"{table}_no_update"
+        if isinstance(place, Path):
+            ((guard,),) = raw(place, f"SELECT sql FROM sqlite_master WHERE name = '{name}'")
+            around = (f"DROP TRIGGER {name}", guard)
+        else:
+            around = (f"ALTER TABLE {table} DISABLE TRIGGER {name}", f"ALTER TABLE {table} ENABLE TRIGGER {name}")
+        for statement in (around[0], update, around[1]):
+            raw(place, statement)
+    raw(place, "PRAGMA user_version = 4" if isinstance(place, Path) else "DELETE FROM version WHERE number = 2")
+
+
+async def test_receipts_are_stored_once_also_those_of_an_earlier_version(place: Path | str) -> None:
+    paid = [receipt("0.50", call=1), receipt(None, call=2), receipt("0.25", call=3, estimated=True)]
+    copies = "SELECT count(*) FROM step, close WHERE result LIKE '%cache_read%' OR run LIKE '%cache_read%'"
+    with Ledger(place) as ledger:
+        run = begin(ledger)
+        await run.step("scout", gives(SCOUTING), TASK)
+        unpriced = attempt(*paid).model_copy(update={"cost_usd": None})
+        await run.step("fix", gives(unpriced), TASK)
+        closed = run.close()
+        assert closed.attempts[0].receipts == tuple(paid)
+    assert raw(place, copies) == [(0,)]
+    plant_copies(place, paid)
+    assert raw(place, copies) != [(0,)]
+    with Ledger(place) as ledger:
+        assert ledger.run(run.id) == ledger.derive(run.id) == closed
+        assert audit(ledger).problems == ()
+    assert raw(place, copies) == [(0,)]
+    for table, column in (("step", "name"), ("close", "outcome")):
+        with pytest.raises(BROKEN, match="append-only"):
+            raw(place, f"UPDATE {table} SET {column} = 'x'")
 
 
 def terminate(address: str) -> int:

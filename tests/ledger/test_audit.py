@@ -133,6 +133,15 @@ def test_only_steps_that_pay_and_were_cut_off_may_have_receipts_and_no_result(
     [
         ("UPDATE receipt SET cost_usd = '9.99' WHERE id = 2", "$10.24"),
         ("UPDATE receipt SET cost_usd = NULL WHERE id = 2", "an unknown cost"),
+        (
+            "UPDATE receipt SET input_tokens = 5 WHERE id = 2",
+            "the attempt of a (step 4) was stored with other receipts",
+        ),
+        (
+            "UPDATE receipt SET model = 'n' WHERE id = 1",
+            "the scouting of recon (step 2) was stored with other receipts",
+        ),
+        ('UPDATE step SET result = replace(result, \'"receipts": "\', \'"receipts": "0\')', "with other receipts"),
         ("DELETE FROM receipt WHERE id = 2", "$0.25"),
         ("UPDATE close SET run = replace(run, '\"cost_usd\": 0.35', '\"cost_usd\": 0.01')", "closed at $0.01"),
         ('UPDATE close SET run = replace(run, \'"patch": "p"\', \'"patch": "q"\')', "`attempts` differs"),

@@ -15,8 +15,8 @@ from pydantic import JsonValue
 from scrout.base import RouteError
 from scrout.config.settings import EmbedderSettings
 from scrout.route.embed import MAX_CHARS, HashedEmbedder, open_embedder
-from scrout.route.embedders.cached import CachedEmbedder
 from scrout.route.embedders.endpoint import BATCH, TRIES, EndpointEmbedder
+from scrout.route.embedding_cache import CachedEmbedder
 
 KEY = "sk-very-secret"
 

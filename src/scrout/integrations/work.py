@@ -69,7 +69,7 @@ def must_work(event: Event, admission: Admission) -> Verb:
 
 def capped(settings: Settings, verb: Verb, cap_usd: Decimal) -> Settings:
     """The settings, so that the whole run stays within its cap: it is what the budget holds for it."""
-    searches = settings.scout.searcher == "model"
+    searches = settings.scout.has_model
     if settings.route.embedder.kind == "endpoint":
         raise ConfigError("route.embedder is an endpoint, whose bills no cap counts. Take minilm or hashed for this.")
     expensive = [fixer.name for fixer in settings.fixers if fixer.max_cost_usd > 0] if verb == "fix" else []

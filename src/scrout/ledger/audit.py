@@ -10,6 +10,7 @@ from decimal import Decimal
 from functools import partial
 
 from scrout.base import FrozenModel, LedgerError
+from scrout.ledger.receipts import digest_receipts
 from scrout.ledger.store import Ledger, RunDetail, StepRecord
 from scrout.money import Usd, known_usd, total_usd
 from scrout.records import Attempt, Run, Scouting
@@ -106,12 +107,8 @@ def _in_step(step: StepRecord) -> Iterator[str]:
             f"{name} (step {step.id}) says {_exact(made.cost_usd)}, "
             f"its {len(step.receipts)} receipts sum to {_exact(total)}"
         )
-    if made.receipts != step.receipts:
-        yield (
-            f"{name} (step {step.id}) holds {len(made.receipts)} receipts "
-            f"({_exact(total_usd(receipt.cost_usd for receipt in made.receipts))}) that differ from the "
-            f"{len(step.receipts)} booked ({_exact(total)})"
-        )
+    if step.receipts_digest != digest_receipts(step.receipts):
+        yield f"{name} (step {step.id}) was stored with other receipts than the {len(step.receipts)} that are booked"
 
 
 def _in_run(stored: Run, derived: Run) -> Iterator[str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from scrout.base import LedgerError
+from scrout.ledger.receipts import store_once
 
 APPLICATION_ID = 0x7363726F
 """`scro`, in the file's header: tells a ledger from any other SQLite file."""
@@ -137,11 +138,23 @@ def runs_in_progress(db: sqlite3.Connection) -> None:
     )
 
 
+def receipts_stored_once(db: sqlite3.Connection) -> None:
+    """Receipts are in their rows alone."""
+    guards = "SELECT name, sql FROM sqlite_master WHERE name IN ('step_no_update', 'close_no_update')"
+    guarded = db.execute(guards).fetchall()
+    for name, _ in guarded:
+        db.execute(f"DROP TRIGGER {name}")
+    store_once(db.execute)
+    for _, trigger in guarded:
+        db.execute(trigger)
+
+
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     first_tables,
     receipts_of_the_meter,
     runs_of_batches,
     runs_in_progress,
+    receipts_stored_once,
 )
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from scrout.base import LedgerError
 from scrout.ledger.database import Transaction
+from scrout.ledger.receipts import store_once
 
 SCHEMA = "scrout"
 """Where they are, apart from the tables of other programs."""
@@ -116,7 +119,20 @@ FIRST_TABLES = (
     "CREATE TRIGGER run_closes BEFORE INSERT ON close FOR EACH ROW EXECUTE FUNCTION closes()",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (FIRST_TABLES,)
+
+def _receipts_stored_once(db: Transaction) -> None:
+    store_once(db.execute)
+
+
+Statement = str | Callable[[Transaction], None]
+
+RECEIPTS_STORED_ONCE: tuple[Statement, ...] = (
+    *(f"ALTER TABLE {table} DISABLE TRIGGER {table}_no_update" for table in ("step", "close")),
+    _receipts_stored_once,
+    *(f"ALTER TABLE {table} ENABLE TRIGGER {table}_no_update" for table in ("step", "close")),
+)
+
+MIGRATIONS: tuple[tuple[Statement, ...], ...] = (FIRST_TABLES, RECEIPTS_STORED_ONCE)
 
 
 def version(db: Transaction, name: str) -> int | None:
@@ -150,5 +166,8 @@ def migrate(db: Transaction, name: str) -> None:
     db.execute(f"SET LOCAL search_path TO {SCHEMA}")
     for number, statements in enumerate(MIGRATIONS[found or 0 :], start=(found or 0) + 1):
         for statement in statements:
-            db.execute(statement)
+            if isinstance(statement, str):
+                db.execute(statement)
+            else:
+                statement(db)
         db.execute(f"INSERT INTO {SCHEMA}.version (number) VALUES (?)", (number,))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -19,12 +20,13 @@ from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 
 from scrout.base import LedgerError
 from scrout.ledger.database import RunLock, Transaction, Value, database
+from scrout.ledger.receipts import digest_receipts, read_receipts
 from scrout.money import Receipt, Usage, known_usd, total_usd
 from scrout.observer import SILENT, RunObserver
 from scrout.records import SCHEMA, Attempt, Check, Decision, GatedHandoff, Run, RunOutcome, Scouting
@@ -45,6 +47,10 @@ RESULTS: dict[str, type[Result]] = {kind.__name__: kind for kind in (Scouting, G
 """What a step may return. Nothing else is ever made from stored JSON."""
 
 
+RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
+StepRow = tuple[int, str, str, str | None]
+"""A step's row, digest of inputs, status and type of result."""
+_BUCKETS = tuple(Usage.model_fields)
 _OF_BATCH = "batch = ? AND batch <> ''"
 """As the index on batches has it, which leaves the other runs out."""
 
@@ -66,6 +72,8 @@ class StepRecord:
     """What a failed step raised: class and message; else empty."""
     receipts: tuple[Receipt, ...]
     """What was booked while it ran; on the row of its end, or of its start where no end was recorded."""
+    receipts_digest: str
+    """Of those that its result had when it was stored; empty: it is none that pays."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +155,7 @@ class Ledger:
             now = _now()
             run_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
             # Whoever drew the same id at the same time does not get past this, so the look before the insert is enough.
-            claim = self._database.claim(run_id)
+            claim = self._claim(run_id)
             if claim.take():
                 if self._begin(run_id, now, same):
                     return OpenRun(self, run_id, task, settings_digest, claim)
@@ -329,9 +337,17 @@ class Ledger:
 
         return self._database.write(write)
 
+    def _claim(self, run_id: str) -> RunLock:
+        """The lock is a file of that name, and so are folders of its attempts: another form could lead anywhere."""
+        if not RUN_ID.fullmatch(run_id):
+            raise LedgerError(
+                f"{self.name} has a run {run_id[:100]!r}, which scrout did not begin. Use another ledger."
+            )
+        return self._database.claim(run_id)
+
     def _claim_unclosed(self, run_id: str) -> RunLock | None:
         """None: somebody works on it, or has closed it meanwhile."""
-        claim = self._database.claim(run_id)
+        claim = self._claim(run_id)
         if not claim.take():
             return None
         if self._is_unclosed(run_id):
@@ -493,7 +509,8 @@ class OpenRun:
                     return self._made[step_id]
                 if not scrubbed:
                     with _readable(self.id):
-                        return _load(RESULTS[result_type], result)
+                        booked = _booked(db, self.id, _history(db, self.id))
+                        return _load_result(result_type, result, booked.get(step_id, ()))[0]
             started = self._insert(db, name, digest, "started")
             ((number,),) = db.execute(
                 "SELECT count(*) FROM step WHERE run_id = ? AND name = ? AND status = 'started'", (self.id, name)
@@ -508,12 +525,14 @@ class OpenRun:
 
     def _finish(self, name: str, digest: str, result: Result, stored: str, seconds: float) -> None:
         clean = redact_json(stored)
+        scrubbed = clean != stored
         if isinstance(result, Attempt | Scouting):
             self._receipts += result.receipts[len(self._receipts) :]
+            clean = f'{clean[:-1]}, "receipts": "{digest_receipts(result.receipts, self._redact)}"}}'
 
         def write(db: Transaction) -> int:
             return self._insert(
-                db, name, digest, "done", clean, type(result).__name__, scrubbed=clean != stored, seconds=seconds
+                db, name, digest, "done", clean, type(result).__name__, scrubbed=scrubbed, seconds=seconds
             )
 
         step_id = self._write(write)
@@ -575,14 +594,7 @@ class OpenRun:
 
 def assemble(head: Run, steps: Sequence[StepRecord]) -> Run:
     """The run with what its steps gave, and all that was paid."""
-    current: list[StepRecord] = []
-    for step in steps:
-        if step.result is not None:
-            # A step done twice (its first result had a secret in it) starts over: what followed had the first to go on.
-            digests = [earlier.input_digest for earlier in current]
-            if step.input_digest in digests:
-                del current[digests.index(step.input_digest) :]
-            current.append(step)
+    current = _current((step.input_digest, step) for step in steps if step.result is not None)
     return head.model_copy(
         update={
             "scouting": _last(current, Scouting),
@@ -593,6 +605,18 @@ def assemble(head: Run, steps: Sequence[StepRecord]) -> Run:
             "cost_usd": total_usd(receipt.cost_usd for step in steps for receipt in step.receipts),
         }
     )
+
+
+def _current(done: Iterable[tuple[str, T]]) -> list[T]:
+    """The finished steps that count, of all with the digests of their inputs. One done twice (its first result had a
+    secret in it) starts over: what followed had the first to go on."""
+    current: dict[str, T] = {}
+    for digest, step in done:
+        if digest in current:
+            while current.popitem()[0] != digest:
+                pass
+        current[digest] = step
+    return list(current.values())
 
 
 def outcome_of(attempts: Sequence[Attempt], checks: Sequence[Check], *, again: bool = False) -> RunOutcome:
@@ -624,13 +648,30 @@ def _known(result: BaseModel) -> Result:
     return result
 
 
+# Receipts are stored once, in rows of their own.
+_IN_ROWS: dict[type[BaseModel], Any] = {
+    Scouting: {"receipts"},
+    Attempt: {"receipts"},
+    Run: {"scouting": {"receipts"}, "attempts": {"__all__": {"receipts"}}},
+}
+
+
 # Not pydantic's own JSON: it refuses text that is not Unicode, which a patch of a Latin-1 file is.
 def _dump(record: BaseModel) -> str:
-    return json.dumps(record.model_dump(mode="json"))
+    return json.dumps(record.model_dump(mode="json", exclude=_IN_ROWS.get(type(record))))
 
 
 def _load(kind: type[Kind], text: str) -> Kind:
     return kind.model_validate(json.loads(text))
+
+
+def _load_result(result_type: str, text: str, receipts: Sequence[Receipt]) -> tuple[Result, str]:
+    """A step's result with its receipts, and the digest of those that it was stored with."""
+    kind, said = RESULTS[result_type], dict(json.loads(text))
+    digest = ""
+    if kind in (Attempt, Scouting):
+        digest, said["receipts"] = str(said.get("receipts", "")), receipts
+    return kind.model_validate(said), digest
 
 
 @contextmanager
@@ -681,7 +722,9 @@ def _stored_run(db: Transaction, run_id: str, derived: Run | None = None) -> Run
     """As it was closed; where it was not, as its steps give it, or `derived` if that is known."""
     with _readable(run_id):
         rows = db.execute("SELECT run FROM close WHERE run_id = ?", (run_id,))
-        return _load(Run, rows[0][0]) if rows else derived or assemble(_head(db, run_id), _steps(db, run_id))
+        if not rows:
+            return derived or assemble(_head(db, run_id), _steps(db, run_id))
+        return Run.model_validate(_with_receipts(db, run_id, dict(json.loads(rows[0][0]))))
 
 
 def _head(db: Transaction, run_id: str) -> Run:
@@ -755,60 +798,86 @@ def _readable_steps(db: Transaction, run_id: str) -> tuple[StepRecord, ...]:
 
 
 def _steps(db: Transaction, run_id: str) -> tuple[StepRecord, ...]:
-    receipts = _receipts(db, run_id)
     rows = db.execute(
         "SELECT id, name, input_digest, status, result, result_type, at, seconds FROM step"
         " WHERE run_id = ? ORDER BY id",
         (run_id,),
     )
-    running: dict[str, int] = {}
-    for step_id, _, digest, status, *_ in rows:
-        if status == "started":
-            running[digest] = step_id
-        else:
-            booked = receipts.pop(running.pop(digest, step_id), [])
-            receipts[step_id] = booked + receipts.get(step_id, [])
-    return tuple(
-        StepRecord(
-            id=step_id,
-            name=name,
-            input_digest=digest,
-            status=status,
-            at=datetime.fromisoformat(at),
-            seconds=seconds,
-            result=_load(RESULTS[result_type], result) if status == "done" else None,
-            error=f"{result_type}: {json.loads(result)}" if status == "failed" else "",
-            receipts=tuple(receipts.get(step_id, ())),
+    booked = _booked(db, run_id, [(step_id, digest, status, "") for step_id, _, digest, status, *_ in rows])
+    steps = []
+    for step_id, name, digest, status, result, result_type, at, seconds in rows:
+        receipts = booked.get(step_id, ())
+        given, receipts_digest = _load_result(result_type, result, receipts) if status == "done" else (None, "")
+        steps.append(
+            StepRecord(
+                id=step_id,
+                name=name,
+                input_digest=digest,
+                status=status,
+                at=datetime.fromisoformat(at),
+                seconds=seconds,
+                result=given,
+                error=f"{result_type}: {json.loads(result)}" if status == "failed" else "",
+                receipts=receipts,
+                receipts_digest=receipts_digest,
+            )
         )
-        for step_id, name, digest, status, result, result_type, at, seconds in rows
-    )
+    return tuple(steps)
 
 
-def _receipts(db: Transaction, run_id: str) -> dict[int, list[Receipt]]:
-    by_step: dict[int, list[Receipt]] = {}
+def _history(db: Transaction, run_id: str) -> list[StepRow]:
+    """A run's steps without what they gave."""
+    of_run = "SELECT id, input_digest, status, result_type FROM step WHERE run_id = ? ORDER BY id"
+    return cast(list[StepRow], db.execute(of_run, (run_id,)))
+
+
+def _with_receipts(db: Transaction, run_id: str, run: dict[str, Any]) -> dict[str, Any]:
+    """A closed run, as JSON, with the receipts of its parts."""
+    history = _history(db, run_id)
+    booked = _booked(db, run_id, history)
+    done = _current((digest, (step_id, kind)) for step_id, digest, status, kind in history if status == "done")
+    for kind, parts in ((Scouting, [run.get("scouting")]), (Attempt, run.get("attempts") or [])):
+        ids = [step_id for step_id, name in done if name == kind.__name__]
+        for part, step_id in zip(parts, ids[-len(parts) :], strict=False):
+            if isinstance(part, dict):
+                # What an earlier version stored and differs from the rows stays, for the audit to find.
+                part.setdefault("receipts", booked.get(step_id, ()))
+    return run
+
+
+def _booked(db: Transaction, run_id: str, steps: Iterable[StepRow]) -> dict[int, tuple[Receipt, ...]]:
+    """Receipts by the row of their step's end, or of its start where no end was recorded."""
+    by_step: dict[int, list[dict[str, Any]]] = {}
     rows = db.execute(
-        f"SELECT step_id, component, fixer, model, cost_usd, estimated, at, call, {', '.join(Usage.model_fields)}"
+        f"SELECT step_id, component, fixer, model, cost_usd, estimated, at, call, {', '.join(_BUCKETS)}"
         " FROM receipt WHERE run_id = ? ORDER BY id",
         (run_id,),
     )
     for step_id, component, fixer, model, cost_usd, estimated, at, call, *tokens in rows:
-        receipt = Receipt(
-            component=component,
-            fixer=fixer,
-            model=model,
-            usage=Usage(**dict(zip(Usage.model_fields, tokens, strict=True))),
-            cost_usd=None if cost_usd is None else Decimal(cost_usd),
-            estimated=bool(estimated),
-            at=datetime.fromisoformat(at),
-            call=call,
-        )
+        receipt = {
+            "component": component,
+            "fixer": fixer,
+            "model": model,
+            "usage": dict(zip(_BUCKETS, tokens, strict=True)),
+            "cost_usd": cost_usd,
+            "estimated": estimated,
+            "at": at,
+            "call": call,
+        }
         by_step.setdefault(step_id, []).append(receipt)
-    return by_step
+    running: dict[str, int] = {}
+    for step_id, digest, status, _ in steps:
+        if status == "started":
+            running[digest] = step_id
+        else:
+            paid = by_step.pop(running.pop(digest, step_id), [])
+            by_step[step_id] = paid + by_step.get(step_id, [])
+    return {step_id: read_receipts(paid) for step_id, paid in by_step.items() if paid}
 
 
 _RECEIPT = (
     *("run_id", "step_id", "attempt", "component", "fixer", "model", "cost_usd", "estimated", "at", "call"),
-    *Usage.model_fields,
+    *_BUCKETS,
 )
 # The same call of the same step is the same receipt, whoever books it first.
 _INSERT_RECEIPT = (
@@ -824,7 +893,7 @@ def _insert_receipt(
         *(run_id, step_id, attempt, receipt.component),
         *(None if fixer is None else redact(fixer), redact(receipt.model)),
         *(None if cost_usd is None else str(cost_usd), int(receipt.estimated), receipt.at.isoformat(), receipt.call),
-        *(getattr(usage, bucket) for bucket in Usage.model_fields),
+        *(getattr(usage, bucket) for bucket in _BUCKETS),
     )
     db.execute(_INSERT_RECEIPT, paid)
 

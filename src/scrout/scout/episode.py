@@ -99,13 +99,13 @@ async def episode(
             header = await _header(task, task_sandbox.base, searcher, index, tools.tools)
             progressing = _Progress(searcher, progress, book)
             with closing(Trace(data_folder() / "traces" / header.salt / FILE_NAME)) as trace:
+                trace.write(header)
                 account = account_of(searcher, (folder or trace.path.parent) / TRAJECTORY)
                 async with open_proxy_client(account, progressing.take) as client:
                     if searcher.canary:
                         progressing.tell("checking its server")
                         await require(searcher, client.socket)
                         progressing.begin()
-                    trace.write(header)
                     recorded = trace.toolbox(tools, searcher.observation_chars, progressing.use)
                     chat = _Noting(
                         searcher.base_url,

@@ -1,4 +1,4 @@
-"""A step's conversation, turn by turn, from the file that the meter or the searcher wrote while it ran.
+"""A step's conversation, turn by turn, from the file that the meter wrote while it ran.
 
 Where that file lies follows from the numbers of run and step, never from a path that somebody stored.
 """
@@ -13,19 +13,17 @@ from pathlib import Path
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from scrout import trajectory as metered
 from scrout.base import FrozenModel, LedgerError
 from scrout.html import render
 from scrout.money import Usage, Usd
-from scrout.scout import trace as searched
 from scrout.server.dashboard.page_context import Asked, NotThere, PageContext, number
 from scrout.text import excerpt
+from scrout.trajectory import FILE_NAME, BilledCall, RefusedCall
 
 PAGE = 20
 MAX_TEXT_CHARS = 12_000
 """Of one message."""
 MAX_MESSAGES = 30
-_TRACE: TypeAdapter[searched.Line] = TypeAdapter(searched.Line)
 
 
 class TurnMessage(FrozenModel):
@@ -71,11 +69,10 @@ class TurnsView(FrozenModel):
 def trajectory(page_context: PageContext, run_id: str, step: int) -> Path | None:
     """The file with a step's conversation; None: none is kept."""
     for root in page_context.attempts:
-        for name in (metered.FILE_NAME, searched.FILE_NAME):
-            path = root / run_id / str(step) / name
-            # A link is followed nowhere: who may write there must not choose what is read.
-            if path.is_file() and path.resolve() == root.resolve() / run_id / str(step) / name:
-                return path
+        path = root / run_id / str(step) / FILE_NAME
+        # A link is followed nowhere: who may write there must not choose what is read.
+        if path.is_file() and path.resolve() == root.resolve() / run_id / str(step) / FILE_NAME:
+            return path
     return None
 
 
@@ -90,8 +87,7 @@ def look(page_context: PageContext, asked: Asked) -> TurnsView:
     path = trajectory(page_context, run.id, step or 0)
     if path is None:
         raise NotThere(f"no conversation of step {step} of run {run.id} is kept. It had none, or it was pruned.")
-    read = _metered if path.name == metered.FILE_NAME else _searched
-    turns = list(islice(read(path, first), PAGE + 1))
+    turns = list(islice(_turns(path, first), PAGE + 1))
     model = _model(path)
     return TurnsView(
         run=run.id,
@@ -108,7 +104,7 @@ def show(view: TurnsView) -> str:
     return render("dashboard/turns.html", view=view, page=PAGE)
 
 
-def _metered(path: Path, first: int) -> Iterator[TurnView]:
+def _turns(path: Path, first: int) -> Iterator[TurnView]:
     at = 0
     with path.open("rb") as file:
         for raw in file:
@@ -119,11 +115,11 @@ def _metered(path: Path, first: int) -> Iterator[TurnView]:
             if at <= first:
                 continue
             try:
-                line = _METERED.validate_json(raw)
+                line = _CALL.validate_json(raw)
             except ValidationError:
                 continue
             asked = tuple(_message(one) for one in line.asked.new[:MAX_MESSAGES])
-            if isinstance(line, metered.RefusedCall):
+            if isinstance(line, RefusedCall):
                 error = excerpt(line.error, MAX_TEXT_CHARS)
                 yield TurnView(number=at, asked=asked, error=error, seconds=line.seconds, at=line.at)
                 continue
@@ -143,34 +139,14 @@ def _metered(path: Path, first: int) -> Iterator[TurnView]:
             )
 
 
-_METERED: TypeAdapter[metered.BilledCall | metered.RefusedCall] = TypeAdapter(metered.BilledCall | metered.RefusedCall)
-
-
-def _searched(path: Path, first: int) -> Iterator[TurnView]:
-    """Of a searcher whose calls no meter wrote down: its tools, and what they answered."""
-    at = 0
-    with path.open("rb") as file:
-        for raw in file:
-            if not raw.startswith(b'{"kind": "tool"'):
-                continue
-            at += 1
-            if at <= first:
-                continue
-            try:
-                line = _TRACE.validate_json(raw)
-            except ValidationError:
-                continue
-            if isinstance(line, searched.ToolRecord):
-                called = TurnMessage(who=line.name, text=excerpt(_arguments(line.arguments), MAX_TEXT_CHARS))
-                answered = TurnMessage(who=f"{line.name} answered", text=excerpt(line.answer, MAX_TEXT_CHARS))
-                yield TurnView(number=at, asked=(), calls=(called, answered), seconds=line.seconds)
+_CALL: TypeAdapter[BilledCall | RefusedCall] = TypeAdapter(BilledCall | RefusedCall)
 
 
 def _model(path: Path) -> str:
     with path.open("rb") as file:
         try:
             header = json.loads(file.readline())
-            return str(header.get("model") or header.get("settings", {}).get("model", {}).get("model", ""))[:200]
+            return str(header.get("model", ""))[:200]
         except (ValueError, AttributeError):
             return ""
 
