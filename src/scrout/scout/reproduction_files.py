@@ -31,8 +31,8 @@ def find_reproduction_files(command: str | None, workspace: Workspace) -> LeftFi
         return LeftFiles()
     base = workspace.base
     paths = sorted(_looked_at(workspace))
-    changed = [path for path in paths if os.path.lexists(base.tree / path) and workspace.read(path) != base.read(path)]
-    new = [path for path in paths if not os.path.lexists(base.tree / path)]
+    changed = [path for path in paths if base.has(path) and workspace.read(path) != base.read(path)]
+    new = [path for path in paths if not base.has(path)]
     ignored = _ignored(new, base)
     texts = {path: text for path in new if path not in ignored and (text := _text(workspace, path)) is not None}
     return LeftFiles(files=_bounded(_needed(command, texts)), changed=tuple(clean(path) for path in changed))
