@@ -14,6 +14,7 @@ import scrout
 from scrout.config.settings import EnvironmentSettings
 from scrout.programs import find_program, never_below, search_path
 from scrout.sandbox.environment import find_environment
+from scrout.sandbox.process import run_system, system_program
 from scrout.sandbox.workspace import find_source, make_base
 
 
@@ -74,6 +75,18 @@ def test_a_version_manager_does_not_read_what_a_repository_says(
     assert not (tmp_path / "ran").exists()
 
 
+def test_where_the_system_keeps_its_programs_elsewhere_none_of_the_repository_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(tmp_path / "clone" / "bin" / "tool-of-the-system", tmp_path / "ran")
+    never_below(tmp_path / "clone")
+    monkeypatch.setenv("PATH", f"{tmp_path}/clone/bin")
+    assert system_program("tool-of-the-system") == "/usr/bin/tool-of-the-system"
+    with pytest.raises(FileNotFoundError):
+        run_system("tool-of-the-system")
+    assert not (tmp_path / "ran").exists()
+
+
 STARTING = re.compile(
     r"\b(subprocess\.(run|Popen|call|check_\w+)\(|create_subprocess_(exec|shell)\(|os\.(exec|spawn|posix_spawn)\w*\("
     r"|os\.(system|popen|fork|forkpty)\(|pty\.|ProcessPoolExecutor\(|multiprocessing\.)"
@@ -94,7 +107,8 @@ def test_few_modules_start_a_process() -> None:
     assert starting == {
         *("git.py", "index/reading.py", "models/proxy/client.py", "scout/serving.py", "batch/grading/harness.py"),
         *("sandbox/tiers/container.py", "sandbox/environment.py", "sandbox/keeper.py", "sandbox/tiers/bubblewrap.py"),
-        *("sandbox/process.py",),
+        # Programs of a login, and Python itself, on what you name.
+        *("sandbox/process.py", "integrations/issue_source.py", "models/local_server.py"),
         # Inside of the sandbox.
         *("fix/relay.py",),
     }
