@@ -11,7 +11,9 @@ import pytest
 from tests.conftest import MakeRepo
 
 import scrout
+from scrout.base import TaskError
 from scrout.config.settings import EnvironmentSettings
+from scrout.git import find_repository
 from scrout.programs import find_program, never_below, search_path
 from scrout.sandbox.environment import find_environment
 from scrout.sandbox.process import run_system, system_program
@@ -39,6 +41,21 @@ def test_only_absolute_entries_outside_of_a_repository_count(tmp_path: Path, mon
     assert search_path() == f"{tmp_path}/mine"
     assert find_program("tool") == f"{tmp_path}/mine/tool"
     assert find_program("hidden") is None
+
+
+@pytest.mark.parametrize("inside", ["", "bare", "bare/refs"])
+def test_no_program_of_a_repository_that_is_refused_counts(
+    make_repo: MakeRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inside: str
+) -> None:
+    repo = make_repo({"a.py": "x = 1\n", "bare/HEAD": "x", "bare/objects/x": "", "bare/refs/x": ""})
+    plant(repo / "bin" / "tool", tmp_path / "ran")
+    plant(repo / "bare" / "bin" / "tool", tmp_path / "ran")
+    if not inside:
+        (repo / ".git" / "HEAD").unlink()
+    monkeypatch.setenv("PATH", f"{repo}/bin:{repo}/bare/bin")
+    with pytest.raises(TaskError):
+        find_repository(repo / inside)
+    assert find_program("tool") is None
 
 
 @pytest.mark.parametrize("entry", ["tools", "./tools", "", "{repo}/tools"])
