@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from scrout.sandbox.suite import Suite, find_suite, is_test_file, related_tests, run_on_base, run_suite
 from scrout.sandbox.suite import test_files as list_test_files
+from scrout.sandbox.task_sandbox import TaskSandbox
+from scrout.sandbox.workspace import Workspace
 
-from ..conftest import assert_linear
+from ..conftest import assert_linear, run_git
 
 FILES = {
     "shop/__init__.py": "",
@@ -114,6 +119,28 @@ async def test_a_package_below_src_that_is_not_installed_is_found_by_its_tests(t
         assert suite is not None and suite.source_root == "src"
         run = await run_suite(shop, shop.fresh(), suite, ("tests/test_shop.py",), timeout_s=30)
         assert run.passed == {"tests.test_shop.T.test"}
+
+
+async def test_a_link_out_of_the_repository_names_no_package(
+    make_repo, task_sandbox, tmp_path: Path, monkeypatch
+) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "private" / "secretname").mkdir(parents=True)
+    (tmp_path / "private" / "secretname" / "__init__.py").touch()
+    repo = make_repo({"tests/test_a.py": "import unittest\n\nclass T(unittest.TestCase):\n    def test(self): ...\n"})
+    (repo / "src").symlink_to(tmp_path / "private")
+    run_git(repo, "add", "src")
+    run_git(repo, "commit", "-q", "-m", "a link")
+    told: list[str] = []
+    shell = TaskSandbox.shell
+
+    def listened(self: TaskSandbox, workspace: Workspace, line: str, **more: Any) -> Any:
+        told.append(line)
+        return shell(self, workspace, line, **more)
+
+    monkeypatch.setattr(TaskSandbox, "shell", listened)
+    with task_sandbox(repo) as opened:
+        suite = await find_suite(opened)
+    assert suite is not None and suite.source_root == "" and "secretname" not in " ".join(told)
 
 
 async def test_filters_for_warnings_of_another_version_do_not_keep_tests_from_running(task_sandbox_over) -> None:

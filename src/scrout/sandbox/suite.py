@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
+from scrout.files import real_beneath
 from scrout.sandbox.environment import Environment
 from scrout.sandbox.replay import TAIL_CHARACTERS, Replay, replay
 from scrout.sandbox.reports import read_pytest, read_unittest
@@ -114,9 +115,9 @@ async def _options(task_sandbox: TaskSandbox, workspace: Workspace, file: str) -
 
 async def _source_root(task_sandbox: TaskSandbox) -> str:
     """`src`, where the project's package is there and not installed; else empty."""
-    folder = task_sandbox.base.tree / "src"
-    packages = sorted(path.parent.name for path in folder.glob("*/__init__.py")) if folder.is_dir() else []
-    if not packages or not packages[0].isidentifier() or (folder / "__init__.py").exists():
+    folder = real_beneath(task_sandbox.base.tree, "src")
+    packages = sorted(path.parent.name for path in folder.glob("*/__init__.py")) if folder and folder.is_dir() else []
+    if not packages or not packages[0].isidentifier() or task_sandbox.base.has("src/__init__.py"):
         return ""
     workspace = task_sandbox.fresh()
     try:
