@@ -133,7 +133,11 @@ _DENIED = re.compile(
     re.I,
 )
 _INSTEAD_OF_SOME = re.compile(r"\b(?:instead of|rather than)\b", re.I)
-_GIVES_BLOCK = re.compile(r"`?\s*(?:returns?|gives?|yields?|prints?|produces?|outputs?|renders?)(?: me)?\s*:?\s*")
+_GIVES_BLOCK = re.compile(
+    r"`?\s*,?\s*(?:(?:it|this|that)\s+)?(?:(?:I|we)\s+(?:get|see)"
+    r"|(?:returns?|gives?|yields?|prints?|produces?|outputs?|renders?)(?: me)?"
+    r"|(?:fails?|crash(?:es)?|dies|raises?|throws?)(?: with)?)(?:\s+(?:this|the following)(?:\s+\w+)?)?\s*[:.]?\s*"
+)
 """Between a call and the block that shows what it gives."""
 _INSTEAD_OF = re.compile(r"\b(?:instead of|rather than)\W{0,5}$", re.I)
 _TOLD_BESIDE = re.compile(
@@ -388,6 +392,9 @@ class _Reader:
     def read_block(self, block: Block) -> None:
         self.below = self.alone = ""
         call, self.open_call = self.open_call, ""
+        if call and (raised := _last_exception(block.code)):
+            self._add([_Shown(f"{call}\n", raised, [Ask(1, StatedValue(raised))])])
+            return
         if call and not _does_something(_parse(block.code) or ast.Module([], [])):
             self.open_output = call, block.code.strip()
             return
@@ -587,7 +594,11 @@ def _in_block(block: Block, role: str, known: Sequence[_Shown]) -> Iterator[_Sho
     elif source.strip():
         asks, loose = _asks(source)
         shown = _Shown(source, _last_exception(output), asks, loose)
-        if output and shown.error is None:
+        labelled = [label for label in map(_LABEL.match, output.splitlines()) if label]
+        if len(labelled) == len(output.strip().splitlines()) == 2:
+            for label in labelled:
+                shown.labelled[label.lastgroup or ""].append(label.string[label.end() :].strip())
+        elif output and shown.error is None:
             _add_output(shown, "actual", output)
         yield shown
 
@@ -671,6 +682,7 @@ def _expected_exception(sentence: str) -> str:
 
 def _reads_alike(came: str, expected: str) -> bool:
     """Whether what stands behind two labels may be values of one statement, rather than a value and words about one."""
+    came, expected = came.strip("`"), expected.strip("`")
     words, others = ([*map(str.lower, re.findall(r"\w+", text))] for text in (came, expected))
     if len(came.split()) == len(expected.split()) and set(words) & set(others):
         return True
