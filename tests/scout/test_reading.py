@@ -97,6 +97,8 @@ def told(text: str) -> list[tuple[str, str]]:
         ("```\n>>> f(1)\n1\n>>> f(2)\n2\n```\nSecond should be 3.\n", ("2", "3")),
         ("```\nf(1)\ngot:      [1, 2]\nexpected: [1, 2, 3]\n```\n", ("[1, 2]", "[1, 2, 3]")),
         (f"{CODE}\nObserved result: `'a'`\nExpected result: `'b'`\n", ("'a'", "'b'")),
+        ("**Current**\n\n`f(2)` -> `[3]`\n\n**Desired**\n\n`f(2)` -> `[2]`\n", ("[3]", "[2]")),
+        ("`f(2)` used to return `[2]`, now it returns `[3]`.\n", ("[3]", "[2]")),
         # A session's answer may have a remark behind it.
         (">>> from app import f\n>>> f(1)\n<p>a</p>     # <- hm, should be <p>b</p>\n", ("<p>a</p>", "<p>b</p>")),
     ],

@@ -33,7 +33,8 @@ _EXPECTED = (
     rf"\b(?:should|must|ought to|would)\s+(?:have\s+|rather\s+|instead\s+|probably\s+|really\s+)?{_VERBS}\b"
     r"|\bexpect(?:ed|ing|s)?\b(?:\s+(?:results?|outputs?|values?|answer|behaviou?r|outcome|return|it|this|that|to|here|be"
     r"|get|see|have|print|would|is|was|of|give|yield|produce|raise|throw|become|show)\b)*+"
-    r"|\binstead of\b|\brather than\b|\b(?:correct|right)\s+(?:answer|result|value|output)\b|\bwant(?:ed)?\b|\bnot\b"
+    rf"|\bused to\s+{_VERBS}\b|\binstead of\b|\brather than\b"
+    r"|\b(?:correct|right)\s+(?:answer|result|value|output)\b|\bwant(?:ed)?\b|\bnot\b"
 )
 _ACTUAL = (
     r"\b(?:returns?|returned|returning|gives?|gave|giving|yields?|prints?|printed|outputs?|produces?|produced"

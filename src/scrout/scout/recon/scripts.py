@@ -369,6 +369,8 @@ class _Reader:
         self.tables = 0
         self.quoted: list[str] = []
         """Expressions in sentences since the last block."""
+        self.given_by: dict[str, str] = {}
+        """What calls give, below a heading that says so."""
         self.open_call = ""
         """A call that the last line says the next block is given by."""
         self.open_output = "", ""
@@ -499,6 +501,10 @@ class _Reader:
             return "", ""  # the others depend on the first one, and on what else the sentence says
         for number, (code, rest) in enumerate(calls):
             told = read_told_of(sentence.partition(code)[0] if not number else "", rest)
+            if self.section == "expected" and told.actual and not told.expected:
+                told = StatedValue(self.given_by.get(code, ""), told.actual)
+            elif self.section == "actual" and told.actual:
+                self.given_by[code] = told.actual
             raised = raised_name(told.actual, rest)
             if len(calls) == 1 and not rest.strip(" .:,") and sentence.strip().startswith("`"):
                 self._add([_Shown(f"{code}\n", asks=[Ask(1)])])  # a line of its own
