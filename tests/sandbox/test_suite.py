@@ -159,3 +159,15 @@ async def test_filters_for_warnings_of_another_version_do_not_keep_tests_from_ru
     with task_sandbox_over({**files, "pytest.ini": "[pytest]\nfilterwarnings = error\n"}) as shop:
         suite = await find_suite(shop)
         assert suite is not None and suite.options == ""
+
+
+async def test_functions_that_unittest_does_not_see_are_run_by_pytest(task_sandbox_over) -> None:
+    case = "import unittest\n\n\nclass T(unittest.TestCase):\n    def test_a(self):\n        pass\n\n\n"
+    with task_sandbox_over({"tests/test_a.py": f"{case}def test_b():\n    pass\n"}) as shop:
+        suite = await find_suite(shop)
+        assert suite is not None
+        run = await run_suite(shop, shop.fresh(), suite, suite.files, timeout_s=60)
+        assert run.passed == {"tests/test_a.py::T::test_a", "tests/test_a.py::test_b"}
+    with task_sandbox_over({"tests/test_a.py": f"{case}def test_suite():\n    return unittest.TestSuite()\n"}) as shop:
+        suite = await find_suite(shop)
+        assert suite is not None and suite.runner == "unittest"

@@ -23,6 +23,8 @@ _TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test|tests)\.py$")
 _IMPORT = re.compile(r"^[ \t]*+(?:from|import)\b[^\n]*+", re.MULTILINE)
 # As `python -m pytest`, but for this: a pytest.py of the repository cannot take the runner's place.
 _PYTEST = "import os,sys; sys.path.pop(0); import pytest; sys.path.insert(0,os.getcwd()); sys.exit(pytest.main())"
+_TEST_FUNCTION = re.compile(rb"^(?:async )?def test_(?!suite\b|main\b)\w+\(", re.MULTILINE)
+"""A test that unittest does not see, and no hook of its own."""
 _SETTINGS = ("pyproject.toml", "setup.cfg", "tox.ini", "pytest.ini")
 _CANNOT_START = 4
 """How pytest ends if its settings or a conftest.py are at fault."""
@@ -130,7 +132,8 @@ async def _source_root(task_sandbox: TaskSandbox) -> str:
 def _asks_for_pytest(base: Base, contents: Sequence[bytes]) -> bool:
     """Whether the project is written for pytest; one that is not runs under unittest, without a stranger's plugins."""
     declared = (base.read(name) or b"" for name in (*_SETTINGS, "setup.py"))
-    return any(b"pytest" in content for content in (*declared, *contents))
+    named = any(b"pytest" in content for content in (*declared, *contents))
+    return named or any(_TEST_FUNCTION.search(content) for content in contents)
 
 
 def test_files(base: Base) -> tuple[str, ...]:

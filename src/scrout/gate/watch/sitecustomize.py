@@ -202,6 +202,8 @@ def _enter(frame, event, argument):
         # Generated code, as of dataclasses, runs in the namespace of the module that asked for it.
         if code.co_name == "<module>" and id(frame.f_globals) not in _namespaces:
             frame.f_trace_lines = False
+            if code.co_filename in _NAMELESS and frame.f_back and _side_of_frame(frame.f_back) is _REPOSITORY:
+                _generated[id(frame.f_globals)] = frame.f_globals
             return _library_loads
         if code.co_filename.endswith("mock.py"):
             _see_mock(frame)
@@ -348,10 +350,15 @@ def _count(step):
         _state["crossings"] += 1
 
 
+_generated = {}
+"""Copies of its modules' names in which the repository itself runs code that it makes."""
+
+
 def _is_copy(frame):
     """Whether code of the claim's runs in what it copied from a module of the repository's."""
     space = frame.f_globals
-    return space.get("__name__") in _names and id(space) not in _namespaces and _caller_side(frame) is _OWN
+    known = id(space) in _namespaces or id(space) in _generated
+    return space.get("__name__") in _names and not known and _caller_side(frame) is _OWN
 
 
 def _library_loads(frame, event, argument):
