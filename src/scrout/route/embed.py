@@ -33,8 +33,10 @@ def open_embedder(settings: EmbedderSettings) -> Embedder:
         case "endpoint":
             from scrout.route.embedders.endpoint import EndpointEmbedder
 
-            key, dimensions = settings.key(), settings.dimensions
-            return CachedEmbedder(EndpointEmbedder(settings.base_url, settings.model, key, dimensions=dimensions))
+            key, price = settings.key(), settings.price
+            return CachedEmbedder(
+                EndpointEmbedder(settings.base_url, settings.model, key, dimensions=settings.dimensions, price=price)
+            )
         case "gguf":
             from scrout.route.embedders.gguf import GgufEmbedder
 
