@@ -4,6 +4,7 @@
 # make lint      lint, layers and types alone
 # make dist      builds the wheel into dist/
 # make embedder  adds the embedder of meaning, MiniLM, which needs no network later (docs/embedders.md)
+# make docs      writes docs/commands.md from --help
 
 PYTHON ?= python3
 VENV := .venv
@@ -17,7 +18,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 # imports again: three seconds each.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-all embedder lint dist install clean
+.PHONY: demo test test-all embedder lint docs dist install clean
 
 demo: $(VENV)/.installed
 	$(BIN)/scrout demo
@@ -37,6 +38,9 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 	# A loaded machine can be too slow for its workers to find each other.
 	$(BIN)/mypy --num-workers 2 || $(BIN)/mypy
+
+docs: $(VENV)/.installed
+	$(BIN)/python scripts/commands_page.py > docs/commands.md
 
 dist: $(VENV)/.installed
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .

@@ -8,7 +8,8 @@ fix with its tests, which judge here and nowhere else. DIR/owner+name/repo are b
 real_bugs_mine.py makes them. For each row:
 
 - reproduction: recon and the gate work on the report. A kept claim is true if it passes once the fix is applied.
-- fix: the upstream fix, with what it changes in tests, is given to the check as if a fixer had made it.
+- fix: the upstream fix, with what it changes in tests, is given to the check as if a fixer had made it. If that says
+  `failed`, the project's suite runs on both commits: some fixes do break tests, and then the check is right.
 - wrong: parts and mutants of the fix that its tests refute are given to the check in the same way, three a bug.
 - repair: the $0 repair tries as `scrout fix` lets it; the fix's tests judge its patch.
 - guard: edits of repair that pass the reproduction and the tests, without its own taste and without the guard. The
@@ -66,6 +67,7 @@ from scrout.intervals import wilson
 from scrout.records import Attempt, Evidence, GatedHandoff
 from scrout.sandbox.probe import require_tier
 from scrout.sandbox.replay import replay
+from scrout.sandbox.suite import find_suite, run_on_base, run_suite
 from scrout.sandbox.task_sandbox import TaskSandbox, open_task_sandbox
 from scrout.sandbox.tier import Tier
 from scrout.sandbox.workspace import Workspace
@@ -83,6 +85,7 @@ SURVIVORS_EACH = 4
 SURVIVORS_S = 300.0
 """Longer than a user waits: a busy machine finds fewer in the same time."""
 TESTS_S = 60.0
+SUITE_S = 300.0
 _AUTHOR = {
     f"GIT_{role}_{key}": value
     for role in ("AUTHOR", "COMMITTER")
@@ -290,6 +293,21 @@ class Case:
         checked = await check(gated, self.attempt(self.patch + self.tests()), self.task_sandbox)
         result["fix"] = checked.outcome
         result["fix_detail"] = [checked.detail[:300], *checked.doubts, *checked.missing]
+        if checked.outcome == "failed":
+            result["fix_breaks"] = await self.broken_by_fix()
+
+    async def broken_by_fix(self) -> list[str]:
+        """Tests of the project that pass on the commit with the bug and fail on the commit of the fix, as both are."""
+        suite = await find_suite(self.task_sandbox)
+        if suite is None:
+            return []
+        before = await run_on_base(self.task_sandbox, suite, timeout_s=SUITE_S)
+        workspace = await self.patched(self.patch + self.tests())
+        try:
+            after = await run_suite(self.task_sandbox, workspace, suite, (), timeout_s=SUITE_S)
+        finally:
+            workspace.remove()
+        return sorted(before.passed & after.failed)
 
     async def wrong(self, gated: GatedHandoff, result: Row) -> None:
         """Wrong patches, and what the check says of each."""
@@ -509,7 +527,8 @@ def summarize(results: Sequence[Row]) -> Row:
         "upstream_fix": {
             "all": dict(Counter(row["fix"] for row in results if "fix" in row)),
             "with_a_verified_reproduction": dict(Counter(row["fix"] for row in kept if "fix" in row)),
-            "share_passed": share(sum(row.get("fix") == "passed" for row in kept), len(kept)),
+            "share_passed": share(sum(row.get("fix") == "passed" for row in kept), sum("fix" in row for row in kept)),
+            "failed_and_breaks_tests_as_it_was_committed": sum(bool(row.get("fix_breaks")) for row in kept),
         },
         "wrong_patches": {**dict(Counter(wrong)), "share_passed": share(wrong.count("passed"), len(wrong))},
         "repair": dict(Counter(row["repair"] for row in results if "repair" in row)),

@@ -182,6 +182,91 @@ PROJECTS = (
     Project("lidatong/dataclasses-json", ("marshmallow<4", "typing-inspect", "hypothesis", "mypy")),
     Project("python-hyper/h11"),
     Project("tkem/cachetools"),
+    Project("phfaist/pylatexenc"),
+    Project("tkarabela/pysubs2"),
+    Project("rspeer/python-ftfy", ("wcwidth",)),
+    Project(
+        "mongomock/mongomock",
+        ("sentinels", "six", "packaging", "pytz", "pymongo", "pyexecjs", "setuptools<80"),
+        distribution="mongomock",
+    ),
+    Project(
+        "simonw/sqlite-utils",
+        (
+            *("click", "click-default-group", "pluggy", "python-dateutil", "sqlite-fts4", "tabulate", "hypothesis"),
+            *("setuptools<80", "typing-extensions"),
+        ),
+        distribution="sqlite-utils",
+    ),
+    Project("google/yapf", ("platformdirs", "tomli", "importlib-metadata", "toml")),
+    Project(
+        "python-poetry/poetry-core",
+        ("pytest-mock", "build", "tomli-w", "virtualenv", "setuptools<80", "trove-classifiers"),
+    ),
+    Project("dflook/python-minifier"),
+    Project("ikamensh/flynt", ("astor", "tomli", "ast_decompiler")),
+    Project("eliben/pycparser", ("ply",)),
+    Project("wbond/asn1crypto"),
+    Project(
+        "jg-rp/liquid",
+        (
+            "markupsafe",
+            "python-dateutil",
+            "babel",
+            "pytz",
+            "mock",
+            "typing-extensions",
+            "importlib-resources",
+            "pyyaml",
+        ),
+    ),
+    Project("cdgriffith/Box", ("ruamel.yaml", "toml", "msgpack", "tomli", "tomli-w")),
+    Project("AlexandreDecan/portion", ("sortedcontainers",)),
+    Project("PyCQA/autoflake", ("pyflakes", "tomli", "toml", "hypothesis")),
+    Project(
+        "PyCQA/docformatter",
+        ("charset-normalizer", "untokenize", "mock", "tomli", "toml"),
+    ),
+    Project(
+        "allenporter/ical",
+        (
+            *("python-dateutil", "tzdata", "pydantic", "pyparsing", "syrupy", "freezegun", "pytest-benchmark", "emoji"),
+            *("aiohttp", "pytest-asyncio"),
+        ),
+    ),
+    Project("hukkin/mdformat", ("markdown-it-py", "mdit-py-plugins", "tomli"), distribution="mdformat"),
+    Project("globocom/m3u8", ("iso8601", "backports-datetime-fromisoformat", "bottle")),
+    Project("caleb531/automata", ("networkx", "frozendict", "pydot", "cached-method", "typing-extensions")),
+    Project("matiasb/python-unidiff"),
+    Project("asottile/setup-cfg-fmt", ("identify",)),
+    Project("asottile/add-trailing-comma", ("tokenize-rt",)),
+    Project("dbader/schedule", ("pytz", "mock")),
+    Project("py-vobject/vobject", ("python-dateutil", "pytz", "six")),
+    Project("caesar0301/treelib", ("six",)),
+    Project("facelessuser/pymdown-extensions", ("markdown", "pyyaml", "pygments")),
+    Project("textX/textX", ("arpeggio", "click", "html5lib", "jinja2", "setuptools<80", "future")),
+    Project(
+        "PyFilesystem/pyfilesystem2",
+        ("appdirs", "setuptools<80", "six", "parameterized", "pyftpdlib", "psutil", "mock", "pytz"),
+    ),
+    Project(
+        "mwouts/jupytext",
+        (
+            *("nbformat", "mdit-py-plugins", "markdown-it-py", "packaging", "pyyaml", "toml", "pytest-asyncio"),
+            *("jupyter_client", "gitpython", "notebook"),
+        ),
+        generated={"src/jupytext/version.py": "__version__ = '99.0'\n"},
+    ),
+    Project(
+        "scrapinghub/dateparser",
+        (
+            *("python-dateutil", "pytz", "regex", "tzlocal", "convertdate", "hijridate", "parameterized", "langdetect"),
+            *("freezegun", "ruamel.yaml", "requests", "gitpython"),
+        ),
+    ),
+    Project("RDFLib/rdflib", ("pyparsing", "isodate", "html5lib", "html5rdf", "requests"), distribution="rdflib"),
+    Project("neogeny/TatSu", ("rich", "colorama", "regex")),
+    Project("vinitkumar/json2xml", ("defusedxml", "urllib3", "requests", "xmltodict", "dicttoxml")),
 )
 """None is a corpus of gate.py, repair_cases.py or own_tasks.py."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from scrout.sandbox.environment import find_environment
 from scrout.sandbox.probe import require_tier
 from scrout.sandbox.task_sandbox import TaskSandbox, open_task_sandbox
 from scrout.sandbox.workspace import find_source, make_base
+from scrout.scout.searcher import SEARCHERS, ScoutJob
 from scrout.task import Task, task_id
 
 
@@ -85,7 +86,7 @@ class Kit:
 
     def open_run(self, task: Task) -> OpenRun:
         """A run in the ledger: a new one, or an interrupted one that goes on."""
-        if self.settings.scout.searcher == "model":
+        if self.settings.scout.has_model:
             self.settings.scout.model.key()  # a missing key is reported before a run begins
         refuse_unpriced(self.settings)
         telemetry.require(self.settings)
@@ -145,7 +146,7 @@ class Stages:
         embedder = self.kit.settings.route.embedder
         if not embedder.has_endpoint:
             return await asyncio.to_thread(choose)
-        from scrout.route.embedders.account import on_the_bill
+        from scrout.route.embedder_account import on_the_bill
 
         paid: list[Receipt] = []
 
@@ -215,16 +216,10 @@ async def scout(kit: Kit, task: Task, *, run: OpenRun | None = None) -> Scouting
     """Scout a task. `run` stores what its calls cost; None: nothing is stored."""
     kit.progress("scouting the repository")
     settings = kit.settings.scout
-    if settings.searcher == "model":
-        from scrout.scout.episode import episode
-
-        if run is None:
-            return await episode(task, kit.task_sandbox, settings, kit.progress)
-        folder = kit.context.attempts / run.place
-        return await episode(task, kit.task_sandbox, settings, kit.progress, run.book, folder)
-    from scrout.scout.recon.recon import recon
-
-    return await recon(task, kit.task_sandbox, settings, kit.progress)
+    job = ScoutJob(task, kit.task_sandbox, settings, kit.progress)
+    if run is not None:
+        job = replace(job, record=run.book, folder=kit.context.attempts / run.place)
+    return await SEARCHERS.get(settings.searcher).search(job)
 
 
 def router(settings: Settings) -> Router:

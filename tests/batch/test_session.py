@@ -109,6 +109,30 @@ def test_what_the_ledger_lost_is_not_paid_again_unless_that_is_meant(scene: Scen
     assert (out / f"before-{first.id}" / "batch.json").is_file()
 
 
+def test_a_folder_from_elsewhere_leads_out_of_itself_nowhere(scene: Scene, tier: Tier) -> None:
+    scene.keep(1)
+    tasks, out = read_tasks(scene.tasks), scene.folder / "out"
+    with open_session(tasks, out, scene.settings, arms=("solo",), fixers=("toy",)) as session:
+        assert sum(go(session).values()) == 1
+    whole = (out / "batch.json").read_text()
+    (out / "before-x").mkdir()
+    (out / "batch.json").write_text(json.dumps({**json.loads(whole), "id": "x/../../elsewhere"}))
+    with pytest.raises(TaskError, match=r"batch\.json cannot be read"):
+        open_session(tasks, out, scene.settings, arms=("solo",), fixers=("toy",), start_over=True).__enter__()
+    assert not (scene.folder / "elsewhere").exists()
+    (out / "batch.json").write_text(whole)
+    for name in ("grades.jsonl", "runs.txt", "attempts", ".lock"):
+        if was_there := (out / name).exists():
+            (out / name).rename(scene.folder / "kept")
+        (out / name).symlink_to(scene.folder / "victim")
+        with pytest.raises(TaskError, match=r"symlink|symbolic link"):
+            open_session(tasks, out, scene.settings, arms=("solo",), fixers=("toy",)).__enter__()
+        (out / name).unlink()
+        if was_there:
+            (scene.folder / "kept").rename(out / name)
+        assert not (scene.folder / "victim").exists()
+
+
 def test_the_total_holds_against_a_real_meter(scene: Scene, tier: Tier) -> None:
     settings = scene.settings
     fixers = tuple(

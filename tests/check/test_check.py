@@ -481,3 +481,21 @@ async def test_a_rewritten_test_of_what_the_report_complains_about_leaves_the_pa
     assert (source_alone.outcome, source_alone.tests) == ("failed", "fail")
     assert (result.outcome, result.tests) == ("unverified", "fail")
     assert result.missing[0].startswith("Tests broke and pass as the patch rewrote them: test_numbers_.Double.")
+
+
+async def test_a_rewritten_test_that_asserted_the_reported_exception_speaks_against_nothing(
+    task_sandbox_over, check_patch
+) -> None:
+    source = "def share(n):\n    return 8 // n\n"
+    test = "import unittest\nfrom numbers_ import share\n\nclass Share(unittest.TestCase):\n    def test_some(self):\n"
+    test += "        self.assertEqual([share(n) for n in (1, 2, 4, 8)], [8, 4, 2, 1])\n\n    def test_none(self):\n"
+    raises, equal = "assertRaises(ZeroDivisionError, share, 0)", "assertEqual(share(0), 0)"
+    fix = "sed -i 's/return 8/return n and 8/' numbers_.py"
+    with task_sandbox_over({"numbers_.py": source, "test_numbers_.py": f"{test}        self.{raises}\n"}) as shop:
+        shown = "from numbers_ import share\nassert share(0) == 0\n"
+        alone = await check_patch(shop, fix, shown)
+        result = await check_patch(shop, f"{fix}; sed -i 's/{raises}/{equal}/' test_numbers_.py", shown)
+    assert alone.outcome == "failed"
+    assert result.outcome == "passed", (result.missing, result.doubts)
+    expected = "rewrites tests that expected the reported exception: test_numbers_.Share.test_none"
+    assert expected in result.flags

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from scrout.check.changed import changed_functions
+from scrout.check.guard import GuardComparison, effect_of
 from scrout.check.patch import FileChange
+from scrout.check.recording import FunctionRecording, Observed, RecordedCall
 from scrout.check.swallowed_work import reported_literals, swallowed_work
 from scrout.sandbox.task_sandbox import TaskSandbox
 
@@ -169,3 +171,35 @@ def test_a_literal_that_the_file_knows_is_no_special_case() -> None:
     after = before.replace("    b =", "    if a == 42:\n        return 7\n    b =")
     changes = [FileChange("a.py", "a.py", "", before=before, after=after)]
     assert reported_literals(changed_functions(changes), "assert f(42) == 7", changes) == ()
+
+
+RIGHT, OTHER = Observed(kind="returned", value="1", real=True), Observed(kind="returned", value="2", real=True)
+NOT_FOUND = Observed(kind="raised", value="KeyError")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "altered", "undecided"),
+    [
+        (RIGHT, RIGHT, RIGHT, False),
+        # The base says what is right where the patch changes nothing.
+        (RIGHT, RIGHT, OTHER, False),
+        (OTHER, RIGHT, OTHER, True),
+        # A mistake of the alteration is none of the patch. What a function refuses may be right.
+        (OTHER, RIGHT, Observed(kind="raised", value="IndexError"), False),
+        (OTHER, RIGHT, Observed(kind="raised", value="ValueError"), True),
+        (OTHER, NOT_FOUND, Observed(kind="raised", value="ValueError"), False),
+    ],
+)
+def test_what_an_alteration_changes(before: Observed, after: Observed, altered: Observed, undecided: bool) -> None:
+    change = FileChange("a.py", "a.py", "", before="def f(a):\n    return a\n", after="def f(a):\n    return a or 1\n")
+    failing = [Observed(kind="returned", value=value, lines=["0:1"]) for value in ("3", "4", "4")]
+
+    def recorded(seen: Observed, shown: Observed) -> FunctionRecording:
+        inputs = [("as called", shown), ("a=7", seen.model_copy(update={"lines": ["0:2"]}))]
+        return FunctionRecording(calls=(RecordedCall(target="a.py::f", key="1", context="", inputs=inputs),))
+
+    recordings = [recorded(*one) for one in zip((before, after, altered), failing, strict=True)]
+    compared = GuardComparison({"before": recordings[0], "after": recordings[1]}, {})
+    effect = effect_of(changed_functions([change]), compared, recordings[2:], "a.py", 2)
+    assert bool(effect.undecided) == undecided
+    assert effect.unchanged == (after == altered)

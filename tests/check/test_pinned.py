@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from scrout.check import pinned
 from scrout.check.changed import changed_functions
 from scrout.check.patch import FileChange
 from scrout.check.pinned import alterations
@@ -69,6 +70,16 @@ async def test_a_test_that_comes_with_the_patch_pins_what_it_is_about(task_sandb
         pins, silent = [await check_patch(shop, one, FEE_SHOWN) for one in added]
     assert (pins.outcome, silent.outcome) == ("passed", "unverified")
     assert silent.missing[0].startswith("With `(n <= 5)`")
+
+
+async def test_tests_that_come_with_the_patch_run_first(
+    task_sandbox_over, check_patch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pinned, "MAX_TESTS", 1)
+    own = suite_of("fee", "fee(4) - fee(5) == 10").replace("class T", "class Own").replace("\n", "\\n")
+    with task_sandbox_over({"numbers_.py": FEE, "test_numbers_.py": suite_of("fee", "fee(3) == 10")}) as shop:
+        result = await check_patch(shop, f"{FREE_FROM_5}; printf '{own}' > test_own.py", FEE_SHOWN)
+    assert result.outcome == "passed", result.missing
 
 
 async def test_a_test_that_fails_without_the_others_notices_nothing(task_sandbox_over, check_patch) -> None:

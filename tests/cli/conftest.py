@@ -7,10 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import BinaryIO
@@ -160,3 +162,52 @@ def issue(tmp_path: Path) -> Path:
     path = tmp_path / "issue.md"
     path.write_text(SHOP_ISSUE)
     return path
+
+
+@dataclass
+class Forge:
+    """Answers as GitHub and GitLab do for one issue each."""
+
+    url: str = ""
+    asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+
+    def answer(self, path: str) -> object:
+        title, _, body = SHOP_ISSUE.partition("\n\n")
+        return {
+            "/repos/ada/shop/issues/7": {"title": title, "body": f"{body}\n![screen](https://pictures.example/1.png)"},
+            "/repos/ada/shop/issues/7/comments?per_page=100": [{"body": "Same here.", "user": {"login": "grace"}}],
+            "/projects/group%2Fsub%2Fshop/issues/7": {"title": title, "description": body},
+        }.get(path)
+
+
+@pytest.fixture
+def forge(monkeypatch: pytest.MonkeyPatch) -> Iterator[Forge]:
+    known = Forge()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            known.asked.append((self.path, {name.lower(): value for name, value in self.headers.items()}))
+            found = known.answer(self.path)
+            body = json.dumps({"message": "Not Found"} if found is None else found).encode()
+            self.send_response(404 if found is None else 200)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        known.url = f"http://127.0.0.1:{server.server_port}"
+        monkeypatch.setenv("GITHUB_API_URL", known.url)
+        monkeypatch.setenv("CI_API_V4_URL", known.url)
+        tokens = ("GITHUB_TOKEN", "GH_TOKEN", "GITLAB_TOKEN", "GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN")
+        for name in (*tokens, "GH_HOST", "GITLAB_HOST", "GITHUB_SERVER_URL", "CI_SERVER_HOST"):
+            monkeypatch.delenv(name, raising=False)
+        try:
+            yield known
+        finally:
+            server.shutdown()
+            thread.join()

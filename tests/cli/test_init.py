@@ -69,6 +69,7 @@ def test_a_server_on_this_machine_costs_nothing(cli: Cli, machine) -> None:  # t
     (local,) = (fixer for fixer in load(cli.cwd / "scrout.toml").fixers if fixer.has_model)
     assert (local.model, local.base_url) == ("coder", endpoint.base_url) and local.price and not local.price.input
     assert "it also has other" in (cli.cwd / "scrout.toml").read_text()
+    assert f"  local-{port}: $0.00\n" in ended.err and "One issue costs $0.00 at most" in ended.err
     assert ended.code == doctor.code == 0, doctor.err
 
 

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import threading
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,58 +11,9 @@ import pytest
 from ..conftest import SHOP_ISSUE, run_git
 
 if TYPE_CHECKING:
-    from conftest import Cli
+    from conftest import Cli, Forge
 
 TOKEN = "ghp_loopback0123456789abcdef"
-TITLE, _, BODY = SHOP_ISSUE.partition("\n\n")
-
-
-@dataclass
-class Forge:
-    """Answers as GitHub and GitLab do for one issue each."""
-
-    url: str = ""
-    asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
-
-    def answer(self, path: str) -> object:
-        return {
-            "/repos/ada/shop/issues/7": {"title": TITLE, "body": f"{BODY}\n![screen](https://pictures.example/1.png)"},
-            "/repos/ada/shop/issues/7/comments?per_page=100": [{"body": "Same here.", "user": {"login": "grace"}}],
-            "/projects/group%2Fsub%2Fshop/issues/7": {"title": TITLE, "description": BODY},
-        }.get(path)
-
-
-@pytest.fixture
-def forge(monkeypatch: pytest.MonkeyPatch) -> Iterator[Forge]:
-    known = Forge()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            known.asked.append((self.path, {name.lower(): value for name, value in self.headers.items()}))
-            found = known.answer(self.path)
-            body = json.dumps({"message": "Not Found"} if found is None else found).encode()
-            self.send_response(404 if found is None else 200)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *args: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        known.url = f"http://127.0.0.1:{server.server_port}"
-        monkeypatch.setenv("GITHUB_API_URL", known.url)
-        monkeypatch.setenv("CI_API_V4_URL", known.url)
-        tokens = ("GITHUB_TOKEN", "GH_TOKEN", "GITLAB_TOKEN", "GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN")
-        for name in (*tokens, "GH_HOST", "GITLAB_HOST", "GITHUB_SERVER_URL", "CI_SERVER_HOST"):
-            monkeypatch.delenv(name, raising=False)
-        try:
-            yield known
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 def origin(repo: Path, address: str) -> Path:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from decimal import Decimal
@@ -40,7 +42,7 @@ from scrout.scout.recon.signals import CLUE_KINDS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted(DOCS.glob("*.md"))}
+PAGES = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for path in sorted(DOCS.rglob("*.md"))}
 HELP = {"-h", "--help"}
 
 _FENCED = re.compile(r"^(?P<fence>`{3,})(?P<language>\w*)\n(?P<body>.*?)^(?P=fence)$", re.M | re.S)
@@ -61,8 +63,12 @@ def blocks(page: str, language: str) -> list[Block]:
 
 
 def prose(page: str) -> str:
-    """The page without its fenced blocks."""
-    return _FENCED.sub("", PAGES[page])
+    return without_blocks(PAGES[page])
+
+
+def without_blocks(text: str) -> str:
+    """Without what is fenced."""
+    return _FENCED.sub("", text)
 
 
 def sections(page: str) -> dict[str, str]:
@@ -109,14 +115,22 @@ COMMANDS = commands()
 # The command line
 
 
+def test_the_page_of_commands_is_what_help_says() -> None:
+    """Run `make docs` if it differs."""
+    made = subprocess.run(
+        [sys.executable, "scripts/commands_page.py"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert made.stdout == PAGES["commands.md"]
+
+
 def test_every_command_has_a_section_and_every_section_a_command() -> None:
-    documented = {name for name in sections("cli.md") if name == "scrout" or name.startswith("scrout ")}
+    documented = {name for name in sections("commands.md") if name == "scrout" or name.startswith("scrout ")}
     assert documented == set(COMMANDS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_commands_table_has_its_options_and_no_others(name: str) -> None:
-    cells = [row[0] for row in rows(sections("cli.md")[name])]
+    cells = [row[0] for row in rows(sections("commands.md")[name])]
     documented = {code.split()[0] for cell in cells for code in _CODE.findall(cell)}
     assert documented == options(COMMANDS[name]) | (HELP if name == "scrout" else set())
 
@@ -125,13 +139,15 @@ def test_arguments_are_named() -> None:
     for name, command in COMMANDS.items():
         for parameter in command.params:
             if isinstance(parameter, click.Argument) and parameter.metavar:
-                assert f"`{parameter.metavar}`" in sections("cli.md")[name]
+                assert f"`{parameter.metavar}`" in sections("commands.md")[name]
 
 
 def test_required_options_say_so_and_others_do_not() -> None:
     for name, command in COMMANDS.items():
         required = {p.opts[0] for p in command.params if isinstance(p, click.Option) and p.required}
-        told = {_CODE.findall(row[0])[0].split()[0] for row in rows(sections("cli.md")[name]) if "Required." in row[1]}
+        told = {
+            _CODE.findall(row[0])[0].split()[0] for row in rows(sections("commands.md")[name]) if "Required." in row[1]
+        }
         assert told == required, name
 
 
@@ -171,7 +187,7 @@ def test_exit_codes_are_documented() -> None:
 def json_examples() -> dict[str, object]:
     """One for each command that has one; a part that says `see` another's example is that example."""
     examples: dict[str, object] = {}
-    parts = re.split(r"^## `(.+)`$", PAGES["cli.md"], flags=re.M)[1:]
+    parts = re.split(r"^### `(.+)`$", PAGES["cli.md"], flags=re.M)[1:]
     for name, body in zip(parts[::2], parts[1::2], strict=True):
         for match in _FENCED.finditer(body):
             if match["language"] == "json":
@@ -275,13 +291,11 @@ def test_every_stop_and_outcome_is_explained() -> None:
     assert outcomes == set(get_args(CheckOutcome)) | set(get_args(RunOutcome))
 
 
-def test_the_map_shows_the_package_as_it_is() -> None:
+def test_the_map_has_a_line_for_each_package() -> None:
     map_ = next(block.body for block in blocks("how-it-works.md", "text") if block.body.startswith("src/scrout/"))
     package = ROOT / "src" / "scrout"
-    here = {path.name + "/" * path.is_dir() for path in package.iterdir() if path.name != "__pycache__"}
-    assert set(re.findall(r"^  (\S+)", map_, re.M)) == here
-    files = {path.name for path in package.rglob("*.py")}
-    assert set(re.findall(r"\w+\.py\b", map_)) <= files
+    here = [f"{path.name}/" for path in package.iterdir() if path.is_dir() and path.name != "__pycache__"]
+    assert sorted(re.findall(r"^  (\S+/) +\S", map_, re.M)) == sorted(here)
 
 
 # Recon
@@ -324,10 +338,16 @@ def test_relative_links_resolve(page: str) -> None:
         if "://" in target:
             continue
         name, _, anchor = target.partition("#")
-        path = (DOCS / name).resolve() if name else DOCS / page
+        path = (DOCS / page).parent.joinpath(name).resolve() if name else DOCS / page
         assert path.exists(), f"{page} links to {target}"
         if anchor:
-            assert anchor in {_slug(heading) for heading in _HEADING.findall(prose(path.name))}, f"{page}: {target}"
+            headings = _HEADING.findall(without_blocks(path.read_text(encoding="utf-8")))
+            assert anchor in map(_slug, headings), f"{page}: {target}"
+
+
+def test_the_index_has_each_page_once() -> None:
+    linked = re.findall(r"\]\(([\w/-]+\.md)\)", PAGES["README.md"])
+    assert sorted(linked) == sorted(PAGES.keys() - {"README.md"})
 
 
 def _slug(heading: str) -> str:

@@ -94,6 +94,7 @@ def test_without_the_package_the_kind_is_unknown(tmp_path: Path) -> None:
     config.write_text(ENTRY)
     assert "spelling" not in FIXERS.names()
     with pytest.raises(
-        ConfigError, match=r"`fixers\.0\.kind` is 'spelling'; it may be 'agent', 'command', 'mini' or 'repair'"
+        ConfigError,
+        match=r"`fixers\.0\.kind` is 'spelling'; it may be 'agent', 'command', 'mini', 'repair' or 'single'",
     ):
         load(config)

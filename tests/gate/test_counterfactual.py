@@ -60,6 +60,22 @@ OWN = [
         "assert out.stdout == '[3, 3, 3]'\n",
     ),
     Claim(
+        "a text that is compared with how it shows",
+        "unrelated_failure",
+        "result = repr(till.shelf.tidied('1'))\nassert result == '1', result\n",
+    ),
+    Claim(
+        "a list that is compared with a tuple",
+        "unrelated_failure",
+        "assert till.each([-1, 2], abs) == (1, 2)\n",
+    ),
+    Claim(
+        "a check in another file that fails with any result",
+        "unrelated_failure",
+        "from checks import verify\nverify(till.split(9, 3), [3, 3, 3])\n",
+        files={"checks.py": "def verify(actual, expected):\n    assert actual is expected == None\n"},
+    ),
+    Claim(
         "a raise after any result",
         "unrelated_failure",
         "def verify(value):\n    match value:\n        case other:\n"
@@ -258,6 +274,42 @@ THEIRS = [
             "    tests.addTests(doctest.DocFileSuite('notes.md', module_relative=False))\n    return tests\n",
             "notes.md": ">>> import till\n>>> middle = till.mean([])\n>>> middle.total_of_all_coins\n0.0\n",
         },
+    ),
+    Claim(
+        "a failure in a generator of the claim's, again and again",
+        "real_failure",
+        "from collections import Counter\n"
+        "tally = Counter('ok' if till.shelf.deep(0) == 0 else 'wrong' for _ in range(3))\nassert tally['wrong'] == 0\n",
+        issue="`deep(0)` fails with RecursionError: maximum recursion depth exceeded",
+    ),
+    Claim(
+        "a call in a child, after others",
+        "real_failure",
+        "import os\nfrom till.report import report\nreport(1)\nreport(2)\nreader, writer = os.pipe()\n"
+        "if os.fork() == 0:\n    os.write(writer, repr(report(3)).encode())\n    os._exit(0)\n"
+        "os.close(writer)\nos.wait()\ntold = os.read(reader, 10000).decode()\n"
+        "assert told == 'Report(coins=3, whole=(1, 2, 3))', told\n",
+        issue="`repr(report(3))` gives `namespace(lines=[namespace(text='3 coins')])`, "
+        "not `'Report(coins=3, whole=(1, 2, 3))'`",
+    ),
+    Claim(
+        "a result in an f-string",
+        "real_failure",
+        "result = f'the rack: {till.shelf.Rack([7])!s}'\nassert result == 'the rack: [8]', result\n",
+        issue="`f'the rack: {rack!s}'` gives `'the rack: [7]'`, not `'the rack: [8]'`",
+    ),
+    Claim(
+        "the items of a dictionary",
+        "real_failure",
+        "from till.report import stock\nassert sorted(stock().items()) == [('apple', 1), ('pear', 2)]\n",
+        issue="`sorted(stock().items())` gives `[]`, not `[('apple', 1), ('pear', 2)]`",
+    ),
+    Claim(
+        "a check in another file",
+        "real_failure",
+        "from checks import same\nrack = till.shelf.Rack([[1]])\nsame(rack.first() is rack.goods, True)\n",
+        files={"checks.py": "def same(actual, expected):\n    assert actual == expected\n    return True\n"},
+        issue="`rack.first()` is another object than `rack.goods`",
     ),
     Claim(
         "a sleep that is left out",

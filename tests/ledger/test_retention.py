@@ -3,8 +3,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -213,3 +215,18 @@ async def test_an_interrupted_run_can_go_on_after_its_traces_went(
     assert again.id == run.id
     assert again.close().cost_usd == Decimal("0.1")
     assert audit(ledger).problems == ()
+
+
+def test_a_ledger_from_elsewhere_names_no_folder_to_remove(ledger: Ledger, pruned: Prune, tmp_path: Path) -> None:
+    """Its folder of attempts is a link, and its run has the name of a folder there."""
+    begin(ledger).close("solved")
+    (tmp_path / "home" / "Documents").mkdir(parents=True)
+    (tmp_path / "attempts").symlink_to(tmp_path / "home")
+    with closing(sqlite3.connect(tmp_path / "ledger.db")) as books, books:
+        books.execute("PRAGMA foreign_keys = OFF")
+        for (name,) in books.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            books.execute(f"DROP TRIGGER {name}")
+        books.execute("UPDATE run SET id = 'Documents'")
+        books.execute("UPDATE close SET run_id = 'Documents'")
+    assert ledger.ended("Documents") is not None
+    assert pruned(days=0).pruned == () and (tmp_path / "home" / "Documents").is_dir()

@@ -645,3 +645,23 @@ def test_threads_share_a_ledger(ledger: Ledger) -> None:
         ids = list(pool.map(work, range(40)))
     assert [ledger.run(run_id).cost_usd for run_id in ids] == [Decimal(number) for number in range(40)]
     assert audit(ledger).problems == ()
+
+
+async def test_a_run_of_a_ledger_from_elsewhere_names_no_file(path: Path, tmp_path: Path) -> None:
+    """Locks and folders of attempts are called like their run, and a lock of a closed run is removed."""
+    with Ledger(path) as ledger:
+        run = begin(ledger)
+        with pytest.raises(KeyboardInterrupt):
+            await run.step("scout", raises(KeyboardInterrupt()), TASK)
+    victim = tmp_path / "victim"
+    with closing(sqlite3.connect(path)) as books, books:
+        for (name,) in books.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            books.execute(f"DROP TRIGGER {name}")
+        books.execute("DELETE FROM step WHERE status <> 'started'")
+        for table, key in (("run", "id"), ("step", "run_id"), ("unclosed", "run_id")):
+            books.execute(f"UPDATE {table} SET {key} = ?", (str(victim),))
+    with Ledger(path) as ledger:
+        for work in (lambda: ledger.recover(lambda place: ()), lambda: begin(ledger)):
+            with pytest.raises(LedgerError, match="which scrout did not begin"):
+                work()
+    assert not victim.exists()

@@ -506,7 +506,7 @@ def test_no_key_is_ever_repeated(tmp_path_factory: pytest.TempPathFactory, secre
 
 
 def test_the_example_in_the_guide_is_a_list(tmp_path: Path) -> None:
-    guide = (Path(__file__).parents[2] / "docs" / "prices.md").read_text(encoding="utf-8")
+    guide = (Path(__file__).parents[2] / "docs" / "metering.md").read_text(encoding="utf-8")
     listed, left_out = read(written(tmp_path, guide.partition("```yaml\n")[2].partition("```")[0]))
     assert [model.name for model in listed] == ["sonnet", "local"]
     assert not left_out

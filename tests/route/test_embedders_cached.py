@@ -14,7 +14,7 @@ import pytest
 
 from scrout.base import RouteError
 from scrout.route.embed import HashedEmbedder, Vectors
-from scrout.route.embedders.cached import CHUNK, CachedEmbedder
+from scrout.route.embedding_cache import CHUNK, CachedEmbedder
 
 
 class Counting(HashedEmbedder):
@@ -153,7 +153,7 @@ def test_a_limit_below_one_vector_ends(path: Path) -> None:
 def test_several_processes_write_at_once(path: Path) -> None:
     code = (
         "import sys; from pathlib import Path;"
-        "from scrout.route.embed import HashedEmbedder; from scrout.route.embedders.cached import CachedEmbedder;"
+        "from scrout.route.embed import HashedEmbedder; from scrout.route.embedding_cache import CachedEmbedder;"
         "start = int(sys.argv[2]);"
         "cached = CachedEmbedder(HashedEmbedder(), Path(sys.argv[1]));"
         "[cached.embed([f'text {n}', f'text {n + 1}']) for n in range(start, start + 40)]"

@@ -24,9 +24,9 @@ from scrout.money import Price, Receipt, Usage
 from scrout.pipeline import open_kit, open_task
 from scrout.records import Decision, State
 from scrout.route.embed import MAX_CHARS, HashedEmbedder, open_embedder
-from scrout.route.embedders.account import SOCKET, on_the_bill
-from scrout.route.embedders.cached import CachedEmbedder
+from scrout.route.embedder_account import SOCKET, on_the_bill
 from scrout.route.embedders.endpoint import BATCH, TRIES, EndpointEmbedder
+from scrout.route.embedding_cache import CachedEmbedder
 from scrout.route.router import Router
 from scrout.sandbox.tier import Tier
 from scrout.trajectory import receipts

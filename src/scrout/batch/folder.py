@@ -8,7 +8,7 @@ import secrets
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from scrout.base import FrozenModel, TaskError
 from scrout.files import write_atomic
@@ -22,7 +22,8 @@ _OLD = "before-"
 class Batch(FrozenModel):
     """What a batch is. Written once, when it begins."""
 
-    id: str
+    id: str = Field(pattern=r"^[0-9A-Za-z-]{1,100}$")
+    """Part of a folder's name."""
     settings_digest: str
     tasks_digest: str
     tasks: int
@@ -105,6 +106,10 @@ class BatchFolder:
 
     def read(self) -> Batch | None:
         """The batch that lies here; None: none does."""
+        # The folder may have come from elsewhere, and what is written to would be anywhere.
+        links = [path for path in self.path.iterdir() if path.is_symlink()] if self.path.is_dir() else []
+        if links:
+            raise TaskError(f"{links[0]} is a symlink, and scrout follows none in a batch's folder. Remove it.")
         try:
             text = (self.path / FILE_NAME).read_text(encoding="utf-8")
             return Batch.model_validate(json.loads(text))

@@ -11,7 +11,7 @@ from scrout.check.recording import Entry, record
 from scrout.check.regression import SuiteComparison, some_names
 from scrout.sandbox.task_sandbox import TaskSandbox
 
-RECORD_TIMEOUT_S = 60.0
+RECORD_TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True)

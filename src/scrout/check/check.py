@@ -16,7 +16,7 @@ from scrout.check.agreement import Executed, executing_tests, sentence
 from scrout.check.changed import ChangedFunction, changed_functions, words_for_tests
 from scrout.check.doctests import run_doctests, with_doctests
 from scrout.check.flags import flags, patch_flags
-from scrout.check.guard import GuardReport, disputed_tests, guard
+from scrout.check.guard import DisputedTests, GuardReport, disputed_tests, guard
 from scrout.check.patch import FileChange, read_patch, with_texts
 from scrout.check.pinned import open_change
 from scrout.check.regression import SuiteComparison, run_all_tests, run_tests, some_names
@@ -53,7 +53,7 @@ async def check(gated: GatedHandoff, attempt: Attempt, task_sandbox: TaskSandbox
     examples = await run_doctests(changes, functions, attempt.patch, task_sandbox)
     tested = with_doctests(near, examples)
     disputed = await _disputed(gated, changes, functions, reproduction, tested, task_sandbox)
-    broken = tested.tests == "fail" and not (tested.broken and tested.broken <= disputed)
+    broken = tested.tests == "fail" and not (tested.broken and tested.broken <= disputed.names)
     is_wrong = (reproduction == "fails" and gated.verified) or broken
     agreement: list[str] = []
     guarded = GuardReport()
@@ -65,7 +65,7 @@ async def check(gated: GatedHandoff, attempt: Attempt, task_sandbox: TaskSandbox
             # No test near the patch says anything of it. Another one may.
             tested = with_doctests(await run_all_tests(changes, task_sandbox, near), examples)
             executed = await executing_tests(functions, attempt.patch, tested, task_sandbox)
-            is_wrong = tested.tests == "fail" and not disputed
+            is_wrong = tested.tests == "fail" and not disputed.names
     if not is_wrong:
         by_noun = {"test": executed.tests, "doctest": examples.executing}
         agreement = [sentence(names, noun) for noun, names in by_noun.items() if names]
@@ -76,9 +76,11 @@ async def check(gated: GatedHandoff, attempt: Attempt, task_sandbox: TaskSandbox
     # What the report complains about is known only from a reproduction that it backs.
     doubts = guarded.doubts if gated.verified else ()
     doubted = () if gated.verified else guarded.doubts
-    missing = () if is_wrong else tuple(_missing(gated, reproduction, tested, agreement, disputed))
+    missing = (
+        () if is_wrong else tuple(_missing(gated, reproduction, tested, agreement, disputed.names - disputed.asserting))
+    )
     if claim and not (is_wrong or doubts or missing):
-        tests = tuple(dict.fromkeys((*executed.tests, *sorted(tested.own), *executed.calling)))
+        tests = tuple(dict.fromkeys((*sorted(tested.own | disputed.asserting), *executed.tests, *executed.calling)))
         unnoticed = await open_change(
             changes,
             functions,
@@ -97,7 +99,7 @@ async def check(gated: GatedHandoff, attempt: Attempt, task_sandbox: TaskSandbox
         reproduction=reproduction,
         tests=tested.tests,
         tests_run=tested.count,
-        flags=(*raised_flags, *kept_from_running, *tested.flags, *guarded.flags, *doubted),
+        flags=(*raised_flags, *kept_from_running, *tested.flags, *_flags(disputed), *guarded.flags, *doubted),
         agreement=tuple(agreement),
         doubts=doubts,
         missing=missing,
@@ -155,12 +157,17 @@ async def _disputed(
     reproduction: Reproduced,
     tested: SuiteComparison,
     task_sandbox: TaskSandbox,
-) -> frozenset[str]:
+) -> DisputedTests:
     """Broken tests that contradict the report. Only one that backs its reproduction can be contradicted."""
     claim = gated.handoff.reproduction
     if not gated.verified or reproduction != "passes" or claim is None:
-        return frozenset()
+        return DisputedTests()
     return await disputed_tests(changes, functions, claim, tested, task_sandbox)
+
+
+def _flags(disputed: DisputedTests) -> Iterator[str]:
+    if disputed.asserting:
+        yield f"rewrites tests that expected the reported exception: {some_names(disputed.asserting)}"
 
 
 def _missing(

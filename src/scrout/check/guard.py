@@ -40,6 +40,8 @@ UNVARIED = Bounds(inputs=100, per_call=0, per_target=24, seconds=3 * GUARD_S)
 RUN_TIMEOUT_S = 40.0
 """For a run with all that it starts and collects; what is varied in it ends earlier."""
 
+_MISTAKES = ("TypeError", "AttributeError", "IndexError", "NameError", "UnboundLocalError", "RecursionError")
+"""Exceptions by which code fails, rather than refuses."""
 _NEGATIVE = re.compile(r"(?<![\w.)\]])-\d")
 
 
@@ -159,28 +161,55 @@ async def observe_altered(
     return tuple(await asyncio.gather(*runs))
 
 
+@dataclass(frozen=True)
+class DisputedTests:
+    """Tests that the patch breaks and rewrites, and that may have expected the bug."""
+
+    names: frozenset[str] = frozenset()
+    asserting: frozenset[str] = frozenset()
+    """Those whose calls end, on the base, with the exception that the report complains about, and with the patch do
+    not: they expected the bug."""
+
+
 async def disputed_tests(
     changes: Sequence[FileChange],
     functions: Sequence[ChangedFunction],
     reproduction: Reproduction,
     tested: SuiteComparison,
     task_sandbox: TaskSandbox,
-) -> frozenset[str]:
-    """Tests that the patch breaks and rewrites, and that may have expected the bug: a call of theirs takes the path of
-    a failing call of the reproduction, and its result differs. They may call with other arguments as the patch rewrites
-    them, but they still have to call a changed function."""
+) -> DisputedTests:
+    """A call of theirs comes to the changed lines by a path that is part of a failing call's of the reproduction, and
+    its result differs. They may call with other arguments as the patch rewrites them, but they still have to call a
+    changed function."""
     rewritten = tested.rewritten
     if tested.suite is None or not 0 < len(rewritten) <= MAX_DISPUTED:
-        return frozenset()
+        return DisputedTests()
     names, source = arguments_of(tested.suite, sorted(rewritten)), without_tests(changes)
     compared = await observe(changes, functions, reproduction, source, tested.suite, names, (), task_sandbox, UNVARIED)
-    differences, _ = differences_of(functions, compared)
-    found = {one.context for one in differences if one.in_tests and one.called and one.complained}
-    if not found:
-        return frozenset()
+    found = differing_tests(functions, compared)
+    if not found.names:
+        return found
     whole = "".join(change.section for change in changes)
     left = await _record(_Run(tested.suite.command(names), {}, Bounds(), ()), functions, whole, "after", task_sandbox)
-    return frozenset(name for name in rewritten.intersection(found) if left.tests.get(name))
+    still = frozenset(name for name in rewritten.intersection(found.names) if left.tests.get(name))
+    return DisputedTests(still, still & found.asserting)
+
+
+def differing_tests(functions: Sequence[ChangedFunction], compared: GuardComparison) -> DisputedTests:
+    """Tests with a call that the report complains about, of those that were run."""
+    complaint, touched = _Complaint(compared), _Touched(functions)
+    rows = [row for row in _pairs(compared.tests) if row.called and row.usable and row.differs]
+    names = {row.context for row in rows if complaint.covers(row.old) or complaint.includes(row, touched)}
+    asserting = {
+        name
+        for name in names
+        if all(
+            row.new and complaint.is_symptom(row.old) and not complaint.is_symptom(row.new)
+            for row in rows
+            if row.context == name
+        )
+    }
+    return DisputedTests(frozenset(names), frozenset(asserting))
 
 
 async def observe(
@@ -321,7 +350,8 @@ def effect_of(
     """What an alteration of the patched tree at that line changes, of what the runs have shown.
 
     An input that the patch leaves as it was is decided by the base, unless the report complains about it. Tests vouch
-    for their calls. Neither does it count which exception a variation ends with, or what a negative number gives.
+    for their calls. Where the alteration makes a mistake that ends in an exception, the patch is right. Neither does it
+    count which exception a variation ends with, or what a negative number gives.
     """
     after = [function for function in functions if function.after]
     place = next(
@@ -333,6 +363,7 @@ def effect_of(
         "",
     )
     complaint = _Complaint(compared)
+    wanted = {_form(row.new) for row in complaint.failing if row.new}
     unchanged = 0
     of_runs = ((compared.reproduction, False), (compared.tests, True))
     for (recordings, in_tests), now in zip(of_runs, altered, strict=False):
@@ -345,7 +376,9 @@ def effect_of(
                 unchanged += 1
                 continue
             is_garbage = row.negative or row.old.kind == row.new.kind == "raised"
-            is_decided = was is not None and was.result == row.old.result and (in_tests or not complaint.covers(was))
+            is_as_before = was is not None and was.result == row.old.result
+            is_mistake = row.old.kind == "returned" and _form(row.new) in _MISTAKES and _form(row.new) not in wanted
+            is_decided = is_mistake or (is_as_before and was is not None and (in_tests or not complaint.covers(was)))
             if (row.called or not is_garbage) and not is_decided:
                 call = f"{row.function}({clip(row.old.shown, 120)})"
                 return AlterationEffect(unchanged, f"{call} {_end(row.new)} and no longer {_end(row.old)}")
@@ -363,8 +396,16 @@ class _Complaint:
 
     def covers(self, old: Observed) -> bool:
         """Whether an input takes the path of a failing call on the base, or ends with its exception in its function."""
-        symptom = (old.value, old.where)
-        return frozenset(old.lines) in self._paths or (old.kind == "raised" and symptom in self._symptoms)
+        return frozenset(old.lines) in self._paths or self.is_symptom(old)
+
+    def is_symptom(self, seen: Observed) -> bool:
+        """Whether a call ends with the exception of a failing call, in the same function."""
+        return seen.kind == "raised" and (seen.value, seen.where) in self._symptoms
+
+    def includes(self, row: _Pair, touched: _Touched) -> bool:
+        """Whether an input comes to changed lines, and to no others than a failing call."""
+        lines = frozenset(row.old.lines)
+        return bool(touched.lines(row)) and any(lines <= path for path in self._paths)
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ async def open_change(
     """The first alteration that reproduction, tests and doctests do not notice, and that may matter; None: there is
     none.
 
-    The first of the `tests` are run, with those that the patch brings along. `compared` is what the guard has seen.
+    The first of the `tests` are run. `compared` is what the guard has seen.
     """
     waiting = list(alterations(changes, functions))
     if not waiting:

@@ -14,8 +14,13 @@ PORT = 8766
 
 
 @click.command(name="api")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at; others need callers.")
-@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 takes a free one.")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen at; any but loopback needs callers in scrout.toml.",
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 takes a free port.")
 @options.repository
 @options.sandbox
 @options.configuration

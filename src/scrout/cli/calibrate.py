@@ -35,15 +35,15 @@ if TYPE_CHECKING:
     help="Folder with one CSV or JSONL file of outcomes for each fixer.",
 )
 @click.option("--tasks", type=click.Path(path_type=Path), metavar="FILE", help="Texts of the tasks, by instance_id.")
-@click.option("--arm", type=click.Choice(get_args(Arm)), default="handoff", show_default=True, help="Which outcomes.")
+@click.option("--arm", type=click.Choice(get_args(Arm)), default="handoff", show_default=True, help="Outcomes to use.")
 @click.option(
     "--policy",
     type=click.Choice(("paper", "value")),
     show_default="route.policy of the settings",
     help="Find a theta (paper), or what a solve is worth (value).",
 )
-@click.option("--save", "kept", is_flag=True, help="Keep it with your résumés, where the router reads it.")
-@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE.svg", help="Also draw a picture.")
+@click.option("--save", "kept", is_flag=True, help="Store the result with your résumés, where the router reads it.")
+@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE.svg", help="Also plot solve rate against cost.")
 @options.configuration
 @options.as_json
 def command(

@@ -14,10 +14,16 @@ NEEDED = ("starlette", "uvicorn", "fastapi")
 
 
 @click.command(name="serve")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at; others need a token.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="0 takes a free one.")
 @click.option(
-    "--token-env", "variable", default="", metavar="VAR", help="Environment variable with the token to ask for."
+    "--host", default="127.0.0.1", show_default=True, help="Address to listen at; any but loopback needs a token."
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="0 takes a free port.")
+@click.option(
+    "--token-env",
+    "variable",
+    default="",
+    metavar="VAR",
+    help="Environment variable with the token, 24 characters or more, that visitors need.",
 )
 @options.repository
 @options.configuration

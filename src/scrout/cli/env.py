@@ -33,7 +33,7 @@ class RecipeReport(FrozenModel):
     lines: tuple[str, ...]
     state: Literal["built", "failed", "not_built"]
     folder: str
-    """Where it lies on this machine, or would."""
+    """Its folder on this machine, built or not."""
     size_bytes: int | None
     """None: not built."""
     seconds: float | None
@@ -76,7 +76,7 @@ def _show(repo: Path, config: Path | None, overrides: tuple[str, ...], as_json: 
 
 @command.command(name="build")
 @options.repository
-@click.option("--force", is_flag=True, help="Build again what was built, or failed, before.")
+@click.option("--force", is_flag=True, help="Build again, although a build is there or has failed.")
 @options.configuration
 @options.as_json
 def _build(repo: Path, force: bool, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
@@ -99,7 +99,7 @@ def _build(repo: Path, force: bool, config: Path | None, overrides: tuple[str, .
 
 @command.command(name="clear")
 @options.repository
-@click.option("--all", "everything", is_flag=True, help="Of every repository, not only of this one.")
+@click.option("--all", "everything", is_flag=True, help="Clear every repository, not only this one.")
 def _clear(repo: Path, everything: bool) -> int:
     """Remove built environments, remembered failures and downloads. Do it while no scrout runs."""
     count, size_bytes = clear(None if everything else find_source(repo).repo)

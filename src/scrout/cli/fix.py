@@ -28,11 +28,11 @@ from scrout.records import Run
 @options.dirty
 @options.sandbox
 @options.goal
-@click.option("--fixer", help="Use this fixer of the pool; the router has no choice then.")
+@click.option("--fixer", help="Use this fixer of the pool, without asking the router.")
 @click.option(
     "--handoff",
     type=click.Choice(get_args(HandoffMode)),
-    help="What of the scout's handoff the fixer gets; auto: none where the task looks easy for it.",
+    help="How much of the handoff the fixer gets; auto gives none if the task looks easy for it.",
 )
 @click.option("--escalate", is_flag=True, help="When the check proves a patch wrong, let the next fixer try.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the patch to this file instead of standard output.")
@@ -40,10 +40,10 @@ from scrout.records import Run
     "--apply",
     "apply_patch",
     is_flag=True,
-    help="Apply the patch to your work tree unless the check failed or doubts it.",
+    help="Apply the patch to your work tree, unless the check failed or doubts it.",
 )
 @click.option(
-    "--fresh", is_flag=True, help="Start over instead of resuming an interrupted run; that stays in the ledger."
+    "--fresh", is_flag=True, help="Start over instead of resuming an interrupted run, which stays in the ledger."
 )
 @options.configuration
 @options.as_json
@@ -64,7 +64,7 @@ def command(
     """Scout, gate, route, fix and check one issue.
 
     Your work tree is not touched: the patch goes to standard output, to --out, or, with --apply, into the tree.
-    Exit code 0: solved, the check passed. 1: not solved, also where there is a patch that nothing could prove.
+    Exit code 0: solved, the check passed. 1: not solved, or there is a patch that no run could prove.
     """
     settings = completed(options.read_settings(repo, config, overrides), render.say)
     if fixer:
@@ -84,7 +84,7 @@ def command(
 
 
 def solve_with_progress(repo: Path, text: str, settings: Settings, *, dirty: bool = False, fresh: bool = False) -> Run:
-    """Solve one issue, saying on standard error what is going on."""
+    """Solve one issue, with progress on standard error."""
     with open_with_progress(repo, text, settings, dirty=dirty) as (task, kit):
         return run_async(solve(task, replace(kit, context=replace(kit.context, fresh=fresh, opened=_say_resumed))))
 

@@ -45,7 +45,7 @@ class Serves(FrozenModel):
 
 
 class Rate(FrozenModel):
-    """A share of solved tasks, and where it lies with 95%."""
+    """A share of solved tasks with its 95% interval."""
 
     n: int
     solved: int
@@ -228,11 +228,13 @@ def command() -> None:
 
 @command.command(name="add")
 @click.argument("name", metavar="NAME")
-@click.option("--outcomes", required=True, type=click.Path(path_type=Path), help="CSV or JSONL, one row an outcome.")
+@click.option("--outcomes", required=True, type=click.Path(path_type=Path), help="CSV or JSONL, one row per outcome.")
 @click.option("--tasks", type=click.Path(path_type=Path), help="CSV or JSONL with the texts of the tasks.")
 @click.option("--source", default="", help="Where the outcomes come from.", show_default="the file's name")
-@click.option("--replace", is_flag=True, help="Make an existing résumé anew; with --extend, let new outcomes count.")
-@click.option("--extend", is_flag=True, help="Join the outcomes to those of an existing résumé.")
+@click.option(
+    "--replace", is_flag=True, help="Replace an existing résumé; with --extend, new outcomes win over old ones."
+)
+@click.option("--extend", is_flag=True, help="Add the outcomes to an existing résumé.")
 @options.repository
 @options.configuration
 @options.as_json

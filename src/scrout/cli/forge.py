@@ -24,9 +24,14 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., object])
 
 _event = click.option(
-    "--event", "payload", type=click.Path(path_type=Path), help="File with the forge's payload; else the runner's own."
+    "--event",
+    "payload",
+    type=click.Path(path_type=Path),
+    help="File with the forge's payload. Without it: the one that the runner names.",
 )
-_admission = click.option("--admission", "admission_word", required=True, help="What `scrout forge admit` gave.")
+_admission = click.option(
+    "--admission", "admission_word", required=True, help="Output `admission` of `scrout forge admit`."
+)
 
 
 @click.group(name="forge")
@@ -36,12 +41,38 @@ def command() -> None:
 
 @command.command()
 @_event
-@click.option("--scout-label", default="scrout", show_default=True, help="Asks for the handoff; empty: none does.")
-@click.option("--fix-label", default="scrout-fix", show_default=True, help="Asks for a pull request; empty: none does.")
-@click.option("--people", default="", metavar="LOGINS", help="Of those who may push, only these, with commas between.")
-@click.option("--quiet-s", type=click.FloatRange(0), default=60, help="Seconds without an edit before a label.")
-@click.option("--run-usd", type=options.dollars, default="0", metavar="USD", help="What one run may cost.")
-@click.option("--day-usd", type=options.dollars, default="0", metavar="USD", help="What all runs of a day may cost.")
+@click.option(
+    "--scout-label", default="scrout", show_default=True, help="Label that asks for the handoff; empty: none."
+)
+@click.option(
+    "--fix-label", default="scrout-fix", show_default=True, help="Label that asks for a pull request; empty: none."
+)
+@click.option(
+    "--people", default="", metavar="LOGINS", help="Accept only these of the people who may push, separated by commas."
+)
+@click.option(
+    "--quiet-s",
+    type=click.FloatRange(0),
+    default=60,
+    show_default=True,
+    help="Refuse if another person edited the issue in this many seconds before the label.",
+)
+@click.option(
+    "--run-usd",
+    type=options.dollars,
+    default="0",
+    metavar="USD",
+    show_default=True,
+    help="Budget of one run; with 0 nothing runs that costs.",
+)
+@click.option(
+    "--day-usd",
+    type=options.dollars,
+    default="0",
+    metavar="USD",
+    show_default=True,
+    help="Budget of all runs of a day (UTC).",
+)
 def admit(
     payload: Path | None,
     scout_label: str,
@@ -51,7 +82,7 @@ def admit(
     run_usd: Decimal,
     day_usd: Decimal,
 ) -> int:
-    """Decide whether a label counts, and hold what its run may cost.
+    """Decide whether a label counts, and reserve the budget of its run.
 
     Standard output gets the admission as JSON, the runner's outputs `go` (work, say or nothing) and `admission`. Exit
     code 0, whatever is decided.
@@ -135,9 +166,15 @@ def work(
 @command.command()
 @_event
 @_admission
-@click.option("--result", "result_file", type=click.Path(path_type=Path), required=True, help="What `work` has left.")
+@click.option(
+    "--result",
+    "result_file",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="The file that `scrout forge work` wrote.",
+)
 def publish(payload: Path | None, admission_word: str, result_file: Path) -> int:
-    """Say on the issue what came of it, and open a pull request where there is a patch.
+    """Comment on the issue with the result, and open a pull request if there is a patch.
 
     Runs nothing of the repository and believes nothing of the result. Exit code 1: there was no result that can be
     used, which the issue was told.
@@ -172,7 +209,7 @@ def _read_event(place: CiEnvironment, payload: Path | None) -> Event:
 
     path = payload or place.payload
     if path is None:
-        raise ForgeError("nobody says where the event is. Pass the payload's file with --event.")
+        raise ForgeError("the runner names no event file. Pass the payload's file with --event.")
     event = read_event(place.kind, read_payload(path))
     if event.repository != place.repository:
         raise ForgeError(f"the event is of {event.repository!r}, and this job of {place.repository!r}.")

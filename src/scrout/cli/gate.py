@@ -1,4 +1,4 @@
-"""`scrout gate`: replays the claim of a handoff that somebody else wrote."""
+"""`scrout gate`: replays the claim of a handoff from another program."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from scrout.gate.gate import gate
 
 @click.command(name="gate")
 @options.repository
-@click.option("--handoff", "handoff_file", required=True, help="What `scrout scout` printed; - for standard input.")
-@click.option("--issue", "issue_source", help="The issue's text: errors it names count as evidence.")
+@click.option(
+    "--handoff", "handoff_file", required=True, help="A file with the output of `scrout scout`; - for standard input."
+)
+@click.option("--issue", "issue_source", help="The issue, as for `scrout fix`: errors it names count as evidence.")
 @options.dirty
 @options.sandbox
 @options.configuration

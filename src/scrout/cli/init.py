@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 
 import click
@@ -9,7 +10,7 @@ import click
 from scrout.base import ConfigError
 from scrout.cli import render
 from scrout.cli.options import config_folder
-from scrout.config.settings import FILE_NAME, load, trust, user_file
+from scrout.config.settings import FILE_NAME, Fixer, load, trust, user_file
 from scrout.files import is_foreign_link, write_plain
 from scrout.fix.discovery import Discovery, discover
 from scrout.fix.pool import completed
@@ -172,7 +173,7 @@ kind = "repair"
 @click.command(name="init")
 @click.option("--user", is_flag=True, help="Write it into your configuration folder, for every repository.")
 @click.option("--force", is_flag=True, help="Replace a file that exists.")
-@click.option("--bare", is_flag=True, help="Look for nothing: the pool is the embedded repair alone.")
+@click.option("--bare", is_flag=True, help="Look for nothing: only the embedded repair is in the pool.")
 def command(user: bool, force: bool, bare: bool) -> int:
     """Write a commented scrout.toml into the current folder, with the agents, keys and local models of this machine.
 
@@ -213,10 +214,16 @@ def _tell_costs(path: Path) -> None:
     decision = router(settings).route(TYPICAL_ISSUE, None)
     render.say("The pool, cheapest first:")
     costs = {one.fixer: one.expected_cost_usd for one in decision.candidates}
-    for fixer in sorted(settings.fixers, key=lambda one: (one.max_cost_usd, costs.get(one.name) or one.max_cost_usd)):
+    most = {fixer.name: _max_cost_usd(fixer) for fixer in settings.fixers}
+    for fixer in sorted(settings.fixers, key=lambda one: (most[one.name], costs.get(one.name) or most[one.name])):
         usual = "" if costs.get(fixer.name) is None else f"about {usd(costs[fixer.name])} per attempt, "
-        most = f"{usual}{usd(fixer.max_cost_usd)} at most" if fixer.max_cost_usd else "$0.00"
-        render.say(f"  {fixer.name}: {most}")
-    render.say(
-        f"One issue costs {usd(max(one.max_cost_usd for one in settings.fixers))} at most. Try: scrout fix --issue 123"
-    )
+        render.say(
+            f"  {fixer.name}: {usual}{usd(most[fixer.name])} at most" if most[fixer.name] else f"  {fixer.name}: $0.00"
+        )
+    render.say(f"One issue costs {usd(max(most.values()))} at most. Try: scrout fix --issue 123")
+
+
+def _max_cost_usd(fixer: Fixer) -> Decimal:
+    """What an attempt may cost: nothing where tokens cost nothing, whatever the cap."""
+    free = fixer.price is not None and not fixer.price.input and not fixer.price.output
+    return Decimal(0) if free else fixer.max_cost_usd

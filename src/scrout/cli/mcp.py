@@ -1,4 +1,4 @@
-"""`scrout mcp`: scrout as tools of the agent that somebody already uses."""
+"""`scrout mcp`: scrout as tools for the agent that you use."""
 
 from __future__ import annotations
 
@@ -18,9 +18,13 @@ PORT = 8787
 @options.repository
 @click.option("--http", is_flag=True, help="Serve streamable HTTP on loopback, in place of standard input and output.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="With --http; 0 for any free one."
+    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="With --http; 0 takes a free port."
 )
-@click.option("--token-env", metavar="VAR", help="With --http: variable with the token that every request must carry.")
+@click.option(
+    "--token-env",
+    metavar="VAR",
+    help="With --http: environment variable with the token, 24 characters or more, that every request carries.",
+)
 @click.option("--allow-fix", is_flag=True, help="Offer the tool fix, which may spend up to the caps of scrout.toml.")
 @options.sandbox
 @options.configuration

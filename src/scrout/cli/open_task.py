@@ -18,7 +18,7 @@ from scrout.task import Task
 
 @contextmanager
 def open_with_progress(repo: Path, text: str, settings: Settings, *, dirty: bool) -> Iterator[tuple[Task, Kit]]:
-    """The task and everything it needs; standard error hears what is left out and what is going on."""
+    """The task and everything it needs; progress and what is left out go to standard error."""
     source = find_source(repo)
     changed = 0 if dirty else count_changed(source, settings.sandbox)
     if changed:

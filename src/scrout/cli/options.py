@@ -83,9 +83,11 @@ sandbox = click.option(
     type=click.Choice(["auto", *TIERS.names()]),
     expose_value=False,
     callback=_remember_tier,
-    help="Isolation tier; auto takes the strongest of this machine. unsafe has none.",
+    help="Isolation tier. auto takes the strongest on this machine; unsafe isolates nothing.",
 )
-dirty = click.option("--dirty", is_flag=True, help="Work from the tree as it is, uncommitted changes included.")
+dirty = click.option(
+    "--dirty", is_flag=True, help="Include uncommitted changes and new files that git does not ignore."
+)
 
 
 comments = click.option(
@@ -102,22 +104,44 @@ def issue(function: F) -> F:
     return click.option("--issue", "issue_source", required=True, help=ISSUE_HELP)(comments(function))
 
 
+def clones(function: F) -> F:
+    """--repos and --repo-url: where clones are, and where others come from."""
+    folders = click.option(
+        "--repos",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="Folder with clones of the repositories.",
+    )
+    url = click.option(
+        "--repo-url",
+        default="",
+        metavar="URL",
+        help="Clone others from here; {repo}: owner/name.",
+    )
+    return folders(url(function))
+
+
 def tasks_repositories(function: F) -> F:
     """Where the repositories of a task file are."""
     one = click.option(
-        "--repo", type=click.Path(path_type=Path), help="The repository, where TASKS is a folder of issues."
+        "--repo", type=click.Path(path_type=Path), help="The repository, if TASKS is a folder of issues."
     )
-    clones = click.option(
-        "--repos", multiple=True, type=click.Path(path_type=Path), help="Folder with clones of the tasks' repositories."
-    )
-    url = click.option("--repo-url", default="", help="Where to clone others from, with {repo} for owner/name.")
-    return one(clones(url(function)))
+    return one(clones(function))
 
 
 def configuration(function: F) -> F:
     """--config FILE and -c key=value."""
-    override = click.option("-c", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one setting.")
-    file = click.option("--config", type=click.Path(path_type=Path), help="Use this scrout.toml, wherever it lies.")
+    override = click.option(
+        "-c",
+        "overrides",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Override one setting, such as route.theta=0.4.",
+    )
+    file = click.option(
+        "--config", type=click.Path(path_type=Path), metavar="FILE", help="Use this scrout.toml and no other."
+    )
     return file(override(function))
 
 
@@ -125,14 +149,14 @@ def goal(function: F) -> F:
     """What the router is to go by, in place of what the settings say; kept with the context, as the tier is."""
     flags: tuple[tuple[str, click.ParamType[Any] | Callable[[str], object], str | None, str], ...] = (
         ("--min-solve", click.FloatRange(0, 1), "P", "Take the cheapest fixer with at least this probability."),
-        ("--max-usd", dollars, "USD", "Take the likeliest fixer that is expected to cost no more."),
+        ("--max-usd", dollars, "USD", "Take the likeliest fixer among those expected to cost no more."),
         ("--dial", _position, "D", f"From 0 to 1, or a word: {', '.join(DIAL_WORDS)}."),
-        ("--solve-usd", dollars, "USD", "What a solve is worth to you."),
+        ("--solve-usd", dollars, "USD", "Take the fixer that is best if a solve is worth this much to you."),
         (
             "--policy",
             click.Choice(POLICIES),
             None,
-            "Weigh what a solve costs, or take the cheapest that reaches theta.",
+            "value weighs what a solve costs; paper takes the cheapest fixer that reaches theta.",
         ),
     )
     for flag, kind, metavar, words in reversed(flags):
@@ -175,7 +199,7 @@ def _read_file(repo: Path, config: Path | None, overrides: tuple[str, ...]) -> S
 
 
 def config_folder(repo: Path) -> Path:
-    """Where the scrout.toml of a repository lies: at its top, or, where there is none, in the folder itself."""
+    """The folder whose scrout.toml applies: the repository's top, or the folder itself outside of a repository."""
     try:
         return find_repository(repo).name
     except TaskError:

@@ -17,8 +17,13 @@ from scrout.records import Scouting, State
 @click.command(name="route")
 @options.repository
 @options.issue
-@click.option("--scouting", "scouting_file", help="What `scrout scout --json` printed for this issue.")
-@click.option("--explain", "explained", is_flag=True, help="Say how hard the task looks, and what would change it.")
+@click.option("--scouting", "scouting_file", help="Output of `scrout scout --json` for this issue.")
+@click.option(
+    "--explain",
+    "explained",
+    is_flag=True,
+    help="Show how hard the task looks, what the decision rests on, and what would change it.",
+)
 @options.goal
 @options.configuration
 @options.as_json
@@ -31,7 +36,7 @@ def command(
     overrides: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Choose the fixer for an issue, and say why not the others. Nothing is run and no fixer is paid.
+    """Choose the fixer for an issue, and say why the others lost. Nothing is run and no fixer is paid.
 
     With --explain or policy paper, an embedder behind an endpoint may bill for the issue's text.
     """

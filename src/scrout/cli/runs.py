@@ -19,7 +19,7 @@ from scrout.records import RunOutcome
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many.")
 @click.option("--batch", default="", metavar="ID", help="Only those of this batch.")
 @click.option("--arm", default="", metavar="NAME", help="Only those of this arm, such as solo/repair.")
-@click.option("--outcome", type=click.Choice(get_args(RunOutcome)), help="Only those that came to this.")
+@click.option("--outcome", type=click.Choice(get_args(RunOutcome)), help="Only those with this outcome.")
 @options.configuration
 @options.as_json
 @click.pass_context
@@ -53,7 +53,7 @@ def command(
 
 @command.command(name="prune")
 @options.repository
-@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
 @options.configuration
 @options.as_json
 def _prune(repo: Path, dry_run: bool, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:

@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import get_args
 
 import click
 
@@ -15,7 +14,7 @@ from scrout.base import TaskError
 from scrout.cli import options, render
 from scrout.cli.open_task import open_with_progress
 from scrout.cli.run_async import run_async
-from scrout.config.settings import SearcherName
+from scrout.config.settings import SEARCHERS
 from scrout.files import is_foreign_link, write_atomic
 from scrout.records import Scouting
 
@@ -24,7 +23,7 @@ from scrout.records import Scouting
 @options.repository
 @click.option("--issue", "issue_source", help=options.ISSUE_HELP)
 @options.comments
-@click.option("--searcher", type=click.Choice(get_args(SearcherName)), help="recon, or the model under [scout.model].")
+@click.option("--searcher", type=click.Choice(SEARCHERS.names()), help="recon, or the model under [scout.model].")
 @click.option("--prompts", metavar="DIR", help="Folder with the model's five prompts, in place of scrout's own.")
 @click.option("--replay", "trace", type=click.Path(path_type=Path), metavar="TRACE", help="Repeat a recorded episode.")
 @click.option("--subtree", metavar="DIR", help="Search only this folder, relative to the repository's root.")

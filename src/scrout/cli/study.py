@@ -44,8 +44,8 @@ PIPE_WIDTH = 160
     help="The paper's files, a batch's folder, or a table of outcomes.",
 )
 @click.option("--ledger", "place", metavar="URL", help="Runs of this ledger: a path, or postgresql://...")
-@click.option("--batch", default="", metavar="ID", help="Of the ledger, this batch alone.")
-@click.option("--pool", default="", metavar="NAMES", help="Only these fixers, with commas between.")
+@click.option("--batch", default="", metavar="ID", help="Only this batch of the ledger.")
+@click.option("--pool", default="", metavar="NAMES", help="Only these fixers, separated by commas.")
 @click.option(
     "--tasks", type=click.Path(path_type=Path), metavar="FILE", help="Task file of these runs: answers and texts."
 )

@@ -95,9 +95,11 @@ def _show(source: Path, repo: Path | None, as_json: bool) -> int:
 @command.command(name="make")
 @click.option("--packages", multiple=True, required=True, metavar="NAME...", help="Pure Python, NAME or NAME==VERSION.")
 @click.argument("more", nargs=-1, metavar="")
-@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="For tasks and clones.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Folder for tasks and clones."
+)
 @click.option("--count", type=click.IntRange(min=1), default=8, show_default=True, help="Tasks of each package.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Which bugs are made.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Selects the bugs.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Test runs at once.", show_default="one for each core")
 @options.sandbox
 @options.configuration
@@ -137,14 +139,16 @@ def _make(
 
 @command.command(name="draw")
 @click.argument("source", metavar="TASKS", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="For tasks and the batch.")
-@click.option("--fixers", required=True, metavar="NAMES", help="Whose arms are compared, with commas between.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Folder for tasks and the batch."
+)
+@click.option("--fixers", required=True, metavar="NAMES", help="Fixers to compare, separated by commas.")
 @click.option(
     "--points",
     type=click.FloatRange(min=0, max=100, min_open=True),
     default=4.0,
     show_default=True,
-    help="Change of the solve rate that is to be found.",
+    help="Change of the solve rate to detect, in percentage points.",
 )
 @click.option(
     "--differ",
@@ -158,9 +162,9 @@ def _make(
     type=click.FloatRange(min=0, max=1, min_open=True, max_open=True),
     default=0.8,
     show_default=True,
-    help="How often it is to be found.",
+    help="Probability of detecting it.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Which tasks are drawn.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Selects the tasks.")
 @options.as_json
 def _draw(
     source: Path, out: Path, fixers: str, points: float, differ: float, power: float, seed: int, as_json: bool

@@ -22,7 +22,7 @@ class TrustReport(FrozenModel):
 
 @click.command(name="trust")
 @options.repository
-@click.option("--revoke", is_flag=True, help="Take it back.")
+@click.option("--revoke", is_flag=True, help="Trust the file no longer.")
 @options.as_json
 def command(repo: Path, revoke: bool, as_json: bool) -> int:
     """Vouch for the scrout.toml of a repository, so that it may set everything, as long as it stays as it is now.

@@ -55,6 +55,15 @@ _MOST_NAMED_BYTES = 200_000_000
 
 
 TIERS: Registry[Any] = Registry("sandbox tier", "scrout.sandbox.tiers", "scrout.tiers")
+SEARCHERS: Registry[Any] = Registry("searcher", "scrout.scout.searchers", "scrout.searchers")
+EMBEDDERS: Registry[Any] = Registry("embedder", "scrout.route.embedders", "scrout.embedders")
+
+
+def _must_be_known(name: str, parts: Registry[Any], *others: str) -> str:
+    known = (*others, *parts.names())
+    if name not in known:
+        raise ValueError(f"{name!r} is no {parts.sort}; there are {', '.join(known)}")
+    return name
 
 
 class SandboxSettings(FrozenModel):
@@ -81,10 +90,7 @@ class SandboxSettings(FrozenModel):
     @field_validator("tier")
     @classmethod
     def _tier_is_known(cls, tier: str) -> str:
-        known = ("auto", *TIERS.names())
-        if tier not in known:
-            raise ValueError(f"{tier!r} is no sandbox tier; there are {', '.join(known)}")
-        return tier
+        return _must_be_known(tier, TIERS, "auto")
 
 
 class EnvironmentSettings(FrozenModel):
@@ -117,7 +123,6 @@ class Sampling(FrozenModel):
     """Ask for the ids of the tokens too, which vLLM tells: a trace with them can be trained on exactly."""
 
 
-SearcherName = Literal["recon", "model"]
 DialectName = Literal["native", "xml", "fenced", "json"]
 ToolName = Literal["bash", "str_replace_editor", "search", "outline"]
 StateSource = Literal["none", "transformers", "vllm", "sglang"]
@@ -234,7 +239,7 @@ class SearcherSettings(FrozenModel):
 
 
 class ScoutSettings(FrozenModel):
-    searcher: SearcherName = "recon"
+    searcher: str = "recon"
     """recon: embedded, needs no model. model: the one under [scout.model]."""
     model: SearcherSettings = SearcherSettings()
     max_files: int = Field(default=5, ge=1, le=50)
@@ -251,9 +256,19 @@ class ScoutSettings(FrozenModel):
             raise ValueError(f"{folder!r} is outside of the repository; name a folder relative to its root")
         return "" if plain == "." else plain
 
+    @property
+    def has_model(self) -> bool:
+        """Whether the searcher asks the model under [scout.model], which costs money."""
+        return bool(SEARCHERS.get(self.searcher).has_model)
+
+    @field_validator("searcher")
+    @classmethod
+    def _searcher_is_known(cls, searcher: str) -> str:
+        return _must_be_known(searcher, SEARCHERS)
+
     @model_validator(mode="after")
     def _model_is_complete(self) -> ScoutSettings:
-        if self.searcher == "model":
+        if self.has_model:
             for field in ("model", "base_url", "price"):
                 if not getattr(self.model, field):
                     raise ValueError(f'scout.searcher is "model" and needs `scout.model.{field}`')
@@ -275,7 +290,7 @@ class EmbedderSettings(FrozenModel):
 
     preset: Literal["", "paper"] = ""
     """paper: Qwen3-Embedding-0.6B as the paper used it, unless `kind` is given."""
-    kind: Literal["auto", "hashed", "minilm", "gguf", "endpoint", "qwen3"] = "auto"
+    kind: str = "auto"
     """auto: minilm where it is installed, else hashed. Résumés and heads fit the embedder that made them alone."""
     model: str = ""
     """As the endpoint names it."""
@@ -299,6 +314,11 @@ class EmbedderSettings(FrozenModel):
     def _preset_fills_gaps(cls, given: Any) -> Any:
         paper = isinstance(given, dict) and given.get("preset") == "paper"
         return {"kind": "qwen3"} | given if paper else given
+
+    @field_validator("kind")
+    @classmethod
+    def _kind_is_known(cls, kind: str) -> str:
+        return _must_be_known(kind, EMBEDDERS, "auto")
 
     @model_validator(mode="after")
     def _endpoint_is_complete(self) -> EmbedderSettings:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from scrout.sandbox.task_sandbox import TaskSandbox
     from scrout.sandbox.workspace import Workspace
 
+ENDPOINT = "http://meter/v1"
+"""What a fixer in this process talks to. The host's name does not matter: the connection is the meter's socket."""
 Ended = tuple[Stop, str]
 """How an attempt ended, and in words."""
 

@@ -50,11 +50,11 @@ def limit_handoff(gated: GatedHandoff, mode: HandoffMode) -> GatedHandoff:
 
 def build_prompt(task: Task, gated: GatedHandoff) -> str:
     """The task and the handoff, each between marks that its text cannot hold."""
-    parts = [fill("task.md", issue=task.text, mark=_mark(task.text))]
+    parts = [fill("task.md", issue=task.text, mark=mark(task.text))]
     handoff = gated.handoff
     if handoff.files or handoff.reproduction or handoff.dead_ends or handoff.notes:
         notes = _notes(gated)
-        parts.append(fill("handoff.md", verified=_verified(gated), notes=notes, mark=_mark(notes)))
+        parts.append(fill("handoff.md", verified=_verified(gated), notes=notes, mark=mark(notes)))
     return "\n".join(parts)
 
 
@@ -94,6 +94,16 @@ def _notes(gated: GatedHandoff) -> str:
     return "\n\n".join(parts)
 
 
-def _mark(text: str) -> str:
+def reproduction_text(gated: GatedHandoff) -> str:
+    """What was run to see the problem and what it printed, for a reader who cannot run it; empty: there is nothing."""
+    reproduction = gated.handoff.reproduction
+    if not gated.kept or reproduction is None:
+        return ""
+    files = "".join(f"\n{path}:\n```\n{content.rstrip()}\n```" for path, content in reproduction.files.items())
+    output = drop_middle(gated.evidence.output_tail.strip(), MAX_EVIDENCE)
+    return f"\nThis shows the problem: `{reproduction.command}`{files}\nIt prints:\n```\n{output}\n```\n"
+
+
+def mark(text: str) -> str:
     """A word that the text cannot hold by design, so that it cannot pretend to end its own block."""
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]

@@ -46,6 +46,7 @@ _REPORT_BYTES = 100_000
 MAX_SURE_TRIALS = 14
 _CHANGED = "a changed argument"
 _WANT = "check(_scrout_wish("
+_SHOWN = "_scrout_shown("
 _UNLIKE = ("_scrout_unlike", "'scrout unlike'", "None", "8235430", "['scrout unlike']")
 """Values that nothing expects, but for None: a check that they pass asks for no value."""
 _LOOP = """
@@ -288,6 +289,8 @@ def _changes(functions: Sequence[Called], values: Sequence[str], replay_context:
                 value in ("True", "False") and _mentions(replay_context.issue, value)
             ):
                 continue
+            if _is_of_another_sort(value, call) and not _is_asked_for(value, call, replay_context.issue):
+                continue
             for again, nth in enumerate(times if call.name != "__init__" else ()):
                 ranked.append((2 * far + later + 2 * again, Change(call.path, call.line, nth, value)))
             if call.result == _CHANGED:
@@ -298,6 +301,25 @@ def _changes(functions: Sequence[Called], values: Sequence[str], replay_context:
         for later, value in enumerate(values[:6]):
             ranked.append((3 + far + later, Change("", 0, 0, value, "attribute", name)))
     return [change for _, change in sorted(ranked, key=lambda pair: pair[0])]
+
+
+def _is_of_another_sort(value: str, call: Called) -> bool:
+    """Whether a value is data of another type than a function was seen to give, so that no bug of it explains that."""
+    given = {_sort(result) for result in call.results}
+    if not given or None in given or type(None) in given:
+        return False
+    return value.startswith(_SHOWN) or (_sort(value) is not None and _sort(value) not in {*given, type(None)})
+
+
+def _sort(text: str) -> type | None:
+    """The type of a literal; numbers are of one. None: it is no literal."""
+    kind = type(ast.literal_eval(text.strip())) if _is_literal(text) else None
+    return complex if kind in (bool, int, float) else kind
+
+
+def _is_asked_for(value: str, call: Called, issue: str) -> bool:
+    """Whether an issue is about a function, or has this value in it."""
+    return _mentions(issue, call.name) or (_is_literal(value) and _is_named(value, _plain(issue)))
 
 
 def _attributes(replay_context: ReplayContext) -> list[str]:
@@ -377,9 +399,34 @@ def candidates(replay_context: ReplayContext, *, surely: bool = False) -> list[s
     for text in [text for text in ranked if ranked[text] <= 0 and re.search(r"[(<]", text) and _is_text(text)]:
         # An object, by what it shows.
         ranked.setdefault(str(ast.literal_eval(text)).strip(), 1)
-        ranked.setdefault(f"_scrout_shown({text})", 2)
+        ranked.setdefault(f"{_SHOWN}{text})", 2)
+    for text in [text for text in ranked if ranked[text] <= 0 and not surely]:
+        for part in _parts(text, replay_context):
+            ranked.setdefault(part, 2)
     found = sorted((text for text in ranked if _is_expression(text)), key=lambda text: ranked[text])
     return found[:MAX_CANDIDATES]
+
+
+def _parts(text: str, replay_context: ReplayContext) -> Iterator[str]:
+    """What an expected value may be made of: what an f-string of the claim's puts its words around, pairs of a dict."""
+    value = ast.literal_eval(text.strip()) if _is_literal(text) else None
+    if isinstance(value, str):
+        for before, after in [words for tree in _trees(replay_context) for words in _words_around(tree)]:
+            if before + after and value.startswith(before) and value[len(before) :].endswith(after):
+                part = value[len(before) : len(value) - len(after)]
+                yield from (repr(part), *([part] if _is_literal(part) else []))
+    if isinstance(value, list) and value and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value):
+        yield f"dict({text})"
+
+
+def _words_around(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """Texts before and after the one value of an f-string."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            texts = [part.value if isinstance(part, ast.Constant) else None for part in node.values]
+            if texts.count(None) == 1:
+                at = texts.index(None)
+                yield "".join(map(str, texts[:at])), "".join(map(str, texts[at + 1 :]))
 
 
 def _exceptions(tree: ast.AST, issue: str) -> Iterator[str]:
@@ -494,7 +541,7 @@ def _examples(replay_context: ReplayContext) -> Iterator[str]:
             # In a module the text ends with its quotes.
             elif want := re.split(r"^.*(?:\'{3}|\"{3})", example.want, maxsplit=1, flags=re.MULTILINE)[0].strip():
                 yield f"check({want})"
-                yield f"check(_scrout_shown({want!r}))"
+                yield f"check({_SHOWN}{want!r}))"
                 yield f"{_WANT}{want!r}))"
 
 

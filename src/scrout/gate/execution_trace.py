@@ -7,7 +7,7 @@ import json
 import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from scrout.sandbox.outbox import has_more, read_outbox
@@ -39,6 +39,7 @@ class Called:
     """Where its code begins, decorators included."""
     name: str
     times: int
+    """In one process; the most of several."""
     results: tuple[str, ...]
     """What it gave, the last at the end: plain data, or the type of an exception; empty: something else."""
 
@@ -84,8 +85,20 @@ async def run_watched(task_sandbox: TaskSandbox, workspace: Workspace, command: 
         tampered=next((report.tampered for report in reports if report.tampered), unread),
         escaped=tuple(event for report in reports for event in report.escaped),
         fixed=fixed,
-        calls=tuple(call for report in reports for call in report.calls),
+        calls=_merged([call for report in reports for call in report.calls]),
     )
+
+
+def _merged(calls: Sequence[Called]) -> tuple[Called, ...]:
+    """Each function once, with what it did in all processes of the command."""
+    found: dict[tuple[str, int], Called] = {}
+    for call in calls:
+        before = found.pop((call.path, call.line), None)
+        if before:
+            results = tuple(dict.fromkeys((*before.results, *call.results)))
+            call = replace(call, times=max(before.times, call.times), results=results)
+        found[call.path, call.line] = call
+    return tuple(found.values())
 
 
 def watching(

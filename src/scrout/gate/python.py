@@ -65,8 +65,9 @@ def is_headless(chain: Sequence[Traceback], replay_context: ReplayContext) -> bo
 
 
 def _calls_itself(last: Traceback, replay_context: ReplayContext) -> bool:
-    """Whether a line of the claim's own is on the stack more than once."""
-    own = [(frame.path, frame.line) for frame in last.frames if not replay_context.is_repository_code(frame.path)]
+    """Whether a line of a function of the claim's own is on the stack more than once."""
+    frames = [frame for frame in last.frames if not replay_context.is_repository_code(frame.path)]
+    own = [(frame.path, frame.line, frame.function) for frame in frames]
     return len(own) > len(set(own))
 
 
@@ -190,7 +191,7 @@ def _traced(chain: Sequence[Traceback], ran: bool, run: Replay, replay_context: 
                 "unrelated_failure", f"{what}: the repository refused at {where}, of which no issue tells"
             )
         return Classification("real_failure", f"{what}, raised from {chain[0].type} of the repository's {where}")
-    decided = frame is not None and replay_context.depends(frame.path, frame.line)
+    decided = frame is not None and _decided(last, frame, replay_context)
     if not (on_purpose or last.type in _ASSERTIONS):
         quoted = last.message and f"{last.type}: {last.message}" in " ".join(replay_context.issue.split())
         if quoted and decided and ran:
@@ -208,6 +209,15 @@ def _traced(chain: Sequence[Traceback], ran: bool, run: Replay, replay_context: 
     if replay_context.is_vague(frame.path, frame.line):
         return Classification("unrelated_failure", f"{what}, about a function that the issue does not name")
     return Classification("real_failure", f"{what}, about a result of repository code", trial="must pass")
+
+
+def _decided(last: Traceback, frame: Frame, replay_context: ReplayContext) -> bool:
+    """Whether a result of the repository decided the failure there, or went into a check in another file."""
+    if replay_context.depends(frame.path, frame.line):
+        return True
+    own = [one for one in last.frames if replay_context.sources.of(replay_context.relative(one.path))]
+    caller = own[own.index(frame) - 1] if frame in own[1:] else frame
+    return caller.path != frame.path and replay_context.depends(caller.path, caller.line)
 
 
 def _is_stand_ins(last: Traceback, locus: Frame, replay_context: ReplayContext) -> bool:

@@ -69,7 +69,7 @@ def must_work(event: Event, admission: Admission) -> Verb:
 
 def capped(settings: Settings, verb: Verb, cap_usd: Decimal) -> Settings:
     """The settings, so that the whole run stays within its cap: it is what the budget holds for it."""
-    searches = settings.scout.searcher == "model"
+    searches = settings.scout.has_model
     if settings.route.embedder.kind == "endpoint":
         raise ConfigError(
             "route.embedder is an endpoint, which is paid beside the run's cap. Take minilm or hashed for this."

@@ -18,7 +18,7 @@ from typing import Literal
 from scrout.base import FrozenModel
 from scrout.config.settings import RetentionSettings
 from scrout.files import write_atomic
-from scrout.ledger.store import Ledger
+from scrout.ledger.store import RUN_ID, Ledger
 from scrout.trajectory import FILE_NAME, BilledCall, Line, ModelRequest, ModelResponse, RefusedCall, read
 
 FRESH = timedelta(days=1)
@@ -99,6 +99,9 @@ def _folders(ledger: Ledger, attempts: Sequence[Path], traces: Path, now: dateti
     found: list[TraceFolder] = []
     left_alone = 0
     for path in (path for folder in dict.fromkeys(attempts) for path in _below(folder)):
+        if not RUN_ID.fullmatch(path.name):  # a ledger from elsewhere could name any folder
+            left_alone += 1
+            continue
         ended = ledger.ended(path.name)
         with ledger.left_alone(path.name) as free:
             if ended is not None and free:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -46,6 +47,7 @@ RESULTS: dict[str, type[Result]] = {kind.__name__: kind for kind in (Scouting, G
 """What a step may return. Nothing else is ever made from stored JSON."""
 
 
+RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
 StepRow = tuple[int, str, str, str | None]
 """A step's row, digest of inputs, status and type of result."""
 _BUCKETS = tuple(Usage.model_fields)
@@ -153,7 +155,7 @@ class Ledger:
             now = _now()
             run_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
             # Whoever drew the same id at the same time does not get past this, so the look before the insert is enough.
-            claim = self._database.claim(run_id)
+            claim = self._claim(run_id)
             if claim.take():
                 if self._begin(run_id, now, same):
                     return OpenRun(self, run_id, task, settings_digest, claim)
@@ -335,9 +337,17 @@ class Ledger:
 
         return self._database.write(write)
 
+    def _claim(self, run_id: str) -> RunLock:
+        """The lock is a file of that name, and so are folders of its attempts: another form could lead anywhere."""
+        if not RUN_ID.fullmatch(run_id):
+            raise LedgerError(
+                f"{self.name} has a run {run_id[:100]!r}, which scrout did not begin. Use another ledger."
+            )
+        return self._database.claim(run_id)
+
     def _claim_unclosed(self, run_id: str) -> RunLock | None:
         """None: somebody works on it, or has closed it meanwhile."""
-        claim = self._database.claim(run_id)
+        claim = self._claim(run_id)
         if not claim.take():
             return None
         if self._is_unclosed(run_id):

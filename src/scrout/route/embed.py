@@ -13,48 +13,26 @@ What takes long to make is kept in the user's cache folder.
 
 from __future__ import annotations
 
-from scrout.base import RouteError
-from scrout.config.settings import EmbedderSettings
-from scrout.route.embedders.cached import CachedEmbedder
-from scrout.route.embedders.hashed import HashedEmbedder
-from scrout.route.embedders.seam import MAX_CHARS, Embedder, Vectors
+from collections.abc import Callable
 
-__all__ = ["MAX_CHARS", "Embedder", "HashedEmbedder", "Vectors", "open_embedder"]
+from scrout.config import settings as config
+from scrout.config.settings import EmbedderSettings
+from scrout.registry import Registry
+from scrout.route.embedder import MAX_CHARS, Embedder, Vectors
+from scrout.route.embedders.hashed import HashedEmbedder
+
+__all__ = ["EMBEDDERS", "MAX_CHARS", "Embedder", "HashedEmbedder", "Vectors", "open_embedder"]
+
+EMBEDDERS: Registry[Callable[[EmbedderSettings], Embedder]] = config.EMBEDDERS
 
 
 def open_embedder(settings: EmbedderSettings) -> Embedder:
     """The embedder of the settings, or a RouteError that says what to install. Models are loaded at the first text."""
-    # Each brings its own imports, so only the one that is asked for is imported.
-    match settings.kind:
-        case "hashed":
-            return HashedEmbedder()
-        case "auto" | "minilm":
-            return _minilm(named=settings.kind == "minilm")
-        case "endpoint":
-            from scrout.route.embedders.endpoint import EndpointEmbedder
-
-            key, price = settings.key(), settings.price
-            return CachedEmbedder(
-                EndpointEmbedder(settings.base_url, settings.model, key, dimensions=settings.dimensions, price=price)
-            )
-        case "gguf":
-            from scrout.route.embedders.gguf import GgufEmbedder
-
-            return CachedEmbedder(GgufEmbedder(settings))
-        case "qwen3":
-            from scrout.route.embedders.qwen3 import open_qwen3
-
-            return CachedEmbedder(open_qwen3(settings))
+    return EMBEDDERS.get(_best() if settings.kind == "auto" else settings.kind)(settings)
 
 
-def _minilm(*, named: bool) -> Embedder:
+def _best() -> str:
+    """Of those that need no settings, the best that is installed."""
     from scrout.route.embedders import minilm
 
-    if lacking := minilm.missing():
-        if named:
-            needed = ", ".join(lacking)
-            raise RouteError(
-                f'route.embedder.kind is "minilm" and needs {needed}, not installed here. {minilm.INSTALL}'
-            )
-        return HashedEmbedder()
-    return CachedEmbedder(minilm.MiniLmEmbedder())
+    return "hashed" if minilm.missing() else "minilm"

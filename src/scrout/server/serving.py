@@ -8,10 +8,15 @@ from contextlib import suppress
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from scrout.base import ConfigError
 
 BACKLOG = 512
+MAX_HEAD_BYTES = 65_536
+"""Of a request before its body, and of what is between the parts of a body."""
+MAX_PIPELINED = 16
+"""Requests that wait behind one on their connection. No client sends even one before it has its answer."""
 GRACE_S = 5
 """For requests under way when the server is told to end."""
 
@@ -27,6 +32,7 @@ class HttpServer:
         self._socket = listening
         config = uvicorn.Config(
             app,
+            http=_BoundedProtocol,
             log_level="warning",
             access_log=False,
             server_header=False,
@@ -44,6 +50,29 @@ class HttpServer:
     async def serve(self) -> None:
         """The same in a loop that runs already."""
         await self._server.serve(sockets=[self._socket])
+
+
+class _BoundedProtocol(HttpToolsProtocol):
+    """uvicorn's, with bounds on what a connection may send before it is known whose it is. By itself it takes a head of
+    any length, in time by the square of it, and keeps any number of requests that come before their turn."""
+
+    _head_bytes = 0
+
+    def data_received(self, data: bytes) -> None:
+        self._head_bytes += len(data)
+        super().data_received(data)
+        if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
+            self.send_400_response("The head of the request is too long.")
+
+    def on_headers_complete(self) -> None:
+        self._head_bytes = 0
+        if len(self.pipeline) >= MAX_PIPELINED:
+            raise ValueError("too many requests at once")  # answered with 400
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._head_bytes = 0
+        super().on_body(body)
 
 
 class _Ending(uvicorn.Server):

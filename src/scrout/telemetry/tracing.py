@@ -338,7 +338,7 @@ class Tracing:
 
     def _agent(self, stage: str, inputs: Sequence[StepInput]) -> AgentSpan | None:
         searcher = self._settings.scout.model
-        if stage == "scout" and self._settings.scout.searcher == "model":
+        if stage == "scout" and self._settings.scout.has_model:
             return AgentSpan(SEARCHER, "", searcher.model, searcher.base_url)
         if stage != "fix":
             return None

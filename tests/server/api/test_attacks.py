@@ -151,6 +151,9 @@ def test_bodies_that_are_none(server: Server) -> None:
         for body in ('{"issue": "x", "dirty": 1}', '{"issue": "x", "repo": null}', '{"issue": ""}', '{"issue": "\\n"}'):
             _problem(send(body, "/v1/scout"), 422)
         _problem(send(b'{"issue": "' + b" " * 8_000_001), 413)
+        assert "100 keys" in _problem(send(json.dumps(dict.fromkeys(map(str, range(101)), 1))), 422)
+        for path in ("/v1/route", "/v1/chat/completions"):
+            assert send(b"[" + b"[]," * 1_000_000 + b"1]", path).status_code == 413
         assert "bytes" in send(b" " * 32_000_001, "/v1/chat/completions").json()["error"]["message"]
         # What is text, and odd, is taken.
         odd = send('{"issue": "a\\u0000b \\u202e \\r"}').json()

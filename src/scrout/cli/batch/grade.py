@@ -39,7 +39,9 @@ _VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 @click.argument("predictions", metavar="PREDICTIONS", type=click.Path(path_type=Path, exists=True))
 @click.option("--tasks", type=click.Path(path_type=Path), required=True, help="The tasks, with the tests that judge.")
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="Folder for grades; else the batch's, or one beside PREDICTIONS."
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Folder for grades. Without it: the batch's, or one beside PREDICTIONS.",
 )
 @click.option("--jobs", type=click.IntRange(1, 1024), default=2, show_default=True, help="Tasks at once.")
 @click.option(
@@ -47,7 +49,7 @@ _VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
     type=click.IntRange(1, 100),
     default=1,
     show_default=True,
-    help="Runs of each patch's tests; more show flaky ones.",
+    help="Runs of each patch's tests; several show flaky tests.",
 )
 @click.option(
     "--timeout-s", type=click.FloatRange(min=1), default=TIMEOUT_S, show_default=True, help="For one run of tests."
@@ -59,13 +61,11 @@ _VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
     show_default=True,
     help="scrout's sandbox, or the tasks' official harness in Docker.",
 )
-@click.option(
-    "--dataset", default="", help="Official harness: the published set, where TASKS is no file that it reads."
-)
+@click.option("--dataset", default="", help="Official harness: the published dataset, if it cannot read the task file.")
 @click.option(
     "--scripts", type=click.Path(path_type=Path), help="Official harness: a clone of SWE-bench Pro's repository."
 )
-@click.option("--run-id", default="", help="Keep this name for these patches; others are refused under it.")
+@click.option("--run-id", default="", help="Name for these patches; other patches are refused under it.")
 @click.option("--learn", "is_learning", is_flag=True, help="Let the fixers' résumés learn from a batch's grades.")
 @options.tasks_repositories
 @options.sandbox
@@ -93,7 +93,7 @@ def command(
     """Run the tests that judge each patch of a batch, or of a file of predictions.
 
     PREDICTIONS is the folder of a batch, or a file with rows for SWE-bench's harness or SWE-bench Pro's script. Each
-    grade is stored as it comes: the same command goes on where it was interrupted.
+    grade is stored as it comes: the same command continues an interrupted grading.
     Exit code 0: every patch was graded. 1: infrastructure failed for some, which the same command tries again.
     """
     settings = options.read_settings(repo or Path(), config, overrides)

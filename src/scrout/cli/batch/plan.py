@@ -23,9 +23,9 @@ MOST_SHOWN = 20
 
 @click.command(name="plan")
 @click.argument("tasks", metavar="TASKS", type=click.Path(path_type=Path))
-@click.option("--fixer", help="As if this fixer tried every task.")
+@click.option("--fixer", help="Plan as if this fixer tried every task.")
 @click.option(
-    "--scout", "scouts", is_flag=True, help="Scout each repository first: slower, and probabilities are sharper."
+    "--scout", "scouts", is_flag=True, help="Scout each repository first: slower, with sharper probabilities."
 )
 @options.tasks_repositories
 @options.sandbox
@@ -111,7 +111,7 @@ def _tell(plan: BatchEstimate) -> None:
     if plan.skipped:
         render.say(f"{plan.skipped} tasks are not worth it, which saves about {usd(plan.saved_usd)}")
     if plan.unknown_cost:
-        render.say(f"of {plan.unknown_cost} tasks nobody knows the cost; they count in the last of the amounts alone")
+        render.say(f"the cost of {plan.unknown_cost} tasks is unknown; they count in the last of the amounts alone")
     if plan.unknown_probability:
         render.say(
             f"{plan.unknown_probability} tasks have no known probability; `scrout calibrate` tells how to measure it"

@@ -32,15 +32,27 @@ MOST_SHOWN = 6
 @click.command(name="run")
 @click.argument("tasks", metavar="TASKS", type=click.Path(path_type=Path))
 @click.option(
-    "--out", type=click.Path(path_type=Path), required=True, help="Folder of the batch; one that lies there goes on."
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Folder of the batch. A batch that is already there continues.",
 )
 @click.option("--jobs", "at_once", type=click.IntRange(1, 4096), default=4, show_default=True, help="Tasks at once.")
 @click.option(
     "--arms", "arm_names", default="handoff", show_default=True, help=f"Some of {', '.join(ARMS)}, with commas between."
 )
-@click.option("--fixers", "fixer_names", default="", help="Run each arm with each of these; else the router chooses.")
-@click.option("--cap-usd", type=options.dollars, metavar="USD", help="For the whole batch; held for before each task.")
-@click.option("--start-over", is_flag=True, help="Begin anew where a batch lies already, and pay for all of it again.")
+@click.option(
+    "--fixers", "fixer_names", default="", help="Run each arm with each of these fixers; without it the router chooses."
+)
+@click.option(
+    "--cap-usd",
+    type=options.dollars,
+    metavar="USD",
+    help="Budget of the whole batch; each task reserves its share first.",
+)
+@click.option(
+    "--start-over", is_flag=True, help="Start again although the folder has a batch, and pay for all of it again."
+)
 @options.tasks_repositories
 @click.option("--ray", default="", metavar="ADDRESS", help="Run on this Ray cluster; `local` starts one here.")
 @options.sandbox
@@ -66,7 +78,7 @@ def command(
     """Run a batch of tasks: scout, gate, route, fix and check each.
 
     TASKS is a file of tasks (JSONL of scrout's own, SWE-bench or SWE-bench Pro rows as JSON, JSONL or Parquet) or a
-    folder of issues on one repository. The same command goes on with a batch that was interrupted. Ctrl-C lets the
+    folder of issues on one repository. The same command continues an interrupted batch. Ctrl-C lets the
     running tasks end; a second one abandons them, and they are taken up again later.
     Exit code 0: every task was run. 1: some could not be run.
     """
@@ -127,7 +139,7 @@ async def _drive(session: BatchSession, at_once: int) -> BatchProgress:
 
 
 def _line(job: BatchJob, ended: JobResult) -> None:
-    """One ended job: said where nobody watches a live display."""
+    """One ended job: printed where there is no live display."""
     if not render.talk.is_terminal:
         words = "" if ended.outcome in ("solved", "unverified") or not ended.detail else f" ({ended.detail})"
         render.say(f"{job.row.id}  {job.label}  {ended.outcome}  {usd(ended.paid_usd or 0)}{words}")

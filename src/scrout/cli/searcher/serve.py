@@ -16,11 +16,14 @@ from scrout.scout.serving import Engine, Serving, run, serving
 @click.command(name="serve-searcher")
 @click.argument("checkpoint", metavar="CHECKPOINT", type=click.Path(path_type=Path))
 @click.option(
-    "--engine", type=click.Choice(get_args(Engine)), default="vllm", show_default=True, help="What serves it."
+    "--engine", type=click.Choice(get_args(Engine)), default="vllm", show_default=True, help="Inference server."
 )
 @click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True, help="On loopback.")
 @click.option(
-    "--layer", default=SearcherSettings().state_layer, show_default=True, help="Whose state is kept, from the end."
+    "--layer",
+    default=SearcherSettings().state_layer,
+    show_default=True,
+    help="Layer whose hidden state is kept, counted from the end.",
 )
 @click.option("--start", is_flag=True, help="Start the server, in the foreground, until it ends.")
 @options.as_json

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--tasks", type=shared.PATH, metavar="FILE", help="Task file with the true patches.")
 @click.option("--hold-out", type=shared.PATH, metavar="FILE", help="Ids of issues to leave out, one per line.")
 @click.option("--notes", type=shared.PATH, metavar="FILE", help="TOML file that names a model to write notes.")
-@shared.configuration
+@options.configuration
 @options.as_json
 def command(
     sources: tuple[Path, ...],

@@ -17,7 +17,9 @@ MAX_SHOWN = 10
 
 @click.command(name="distill")
 @click.argument("tasks", metavar="TASKS", type=shared.PATH)
-@click.option("--out", required=True, type=shared.PATH, metavar="FILE", help="JSONL file; an existing one goes on.")
+@click.option(
+    "--out", required=True, type=shared.PATH, metavar="FILE", help="JSONL file; an existing one is continued."
+)
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N tasks.")
 @shared.parallel
 @shared.tasks()

@@ -46,7 +46,7 @@ COUNTS = ("files_per_handoff", "files_per_forced")
 
 @click.command(name="evaluate")
 @click.argument("tasks", metavar="TASKS", type=shared.PATH)
-@click.option("--out", required=True, type=shared.PATH, metavar="DIR", help="Folder; an evaluation there goes on.")
+@click.option("--out", required=True, type=shared.PATH, metavar="DIR", help="Folder; continues an evaluation.")
 @click.option("--arms", "arm_names", default="greedy,sampled", show_default=True, help="One, or both.")
 @click.option("--draws", type=click.IntRange(1, 1000), default=1, show_default=True, help="Samples per task.")
 @click.option("--temperature", type=click.FloatRange(0, 5, min_open=True), default=0.9, help="Of the arm `sampled`.")
@@ -69,8 +69,8 @@ def command(
 ) -> int:
     """Example: scrout train evaluate held_out.jsonl --repos clones --out after --draws 4
 
-    Let the model under [scout.model] search held-out tasks whose fix is known, and score it. The same command goes on
-    with an evaluation. Exit code 1: some episodes failed and can be tried again.
+    Let the model under [scout.model] search held-out tasks whose fix is known, and score it. The same command continues
+    an evaluation. Exit code 1: some episodes failed and can be tried again.
     """
     from scrout.lab.train.episodes import with_gold
     from scrout.lab.train.evaluate.evaluate import EvaluationPlan, compare_with, read_evaluation, run_evaluation
@@ -136,7 +136,7 @@ def _figure(found: Estimate | None, measure: Measure, form: str = "") -> str:
 
 def _findings(score: Score) -> Iterator[str]:
     if score.episodes < score.expected:
-        yield f"{score.expected - score.episodes} of {score.expected} episodes are missing; the same command goes on."
+        yield f"{score.expected - score.episodes} of {score.expected} episodes are missing; the same command continues."
     if score.decoding is None:
         return
     yield _split(score.decoding.every, "On all tasks that both arms have")

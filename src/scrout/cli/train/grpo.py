@@ -27,11 +27,18 @@ MAX_SHOWN = 20
 @click.command(name="grpo")
 @click.argument("checkpoint", type=shared.PATH, metavar="CHECKPOINT")
 @click.argument("tasks", type=shared.PATH, metavar="TASKS")
-@click.option("--out", required=True, type=shared.PATH, metavar="DIR", help="Folder of the run; a run goes on.")
+@click.option(
+    "--out", required=True, type=shared.PATH, metavar="DIR", help="Folder of the run; an existing run continues."
+)
 @click.option("--adapter", type=shared.PATH, metavar="DIR", help="Start from this LoRA adapter.")
-@click.option("--steps", type=click.IntRange(1), default=100, show_default=True, help="Stop after this many.")
+@click.option("--steps", type=click.IntRange(1), default=100, show_default=True, help="Stop after this many steps.")
 @shared.recipe
-@click.option("--sync", type=click.Choice(("vllm", "none")), default="vllm", help="How the server gets adapters.")
+@click.option(
+    "--sync",
+    type=click.Choice(("vllm", "none")),
+    default="vllm",
+    help="vllm tells the server to load each new adapter.",
+)
 @shared.parallel
 @click.option("--device", default="auto", help="Where to train: cpu, cuda, cuda:1.")
 @shared.tasks(searcher="model")
@@ -53,7 +60,7 @@ def command(
     """Example: scrout train grpo base tasks.jsonl --adapter sft/adapter --out run
 
     Train the LoRA adapter of CHECKPOINT on episodes of its own: the server under [scout.model] runs them, in the
-    sandbox. The same command goes on with a run. Exit code 1: no group had a signal.
+    sandbox. The same command continues a run. Exit code 1: no group had a signal.
     """
     from scrout.lab.train.grpo.grpo import train
     from scrout.lab.train.grpo.run_folder import PRESETS

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option("--checkpoint", required=True, type=shared.PATH, metavar="DIR", help="The base model.")
 @shared.out
 @click.option("--block", type=int, metavar="N", help="Tokens of a block; as many as the context, unless given.")
-@shared.configuration
+@options.configuration
 @options.as_json
 def command(
     corpus: Path,

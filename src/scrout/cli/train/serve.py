@@ -14,11 +14,13 @@ from scrout.cli import render
 @click.argument("checkpoint", metavar="CHECKPOINT", type=click.Path(path_type=Path))
 @click.option("--adapter", type=click.Path(path_type=Path), metavar="DIR", help="LoRA weights to serve with it.")
 @click.option(
-    "--adapters", type=click.Path(path_type=Path), metavar="DIR", help="Where weights lie that may be loaded later."
+    "--adapters", type=click.Path(path_type=Path), metavar="DIR", help="Folder of weights that may be loaded later."
 )
-@click.option("--name", default="", help="What to call the bare checkpoint; its folder's name without.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="On loopback; 0: any.")
-@click.option("--threads", type=click.IntRange(1), metavar="N", help="That compute; torch chooses without.")
+@click.option("--name", default="", help="Name of the bare checkpoint; without it, its folder's name.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="On loopback; 0 takes a free port."
+)
+@click.option("--threads", type=click.IntRange(1), metavar="N", help="Threads that compute; without it torch chooses.")
 def command(
     checkpoint: Path, adapter: Path | None, adapters: Path | None, name: str, port: int, threads: int | None
 ) -> int:

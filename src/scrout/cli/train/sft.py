@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 @click.command(name="sft")
 @click.argument("checkpoint", type=shared.PATH, metavar="CHECKPOINT")
 @click.argument("pack", type=shared.PATH, metavar="PACK")
-@click.option("--out", type=shared.PATH, metavar="DIR", help="Folder of the run; an existing run goes on.")
+@click.option("--out", type=shared.PATH, metavar="DIR", help="Folder of the run; an existing run continues.")
 @click.option("--plan", is_flag=True, help="Only estimate memory, hours and dollars.")
 @shared.recipe
-@click.option("--held-out", type=shared.PATH, metavar="PACK", help="Measure its loss before and after.")
+@click.option("--held-out", type=shared.PATH, metavar="PACK", help="Measure the loss on this pack, before and after.")
 @click.option("--device", default="", help="cpu, cuda, cuda:1; a GPU where there is one, unless given.")
 @click.option("--attention", default="", metavar="NAME", help="flash_attention_2, sdpa or eager.")
 @click.option("--gpu", default="", metavar="NAME", help="With --plan: for this GPU, not for this machine.")

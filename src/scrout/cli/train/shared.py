@@ -28,7 +28,7 @@ F = TypeVar("F", bound=Callable[..., object])
 PATH = click.Path(path_type=Path)
 out = click.option("--out", required=True, type=PATH, metavar="DIR", help="Folder of the result.")
 parallel = click.option(
-    "--parallel", type=click.IntRange(1, 512), default=2, show_default=True, help="At the same time."
+    "--parallel", type=click.IntRange(1, 512), default=2, show_default=True, help="Tasks at the same time."
 )
 
 
@@ -63,19 +63,10 @@ def tasks(*, searcher: str = "") -> Callable[[F], F]:
 
             return function(read=read, **given)
 
-        url = click.option("--repo-url", default="", metavar="URL", help="Clone others from here; has {repo}.")
-        clones = click.option("--repos", multiple=True, type=PATH, metavar="DIR", help="Clones of the repositories.")
-        decorated: Any = clones(url(configuration(command)))
+        decorated: Any = options.clones(options.configuration(command))
         return decorated  # type: ignore[no-any-return]
 
     return decorate
-
-
-def configuration(function: F) -> F:
-    """--config and -c, with help that fits a line."""
-    override = click.option("-c", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one setting.")
-    file = click.option("--config", type=PATH, metavar="FILE", help="Use this scrout.toml.")
-    return file(override(function))
 
 
 def recipe(function: F) -> F:

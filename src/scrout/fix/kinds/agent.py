@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from scrout.config.settings import ChatApi
-from scrout.fix.kind import Ended, ModelFixer, ModelJob
+from scrout.fix.kind import ENDPOINT, Ended, ModelFixer, ModelJob
 
 if TYPE_CHECKING:
     from scrout.sandbox.tier import Completed
-
-ENDPOINT = "http://meter/v1"
-"""The host's name is of no account: the connection goes through the meter's socket."""
 
 
 class AgentFixer(ModelFixer):

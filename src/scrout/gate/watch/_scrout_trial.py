@@ -85,11 +85,20 @@ def wish(value, size=None, text=None):
     if kind not in _wishes:
         _wishes[kind] = _wish_class(kind)
     made = _wishes[kind](value)
-    made.wish_text = text
+    made.wish_text = text if _shows_as(kind, text) else None
     return made
 
 
-_SORTS = ((int, float, complex), str, bytes, (list, tuple), dict, (set, frozenset))
+def _shows_as(kind, text):
+    """Whether a text is how a value of a type may show."""
+    try:
+        shown = type(ast.literal_eval(text))
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return False
+    return any(issubclass(kind, sort) and issubclass(shown, sort) for sort in _SORTS)
+
+
+_SORTS = ((int, float, complex), str, bytes, list, tuple, dict, (set, frozenset))
 
 
 def _wish_class(kind):

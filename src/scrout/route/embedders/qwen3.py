@@ -17,10 +17,11 @@ from pydantic import BaseModel, ValidationError
 
 from scrout.base import RouteError
 from scrout.config.settings import EmbedderSettings
-from scrout.route.embedders import weights
-from scrout.route.embedders.account import QWEN3
+from scrout.route import model_files
+from scrout.route.embedder import Embedder, Vectors
+from scrout.route.embedder_account import QWEN3
 from scrout.route.embedders.endpoint import EndpointEmbedder
-from scrout.route.embedders.seam import Embedder, Vectors
+from scrout.route.embedding_cache import CachedEmbedder
 
 REVISION = "97b0c614be4d77ee51c0cef4e5f07c00f9eb65b3"
 """As the released router pins it; it gives 1,024 numbers."""
@@ -42,7 +43,7 @@ INSTALL = (
 INSTALL_TOKENIZER = "Install it with: pip install 'scrout[tokenizer]'"
 
 
-def open_qwen3(settings: EmbedderSettings) -> Embedder:
+def open_embedder(settings: EmbedderSettings) -> Embedder:
     """By transformers, or by the server at base_url where there is one."""
     folder = Path(settings.checkpoint).expanduser()
     if not settings.checkpoint or not folder.is_dir():
@@ -50,15 +51,15 @@ def open_qwen3(settings: EmbedderSettings) -> Embedder:
             f'route.embedder.kind is "qwen3", and its checkpoint {settings.checkpoint!r} is no folder. {DOWNLOAD}'
         )
     needed = ("tokenizers",) if settings.base_url else ("torch", "transformers", "tokenizers")
-    if lacking := weights.missing(needed):
+    if lacking := model_files.missing(needed):
         install = INSTALL_TOKENIZER if settings.base_url else INSTALL
         raise RouteError(
             f'route.embedder.kind is "qwen3" and needs {", ".join(lacking)}, not installed here. {install}'
         )
     own = Qwen3Embedder(folder)
     if not settings.base_url:
-        return own
-    return EndpointEmbedder(
+        return CachedEmbedder(own)
+    served = EndpointEmbedder(
         settings.base_url,
         settings.model or QWEN3,
         settings.key(),
@@ -67,6 +68,7 @@ def open_qwen3(settings: EmbedderSettings) -> Embedder:
         tokenize=own.tokens_of,
         price=settings.price,
     )
+    return CachedEmbedder(served)
 
 
 class Qwen3Embedder:
@@ -81,7 +83,7 @@ class Qwen3Embedder:
         files = [self.folder / "config.json", self.folder / "tokenizer.json", *self.folder.glob("*.safetensors")]
         if len(files) < 3:
             raise RouteError(f"{self.folder} has no *.safetensors. {DOWNLOAD}")
-        return f"qwen3-embedding-{MAX_TOKENS}-{weights.digest(files)[:8]}"
+        return f"qwen3-embedding-{MAX_TOKENS}-{model_files.digest(files)[:8]}"
 
     @cached_property
     def size(self) -> int:
@@ -98,7 +100,7 @@ class Qwen3Embedder:
 
     def tokens_of(self, text: str) -> list[int]:
         """What the model reads of a text: its first tokens and the closing one. None for a text of spaces."""
-        return weights.tokens_of(self._tokenizer, text[:MAX_CHARS]) if text.strip() else []
+        return model_files.tokens_of(self._tokenizer, text[:MAX_CHARS]) if text.strip() else []
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         rows = np.zeros((len(texts), self.size), dtype=np.float32)
@@ -122,7 +124,7 @@ class Qwen3Embedder:
 
     @cached_property
     def _tokenizer(self) -> Any:
-        return weights.open_tokenizer(self.folder / "tokenizer.json", MAX_TOKENS)
+        return model_files.open_tokenizer(self.folder / "tokenizer.json", MAX_TOKENS)
 
     @cached_property
     def _model(self) -> Any:
@@ -143,3 +145,6 @@ class Qwen3Embedder:
 class _Config(BaseModel):
     model_type: str
     hidden_size: int
+
+
+PART = open_embedder

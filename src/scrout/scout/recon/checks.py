@@ -450,18 +450,19 @@ class _Checking(ast.NodeTransformer):
         if check.form == "raises":
             # By its name: the class may be one that the script does not import.
             source = (
-                f"try:\n    got = {asked}\nexcept Exception as error:\n"
+                f"try:\n    got = {asked}\n    print({shown})\nexcept Exception as error:\n"
                 f"    if {check.expected!r} not in [kind.__name__ for kind in type(error).__mro__]:\n"
                 f"        {self._fail(instead, 'repr(error)')}\nelse:\n    {self._fail(words, shown)}"
             )
         elif self.several:
             test = _test(check, printed=printed)
             source = (
-                f"try:\n    got = {asked}\n    if not ({test}):\n        {self._fail(words, shown)}\n"
+                f"try:\n    got = {asked}\n    print({shown})\n"
+                f"    if not ({test}):\n        {self._fail(words, shown)}\n"
                 f"except Exception as error:\n    {self._fail(instead, 'repr(error)')}"
             )
         else:
-            source = f"got = {asked}\nassert {_test(check, printed=printed)}, {words!r} + {shown}"
+            source = f"got = {asked}\nprint({shown})\nassert {_test(check, printed=printed)}, {words!r} + {shown}"
         return parse_python(source).body
 
     def _fail(self, words: str, shown: str) -> str:

@@ -26,6 +26,7 @@ from scrout import __version__
 from scrout.base import FrozenModel, ScroutError
 from scrout.config.settings import Caller, Settings, read_key
 from scrout.ledger.opening import open_ledger
+from scrout.models.proxy.bounds import has_too_many_values
 from scrout.models.proxy.upstream import StreamBroken
 from scrout.redact import redact
 from scrout.server.api.access import ApiAccess
@@ -52,6 +53,8 @@ from scrout.server.api.store import ApiStore
 from scrout.server.cancellation import in_thread
 from scrout.server.service import Service
 
+MAX_BODY_KEYS = 100
+"""Of what is sent to a stage, which knows a handful."""
 MAX_CHAT_BYTES = 32_000_000
 BEAT_S = 15.0
 """A stream that has nothing to say shows that it lives."""
@@ -173,7 +176,11 @@ class _StrictRequest(Request):
         return self._whole
 
     async def json(self) -> JsonValue:
-        return await asyncio.to_thread(_json, await self.body())
+        document = await asyncio.to_thread(_json, await self.body())
+        if isinstance(document, dict) and len(document) > MAX_BODY_KEYS:
+            # Each that is not known would be told of, which takes a minute for all that fit into a body.
+            raise RequestRefused(422, "Not understood", f"the body has more than {MAX_BODY_KEYS} keys.")
+        return document
 
 
 class _StrictRoute(APIRoute):
@@ -388,6 +395,8 @@ async def _read(request: Request, most: int) -> bytearray:
 
 
 def _json(body: bytes | bytearray) -> JsonValue:
+    if has_too_many_values(body):
+        raise RequestRefused(413, "Too long", "the body has more values than are read. Send less.")
     try:
         return cast(JsonValue, json.loads(body, object_pairs_hook=_once, parse_constant=_number, parse_float=_number))
     except (ValueError, RecursionError):

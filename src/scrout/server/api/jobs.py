@@ -306,7 +306,7 @@ def max_cost_usd(settings: Settings, form: Form) -> Decimal:
     if isinstance(form, RouteRequest) or (isinstance(form, GateRequest) and form.handoff.strip()):
         return Decimal(0)
     searcher = settings.scout.model
-    scouting = searcher.cap_usd if settings.scout.searcher == "model" and searcher.costs else Decimal(0)
+    scouting = searcher.cap_usd if settings.scout.has_model and searcher.costs else Decimal(0)
     if not isinstance(form, FixRequest):
         return scouting
     each, cap = [most_of(fixer) for fixer in settings.fixers], settings.fix.cap_usd

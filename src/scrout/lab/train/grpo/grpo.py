@@ -179,7 +179,7 @@ async def load_adapter(searcher: SearcherSettings, adapter: Path) -> None:
 
 def _for_drawing(settings: Settings, server: Sync) -> Settings:
     """The settings with episodes drawn from the model's own probabilities, which are what is learned on."""
-    if settings.scout.searcher != "model":
+    if not settings.scout.has_model:
         raise ConfigError("scout.searcher is recon, which has no weights. Name the server under scout.model.")
     sampling = settings.scout.model.sampling
     given = {

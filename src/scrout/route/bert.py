@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from scrout.base import RouteError
-from scrout.route.embedders.seam import Vectors
+from scrout.route.embedder import Vectors
 
 Weights = Mapping[str, Vectors]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from scrout.config.settings import cache_folder
-from scrout.route.embedders.seam import Embedder, Vectors
+from scrout.route.embedder import Embedder, Vectors
 
 FILE_NAME = "vectors-1.db"
 """With the version of what is inside."""

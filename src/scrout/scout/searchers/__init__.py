@@ -1,0 +1,1 @@
+"""The searchers, one module each, named as `scout.searcher` names them."""
