@@ -327,7 +327,7 @@ def _near(found: Explanation) -> list[RenderableType]:
 
 
 def _candidates(made: Decision, last: str, words: Callable[[Candidate], str]) -> Table:
-    """Chance and cost of each, and something about it in a last column, if that is named."""
+    """Probability and cost of each, and a last column if it has a name."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for name in ("", "fixer", "probability", "cost"):
         right = name in ("probability", "cost")

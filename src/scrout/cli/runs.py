@@ -45,7 +45,7 @@ def command(
     elif past:
         render.print_view(render.runs(past))
     elif batch or arm or outcome:
-        render.say("no run is like that; `scrout runs` lists all")
+        render.say("no run matches; `scrout runs` lists all")
     else:
         render.say("no runs yet; start with `scrout demo` or `scrout fix`")
     return 0
