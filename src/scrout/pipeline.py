@@ -15,7 +15,7 @@ from scrout.config.settings import Fixer, SandboxSettings, Settings
 from scrout.fix.pool import completed, refuse_unpriced
 from scrout.ledger.opening import attempts_folder, open_ledger
 from scrout.ledger.store import Ledger, OpenRun
-from scrout.money import known_usd
+from scrout.money import Receipt, known_usd, total_usd
 from scrout.records import Attempt, Check, Decision, GatedHandoff, Run, Scouting
 from scrout.route.feedback import own_folder
 from scrout.route.policy import goes_on, order
@@ -143,7 +143,20 @@ class Stages:
         def choose() -> Decision:
             return (self.kit.context.router or router(self.kit.settings)).route(task.text, scouting.state)
 
-        return await asyncio.to_thread(choose)
+        embedder = self.kit.settings.route.embedder
+        if not embedder.has_endpoint:
+            return await asyncio.to_thread(choose)
+        from scrout.route.embedder_account import on_the_bill
+
+        paid: list[Receipt] = []
+
+        def book(receipt: Receipt) -> None:
+            paid.append(receipt)
+            self.run.book(receipt)
+
+        async with on_the_bill(embedder, self.kit.context.attempts / self.run.place, book):
+            decision = await asyncio.to_thread(choose)
+        return decision.model_copy(update={"cost_usd": total_usd(receipt.cost_usd for receipt in paid)})
 
     def order(self, gated: GatedHandoff, decision: Decision) -> list[Fixer]:
         """The fixers that may try, first to last."""

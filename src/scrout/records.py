@@ -146,6 +146,8 @@ class Decision(FrozenModel):
     """True: the task is far from everything known, so the anchor took it."""
     spaces: tuple[str, ...] = ()
     """The feature spaces that counted."""
+    cost_usd: Usd | None = Decimal(0)
+    """Of the issue's vector, where an endpoint made it; None: without a known price."""
     reason: str
     candidates: tuple[Candidate, ...]
 
@@ -240,5 +242,5 @@ class Run(FrozenModel):
     @property
     def lost_usd(self) -> Decimal | None:
         """The part of its cost that went to steps without a result in it: interrupted, failed, or done again."""
-        used_usd = total_usd(part.cost_usd for part in (self.scouting, *self.attempts) if part)
+        used_usd = total_usd(part.cost_usd for part in (self.scouting, self.decision, *self.attempts) if part)
         return None if self.cost_usd is None or used_usd is None else self.cost_usd - used_usd

@@ -23,7 +23,7 @@ from scrout.files import LineFile
 from scrout.money import Component, Price, Receipt, Usage, Usd
 from scrout.redact import redact_dumped
 
-ApiName = Literal["chat", "responses", "messages"]
+ApiName = Literal["chat", "responses", "messages", "embeddings"]
 
 FILE_NAME = "trajectory.jsonl"
 MAX_DEPTH = 60

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 from pydantic import JsonValue
 
-from scrout.base import RouteError
-from scrout.config.settings import EmbedderSettings
+from scrout.base import ConfigError, RouteError
+from scrout.batch.jobs import refuse_unbounded
+from scrout.config.settings import EmbedderSettings, Settings, data_folder
+from scrout.ledger.audit import audit
+from scrout.money import Price, Receipt, Usage
+from scrout.pipeline import open_kit, open_task
+from scrout.records import Decision, State
 from scrout.route.embed import MAX_CHARS, HashedEmbedder, open_embedder
+from scrout.route.embedder_account import SOCKET, on_the_bill
 from scrout.route.embedders.endpoint import BATCH, TRIES, EndpointEmbedder
 from scrout.route.embedding_cache import CachedEmbedder
+from scrout.route.router import Router
+from scrout.sandbox.tier import Tier
+from scrout.trajectory import receipts
 
 KEY = "sk-very-secret"
 
@@ -94,7 +107,6 @@ def test_rows_come_in_the_texts_order_and_with_length_one(server: Server) -> Non
     (body,) = server.bodies
     assert body["model"] == "some-model" and body["input"] == ["the parser fails", "window colour", "lone ?"]
     assert "dimensions" not in body and server.paths == ["/v1/embeddings"] and server.keys == [f"Bearer {KEY}"]
-    assert own.tokens == 9
 
 
 def test_many_texts_go_in_batches(server: Server) -> None:
@@ -102,7 +114,6 @@ def test_many_texts_go_in_batches(server: Server) -> None:
     own = embedder(server)
     assert np.allclose(own.embed(texts), HashedEmbedder().embed(texts), atol=1e-6)
     assert [len(body["input"]) for body in server.bodies] == [BATCH, BATCH, 1]  # type: ignore[arg-type]
-    assert own.tokens == 3 * len(texts)
 
 
 def test_fewer_dimensions_are_asked_for_and_expected(server: Server) -> None:
@@ -215,17 +226,6 @@ def test_large_numbers_and_zeros_are_brought_to_length_one_or_left(server: Serve
     assert embedder(server).embed(["one", "two"]) == pytest.approx(np.array([[0.6, 0.8], [0, 0]]))
 
 
-def test_tokens_are_unknown_once_an_answer_has_none(server: Server) -> None:
-    own = embedder(server)
-    own.embed(["one"])
-    assert own.tokens == 3
-    server.script = [(200, rows([1.0] * 512), {})]
-    own.embed(["one"])
-    assert own.tokens is None
-    own.embed(["one"])
-    assert own.tokens is None, "a part of a sum is not the sum"
-
-
 def test_a_text_that_is_too_long_is_halved_and_others_are_not(server: Server) -> None:
     server.max_chars = 1000
     texts = ["short text", "word " * 600]
@@ -255,7 +255,91 @@ def test_the_settings_open_it_with_a_cache(server: Server, monkeypatch: pytest.M
     settings = EmbedderSettings(kind="endpoint", model="m", base_url=server.url, key_env="EMBED_KEY", dimensions=16)
     opened = open_embedder(settings)
     first = opened.embed(["a text", "another"])
-    assert isinstance(opened, CachedEmbedder) and opened.tokens == 6
+    assert isinstance(opened, CachedEmbedder)
     assert first.shape == (2, 16) and server.keys == [f"Bearer {KEY}"]
     assert np.array_equal(open_embedder(settings).embed(["another"])[0], first[1])
     assert len(server.bodies) == 1
+
+
+# What it costs
+
+PRICE = {"input": "100", "output": "0"}
+
+
+def metered_settings(server: Server, **more: object) -> Settings:
+    given = {"kind": "endpoint", "model": "some-model", "base_url": server.url, "price": PRICE, **more}
+    return Settings.model_validate({"route": {"embedder": given}})
+
+
+class Asking(Router):
+    """Wants the issue's vector, also where nothing was learned from any."""
+
+    def route(self, text: str, state: State | None) -> Decision:
+        self.embedder.embed([text])
+        return super().route(text, state)
+
+
+@pytest.mark.parametrize("priced", [True, False])
+async def test_a_runs_vector_is_on_its_bill(
+    server: Server, make_repo: Callable[..., Path], tier: Tier, tmp_path: Path, priced: bool
+) -> None:
+    settings = metered_settings(server, **({} if priced else {"price": None}))
+    cost_usd = Decimal("0.0003") if priced else None
+    task = open_task(make_repo({"a.py": "x = 1\n"}), "the parser fails")
+    with open_kit(task, settings) as kit:
+        context = replace(kit.context, router=Asking(settings, tmp_path / "resumes"))
+        stages = replace(kit, context=context).open(task)
+        decision = await stages.route(await stages.scout())
+        run = stages.run.close()
+        (receipt,) = kit.ledger.receipts(run.id)
+        assert (receipt.component, receipt.model, receipt.usage) == ("route", "some-model", Usage(input_tokens=3))
+        assert decision.cost_usd == run.cost_usd == receipt.cost_usd == cost_usd
+        assert run.lost_usd == (0 if priced else None) and audit(kit.ledger).problems == ()
+        (trajectory,) = kit.context.attempts.glob("*/*/trajectory.jsonl")
+    assert receipts(trajectory) == (receipt,) and server.keys == [None]
+
+
+def test_outside_of_a_run_a_trajectory_says_what_was_paid(server: Server) -> None:
+    own = embedder(server, price=Price(input=Decimal(100), output=Decimal(0)))
+    own.embed(["one", "two"])
+    (trajectory,) = (data_folder() / "traces").glob("embedder-*/trajectory.jsonl")
+    assert [(one.cost_usd, one.estimated) for one in receipts(trajectory)] == [(Decimal("0.0006"), False)]
+    assert KEY not in trajectory.read_text()
+    server.script = [(200, rows([1.0] * 512), {})]  # without a count
+    own.embed(["one"])
+    paths = set((data_folder() / "traces").glob("embedder-*/trajectory.jsonl")) - {trajectory}
+    assert [one.estimated for path in paths for one in receipts(path)] == [True]
+
+
+async def test_a_call_that_may_cost_more_than_a_choice_may_is_not_sent(server: Server, tmp_path: Path) -> None:
+    settings = metered_settings(server).route.embedder
+    own = embedder(server, price=settings.price)
+    booked: list[Receipt] = []
+    async with on_the_bill(settings, tmp_path / "step", booked.append):
+        with pytest.raises(RouteError, match=r"status 402.*left, and the next call may cost more"):
+            await asyncio.to_thread(own.embed, ["x" * 16_000] * 30)
+    assert not server.bodies and not booked
+
+
+async def test_an_embedders_account_generates_nothing(server: Server, tmp_path: Path) -> None:
+    settings = metered_settings(server).route.embedder
+    async with on_the_bill(settings, tmp_path / "step", lambda receipt: None):
+        way = httpx.AsyncHTTPTransport(verify=False, uds=str(SOCKET.get()))
+        async with httpx.AsyncClient(transport=way, base_url="http://meter/v1") as client:
+            body = {"model": "some-model", "messages": [{"role": "user", "content": "hi"}]}
+            assert (await client.post("/chat/completions", json=body)).status_code == 404
+    assert not server.bodies
+
+
+def test_a_total_needs_the_embedders_price(server: Server) -> None:
+    assert metered_settings(server).route.embedder.max_cost_usd == 30
+    refuse_unbounded(metered_settings(server), Decimal(1))
+    refuse_unbounded(metered_settings(server, price=None), None)
+    with pytest.raises(ConfigError, match=r"route\.embedder\.price"):
+        refuse_unbounded(metered_settings(server, price=None), Decimal(1))
+
+
+def test_a_server_of_scrouts_own_is_asked_directly(server: Server) -> None:
+    embedder(server, own_server=True).embed(["one"])
+    assert server.paths == ["/v1/embeddings"] and server.keys == [f"Bearer {KEY}"]
+    assert not list(data_folder().glob("traces/embedder-*"))

@@ -457,6 +457,23 @@ async def test_what_a_command_deleted_stays_deleted(make_repo, task_sandbox) -> 
         assert {"pkg/a.py", "pkg/b.py", "pkg/c.py"} <= set(anew.changed())
 
 
+async def test_a_link_that_a_command_replaced_is_not_followed_on_the_host(
+    make_repo, task_sandbox, tmp_path: Path
+) -> None:
+    """It may lead to the whole disk, and was one file of the repository's."""
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "secretname").touch()
+    repo = make_repo({"a.py": "a"})
+    (repo / "link").symlink_to(tmp_path / "private")
+    git(repo, "add", "link")
+    git(repo, "commit", "-q", "-m", "a link")
+    with task_sandbox(repo) as shop:
+        for trick in ("rm link", "rm link; echo x > link", "rm link; mkdir link; echo x > link/new", "touch -h link"):
+            workspace = shop.fresh()
+            await shop.shell(workspace, trick)
+            assert set(workspace.changed()) <= {"link", "link/new"} and set(workspace.changed()), trick
+
+
 async def test_changes_cannot_be_hidden(make_repo, task_sandbox) -> None:
     with task_sandbox(make_repo({"pkg/a.py": "a"})) as shop:
         for trick in (

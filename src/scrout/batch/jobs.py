@@ -51,7 +51,8 @@ class BatchJob:
         if general.fix.cap_usd is not None and fixing:
             fixing = general.fix.cap_usd if general.fix.escalate else min(fixing, general.fix.cap_usd)
         scouting = self.scouts and general.scout.searcher == "model"
-        return fixing + (general.scout.model.cap_usd if scouting else Decimal(0))
+        routing = general.route.embedder.max_cost_usd
+        return fixing + routing + (general.scout.model.cap_usd if scouting else Decimal(0))
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,14 @@ def jobs_of(rows: Sequence[TaskRow], arms: Sequence[Arm], fixers: Sequence[str])
 
 def refuse_unbounded(settings: Settings, cap_usd: Decimal | None) -> None:
     """A total that could be passed is refused before the first call."""
-    if cap_usd is not None and settings.fix.caps == "paper":
+    if cap_usd is None:
+        return
+    if settings.route.embedder.has_endpoint and settings.route.embedder.price is None:
+        raise ConfigError(
+            "a total of --cap-usd cannot hold while the embedder's endpoint bills at an unknown price. Set "
+            "route.embedder.price, with zeros for your own hardware, or leave out --cap-usd."
+        )
+    if settings.fix.caps == "paper":
         raise ConfigError(
             'a total of --cap-usd cannot hold while fix.caps = "paper" lets each attempt pass its own cap. '
             "Set fix.caps = hard, or leave out --cap-usd."

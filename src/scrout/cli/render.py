@@ -430,6 +430,8 @@ def _receipt(run: Run) -> RenderableType:
         rows.append(("scout", run.scouting.seconds, len(run.scouting.receipts), run.scouting.cost_usd))
     if run.gated:
         rows.append(("gate", run.gated.evidence.seconds, 0, Decimal(0)))
+    if run.decision and run.decision.cost_usd != 0:
+        rows.append(("route", 0.0, 1, run.decision.cost_usd))
     for number, attempt in enumerate(run.attempts):
         rows.append((f"fix ({attempt.fixer})", attempt.seconds, attempt.calls, attempt.cost_usd))
         if number < len(run.checks):

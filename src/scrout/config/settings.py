@@ -27,7 +27,7 @@ from pydantic_core import InitErrorDetails
 
 from scrout.base import ConfigError, FrozenModel
 from scrout.files import read_beneath, read_toml
-from scrout.money import Price, Usd
+from scrout.money import Price, Usage, Usd
 from scrout.registry import Registry
 
 FILE_NAME = "scrout.toml"
@@ -281,6 +281,10 @@ class GateSettings(FrozenModel):
     timeout_s: float = Field(default=60, gt=0)
 
 
+EMBEDDED_TOKENS = 300_000
+"""An issue of 16,384 characters with a token for each of their bytes, four times: a lost reply is asked for again."""
+
+
 class EmbedderSettings(FrozenModel):
     """What turns an issue's text into the vector that the router compares."""
 
@@ -296,6 +300,8 @@ class EmbedderSettings(FrozenModel):
     """Environment variable that holds the key; empty: the endpoint wants none."""
     dimensions: int | None = Field(default=None, ge=1)
     """Asked of the endpoint; None: the model's own. Only some models can give fewer."""
+    price: Price | None = None
+    """Of the endpoint's tokens; None: unknown. For your own hardware, zeros."""
     checkpoint: str = ""
     """Folder of the weights; qwen3 only."""
     path: str = ""
@@ -321,6 +327,16 @@ class EmbedderSettings(FrozenModel):
                 if not getattr(self, field):
                     raise ValueError(f'route.embedder.kind is "endpoint" and needs `route.embedder.{field}`')
         return self
+
+    @property
+    def has_endpoint(self) -> bool:
+        """Whether an endpoint embeds, which may bill for it."""
+        return self.kind == "endpoint" or (self.kind == "qwen3" and bool(self.base_url))
+
+    @property
+    def max_cost_usd(self) -> Decimal:
+        """The most that a choice of a fixer may cost; 0 also where no price is known."""
+        return self.price.cost(Usage(input_tokens=EMBEDDED_TOKENS)) if self.has_endpoint and self.price else Decimal(0)
 
     def key(self) -> str | None:
         """The endpoint's key; None: it wants none. One that is named and not set is a ConfigError."""

@@ -71,7 +71,9 @@ def capped(settings: Settings, verb: Verb, cap_usd: Decimal) -> Settings:
     """The settings, so that the whole run stays within its cap: it is what the budget holds for it."""
     searches = settings.scout.has_model
     if settings.route.embedder.kind == "endpoint":
-        raise ConfigError("route.embedder is an endpoint, whose bills no cap counts. Take minilm or hashed for this.")
+        raise ConfigError(
+            "route.embedder is an endpoint, which is paid beside the run's cap. Take minilm or hashed for this."
+        )
     expensive = [fixer.name for fixer in settings.fixers if fixer.max_cost_usd > 0] if verb == "fix" else []
     if cap_usd <= 0:
         what = 'scout.searcher = "model"' if searches else f"the fixer {expensive[0]!r}" if expensive else ""

@@ -13,7 +13,7 @@ from scrout.base import FrozenModel, LedgerError
 from scrout.ledger.receipts import digest_receipts
 from scrout.ledger.store import Ledger, RunDetail, StepRecord
 from scrout.money import Usd, known_usd, total_usd
-from scrout.records import Attempt, Run, Scouting
+from scrout.records import Attempt, Decision, Run, Scouting
 from scrout.text import usd
 
 _exact = partial(usd, exact=True, unknown="an unknown cost")
@@ -95,19 +95,25 @@ def _in_step(step: StepRecord) -> Iterator[str]:
     twice = sorted({call for call in calls if calls.count(call) > 1}) if len(set(calls)) < len(calls) else []
     if twice:
         yield f"step {step.id} ({step.name}) has these calls more than once: {', '.join(map(str, twice))}"
-    if not isinstance(made, Attempt | Scouting):
-        # A step that was cut off has paid for what it did, and has no total of its own to compare.
-        if step.receipts and (made is not None or step.name not in ("fix", "scout")):
-            yield f"step {step.id} ({step.name}) is no attempt, yet has {len(step.receipts)} receipts"
-        return
-    name = f"the attempt of {made.fixer}" if isinstance(made, Attempt) else f"the scouting of {made.searcher}"
+    match made:
+        case Attempt():
+            name = f"the attempt of {made.fixer}"
+        case Scouting():
+            name = f"the scouting of {made.searcher}"
+        case Decision():
+            name = f"the choice of {made.fixer}"
+        case _:
+            # A step that was cut off has paid for what it did, and has no total of its own to compare.
+            if step.receipts and (made is not None or step.name not in ("fix", "scout", "route")):
+                yield f"step {step.id} ({step.name}) is no attempt, yet has {len(step.receipts)} receipts"
+            return
     total = total_usd(receipt.cost_usd for receipt in step.receipts)
     if made.cost_usd != total:
         yield (
             f"{name} (step {step.id}) says {_exact(made.cost_usd)}, "
             f"its {len(step.receipts)} receipts sum to {_exact(total)}"
         )
-    if step.receipts_digest != digest_receipts(step.receipts):
+    if not isinstance(made, Decision) and step.receipts_digest != digest_receipts(step.receipts):
         yield f"{name} (step {step.id}) was stored with other receipts than the {len(step.receipts)} that are booked"
 
 

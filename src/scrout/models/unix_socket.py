@@ -12,7 +12,7 @@ import httpx
 
 from scrout.base import ModelError
 from scrout.models.chat import KEEP_ALIVE_S, certificates
-from scrout.models.proxy.apis import APIS
+from scrout.models.proxy.apis import PAID
 from scrout.models.proxy.upstream import ConnectFailed, StreamBroken, StreamingResponse, Upstream
 
 GONE = "the meter's process ended, and every call passes it. Run the same command again."
@@ -31,7 +31,7 @@ class SocketTransport(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         # Without the query, which is the endpoint's: the meter adds that itself.
         path = request.url.raw_path.partition(b"?")[0].decode("ascii").removeprefix(self._base)
-        if path.strip("/") not in APIS:
+        if path.strip("/") not in PAID:
             found = await self._client().send(request, stream=True)
             return httpx.Response(found.status_code, headers=found.headers, stream=found.stream)
         headers = {name: value for name, value in request.headers.items() if name != "content-length"}

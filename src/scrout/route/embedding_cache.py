@@ -58,12 +58,6 @@ class CachedEmbedder:
     def size(self) -> int:
         return self.embedder.size
 
-    @property
-    def tokens(self) -> int | None:
-        """Billed so far, where the embedder is one that bills; None: unknown."""
-        spent: int | None = getattr(self.embedder, "tokens", 0)
-        return spent
-
     def embed(self, texts: Sequence[str]) -> Vectors:
         keys = [self._key(text) for text in texts]
         rows = self._read(keys)

@@ -36,6 +36,7 @@ SERVER_PORT = "server.port"
 ERROR_TYPE = "error.type"
 
 CHAT = "chat"
+EMBEDDINGS = "embeddings"
 INVOKE_AGENT = "invoke_agent"
 EXECUTE_TOOL = "execute_tool"
 

@@ -299,7 +299,7 @@ class Tracing:
     ) -> None:
         """`began_ns` None: only the end is known, and no duration is told."""
         start_ns = min(ended_ns, ended_ns if began_ns is None else began_ns)
-        name = f"{names.CHAT} {self._censor.label(model)}"
+        name = f"{told[names.OPERATION]} {self._censor.label(model)}"
         span = self._out.span(name, parent, given, kind=SpanKind.CLIENT, began_ns=start_ns)
         if error:
             self._fail(span, error)
@@ -330,7 +330,7 @@ class Tracing:
     def _of_call(self, step: StepSpan, model: str, api: str) -> dict[str, Value]:
         base_url = step.agent.base_url if step.agent else ""
         return {
-            names.OPERATION: names.CHAT,
+            names.OPERATION: names.EMBEDDINGS if api == "embeddings" else names.CHAT,
             names.PROVIDER: provider_of(base_url, api),
             names.MODEL: self._censor.label(model),
             **server_of(base_url),

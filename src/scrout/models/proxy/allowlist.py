@@ -154,6 +154,13 @@ ALLOWED: dict[ApiName, Mapping[str, Check]] = {
         "context_management": an_object(edits=_EDITS),
         "output_config": an_object(effort=scalar, format=schema),
     },
+    "embeddings": {
+        **each_of(anything, "model"),
+        # Texts, or the numbers of their tokens.
+        "input": either(texts, list_of(list_of(lambda token: type(token) is int))),
+        "encoding_format": one_of("float", "base64"),
+        **each_of(scalar, "dimensions", "user"),
+    },
 }
 _INSTEAD = {("responses", key): WHOLE for key in ("previous_response_id", "conversation", "prompt")}
 QUERIES = frozenset({"", "beta=true"})
@@ -168,7 +175,7 @@ def refusal(api: Api, request: Json, query: str = "") -> str:
             return f"unsupported parameter: {key[:MAX_SHOWN]!r}. {_INSTEAD.get((api.name, key), '')}".removesuffix(". ")
         if value is None or allowed[key](value):
             continue
-        if key == api.turns:
+        if api.name in TURNS and key == api.turns:
             return explain(api, value)
         return f"unsupported value of {key!r}{_which(api, key, value)}"
     if answers(request) < 1:

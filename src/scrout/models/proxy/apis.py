@@ -87,7 +87,7 @@ class Api:
     path: str
     """Below the /v1 of an endpoint."""
     limits: tuple[str, ...]
-    """Keys that limit the output; the first is set where there is none."""
+    """Keys that limit the output; the first is set where there is none. Empty: there is no output."""
     turns: str
     """The key of the conversation."""
     not_written: frozenset[str]
@@ -97,6 +97,8 @@ class Api:
 
     def limit(self, request: Json) -> int | None:
         """The most output tokens that a request asks for; None: it sets no limit."""
+        if not self.limits:  # it has no output
+            return 0
         asked = [request[key] for key in self.limits if request.get(key) is not None]
         if (
             asked
@@ -265,6 +267,14 @@ def _wire(usage: Usage | None) -> Json:
     }
 
 
+_EMBEDDINGS_NOT_WRITTEN = _NOT_WRITTEN | {"data"}
+
+
+def _embeddings_whole(answer: Json, said: AnswerReader) -> None:
+    said.usage = usages.of_embeddings(answer.get("usage"))
+    said.finish = "embedded"
+
+
 CHAT = Api(
     "chat",
     "chat/completions",
@@ -287,6 +297,10 @@ MESSAGES = Api(
     "messages", "messages", ("max_tokens",), "messages", _MESSAGES_NOT_WRITTEN, _messages_whole, _messages_event
 )
 APIS = {api.path: api for api in (CHAT, RESPONSES, MESSAGES)}
+"""Those that generate."""
+EMBEDDINGS = Api("embeddings", "embeddings", (), "input", _EMBEDDINGS_NOT_WRITTEN, _embeddings_whole, lambda *_: None)
+PAID = frozenset({*APIS, EMBEDDINGS.path})
+"""Their paths, and that of the one that embeds."""
 
 
 def answers(request: Json) -> int:

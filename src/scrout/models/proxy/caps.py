@@ -234,7 +234,7 @@ class CallCaps:
 
     def _hold(self, prompt: Prompt, limit: int | None, answers: int) -> Reservation:
         price, budget = self.account.price, self.budget
-        asked = limit or self.ceiling
+        asked = self.ceiling if limit is None else limit
         bound = self.prompt_bound(prompt)
         worst = self._worst(bound, asked * answers, prompt.hour)
         if budget.cap_calls is not None and budget.calls >= budget.cap_calls:

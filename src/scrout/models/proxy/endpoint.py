@@ -29,6 +29,7 @@ from scrout.models.proxy.allowlist import forwarded, refusal
 from scrout.models.proxy.apis import (
     APIS,
     CHAT,
+    EMBEDDINGS,
     MESSAGES,
     RESPONSES,
     Api,
@@ -100,6 +101,8 @@ class ProxyEndpoint:
         self.secrets = tuple(one for one in secrets if len(one) >= MIN_LENGTH)
         self._trajectory = Trajectory(Path(account.trajectory), self.secrets)
         self._numbers = itertools.count(1)
+        # An embedder embeds, and others generate.
+        self._apis = {EMBEDDINGS.path: EMBEDDINGS} if account.component == "route" else APIS
         self._targets: dict[tuple[str, str], str] = {}
         self._last: tuple[list[JsonValue], Json] = ([], {})
         self.limit_key = ""
@@ -189,7 +192,7 @@ class ProxyEndpoint:
         if len(query) > MAX_QUERY:
             raise http.BadRequest(414)
         below = path.removeprefix("/v1").strip("/")
-        api = APIS.get(below) if asked.method == "POST" else None
+        api = self._apis.get(below) if asked.method == "POST" else None
         if api is not None:
             await self._generate(api, asked, query, upstream, reader, writer)
         elif (asked.method, below) == COUNT_TOKENS:

@@ -37,6 +37,10 @@ class _Responses(BaseModel):
     output_tokens_details: _Thought | None = None
 
 
+class _Embeddings(BaseModel):
+    prompt_tokens: _Prompt
+
+
 class _Pass(BaseModel):
     """A pass of a call over its conversation: one that sums it up is billed, and not in the totals."""
 
@@ -77,6 +81,14 @@ def of_responses(raw: JsonValue) -> Usage | None:
     except ValidationError:
         return None
     return _split(wire.input_tokens, wire.output_tokens, wire.input_tokens_details, wire.output_tokens_details)
+
+
+def of_embeddings(raw: JsonValue) -> Usage | None:
+    """Of embeddings, which have no output."""
+    try:
+        return Usage(input_tokens=_Embeddings.model_validate(raw).prompt_tokens)
+    except ValidationError:
+        return None
 
 
 def of_messages(raw: JsonValue) -> Usage | None:

@@ -1,6 +1,6 @@
 """Any model behind an OpenAI-compatible `/embeddings`. The key goes into one header and into no message.
 
-The endpoint's tokens may be billed. `tokens` counts what it reported; whoever knows the price accounts for them.
+An endpoint may bill, so its calls pass the meter. The server that scrout starts for a model file is asked directly.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import httpx
@@ -21,7 +22,9 @@ from scrout.config.settings import EmbedderSettings
 from scrout.models.chat import certificates, secrets_of, shown
 from scrout.models.chat_response import retry_after_s
 from scrout.models.context_overflow import too_long
+from scrout.money import Price
 from scrout.route.embedder import MAX_CHARS, Embedder, Vectors
+from scrout.route.embedder_account import metered
 from scrout.route.embedding_cache import CachedEmbedder
 
 BATCH = 64
@@ -34,6 +37,7 @@ TIMEOUT_S = 120.0
 MAX_ANSWER_BYTES = 64_000_000
 MAX_EXCERPT = 300
 """Characters of an endpoint's answer that an error message quotes."""
+METERED = "http://meter/v1/embeddings"
 MIN_CHARS = 256
 """A text is not cut to less than this to make it fit: then something else is wrong."""
 
@@ -43,6 +47,7 @@ _NEXT_STEPS = {
     403: "The key in key_env may not use this model.",
     404: "Check base_url and model.",
     429: "The endpoint limits the rate; try later.",
+    503: "Is it running? Try later.",
 }
 _PASSING = frozenset({408, 429})
 
@@ -75,6 +80,8 @@ class EndpointEmbedder:
         name: str = "",
         size: int = 0,
         tokenize: Callable[[str], list[int]] | None = None,
+        price: Price | None = None,
+        own_server: bool = False,
         timeout_s: float = TIMEOUT_S,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -83,8 +90,9 @@ class EndpointEmbedder:
         self.dimensions = dimensions
         """Asked for in every request; None: the model's own. Only some models can."""
         self.timeout_s = timeout_s
-        self.tokens: int | None = 0
-        """Input tokens that the endpoint has reported; None: an answer came without."""
+        self.price = price
+        self.own_server = own_server
+        """Whether it is scrout's, and bills nothing."""
         self._key = key
         self._name = name
         self._size = dimensions or size
@@ -109,14 +117,16 @@ class EndpointEmbedder:
     def embed(self, texts: Sequence[str]) -> Vectors:
         inputs: list[Input] = [self._input(text) for text in texts]
         asked = [number for number, said in enumerate(inputs) if said]
-        found: list[Vectors] = []
-        with self._client() as client:
-            for start in range(0, len(asked), BATCH):
-                found += self._vectors(client, [inputs[number] for number in asked[start : start + BATCH]])
+        found = self._all_vectors([inputs[number] for number in asked]) if asked else []
         rows = np.zeros((len(texts), self.size), dtype=np.float32)
         for number, row in zip(asked, found, strict=True):
             rows[number] = row
         return rows
+
+    def _all_vectors(self, inputs: Sequence[Input]) -> list[Vectors]:
+        with self._client() as client:
+            batches = (inputs[start : start + BATCH] for start in range(0, len(inputs), BATCH))
+            return [row for batch in batches for row in self._vectors(client, batch)]
 
     def _input(self, text: str) -> Input:
         if not text.strip():
@@ -153,7 +163,7 @@ class EndpointEmbedder:
             body["dimensions"] = self.dimensions
         deadline = time.monotonic() + self.timeout_s
         try:
-            with client.stream("POST", self._url(), json=body, headers=self._headers()) as response:
+            with client.stream("POST", self._url() if self.own_server else METERED, json=body) as response:
                 answer = bytearray()
                 for chunk in response.iter_bytes():
                     answer += chunk
@@ -205,13 +215,22 @@ class EndpointEmbedder:
         if not np.isfinite(table).all():
             return self._fault("an embedding with a number that is not finite", "Check model.")
         self._size = size
-        reported = parsed.usage.prompt_tokens if parsed.usage else None
-        self.tokens = None if self.tokens is None or reported is None else self.tokens + reported
         return list(_unit_rows(table))
 
-    def _client(self) -> httpx.Client:
+    @contextmanager
+    def _client(self) -> Iterator[httpx.Client]:
+        """A client whose requests go to the server of scrout's own, or through the meter."""
+        self._url()  # an address or a key that will not do is said before an account is opened
+        headers = self._headers()
         timeout = httpx.Timeout(self.timeout_s, connect=min(CONNECT_TIMEOUT_S, self.timeout_s))
-        return httpx.Client(verify=certificates(), timeout=timeout)
+        if self.own_server:
+            with httpx.Client(headers=headers, verify=certificates(), timeout=timeout) as client:
+                yield client
+            return
+        with metered(self.base_url, self.model, self._key, self.price) as socket:
+            way = httpx.HTTPTransport(uds=str(socket), verify=False)
+            with httpx.Client(transport=way, timeout=timeout) as client:
+                yield client
 
     def _url(self) -> httpx.URL:
         try:
@@ -259,13 +278,8 @@ class _Row(BaseModel):
     index: int | None = None
 
 
-class _Usage(BaseModel):
-    prompt_tokens: int | None = Field(default=None, ge=0)
-
-
 class _Answer(BaseModel):
     data: list[_Row]
-    usage: _Usage | None = None
 
 
 def _unit_rows(table: npt.NDArray[np.float64]) -> Vectors:
@@ -282,8 +296,8 @@ def _first(pair: tuple[int, _Row]) -> int:
 
 def open_embedder(settings: EmbedderSettings) -> Embedder:
     """The model at `base_url`."""
-    key, dimensions = settings.key(), settings.dimensions
-    return CachedEmbedder(EndpointEmbedder(settings.base_url, settings.model, key, dimensions=dimensions))
+    key, dimensions, price = settings.key(), settings.dimensions, settings.price
+    return CachedEmbedder(EndpointEmbedder(settings.base_url, settings.model, key, dimensions=dimensions, price=price))
 
 
 PART = open_embedder

@@ -60,7 +60,9 @@ class GgufEmbedder:
     def _endpoint(self) -> EndpointEmbedder:
         server = local_server.start(self._model, private_folder(cache_folder() / "embedders") / "llama.log")
         atexit.register(local_server.stop, server.process)
-        return EndpointEmbedder(server.base_url, Path(self._model.path).name, self._model.key, name=self.name)
+        return EndpointEmbedder(
+            server.base_url, Path(self._model.path).name, self._model.key, name=self.name, own_server=True
+        )
 
 
 def open_embedder(settings: EmbedderSettings) -> Embedder:

@@ -19,10 +19,10 @@ from scrout.base import RouteError
 from scrout.config.settings import EmbedderSettings
 from scrout.route import model_files
 from scrout.route.embedder import Embedder, Vectors
+from scrout.route.embedder_account import QWEN3
 from scrout.route.embedders.endpoint import EndpointEmbedder
 from scrout.route.embedding_cache import CachedEmbedder
 
-MODEL = "Qwen/Qwen3-Embedding-0.6B"
 REVISION = "97b0c614be4d77ee51c0cef4e5f07c00f9eb65b3"
 """As the released router pins it; it gives 1,024 numbers."""
 MAX_TOKENS = 4096
@@ -32,12 +32,12 @@ MAX_CHARS = 32 * MAX_TOKENS
 tokenized."""
 MODEL_TYPE = "qwen3"
 DOWNLOAD = (
-    f"Get it with: hf download {MODEL} --revision {REVISION} --local-dir qwen3-embedding, and set "
+    f"Get it with: hf download {QWEN3} --revision {REVISION} --local-dir qwen3-embedding, and set "
     "route.embedder.checkpoint to that folder."
 )
 INSTALL = (
     "Install it with: pip install 'scrout[states]' (for a machine without a GPU, torch's CPU build first). Or serve "
-    f"the model: vllm serve qwen3-embedding --runner pooling --served-model-name {MODEL}, and set "
+    f"the model: vllm serve qwen3-embedding --runner pooling --served-model-name {QWEN3}, and set "
     "route.embedder.base_url."
 )
 INSTALL_TOKENIZER = "Install it with: pip install 'scrout[tokenizer]'"
@@ -61,11 +61,12 @@ def open_embedder(settings: EmbedderSettings) -> Embedder:
         return CachedEmbedder(own)
     served = EndpointEmbedder(
         settings.base_url,
-        settings.model or MODEL,
+        settings.model or QWEN3,
         settings.key(),
         name=own.name,
         size=own.size,
         tokenize=own.tokens_of,
+        price=settings.price,
     )
     return CachedEmbedder(served)
 
