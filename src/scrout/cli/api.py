@@ -27,8 +27,8 @@ PORT = 8766
 def command(host: str, port: int, repo: Path, config: Path | None, overrides: tuple[str, ...]) -> int:
     """Offer the stages over HTTP as jobs, and the model scrout/auto, which stands for the pool.
 
-    Callers may name repositories below --repo and no others. Who may call, with which token, for what and for how much
-    is under [[api.callers]] in scrout.toml; without any, only this machine may, and for nothing that costs.
+    Callers may name only repositories below --repo. [[api.callers]] in scrout.toml names them, their tokens, rights
+    and budgets. Without callers only this machine may ask, and only for what is free.
     """
     refuse_missing("the API")
     from scrout.server.api.serving import serve

@@ -58,7 +58,7 @@ def command(
     overrides: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Measure the router on tasks with known outcomes, held out by repository, beside every simpler way to spend."""
+    """Measure the router on tasks with known outcomes, held out by repository, against every simpler way to spend."""
     if plot and plot.suffix != ".svg":
         raise RouteError(f"--plot {plot}: pictures are SVG. Name a file that ends in .svg.")
     if plot and not plot.parent.is_dir():

@@ -30,7 +30,7 @@ NEEDED = ("starlette", "uvicorn", "fastapi")
 def command(host: str, port: int, variable: str, repo: Path, config: Path | None, overrides: tuple[str, ...]) -> int:
     """Show runs, batches, fixers and costs in a browser. It reads the ledger and changes nothing.
 
-    The repository only says which scrout.toml, and so which ledger and pool, applies.
+    The repository decides only which scrout.toml, and so which ledger and pool, applies.
     """
     refuse_missing("the dashboard")
     from scrout.server.dashboard.access import token_for

@@ -26,7 +26,7 @@ _AUTHOR = {
 def command(as_json: bool) -> int:
     """Run the whole job on a bundled example: a small project with a bug, and an issue about it.
 
-    Needs no key, no model and no network. The example is copied out of the package first, as a git repository.
+    It needs no key, no model and no network. It copies the example out of the package, as a git repository.
     """
     example = Path(scrout.__file__).parent / "example"
     repo = _lay_out(example / "larder", cache_folder() / "demo" / "larder")

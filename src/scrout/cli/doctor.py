@@ -56,7 +56,7 @@ class DoctorReport(FrozenModel):
 def command(repo: Path, config: Path | None, overrides: tuple[str, ...], strict: bool, as_json: bool) -> int:
     """List what this machine has and what is missing, with the next step. Exit code 1 if something needed is missing.
 
-    Of keys only the names of their variables are shown. Endpoints of the pool are asked for their list of models.
+    It shows names of key variables, never keys. It asks the pool's endpoints for their list of models.
     """
     settings = completed(options.read_settings(repo, config, overrides), render.say)
     with render.working() as progress:

@@ -65,7 +65,7 @@ def command() -> None:
 @options.configuration
 @options.as_json
 def _show(repo: Path, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
-    """Say what commands of the repository run with, what it asks for, and whether that was built."""
+    """Show what commands of the repository run with, what its files ask for, and whether that was built."""
     settings = options.read_settings(repo, config, overrides).environment
     with render.working() as progress:
         progress("copying the repository")
@@ -80,9 +80,9 @@ def _show(repo: Path, config: Path | None, overrides: tuple[str, ...], as_json: 
 @options.configuration
 @options.as_json
 def _build(repo: Path, force: bool, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
-    """Install what the repository asks for into an environment of its own. Exit code 1 if a build failed.
+    """Install what the repository asks for into a separate environment. Exit code 1 if a build failed.
 
-    It runs code of the project and of its dependencies in a sandbox that has network. Your work tree is not touched.
+    It runs code of the project and of its dependencies in a sandbox that has network. Your work tree does not change.
     """
     settings = options.read_settings(repo, config, overrides)
     with render.working() as progress:
@@ -101,7 +101,7 @@ def _build(repo: Path, force: bool, config: Path | None, overrides: tuple[str, .
 @options.repository
 @click.option("--all", "everything", is_flag=True, help="Clear every repository, not only this one.")
 def _clear(repo: Path, everything: bool) -> int:
-    """Remove built environments, remembered failures and downloads. Do it while no scrout runs."""
+    """Remove built environments, remembered failures and downloads. Use it while no scrout runs."""
     count, size_bytes = clear(None if everything else find_source(repo).repo)
     render.say(f"removed {count} built or failed environments ({size_bytes / _MEGABYTE:.0f} MB)")
     return 0

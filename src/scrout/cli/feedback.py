@@ -45,8 +45,8 @@ def command(
 ) -> int:
     """Record how a run ended, and let its fixer's résumé learn it.
 
-    RUN is its id or the beginning of it, as `scrout runs` lists them. VERDICT is merged, reverted or wrong. The last
-    word on a run counts.
+    RUN is its id or the beginning of it, as `scrout runs` lists them. VERDICT is merged, reverted or wrong. The
+    last verdict on a run counts.
     """
     from scrout.ledger.opening import open_ledger
     from scrout.route.embed import open_embedder

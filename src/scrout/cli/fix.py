@@ -63,7 +63,7 @@ def command(
 ) -> int:
     """Scout, gate, route, fix and check one issue.
 
-    Your work tree is not touched: the patch goes to standard output, to --out, or, with --apply, into the tree.
+    The patch goes to standard output or to --out. Your work tree changes only with --apply.
     Exit code 0: solved, the check passed. 1: not solved, or there is a patch that no run could prove.
     """
     settings = completed(options.read_settings(repo, config, overrides), render.say)

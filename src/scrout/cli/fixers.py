@@ -287,7 +287,7 @@ def _add(
 @options.configuration
 @options.as_json
 def _list(repo: Path, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
-    """List every résumé, whom it serves in the pool, and where its predictions no longer hold."""
+    """List every résumé, the fixers of the pool that use it, and predictions that no longer hold."""
     book = ResumeCatalog(options.read_settings(repo, config, overrides))
     reports = [book.report(one) for one in book.every()]
     if as_json:
@@ -325,7 +325,7 @@ def _show(name: str, repo: Path, config: Path | None, overrides: tuple[str, ...]
 @options.configuration
 @options.as_json
 def _remove(name: str, repo: Path, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
-    """Remove a résumé of your own. Vectors of its tasks stay, as other fixers may have tried the same ones."""
+    """Remove a résumé of your own. Vectors of its tasks stay, because other fixers may have tried the same tasks."""
     book = ResumeCatalog(options.read_settings(repo, config, overrides))
     key = book.key(name)
     if key not in book.own:

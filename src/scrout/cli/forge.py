@@ -84,8 +84,8 @@ def admit(
 ) -> int:
     """Decide whether a label counts, and reserve the budget of its run.
 
-    Standard output gets the admission as JSON, the runner's outputs `go` (work, say or nothing) and `admission`. Exit
-    code 0, whatever is decided.
+    Standard output gets the admission as JSON, the runner's outputs `go` (work, say or nothing) and `admission`.
+    The exit code is 0 for every decision.
     """
     from scrout.integrations.admission import admit as admitted
     from scrout.integrations.ci_environment import connect, find_ci_environment, find_token
@@ -132,7 +132,7 @@ def work(
 ) -> int:
     """Scout the issue, or fix it, and write a result for `publish`.
 
-    Refuses to run where a token that may write is set. Exit code 0: there is a result, whatever it says.
+    It refuses to run if a token that may write is set. Exit code 0: there is a result, good or bad.
     """
     from scrout.base import ScroutError, TaskError
     from scrout.cli.run_async import run_async
@@ -176,8 +176,8 @@ def work(
 def publish(payload: Path | None, admission_word: str, result_file: Path) -> int:
     """Comment on the issue with the result, and open a pull request if there is a patch.
 
-    Runs nothing of the repository and believes nothing of the result. Exit code 1: there was no result that can be
-    used, which the issue was told.
+    It runs nothing of the repository and trusts nothing in the result. Exit code 1: there was no usable result, and
+    the issue says so.
     """
     from scrout.integrations.admission import decode
     from scrout.integrations.ci_environment import connect, find_ci_environment, find_token

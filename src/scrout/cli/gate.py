@@ -35,7 +35,7 @@ def command(
 ) -> int:
     """Replay a handoff's claim on the unpatched repository and strip what is false.
 
-    Standard output gets the surviving handoff in wire form. Exit code 0 whatever the verdict is.
+    Standard output gets the surviving handoff in wire form. The exit code is 0 for every verdict.
     """
     settings = options.read_settings(repo, config, overrides)
     if handoff_file == issue_source == "-":

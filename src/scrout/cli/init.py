@@ -179,7 +179,7 @@ def command(user: bool, force: bool, bare: bool) -> int:
     """Write a commented scrout.toml into the current folder, with the agents, keys and local models of this machine.
 
     It looks for programs on your PATH, for keys by their names, and for model servers on this machine's usual ports.
-    Nothing is asked of any other machine.
+    It contacts no other machine.
     """
     # The user's own may be a link of the user's own. One in a repository could lead to any file.
     path = user_file().resolve() if user else Path(FILE_NAME)

@@ -30,7 +30,7 @@ SECTIONS = {
     "Set up": {
         "doctor": "List what this machine has and what is missing.",
         "init": "Write a commented scrout.toml.",
-        "trust": "Vouch for the scrout.toml of a repository.",
+        "trust": "Trust the scrout.toml of a repository.",
         "env": "Show, build and clear the environment of a repository.",
         "fixers": "Manage the résumés that fixers are chosen by.",
         "demo": "Run the whole job on a bundled example.",

@@ -39,7 +39,7 @@ def command(
 ) -> int:
     """Offer scout, gate, route, and with --allow-fix fix, as tools of the Model Context Protocol.
 
-    Clients may name repositories below --repo and no others. With --http, --allow-fix needs a token: every user of this
+    Clients may name only repositories below --repo. With --http, --allow-fix needs a token: every user of this
     machine can reach loopback.
     """
     if token_env is not None and not http:

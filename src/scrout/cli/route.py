@@ -36,7 +36,7 @@ def command(
     overrides: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Choose the fixer for an issue, and say why the others lost. Nothing is run and no fixer is paid.
+    """Choose the fixer for an issue, and say why the others lost. It runs nothing and pays no fixer.
 
     With --explain or policy paper, an embedder behind an endpoint may bill for the issue's text.
     """

@@ -34,7 +34,7 @@ def command(
     overrides: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """List past runs, newest first. The repository only says which scrout.toml, and so which ledger, applies."""
+    """List past runs, newest first. The repository decides only which scrout.toml, and so which ledger, applies."""
     if context.invoked_subcommand:
         _refuse_options(context)
         return 0
@@ -59,7 +59,7 @@ def command(
 def _prune(repo: Path, dry_run: bool, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
     """Remove and redact the traces that [retention] does not keep. Runs, receipts and totals stay.
 
-    A run in progress is never touched, nor is one of another ledger.
+    It never touches a run in progress, or a run of another ledger.
     """
     settings = options.read_settings(repo, config, overrides)
     folders = _attempts(settings)

@@ -47,9 +47,9 @@ def command(
 ) -> int:
     """Rank the files an issue is about, and try to reproduce it.
 
-    Standard output gets the handoff in wire form, which `scrout gate` reads, or with --json the whole scouting. With
-    --replay nothing is asked and nothing runs: the handoff comes from the trace alone, which must be as it was. Exit
-    code 1: the model gave no handoff.
+    Standard output gets the handoff in wire form, which `scrout gate` reads, or with --json the whole scouting.
+    --replay makes the handoff from an unchanged trace alone, without model or sandbox. Exit code 1: the model gave
+    no handoff.
     """
     if trace is not None:
         if issue_source is not None or page is not None:

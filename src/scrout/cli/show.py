@@ -22,7 +22,7 @@ def command(
 ) -> int:
     """Show one run from issue to receipt. RUN is its id or the beginning of it, as `scrout runs` lists them.
 
-    Exit code 1 with --patch if secrets were cut from the patch when it was stored: it is not the one that was made.
+    With --patch the exit code is 1 if secrets were cut from the stored patch, so that it differs from the original.
     """
     with open_ledger(options.read_settings(repo, config, overrides)) as book:
         run = book.run(run_id)

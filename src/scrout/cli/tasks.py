@@ -83,7 +83,7 @@ def command() -> None:
 @click.option("--repo", type=click.Path(path_type=Path), help="The repository that a folder of issues is about.")
 @options.as_json
 def _show(source: Path, repo: Path | None, as_json: bool) -> int:
-    """Count the tasks of a file, or of a folder of issues, and name what cannot be used. Exit code 1 if anything."""
+    """Count the tasks of a file, or of a folder of issues, and name unusable rows. Exit code 1 if there are any."""
     report = _report(source, read_tasks(source, repo))
     if as_json:
         render.print_json(report)
@@ -117,8 +117,8 @@ def _make(
 ) -> int:
     """Make tasks from published packages: one function made wrong, an issue about it, and the answer.
 
-    The result is DIR/tasks.jsonl. It downloads the packages' sources and what their tests need. Packages that an
-    earlier call finished are kept. Exit code 1 if a package gave no tasks.
+    The result is DIR/tasks.jsonl. It downloads the packages' sources and what their tests need, and keeps packages
+    that an earlier call finished. Exit code 1 if a package gave no tasks.
     """
     tier = require_tier(options.read_settings(Path(), config, overrides).sandbox)
     if out.exists() and not out.is_dir():
@@ -169,10 +169,10 @@ def _make(
 def _draw(
     source: Path, out: Path, fixers: str, points: float, differ: float, power: float, seed: int, as_json: bool
 ) -> int:
-    """Draw as many tasks as it takes to see what handoff and gate do, and say how to run, grade and study them.
+    """Draw enough tasks to measure what handoff and gate do, and print how to run, grade and study them.
 
-    The arms are solo, handoff and passthrough, paired by task. The result is DIR/tasks.jsonl. Exit code 1 if there are
-    too few tasks.
+    The arms are solo, handoff and passthrough, paired by task. The result is DIR/tasks.jsonl. Exit code 1 if there
+    are too few tasks.
     """
     from scrout.cli.study import refuse_missing
 

@@ -25,10 +25,10 @@ class TrustReport(FrozenModel):
 @click.option("--revoke", is_flag=True, help="Trust the file no longer.")
 @options.as_json
 def command(repo: Path, revoke: bool, as_json: bool) -> int:
-    """Vouch for the scrout.toml of a repository, so that it may set everything, as long as it stays as it is now.
+    """Trust the scrout.toml of a repository, so that it may set everything until it changes.
 
-    Read the file first. It may name programs that run as you, endpoints that get your code and keys, and paths of
-    yours. When it changes, or lies elsewhere, it is no longer trusted.
+    Read the file first. It may name programs that run as you, endpoints that get your code and keys, and your
+    paths. A changed or moved file is no longer trusted.
     """
     path = options.config_folder(repo) / FILE_NAME
     if not path.exists():

@@ -92,9 +92,9 @@ def command(
 ) -> int:
     """Run the tests that judge each patch of a batch, or of a file of predictions.
 
-    PREDICTIONS is the folder of a batch, or a file with rows for SWE-bench's harness or SWE-bench Pro's script. Each
-    grade is stored as it comes: the same command continues an interrupted grading.
-    Exit code 0: every patch was graded. 1: infrastructure failed for some, which the same command tries again.
+    PREDICTIONS is the folder of a batch, or a file with rows for SWE-bench's harness or SWE-bench Pro's script. The
+    same command continues an interrupted grading. Exit code 0: every patch was graded. 1: infrastructure failed for
+    some; the same command tries them again.
     """
     settings = options.read_settings(repo or Path(), config, overrides)
     if is_learning and not predictions.is_dir():

@@ -45,8 +45,8 @@ def command(
 ) -> int:
     """Estimate what many tasks would cost and which to skip, before spending.
 
-    Nothing is paid: probabilities and costs are the router's, by the tasks' texts, or with --scout by what recon finds
-    too.
+    It pays nothing. The router takes probabilities and costs from the tasks' texts, and with --scout also from
+    recon's search.
     """
     settings = completed(options.read_settings(repo or Path(), config, overrides), render.say)
     if fixer:

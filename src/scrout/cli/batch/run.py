@@ -79,7 +79,7 @@ def command(
 
     TASKS is a file of tasks (JSONL of scrout's own, SWE-bench or SWE-bench Pro rows as JSON, JSONL or Parquet) or a
     folder of issues on one repository. The same command continues an interrupted batch. Ctrl-C lets the
-    running tasks end; a second one abandons them, and they are taken up again later.
+    running tasks end; a second Ctrl-C abandons them until the next run.
     Exit code 0: every task was run. 1: some could not be run.
     """
     settings = completed(options.read_settings(repo or Path(), config, overrides), render.say)

@@ -37,7 +37,7 @@ def command(
 ) -> int:
     """Example: scrout train reward evaluation/ --tasks tasks.jsonl --gate
 
-    Compute what saved episodes earn, before anything is trained on it. TRACES are traces, folders of them, and
+    Compute what saved episodes earn, before you train on it. TRACES are traces, folders of them, and
     lists of episodes. Exit code 1: a policy that does not search would earn as much.
     """
     from scrout.lab.train.grpo.reward_report import read_saved, replay_gate, report

@@ -28,7 +28,7 @@ def command(
 
     Serve a checkpoint to this machine as OpenAI-compatible chat completions, with transformers, until Ctrl-C.
 
-    CHECKPOINT is a folder with config.json and weights, or a GGUF file. For small models; a large one wants vLLM:
+    CHECKPOINT is a folder with config.json and weights, or a GGUF file. For small models; use vLLM for large ones:
     scrout searcher serve.
     """
     from scrout.lab.train.serving import CheckpointServer

@@ -47,8 +47,8 @@ def command(
 ) -> int:
     """Example: scrout train sft Qwen2.5-Coder-7B-Instruct pack --recipe paper --out run
 
-    Fine-tune CHECKPOINT on a pack with a LoRA adapter. The recipe is `small`, `paper` or a file. The same command goes
-    on with a run that was interrupted.
+    Fine-tune CHECKPOINT on a pack with a LoRA adapter. The recipe is `small`, `paper` or a file. The same command
+    continues an interrupted run.
     """
     from scrout.lab.train.recipe import read_recipe
     from scrout.lab.train.sft import PRESETS, finetune
