@@ -21,7 +21,8 @@ from scrout.batch.make.mutations import OPERATORS, compiles, mutations
 from scrout.batch.make.packages import Package, _requirements, open_package, split, unpack
 from scrout.batch.make.scripts import FailingScript, NotedFailure, make_script, read_failures
 from scrout.batch.tasks import Repositories, TaskRow, read_tasks
-from scrout.config.settings import Settings, cache_folder
+from scrout.config.folders import cache_folder
+from scrout.config.settings import Settings
 from scrout.git import GitDir
 from scrout.sandbox.suite import Suite, run_suite
 from scrout.sandbox.task_sandbox import open_task_sandbox

@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from scrout.base import SandboxError, TaskError
-from scrout.config.settings import EnvironmentSettings, cache_folder
+from scrout.config.folders import cache_folder
+from scrout.config.settings import EnvironmentSettings
 from scrout.files import Lock, read_toml
 from scrout.git import GitDir, make_git_dir
 from scrout.sandbox.environment import find_environment
