@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.base import SandboxError, TaskError
-from scrout.config.settings import cache_folder
+from scrout.config.folders import cache_folder
 from scrout.sandbox.task_sandbox import TaskSandbox
 from scrout.sandbox.workspace import Workspaces, count_changed, find_source, make_base
 
@@ -355,7 +355,7 @@ def test_what_a_crash_leaves_goes_at_the_next_start(make_repo) -> None:
         import os, signal, sys
         from pathlib import Path
         from scrout.sandbox.workspace import Workspaces, make_base, _claim
-        from scrout.config.settings import cache_folder
+        from scrout.config.folders import cache_folder
         base = make_base(Path(sys.argv[1]), sys.argv[2])
         making, lock = _claim(cache_folder() / "bases", ".making-")
         (making / "tree").mkdir()

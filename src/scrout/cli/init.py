@@ -10,7 +10,9 @@ import click
 from scrout.base import ConfigError
 from scrout.cli import render
 from scrout.cli.options import config_folder
-from scrout.config.settings import FILE_NAME, Fixer, load, trust, user_file
+from scrout.config.folders import FILE_NAME, user_file
+from scrout.config.loading import load, trust
+from scrout.config.settings import Fixer
 from scrout.files import is_foreign_link, write_plain
 from scrout.fix.discovery import Discovery, discover
 from scrout.fix.pool import completed

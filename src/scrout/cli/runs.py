@@ -8,7 +8,8 @@ from typing import get_args
 import click
 
 from scrout.cli import options, render
-from scrout.config.settings import RetentionSettings, Settings, data_folder
+from scrout.config.folders import data_folder
+from scrout.config.settings import RetentionSettings, Settings
 from scrout.ledger.opening import attempts_folder, open_ledger
 from scrout.ledger.retention import Pruning, prune
 from scrout.records import RunOutcome

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from scrout.agent.loop import ENDPOINT_STATUSES
 from scrout.base import ConfigError, ModelError, SandboxError
-from scrout.config.settings import Fixer, Settings, data_folder, read_key
+from scrout.config.folders import data_folder
+from scrout.config.settings import Fixer, Settings, read_key
 from scrout.fix import prompt
 from scrout.fix.kind import Ended, FixJob, ModelFixer, ModelJob
 from scrout.fix.pool import unpriced

@@ -19,7 +19,8 @@ import numpy as np
 from pydantic import Field
 
 from scrout.base import ConfigError, FrozenModel, RouteError, TaskError
-from scrout.config.settings import FixerKey, RouteSettings, Settings, data_folder
+from scrout.config.folders import data_folder
+from scrout.config.settings import FixerKey, RouteSettings, Settings
 from scrout.files import JsonLines
 from scrout.records import Run, State
 from scrout.route import resume as resumes

@@ -21,7 +21,8 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from scrout.base import SandboxError, TaskError
-from scrout.config.settings import SandboxSettings, cache_folder
+from scrout.config.folders import cache_folder
+from scrout.config.settings import SandboxSettings
 from scrout.files import Lock, is_inside, lies_beneath, parent_beneath, read_beneath
 from scrout.git import Foreign, GitDir, GitError, find_repository, make_git_dir, users_ignore_file
 from scrout.sandbox.process import run_system

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from scrout.base import FrozenModel, LedgerError, ScroutError
-from scrout.config.settings import cache_folder
+from scrout.config.folders import cache_folder
 from scrout.git import find_repository
 from scrout.handoff import FileRef
 from scrout.html import render
