@@ -31,7 +31,9 @@ OLLAMA = "11434"
 
 def answer(request: ScriptedRequest) -> ScriptedReply:
     """The local model's edit."""
-    edit = "shop/cart.py\n<<<<<<< SEARCH\n    for price in prices[1:]:\n=======\n    for price in prices:\n>>>>>>> REPLACE"
+    edit = (
+        "shop/cart.py\n<<<<<<< SEARCH\n    for price in prices[1:]:\n=======\n    for price in prices:\n>>>>>>> REPLACE"
+    )
     return ScriptedReply(edit, usage=Usage(input_tokens=900, output_tokens=50))
 
 
