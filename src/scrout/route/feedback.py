@@ -28,7 +28,8 @@ from scrout.route.embed import Embedder
 from scrout.route.outcomes import Arm, Outcome, OutcomeWithText, digest, join_texts
 from scrout.route.resume import MIN_OUTCOMES, Resume, text_space
 from scrout.route.resume_store import alone, unwritable
-from scrout.route.task_vectors import Rows, TaskVectors, remember, title_of
+from scrout.route.task_vectors import Rows, TaskVectors, remember
+from scrout.task import title_of
 
 Verdict = Literal["merged", "reverted", "wrong"]
 Grade = Literal["resolved", "unresolved"]
