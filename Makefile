@@ -3,7 +3,7 @@
 # make test-all  runs every other test by its marker and installs what each part needs (scripts/test-all)
 # make lint      lint, layers and types alone
 # make dist      builds the wheel into dist/
-# make embedder  adds the embedder of meaning, MiniLM, which needs no network later (docs/embedders.md)
+# make embedder  adds the embedder of meaning, MiniLM, which needs no network later (docs/research/embedders.md)
 # make docs      writes docs/commands.md from --help
 
 PYTHON ?= python3

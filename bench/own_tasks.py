@@ -2,8 +2,9 @@
 
     python bench/own_tasks.py --out DIR --json bench/results/own_tasks.json
 
-Tasks are made with `scrout tasks make` (8 of each package in PACKAGES, see docs/tasks.md), run with `scrout batch
-run` and graded with `scrout batch grade`, each as a user would. All go on where they were cut off, and so does this.
+Tasks are made with `scrout tasks make` (8 of each package in PACKAGES, see docs/research/tasks.md), run with `scrout
+batch run` and graded with `scrout batch grade`, each as a user would. All go on where they were cut off, and so does
+this.
 A task counts as solved if every test that the bug broke, all of which are hidden from the pipeline, passes with the
 patch, and every test that passed before still does. A patch that fails this is `wrong`: worse than none.
 

@@ -27,7 +27,7 @@ from .conftest import write_trusted
 if TYPE_CHECKING:
     from conftest import Cli, Ended
 
-PAGE = Path(__file__).parents[2] / "docs" / "routing.md"
+PAGE = Path(__file__).parents[2] / "docs" / "research" / "routing.md"
 HASHED = ("-c", "route.embedder.kind=hashed")
 POOL = """
 [[fixers]]

@@ -278,7 +278,7 @@ def test_toml_blocks_are_settings(block: Block) -> None:
 
 
 def test_every_verdict_is_explained_and_kept_ones_say_so() -> None:
-    told = {row[0].strip("`"): row[1] for row in rows(sections("how-it-works.md")["Gate"])}
+    told = {row[0].strip("`"): row[1] for row in rows(sections("research/how-it-works.md")["Gate"])}
     kept = dict.fromkeys(get_args(KeptVerdict), "yes")
     lost = dict.fromkeys((*get_args(RejectedVerdict), *get_args(NothingVerdict)), "no")
     assert told == kept | lost
@@ -286,13 +286,14 @@ def test_every_verdict_is_explained_and_kept_ones_say_so() -> None:
 
 def test_every_stop_and_outcome_is_explained() -> None:
     for section, stop in (("Scout", ScoutStop), ("Fix", Stop)):
-        assert {row[0].strip("`") for row in rows(sections("how-it-works.md")[section])} == set(get_args(stop))
-    outcomes = {row[0].strip("`") for row in rows(sections("how-it-works.md")["Check"])}
+        assert {row[0].strip("`") for row in rows(sections("research/how-it-works.md")[section])} == set(get_args(stop))
+    outcomes = {row[0].strip("`") for row in rows(sections("research/how-it-works.md")["Check"])}
     assert outcomes == set(get_args(CheckOutcome)) | set(get_args(RunOutcome))
 
 
 def test_the_map_has_a_line_for_each_package() -> None:
-    map_ = next(block.body for block in blocks("how-it-works.md", "text") if block.body.startswith("src/scrout/"))
+    texts = (block.body for block in blocks("research/how-it-works.md", "text"))
+    map_ = next(text for text in texts if text.startswith("src/scrout/"))
     package = ROOT / "src" / "scrout"
     here = [f"{path.name}/" for path in package.iterdir() if path.is_dir() and path.name != "__pycache__"]
     assert sorted(re.findall(r"^  (\S+/) +\S", map_, re.M)) == sorted(here)
@@ -302,9 +303,9 @@ def test_the_map_has_a_line_for_each_package() -> None:
 
 
 def test_kinds_of_clues_and_the_state_are_explained_in_their_order() -> None:
-    kinds = [row[0].strip("`") for row in rows(sections("recon.md")["What it looks at"])]
+    kinds = [row[0].strip("`") for row in rows(sections("research/recon.md")["What it looks at"])]
     assert kinds == list(CLUE_KINDS)
-    state = sections("recon.md")["The state"]
+    state = sections("research/recon.md")["The state"]
     told = [row[0].strip("`") for row in rows(state)]
     here = told.index("has_*")
     told[here : here + 1] = [f"has_{kind}" for kind in kinds]

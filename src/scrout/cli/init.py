@@ -52,7 +52,7 @@ TEMPLATE = """\
 # subtree = ""           # search only this folder, relative to the repository's root; empty: all of it
 
 # The model searcher. It needs model, base_url and price (in dollars per million tokens, for a model of your own
-# price={ input=0.0, output=0.0 }); docs/searcher.md has whole examples.
+# price={ input=0.0, output=0.0 }); docs/research/searcher.md has whole examples.
 [scout.model]
 # preset = ""            # "paper": the published protocol for every key that is not given
 # model = ""             # as the endpoint names it

@@ -169,7 +169,7 @@ def test_the_command_on_a_folder_without_public_tables(small_paper: Path) -> Non
 
 
 def test_a_folder_without_any_outcome_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match=r"verified_mini_swe_agent\.csv\.gz is not there.*docs/studies\.md"):
+    with pytest.raises(StudyError, match=r"verified_mini_swe_agent\.csv\.gz is not there.*docs/research/studies\.md"):
         audit.study(Paper(tmp_path))
 
 

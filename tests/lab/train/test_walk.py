@@ -1,4 +1,4 @@
-"""The way of docs/training.md by its own commands: a tiny model with random weights, from trajectories to GRPO."""
+"""docs/research/training.md by its own commands: a tiny model with random weights, from trajectories to GRPO."""
 
 from __future__ import annotations
 

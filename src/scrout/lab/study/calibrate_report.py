@@ -195,7 +195,7 @@ def _control_findings(control: Shrinkage) -> list[str]:
 
 def _notes(result: Calibrations) -> list[str]:
     embedders = " and ".join(result.embedders)
-    missing = "; MiniLM is not installed here (docs/routing.md has its figures)"
+    missing = "; MiniLM is not installed here (docs/research/routing.md has its figures)"
     return [
         "Intervals are 95%, from resampling tasks. Probabilities and thetas of a fold come from the other folds; the "
         "probabilities by which a theta is chosen are of heads that saw this fold, as in `scrout calibrate`.",

@@ -285,7 +285,7 @@ FIRST_USD = 3.0
 ESCALATION_DRAWS = 2000
 
 GATE_RECALL = 228 / 231
-"""True claims that the gate keeps (docs/how-it-works.md, bench/results/gate.json): the most that a reproduction can
+"""True claims that the gate keeps (docs/research/gate.md, bench/results/gate.json): the most that a reproduction can
 catch, reached if every wrong patch fails it."""
 GATE_FALSE = 0.0035
 """False claims that it keeps, at most (95%)."""

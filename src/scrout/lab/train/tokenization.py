@@ -247,7 +247,7 @@ def needs_extra(error: ImportError) -> ConfigError:
     """What to say where a package of the extra is missing."""
     return ConfigError(
         f"training needs {error.name}, which is not installed. Install the packages of the extra: "
-        "pip install 'scrout[train]', after the torch build for this machine (docs/training.md)."
+        "pip install 'scrout[train]', after the torch build for this machine (docs/research/training.md)."
     )
 
 

@@ -140,7 +140,7 @@ _VERSIONS: Mapping[PublicName, str] = {"Verified": "2.0.0"}
 _LEFT_OUT: Mapping[PublicName, str] = {"Multilingual": "mrdoob__three"}
 _ADVICE = (
     "The receipts and the label run are released with arXiv 2608.04804, the outcome tables are of the public "
-    "leaderboards of SWE-bench and SWE-bench Pro; `docs/studies.md` says how they are laid out."
+    "leaderboards of SWE-bench and SWE-bench Pro; `docs/research/studies.md` says how they are laid out."
 )
 _AS_IT_IS = f"Take the released file as it is. {_ADVICE}"
 
