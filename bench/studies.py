@@ -3,8 +3,8 @@
     python bench/studies.py --data DIR [--rounds 3] [--out bench/results/studies.json]
 
 DIR has the paper's files (docs/research/studies.md). Each command is a process of its own, from its start to its end,
-with its output in a file. Targets, on 2 cores: `replicate` and `audit` under 10 s each; 10,000 resamples of 500 tasks by
-40 figures under 3 s.
+with its output in a file. Targets, on 2 cores: `replicate` and `audit` under 10 s each; 10,000 resamples of 500 tasks
+by 40 figures under 3 s.
 """
 
 from __future__ import annotations
