@@ -499,3 +499,24 @@ async def test_a_rewritten_test_that_asserted_the_reported_exception_speaks_agai
     assert result.outcome == "passed", (result.missing, result.doubts)
     expected = "rewrites tests that expected the reported exception: test_numbers_.Share.test_none"
     assert expected in result.flags
+
+
+@pytest.mark.parametrize(("reported", "outcome"), [(True, "unverified"), (False, "failed")])
+async def test_rewritten_tests_are_disputed_if_the_report_complains_about_a_call_of_one(
+    task_sandbox_over, reported: bool, outcome: str
+) -> None:
+    """Two functions change alike, and the report complains about one. Either a test expected that, or none did."""
+    source = "def double(n):\n    return n + n + 1\n\n\ndef more(n):\n    return n + 1 + 1\n"
+    test = "import unittest\nfrom numbers_ import double, more\n\nclass T(unittest.TestCase):\n"
+    test += "    def test_some(self):\n        self.assertGreater(double(3), 3)\n\n"
+    right = "".join(
+        f"    def test_{name}(self):\n        self.assertEqual({name}({number}), {result})\n\n"
+        for name, number, result in (("double", 2, 4), ("more", 4, 5))
+    )
+    wrong = right.replace("double(2), 4", "double(2), 5").replace("more(4), 5", "more(4), 6")
+    before = wrong if reported else wrong.replace("double(2), 5", "more(3), 5")
+    after = right if reported else right.replace("double(2), 4", "more(3), 4")
+    with task_sandbox_over({"numbers_.py": source, "test_numbers_.py": test + before}) as shop:
+        write = f"cat > test_numbers_.py <<'END'\n{test}{after}END\nsed -i 's/ + 1$//' numbers_.py"
+        result = await checked(shop, write, gated())
+    assert (result.outcome, result.tests) == (outcome, "fail")

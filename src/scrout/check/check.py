@@ -187,8 +187,8 @@ def _missing(
         yield f"What the reproduction expects was assumed, the report does not say it. {ends}, which shows nothing."
     if disputed:
         yield (
-            f"Tests broke and pass as the patch rewrote them: {some_names(disputed)}. They call what the report "
-            "complains about, so either they expected the bug, or the patch is wrong."
+            f"Tests broke and pass as the patch rewrote them: {some_names(disputed)}. They call what the patch "
+            "changes, and the report complains about such a call. Either they expected the bug, or the patch is wrong."
         )
     if tested.tests == "not_run":
         yield f"The project's tests did not judge the patch: {tested.detail}."

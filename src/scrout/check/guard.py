@@ -178,9 +178,9 @@ async def disputed_tests(
     tested: SuiteComparison,
     task_sandbox: TaskSandbox,
 ) -> DisputedTests:
-    """A call of theirs comes to the changed lines by a path that is part of a failing call's of the reproduction, and
-    its result differs. They may call with other arguments as the patch rewrites them, but they still have to call a
-    changed function."""
+    """They call changed functions whose results differ, and one of these calls comes to the changed lines by a path
+    that is part of a failing call's of the reproduction. They may call with other arguments as the patch rewrites them,
+    but they still have to call a changed function."""
     rewritten = tested.rewritten
     if tested.suite is None or not 0 < len(rewritten) <= MAX_DISPUTED:
         return DisputedTests()
@@ -196,10 +196,12 @@ async def disputed_tests(
 
 
 def differing_tests(functions: Sequence[ChangedFunction], compared: GuardComparison) -> DisputedTests:
-    """Tests with a call that the report complains about, of those that were run."""
+    """Tests with a call whose result differs, if the report complains about one of these calls."""
     complaint, touched = _Complaint(compared), _Touched(functions)
     rows = [row for row in _pairs(compared.tests) if row.called and row.usable and row.differs]
-    names = {row.context for row in rows if complaint.covers(row.old) or complaint.includes(row, touched)}
+    if not any(complaint.covers(row.old) or complaint.includes(row, touched) for row in rows):
+        return DisputedTests()
+    names = {row.context for row in rows}
     asserting = {
         name
         for name in names
