@@ -29,7 +29,7 @@ from pathlib import Path
 
 from record import record
 
-from scrout.config.settings import load
+from scrout.config.loading import load
 from scrout.handoff import FileRef, Handoff
 from scrout.ledger.audit import audit
 from scrout.ledger.opening import open_ledger

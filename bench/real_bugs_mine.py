@@ -186,11 +186,6 @@ PROJECTS = (
     Project("tkarabela/pysubs2"),
     Project("rspeer/python-ftfy", ("wcwidth",)),
     Project(
-        "mongomock/mongomock",
-        ("sentinels", "six", "packaging", "pytz", "pymongo", "pyexecjs", "setuptools<80"),
-        distribution="mongomock",
-    ),
-    Project(
         "simonw/sqlite-utils",
         (
             *("click", "click-default-group", "pluggy", "python-dateutil", "sqlite-fts4", "tabulate", "hypothesis"),
@@ -226,13 +221,6 @@ PROJECTS = (
     Project(
         "PyCQA/docformatter",
         ("charset-normalizer", "untokenize", "mock", "tomli", "toml"),
-    ),
-    Project(
-        "allenporter/ical",
-        (
-            *("python-dateutil", "tzdata", "pydantic", "pyparsing", "syrupy", "freezegun", "pytest-benchmark", "emoji"),
-            *("aiohttp", "pytest-asyncio"),
-        ),
     ),
     Project("hukkin/mdformat", ("markdown-it-py", "mdit-py-plugins", "tomli"), distribution="mdformat"),
     Project("globocom/m3u8", ("iso8601", "backports-datetime-fromisoformat", "bottle")),

@@ -20,7 +20,8 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 import scrout.programs
-from scrout.config.settings import Settings, cache_folder
+from scrout.config.folders import cache_folder
+from scrout.config.settings import Settings
 from scrout.files import Lock
 from scrout.sandbox.probe import probe
 from scrout.sandbox.task_sandbox import TaskSandbox, open_task_sandbox

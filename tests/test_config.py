@@ -9,17 +9,9 @@ from pydantic import BaseModel, ValidationError
 
 from scrout.base import ConfigError
 from scrout.cli.init import TEMPLATE
-from scrout.config.settings import (
-    Sampling,
-    SearcherSettings,
-    Settings,
-    cache_folder,
-    discover,
-    distrust,
-    load,
-    trust,
-    user_file,
-)
+from scrout.config.folders import cache_folder, user_file
+from scrout.config.loading import discover, distrust, load, trust
+from scrout.config.settings import Sampling, SearcherSettings, Settings
 from scrout.fix.kinds.command import CommandFixer
 
 AGENT = """

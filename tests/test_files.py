@@ -23,8 +23,10 @@ from scrout.files import (
     Lock,
     atomic,
     atomic_folder,
+    lies_beneath,
     lock_folder,
     read_toml,
+    real_beneath,
     remove_parts,
     write_atomic,
     write_plain,
@@ -439,3 +441,40 @@ def test_a_folder_is_worked_in_by_one_process(here: Path) -> None:
     (here / "file").touch()
     with pytest.raises(TaskError, match=r"file: .*Name a folder that you may write to"), lock_folder(here / "file"):
         pass
+
+
+@pytest.mark.parametrize(
+    ("path", "there"),
+    [
+        *(
+            ("a", True),
+            ("link", True),
+            ("inner/b", True),
+            ("broken", True),
+            ("missing", False),
+            ("inner/missing", False),
+        ),
+        # Whatever the host has there.
+        *(("link/secret", False), ("link/missing", False), ("../outside/secret", False), ("/etc/passwd", False)),
+        *(
+            ("a/../a", True),
+            ("loop/x", False),
+            ("a\0", False),
+            ("\0/a", False),
+            ("x" * 5000, False),
+            ("x" * 300, False),
+        ),
+    ],
+)
+def test_nothing_lies_beneath_a_folder_by_a_link_out_of_it(tmp_path: Path, path: str, there: bool) -> None:
+    root = tmp_path / "root"
+    for folder in (root / "folder", tmp_path / "outside"):
+        folder.mkdir(parents=True)
+    for file in (root / "a", root / "folder" / "b", tmp_path / "outside" / "secret"):
+        file.touch()
+    for name, to in {"link": tmp_path / "outside", "inner": "folder", "broken": "gone", "loop": "loop"}.items():
+        (root / name).symlink_to(to)
+    (tmp_path / "seen").symlink_to(root)
+    assert lies_beneath(root, path) == lies_beneath(tmp_path / "seen", path) == there
+    assert real_beneath(root, "link/secret") is real_beneath(root, "link") is None
+    assert real_beneath(root, "inner/b") == (root / "folder" / "b").resolve()

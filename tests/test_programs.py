@@ -11,9 +11,12 @@ import pytest
 from tests.conftest import MakeRepo
 
 import scrout
+from scrout.base import TaskError
 from scrout.config.settings import EnvironmentSettings
+from scrout.git import find_repository
 from scrout.programs import find_program, never_below, search_path
 from scrout.sandbox.environment import find_environment
+from scrout.sandbox.process import run_system, system_program
 from scrout.sandbox.workspace import find_source, make_base
 
 
@@ -38,6 +41,21 @@ def test_only_absolute_entries_outside_of_a_repository_count(tmp_path: Path, mon
     assert search_path() == f"{tmp_path}/mine"
     assert find_program("tool") == f"{tmp_path}/mine/tool"
     assert find_program("hidden") is None
+
+
+@pytest.mark.parametrize("inside", ["", "bare", "bare/refs"])
+def test_no_program_of_a_repository_that_is_refused_counts(
+    make_repo: MakeRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inside: str
+) -> None:
+    repo = make_repo({"a.py": "x = 1\n", "bare/HEAD": "x", "bare/objects/x": "", "bare/refs/x": ""})
+    plant(repo / "bin" / "tool", tmp_path / "ran")
+    plant(repo / "bare" / "bin" / "tool", tmp_path / "ran")
+    if not inside:
+        (repo / ".git" / "HEAD").unlink()
+    monkeypatch.setenv("PATH", f"{repo}/bin:{repo}/bare/bin")
+    with pytest.raises(TaskError):
+        find_repository(repo / inside)
+    assert find_program("tool") is None
 
 
 @pytest.mark.parametrize("entry", ["tools", "./tools", "", "{repo}/tools"])
@@ -74,6 +92,18 @@ def test_a_version_manager_does_not_read_what_a_repository_says(
     assert not (tmp_path / "ran").exists()
 
 
+def test_where_the_system_keeps_its_programs_elsewhere_none_of_the_repository_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(tmp_path / "clone" / "bin" / "tool-of-the-system", tmp_path / "ran")
+    never_below(tmp_path / "clone")
+    monkeypatch.setenv("PATH", f"{tmp_path}/clone/bin")
+    assert system_program("tool-of-the-system") == "/usr/bin/tool-of-the-system"
+    with pytest.raises(FileNotFoundError):
+        run_system("tool-of-the-system")
+    assert not (tmp_path / "ran").exists()
+
+
 STARTING = re.compile(
     r"\b(subprocess\.(run|Popen|call|check_\w+)\(|create_subprocess_(exec|shell)\(|os\.(exec|spawn|posix_spawn)\w*\("
     r"|os\.(system|popen|fork|forkpty)\(|pty\.|ProcessPoolExecutor\(|multiprocessing\.)"
@@ -94,8 +124,8 @@ def test_few_modules_start_a_process() -> None:
     assert starting == {
         *("git.py", "index/reading.py", "models/proxy/client.py", "scout/serving.py", "batch/grading/harness.py"),
         *("sandbox/tiers/container.py", "sandbox/environment.py", "sandbox/keeper.py", "sandbox/tiers/bubblewrap.py"),
-        *("sandbox/process.py", "models/local_server.py"),
-        "integrations/issue_source.py",  # asks gh and glab for the user's own token
+        # Programs of a login, and Python itself, on what you name.
+        *("sandbox/process.py", "integrations/issue_source.py", "models/local_server.py"),
         # Inside of the sandbox.
         *("fix/relay.py",),
     }

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from scrout.base import ConfigError
-from scrout.config.settings import EMBEDDERS, SEARCHERS, EmbedderSettings, load
+from scrout.config.loading import load
+from scrout.config.settings import EMBEDDERS, SEARCHERS, EmbedderSettings
 from scrout.pipeline import open_kit, open_task, scout
 from scrout.route.embed import open_embedder
 from scrout.sandbox.tier import Tier

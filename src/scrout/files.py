@@ -188,6 +188,20 @@ def plain_beneath(root: Path, path: str) -> Path | None:
     return found
 
 
+def real_beneath(root: Path, path: str) -> Path | None:
+    """Where a path below a folder leads, links followed; None: out of the folder, whatever the host has there."""
+    if "\0" in path:
+        return None
+    real = Path(os.path.realpath(root / path))
+    return real if real.is_relative_to(os.path.realpath(root)) else None
+
+
+def lies_beneath(root: Path, path: str) -> bool:
+    """Whether there is something at a path below a folder, a link included, and no link on the way leads out of it."""
+    folder = real_beneath(root, os.path.dirname(path))  # noqa: PTH120
+    return folder is not None and "\0" not in path and os.path.lexists(folder / os.path.basename(path))  # noqa: PTH119
+
+
 MAX_TOML_CHARS = 2_000_000
 _LONG_KEY = re.compile(
     r"""(?<![\w"'-])(?:(?:[\w-]++|"(?:[^"\\\n]|\\.){0,200}+"|'[^'\n]{0,200}+')[ \t]*+\.[ \t]*+){64}"""

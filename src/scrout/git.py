@@ -305,12 +305,18 @@ class Foreign:
 def find_repository(path: Path) -> Foreign:
     """The repository whose work tree holds a folder, or a TaskError that says what is missing."""
     folder = path.resolve()
+    bare: Path | None = None
     for top in (folder, *folder.parents):
         if os.path.lexists(top / ".git"):
+            never_below(top)  # also if it is refused
+            if bare is None:
+                return _at(top)
+            break
+        if bare is None and is_git_dir(top):
             never_below(top)
-            return _at(top)
-        if is_git_dir(top):
-            raise TaskError(f"{top} is a bare repository or looks like one. Clone it, and pass the clone with --repo.")
+            bare = top
+    if bare is not None:
+        raise TaskError(f"{bare} is a bare repository or looks like one. Clone it, and pass the clone with --repo.")
     raise TaskError(f"{path} is not a git repository. Run `git init` and commit there, or pass --repo.")
 
 

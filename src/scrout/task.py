@@ -10,6 +10,8 @@ from scrout.base import FrozenModel, TaskError
 MAX_ISSUE_BYTES = 1_000_000
 """More than any issue; beyond it somebody passed a log or a database by mistake."""
 
+MAX_TITLE_CHARS = 100
+
 
 class Task(FrozenModel):
     """One issue of one repository at one commit. The same text goes to scout, router and fixer."""
@@ -54,6 +56,12 @@ def issue_text(raw: bytes, source: str) -> str:
     if not text.strip():
         raise TaskError(f"the issue in {source} is empty. Describe what is wrong, or pipe it in with --issue -.")
     return text.replace("\r\n", "\n")
+
+
+def title_of(text: str) -> str:
+    """An issue's title: its first line that says something, without Markdown's marks."""
+    first = next((title for line in text.splitlines() if (title := line.strip(" #\t"))), "")
+    return first[:MAX_TITLE_CHARS].encode(errors="replace").decode()
 
 
 def task_id(repo: Path, base_commit: str, text: str) -> str:

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from scrout.config.settings import Settings, load
+from scrout.config.loading import load
+from scrout.config.settings import Settings
 from scrout.fix.pool import completed
 from scrout.models.chat import ToolCall
 from scrout.models.scripted import ScriptedEndpoint, ScriptedReply, ScriptedRequest

@@ -18,10 +18,11 @@ from scrout.batch.make.hidden import without_tests
 from scrout.batch.make.issues import ObservedFailure, gives_away, issue_with_code, issue_without_code
 from scrout.batch.make.make import MadeTasks, make_tasks, seed_package
 from scrout.batch.make.mutations import OPERATORS, compiles, mutations
-from scrout.batch.make.packages import Package, _requirements, open_package, split, unpack
+from scrout.batch.make.packages import Package, _requirements, open_package, sdist_of, split, unpack
 from scrout.batch.make.scripts import FailingScript, NotedFailure, make_script, read_failures
 from scrout.batch.tasks import Repositories, TaskRow, read_tasks
-from scrout.config.settings import Settings, cache_folder
+from scrout.config.folders import cache_folder
+from scrout.config.settings import Settings
 from scrout.git import GitDir
 from scrout.sandbox.suite import Suite, run_suite
 from scrout.sandbox.task_sandbox import open_task_sandbox
@@ -393,6 +394,16 @@ def test_an_archive_cannot_write_outside_or_bring_a_git_of_its_own(tmp_path: Pat
     assert all(name.startswith("side/") for name in found)
     assert not any(".git" in name.lower() for name in found) and not (into / "link").exists()
     assert not (tmp_path / "through.py").exists() and not (into / "way").is_symlink()
+
+
+def test_a_build_leaves_no_source_of_another_package(tmp_path: Path) -> None:
+    """It would be kept, and taken for that package's the next time."""
+    for name in ("numpy-2.0.0.tar.gz", "a-1.0.tar.gz"):
+        (tmp_path / name).touch()
+    (tmp_path / "tally-9.9.tar.gz").symlink_to("/etc/passwd")
+    assert sdist_of("tally", tmp_path) is None
+    (tmp_path / "Tally-1.0.tar.gz").touch()
+    assert sdist_of("tally", tmp_path) == tmp_path / "Tally-1.0.tar.gz"
 
 
 def test_a_broken_archive_is_named(tmp_path: Path) -> None:

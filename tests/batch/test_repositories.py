@@ -16,7 +16,7 @@ import pytest
 from scrout.base import TaskError
 from scrout.batch.repositories import FetchError
 from scrout.batch.tasks import Repositories, TaskRow
-from scrout.config.settings import cache_folder
+from scrout.config.folders import cache_folder
 from scrout.sandbox.workspace import make_base
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ import pytest
 
 import scrout
 from scrout.cli.main import main
-from scrout.config.settings import trust
+from scrout.config.loading import trust
 from scrout.sandbox.tier import Tier
 
 from ..conftest import SHOP, SHOP_ISSUE

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scrout.config.settings import load
+from scrout.config.loading import load
 
 from .conftest import write_trusted
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scrout.config.settings import load
+from scrout.config.loading import load
 from scrout.fix import discovery
 from scrout.models import listing
 from scrout.models.scripted import ScriptedEndpoint

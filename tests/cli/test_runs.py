@@ -89,7 +89,7 @@ def test_runs_lists_and_filters(cli: Cli, ids: list[str]) -> None:
     assert listed(cli, "--batch", "b-1", "--arm", "solo/a", "--outcome", "solved") == ids[:1]
     assert ids[0] in cli("runs").out.decode()
     none = cli("runs", "--batch", "absent")
-    assert (none.code, none.out) == (0, b"") and "no run is like that" in none.err
+    assert (none.code, none.out) == (0, b"") and "no run matches" in none.err
 
 
 def test_prune_honours_the_settings_and_the_audit_still_passes(cli: Cli, ids: list[str]) -> None:

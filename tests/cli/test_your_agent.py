@@ -16,7 +16,6 @@ import pytest
 
 from scrout.fix import discovery
 from scrout.fix.presets import HOMES
-from scrout.models.chat import ToolCall
 from scrout.models.scripted import ScriptedEndpoint, ScriptedReply, ScriptedRequest
 from scrout.money import Usage
 
@@ -31,12 +30,11 @@ OLLAMA = "11434"
 
 
 def answer(request: ScriptedRequest) -> ScriptedReply:
-    """The model: one shell command for scrout's own agent, then a word."""
-    usage = Usage(input_tokens=9_000, output_tokens=500)
-    if '"role":"tool"' in request.body.replace(" ", ""):
-        return ScriptedReply("done", usage=usage)
-    edit = json.dumps({"command": r"sed -i 's/prices\[1:\]/prices/' shop/cart.py"})
-    return ScriptedReply(calls=(ToolCall("c", "bash", edit),), usage=usage)
+    """The local model's edit."""
+    edit = (
+        "shop/cart.py\n<<<<<<< SEARCH\n    for price in prices[1:]:\n=======\n    for price in prices:\n>>>>>>> REPLACE"
+    )
+    return ScriptedReply(edit, usage=Usage(input_tokens=900, output_tokens=50))
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 import pytest
 
 from scrout.base import LedgerError
-from scrout.config.settings import load
+from scrout.config.loading import load
 from scrout.handoff import Handoff
 from scrout.ledger.audit import audit
 from scrout.ledger.store import Ledger, OpenRun, Result

@@ -12,7 +12,8 @@ import pytest
 
 import scrout
 from scrout.base import ConfigError
-from scrout.config.settings import FIXERS, Settings, load
+from scrout.config.loading import load
+from scrout.config.settings import FIXERS, Settings
 from scrout.sandbox.tier import Tier
 
 PAGE = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()

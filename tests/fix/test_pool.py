@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from scrout.base import ConfigError
-from scrout.config.settings import Fixer, Settings, load
+from scrout.config.loading import load
+from scrout.config.settings import Fixer, Settings
 from scrout.fix.kinds.agent import AgentFixer
 from scrout.fix.kinds.repair import RepairFixer
 from scrout.fix.pool import completed, refuse_unpriced

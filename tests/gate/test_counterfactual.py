@@ -293,6 +293,13 @@ THEIRS = [
         "not `'Report(coins=3, whole=(1, 2, 3))'`",
     ),
     Claim(
+        "another exception than the one that is handled, out of sight",
+        "real_failure",
+        "try:\n    till.mean([])\nexcept ValueError:\n    print('refused as it should')\n",
+        command="failed=0\nfor run in 1 2; do\n  python shows_it.py > /dev/null 2>&1 || failed=$((failed + 1))\ndone\n"
+        "[ $failed -eq 0 ]",
+    ),
+    Claim(
         "a result in an f-string",
         "real_failure",
         "result = f'the rack: {till.shelf.Rack([7])!s}'\nassert result == 'the rack: [8]', result\n",

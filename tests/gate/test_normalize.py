@@ -76,6 +76,15 @@ def test_new_file_is_kept_only_if_it_is_announced_and_possible(base: Base) -> No
     assert normalize_handoff(Handoff(files=(announced,)), base).files[0].regions == ()
 
 
+def test_a_link_tells_nothing_of_the_hosts_files(base: Base, tmp_path: Path) -> None:
+    (base.tree / "away").symlink_to(tmp_path)
+    (base.tree / "home").symlink_to("lib")
+    assert (tmp_path / "outside.py").exists() and not (tmp_path / "missing.py").exists()
+    names = ("away/outside.py", "away/missing.py")
+    assert _paths(base, *names, why="new file") == list(names)
+    assert _paths(base, "home/new.py", "home/deep/part.py", why="new file") == ["home/new.py"]
+
+
 def test_regions_are_clipped_to_the_file(base: Base) -> None:
     ref = FileRef(path="a.py", regions=((2, 99), (4, 8), (-5, 1), (3, 2), (10**12, 10**12)))
     assert normalize_handoff(Handoff(files=(ref,)), base).files[0].regions == ((2, 3), (1, 1))

@@ -30,6 +30,10 @@ FILES = {
         "        return getattr(object.__getattribute__(self, 'target'), name)\n\n\n"
         "class Thing:\n    size = 3\n\n\nthing = Proxy(Thing())\n\n\ndef size():\n    return thing.size\n"
     ),
+    "shop/made.py": (
+        "def make(code):\n    space = dict(globals())\n    exec(f'def made(value):\\n    return {code}\\n', space)\n"
+        "    return space['made']\n"
+    ),
     "shop/lines.py": (
         "from dataclasses import dataclass\n\n\n@dataclass\nclass Line:\n    price: int\n\n\n"
         "def cost(line):\n    return line.price\n"
@@ -500,6 +504,10 @@ HONEST = [
     Case(
         "a mock of a function that the repository does not call",
         "from unittest import mock\nwith mock.patch('time.sleep'):\n    total = shop.add(2, 2)\nassert total == 4\n",
+    ),
+    Case(
+        "code that the repository makes",
+        "from shop.made import make\nmake('value - 1')(4)\nassert shop.add(2, 2) == 4\n",
     ),
     Case("lru_cache", "core.slow(1)\ncore.slow(2)\nassert core.slow(1) == 3\n"),
     Case(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scrout.config.settings import cache_folder
+from scrout.config.folders import cache_folder
 from scrout.index.repository import Repository, read_repository
 from scrout.index.words import count_words
 

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.base import ConfigError
-from scrout.config.settings import user_folder
+from scrout.config.folders import user_folder
 from scrout.models import prices
 from scrout.models.prices import KnownPrice, price_of, seller_of
 from scrout.money import CENT_FRACTION, Price, Usage

@@ -15,7 +15,8 @@ import numpy.typing as npt
 import pytest
 
 from scrout.base import ConfigError, RouteError
-from scrout.config.settings import EmbedderSettings, load
+from scrout.config.loading import load
+from scrout.config.settings import EmbedderSettings
 from scrout.route import bert, model_files
 from scrout.route.embed import HashedEmbedder, open_embedder
 from scrout.route.embedders import minilm

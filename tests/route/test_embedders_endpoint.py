@@ -18,7 +18,8 @@ from pydantic import JsonValue
 
 from scrout.base import ConfigError, RouteError
 from scrout.batch.jobs import refuse_unbounded
-from scrout.config.settings import EmbedderSettings, Settings, data_folder
+from scrout.config.folders import data_folder
+from scrout.config.settings import EmbedderSettings, Settings
 from scrout.ledger.audit import audit
 from scrout.money import Price, Receipt, Usage
 from scrout.pipeline import open_kit, open_task

@@ -25,7 +25,8 @@ from scrout.route.outcomes import OutcomeWithText, digest, join_texts
 from scrout.route.policy import INFINITE, Goal, GoalKind, goal_of
 from scrout.route.resume import build_resume, keep
 from scrout.route.router import Router
-from scrout.route.task_vectors import remember, title_of
+from scrout.route.task_vectors import remember
+from scrout.task import title_of
 
 EMBEDDER = HashedEmbedder()
 KINDS: tuple[GoalKind, ...] = ("theta", "min_solve", "max_usd", "solve_usd")

@@ -31,7 +31,8 @@ from scrout.route.outcomes import Arm, OutcomeWithText, digest, join_texts
 from scrout.route.resume import ResumeVectors, build_resume, keep, resume_vectors
 from scrout.route.router import BORROWED_SD, Router
 from scrout.route.stats import Floats
-from scrout.route.task_vectors import TaskVectors, remember, title_of
+from scrout.route.task_vectors import TaskVectors, remember
+from scrout.task import title_of
 
 EMBEDDER = HashedEmbedder()
 TEXT = f"text/{EMBEDDER.name}"

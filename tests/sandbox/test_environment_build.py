@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from scrout.config.settings import EnvironmentSettings, Settings, cache_folder
+from scrout.config.folders import cache_folder
+from scrout.config.settings import EnvironmentSettings, Settings
 from scrout.sandbox.environment import find_environment, plan_environment
 from scrout.sandbox.environment_build import build_environment
 from scrout.sandbox.environment_cache import IN_USE_S, clear

@@ -95,7 +95,8 @@ def test_every_tier_is_listed_with_its_next_step() -> None:
 ORDINARY = """
 import asyncio, sys
 from pathlib import Path
-from scrout.config.settings import Settings, cache_folder
+from scrout.config.folders import cache_folder
+from scrout.config.settings import Settings
 from scrout.sandbox.probe import probe
 from scrout.sandbox.task_sandbox import open_task_sandbox
 from scrout.sandbox.workspace import find_source

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from scrout.sandbox.suite import Suite, find_suite, is_test_file, related_tests, run_on_base, run_suite
 from scrout.sandbox.suite import test_files as list_test_files
+from scrout.sandbox.task_sandbox import TaskSandbox
+from scrout.sandbox.workspace import Workspace
 
-from ..conftest import assert_linear
+from ..conftest import assert_linear, run_git
 
 FILES = {
     "shop/__init__.py": "",
@@ -116,6 +121,28 @@ async def test_a_package_below_src_that_is_not_installed_is_found_by_its_tests(t
         assert run.passed == {"tests.test_shop.T.test"}
 
 
+async def test_a_link_out_of_the_repository_names_no_package(
+    make_repo, task_sandbox, tmp_path: Path, monkeypatch
+) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "private" / "secretname").mkdir(parents=True)
+    (tmp_path / "private" / "secretname" / "__init__.py").touch()
+    repo = make_repo({"tests/test_a.py": "import unittest\n\nclass T(unittest.TestCase):\n    def test(self): ...\n"})
+    (repo / "src").symlink_to(tmp_path / "private")
+    run_git(repo, "add", "src")
+    run_git(repo, "commit", "-q", "-m", "a link")
+    told: list[str] = []
+    shell = TaskSandbox.shell
+
+    def listened(self: TaskSandbox, workspace: Workspace, line: str, **more: Any) -> Any:
+        told.append(line)
+        return shell(self, workspace, line, **more)
+
+    monkeypatch.setattr(TaskSandbox, "shell", listened)
+    with task_sandbox(repo) as opened:
+        suite = await find_suite(opened)
+    assert suite is not None and suite.source_root == "" and "secretname" not in " ".join(told)
+
+
 async def test_filters_for_warnings_of_another_version_do_not_keep_tests_from_running(task_sandbox_over) -> None:
     files = {"tests/test_a.py": "import pytest\n\n\ndef test_a():\n    pass\n"}
     strange = {"pytest.ini": "[pytest]\nfilterwarnings =\n    error\n    ignore::pytest.NoSuchWarningHere\n"}
@@ -132,3 +159,15 @@ async def test_filters_for_warnings_of_another_version_do_not_keep_tests_from_ru
     with task_sandbox_over({**files, "pytest.ini": "[pytest]\nfilterwarnings = error\n"}) as shop:
         suite = await find_suite(shop)
         assert suite is not None and suite.options == ""
+
+
+async def test_functions_that_unittest_does_not_see_are_run_by_pytest(task_sandbox_over) -> None:
+    case = "import unittest\n\n\nclass T(unittest.TestCase):\n    def test_a(self):\n        pass\n\n\n"
+    with task_sandbox_over({"tests/test_a.py": f"{case}def test_b():\n    pass\n"}) as shop:
+        suite = await find_suite(shop)
+        assert suite is not None
+        run = await run_suite(shop, shop.fresh(), suite, suite.files, timeout_s=60)
+        assert run.passed == {"tests/test_a.py::T::test_a", "tests/test_a.py::test_b"}
+    with task_sandbox_over({"tests/test_a.py": f"{case}def test_suite():\n    return unittest.TestSuite()\n"}) as shop:
+        suite = await find_suite(shop)
+        assert suite is not None and suite.runner == "unittest"

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from scrout.base import ConfigError
-from scrout.config.settings import SandboxSettings, discover, load
+from scrout.config.loading import discover, load
+from scrout.config.settings import SandboxSettings
 from scrout.sandbox.probe import probe, probe_all, require_tier
 
 

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrout.base import SandboxError, TaskError
-from scrout.config.settings import cache_folder
+from scrout.config.folders import cache_folder
 from scrout.sandbox.task_sandbox import TaskSandbox
 from scrout.sandbox.workspace import Workspaces, count_changed, find_source, make_base
 
@@ -355,7 +355,7 @@ def test_what_a_crash_leaves_goes_at_the_next_start(make_repo) -> None:
         import os, signal, sys
         from pathlib import Path
         from scrout.sandbox.workspace import Workspaces, make_base, _claim
-        from scrout.config.settings import cache_folder
+        from scrout.config.folders import cache_folder
         base = make_base(Path(sys.argv[1]), sys.argv[2])
         making, lock = _claim(cache_folder() / "bases", ".making-")
         (making / "tree").mkdir()
@@ -455,6 +455,23 @@ async def test_what_a_command_deleted_stays_deleted(make_repo, task_sandbox) -> 
         assert anew.read("pkg/a.py") is None
         assert anew.read("pkg/c.py") == b"c\n"
         assert {"pkg/a.py", "pkg/b.py", "pkg/c.py"} <= set(anew.changed())
+
+
+async def test_a_link_that_a_command_replaced_is_not_followed_on_the_host(
+    make_repo, task_sandbox, tmp_path: Path
+) -> None:
+    """It may lead to the whole disk, and was one file of the repository's."""
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "secretname").touch()
+    repo = make_repo({"a.py": "a"})
+    (repo / "link").symlink_to(tmp_path / "private")
+    git(repo, "add", "link")
+    git(repo, "commit", "-q", "-m", "a link")
+    with task_sandbox(repo) as shop:
+        for trick in ("rm link", "rm link; echo x > link", "rm link; mkdir link; echo x > link/new", "touch -h link"):
+            workspace = shop.fresh()
+            await shop.shell(workspace, trick)
+            assert set(workspace.changed()) <= {"link", "link/new"} and set(workspace.changed()), trick
 
 
 async def test_changes_cannot_be_hidden(make_repo, task_sandbox) -> None:

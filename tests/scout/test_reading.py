@@ -93,6 +93,12 @@ def told(text: str) -> list[tuple[str, str]]:
         (f"{CODE}\nExpected: `**a** b`\nGot: `**a**  b`\n", ("**a**  b", "**a** b")),
         # There is no third truth value.
         (">>> from app import f\n>>> f(1)\n'a'\n>>> f(2) in f\nFalse\n\nI expected True there.\n", ("False", "True")),
+        ('f("a") \u2192 1, expected 2\n', ("1", "2")),
+        ("```\n>>> f(1)\n1\n>>> f(2)\n2\n```\nSecond should be 3.\n", ("2", "3")),
+        ("```\nf(1)\ngot:      [1, 2]\nexpected: [1, 2, 3]\n```\n", ("[1, 2]", "[1, 2, 3]")),
+        (f"{CODE}\nObserved result: `'a'`\nExpected result: `'b'`\n", ("'a'", "'b'")),
+        ("**Current**\n\n`f(2)` -> `[3]`\n\n**Desired**\n\n`f(2)` -> `[2]`\n", ("[3]", "[2]")),
+        ("`f(2)` used to return `[2]`, now it returns `[3]`.\n", ("[3]", "[2]")),
         # A session's answer may have a remark behind it.
         (">>> from app import f\n>>> f(1)\n<p>a</p>     # <- hm, should be <p>b</p>\n", ("<p>a</p>", "<p>b</p>")),
     ],
@@ -170,3 +176,10 @@ def test_what_is_called_is_no_module() -> None:
         "```python\nprint(app.f(time(6, 30), time.min))\n```\n", {"app": ""}, {"app": "import app"}
     )
     assert "from datetime import time\n" in script.source
+
+
+def test_a_traceback_belongs_to_the_call_of_the_sentence_before() -> None:
+    report = "When I call `f(None)` I get:\n\n```\nTraceback (most recent call last):\n  ...\nTypeError: no\n```\n"
+    (script,) = find_scripts(f"{report}\nI'd expect `None` back.\n", {"app": ""}, {"f": "from app import f"})
+    assert (script.source, script.expected) == ("from app import f\nf(None)\n", "TypeError")
+    assert [(ask.told.actual, ask.told.expected) for ask in script.asks] == [("TypeError", "None")]

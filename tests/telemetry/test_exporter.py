@@ -15,7 +15,8 @@ import pytest
 
 from scrout import telemetry
 from scrout.base import ConfigError
-from scrout.config.settings import Settings, discover, load
+from scrout.config.loading import discover, load
+from scrout.config.settings import Settings
 from scrout.observer import SILENT
 from scrout.pipeline import open_kit, open_task
 from scrout.sandbox.tier import Tier

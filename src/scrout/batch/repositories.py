@@ -13,7 +13,7 @@ from pathlib import Path
 
 from scrout.base import TaskError
 from scrout.batch.task_formats import TaskRow
-from scrout.config.settings import cache_folder
+from scrout.config.folders import cache_folder
 from scrout.files import Lock, atomic_folder
 from scrout.git import NETWORK, GitDir, GitError, clone, find_repository, is_git_dir, repository_at
 from scrout.redact import redact

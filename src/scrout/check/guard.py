@@ -347,23 +347,9 @@ def effect_of(
     path: str,
     line: int,
 ) -> AlterationEffect:
-    """What an alteration of the patched tree at that line changes, of what the runs have shown.
-
-    An input that the patch leaves as it was is decided by the base, unless the report complains about it. Tests vouch
-    for their calls. Where the alteration makes a mistake that ends in an exception, the patch is right. Neither does it
-    count which exception a variation ends with, or what a negative number gives.
-    """
-    after = [function for function in functions if function.after]
-    place = next(
-        (
-            f"{number}:{line}"
-            for number, function in enumerate(after)
-            if function.path == path and function.after and function.after.first <= line <= function.after.last
-        ),
-        "",
-    )
+    """What an alteration of the patched tree at that line changes, of what the runs have shown."""
+    place = _place(functions, path, line)
     complaint = _Complaint(compared)
-    wanted = {_form(row.new) for row in complaint.failing if row.new}
     unchanged = 0
     of_runs = ((compared.reproduction, False), (compared.tests, True))
     for (recordings, in_tests), now in zip(of_runs, altered, strict=False):
@@ -371,18 +357,34 @@ def effect_of(
         for row in _pairs({"before": recordings["after"], "after": now}):
             if row.new is None or not row.usable or place not in row.old.lines:
                 continue
-            was = base.get(row.identity, {}).get(row.name)
             if not row.differs:
                 unchanged += 1
-                continue
-            is_garbage = row.negative or row.old.kind == row.new.kind == "raised"
-            is_as_before = was is not None and was.result == row.old.result
-            is_mistake = row.old.kind == "returned" and _form(row.new) in _MISTAKES and _form(row.new) not in wanted
-            is_decided = is_mistake or (is_as_before and was is not None and (in_tests or not complaint.covers(was)))
-            if (row.called or not is_garbage) and not is_decided:
+            elif not _is_decided(row, row.new, base.get(row.identity, {}).get(row.name), complaint, in_tests=in_tests):
                 call = f"{row.function}({clip(row.old.shown, 120)})"
                 return AlterationEffect(unchanged, f"{call} {_end(row.new)} and no longer {_end(row.old)}")
     return AlterationEffect(unchanged)
+
+
+def _place(functions: Sequence[ChangedFunction], path: str, line: int) -> str:
+    """A line of the patched tree, as executed lines are told; empty: it is in no changed function."""
+    for number, function in enumerate(function for function in functions if function.after):
+        if function.path == path and function.after and function.after.first <= line <= function.after.last:
+            return f"{number}:{line}"
+    return ""
+
+
+def _is_decided(row: _Pair, altered: Observed, base: Observed | None, complaint: _Complaint, *, in_tests: bool) -> bool:
+    """Whether it is known that the patch is right for an input that an alteration changes, or whether it matters.
+
+    The base says so if it gives the same, unless the report complains about the input; tests vouch for their calls. And
+    an alteration that fails by a mistake is wrong. What a negative number gives does not matter, nor which exception a
+    variation ends with.
+    """
+    if not row.called and (row.negative or row.old.kind == altered.kind == "raised"):
+        return True
+    if row.old.kind == "returned" and _form(altered) in _MISTAKES and _form(altered) not in complaint.forms:
+        return True
+    return base is not None and base.result == row.old.result and (in_tests or not complaint.covers(base))
 
 
 class _Complaint:
@@ -392,6 +394,8 @@ class _Complaint:
         shown = [row for row in _pairs(compared.reproduction) if row.called]
         self.failing = [row for row in shown if row.new and row.usable and row.differs] or shown
         self._paths = {frozenset(row.old.lines) for row in self.failing}
+        self.forms = {_form(row.new) for row in self.failing if row.new}
+        """How failing calls end with the patch."""
         self._symptoms = {(row.old.value, row.old.where) for row in self.failing if row.old.kind == "raised"}
 
     def covers(self, old: Observed) -> bool:

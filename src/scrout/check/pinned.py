@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -32,6 +33,10 @@ from scrout.text import clip
 MAX_ALTERATIONS = 10
 MAX_TESTS = 40
 RUN_TIMEOUT_S = 20.0
+"""For a run on an alteration, or `SLOWER` times what it takes without one: an endless loop is noticed, and a busy
+machine is not."""
+CONTROL_TIMEOUT_S = 60.0
+SLOWER = 3
 AT_ONCE = 2
 MIN_UNCHANGED = 5
 """Inputs that come to an altered place and give the same: then it is another way to write what the patch has."""
@@ -82,8 +87,7 @@ async def open_change(
     if not waiting:
         return None
     names = arguments_of(suite, tests)[:MAX_TESTS] if suite else ()
-    trial = _Trial(reproduction, patch, suite, names, frozenset(), tuple(doctests), task_sandbox)
-    trial = replace(trial, passed=await trial.control())
+    trial = await _Trial(reproduction, patch, suite, names, frozenset(), tuple(doctests), task_sandbox).with_control()
     while waiting:
         some, waiting = waiting[:AT_ONCE], waiting[AT_ONCE:]
         unnoticed = await asyncio.gather(*(trial.passes(one) for one in some))
@@ -182,17 +186,21 @@ class _Trial:
     """Those that pass without an alteration, run by themselves."""
     doctests: tuple[str, ...]
     task_sandbox: TaskSandbox
+    timeout_s: float = RUN_TIMEOUT_S
 
-    async def control(self) -> frozenset[str]:
-        """The tests that pass on the patched tree. One that fails here by itself notices nothing."""
+    async def with_control(self) -> _Trial:
+        """With the tests that pass on the patched tree, and the time that they take. One that fails here by itself
+        notices nothing."""
         workspace = self.task_sandbox.fresh()
+        started = time.monotonic()
         try:
             await self.task_sandbox.apply(workspace, self.patch)
-            return await self._passed(workspace) or frozenset()
+            passed = await replace(self, timeout_s=CONTROL_TIMEOUT_S)._passed(workspace) or frozenset()
         except SandboxError:
-            return frozenset()
+            return self
         finally:
             workspace.remove()
+        return replace(self, passed=passed, timeout_s=max(RUN_TIMEOUT_S, SLOWER * (time.monotonic() - started)))
 
     async def passes(self, one: Alteration) -> bool:
         """Whether everything passes with an alteration of the patched tree."""
@@ -227,7 +235,7 @@ class _Trial:
         for path, content in self.reproduction.files.items():
             workspace.write(path, content.encode())
         command = self.reproduction.command or "false"
-        return (await replay(self.task_sandbox, workspace, command, timeout_s=RUN_TIMEOUT_S)).exit_code == 0
+        return (await replay(self.task_sandbox, workspace, command, timeout_s=self.timeout_s)).exit_code == 0
 
     async def _tests_pass(self, workspace: Workspace) -> bool:
         passed = await self._passed(workspace) if self.passed else self.passed
@@ -237,7 +245,7 @@ class _Trial:
         """None: they do not finish."""
         if self.suite is None or not self.tests:
             return frozenset()
-        run = await run_suite(self.task_sandbox, workspace, self.suite, self.tests, timeout_s=RUN_TIMEOUT_S)
+        run = await run_suite(self.task_sandbox, workspace, self.suite, self.tests, timeout_s=self.timeout_s)
         return run.passed if run.finished else None
 
     async def _doctests_pass(self, workspace: Workspace) -> bool:

@@ -51,6 +51,6 @@ def refuse_missing(what: str) -> None:
     """Name what a server needs and this installation has not."""
     if lacking := [name for name in NEEDED if find_spec(name) is None]:
         raise ConfigError(
-            f"{what} needs what is not installed: {', '.join(lacking)}. Run pip install 'scrout[web]', or in a "
-            "clone pip install --editable '.[web]'"
+            f"{what} needs packages that are not installed: {', '.join(lacking)}. Run pip install 'scrout[web]', or in "
+            "a clone pip install --editable '.[web]'"
         )

@@ -10,7 +10,8 @@ import click
 import scrout
 from scrout.cli import options, render
 from scrout.cli.fix import deliver, solve_with_progress
-from scrout.config.settings import Settings, cache_folder
+from scrout.config.folders import cache_folder
+from scrout.config.settings import Settings
 from scrout.git import GitDir, make_git_dir
 
 _AUTHOR = {

@@ -15,7 +15,8 @@ from rich.text import Text
 from scrout import __version__
 from scrout.base import FrozenModel, ScroutError
 from scrout.cli import options, render
-from scrout.config.settings import Fixer, Settings, cache_folder, data_folder, read_key
+from scrout.config.folders import cache_folder, data_folder
+from scrout.config.settings import Fixer, Settings, read_key
 from scrout.fix.pool import completed, unpriced
 from scrout.git import version as git_version
 from scrout.models.listing import list_models, missing_model, shown_url

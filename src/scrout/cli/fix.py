@@ -91,7 +91,7 @@ def solve_with_progress(repo: Path, text: str, settings: Settings, *, dirty: boo
 
 def _say_resumed(run: OpenRun) -> None:
     if run.resumed:
-        render.say(f"note: going on with run {run.id}, which was interrupted. --fresh starts over.")
+        render.say(f"note: continuing run {run.id}, which was interrupted. --fresh starts over.")
 
 
 def deliver(run: Run, settings: Settings, *, as_json: bool = False, out: Path | None = None) -> None:
@@ -108,7 +108,7 @@ def deliver(run: Run, settings: Settings, *, as_json: bool = False, out: Path | 
 
 
 def _must_be_writable(out: Path) -> None:
-    """Said before the work, not after it."""
+    """Refused before the work, not after it."""
     if not out.parent.is_dir():
         raise TaskError(f"--out {out}: there is no folder {out.parent}. Make it first.")
     if is_foreign_link(out):
@@ -131,7 +131,7 @@ def _write(run: Run, out: Path) -> None:
 
 
 def _advise(run: Run, settings: Settings) -> None:
-    """Where no fixer got there, the next step."""
+    """The next step, if no fixer solved it."""
     last = run.attempts[-1] if run.attempts else None
     if run.outcome == "not_solved" and last and not last.patch and not settings.fixer(last.fixer).has_model:
         render.say(

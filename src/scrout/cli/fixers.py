@@ -409,7 +409,7 @@ def _table(reports: Sequence[ResumeReport], *, sources: bool) -> RenderableType:
         key = one.key + (" (public)" if one.public else "")
         cells = (
             key,
-            _serves(one, "nobody"),
+            _serves(one, "no fixer"),
             f"{one.solves.n} of {MIN_OUTCOMES}" if one.growing else str(one.solves.n),
             _interval(one.solves),
             usd(one.cost_handoff_usd),
@@ -438,7 +438,7 @@ def _view(one: ResumeDetails) -> RenderableType:
         f"{usd(one.cost_handoff_usd)} with handoff, {usd(one.cost_solo_usd)} without",
     )
     line("calls", "unknown" if one.calls is None else f"{one.calls:g} an attempt")
-    line("serves", _serves(one, "nobody in the pool"))
+    line("serves", _serves(one, "no fixer of the pool"))
     if one.embedded < one.tasks:
         line("embedded", f"{one.embedded} of {one.tasks} tasks for the embedder in use", "yellow")
     if one.nearness:
@@ -466,6 +466,6 @@ def _quartiles(arm: ArmReport) -> str:
     return f"; half of the attempts cost {first} to {third}, the middle one {middle}"
 
 
-def _serves(report: ResumeReport, nobody: str) -> str:
+def _serves(report: ResumeReport, none: str) -> str:
     words = (f"{one.fixer} (borrowed)" if one.borrowed else one.fixer for one in report.serves)
-    return ", ".join(words) or nobody
+    return ", ".join(words) or none

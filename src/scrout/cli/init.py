@@ -10,7 +10,9 @@ import click
 from scrout.base import ConfigError
 from scrout.cli import render
 from scrout.cli.options import config_folder
-from scrout.config.settings import FILE_NAME, Fixer, load, trust, user_file
+from scrout.config.folders import FILE_NAME, user_file
+from scrout.config.loading import load, trust
+from scrout.config.settings import Fixer
 from scrout.files import is_foreign_link, write_plain
 from scrout.fix.discovery import Discovery, discover
 from scrout.fix.pool import completed
@@ -149,8 +151,9 @@ kind = "repair"
 # opencode are kind "command" with a preset, and any other program with a command of yours (docs/fixers.md). The key is
 # read from the variable that key_env names, on the host; it never enters the sandbox. Prices are dollars per million
 # tokens; without them they are looked up, and where none is known a dollar cap could not hold, and no call is made.
-# A file in a repository could come from somebody else and send your key elsewhere, so it counts with --config, or once
-# you have run `scrout trust` after a change. One in your configuration folder (`scrout init --user`) always counts.
+# A file in a repository may have come with a clone and could send your key elsewhere, so it counts with --config, or
+# once you have run `scrout trust` after a change. One in your configuration folder (`scrout init --user`) always
+# counts.
 # [[fixers]]
 # name = "my-model"
 # kind = "agent"

@@ -1,4 +1,4 @@
-"""What `fix`, `scout` and `gate` have in common: a repository and an issue become a task with its kit, aloud."""
+"""What `fix`, `scout` and `gate` have in common: a repository and an issue become a task with its kit."""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ from pydantic import ValidationError
 
 from scrout.base import RouteError, TaskError
 from scrout.cli import render
-from scrout.config.settings import TIERS, RouteSettings, Settings, discover, load
+from scrout.config.loading import discover, load
+from scrout.config.settings import TIERS, RouteSettings, Settings
 from scrout.files import follows_foreign_link, lies_in_repository
 from scrout.git import find_repository
 from scrout.task import MAX_ISSUE_BYTES, issue_text

@@ -24,6 +24,7 @@ from rich.text import Text
 
 from scrout.handoff import FileRef
 from scrout.records import Attempt, Candidate, Check, Decision, GatedHandoff, Run, Scouting, ScoutStop
+from scrout.task import title_of
 from scrout.text import duration, percent, usd
 
 if TYPE_CHECKING:
@@ -327,7 +328,7 @@ def _near(found: Explanation) -> list[RenderableType]:
 
 
 def _candidates(made: Decision, last: str, words: Callable[[Candidate], str]) -> Table:
-    """Chance and cost of each, and something about it in a last column, if that is named."""
+    """Probability and cost of each, and a last column if it has a name."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for name in ("", "fixer", "probability", "cost"):
         right = name in ("probability", "cost")
@@ -388,7 +389,7 @@ def runs(past: Sequence[Run]) -> RenderableType:
     rows = []
     for run in past:
         fixer = run.attempts[-1].fixer if run.attempts else ""
-        title = next((line.strip(" #") for line in run.task.text.splitlines() if line.strip()), "")
+        title = title_of(run.task.text)
         rows.append((run.id, run.task.repo.name, run.outcome, fixer, usd(run.cost_usd), title))
     columns = ("run", "repository", "outcome", "fixer", "cost", "issue")
     return FittedTable(columns, rows, dispensable=("repository", "fixer"), right=("cost",))

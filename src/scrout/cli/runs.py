@@ -8,7 +8,8 @@ from typing import get_args
 import click
 
 from scrout.cli import options, render
-from scrout.config.settings import RetentionSettings, Settings, data_folder
+from scrout.config.folders import data_folder
+from scrout.config.settings import RetentionSettings, Settings
 from scrout.ledger.opening import attempts_folder, open_ledger
 from scrout.ledger.retention import Pruning, prune
 from scrout.records import RunOutcome
@@ -45,7 +46,7 @@ def command(
     elif past:
         render.print_view(render.runs(past))
     elif batch or arm or outcome:
-        render.say("no run is like that; `scrout runs` lists all")
+        render.say("no run matches; `scrout runs` lists all")
     else:
         render.say("no runs yet; start with `scrout demo` or `scrout fix`")
     return 0

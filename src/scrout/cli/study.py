@@ -87,13 +87,13 @@ def command(
 
 
 def refuse_missing() -> None:
-    """Name what a study needs and this installation has not."""
+    """Name the packages that a study needs and this installation lacks."""
     from importlib.util import find_spec
 
     if lacking := [name for name in NEEDED if find_spec(name) is None]:
         raise StudyError(
-            f"studies need what is not installed: {', '.join(lacking)}. Run pip install 'scrout[study]', or in a clone "
-            "pip install --editable '.[study]'"
+            f"studies need packages that are not installed: {', '.join(lacking)}. Run pip install "
+            "'scrout[study]', or in a clone pip install --editable '.[study]'"
         )
 
 

@@ -8,7 +8,8 @@ import click
 
 from scrout.base import ConfigError, FrozenModel
 from scrout.cli import options, render
-from scrout.config.settings import FILE_NAME, distrust, trust
+from scrout.config.folders import FILE_NAME
+from scrout.config.loading import distrust, trust
 
 
 class TrustReport(FrozenModel):

@@ -84,7 +84,7 @@ def _local(name: str, port: int) -> FoundFixer | None:
     others = f"; it also has {', '.join(models[1:4])}" if len(models) > 1 else ""
     entry = {
         "name": f"local-{port}",
-        "kind": "agent",
+        "kind": "single",
         "model": models[0],
         "base_url": base_url,
         "price": {"input": 0, "output": 0},

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from scrout.agent.loop import ENDPOINT_STATUSES
 from scrout.base import ConfigError, ModelError, SandboxError
-from scrout.config.settings import Fixer, Settings, data_folder, read_key
+from scrout.config.folders import data_folder
+from scrout.config.settings import Fixer, Settings, read_key
 from scrout.fix import prompt
 from scrout.fix.kind import Ended, FixJob, ModelFixer, ModelJob
 from scrout.fix.pool import unpriced
@@ -160,7 +161,7 @@ def _attribute_stop(ended: Ended, proxy_endpoint: ProxyClient, limit_s: float) -
 async def _diff(
     fixer: ModelFixer, given: GatedHandoff, workspace: Workspace, task_sandbox: TaskSandbox, ended: Ended
 ) -> tuple[str, Ended]:
-    leftovers = (path for path in fixer.leftovers() if not (task_sandbox.base.tree / path).exists())
+    leftovers = (path for path in fixer.leftovers() if not task_sandbox.base.has(path))
     try:
         # The reproduction was put there for the fixer; it is not part of the fix.
         return await task_sandbox.diff(workspace, without=(*_materialized(given), *leftovers)), ended

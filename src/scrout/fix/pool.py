@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from scrout.base import ConfigError
-from scrout.config.settings import Fixer, Settings, user_folder
+from scrout.config.folders import user_folder
+from scrout.config.settings import Fixer, Settings
 from scrout.fix.kinds.agent import AgentFixer
 from scrout.money import Price
 from scrout.text import usd

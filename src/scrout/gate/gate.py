@@ -263,14 +263,14 @@ def _in_place_of(path: str, base: Base) -> str | None:
 def _is_theirs(path: str, base: Base) -> bool:
     """Whether the repository has something at a path that a command names."""
     name = PurePosixPath(os.path.relpath(base.repo / path, base.repo))
-    return ".." not in name.parts and os.path.lexists(base.tree / name)
+    return ".." not in name.parts and base.has(str(name))
 
 
 def _written(workspace: Workspace) -> dict[str, str]:
     """Code that the command itself wrote into the repository, and reports of its test runner."""
     found = {}
     for path in workspace.changed():
-        if (path.endswith(_READ) or decides_how(path)) and not os.path.lexists(workspace.base.tree / path):
+        if (path.endswith(_READ) or decides_how(path)) and not workspace.base.has(path):
             content = workspace.read(path)
             if content is not None and len(content) <= MAX_OWN_BYTES:
                 found[path] = content.decode("utf-8", errors="replace")

@@ -20,7 +20,7 @@ def normalize_handoff(handoff: Handoff, base: Base) -> Handoff:
         path = _existing(ref.path, base)
         if path is not None:
             refs.append(ref.model_copy(update={"path": path, "regions": _clip(ref.regions, base.read(path))}))
-        elif _announced_new(ref) and not (base.tree / ref.path).exists():
+        elif _announced_new(ref) and not base.has(ref.path):
             refs.append(ref.model_copy(update={"regions": ()}))
     reproduction = handoff.reproduction and _at_home(handoff.reproduction, base.repo)
     return normalize(handoff.model_copy(update={"files": tuple(refs), "reproduction": reproduction}))

@@ -156,8 +156,11 @@ def _given_as_quoted(run: Replay, replay_context: ReplayContext) -> Iterator[str
 
     So a result may also stand in the claim's own code, for example as the argument that came back unchanged.
     """
+    texts = replay_context.sources.all
+    if not any(prints(text, replay_context.belongs) for text in texts):
+        return
     issue = _squeezed(replay_context.issue)
-    called = [call for call in _calls(replay_context.sources.all, texts_too=True) if _squeezed(call) in issue]
+    called = [call for call in _calls(texts, texts_too=True) if _squeezed(call) in issue]
     names = {name for call in called for name in (call.partition("(")[0], f"__{call.partition('(')[0]}__")}
     once = [call for call in run.calls if call.times == 1 and call.name in names] if isinstance(run, WatchedRun) else []
     given = set(_given(run))

@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Literal
 
+from scrout.files import real_beneath
 from scrout.gate.dataflow import (
     ExecutedLines,
     asks_for_truth,
@@ -118,8 +119,12 @@ class ReplayContext:
         """Whether a top-level package is the repository's own."""
         if not package.isidentifier():
             return False
-        folders = (self.base.tree / folder for folder in ("", "src", "lib"))
-        return any((folder / package).is_dir() or (folder / f"{package}.py").is_file() for folder in folders)
+        for folder in ("", "src", "lib"):
+            found = real_beneath(self.base.tree, f"{folder}/{package}".lstrip("/"))
+            module = real_beneath(self.base.tree, f"{folder}/{package}.py".lstrip("/"))
+            if (found and found.is_dir()) or (module and module.is_file()):
+                return True
+        return False
 
     def locus(self, traceback: Traceback) -> Frame | None:
         """The innermost frame that is the repository's or the claim's; libraries only pass a failure on."""

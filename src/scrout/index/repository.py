@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from scrout.config.settings import cache_folder
+from scrout.config.folders import cache_folder
 from scrout.git import GitDir
 from scrout.index.bm25 import Scores, bm25, rarity
 from scrout.index.files import FileEntry, Role, list_files, read_blobs

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from scrout.config.settings import Settings, data_folder
+from scrout.config.folders import data_folder
+from scrout.config.settings import Settings
 from scrout.ledger.store import Ledger
 from scrout.money import Receipt
 from scrout.trajectory import FILE_NAME, receipts

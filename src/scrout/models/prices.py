@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from scrout.base import ConfigError, FrozenModel
-from scrout.config.settings import user_folder
+from scrout.config.folders import user_folder
 from scrout.money import Price
 from scrout.text import usd
 

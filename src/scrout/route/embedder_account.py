@@ -11,7 +11,8 @@ from decimal import Decimal
 from pathlib import Path
 
 from scrout.base import ConfigError
-from scrout.config.settings import EmbedderSettings, data_folder
+from scrout.config.folders import data_folder
+from scrout.config.settings import EmbedderSettings
 from scrout.models.proxy.caps import Account
 from scrout.models.proxy.client import open_proxy_client
 from scrout.money import Price, Receipt

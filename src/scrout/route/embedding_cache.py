@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scrout.config.settings import cache_folder
+from scrout.config.folders import cache_folder
 from scrout.route.embedder import Embedder, Vectors
 
 FILE_NAME = "vectors-1.db"

@@ -23,7 +23,8 @@ from scrout.route.difficulty import DifficultyHead
 from scrout.route.policy import INFINITE, Goal, GoalKind, anchor_of, cheapest_first, follow
 from scrout.route.router import Router
 from scrout.route.stats import Floats
-from scrout.route.task_vectors import TaskVectors, title_of
+from scrout.route.task_vectors import TaskVectors
+from scrout.task import title_of
 from scrout.text import percent, usd
 
 MAX_DRIVERS = 3

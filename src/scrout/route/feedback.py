@@ -19,7 +19,8 @@ import numpy as np
 from pydantic import Field
 
 from scrout.base import ConfigError, FrozenModel, RouteError, TaskError
-from scrout.config.settings import FixerKey, RouteSettings, Settings, data_folder
+from scrout.config.folders import data_folder
+from scrout.config.settings import FixerKey, RouteSettings, Settings
 from scrout.files import JsonLines
 from scrout.records import Run, State
 from scrout.route import resume as resumes
@@ -27,7 +28,8 @@ from scrout.route.embed import Embedder
 from scrout.route.outcomes import Arm, Outcome, OutcomeWithText, digest, join_texts
 from scrout.route.resume import MIN_OUTCOMES, Resume, text_space
 from scrout.route.resume_store import alone, unwritable
-from scrout.route.task_vectors import Rows, TaskVectors, remember, title_of
+from scrout.route.task_vectors import Rows, TaskVectors, remember
+from scrout.task import title_of
 
 Verdict = Literal["merged", "reverted", "wrong"]
 Grade = Literal["resolved", "unresolved"]

@@ -29,7 +29,8 @@ from scrout.route import text_counts
 from scrout.route.embed import Embedder
 from scrout.route.outcomes import Arm, Outcome, OutcomeWithText
 from scrout.route.resume_store import write
-from scrout.route.task_vectors import TaskVectors, remember, title_of
+from scrout.route.task_vectors import TaskVectors, remember
+from scrout.task import title_of
 
 MIN_OUTCOMES = 25
 """The smallest history that the method was shown to work with."""

@@ -18,11 +18,11 @@ import numpy.typing as npt
 
 from scrout.base import RouteError
 from scrout.route.resume_store import alone, write
+from scrout.task import MAX_TITLE_CHARS
 
 Rows = npt.NDArray[np.float32]
 
 TITLES = "titles.json"
-MAX_TITLE = 100
 _SUFFIX = ".vectors.npz"
 
 
@@ -83,14 +83,8 @@ def remember(
         if not all(np.isfinite(vector).all() for vector in kept.values()):
             raise RouteError(f"a vector for {space} holds numbers that are none. Embed or scout the task again.")
         write(folder / _file_name(space), _packed(kept))
-        told = _read_titles(folder) | {task: title[:MAX_TITLE] for task, title in titles.items()}
+        told = _read_titles(folder) | {task: title[:MAX_TITLE_CHARS] for task, title in titles.items()}
         write(folder / TITLES, json.dumps(told, ensure_ascii=False, sort_keys=True).encode())
-
-
-def title_of(text: str) -> str:
-    """The first line with anything in it, for people."""
-    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    return first[:MAX_TITLE].encode(errors="replace").decode()
 
 
 def _packed(vectors: Mapping[str, Rows]) -> bytes:

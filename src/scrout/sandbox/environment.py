@@ -15,7 +15,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from scrout.base import ConfigError
-from scrout.config.settings import EnvironmentSettings, cache_folder, data_folder
+from scrout.config.folders import cache_folder, data_folder
+from scrout.config.settings import EnvironmentSettings
 from scrout.files import read_beneath
 from scrout.git import find_repository
 from scrout.programs import NEUTRAL, find_program, variables

@@ -17,7 +17,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from scrout.base import FrozenModel
-from scrout.config.settings import cache_folder
+from scrout.config.folders import cache_folder
 from scrout.files import Lock, plain_beneath
 from scrout.sandbox.environment_recipes import Recipe
 from scrout.sandbox.tier import Mount

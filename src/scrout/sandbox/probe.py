@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from scrout.base import SandboxError
-from scrout.config.settings import SandboxSettings, cache_folder
+from scrout.config.folders import cache_folder
+from scrout.config.settings import SandboxSettings
 from scrout.sandbox.process import system_program
 from scrout.sandbox.task_sandbox import open_workspaces
 from scrout.sandbox.tier import TIERS, Command, Limits, ProbedTier, Tier

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from scrout.base import SandboxError
-from scrout.programs import NEUTRAL
+from scrout.programs import NEUTRAL, find_program
 from scrout.sandbox.keeper import descendants
 from scrout.sandbox.output import Output
 from scrout.sandbox.tier import Command, Completed, Limits, Overlay
@@ -244,7 +244,8 @@ async def kill_group(process: Process) -> None:
 @cache
 def system_program(name: str) -> str:
     """A program by its absolute path: PATH inside may begin in a folder that came with the repository."""
-    return shutil.which(name, path="/usr/bin:/bin:/usr/sbin:/sbin") or name
+    found = shutil.which(name, path="/usr/bin:/bin:/usr/sbin:/sbin") or find_program(name)
+    return found or f"/usr/bin/{name}"  # a name alone would be looked for on PATH
 
 
 def run_system(name: str, *args: str) -> subprocess.CompletedProcess[bytes]:

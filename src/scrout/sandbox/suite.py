@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
+from scrout.files import real_beneath
 from scrout.sandbox.environment import Environment
 from scrout.sandbox.replay import TAIL_CHARACTERS, Replay, replay
 from scrout.sandbox.reports import read_pytest, read_unittest
@@ -22,6 +23,8 @@ _TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test|tests)\.py$")
 _IMPORT = re.compile(r"^[ \t]*+(?:from|import)\b[^\n]*+", re.MULTILINE)
 # As `python -m pytest`, but for this: a pytest.py of the repository cannot take the runner's place.
 _PYTEST = "import os,sys; sys.path.pop(0); import pytest; sys.path.insert(0,os.getcwd()); sys.exit(pytest.main())"
+_TEST_FUNCTION = re.compile(rb"^(?:async )?def test_(?!suite\b|main\b)\w+\(", re.MULTILINE)
+"""A test that unittest does not see, and no hook of its own."""
 _SETTINGS = ("pyproject.toml", "setup.cfg", "tox.ini", "pytest.ini")
 _CANNOT_START = 4
 """How pytest ends if its settings or a conftest.py are at fault."""
@@ -114,9 +117,9 @@ async def _options(task_sandbox: TaskSandbox, workspace: Workspace, file: str) -
 
 async def _source_root(task_sandbox: TaskSandbox) -> str:
     """`src`, where the project's package is there and not installed; else empty."""
-    folder = task_sandbox.base.tree / "src"
-    packages = sorted(path.parent.name for path in folder.glob("*/__init__.py")) if folder.is_dir() else []
-    if not packages or not packages[0].isidentifier() or (folder / "__init__.py").exists():
+    folder = real_beneath(task_sandbox.base.tree, "src")
+    packages = sorted(path.parent.name for path in folder.glob("*/__init__.py")) if folder and folder.is_dir() else []
+    if not packages or not packages[0].isidentifier() or task_sandbox.base.has("src/__init__.py"):
         return ""
     workspace = task_sandbox.fresh()
     try:
@@ -129,7 +132,8 @@ async def _source_root(task_sandbox: TaskSandbox) -> str:
 def _asks_for_pytest(base: Base, contents: Sequence[bytes]) -> bool:
     """Whether the project is written for pytest; one that is not runs under unittest, without a stranger's plugins."""
     declared = (base.read(name) or b"" for name in (*_SETTINGS, "setup.py"))
-    return any(b"pytest" in content for content in (*declared, *contents))
+    named = any(b"pytest" in content for content in (*declared, *contents))
+    return named or any(_TEST_FUNCTION.search(content) for content in contents)
 
 
 def test_files(base: Base) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from scrout.base import SandboxError
-from scrout.config.settings import cache_folder
+from scrout.config.folders import cache_folder
 from scrout.files import atomic
 from scrout.sandbox.output import Output
 from scrout.sandbox.process import READY, Process, attend, start, system_program

@@ -21,8 +21,9 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from scrout.base import SandboxError, TaskError
-from scrout.config.settings import SandboxSettings, cache_folder
-from scrout.files import Lock, is_inside, parent_beneath, read_beneath
+from scrout.config.folders import cache_folder
+from scrout.config.settings import SandboxSettings
+from scrout.files import Lock, is_inside, lies_beneath, parent_beneath, read_beneath
 from scrout.git import Foreign, GitDir, GitError, find_repository, make_git_dir, users_ignore_file
 from scrout.sandbox.process import run_system
 from scrout.sandbox.tier import SANDBOX_UID, Copy, Overlay, sandbox_user
@@ -115,6 +116,10 @@ class Base:
     def read(self, path: str) -> bytes | None:
         """A file's bytes; None where there is no regular file, or a larger one than is read."""
         return read_beneath(self.tree, path, MOST_READ_BYTES)
+
+    def has(self, path: str) -> bool:
+        """Whether anything is there, a link included. Where a link on the way leads out of the base, nothing is."""
+        return lies_beneath(self.tree, path)
 
 
 def make_base(repo: Path, commit: str, *, dirty: bool = False, bounds: SandboxSettings | None = None) -> Base:
@@ -351,6 +356,8 @@ class Workspace:
                         yield from self._base_files(path)
 
     def _base_files(self, folder: str) -> Iterator[str]:
+        if (self.base.tree / folder).is_symlink():  # it was one file, wherever it leads on the host
+            return
         for top, _, files in os.walk(self.base.tree / folder):
             yield from (os.path.relpath(Path(top, name), self.base.tree) for name in files)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scrout.config.settings import SearcherSettings, data_folder
+from scrout.config.folders import data_folder
+from scrout.config.settings import SearcherSettings
 from scrout.models.chat import TRIES
 from scrout.models.proxy.caps import Account
 

@@ -24,7 +24,8 @@ from scrout.agent.dialect import RequestTools
 from scrout.agent.dialects import dialect
 from scrout.agent.loop import ask
 from scrout.base import FrozenModel, ModelError, ScroutError
-from scrout.config.settings import Sampling, SearcherSettings, data_folder
+from scrout.config.folders import data_folder
+from scrout.config.settings import Sampling, SearcherSettings
 from scrout.models.chat import CallRefused, Chat, Message, Reply, RequestRejected, Tool, certificates, read_body
 from scrout.models.proxy.client import open_proxy_client
 from scrout.models.unix_socket import SocketTransport

@@ -25,7 +25,8 @@ from scrout.agent.dialect import Toolbox, ToolUse, Turn
 from scrout.agent.loop import Conversation, ConversationTerms, about_what_was_sent, ask, converse
 from scrout.agent.tools import Toolset, Workbench, aliases
 from scrout.base import HandoffError, ModelError, ScroutError, TaskError
-from scrout.config.settings import ScoutSettings, SearcherSettings, data_folder
+from scrout.config.folders import data_folder
+from scrout.config.settings import ScoutSettings, SearcherSettings
 from scrout.handoff import Handoff, Kind, normalize, parse, render
 from scrout.languages import language_of
 from scrout.models.chat import CallRefused, Chat, Message, Reply, Tool, secrets_of, shown

@@ -20,6 +20,8 @@ MAX_BYTES = 60_000
 """Of all files together: a fixer is shown them."""
 MAX_LOOKED_AT = 5_000
 """Changed files beyond this many are a build's or a package manager's."""
+IGNORED_S = 30.0
+"""For git to say which files are ignored: a pattern can keep it busy for ever."""
 
 _CACHES = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", "node_modules"})
 _UNNAMED = ("conftest.py", "__init__.py")
@@ -31,8 +33,8 @@ def find_reproduction_files(command: str | None, workspace: Workspace) -> LeftFi
         return LeftFiles()
     base = workspace.base
     paths = sorted(_looked_at(workspace))
-    changed = [path for path in paths if os.path.lexists(base.tree / path) and workspace.read(path) != base.read(path)]
-    new = [path for path in paths if not os.path.lexists(base.tree / path)]
+    changed = [path for path in paths if base.has(path) and workspace.read(path) != base.read(path)]
+    new = [path for path in paths if not base.has(path)]
     ignored = _ignored(new, base)
     texts = {path: text for path in new if path not in ignored and (text := _text(workspace, path)) is not None}
     return LeftFiles(files=_bounded(_needed(command, texts)), changed=tuple(clean(path) for path in changed))
@@ -50,8 +52,8 @@ def _ignored(paths: list[str], base: Base) -> frozenset[str]:
     """Those that the base commit's own rules ignore."""
     names = b"".join(os.fsencode(path) + b"\0" for path in paths)
     try:
-        found = base.git("check-ignore", "--no-index", "-z", "--stdin", stdin=names)
-    except GitError:  # also where none of them is
+        found = base.git("check-ignore", "--no-index", "-z", "--stdin", stdin=names, timeout_s=IGNORED_S)
+    except GitError:  # also where none of them is, or where the patterns of the repository take too long
         return frozenset()
     return frozenset(os.fsdecode(name) for name in found.split(b"\0") if name)
 

@@ -20,7 +20,7 @@ from scrout.base import StudyError
 from scrout.batch.folder import BatchFolder
 from scrout.batch.session import open_session
 from scrout.batch.tasks import read_tasks
-from scrout.config.settings import load
+from scrout.config.loading import load
 from scrout.fix.pool import completed
 from scrout.handoff import FileRef, Handoff, Reproduction, render
 from scrout.lab.study import handoff, handoff_report, localize, localize_report

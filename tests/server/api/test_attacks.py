@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from scrout.config.settings import data_folder
+from scrout.config.folders import data_folder
 from scrout.models.chat import ToolCall
 from scrout.models.scripted import ScriptedEndpoint, ScriptedReply
 from scrout.models.scripted.script import ScriptedRequest

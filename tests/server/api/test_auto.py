@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from scrout.config.settings import Settings, data_folder
+from scrout.config.folders import data_folder
+from scrout.config.settings import Settings
 from scrout.ledger.opening import open_ledger
 from scrout.ledger.store import Ledger
 from scrout.models.scripted import ScriptedEndpoint, ScriptedReply

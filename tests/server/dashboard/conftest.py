@@ -15,7 +15,8 @@ pytest.importorskip("starlette", reason="the dashboard needs scrout[web]")
 import httpx
 from starlette.applications import Starlette
 
-from scrout.config.settings import Settings, load
+from scrout.config.loading import load
+from scrout.config.settings import Settings
 from scrout.handoff import FileRef, Handoff, Reproduction
 from scrout.ledger.store import Ledger
 from scrout.money import Receipt, Usage

@@ -16,7 +16,8 @@ import pytest
 from starlette.applications import Starlette
 
 from scrout.base import ConfigError
-from scrout.config.settings import Settings, data_folder
+from scrout.config.folders import data_folder
+from scrout.config.settings import Settings
 from scrout.server.access import MIN_TOKEN_CHARS, is_loopback
 from scrout.server.dashboard.access import token_for
 from scrout.server.dashboard.app import create_app

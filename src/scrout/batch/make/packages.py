@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from scrout.base import SandboxError, TaskError
-from scrout.config.settings import EnvironmentSettings, cache_folder
+from scrout.config.folders import cache_folder
+from scrout.config.settings import EnvironmentSettings
 from scrout.files import Lock, read_toml
 from scrout.git import GitDir, make_git_dir
 from scrout.sandbox.environment import find_environment
@@ -169,13 +170,19 @@ async def _download(requirement: str, name: str, repo: Path, tier: Tier) -> Path
         drop.mkdir()
         wanted = ("--no-deps", "--no-binary", name, "--dest", _DROP, "--", requirement)
         done = await _run_pip(("download", *wanted), repo, tier, Mount(drop, _DROP, writable=True))
-        found = [file for file in drop.iterdir() if file.name.endswith(".tar.gz") and not file.is_symlink()]
-        if done.exit_code != 0 or not found:
+        found = sdist_of(name, drop)
+        if done.exit_code != 0 or found is None:
             said = without_credentials(done.text.strip())[-300:] or "there is no .tar.gz of it"
             raise TaskError(f"the source of {requirement} cannot be downloaded: {said}")
-        kept = _sdists() / found[0].name
-        shutil.copyfile(found[0], kept)
+        kept = _sdists() / found.name
+        shutil.copyfile(found, kept)
     return kept
+
+
+def sdist_of(name: str, folder: Path) -> Path | None:
+    """A package's source among what pip left. Its build ran there, and could leave one of another package's name."""
+    files = (file for file in folder.glob("*.tar.gz") if file.is_file() and not file.is_symlink())
+    return next((file for file in files if _named(file)[0] == name), None)
 
 
 async def _run_pip(arguments: Sequence[str], repo: Path, tier: Tier, into: Mount) -> Completed:

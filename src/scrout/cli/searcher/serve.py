@@ -58,5 +58,5 @@ def _told(plan: Serving) -> str:
     parts = [" \\\n".join([*lines, line]), f"# For scrout.toml:\n{plan.settings}"]
     if plan.folder:
         note = f"# vLLM writes the states of every request to {plan.folder}, up to 0.2 GB each. With --start scrout\n"
-        parts.insert(1, note + "# removes what nobody takes; without it they go only when the next state is read.")
+        parts.insert(1, note + "# removes unused ones; without it they go only when the next state is read.")
     return "\n\n".join(parts)

@@ -38,11 +38,13 @@ class SingleFixer(ModelFixer):
         from scrout.base import ModelError
         from scrout.fix.prompt import limit_handoff
         from scrout.fix.single.excerpts import find_excerpts
+        from scrout.fix.single.suspected import suspected_files
         from scrout.fix.single.tries import Tries
         from scrout.models.chat import CallRefused
 
         gated = limit_handoff(job.given.gated, job.given.mode)
-        excerpts = find_excerpts(gated.handoff.files, job.task_sandbox.base.read)
+        job.given.progress(f"{self.name}: looking for the code to show")
+        excerpts = find_excerpts(await suspected_files(gated, job.task_sandbox), job.task_sandbox.base.read)
         if not excerpts:
             return "not_applicable", "no file of the handoff can be shown, and it works on nothing else"
         tries = Tries(self, job, gated)

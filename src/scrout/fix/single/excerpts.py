@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import PurePosixPath
 
 from scrout.handoff import FileRef
@@ -118,6 +119,7 @@ def _lines(path: str, read: Read) -> list[str]:
     return [] if data is None or b"\0" in data else data.decode("utf-8", "replace").split("\n")
 
 
+@lru_cache(maxsize=64)
 def _definitions(path: str, text: str) -> tuple[Definition, ...]:
     return read_symbols(text.encode("utf-8", "replace"), language_of(path, "source")).definitions
 

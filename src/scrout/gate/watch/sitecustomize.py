@@ -16,6 +16,7 @@ import builtins
 import collections
 import functools
 import json
+import opcode
 import operator
 import os
 import re
@@ -202,6 +203,8 @@ def _enter(frame, event, argument):
         # Generated code, as of dataclasses, runs in the namespace of the module that asked for it.
         if code.co_name == "<module>" and id(frame.f_globals) not in _namespaces:
             frame.f_trace_lines = False
+            if code.co_filename in _NAMELESS and frame.f_back and _side_of_frame(frame.f_back) is _REPOSITORY:
+                _generated[id(frame.f_globals)] = frame.f_globals
             return _library_loads
         if code.co_filename.endswith("mock.py"):
             _see_mock(frame)
@@ -235,12 +238,12 @@ def _enter(frame, event, argument):
 def _tracer(name, side):
     seen = _lines.setdefault(name, set())
     failing = {}
-    """By frame, what was raised in it last and not handled."""
+    """By frame, what was raised in it last. It was handled if the frame ends with a return."""
 
     def inside(frame, event, argument):
         if event == "line":
             seen.add(frame.f_lineno)
-            if failing:
+            if failing and frame.f_code.co_flags & _YIELDS:
                 failing.pop(frame, None)
             if side is _OWN:
                 _compare()
@@ -258,6 +261,8 @@ def _tracer(name, side):
         elif event == "return":
             to = _caller_side(frame)
             failed = failing.pop(frame, None)
+            if failed and frame.f_code.co_code[frame.f_lasti] in _RETURNS:
+                failed = None
             if side is _OWN and failed:
                 _escaped.append(failed)
             if side is _REPOSITORY and to is not _OWN and frame.f_back is not None and _is_program(frame.f_back):
@@ -287,6 +292,9 @@ _MOST_CALLS = 50
 _MOST_RESULTS = 9
 _GENERATORS = 0x20 | 0x200
 """Flags of code that yields; that it returns at last is no result."""
+_YIELDS = _GENERATORS | 0x80
+"""And of coroutines: what they do at each pause looks like a return."""
+_RETURNS = frozenset(opcode.opmap[name] for name in ("RETURN_VALUE", "RETURN_CONST") if name in opcode.opmap)
 
 
 def _copied(value, depth=0):
@@ -348,10 +356,15 @@ def _count(step):
         _state["crossings"] += 1
 
 
+_generated = {}
+"""Copies of its modules' names in which the repository itself runs code that it makes."""
+
+
 def _is_copy(frame):
     """Whether code of the claim's runs in what it copied from a module of the repository's."""
     space = frame.f_globals
-    return space.get("__name__") in _names and id(space) not in _namespaces and _caller_side(frame) is _OWN
+    known = id(space) in _namespaces or id(space) in _generated
+    return space.get("__name__") in _names and not known and _caller_side(frame) is _OWN
 
 
 def _library_loads(frame, event, argument):

@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import Field, ValidationError
 
 from scrout.base import FrozenModel
-from scrout.config.settings import data_folder
+from scrout.config.folders import data_folder
 from scrout.files import write_atomic
 from scrout.lab.study.report import ReportTable, StudyReport
 from scrout.redact import redact

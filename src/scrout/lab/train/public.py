@@ -30,7 +30,8 @@ from scrout.route.embedders import minilm
 from scrout.route.outcomes import Arm, OutcomeWithText, join_texts, read_rows, read_texts, repository_of
 from scrout.route.resume import SHIPPED, Resume, text_space
 from scrout.route.stats import Floats
-from scrout.route.task_vectors import remember, title_of
+from scrout.route.task_vectors import remember
+from scrout.task import title_of
 
 AGENT = "mini"
 """mini-SWE-agent ran both sets."""

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from scrout.base import ConfigError, FrozenModel
-from scrout.config.settings import set_key
+from scrout.config.loading import set_key
 from scrout.files import read_toml
 
 R = TypeVar("R", bound=FrozenModel)

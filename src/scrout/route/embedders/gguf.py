@@ -9,7 +9,8 @@ from functools import cached_property
 from pathlib import Path
 
 from scrout.base import RouteError
-from scrout.config.settings import EmbedderSettings, cache_folder
+from scrout.config.folders import cache_folder
+from scrout.config.settings import EmbedderSettings
 from scrout.models import local_server
 from scrout.models.local_server import ServedModel
 from scrout.route import model_files

@@ -23,7 +23,7 @@ from pathlib import Path
 from pydantic import BaseModel, Field, ValidationError
 
 from scrout.base import ConfigError
-from scrout.config.settings import cache_folder
+from scrout.config.folders import cache_folder
 
 WEIGHTS = ("*.safetensors", "*.gguf", "*.bin")
 """As loaders choose: the first kind that a folder has, and no other."""

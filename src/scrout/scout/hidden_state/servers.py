@@ -19,7 +19,8 @@ import numpy as np
 from pydantic import BaseModel, Field, JsonValue, TypeAdapter, ValidationError
 
 from scrout.base import ModelError
-from scrout.config.settings import Sampling, SearcherSettings, cache_folder
+from scrout.config.folders import cache_folder
+from scrout.config.settings import Sampling, SearcherSettings
 from scrout.models.chat import CallRefused, Chat, Message, Tool
 from scrout.models.unix_socket import SocketTransport
 from scrout.records import State

@@ -33,12 +33,14 @@ _EXPECTED = (
     rf"\b(?:should|must|ought to|would)\s+(?:have\s+|rather\s+|instead\s+|probably\s+|really\s+)?{_VERBS}\b"
     r"|\bexpect(?:ed|ing|s)?\b(?:\s+(?:results?|outputs?|values?|answer|behaviou?r|outcome|return|it|this|that|to|here|be"
     r"|get|see|have|print|would|is|was|of|give|yield|produce|raise|throw|become|show)\b)*+"
-    r"|\binstead of\b|\brather than\b|\b(?:correct|right)\s+(?:answer|result|value|output)\b|\bwant(?:ed)?\b|\bnot\b"
+    rf"|\bused to\s+{_VERBS}\b|\binstead of\b|\brather than\b"
+    r"|\b(?:correct|right)\s+(?:answer|result|value|output)\b|\bwant(?:ed)?\b|\bnot\b"
 )
 _ACTUAL = (
     r"\b(?:returns?|returned|returning|gives?|gave|giving|yields?|prints?|printed|outputs?|produces?|produced"
     r"|results? in|evaluates? to|becomes?|became|comes? out as|ends? up (?:as|with)|shows?|is parsed as)\b"
-    r"|\b(?:got|gets?|getting|received?|see)\b|^\W*(?:is|was|now|have|results?|observed)\b(?=\W{0,3}:)|^\W{0,4}(?:->|=>)"
+    r"|\b(?:got|gets?|getting|received?|see)\b|^\W{0,4}(?:->|=>|\u2192)"
+    r"|^\W*(?:is|was|now|have|results?|observed)\b(?:\s+(?:results?|outputs?|values?|behaviou?r))?(?=\W{0,3}:)"
     r"|\bactual(?:ly)?\b(?:\s+(?:results?|outputs?|values?|behaviou?r|is|was))*+|(?:\bbut\b|,)\s+(?:it\s+)?(?:is|was)\b|\bcurrently\b"
     r"|\b(?:raises?|raised|raising|throws?|threw|(?:fails?|failed|crash(?:es)?|dies|errors?(?: out)?) with)\b"
 )
@@ -74,7 +76,7 @@ _EMPTY_VALUES = {"list": "[]", "string": "''", "dict": "{}", "tuple": "()"}
 _NEXT_VALUE = re.compile(r"`?(?:,|\s+and|,\s+and)\s+")
 _PLACE_NAMES = ("first", "second", "third", "fourth", "fifth")
 _PLACE = re.compile(
-    rf"\b(?:the|for)\s{{1,3}}(?P<name>{'|'.join(_PLACE_NAMES)}|last)(?:\s{{1,3}}(?P<count>two|three|four))?"
+    rf"(?:\b(?:the|for)\s{{1,3}}|^\W{{0,3}}(?=[FSTL]))(?P<name>{'|'.join(_PLACE_NAMES)}|last)(?:\s{{1,3}}(?P<count>two|three|four))?"
     rf"(?P<more>(?:,?(?:\s{{1,3}}and)?\s{{1,3}}(?:the\s{{1,3}})?(?:{'|'.join(_PLACE_NAMES)}|last)\b){{0,4}})"
     r"(?=\s{1,3}(?:ones?|calls?|examples?|cases?|results?|should|must|to|I|is|was|would)\b|\s?[,.:(]|\s?$)",
     re.I,
@@ -85,7 +87,7 @@ _SUBJECT = re.compile(
 )
 """Behind a call: "I expected `f(1)` to return 2"."""
 _IS = re.compile(r"\s+(?:is|was|equals)\s+(?=\S)")
-_GIVES = re.compile(r"\s{0,3}(?:->|=>|(?:returns?|returned|gives?|gave|yields?|raises?|should|must|is|was)\s)")
+_GIVES = re.compile(r"\s{0,3}(?:->|=>|\u2192|(?:returns?|returned|gives?|gave|yields?|raises?|should|must|is|was)\s)")
 _INSTEAD = re.compile(r"\b(?:instead of|rather than)\b", re.I)
 _WISH = re.compile(r"\b(?:could|should|must|ought|would|expect(?:ed)?|want(?:ed)?|please)\b", re.I)
 _STRONG = re.compile(r"\b(?:got|gets?|actual\w*|current\w*|instead|but|now|however|rather|raise[sd]?|fail\w*)\b", re.I)

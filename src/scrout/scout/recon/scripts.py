@@ -133,7 +133,11 @@ _DENIED = re.compile(
     re.I,
 )
 _INSTEAD_OF_SOME = re.compile(r"\b(?:instead of|rather than)\b", re.I)
-_GIVES_BLOCK = re.compile(r"`?\s*(?:returns?|gives?|yields?|prints?|produces?|outputs?|renders?)(?: me)?\s*:?\s*")
+_GIVES_BLOCK = re.compile(
+    r"`?\s*,?\s*(?:(?:it|this|that)\s+)?(?:(?:I|we)\s+(?:get|see)"
+    r"|(?:returns?|gives?|yields?|prints?|produces?|outputs?|renders?)(?: me)?"
+    r"|(?:fails?|crash(?:es)?|dies|raises?|throws?)(?: with)?)(?:\s+(?:this|the following)(?:\s+\w+)?)?\s*[:.]?\s*"
+)
 """Between a call and the block that shows what it gives."""
 _INSTEAD_OF = re.compile(r"\b(?:instead of|rather than)\W{0,5}$", re.I)
 _TOLD_BESIDE = re.compile(
@@ -365,6 +369,8 @@ class _Reader:
         self.tables = 0
         self.quoted: list[str] = []
         """Expressions in sentences since the last block."""
+        self.given_by: dict[str, str] = {}
+        """What calls give, below a heading that says so."""
         self.open_call = ""
         """A call that the last line says the next block is given by."""
         self.open_output = "", ""
@@ -388,6 +394,9 @@ class _Reader:
     def read_block(self, block: Block) -> None:
         self.below = self.alone = ""
         call, self.open_call = self.open_call, ""
+        if call and (raised := _last_exception(block.code)):
+            self._add([_Shown(f"{call}\n", raised, [Ask(1, StatedValue(raised))])])
+            return
         if call and not _does_something(_parse(block.code) or ast.Module([], [])):
             self.open_output = call, block.code.strip()
             return
@@ -492,6 +501,10 @@ class _Reader:
             return "", ""  # the others depend on the first one, and on what else the sentence says
         for number, (code, rest) in enumerate(calls):
             told = read_told_of(sentence.partition(code)[0] if not number else "", rest)
+            if self.section == "expected" and told.actual and not told.expected:
+                told = StatedValue(self.given_by.get(code, ""), told.actual)
+            elif self.section == "actual" and told.actual:
+                self.given_by[code] = told.actual
             raised = raised_name(told.actual, rest)
             if len(calls) == 1 and not rest.strip(" .:,") and sentence.strip().startswith("`"):
                 self._add([_Shown(f"{code}\n", asks=[Ask(1)])])  # a line of its own
@@ -587,7 +600,11 @@ def _in_block(block: Block, role: str, known: Sequence[_Shown]) -> Iterator[_Sho
     elif source.strip():
         asks, loose = _asks(source)
         shown = _Shown(source, _last_exception(output), asks, loose)
-        if output and shown.error is None:
+        labelled = [label for label in map(_LABEL.match, output.splitlines()) if label]
+        if len(labelled) == len(output.strip().splitlines()) == 2:
+            for label in labelled:
+                shown.labelled[label.lastgroup or ""].append(label.string[label.end() :].strip())
+        elif output and shown.error is None:
             _add_output(shown, "actual", output)
         yield shown
 
@@ -671,6 +688,7 @@ def _expected_exception(sentence: str) -> str:
 
 def _reads_alike(came: str, expected: str) -> bool:
     """Whether what stands behind two labels may be values of one statement, rather than a value and words about one."""
+    came, expected = came.strip("`"), expected.strip("`")
     words, others = ([*map(str.lower, re.findall(r"\w+", text))] for text in (came, expected))
     if len(came.split()) == len(expected.split()) and set(words) & set(others):
         return True

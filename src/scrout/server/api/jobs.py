@@ -15,7 +15,8 @@ from functools import partial
 from pathlib import Path
 
 from scrout.base import ScroutError
-from scrout.config.settings import Caller, Fixer, Settings, cache_folder
+from scrout.config.folders import cache_folder
+from scrout.config.settings import Caller, Fixer, Settings
 from scrout.ledger.opening import open_ledger
 from scrout.ledger.store import Ledger
 from scrout.money import Price

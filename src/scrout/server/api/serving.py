@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from scrout import telemetry
-from scrout.config.settings import Settings, data_folder
+from scrout.config.folders import data_folder
+from scrout.config.settings import Settings
 from scrout.server.api.app import create_app
 from scrout.server.api.callers import Callers, refuse_open
 from scrout.server.api.store import ApiStore

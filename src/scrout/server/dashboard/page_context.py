@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import get_args
 
 from scrout.base import ScroutError
-from scrout.config.settings import LEDGER_URL, Settings, cache_folder, data_folder
+from scrout.config.folders import cache_folder, data_folder
+from scrout.config.settings import LEDGER_URL, Settings
 from scrout.ledger.opening import attempts_folder
 from scrout.ledger.store import Ledger
 from scrout.records import RunOutcome

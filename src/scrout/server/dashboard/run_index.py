@@ -25,6 +25,7 @@ from scrout.base import FrozenModel, LedgerError
 from scrout.ledger.store import Ledger, RunProgress, RunSummary
 from scrout.money import CENT_FRACTION, Usd, known_usd
 from scrout.records import RunOutcome
+from scrout.task import title_of
 
 FORM = 4
 """Of the tables; another one is made anew."""
@@ -37,7 +38,6 @@ QUIET_S = 3600
 """After so long without news a run or a batch that is not done counts as left alone."""
 BETWEEN_STEPS_S = 120
 MAX_INDEXED_CHARS = 20_000
-MAX_TITLE_CHARS = 160
 MAX_WORDS = 12
 CACHE_KB = 64_000
 """Of memory, so that the index of some hundred thousand runs is not read again for each question."""
@@ -352,11 +352,6 @@ def is_running(within_step: bool, last: datetime) -> bool:
 def words_of(text: str) -> list[str]:
     """What is searched for: words, without the signs between them."""
     return [word.lower() for word in _WORD.findall(text)][:MAX_WORDS]
-
-
-def title_of(text: str) -> str:
-    """The first line of an issue that says something."""
-    return next((line.strip(" #\t") for line in text.splitlines() if line.strip(" #\t")), "")[:MAX_TITLE_CHARS]
 
 
 def _make_anew(db: sqlite3.Connection) -> None:

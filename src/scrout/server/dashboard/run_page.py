@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from scrout.base import FrozenModel, LedgerError, ScroutError
-from scrout.config.settings import cache_folder
+from scrout.config.folders import cache_folder
 from scrout.git import find_repository
 from scrout.handoff import FileRef
 from scrout.html import render
@@ -22,9 +22,9 @@ from scrout.sandbox.workspace import Base
 from scrout.scout import report
 from scrout.server.dashboard import code, diff
 from scrout.server.dashboard.page_context import Asked, NotThere, PageContext
-from scrout.server.dashboard.run_index import is_running, title_of
+from scrout.server.dashboard.run_index import is_running
 from scrout.server.dashboard.turns import trajectory
-from scrout.task import Task
+from scrout.task import Task, title_of
 
 REFRESH_S = 10
 CODE_FILES = 5

@@ -84,7 +84,7 @@ class Shop:
 
     @property
     def settings(self) -> Settings:
-        from scrout.config.settings import load
+        from scrout.config.loading import load
 
         return load(None, self.overrides)
 

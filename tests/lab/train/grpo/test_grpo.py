@@ -22,7 +22,7 @@ from safetensors.torch import load_file
 
 from scrout.base import ConfigError, ModelError, TaskError
 from scrout.batch.repositories import Repositories
-from scrout.config.settings import load
+from scrout.config.loading import load
 from scrout.files import Lock
 from scrout.lab.train.grpo.exchanges import read_exchanges, tokenize_exchanges
 from scrout.lab.train.grpo.grpo import GrpoResult, train

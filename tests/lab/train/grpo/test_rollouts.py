@@ -30,7 +30,7 @@ import asyncio, json, sys
 from pathlib import Path
 from scrout.batch.task_formats import TaskRow
 from scrout.batch.repositories import Repositories
-from scrout.config.settings import load
+from scrout.config.loading import load
 from scrout.sandbox.probe import require_tier
 from scrout.task import Gold
 from scrout.lab.train.grpo.reward import Weights

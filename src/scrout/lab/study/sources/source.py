@@ -16,7 +16,7 @@ from scrout.batch.jobs import ROUTED
 from scrout.batch.outputs.arm_statistics import ArmStatistics, RunCost, TaskOutcome, costs_of, hits_of, kind_of
 from scrout.batch.outputs.summary import Grades, TaskFacts, known_of, read_grades, tally_runs
 from scrout.batch.tasks import TaskRow, read_tasks
-from scrout.config.settings import load
+from scrout.config.loading import load
 from scrout.lab.study.sources.benchmark import ArmOutcomes, Benchmark, FixerEpisode, ScoutRecord, arm_outcomes
 from scrout.lab.study.sources.paper import Paper, read_public, with_tasks
 from scrout.languages import language_of

@@ -1,0 +1,306 @@
+"""Settings from scrout.toml and `-c key=value`: which files count, which of a repository's keys may, and trust."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import posixpath
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from scrout.base import ConfigError
+from scrout.config.folders import FILE_NAME, data_folder, user_file
+from scrout.config.settings import FIXERS, Caller, Fixer, Settings
+from scrout.files import read_beneath, read_toml
+from scrout.money import Price
+
+_MOST_BYTES = 1_000_000
+_MAY_LOWER = (
+    *(f"sandbox.{name}" for name in ("timeout_s", "memory_mb", "total_memory_mb", "processes", "file_mb", "disk_mb")),
+    *("sandbox.repo_paths", "sandbox.repo_mb", "gate.timeout_s", "repair.max_candidates", "repair.max_seconds"),
+    *("scout.max_files", "scout.reproduce"),
+)
+"""What a repository's own file may set though nobody trusts it, to what the user has or less."""
+_PATHS = (
+    *(
+        "fix.prices",
+        "fix.model_list",
+        "route.resumes",
+        "route.embedder.checkpoint",
+        "route.embedder.path",
+        "ledger.path",
+    ),
+    *("scout.model.prompts", "scout.model.tokenizer", "scout.model.checkpoint"),
+)
+"""Files and folders of the host's that settings name. Relative ones lie beside the file that names them."""
+_MOST_NAMED_FILES = 10_000
+_MOST_NAMED_BYTES = 200_000_000
+
+
+def load(path: Path | None, overrides: Iterable[str] = ()) -> Settings:
+    """Settings from a file (None: defaults alone) and `key=value` overrides, later ones winning."""
+    return _settings(_read(path) if path else {}, overrides, str(path or "-c"))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}. Write one with `scrout init`.") from None
+    return _beside(_table(raw, path), path.parent)
+
+
+def _table(raw: bytes, path: Path) -> dict[str, Any]:
+    try:
+        return read_toml(raw.decode())
+    except ValueError as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from None
+
+
+def _settings(table: dict[str, Any], overrides: Iterable[str], source: str) -> Settings:
+    for override in overrides:
+        set_key(table, override)
+    try:
+        return Settings.model_validate(table)
+    except ValidationError as error:
+        raise ConfigError(f"{source}: {_explain(error, table)}") from None
+
+
+def _beside(table: Mapping[str, Any], folder: Path, above: str = "") -> dict[str, Any]:
+    """The same table, with the files that it names relatively where they are: beside it."""
+
+    def placed(key: str, value: Any) -> Any:
+        if isinstance(value, dict):
+            return _beside(value, folder, f"{key}.")
+        is_path = key in _PATHS and isinstance(value, str) and value
+        return str(folder.absolute() / Path(value).expanduser()) if is_path else value
+
+    if not above and isinstance(fixers := table.get("fixers"), list):
+        table = {**table, "fixers": [_program_beside(fixer, folder) for fixer in fixers]}
+    return {key: placed(above + key, value) for key, value in table.items()}
+
+
+def _program_beside(fixer: Any, folder: Path) -> Any:
+    """A fixer whose program is named by a relative path: the file that names it decides, not the current folder."""
+    match fixer:
+        case {"command": [str(program), *arguments]} if "/" in program and not program.startswith(("/", "~", "{")):
+            return {**fixer, "command": [str(folder.absolute() / program), *arguments]}
+    return fixer
+
+
+def discover(repo: Path, overrides: Iterable[str] = ()) -> Settings:
+    """The settings that apply to a repository: the user's, and on top of them what its own scrout.toml sets.
+
+    The repository's own may have come with a clone. Until the user trusts it, it may only tighten: it could send the
+    user's key to an endpoint of its choice, or run a program.
+    """
+    users, own = user_file(), repo / FILE_NAME
+    table = _read(users) if users.is_file() else {}
+    if not os.path.lexists(own):
+        return _settings(table, overrides, str(users) if table else "-c")
+    raw = _read_own(own)
+    given = _table(raw, own)
+    _settings(_table(raw, own), (), str(own))
+    if not _mark(own, raw).exists():
+        limits = _settings(_layered(table, {}), (), str(users))
+        for key, value in _flat(given):
+            _must_tighten(key, value, limits, own)
+    return _settings(_layered(table, _beside(given, repo)), overrides, f"{own} over {users}" if table else str(own))
+
+
+def _layered(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Two tables as one, key by key; lists are not merged."""
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        merged[key] = _layered(old, value) if isinstance(value, dict) and isinstance(old, dict) else value
+    return merged
+
+
+def trust(path: Path) -> tuple[str, ...]:
+    """Let a repository's scrout.toml set everything, as long as it is at this path and as it is now.
+
+    So must the files be that it names in the repository. The keys that it sets are returned.
+    """
+    raw = _read_own(path)
+    table = _table(raw, path)
+    _settings(_table(raw, path), (), str(path))
+    mark = _mark(path, raw)
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    mark.write_text(f"{path}\n")
+    return tuple(key for key, _ in _flat(table))
+
+
+def distrust(path: Path) -> bool:
+    """Take that back; False: it was not trusted."""
+    mark = _mark(path, _read_own(path))
+    trusted = mark.exists()
+    mark.unlink(missing_ok=True)
+    return trusted
+
+
+def _read_own(path: Path) -> bytes:
+    raw = read_beneath(path.parent, path.name, _MOST_BYTES)
+    if raw is None:
+        raise ConfigError(f"{path} is no regular file of at most {_MOST_BYTES:,} bytes. Pass a file with --config.")
+    return raw
+
+
+def _mark(path: Path, raw: bytes) -> Path:
+    """What is there while a file is trusted; another path or another byte, also of a file it names, has another one."""
+    told = os.fsencode(path.parent.resolve() / path.name) + b"\0" + raw
+    named = "".join(_named_digests(_table(raw, path), path))
+    return data_folder() / "trusted" / hashlib.sha256(told + named.encode()).hexdigest()
+
+
+def _named_digests(table: Mapping[str, Any], source: Path) -> Iterator[str]:
+    """Of the files in the repository that its scrout.toml names: a pull can change them. Others are the user's."""
+    top = source.parent.resolve()
+    settings = ((key, value) for key, value in _flat(_beside(table, top)) if key in _PATHS)
+    # A program gets the caller's money; most words of a command are no files.
+    words = ((key, str(top / word)) for key, word in _words_of(table, "command") if _is_no_folder(top / word))
+    mounts = _words_of(table, "mounts")
+    for key, value in (*settings, *words, *mounts):
+        if not isinstance(value, str) or not value:
+            continue
+        path = Path(os.path.normpath(value))
+        if not any(each.is_relative_to(top) for each in (path, Path(os.path.realpath(path)))):
+            continue
+        digest = _digest_beneath(top, path) if key != "ledger.path" else None
+        if digest is None:
+            raise ConfigError(
+                f"{source}: {key} names {path}, and scrout cannot vouch for that: it is the ledger, a symlink, or too "
+                "large. Name a place outside of the repository, or pass the settings with --config."
+            )
+        yield f"\0{key}\0{digest}"
+
+
+def _is_no_folder(path: Path) -> bool:
+    # Not Path.is_dir, which raises for a name that is too long.
+    return os.path.lexists(path) and (path.is_symlink() or not os.path.isdir(path))  # noqa: PTH112
+
+
+def _words_of(table: Mapping[str, Any], name: str) -> Iterator[tuple[str, str]]:
+    fixers = table.get("fixers")
+    for fixer in fixers if isinstance(fixers, list) else ():
+        listed = fixer.get(name) if isinstance(fixer, dict) else None
+        for word in listed if isinstance(listed, list) else ():
+            if isinstance(word, str) and "\0" not in word:
+                yield f"fixers.{name}", word
+
+
+def _digest_beneath(top: Path, path: Path) -> str | None:
+    """Of a file, or of all files in a folder; None: there is a link or too much."""
+    if not path.is_relative_to(top):
+        return None
+    found = hashlib.sha256()
+    left_bytes = _MOST_NAMED_BYTES
+    files = sorted(_files_at(path))[: _MOST_NAMED_FILES + 1]
+    if len(files) > _MOST_NAMED_FILES:
+        return None
+    for file in files:
+        name = str(file.relative_to(top))
+        content = read_beneath(top, name, left_bytes)
+        if content is None:
+            return None
+        left_bytes -= len(content)
+        found.update(f"{name}\0{len(content)}\0".encode("utf-8", "surrogateescape") + content)
+    return found.hexdigest()
+
+
+def _files_at(path: Path) -> Iterator[Path]:
+    """The file, or what lies in the folder, links included; nothing: it does not exist."""
+    if path.is_dir() and not path.is_symlink():
+        for folder, folders, names in os.walk(path):
+            yield from (Path(folder, name) for name in names)
+            yield from (link for name in folders if (link := Path(folder, name)).is_symlink())
+    elif os.path.lexists(path):
+        yield path
+
+
+def _flat(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Every key with the names of its tables, and its value."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{above}{key}.")
+        else:
+            yield above + key, value
+
+
+def _must_tighten(key: str, value: object, users: Settings, source: Path) -> None:
+    """A file that nobody trusts names no program, place or key, and loosens nothing that the user's own says."""
+    section, _, name = key.partition(".")
+    limit = getattr(getattr(users, section, None), name, None)
+    if key in _MAY_LOWER:
+        tightens, problem = _is_number(value) and value <= limit, f"raises {key} above {limit}"  # type: ignore[operator]
+    elif key == "gate.runs":
+        tightens, problem = _is_number(value) and value >= limit, f"lowers {key} below {limit}"  # type: ignore[operator]
+    elif key == "scout.subtree":
+        folder = posixpath.normpath(str(value))
+        tightens = not limit or folder == limit or folder.startswith(f"{limit}/")
+        problem = f"sets {key} to a folder outside of {limit!r}"
+    else:
+        # A seed is neither tight nor loose.
+        tightens, problem = key == "repair.seed", f"sets {key}"
+    if not tightens:
+        raise ConfigError(
+            f"{source} may have come with the repository, and it {problem}. Look at the file; if you trust it as it "
+            f"is, run `scrout trust --repo {source.parent}`, or pass it with --config."
+        )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float))
+
+
+def set_key(table: dict[str, Any], override: str, *, option: str = "-c", example: str = "route.theta=0.4") -> None:
+    """Carry out `key=value` on a table; the value is read as TOML, and what is not valid TOML is a string."""
+    key, equals, raw = override.partition("=")
+    if not equals or not key.strip():
+        raise ConfigError(f"{option} {override!r}: write key=value, for example {option} {example}")
+    try:
+        value = tomllib.loads(f"value = {raw}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = raw  # an unquoted word is a string
+    *parents, last = (part.strip() for part in key.split("."))
+    for parent in parents:
+        child = table.setdefault(parent, {})
+        if not isinstance(child, dict):
+            raise ConfigError(f"{option} {override!r}: {parent!r} is not a table; set it in a file")
+        table = child
+    table[last] = value
+
+
+def _known_beside(place: tuple[int | str, ...], given: Mapping[str, Any]) -> list[str]:
+    """The keys that the table of an unknown one does know."""
+    if place[0] == "fixers" and len(place) > 1:
+        kind = given["fixers"][place[1]].get("kind")
+        known = FIXERS.get(kind) if kind in FIXERS.names() else Fixer
+        return list(Price.model_fields if "price" in place else known.model_fields)
+    if place[:2] == ("api", "callers") and len(place) > 2:
+        return list(Caller.model_fields)
+    table: type[BaseModel] = Settings
+    for part in place[:-1]:
+        field = table.model_fields.get(str(part))
+        if field is not None and isinstance(field.default, BaseModel):
+            table = type(field.default)
+        elif part == "price":
+            table = Price
+    return list(table.model_fields)
+
+
+def _explain(error: ValidationError, given: Mapping[str, Any]) -> str:
+    lines = []
+    for problem in error.errors(include_url=False):
+        key = ".".join(str(part) for part in problem["loc"]) or "settings"
+        if problem["type"] == "extra_forbidden":
+            lines.append(f"unknown key `{key}`; known here: {', '.join(_known_beside(problem['loc'], given))}")
+        elif problem["type"] == "literal_error":
+            lines.append(f"`{key}` is {problem['input']!r}; it may be {problem['ctx']['expected']}")
+        else:
+            lines.append(f"`{key}`: {problem['msg'].removeprefix('Value error, ')}")
+    return "; ".join(lines)
