@@ -280,12 +280,12 @@ class Asking(Router):
         return super().route(text, state)
 
 
-@pytest.mark.parametrize("priced", [True, False])
+@pytest.mark.parametrize(("price", "cost"), [("100", "0.0003"), ("0", "0"), (None, None)])
 async def test_a_runs_vector_is_on_its_bill(
-    server: Server, make_repo: Callable[..., Path], tier: Tier, tmp_path: Path, priced: bool
+    server: Server, make_repo: Callable[..., Path], tier: Tier, tmp_path: Path, price: str | None, cost: str | None
 ) -> None:
-    settings = metered_settings(server, **({} if priced else {"price": None}))
-    cost_usd = Decimal("0.0003") if priced else None
+    settings = metered_settings(server, price=price and {"input": price, "output": "0"})
+    cost_usd = None if cost is None else Decimal(cost)
     task = open_task(make_repo({"a.py": "x = 1\n"}), "the parser fails")
     with open_kit(task, settings) as kit:
         context = replace(kit.context, router=Asking(settings, tmp_path / "resumes"))
@@ -295,7 +295,7 @@ async def test_a_runs_vector_is_on_its_bill(
         (receipt,) = kit.ledger.receipts(run.id)
         assert (receipt.component, receipt.model, receipt.usage) == ("route", "some-model", Usage(input_tokens=3))
         assert decision.cost_usd == run.cost_usd == receipt.cost_usd == cost_usd
-        assert run.lost_usd == (0 if priced else None) and audit(kit.ledger).problems == ()
+        assert run.lost_usd == (None if cost is None else 0) and audit(kit.ledger).problems == ()
         (trajectory,) = kit.context.attempts.glob("*/*/trajectory.jsonl")
     assert receipts(trajectory) == (receipt,) and server.keys == [None]
 

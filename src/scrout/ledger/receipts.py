@@ -1,5 +1,5 @@
-"""Receipts are stored once, in rows. A stored result has the digest of its receipts: with it an audit proves the rows.
-Who reads the result gets the rows with it."""
+"""Receipts are stored once, in rows. A stored result has the digest of its receipts, which an audit compares with the
+rows. Reading a result attaches the rows to it."""
 
 from __future__ import annotations
 

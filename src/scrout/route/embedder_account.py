@@ -1,4 +1,4 @@
-"""The account that an embedder's endpoint is paid from: that of the run which routes, else one of the call's own."""
+"""The meter's account for an embedder's endpoint. Within a run it is the run's; elsewhere each call opens one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_CALLS = 1_000_000
 """Nothing asks so often: dollars are the cap."""
 
 SOCKET: ContextVar[Path | None] = ContextVar("scrout.embedder", default=None)
-"""The meter's, with the account of the run that this task works on."""
+"""The meter's socket for the run that this task works on; None: no run is under way."""
 
 
 def account_of(
