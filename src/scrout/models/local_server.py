@@ -20,6 +20,8 @@ from scrout.redact import redact
 
 Pooling = Literal["", "mean", "cls", "last"]
 """How a text's vector follows from those of its tokens; empty: as the file says."""
+_PASSED_ON = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "TMPDIR")
+"""Variables that it may need. Keys are not among them."""
 INSTALL = "Install it with: pip install 'scrout[local]'"
 
 
@@ -53,7 +55,8 @@ def start(model: ServedModel, log: Path) -> LocalServer:
     if not Path(model.path).is_file():
         raise ModelError(f"{model.path} is no file. Name a GGUF model file.")
     argv = [sys.executable, "-P", "-m", "scrout.models.local_server"]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)}
+    env = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    env["PYTHONPATH"] = os.pathsep.join(part for part in sys.path if part)
     with log.open("w") as words:
         process = subprocess.Popen(
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=words, cwd=NEUTRAL, env=env, text=True
