@@ -19,7 +19,7 @@ def test_no_key_of_the_caller_reaches_the_server(tmp_path: Path, monkeypatch: py
     model.touch()
     monkeypatch.setattr(sys, "executable", str(python))
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-0123456789abcdef")
-    with pytest.raises(ModelError, match="cannot serve .*no such model"):
+    with pytest.raises(ModelError, match=r"cannot serve .*no such model"):
         local_server.start(ServedModel(path=str(model)), tmp_path / "log")
     assert "PATH=" in seen.read_text() and "sk-very-secret" not in seen.read_text()
 
