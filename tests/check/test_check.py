@@ -520,3 +520,13 @@ async def test_rewritten_tests_are_disputed_if_the_report_complains_about_a_call
         write = f"cat > test_numbers_.py <<'END'\n{test}{after}END\nsed -i 's/ + 1$//' numbers_.py"
         result = await checked(shop, write, gated())
     assert (result.outcome, result.tests) == (outcome, "fail")
+
+
+async def test_what_a_constructor_sets_is_its_result(task_sandbox_over, check_patch) -> None:
+    source = "class Box:\n    def __init__(self, n):\n        self.n = n + 1\n"
+    test = "import unittest\nfrom numbers_ import Box\n\nclass T(unittest.TestCase):\n    def test(self):\n"
+    test += "        self.assertEqual(Box(5).n, 6)\n"
+    with task_sandbox_over({"numbers_.py": source, "test_numbers_.py": test}) as shop:
+        change = "sed -i 's/ + 1$//' numbers_.py; sed -i 's/, 6)/, 5)/' test_numbers_.py"
+        result = await check_patch(shop, change, "from numbers_ import Box\nassert Box(2).n == 2\n")
+    assert (result.outcome, result.tests) == ("unverified", "fail")

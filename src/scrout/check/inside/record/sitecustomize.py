@@ -388,8 +388,9 @@ class _Call:
             seen.update(kind="effect", value=_refused[0])
         seen["printed"] = _ADDRESS.sub("0x", printed.getvalue())[:_MAX_TEXT]
         after = [_state(value) for _, value in everything]
+        makes = self.code.co_name == "__init__"  # what it sets is what it gives
         seen["changed"] = [
-            {place: new[place] for place in new if place in old and old[place] != new[place]}
+            {place: new[place] for place in new if (makes or place in old) and old.get(place) != new[place]}
             for old, new in zip(before, after)
         ]
         return seen
