@@ -215,6 +215,11 @@ def kind(value):
     return None if value == 2 else Coin
 
 
+class Share:
+    def __init__(self, people):
+        self.each = 1 / len(people)
+
+
 class Purse:
     def __init__(self, rates):
         rates["fee"] = rates["fee"] * 2

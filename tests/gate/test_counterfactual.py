@@ -76,6 +76,24 @@ OWN = [
         files={"checks.py": "def verify(actual, expected):\n    assert actual is expected == None\n"},
     ),
     Claim(
+        "a lie about a function of which the issue says nothing",
+        "unrelated_failure",
+        "assert till.label('a') == 'pear'\n",
+        issue="`split(10, 3)` gives `[3, 3, 3]`, it should be `[4, 3, 3]`",
+    ),
+    Claim(
+        "a procedure that gives nothing, as it should",
+        "unrelated_failure",
+        "result = till.shelf.arrange([2, 1])\nbroken = result != None\nassert broken is not False\n",
+        issue="till is broken\n\nExpected: `True`\nActual: `False`",
+    ),
+    Claim(
+        "any other result, for another call than the issue's",
+        "unrelated_failure",
+        "def main():\n    return till.shelf.arrange([2, 1]) == None\n\nsys.exit(main())\n",
+        issue="`arrange(['b', 1])` gives `None`, not a TypeError.",
+    ),
+    Claim(
         "a raise after any result",
         "unrelated_failure",
         "def verify(value):\n    match value:\n        case other:\n"
@@ -300,6 +318,12 @@ THEIRS = [
         "[ $failed -eq 0 ]",
     ),
     Claim(
+        "a constructor's exception, caught and printed",
+        "real_failure",
+        "import traceback\nfrom till.report import Share\n\ndef main():\n    try:\n        Share([])\n"
+        "    except Exception:\n        traceback.print_exc()\n        return 1\n    return 0\n\nsys.exit(main())\n",
+    ),
+    Claim(
         "a result in an f-string",
         "real_failure",
         "result = f'the rack: {till.shelf.Rack([7])!s}'\nassert result == 'the rack: [8]', result\n",
@@ -328,6 +352,7 @@ THEIRS = [
         "a module that the repository loads anew",
         "real_failure",
         "from till import report\nassert report.tag('<a/>') == 'a'\n",
+        issue="`tag('<a/>')` gives `A`",
     ),
     Claim(
         "a value that is logged",

@@ -21,8 +21,8 @@ from keyword import iskeyword
 from pathlib import PurePosixPath
 
 from scrout.gate.execution_trace import Called, WatchedRun, watching
-from scrout.gate.printed import is_result, is_right, is_told
-from scrout.gate.python import failure_places
+from scrout.gate.printed import calls_as_quoted, is_result, is_right, is_told
+from scrout.gate.python import failure_places, named_and_idle
 from scrout.gate.replay_context import ReplayContext
 from scrout.sandbox.outbox import read_outbox
 from scrout.sandbox.task_sandbox import TaskSandbox
@@ -174,6 +174,9 @@ class CounterfactualTrials:
         issue = self.replay_context.issue
         if call and _mentions(issue, call.name) and is_right(call.results, issue):
             return ""
+        asked_for = call is None or any(_is_asked_for(change.value, call, issue) for change in changes)
+        if not asked_for and await asyncio.to_thread(named_and_idle, self.run, self.replay_context):
+            return ""
         unlike = [
             tuple(replace(change, value=value) for change, value in zip(changes, values, strict=True))
             for values in zip(*(_unlike(change, call, surely=surely) for change in changes), strict=False)
@@ -183,7 +186,7 @@ class CounterfactualTrials:
         passes = [self._passes(end) for end in await self._run([changes, *same, *unlike], stop=False)]
         if len(passes) < 1 + len(same) + len(unlike) or not passes[0] or any(passes[1 : 1 + len(same)]):
             return ""
-        if any(passes[1 + len(same) :]) and (surely or call is None or not _blamed(call, self.replay_context.issue)):
+        if any(passes[1 + len(same) :]) and (surely or call is None or not _blamed(call, last, self.replay_context)):
             return ""
         return f"it passes where {call.name if call else last.name} {_gives(last)}"
 
@@ -267,10 +270,15 @@ def _gives(change: Change) -> str:
     return f"gives {'one of ' if change.how == 'through' else ''}{change.value[:100]}"
 
 
-def _blamed(call: Called, issue: str) -> bool:
-    """Whether an issue tells of what a function gave, and not as what it should give."""
-    if call.result in (_CHANGED, "None"):
+def _blamed(call: Called, change: Change, replay_context: ReplayContext) -> bool:
+    """Whether an issue tells of what the claim's call of a function gave, and not as what it should give."""
+    issue = replay_context.issue
+    if not calls_as_quoted(call.name, replay_context):
+        return False
+    if call.result == _CHANGED or (call.result == "None" and change.how != "return"):
         return True  # what it did is what counts
+    if call.result == "None" and _mentions(issue, call.name):
+        return True
     raised = call.result.isidentifier() and not iskeyword(call.result) and _mentions(issue, call.result)
     return raised or is_told(call.result, [" ".join(line.split()) for line in issue.splitlines()])
 
@@ -319,7 +327,7 @@ def _sort(text: str) -> type | None:
 
 def _is_asked_for(value: str, call: Called, issue: str) -> bool:
     """Whether an issue is about a function, or has this value in it."""
-    return _mentions(issue, call.name) or (_is_literal(value) and _is_named(value, _plain(issue)))
+    return _mentions(issue, call.name) or (_is_data(value) and _is_named(value, _plain(issue)))
 
 
 def _attributes(replay_context: ReplayContext) -> list[str]:

@@ -248,6 +248,14 @@ def _is_named(value: str, replay_context: ReplayContext) -> bool:
     )
 
 
+def calls_as_quoted(name: str, replay_context: ReplayContext) -> bool:
+    """Whether a claim calls a function as the issue does; an issue that shows no call of it asks for none."""
+    issue = _squeezed(replay_context.issue)
+    if not re.search(rf"(?<!\w){re.escape(name)}\([^)]", issue):
+        return True
+    return any(call.startswith(f"{name}(") and _squeezed(call) in issue for call in _calls(replay_context.sources.all))
+
+
 def _code(text: str) -> str:
     """Without comments."""
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from scrout.gate.dataflow import classes
@@ -278,6 +278,8 @@ def _bare_exit(run: Replay, ran: bool, replay_context: ReplayContext) -> Classif
     if not replay_context.depends(exits[0].path, exits[0].line):
         reason = f"exit code {run.exit_code} does not depend on a result of the repository"
         return Classification("unrelated_failure", reason, trial="may pass")
+    if shown := caught_and_printed(run, replay_context):
+        return Classification("real_failure", f"exit code {run.exit_code}: {shown.reason}")
     reason = f"exit code {run.exit_code}, decided by a result of repository code"
     return Classification("real_failure", reason, trial="must pass")
 
@@ -293,6 +295,35 @@ def exercised(run: Replay, replay_context: ReplayContext) -> bool:
     return False
 
 
+def named_and_idle(run: Replay, replay_context: ReplayContext) -> bool:
+    """Whether the issue names functions of the repository in its code, and none that it names ran."""
+    idle = False
+    for path, lines in run.execution_trace.lines.items() if run.execution_trace else ():
+        content = replay_context.base.read(path) if replay_context.is_repository_code(path) else None
+        for name, body in _functions(content or b""):
+            if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", replay_context.issue):
+                if lines & body:
+                    return False
+                idle = idle or bool(re.search(rf"(?<!\w){re.escape(name)}(?:\(|`)", replay_context.issue))
+    return idle
+
+
+def _functions(content: bytes) -> Iterator[tuple[str, frozenset[int]]]:
+    """Functions and classes, each with the lines of its functions."""
+    try:
+        tree = parse_python(content)
+    except (SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            parts = [part for part in ast.walk(node) if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)]
+            yield node.name, frozenset(line for part in parts for line in _body_lines(part))
+
+
+def _body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> range:
+    return range(function.body[0].lineno, (function.end_lineno or function.lineno) + 1)
+
+
 def _function_lines(content: bytes) -> frozenset[int]:
     try:
         tree = parse_python(content)
@@ -301,5 +332,5 @@ def _function_lines(content: bytes) -> frozenset[int]:
     lines: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            lines.update(range(node.body[0].lineno, (node.end_lineno or node.lineno) + 1))
+            lines.update(_body_lines(node))
     return frozenset(lines)
