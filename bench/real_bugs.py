@@ -157,7 +157,9 @@ def main() -> None:
     kept = KeptRows(asked.rows, parts, source)
     results = asyncio.run(run_all(rows, asked.mirrors.resolve(), work, kept, asked.at_once, asked.show))
     summary = {"half": asked.half, "seconds": round(time.monotonic() - started), **summarize(results)}
-    record({**summary, "rows": results}, asked.json)
+    # Output of commands names the folders of this machine.
+    shown = json.loads(json.dumps(results).replace(json.dumps(str(work))[1:-1], "WORK"))
+    record({**summary, "rows": shown}, asked.json)
 
 
 def kept_of(path: Path) -> dict[str, Row]:
