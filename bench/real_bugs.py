@@ -16,7 +16,7 @@ real_bugs_mine.py makes them. For each row:
   fix's tests say which of them are wrong, and the check which of them it doubts. Upstream fixes are the other side.
 - grade: the tests that grading calls passed, with the gold patch and without any, are those that the runner calls so.
 
-Rules may be made after a look at the halves `seen`, `held` and `fresh`. `fresh2` is for the figure; see the README.
+Rules may be made after a look at these groups: each has had its first one. See the README.
 `--rows FILE` takes each row as it finishes. A run with the same file goes on after a cut-off: it leaves out rows that
 are there with the same parts and without an error. Take a new file for another version of the code.
 `--given FILE` takes the reproductions of an earlier run from its result instead of working them out again, and leaves

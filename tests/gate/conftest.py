@@ -220,6 +220,15 @@ class Share:
         self.each = 1 / len(people)
 
 
+class Shelves:
+    def share(self, people):
+        self.halves = [6 / len(people)]
+
+    @property
+    def half(self):
+        return self.halves[0]
+
+
 class Purse:
     def __init__(self, rates):
         rates["fee"] = rates["fee"] * 2

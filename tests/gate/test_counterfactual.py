@@ -343,6 +343,15 @@ THEIRS = [
         issue="`rack.first()` is another object than `rack.goods`",
     ),
     Claim(
+        "an example about an object that an earlier one could not change",
+        "real_failure",
+        command="python -m doctest notes.md",
+        files={
+            "notes.md": ">>> from till.report import Shelves\n>>> shelves = Shelves()\n>>> shelves.share([])\n"
+            ">>> shelves.half\n[3, 3]\n"
+        },
+    ),
+    Claim(
         "a sleep that is left out",
         "real_failure",
         "import time\nfrom unittest import mock\nwith mock.patch('time.sleep'):\n    parts = till.split(10, 3)\n"

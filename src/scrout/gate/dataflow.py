@@ -212,6 +212,19 @@ def bound(source: str, line: int) -> frozenset[str]:
     return frozenset(stored | {alias.asname or alias.name.partition(".")[0] for alias in aliases})
 
 
+def acted_on(source: str, line: int) -> frozenset[str]:
+    """Names of the objects of which the statement at a line calls a method and leaves what it gives."""
+    calls = [part.value for part in _statements(source, line) if isinstance(part, ast.Expr)]
+    owners = [_root(call.func) for call in calls if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)]
+    return frozenset(name for name in owners if name)
+
+
+def names(source: str, line: int) -> frozenset[str]:
+    """Names that the statement at a line has."""
+    nodes = (node for statement in _statements(source, line) for node in ast.walk(statement))
+    return frozenset(node.id for node in nodes if isinstance(node, ast.Name))
+
+
 def classes(source: str) -> frozenset[str]:
     """Names of the classes that a script defines."""
     tree = _parse(source)

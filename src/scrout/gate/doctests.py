@@ -8,7 +8,7 @@ import re
 import textwrap
 from dataclasses import dataclass
 
-from scrout.gate.dataflow import bound, depends
+from scrout.gate.dataflow import acted_on, bound, depends, names
 from scrout.gate.observation import reported
 from scrout.gate.replay_context import Classification, ReplayContext, together
 from scrout.sandbox.replay import Replay
@@ -60,13 +60,14 @@ def judge_examples(
 
 
 def _follows(example: Example, before: list[Example], replay_context: ReplayContext) -> bool:
-    """Whether an example fails for want of a name that an earlier one would have bound, had it not failed."""
-    missing = _UNBOUND.match(example.raised.message) if example.raised and example.raised.type == "NameError" else None
-    script = _script(example, replay_context) if missing else ""
-    return missing is not None and any(
-        other.raised is not None and other.path == example.path and missing[1] in bound(script, other.line)
-        for other in before
-    )
+    """Whether an example fails for want of what an earlier one would have done, had it not raised: a name, a change."""
+    earlier = [other for other in before if other.raised is not None and other.path == example.path]
+    if not earlier or example.raised is None:
+        return False
+    script = _script(example, replay_context)
+    if example.raised.type == "NameError" and (missing := _UNBOUND.match(example.raised.message)):
+        return any(missing[1] in bound(script, other.line) for other in earlier)
+    return any(not acted_on(script, other.line).isdisjoint(names(script, example.line)) for other in earlier)
 
 
 def _judge(example: Example, exercised: bool, run: Replay, replay_context: ReplayContext) -> Classification:
