@@ -271,7 +271,7 @@ def test_nothing_else_reads_toml() -> None:
     """But: what the user typed, and the user's own prices."""
     root = Path(scrout.__file__).parent
     found = {str(path.relative_to(root)) for path in root.rglob("*.py") if "tomllib.load" in path.read_text()}
-    assert found == {"files.py", "config/settings.py", "models/prices.py"}
+    assert found == {"files.py", "config/loading.py", "models/prices.py"}
 
 
 # Lines

@@ -95,7 +95,7 @@ _LABEL_ENDS = re.compile(r"\s(?:-{1,2}|[\u2013\u2014])\s")
 """Where a remark begins behind a value with a label: `Expected: 3 - f(2) gives 4 too`."""
 _NEGATED = re.compile(r"(?:\b(?:not|never|no|cannot)|n['\u2019]t)\s+\S{0,12}\s?$", re.I)
 _MARKUP = re.compile(r"(`[^`\n]*+`)|\*\*|__")
-_ELEMENT = re.compile(r"<([A-Za-z][\w-]*)[^<>\n]*>")
+_ELEMENT = re.compile(r"<([A-Za-z][\w-]*+)[^<>\n]*+>")
 _QUOTED = re.compile(r"``([^\n]{1,300}?)``|`([^`\n]{1,300})`")
 _IN_QUOTES = re.compile(r"`[^`\n]*+`|(?<!\w)\"[^\"\n]*+\"")
 _STRING = re.compile(r"[rbuRBU]{0,2}(?:'(?:[^'\\\n]|\\.)*+'|\"(?:[^\"\\\n]|\\.)*+\")")
