@@ -145,7 +145,7 @@ _TOLD_BESIDE = re.compile(
     r"(?P<expected>\S.*)"
 )
 """A comment beside a statement, with what came out as it is, and one below it with what is expected."""
-_REMARK = re.compile(r"(?<!\s)\s{2,}+#\s*+(.*)$")
+_REMARK = re.compile(r"(?<![ \t])[ \t]{2,}+#[ \t]*+([^\n]*+)")
 """Behind what a session answered."""
 _NOT_EXPECTED = re.compile(r"\b(?:un|not (?:as |what i )?)expected\b|\bunexpected\b", re.I)
 
