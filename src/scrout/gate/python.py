@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
+from typing import Literal
 
 from scrout.gate.dataflow import classes
 from scrout.gate.doctests import judge_examples, read_examples
@@ -192,7 +194,11 @@ def _traced(chain: Sequence[Traceback], ran: bool, run: Replay, replay_context: 
     if not (on_purpose or last.type in _ASSERTIONS):
         quoted = last.message and f"{last.type}: {last.message}" in " ".join(replay_context.issue.split())
         if quoted and decided and ran:
-            return Classification("real_failure", f"{what}, as the issue reports", trial="must pass")
+            # No other result helps where a class cannot do what the issue wants of it.
+            kinds = [name for name in re.findall(r"'(\w+)'", last.message) if name != "NoneType"]
+            of_class = last.type in MISUSE and any(not hasattr(builtins, name) for name in kinds)
+            trial: Literal["", "must pass"] = "" if of_class else "must pass"
+            return Classification("real_failure", f"{what}, as the issue reports", trial=trial)
         return Classification(
             "own_error", f"{what}, raised by the reproduction's own code", trial="may pass" if ran else ""
         )
