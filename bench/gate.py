@@ -15,7 +15,7 @@ command does not exit with 0. Its files are written for it here, which the relea
 
 `dev` and `dev2` are for whoever works on the gate's rules, with `--forms seen`: the held half of the harder forms is
 for the figure. So are the other groups, and each is fresh only once: a rule that was made after a look at one is
-measured on the next. `measure` to `measure6` and all forms have been looked at.
+measured on the next. `measure` to `measure8` and all forms have been looked at.
 
 All forms on all packages take long. With `--each 3` every form is used for three packages at most, which take turns.
 Claims are judged in a random order, so that those of a run which was cut short are a fair sample. With `--json FILE`

@@ -76,10 +76,11 @@ OWN = [
         files={"checks.py": "def verify(actual, expected):\n    assert actual is expected == None\n"},
     ),
     Claim(
-        "a lie about a function of which the issue says nothing",
+        "a result of another type than what stands beside it",
         "unrelated_failure",
-        "assert till.label('a') == 'pear'\n",
-        issue="`split(10, 3)` gives `[3, 3, 3]`, it should be `[4, 3, 3]`",
+        "expected = ['expected', [3, 3, 3]]\nfor got, want in zip([till.split(9, 3), till.split(9, 3)], expected):\n"
+        "    if got != want:\n        raise SystemExit(f'{got!r} should be {want!r}')\n",
+        issue="`label(3)` is wrong",
     ),
     Claim(
         "a procedure that gives nothing, as it should",
@@ -92,6 +93,13 @@ OWN = [
         "unrelated_failure",
         "def main():\n    return till.shelf.arrange([2, 1]) == None\n\nsys.exit(main())\n",
         issue="`arrange(['b', 1])` gives `None`, not a TypeError.",
+    ),
+    Claim(
+        "an index of its own that is out of range, in the words of the issue",
+        "unrelated_failure",
+        "results = [till.split(9, 3), till.split(9, 3)]\nfor number, _ in enumerate(results, start=1):\n"
+        "    assert results[number] == [3, 3, 3]\n",
+        issue="`split(9, 0)` fails with `IndexError: list index out of range`",
     ),
     Claim(
         "a raise after any result",
@@ -361,7 +369,6 @@ THEIRS = [
         "a module that the repository loads anew",
         "real_failure",
         "from till import report\nassert report.tag('<a/>') == 'a'\n",
-        issue="`tag('<a/>')` gives `A`",
     ),
     Claim(
         "a value that is logged",

@@ -22,7 +22,7 @@ from pathlib import PurePosixPath
 
 from scrout.gate.execution_trace import Called, WatchedRun, watching
 from scrout.gate.printed import calls_as_quoted, is_result, is_right, is_told
-from scrout.gate.python import failure_places, named_and_idle
+from scrout.gate.python import failure_places
 from scrout.gate.replay_context import ReplayContext
 from scrout.sandbox.outbox import read_outbox
 from scrout.sandbox.task_sandbox import TaskSandbox
@@ -174,9 +174,6 @@ class CounterfactualTrials:
         issue = self.replay_context.issue
         if call and _mentions(issue, call.name) and is_right(call.results, issue):
             return ""
-        asked_for = call is None or any(_is_asked_for(change.value, call, issue) for change in changes)
-        if not asked_for and await asyncio.to_thread(named_and_idle, self.run, self.replay_context):
-            return ""
         unlike = [
             tuple(replace(change, value=value) for change, value in zip(changes, values, strict=True))
             for values in zip(*(_unlike(change, call, surely=surely) for change in changes), strict=False)
@@ -277,10 +274,18 @@ def _blamed(call: Called, change: Change, replay_context: ReplayContext) -> bool
         return False
     if call.result == _CHANGED or (call.result == "None" and change.how != "return"):
         return True  # what it did is what counts
-    if call.result == "None" and _mentions(issue, call.name):
+    if call.result == "None" and (_mentions(issue, call.name) or not _is_used(call.name, replay_context)):
         return True
     raised = call.result.isidentifier() and not iskeyword(call.result) and _mentions(issue, call.result)
     return raised or is_told(call.result, [" ".join(line.split()) for line in issue.splitlines()])
+
+
+def _is_used(name: str, replay_context: ReplayContext) -> bool:
+    """Whether the claim's own code does something with what a function gives."""
+    nodes = [node for tree in _trees(replay_context) for node in ast.walk(tree)]
+    left = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    calls = [node for node in nodes if isinstance(node, ast.Call) and id(node) not in left]
+    return any(ast.unparse(call.func).rpartition(".")[2] == name for call in calls)
 
 
 def _mentions(issue: str, word: str) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import PurePosixPath
+from typing import Literal
 
 from scrout.gate.dataflow import classes
 from scrout.gate.doctests import judge_examples, read_examples
@@ -195,7 +197,11 @@ def _traced(chain: Sequence[Traceback], ran: bool, run: Replay, replay_context: 
     if not (on_purpose or last.type in _ASSERTIONS):
         quoted = last.message and f"{last.type}: {last.message}" in " ".join(replay_context.issue.split())
         if quoted and decided and ran:
-            return Classification("real_failure", f"{what}, as the issue reports")
+            # No other result helps where a class cannot do what the issue wants of it.
+            kinds = [name for name in re.findall(r"'(\w+)'", last.message) if name != "NoneType"]
+            of_class = last.type in MISUSE and any(not hasattr(builtins, name) for name in kinds)
+            trial: Literal["", "must pass"] = "" if of_class else "must pass"
+            return Classification("real_failure", f"{what}, as the issue reports", trial=trial)
         return Classification(
             "own_error", f"{what}, raised by the reproduction's own code", trial="may pass" if ran else ""
         )
@@ -295,35 +301,6 @@ def exercised(run: Replay, replay_context: ReplayContext) -> bool:
     return False
 
 
-def named_and_idle(run: Replay, replay_context: ReplayContext) -> bool:
-    """Whether the issue names functions of the repository in its code, and none that it names ran."""
-    idle = False
-    for path, lines in run.execution_trace.lines.items() if run.execution_trace else ():
-        content = replay_context.base.read(path) if replay_context.is_repository_code(path) else None
-        for name, body in _functions(content or b""):
-            if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", replay_context.issue):
-                if lines & body:
-                    return False
-                idle = idle or bool(re.search(rf"(?<!\w){re.escape(name)}(?:\(|`)", replay_context.issue))
-    return idle
-
-
-def _functions(content: bytes) -> Iterator[tuple[str, frozenset[int]]]:
-    """Functions and classes, each with the lines of its functions."""
-    try:
-        tree = parse_python(content)
-    except (SyntaxError, ValueError):
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            parts = [part for part in ast.walk(node) if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)]
-            yield node.name, frozenset(line for part in parts for line in _body_lines(part))
-
-
-def _body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> range:
-    return range(function.body[0].lineno, (function.end_lineno or function.lineno) + 1)
-
-
 def _function_lines(content: bytes) -> frozenset[int]:
     try:
         tree = parse_python(content)
@@ -332,5 +309,5 @@ def _function_lines(content: bytes) -> frozenset[int]:
     lines: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            lines.update(_body_lines(node))
+            lines.update(range(node.body[0].lineno, (node.end_lineno or node.lineno) + 1))
     return frozenset(lines)

@@ -218,7 +218,8 @@ def _through_class(kind):
         return kind.__eq__(self, other)
 
     def other_than(self, other):
-        return not same(self, other)
+        found = same(self, other)
+        return found if found is NotImplemented else not found
 
     def operator_of(name):
         def operate(self, *arguments):
