@@ -357,7 +357,7 @@ def _links_back(own: Path, entry: Path) -> bool:
 
 
 def _is_submodule(top: Path, own: Path) -> bool:
-    """Whether the git directory lies in that of the repository around the work tree, and is of this work tree."""
+    """Whether the git directory lies in that of the repository around the work tree, and names this work tree."""
     try:
         around = find_repository(top.parent)
     except TaskError:

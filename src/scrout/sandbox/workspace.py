@@ -251,7 +251,7 @@ def _commit_work_tree(found: Foreign, tree: Path, head: str, bounds: SandboxSett
     # Neither `git add`, which asks a repository inside of this one what changed there, nor `git ls-files`, which looks
     # for a file behind a folder that is a link by now.
     theirs("update-index", "-q", "--refresh")
-    # Of submodules HEAD's commits stay: what their folders say may be of any repository, and they are left empty.
+    # HEAD's commits of submodules stay: their folders may name any repository, and a base leaves them empty.
     differ = theirs("diff-files", "-z", "--name-only", "--ignore-submodules=all").split(b"\0")
     gone = theirs("diff-files", "-z", "--name-only", "--ignore-submodules=all", "--diff-filter=D").split(b"\0")
     look = (*_own_ignores(), "ls-files", "-z", "--others", "--exclude-standard")
