@@ -156,6 +156,18 @@ def test_the_git_directory_of_a_submodule(make_repo: MakeRepo) -> None:
     assert found.head() == run_git(inner, "rev-parse", "HEAD").decode().strip()
 
 
+def test_a_folder_in_a_repository_names_no_submodule_of_it(make_repo: MakeRepo) -> None:
+    """Such a folder may have been downloaded, and the submodule is private."""
+    inner, outer = make_repo({"x": "private"}, "inner"), make_repo({"y": "y"}, "outer")
+    run_git(outer, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner), "libs/in; ner")
+    assert find_repository(outer / "libs" / "in; ner").head()
+    download = outer / "download" / "hostile"
+    download.mkdir(parents=True)
+    (download / ".git").write_text("gitdir: ../../.git/modules/libs/in; ner\n")
+    with pytest.raises(TaskError, match="knows nothing of it"):
+        find_repository(download)
+
+
 def _gitfile(repo: Path, private: Path) -> None:
     (repo / ".git").rename(repo / "old")
     (repo / ".git").write_text(f"gitdir: {private}/.git\n")

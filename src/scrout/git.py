@@ -199,14 +199,8 @@ class Foreign:
         return found
 
     def remote_url(self, name: str) -> str:
-        """The address of a remote as the configuration has it; empty: there is none. Read as text, without git."""
-        inside, address = False, ""
-        for line in self._read(self.common, "config").splitlines():
-            if section := re.match(r"\s*\[(.*?)\]", line):
-                inside = section[1] == f'remote "{name}"'
-            elif inside and (found := re.fullmatch(r"\s*url\s*=\s*(\S+)\s*", line)):
-                address = found[1]
-        return address
+        """The address of a remote as the configuration has it; empty: there is none."""
+        return _configured(self._read(self.common, "config"), f'remote "{name}"', "url")
 
     @contextmanager
     def borrowed(self, *, with_work_tree: bool = False) -> Iterator[GitDir]:
@@ -363,12 +357,27 @@ def _links_back(own: Path, entry: Path) -> bool:
 
 
 def _is_submodule(top: Path, own: Path) -> bool:
-    """Whether the git directory lies in that of the repository around the work tree."""
+    """Whether the git directory lies in that of the repository around the work tree, and names this work tree."""
     try:
         around = find_repository(top.parent)
     except TaskError:
         return False
-    return own.is_relative_to(around.own / "modules") and is_git_dir(own)
+    if not own.is_relative_to(around.own / "modules") or not is_git_dir(own):
+        return False
+    # A folder that was downloaded into the user's repository can name any submodule of it.
+    texts = ((_content(own, name) or b"").decode("utf-8", "surrogateescape") for name in ("config", "config.worktree"))
+    return any((own / said).resolve() == top for text in texts if (said := _configured(text, "core", "worktree")))
+
+
+def _configured(text: str, section: str, key: str) -> str:
+    """A value of a git configuration, read as text and without git; empty: there is none."""
+    inside, value = False, ""
+    for line in text.splitlines():
+        if header := re.match(r"\s*\[(.*?)\]", line):
+            inside = header[1] == section
+        elif inside and (found := re.fullmatch(rf"\s*{key}\s*=\s*(\S.*?)\s*", line)):
+            value = re.sub(r"\\(.)", r"\1", found[1].removeprefix('"').removesuffix('"'))
+    return value.replace("\0", "")
 
 
 def _check_nested(entry: Path) -> None:

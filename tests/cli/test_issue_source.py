@@ -122,6 +122,13 @@ def test_what_cannot_be_found_is_told(cli: Cli, shop_repo: Path, forge: Forge) -
     assert cli("scout", "--repo", origin(shop_repo, "/srv/shop.git"), "--issue", "8").code == 2
 
 
+def test_an_origin_that_leads_up_again_asks_nothing(cli: Cli, shop_repo: Path, forge: Forge) -> None:
+    """It would name more of the forge than issues, with your token."""
+    ended = cli("scout", "--repo", origin(shop_repo, "https://github.com/../../orgs"), "--issue", "8")
+    assert ended.code == 2 and "its origin is 'https://github.com/../../orgs'" in " ".join(ended.err.split())
+    assert not forge.asked
+
+
 def test_the_text_itself_is_an_issue_and_a_file_comes_first(
     cli: Cli, shop_repo: Path, forge: Forge, tmp_path: Path
 ) -> None:

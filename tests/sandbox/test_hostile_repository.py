@@ -119,6 +119,23 @@ def test_a_repository_inside_is_not_asked(make_repo: MakeRepo, program: Path, tm
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize("was_file", [False, True])
+def test_a_snapshot_tells_no_commit_of_another_repository(make_repo: MakeRepo, was_file: bool) -> None:
+    private = make_repo({"b.txt": "x\n"}, "private")
+    secret = run_git(private, "rev-parse", "HEAD").decode().strip()
+    repo = make_repo({"a.txt": "x\n", "sub": "x\n"} if was_file else {"a.txt": "x\n"})
+    if was_file:
+        (repo / "sub").unlink()
+    else:
+        run_git(repo, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},sub")
+        run_git(repo, "commit", "-q", "-m", "with a submodule")
+    (repo / "sub").mkdir(exist_ok=True)
+    (repo / "sub" / ".git").write_text(f"gitdir: {private}/.git\n")
+    source = find_source(repo)
+    base = make_base(source.repo, source.head, dirty=True)
+    assert secret not in base.git.text("ls-tree", "-r", base.commit)
+
+
 @pytest.mark.parametrize("name", ["info/exclude", "index", "packed-refs", "shallow", "HEAD", "refs/heads/main"])
 def test_no_link_in_a_git_directory_is_followed(make_repo: MakeRepo, tmp_path: Path, name: str) -> None:
     repo = make_repo({"a.txt": "x\n"})

@@ -199,7 +199,8 @@ def _origin(repository: Foreign) -> tuple[str, str]:
     """Host and project of the clone's `origin`."""
     address = repository.remote_url("origin")
     found = _REMOTE.fullmatch(address)
-    if found is None:
+    # A path that leads up again would reach more of the forge than issues.
+    if found is None or not {".", ".."}.isdisjoint(found["project"].split("/")):
         shown = re.sub(r"//[^/@]*@", "//", address)
         told = f"its origin is {shown[:200]!r}" if address else "it has no remote named origin"
         raise ForgeError(

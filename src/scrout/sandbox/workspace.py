@@ -251,8 +251,9 @@ def _commit_work_tree(found: Foreign, tree: Path, head: str, bounds: SandboxSett
     # Neither `git add`, which asks a repository inside of this one what changed there, nor `git ls-files`, which looks
     # for a file behind a folder that is a link by now.
     theirs("update-index", "-q", "--refresh")
-    differ = theirs("diff-files", "-z", "--name-only", "--ignore-submodules=dirty").split(b"\0")
-    gone = theirs("diff-files", "-z", "--name-only", "--ignore-submodules=dirty", "--diff-filter=D").split(b"\0")
+    # HEAD's commits of submodules stay: their folders may name any repository, and a base leaves them empty.
+    differ = theirs("diff-files", "-z", "--name-only", "--ignore-submodules=all").split(b"\0")
+    gone = theirs("diff-files", "-z", "--name-only", "--ignore-submodules=all", "--diff-filter=D").split(b"\0")
     look = (*_own_ignores(), "ls-files", "-z", "--others", "--exclude-standard")
     others = theirs(*look, timeout_s=LOOK_S).split(b"\0")
     entries = {name: _lstat(Path(found.name, os.fsdecode(name))) for name in {*differ, *others} - {*gone, b""}}
@@ -533,8 +534,8 @@ def _is_whiteout(entry: os.stat_result) -> bool:
 
 
 def _is_content(entry: os.stat_result) -> bool:
-    """Whether git has a form for it; a folder is a submodule's."""
-    return stat.S_ISREG(entry.st_mode) or stat.S_ISLNK(entry.st_mode) or stat.S_ISDIR(entry.st_mode)
+    """Whether it is a file or a link. A folder where a file was may be a repository, of which nothing counts."""
+    return stat.S_ISREG(entry.st_mode) or stat.S_ISLNK(entry.st_mode)
 
 
 def _lstat(path: Path) -> os.stat_result | None:

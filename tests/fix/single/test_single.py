@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -39,11 +39,13 @@ WRONG, RIGHT = answer("    return sum(prices[2:])"), answer("    return sum(pric
 
 @pytest.fixture
 def solve(make_repo: Callable[..., Path], tier: Tier) -> Callable[..., Run]:
-    def solve(endpoint: ScriptedEndpoint, issue: str = ISSUE, **keys: object) -> Run:
+    def solve(
+        endpoint: ScriptedEndpoint, issue: str = ISSUE, files: Mapping[str, str | bytes] = FILES, **keys: object
+    ) -> Run:
         entry = {"name": "one", "kind": "single", "model": "toy", "base_url": endpoint.base_url}
         price = {"input": 1, "output": 2}
         settings = Settings.model_validate({"fixers": [entry | {"price": price} | keys]})
-        return scrout.solve_issue(make_repo(FILES), issue, settings)
+        return scrout.solve_issue(make_repo(files), issue, settings)
 
     return solve
 
@@ -102,3 +104,12 @@ def test_without_a_reproduction_the_first_usable_answer_is_unverified(solve: Cal
     with ScriptedEndpoint([RIGHT]) as endpoint:
         run = solve(endpoint, issue="The function total in cart.py leaves out the first price")
     assert (run.outcome, run.attempts[0].calls) == ("unverified", 1)
+
+
+def test_bytes_that_are_no_utf8_stay_what_they_are(solve: Callable[..., Run]) -> None:
+    cart = b"# -*- coding: latin-1 -*-\nNAME = 'caf\xe9'\n\n\n" + FILES["cart.py"].encode()
+    with ScriptedEndpoint([RIGHT] * 3) as endpoint:
+        run = solve(endpoint, files=FILES | {"cart.py": cart})
+    assert [line for line in run.patch.splitlines() if line.startswith("-") and "---" not in line] == [
+        "-    return sum(prices[1:])"
+    ]

@@ -126,3 +126,15 @@ def test_a_long_function_is_shown_around_its_region() -> None:
     lines = ["def long():", *(f"    x = {number}" for number in range(400)), "    return x"]
     (one,) = find_excerpts([FileRef(path="a.py", regions=((300, 302),))], lambda path: "\n".join(lines).encode())
     assert one == Excerpt("a.py", "long", 300, 302, "    x = 298\n    x = 299\n    x = 300")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "```python\ndef total(self, prices):\n    return '\ud800'\n```",
+        block("        return sum(rest)", "        return sum(rest)  # \udc80"),
+    ],
+)
+def test_half_of_a_surrogate_pair_is_told(answer: str) -> None:
+    with pytest.raises(UnusableAnswer, match="surrogate"):
+        applied(answer)

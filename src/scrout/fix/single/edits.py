@@ -33,6 +33,8 @@ class Replacement:
 
 def apply_answer(answer: str, excerpts: Sequence[Excerpt], texts: Mapping[str, str]) -> dict[str, str]:
     """The files that an answer changes, with their new texts. Only files that were shown can be changed."""
+    if answer != answer.encode("utf-8", "replace").decode():
+        raise UnusableAnswer("it holds half of a surrogate pair, which no file can take")
     blocks = list(_blocks(answer, excerpts))
     changed = dict(texts)
     if blocks:

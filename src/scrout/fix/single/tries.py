@@ -64,7 +64,8 @@ class Tries:
         self._job.given.progress(f"{self._fixer.name}: answer {self.number}, about {order[0].title}")
         messages, shown = self._prompt(order)
         read = self._job.task_sandbox.base.read
-        texts = {one.path: (read(one.path) or b"").decode("utf-8", "replace") for one in shown}
+        # Bytes that are no UTF-8 stay what they are.
+        texts = {one.path: (read(one.path) or b"").decode("utf-8", "surrogateescape") for one in shown}
         changed = await self._ask(messages, shown, texts, temperature)
         if changed is None:
             return
@@ -119,5 +120,5 @@ class Tries:
         for path in self._touched - set(texts):
             workspace.write(path, base.read(path) or b"")
         for path, text in texts.items():
-            workspace.write(path, text.encode())
+            workspace.write(path, text.encode("utf-8", "surrogateescape"))
         self._touched = set(texts)
