@@ -612,6 +612,108 @@ async def test_a_reproduction_says_what_it_rests_on(name: str, till: TaskSandbox
     assert (gated.verdict, gated.basis) == ("real_failure", basis), gated.reason
 
 
+MENDS = {
+    "in a statement before the last one": (
+        "```python\nimport till\nb = till.Budget('x')\nprint(b.coins)\n```\nExpected: ValueError\nGot: `x`\n",
+        ("        self.coins = coins\n", "        self.coins = int(coins)\n"),
+    ),
+    "in an assignment": (
+        "```python\nimport till\nb = till.Budget([])\nmean = till.mean(b.coins)\n# gives ZeroDivisionError, should "
+        "raise ValueError\n```\n",
+        (
+            "        self.coins = coins\n",
+            "        self.coins = coins\n        if not coins:\n            raise ValueError\n",
+        ),
+    ),
+    "in a statement that another check needs too": (
+        "```python\nimport till\nb = till.Budget('x')\nb.coins  # gives 'x', should raise ValueError\n"
+        "b.coins * 2  # gives 'xx', should raise ValueError\n```\n",
+        ("        self.coins = coins\n", "        self.coins = int(coins)\n"),
+    ),
+    "by each of several calls": (
+        "```python\nimport till\ntill.split(-1, 2)\ntill.split(3, 2)\n```\nExpected: ValueError for each of them\n"
+        "Got: `[-1, -1]` and `[1, 1]`\n",
+        ("    return [total", "    if total % people:\n        raise ValueError(total)\n    return [total"),
+    ),
+    "that would be the right thing, as a sentence says": (
+        "mean([]) raises ZeroDivisionError\n\n```\n>>> till.mean([])\nTraceback (most recent call last):\n  ...\n"
+        "ZeroDivisionError: division by zero\n```\nValueError would be the right thing, I catch that already.\n",
+        ("    return sum", "    if not values:\n        raise ValueError\n    return sum"),
+    ),
+}
+"""Reports that expect an exception, each with a right fix, which raises it where the name of the case says."""
+
+
+async def exit_code(tried: ReproductionAttempt, task_sandbox: TaskSandbox, *mends: tuple[str, str]) -> int | None:
+    """How a reproduction ends with changes of till/money.py."""
+    assert tried.reproduction is not None and tried.reproduction.command, tried.dead_end
+    source = FILES["till/money.py"]
+    for old, new in mends:
+        assert old in source
+        source = source.replace(old, new, 1)
+    workspace = task_sandbox.fresh()
+    try:
+        for path, content in {**tried.reproduction.files, "till/money.py": source}.items():
+            workspace.write(path, content.encode())
+        return (await task_sandbox.shell(workspace, tried.reproduction.command, timeout_s=20)).exit_code
+    finally:
+        workspace.remove()
+
+
+@pytest.mark.parametrize("name", MENDS)
+async def test_an_expected_exception_may_be_raised(name: str, till: TaskSandbox) -> None:
+    text, mend = MENDS[name]
+    tried = await attempt(text, till)
+    assert await exit_code(tried, till) == 1
+    assert await exit_code(tried, till, mend) == 0, tried.reproduction
+    gated = await judged(text, tried, till)
+    assert (gated.verdict, gated.basis != "assumed") == ("real_failure", True), gated.reason
+
+
+async def test_each_of_several_calls_has_to_raise(till: TaskSandbox) -> None:
+    text, _ = MENDS["by each of several calls"]
+    half = ("    return [total", "    if total < 0:\n        raise ValueError(total)\n    return [total")
+    assert await exit_code(await attempt(text, till), till, half) == 1
+
+
+async def test_an_exception_that_may_be_meant_as_right_is_accepted_and_makes_the_claim_weaker(
+    till: TaskSandbox,
+) -> None:
+    text = f"```python\n{DIES}```\nZeroDivisionError. Elsewhere I get a ValueError for it, which I like better.\n"
+    tried = await attempt(text, till)
+    assert tried.reproduction is not None and tried.reproduction.basis == "assumed"
+    assert await exit_code(tried, till) == 1
+    assert (
+        await exit_code(tried, till, ("    return sum", "    if not values:\n        raise ValueError\n    return sum"))
+        == 0
+    )
+
+
+async def test_an_exception_that_could_come_before_a_check_of_a_value_is_no_check(till: TaskSandbox) -> None:
+    text = (
+        "```python\nimport till\na = till.Budget(3)\nb = till.Budget('x')\na.coins  # gives 3, should be 4\n"
+        "b.coins  # gives 'x', should raise ValueError\n```\n"
+    )
+    tried = await attempt(text, till)
+    assert tried.reproduction is None and "ValueError could rightly be raised before" in tried.dead_end
+
+
+@pytest.mark.parametrize(
+    "name", ["coins.db", "./coins.db", "/srv/coins", "tests/coins.txt", "--from=coins.csv", "old/"]
+)
+async def test_a_command_that_reads_a_file_which_is_not_there_is_no_reproduction(name: str, till: TaskSandbox) -> None:
+    text = f"It dies with ValueError\n\n```console\n$ till --mean {name}\n```\n"
+    tried = await attempt(text, till)
+    assert tried.reproduction is None and tried.runs == 0
+    assert f"reads {name.rpartition('=')[2]}, which neither the repository nor the issue has" in tried.dead_end
+
+
+@pytest.mark.parametrize("words", ["--out coins.db", "-o coins.db", "--save-to=coins.db", "till/money.py", "tests/"])
+async def test_a_command_may_name_what_it_makes_and_what_is_there(words: str, till: TaskSandbox) -> None:
+    tried = await attempt(f"It dies with ValueError\n\n```console\n$ till --mean {words}\n```\n", till)
+    assert tried.reproduction is not None, tried.dead_end
+
+
 async def test_several_pairs_are_several_checks(till: TaskSandbox) -> None:
     text = (
         f"```python\nimport till\nprint(till.split(10, 3))  # [3, 3, 3], should be {WANTED}\n"

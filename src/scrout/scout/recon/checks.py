@@ -9,13 +9,14 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Literal
 
 from scrout.handoff import Basis
 from scrout.scout.recon.expectations import EXCEPTION, StatedValue
-from scrout.scout.recon.scripts import Ask, Script
+from scrout.scout.recon.scripts import Ask, Script, bound_names
 from scrout.syntax import is_literal, parse_python
 from scrout.text import clip
 
@@ -179,8 +180,42 @@ def confirm(script: Script, results: Mapping[int, ProbeResult], text: str) -> Co
             dropped.append(made)
     certain = [check for check in checks if check.basis == "confirmed"]
     lines = {check.line: check for check in certain or checks}
+    if trapped := _trapped(script, lines):
+        return ConfirmedChecks(dropped=(*dropped, trapped))
     raised = {line for line, result in results.items() if result.error and line not in lines}
     return ConfirmedChecks(tuple(lines[line] for line in sorted(lines)), tuple(dropped), frozenset(raised))
+
+
+def _trapped(script: Script, checks: Mapping[int, ReportCheck]) -> str:
+    """Why a right fix could raise an expected exception outside of the `try` of its check; empty: it cannot."""
+    body = parse_python(script.source).body
+    imported = bound_names(ast.Module([node for node in body if isinstance(node, ast.Import | ast.ImportFrom)], []))
+    outside: set[str] = set()
+    for before, node in _steps(body, checks):
+        here = [check for line, check in checks.items() if node.lineno <= line <= (node.end_lineno or 0)]
+        leading = _names(*before) - imported
+        raised = next((check for check in here if check.form == "raises"), None)
+        if raised is None:
+            outside |= leading - _names(node)  # what the value is made of has to work
+        elif not isinstance(node, ast.Expr | ast.Assign) or outside & (leading | _names(node)):
+            return f"{raised.expected} could rightly be raised before the statement that is to raise it"
+    return ""
+
+
+def _steps(body: Sequence[ast.stmt], lines: Collection[int]) -> Iterator[tuple[list[ast.stmt], ast.stmt]]:
+    """Each statement that ends on one of some lines, or has it inside, with those between it and the one before."""
+    before: list[ast.stmt] = []
+    for node in body:
+        if any(node.lineno <= line <= (node.end_lineno or 0) for line in lines):
+            yield before, node
+            before = []
+        else:
+            before.append(node)
+
+
+def _names(*nodes: ast.AST) -> set[str]:
+    """The names that statements use or set."""
+    return {part.id for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
 def _failed(script: Script, results: Mapping[int, ProbeResult]) -> set[int]:
@@ -288,18 +323,55 @@ def _short(value: str) -> str:
 def compose(script: Script, checks: Sequence[ReportCheck], failed: Collection[int] = ()) -> str:
     """The script with its checks: an assertion for one, a list of what is wrong for several.
 
-    Statements that `failed` before a check must not keep it from being made. The script ends with the last check.
+    Statements that `failed` before a check must not keep it from being made. The script ends with the last check. An
+    expected exception may come from any statement since the check before.
     """
     tree = parse_python(script.source)
     by_line = {check.line: check for check in checks}
     several = len(checks) > 1
     last = max(by_line, default=0)
-    tree.body = [node for node in tree.body if node.lineno <= last]  # what comes behind is about something else
-    changed = _Checking(by_line, several, {line for line in failed if line < last}).visit(tree)
-    source = ast.unparse(ast.fix_missing_locations(changed)) + "\n"
+    checking = _Checking(by_line, several, {line for line in failed if line < last})
+    body: list[ast.stmt] = []
+    guarded: set[str] = set()
+    for before, node in _steps(tree.body, by_line):  # what comes behind is about something else
+        imports, before = _imports_first(before)
+        body += imports
+        check = by_line.get(node.end_lineno or 0)
+        checking.may_be_unset = bool(guarded & _names(*before, node))
+        made = [*map(checking.visit, before), *checking.visit_all(node)]
+        if check is not None and check.form == "raises":
+            guard = made.pop()
+            assert isinstance(guard, ast.Try)
+            guard.body[:0] = made
+            guarded |= bound_names(ast.Module(made, []))
+            made = [guard]
+        body += made
+    tree.body = body
+    source = ast.unparse(ast.fix_missing_locations(tree)) + "\n"
     if several:
         source = f"failures = []\n{source}assert not failures, '\\n'.join(failures)\n"
     return source
+
+
+def _imports_first(body: list[ast.stmt]) -> tuple[list[ast.stmt], list[ast.stmt]]:
+    imports = list(takewhile(lambda node: isinstance(node, ast.Import | ast.ImportFrom), body))
+    return imports, body[len(imports) :]
+
+
+def accept_exceptions(source: str, shown: str, others: Collection[str]) -> str:
+    """A script that fails with the exception that a report shows, and passes with others that it calls right."""
+    tree = parse_python(source)
+    head, body = _imports_first(tree.body)
+    frame = parse_python(
+        "try:\n    pass\nexcept BaseException as error:\n"
+        f"    if type(error).__name__ == {shown!r} or {{{', '.join(map(repr, others))}}}.isdisjoint("
+        "kind.__name__ for kind in type(error).__mro__):\n        raise\n"
+    )
+    guard = frame.body[0]
+    assert isinstance(guard, ast.Try)
+    guard.body = body or guard.body
+    frame.body[:0] = head
+    return ast.unparse(ast.fix_missing_locations(frame)) + "\n"
 
 
 def compose_output(script: Script) -> str:
@@ -422,6 +494,12 @@ class _Checking(ast.NodeTransformer):
         self.checks = checks
         self.several = several
         self.failed = failed
+        self.may_be_unset = False
+        """Whether names that a check needs are set only where no expected exception came first."""
+
+    def visit_all(self, node: ast.stmt) -> list[ast.stmt]:
+        made = self.visit(node)
+        return made if isinstance(made, list) else [made]
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST | list[ast.AST]:
         check = self.checks.get(node.end_lineno or 0)
@@ -449,9 +527,10 @@ class _Checking(ast.NodeTransformer):
         instead = f"{asked}: expected {check.expected}, raised "
         if check.form == "raises":
             # By its name: the class may be one that the script does not import.
+            unset = "type(error) is not NameError and " if self.may_be_unset else ""
             source = (
                 f"try:\n    got = {asked}\n    print({shown})\nexcept Exception as error:\n"
-                f"    if {check.expected!r} not in [kind.__name__ for kind in type(error).__mro__]:\n"
+                f"    if {unset}{check.expected!r} not in [kind.__name__ for kind in type(error).__mro__]:\n"
                 f"        {self._fail(instead, 'repr(error)')}\nelse:\n    {self._fail(words, shown)}"
             )
         elif self.several:

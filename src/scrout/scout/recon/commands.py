@@ -12,7 +12,7 @@ import shlex
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, pairwise
 
 from scrout.files import read_toml
 from scrout.scout.recon.blocks import Block, find_blocks
@@ -26,6 +26,9 @@ _FILE_NAME = r"((?:[\w-]+/){0,5}[\w-]+(?:\.[\w-]+){1,3})"
 _NAMED_ABOVE = re.compile(rf"(?:^|[\s`*\"'(]){_FILE_NAME}[`*\"')]*[ \t]*:?[`*]*$")
 _NAMED_INSIDE = re.compile(rf"^(?:#|//)[ \t]*+(?:file(?:name)?:[ \t]*+)?{_FILE_NAME}[ \t]*+:?[ \t]*+\n", re.I)
 _IMPORTED = re.compile(r"^[ \t]*(?:from|import)[ \t]+(\w+)", re.M)
+_LIKE_FILE = re.compile(r"(?:\.{0,2}|~)/[\w./-]*|[\w.-]+/|[\w./-]*\w\.[A-Za-z]\w{0,7}")
+_MAKES = re.compile(r"-o|--(?:[\w-]*-)?(?:out|save|dest|target|export|report|log|write|dump)[\w-]*")
+"""An option whose value is what a command writes."""
 _INTERPRETER = re.compile(r"^python[0-9.]*$")
 _TEST_RUNNERS = (("go", "test"), ("cargo", "test"), ("node", "--test"))
 
@@ -39,6 +42,8 @@ class TypedCommand:
     """Folder that has to be on Python's path; empty: the repository's root is enough."""
     files: Mapping[str, str] = field(default_factory=dict)
     """What the issue shows of the files that the command names."""
+    inputs: tuple[str, ...] = ()
+    """Other files that it seems to read, as it names them."""
 
 
 def find_commands(
@@ -57,7 +62,8 @@ def find_commands(
             modules += [module for code in files.values() for module in _IMPORTED.findall(code)]
             root = max((top_levels.get(module, "") for module in modules), default="")
             quoted = shlex.join(command)
-            found.setdefault(quoted, TypedCommand(quoted, root, files))
+            inputs = tuple(name for name in _inputs(command, known) if name not in shown)
+            found.setdefault(quoted, TypedCommand(quoted, root, files, inputs))
     return tuple(found.values())[:MAX_COMMANDS]
 
 
@@ -151,6 +157,19 @@ def _allowed(
     else:
         may_run = len(words) > 2 and words[2].partition(".")[0] in top_levels
     return ["python", *words[1:]] if may_run else []
+
+
+def _inputs(command: Sequence[str], known: Collection[str]) -> Iterator[str]:
+    """The files that a command seems to read."""
+    if tuple(command[:2]) in _TEST_RUNNERS:
+        return  # they say themselves which of their places do not exist
+    start = 1 if command[0] != "python" else 3 if command[1] == "-m" else 2
+    for before, word in pairwise(command[start - 1 :]):
+        option, _, value = word.rpartition("=")
+        name = value.partition("::")[0]
+        makes = _MAKES.fullmatch(option or before)
+        if not word.startswith("-o") and not makes and _LIKE_FILE.fullmatch(name) and not _is_place(name, known):
+            yield name
 
 
 def _is_place(word: str, known: Collection[str]) -> bool:

@@ -30,7 +30,8 @@ _FILLER = (
     r"|returning|printing|proper)\b)*+"
 )
 _EXPECTED = (
-    rf"\b(?:should|must|ought to|would)\s+(?:have\s+|rather\s+|instead\s+|probably\s+|really\s+)?{_VERBS}\b"
+    r"\b(?:should|must|ought to|would|ha(?:s|ve) to|needs? to|(?:is|are) supposed to)\s+"
+    rf"(?:have\s+|rather\s+|instead\s+|probably\s+|really\s+)?{_VERBS}\b"
     r"|\bexpect(?:ed|ing|s)?\b(?:\s+(?:results?|outputs?|values?|answer|behaviou?r|outcome|return|it|this|that|to|here|be"
     r"|get|see|have|print|would|is|was|of|give|yield|produce|raise|throw|become|show)\b)*+"
     rf"|\bused to\s+{_VERBS}\b|\binstead of\b|\brather than\b"
@@ -56,7 +57,8 @@ _ADJECTIVES = re.compile(
 _NAMED = r"(?<![\w.])`?(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|Iteration|Found)\b`?"
 _PASSIVE = re.compile(
     rf"(?P<expected>{_NAMED}(?=\s+(?:(?:should|must|would|ought to)\s+(?:be|have been)"
-    r"\s+(?:raised|thrown|expected|appropriate|better|right|correct|more helpful)|(?:is|was)\s+expected)\b))"
+    r"\s+(?:(?:a|the)\s+)?(?:raised|thrown|expected|appropriate|better|right|correct|proper|more helpful)"
+    r"|(?:is|was)\s+expected)\b))"
     rf"|(?P<actual>{_NAMED}(?=\s+(?:is|was|gets|got|being)\s+(?:raised|thrown)\b))"
 )
 """An exception that comes before what is said about it."""
@@ -82,6 +84,12 @@ _PLACE = re.compile(
     re.I,
 )
 _COUNTS = {"two": 2, "three": 3, "four": 4}
+_EACH = re.compile(
+    r"\b(?:each|all|both|every(?: single)? one)\s+(?:one\s+)?(?:of\s+(?:them|these|those)\b"
+    r"|(?:of\s+)?(?:the\s+)?(?:(?:two|three|four|five)\b|(?:calls|cases|examples|times)\b))"
+    r"|\b(?:for|in|from|by)\s+(?:each|all|both)(?=\s*(?:[.,;:()]|$))",
+    re.I,
+)
 _SUBJECT = re.compile(
     r"\s+to\s+(?:be|return|give|equal|print|yield|output|produce|raise|evaluate to|result in|become|show|contain)\b"
 )
@@ -90,6 +98,11 @@ _IS = re.compile(r"\s+(?:is|was|equals)\s+(?=\S)")
 _GIVES = re.compile(r"\s{0,3}(?:->|=>|\u2192|(?:returns?|returned|gives?|gave|yields?|raises?|should|must|is|was)\s)")
 _INSTEAD = re.compile(r"\b(?:instead of|rather than)\b", re.I)
 _WISH = re.compile(r"\b(?:could|should|must|ought|would|expect(?:ed)?|want(?:ed)?|please)\b", re.I)
+_JUDGES = re.compile(
+    rf"{_WISH.pattern}|\b(?:right|correct\w*|proper(?:ly)?|better|prefer\w*|rather|instead|appropriate|suitable|sensible"
+    r"|helpful|nicer?|documented)\b",
+    re.I,
+)
 _STRONG = re.compile(r"\b(?:got|gets?|actual\w*|current\w*|instead|but|now|however|rather|raise[sd]?|fail\w*)\b", re.I)
 _LABEL_ENDS = re.compile(r"\s(?:-{1,2}|[\u2013\u2014])\s")
 """Where a remark begins behind a value with a label: `Expected: 3 - f(2) gives 4 too`."""
@@ -331,8 +344,27 @@ def read_placed_values(sentence: str) -> list[tuple[int, StatedValue]]:
 
 def read_expected_values(sentence: str) -> tuple[str, ...]:
     """The values that a sentence expects, if it lists several: "I expected 'a' and 'b'"."""
+    return _listed(sentence, read_stated_values(sentence).expected)
+
+
+def read_actual_values(sentence: str) -> tuple[str, ...]:
+    """The values that came out, if a sentence lists several."""
+    return _listed(sentence, read_stated_values(sentence).actual)
+
+
+def is_about_each(sentence: str) -> bool:
+    """Whether what a sentence says counts for every one of several examples."""
+    return bool(_EACH.search(sentence[:MAX_LINE_CHARS]))
+
+
+def judges(sentence: str) -> bool:
+    """Whether a sentence may say what would be right."""
+    return bool(_JUDGES.search(sentence[:MAX_LINE_CHARS]))
+
+
+def _listed(sentence: str, value: str) -> tuple[str, ...]:
+    """A value of a sentence, and those that it lists behind it."""
     sentence = sentence[:MAX_LINE_CHARS]
-    value = read_stated_values(sentence).expected
     found = [value] if value else []
     at = sentence.find(value) + len(value)
     while value and at >= len(value) and (gap := _NEXT_VALUE.match(sentence, at)) and len(found) < MAX_MARKS:

@@ -25,6 +25,7 @@ from scrout.sandbox.task_sandbox import TaskSandbox
 from scrout.sandbox.workspace import Base, Workspace
 from scrout.scout.recon.checks import (
     ConfirmedChecks,
+    accept_exceptions,
     compose,
     compose_output,
     confirm,
@@ -36,7 +37,14 @@ from scrout.scout.recon.checks import (
 )
 from scrout.scout.recon.commands import find_commands, find_files, find_programs
 from scrout.scout.recon.expectations import is_vague
-from scrout.scout.recon.scripts import Script, find_exports, find_imports, find_objects, find_scripts
+from scrout.scout.recon.scripts import (
+    Script,
+    find_exports,
+    find_imports,
+    find_objects,
+    find_scripts,
+    judged_exceptions,
+)
 
 MAX_RUNS = 7
 TIMEOUT_S = 30.0
@@ -121,6 +129,8 @@ class _Attempt:
     label: str
     command: str
     files: Mapping[str, str] = field(default_factory=dict)
+    missing: str = ""
+    """A file that it reads and that is not there; empty: none."""
     expected: str | None = None
     """The exception that the issue shows for it; None: it shows none."""
     script: Script | None = None
@@ -140,6 +150,9 @@ async def reproduce(
         if not runs.left_s():
             said.append(f"{attempt.label} was not run any more")
             break
+        if attempt.missing:
+            said.append(f"{attempt.label} reads {attempt.missing}, which neither the repository nor the issue has")
+            continue
         made: _Attempt | None = attempt
         if attempt.script is not None and attempt.script.says_what_is_right:
             made, remarks = await _checked(attempt, attempt.script, text, runs)
@@ -158,6 +171,8 @@ async def reproduce(
         basis = made.basis or _basis(run, made, text)
         if made.script is not None and made.basis is None:
             made = _up_to_failure(made, run, task_sandbox.base)
+        if made.basis is None:
+            made, basis = _with_right_exceptions(made, run, text, basis)
         tried = ReproductionAttempt(
             _claim(run, made.files, basis), run.execution_trace, runs.count, origin=attempt.origin
         )
@@ -220,6 +235,23 @@ def _up_to_failure(attempt: _Attempt, run: Replay, base: Base) -> _Attempt:
     if line is None:
         return attempt
     return replace(attempt, files={**attempt.files, name: without_later_failures(attempt.files[name], line)})
+
+
+def _with_right_exceptions(attempt: _Attempt, run: Replay, text: str, basis: Basis) -> tuple[_Attempt, Basis]:
+    """The attempt, which ends in an exception, such that others pass that the report may call right; and its basis."""
+    tracebacks = read_tracebacks(run.output[-_END_CHARS:])
+    shown = tracebacks[-1].type if tracebacks else ""
+    own = "\n".join((attempt.command, *attempt.files.values()))
+    judged = judged_exceptions(text) if shown not in _CHECKS else {}
+    others = {name: sure for name, sure in judged.items() if shown and name != shown and name not in own}
+    if not others:
+        return attempt, basis
+    if attempt.script is None or attempt.script.runner is not None:
+        return attempt, "assumed"
+    name = next(iter(attempt.files))
+    source = accept_exceptions(attempt.files[name], shown, sorted(others))
+    files = {**attempt.files, name: source}
+    return replace(attempt, files=files), basis if all(others.values()) else "assumed"
 
 
 def _basis(run: Replay, attempt: _Attempt, text: str) -> Basis:
@@ -313,7 +345,7 @@ def _scripts(text: str, scripts: Sequence[Script], repository: IndexLookup, base
         files = {name: _writable(script.source)}
         files |= {other: _writable(content) for other, content in others.items() if _is_free(other, base)}
         label = f"script {number} of the issue"
-        yield _Attempt("script", label, _on_path(script.root, command), files, script.expected, script)
+        yield _Attempt("script", label, _on_path(script.root, command), files, expected=script.expected, script=script)
 
 
 def _commands(text: str, repository: IndexLookup, base: Base) -> Iterator[_Attempt]:
@@ -321,11 +353,19 @@ def _commands(text: str, repository: IndexLookup, base: Base) -> Iterator[_Attem
     for typed in find_commands(text, repository.top_levels, find_programs(*declared), repository.files):
         if all(_is_free(name, base) for name in typed.files):
             files = {name: _writable(content) for name, content in typed.files.items()}
-            yield _Attempt("command", f"`{typed.command[:100]}`", _on_path(typed.root, typed.command), files)
+            missing = next((name for name in typed.inputs if not _is_in(name, base)), "")
+            command = _on_path(typed.root, typed.command)
+            yield _Attempt("command", f"`{typed.command[:100]}`", command, files, missing)
 
 
 def _writable(content: str) -> str:
     return content.encode(errors="replace").decode()  # without lone surrogates
+
+
+def _is_in(name: str, base: Base) -> bool:
+    """Whether the repository has a file or folder."""
+    path = os.path.normpath(name)
+    return not path.startswith(("/", "..", "~")) and os.path.lexists(base.tree / path)
 
 
 def _is_free(name: str, base: Base) -> bool:

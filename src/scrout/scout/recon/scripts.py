@@ -31,10 +31,13 @@ from scrout.scout.recon.expectations import (
     Table,
     closing_bracket,
     find_expressions,
+    is_about_each,
+    judges,
     leading_value,
     names_a_role,
     quote_call,
     raised_name,
+    read_actual_values,
     read_expected_values,
     read_placed_values,
     read_places,
@@ -192,6 +195,26 @@ class Script:
         return any(ask.told.expected for ask in self.asks) or any(pair.expected for pair in (*self.pairs, self.output))
 
 
+def judged_exceptions(text: str) -> dict[str, bool]:
+    """The exceptions that a report's sentences name where they judge, and whether they surely call them right."""
+    found: dict[str, bool] = {}
+    section = ""
+    for line in segments(text[:MAX_TEXT_CHARS]):
+        if isinstance(line, Block):
+            continue
+        if _is_heading(line):
+            section = _role_of(line)
+        for sentence in sentences(line):
+            right = read_told_below(section, sentence).expected
+            below = _expected_exception(sentence) if section == "expected" else ""
+            sure = {name for name in (raised_name(right, sentence), below) if name}
+            judged = judges(sentence) or section == "expected"
+            named = {raised[1] for raised in islice(EXCEPTION.finditer(sentence), MAX_ASKS)} if judged else set()
+            for name in sorted(named | sure):
+                found[name] = found.get(name, False) or name in sure
+    return found
+
+
 def find_scripts(
     text: str, top_levels: Mapping[str, str], exports: Mapping[str, str] | None = None
 ) -> tuple[Script, ...]:
@@ -254,6 +277,23 @@ class _Shown:
             self._tell(self.examples[place], values)
         return True
 
+    def tell_each(self, values: Sequence[StatedValue]) -> bool:
+        """Give values to all calls that are statements of their own, in order; False: they are not as many."""
+        body = self.tree.body if self.tree else []
+        lines = [
+            node.end_lineno or 0 for node in body if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+        ]
+        if not 1 < len(lines) <= MAX_ASKS or len(values) not in (1, len(lines)):
+            return False
+        asked = {ask.line: ask for ask in self.asks}
+        asked |= {line: Ask(line) for line in lines if line not in asked}
+        self.asks = [asked[line] for line in sorted(asked)]
+        self.__dict__.pop("by_code", None)
+        places = [number for number, ask in enumerate(self.asks) if ask.line in lines]
+        for number, told in zip(places, values if len(values) > 1 else [*values] * len(places), strict=True):
+            self._tell(number, told)
+        return True
+
     def expect_of(self, code: str, told: StatedValue) -> bool:
         """Give an expected value to the one statement that is written so and did not give it; False: there is none."""
         written = [number for number in self.by_code.get(code, ()) if number < len(self.asks)]
@@ -274,7 +314,7 @@ class _Shown:
 
     @cached_property
     def bound(self) -> set[str]:
-        return _bound(self.tree or ast.Module([], []))
+        return bound_names(self.tree or ast.Module([], []))
 
     @cached_property
     def by_code(self) -> dict[str, list[int]]:
@@ -449,6 +489,8 @@ class _Reader:
             if self.found and told.expected and read_places(sentence):
                 self.found[-1].misplaced.append(told.expected)
                 continue
+            if self.found and self._tell_each(sentence, told):
+                continue
             if not told and self.section == "expected" and (raised := _expected_exception(sentence)):
                 told = StatedValue(expected=raised)
             if not told and self.section and (value := _whole_value(sentence)):
@@ -463,6 +505,13 @@ class _Reader:
                 stated = [StatedValue(expected=value) for value in several] if len(several) > 1 else [told]
                 (self.found[-1].loose if self.found else self.before).extend(stated)
                 self.headed = self.headed and bool(self.section)
+
+    def _tell_each(self, sentence: str, told: StatedValue) -> bool:
+        """Give what a sentence says of each of several calls, or lists for them in their order, to the last code."""
+        if told.expected and not told.actual and is_about_each(sentence):
+            return self.found[-1].tell_each([StatedValue(expected=told.expected)])
+        listed = read_actual_values(sentence) if told.actual and not told.expected else ()
+        return len(listed) > 1 and self.found[-1].tell_each([StatedValue(value) for value in listed])
 
     def _read_alone(self, line: str) -> None:
         """Keep the only line below a heading as it is."""
@@ -638,7 +687,7 @@ def _code_with_output(block: Block) -> tuple[str, str]:
 
 def _last_line(tree: ast.Module) -> int:
     """Where the last statement ends that does something or shows a value, rather than being one; 0: there is none."""
-    bound = _bound(tree)
+    bound = bound_names(tree)
     for node in reversed(tree.body):
         names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
         shows = isinstance(node, ast.Expr) and bool(names) and names <= bound
@@ -860,7 +909,7 @@ class _Piece:
     def __init__(self, source: str) -> None:
         self.source = source
         self.tree = _parse(source) or ast.Module([], [])
-        self.bound = _bound(self.tree)
+        self.bound = bound_names(self.tree)
         self.imports = _imports(self.tree)
         used = {node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name)}
         self.open = used - self.bound
@@ -933,7 +982,8 @@ def _standard(name: str, *, called: bool = False) -> str | None:
     return f"from {home} import {name}" if home else None
 
 
-def _bound(tree: ast.AST) -> set[str]:
+def bound_names(tree: ast.AST) -> set[str]:
+    """The names that code sets, defines or imports."""
     names: set[str] = set()
     for node in ast.walk(tree):
         match node:
@@ -953,7 +1003,7 @@ def _imports(tree: ast.Module) -> dict[str, str]:
     found: dict[str, str] = {}
     others: set[str] = set()
     for node in tree.body:
-        names = _bound(node)
+        names = bound_names(node)
         others |= names & found.keys()
         if isinstance(node, ast.Import | ast.ImportFrom):
             found |= dict.fromkeys(names, ast.unparse(node))
@@ -1061,11 +1111,11 @@ def find_exports(sources: Mapping[str, str]) -> dict[str, str]:
         for node in tree.body if tree else ():
             match node:
                 case ast.ImportFrom(level=level, module=module) if level or f"{module}.".startswith(f"{package}."):
-                    names = _bound(node)  # what it imports of others it does not offer
+                    names = bound_names(node)  # what it imports of others it does not offer
                 case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                     names = {name}
                 case ast.Assign() | ast.AnnAssign():
-                    names = _bound(node)
+                    names = bound_names(node)
                 case _:
                     continue
             for name in sorted(names):
