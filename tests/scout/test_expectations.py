@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from scrout.scout.recon.expectations import (
     StatedValue,
     find_expressions,
+    is_about_each,
     leading_value,
     quote_call,
     raised_name,
+    read_actual_values,
     read_expected_values,
     read_placed_values,
     read_stated_values,
@@ -84,6 +86,10 @@ from ..conftest import assert_linear
         ("I expected one line more, so 'a;b'.", "", "'a;b'"),
         ("I expected one line more, so 'a' in the file", "", ""),
         ("It should be accepted: 'abc'", "", ""),
+        ("wrong: 2 is in the second one, has to be [0, 2]", "", "[0, 2]"),
+        ("**What should happen:** `4`. With 3 it does.", "", "4"),
+        ("is 'x' and should be (3, 'x')", "'x'", "(3, 'x')"),
+        ("till.MoneyError would be the right thing", "", "till.MoneyError"),
     ],
 )
 def test_a_value_counts_for_the_word_before_it(said: str, actual: str, expected: str) -> None:
@@ -168,6 +174,24 @@ def test_a_sentence_speaks_of_examples_by_their_places(said: str, places: list[t
 
 def test_an_actual_value_has_a_place_too() -> None:
     assert read_placed_values("Got: 0 for the first, and an error for the second.") == [(0, StatedValue("0"))]
+
+
+@pytest.mark.parametrize(
+    ("said", "each"),
+    [
+        ("Expected: ValueError for each of them", True),
+        ("all three calls should raise ValueError", True),
+        ("I expect a ValueError in both.", True),
+        ("ValueError for each bad value", False),
+        ("all of it should be a ValueError", False),
+    ],
+)
+def test_a_sentence_may_be_about_each_of_several_examples(said: str, each: bool) -> None:
+    assert is_about_each(said) == each
+
+
+def test_values_that_came_out_are_all_read() -> None:
+    assert read_actual_values("Got: `[0,1]`, `()` and `3`, which is wrong") == ("[0,1]", "()", "3")
 
 
 def test_values_that_a_sentence_lists_are_all_read() -> None:

@@ -431,6 +431,10 @@ def test_of_several_modules_the_report_chooses() -> None:
 
 KEPT = {
     "an exception": f"It dies\n\n```python\n{DIES}```\n",
+    "code with its traceback below": (
+        f'{indented(DIES)}\n    Traceback (most recent call last):\n      File "a.py", line 2, in <module>\n'
+        "        mean([])\n    ZeroDivisionError: x\n"
+    ),
     "a session": ">>> import till\n>>> till.mean([])\nTraceback (most recent call last):\n ...\nZeroDivisionError: x\n",
     "a comment beside an expression": "```python\nimport till\nsum(till.split(10, 3))  # expected: 10\n```",
     "a comment beside a print": f"```python\nimport till\nprint(till.split(10, 3))  # should be {WANTED}, is not\n```",

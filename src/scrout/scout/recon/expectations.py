@@ -31,7 +31,7 @@ _FILLER = (
 )
 _EXPECTED = (
     r"\b(?:should|must|ought to|would|ha(?:s|ve) to|needs? to|(?:is|are) supposed to)\s+"
-    rf"(?:have\s+|rather\s+|instead\s+|probably\s+|really\s+)?{_VERBS}\b"
+    rf"(?:have\s+|rather\s+|instead\s+|probably\s+|really\s+)?(?:{_VERBS}|happen)\b"
     r"|\bexpect(?:ed|ing|s)?\b(?:\s+(?:results?|outputs?|values?|answer|behaviou?r|outcome|return|it|this|that|to|here|be"
     r"|get|see|have|print|would|is|was|of|give|yield|produce|raise|throw|become|show)\b)*+"
     rf"|\bused to\s+{_VERBS}\b|\binstead of\b|\brather than\b"
@@ -95,6 +95,7 @@ _SUBJECT = re.compile(
 )
 """Behind a call: "I expected `f(1)` to return 2"."""
 _IS = re.compile(r"\s+(?:is|was|equals)\s+(?=\S)")
+_COPULA = re.compile(r"^(?:is|was)\s+(?!not\b)")
 _GIVES = re.compile(r"\s{0,3}(?:->|=>|\u2192|(?:returns?|returned|gives?|gave|yields?|raises?|should|must|is|was)\s)")
 _INSTEAD = re.compile(r"\b(?:instead of|rather than)\b", re.I)
 _WISH = re.compile(r"\b(?:could|should|must|ought|would|expect(?:ed)?|want(?:ed)?|please)\b", re.I)
@@ -210,7 +211,7 @@ def read_stated_values(text: str, *, markup: bool = True) -> StatedValue:
     for named in islice(_VALUE_EXPECTED.finditer(text), MAX_MARKS):
         found.setdefault("expected", named["value"].strip("`"))
     # `B (expected A)`: what stands first, with no word before it, is what came out.
-    plain = text.lstrip("#>=- \t")
+    plain = _COPULA.sub("", text.lstrip("#>=- \t"))
     value = leading_value(plain, markup=markup) if "expected" in found and "actual" not in found else ""
     is_value = is_literal(value) or plain.startswith("`") or EXCEPTION.match(value)
     if value not in ("", found.get("expected")) and is_value and text.find(value) < first:

@@ -633,14 +633,17 @@ def _in_block(block: Block, role: str, known: Sequence[_Shown]) -> Iterator[_Sho
     if is_session(block.code):
         yield _from_session(block, role)
         return
-    if _TRACEBACK.match(block.code) or (_FRAME.search(block.code) and _parse(block.code) is None):
+    source, output = _code_with_output(block)
+    is_code = _does_something(_parse(source) or ast.Module([], []))
+    is_shown_below = is_code and bool(_TRACEBACK.match(output))
+    if not is_shown_below and (
+        _TRACEBACK.match(block.code) or (_FRAME.search(block.code) and _parse(block.code) is None)
+    ):
         if known and known[-1].error is None:
             known[-1].error = _last_exception(block.code)
         if known and role == "actual" and len(block.code) <= MAX_OUTPUT_CHARS:
             known[-1].outputs.setdefault(role, block.code)  # it may have been printed
         return
-    source, output = _code_with_output(block)
-    is_code = _does_something(_parse(source) or ast.Module([], []))
     if not role and not block.above and not is_code:
         role = "actual"  # right below code: what that gave
     is_output = bool(_OUTPUT_HEAD.search(block.above)) and not is_session(block.code)
