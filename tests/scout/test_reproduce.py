@@ -616,28 +616,26 @@ async def test_a_reproduction_says_what_it_rests_on(name: str, till: TaskSandbox
     assert (gated.verdict, gated.basis) == ("real_failure", basis), gated.reason
 
 
+EXACT = ("    return [total", "    if total % people:\n        raise ValueError(total)\n    return [total")
 MENDS = {
     "in a statement before the last one": (
-        "```python\nimport till\nb = till.Budget('x')\nprint(b.coins)\n```\nExpected: ValueError\nGot: `x`\n",
-        ("        self.coins = coins\n", "        self.coins = int(coins)\n"),
+        '```python\n"""Coins."""\nfrom __future__ import annotations\nimport till\n'
+        "coins = till.split(3, 2)\nprint(len(coins))\n```\nExpected: ValueError\nGot: `2`\n",
+        EXACT,
     ),
     "in an assignment": (
-        "```python\nimport till\nb = till.Budget([])\nmean = till.mean(b.coins)\n# gives ZeroDivisionError, should "
-        "raise ValueError\n```\n",
-        (
-            "        self.coins = coins\n",
-            "        self.coins = coins\n        if not coins:\n            raise ValueError\n",
-        ),
+        "```python\nimport till\ncoins = till.split(3, 2)\n# is [1, 1], should raise ValueError\n```\n",
+        EXACT,
     ),
     "in a statement that another check needs too": (
-        "```python\nimport till\nb = till.Budget('x')\nb.coins  # gives 'x', should raise ValueError\n"
-        "b.coins * 2  # gives 'xx', should raise ValueError\n```\n",
-        ("        self.coins = coins\n", "        self.coins = int(coins)\n"),
+        "```python\nimport till\nb = till.split(3, 2)\nb[0]  # gives 1, should raise ValueError\n"
+        "b * 2  # gives [1, 1, 1, 1], should raise ValueError\n```\n",
+        EXACT,
     ),
     "by each of several calls": (
         "```python\nimport till\ntill.split(-1, 2)\ntill.split(3, 2)\n```\nExpected: ValueError for each of them\n"
         "Got: `[-1, -1]` and `[1, 1]`\n",
-        ("    return [total", "    if total % people:\n        raise ValueError(total)\n    return [total"),
+        EXACT,
     ),
     "that would be the right thing, as a sentence says": (
         "mean([]) raises ZeroDivisionError\n\n```\n>>> till.mean([])\nTraceback (most recent call last):\n  ...\n"
@@ -710,6 +708,13 @@ async def test_a_command_that_reads_a_file_which_is_not_there_is_no_reproduction
     tried = await attempt(text, till)
     assert tried.reproduction is None and tried.runs == 0
     assert f"reads {name.rpartition('=')[2]}, which neither the repository nor the issue has" in tried.dead_end
+
+
+async def test_commands_that_lack_a_file_keep_no_other_from_being_run(till: TaskSandbox) -> None:
+    lines = [*(f"till --mean {name}.db" for name in "abc"), "till --mean"]
+    shown = "".join(f"$ {line}\n" for line in lines)
+    tried = await attempt(f"It dies with ZeroDivisionError\n\n```console\n{shown}```\n", till)
+    assert tried.reproduction is not None and tried.reproduction.command == "python -m till --mean", tried.dead_end
 
 
 @pytest.mark.parametrize("words", ["--out coins.db", "-o coins.db", "--save-to=coins.db", "till/money.py", "tests/"])

@@ -116,9 +116,12 @@ class ConfirmedChecks:
 def probe(script: Script) -> str:
     """The script with each statement that shows a value told apart, and the others that may fail on their own."""
     tree = parse_python(script.source)
+    imports, body = _imports_first(tree.body)
     lines = {ask.line for ask in script.asks} | _bare_lines(tree)
-    changed = _Telling(lines, script.expressions, _file_names(tree)).visit(tree)
-    return _TELLING + ast.unparse(ast.fix_missing_locations(changed)) + "\n"
+    telling = _Telling(lines, script.expressions, _file_names(tree))
+    changed = telling.visit(ast.Module(body, []))
+    head = ast.unparse(ast.Module(imports, []))  # one of `__future__` has to be first
+    return f"{head}\n{_TELLING}{ast.unparse(ast.fix_missing_locations(changed))}\n"
 
 
 def _file_names(tree: ast.Module) -> list[str]:
@@ -337,7 +340,7 @@ def compose(script: Script, checks: Sequence[ReportCheck], failed: Collection[in
         imports, before = _imports_first(before)
         body += imports
         check = by_line.get(node.end_lineno or 0)
-        checking.may_be_unset = bool(guarded & _names(*before, node))
+        checking.may_be_unset = not guarded.isdisjoint(_names(*before, node))
         made = [*map(checking.visit, before), *checking.visit_all(node)]
         if check is not None and check.form == "raises":
             guard = made.pop()
@@ -354,8 +357,15 @@ def compose(script: Script, checks: Sequence[ReportCheck], failed: Collection[in
 
 
 def _imports_first(body: list[ast.stmt]) -> tuple[list[ast.stmt], list[ast.stmt]]:
-    imports = list(takewhile(lambda node: isinstance(node, ast.Import | ast.ImportFrom), body))
+    """The imports that statements begin with, behind a docstring if there is one, and the rest."""
+    imports = list(takewhile(_is_import_or_text, body))
     return imports, body[len(imports) :]
+
+
+def _is_import_or_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Import | ast.ImportFrom) or (
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    )
 
 
 def accept_exceptions(source: str, shown: str, others: Collection[str]) -> str:

@@ -43,13 +43,16 @@ class TypedCommand:
     files: Mapping[str, str] = field(default_factory=dict)
     """What the issue shows of the files that the command names."""
     inputs: tuple[str, ...] = ()
-    """Other files that it seems to read, as it names them."""
+    """Files that it seems to read and that the issue does not show, as it names them."""
 
 
 def find_commands(
     text: str, top_levels: Mapping[str, str], programs: Mapping[str, str], repository_files: Collection[str]
 ) -> tuple[TypedCommand, ...]:
-    """Commands in the order of the text. `programs` has the module of each program that the repository installs."""
+    """Commands in the order of the text, those that may lack a file last.
+
+    `programs` has the module of each program that the repository installs.
+    """
     blocks = find_blocks(text)
     shown = _files(blocks, repository_files)
     known = {*repository_files, *shown}
@@ -62,9 +65,8 @@ def find_commands(
             modules += [module for code in files.values() for module in _IMPORTED.findall(code)]
             root = max((top_levels.get(module, "") for module in modules), default="")
             quoted = shlex.join(command)
-            inputs = tuple(name for name in _inputs(command, known) if name not in shown)
-            found.setdefault(quoted, TypedCommand(quoted, root, files, inputs))
-    return tuple(found.values())[:MAX_COMMANDS]
+            found.setdefault(quoted, TypedCommand(quoted, root, files, tuple(_inputs(command, known))))
+    return tuple(sorted(found.values(), key=lambda typed: bool(typed.inputs)))[:MAX_COMMANDS]
 
 
 def find_files(text: str, source: str, repository_files: Collection[str]) -> dict[str, str]:
@@ -160,7 +162,7 @@ def _allowed(
 
 
 def _inputs(command: Sequence[str], known: Collection[str]) -> Iterator[str]:
-    """The files that a command seems to read."""
+    """The words of a command that look like a file to be read, and are none that is known."""
     if tuple(command[:2]) in _TEST_RUNNERS:
         return  # they say themselves which of their places do not exist
     start = 1 if command[0] != "python" else 3 if command[1] == "-m" else 2

@@ -238,7 +238,7 @@ def _up_to_failure(attempt: _Attempt, run: Replay, base: Base) -> _Attempt:
 
 
 def _with_right_exceptions(attempt: _Attempt, run: Replay, text: str, basis: Basis) -> tuple[_Attempt, Basis]:
-    """The attempt, which ends in an exception, such that others pass that the report may call right; and its basis."""
+    """The attempt, which passes now with another exception if the report may call that one right; and its basis."""
     tracebacks = read_tracebacks(run.output[-_END_CHARS:])
     shown = tracebacks[-1].type if tracebacks else ""
     own = "\n".join((attempt.command, *attempt.files.values()))
