@@ -27,8 +27,8 @@ _NAMED_ABOVE = re.compile(rf"(?:^|[\s`*\"'(]){_FILE_NAME}[`*\"')]*[ \t]*:?[`*]*$
 _NAMED_INSIDE = re.compile(rf"^(?:#|//)[ \t]*+(?:file(?:name)?:[ \t]*+)?{_FILE_NAME}[ \t]*+:?[ \t]*+\n", re.I)
 _IMPORTED = re.compile(r"^[ \t]*(?:from|import)[ \t]+(\w+)", re.M)
 _LIKE_FILE = re.compile(r"(?:\.{0,2}|~)/[\w./-]*|[\w.-]+/|[\w./-]*\w\.[A-Za-z]\w{0,7}")
-_MAKES = re.compile(r"-o|--(?:[\w-]*-)?(?:out|save|dest|target|export|report|log|write|dump)[\w-]*")
-"""An option whose value is what a command writes."""
+_MAKES = ("out", "save", "dest", "target", "export", "report", "log", "write", "dump")
+"""How a part of an option's name begins whose value is what a command writes."""
 _INTERPRETER = re.compile(r"^python[0-9.]*$")
 _TEST_RUNNERS = (("go", "test"), ("cargo", "test"), ("node", "--test"))
 
@@ -169,9 +169,18 @@ def _inputs(command: Sequence[str], known: Collection[str]) -> Iterator[str]:
     for before, word in pairwise(command[start - 1 :]):
         option, _, value = word.rpartition("=")
         name = value.partition("::")[0]
-        makes = _MAKES.fullmatch(option or before)
-        if not word.startswith("-o") and not makes and _LIKE_FILE.fullmatch(name) and not _is_place(name, known):
+        if (
+            not word.startswith("-o")
+            and not _makes(option or before)
+            and _LIKE_FILE.fullmatch(name)
+            and not _is_place(name, known)
+        ):
             yield name
+
+
+def _makes(option: str) -> bool:
+    parts = option.removeprefix("--").split("-") if option.startswith("--") else ()
+    return option == "-o" or any(part.startswith(_MAKES) for part in parts)
 
 
 def _is_place(word: str, known: Collection[str]) -> bool:
