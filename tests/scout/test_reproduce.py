@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -978,3 +978,37 @@ def test_blocks_are_pieces_of_the_text(text: str) -> None:
         assert block.code.strip() and block.code.endswith("\n")
         assert all(line.strip() in kept for line in block.code.splitlines())
     assert len(find_commands(text, {}, {"x": "x"}, ())) <= MAX_COMMANDS
+
+
+SPAN = """
+class Span:
+    def __init__(self, low, high, closed):
+        self.low, self.high, self.closed = low, high, closed
+
+    def __or__(self, other):
+        return Span(self.low, self.high, self.closed)
+
+    def __repr__(self):
+        return f"[{self.low},{self.high}" + ("]" if self.closed else ")")
+"""
+
+
+async def test_an_object_that_is_shown_like_a_list_is_right_when_it_is_shown_as_expected(
+    task_sandbox_over: Callable[..., AbstractContextManager[TaskSandbox]],
+) -> None:
+    text = (
+        "Union loses a bound\n\n```python\n>>> from span import Span\n"
+        ">>> Span(0, 2, False) | Span(1, 2, True)\n[0,2)    # wrong, has to be [0,2]\n```\n"
+    )
+    with task_sandbox_over({"span.py": SPAN}) as repository:
+        tried = await attempt(text, repository)
+        assert tried.reproduction is not None and tried.reproduction.command, tried.dead_end
+        workspace = repository.fresh()
+        for path, content in tried.reproduction.files.items():
+            workspace.write(path, content.encode())
+        assert (await repository.shell(workspace, tried.reproduction.command, timeout_s=20)).exit_code == 1
+        mended = SPAN.replace("Span(self.low, self.high, self.closed)", "Span(self.low, self.high, other.closed)")
+        assert mended != SPAN
+        workspace.write("span.py", mended.encode())
+        assert (await repository.shell(workspace, tried.reproduction.command, timeout_s=20)).exit_code == 0
+        workspace.remove()

@@ -577,4 +577,7 @@ def _test(check: ReportCheck, *, printed: bool) -> str:
         test = f"round(got, {len(decimals[1])}) == {literal!r}"
     else:
         test = f"got {'is' if literal is None else '=='} {literal!r}"
+    if isinstance(literal, list | tuple | set | dict):
+        # An object of another type may be shown like this: an interval as `[0,2]`.
+        test = f"{test} or repr(got) in {(told, repr(literal))!r}"
     return f"{test} or str(got) in {(told, str(literal))!r}" if printed else test
