@@ -543,7 +543,7 @@ async def test_real_weights_give_what_a_hook_sees(smol: Path, server: Server, tm
     from transformers import LlamaConfig, LlamaModel
 
     given = SearcherSettings(state="transformers", checkpoint=str(smol))
-    state = await read_state(given, PROMPT)
+    state = await read_state(given, PROMPT, socket=NO_METER)
 
     # The ones that are loaded: reading this file takes half a minute.
     tokenizer, model = in_process._load(smol, checkpoint.digest(smol))
@@ -564,11 +564,11 @@ async def test_real_weights_give_what_a_hook_sees(smol: Path, server: Server, tm
     assert state == normalized(hooked.cpu().numpy(), checkpoint.digest(smol), shape, -4)
 
     # The same where it is asked for by its depth; a neighbour has another space and other numbers.
-    same = await read_state(given.model_copy(update={"state_layer": shape.depth(-4)}), PROMPT)
-    other = await read_state(given.model_copy(update={"state_layer": -5}), PROMPT)
+    same = await read_state(given.model_copy(update={"state_layer": shape.depth(-4)}), PROMPT, socket=NO_METER)
+    other = await read_state(given.model_copy(update={"state_layer": -5}), PROMPT, socket=NO_METER)
     assert same == state and other.space != state.space and 0.5 < cosine(other, state) < 0.999
     call = Message("assistant", "", (ToolCall("1", "bash", '{"command": "ls"}'),))
-    after = await read_state(given, (*PROMPT, call, Message("tool", "a.py", call_id="1")), [TOOL])
+    after = await read_state(given, (*PROMPT, call, Message("tool", "a.py", call_id="1")), [TOOL], socket=NO_METER)
     assert after.space == state.space and after.vector != state.vector
 
     # A folder of the same weights, in half the precision: another checkpoint, and all but the same state.
@@ -579,12 +579,12 @@ async def test_real_weights_give_what_a_hook_sees(smol: Path, server: Server, tm
     tokenizer.save_pretrained(tmp_path / "smol")
     halved = given.model_copy(update={"checkpoint": str(tmp_path / "smol")})
     assert checkpoint.shape(tmp_path / "smol") == shape
-    half = await read_state(halved, PROMPT)
+    half = await read_state(halved, PROMPT, socket=NO_METER)
     assert half.space.split("/")[1] != state.space.split("/")[1] and cosine(half, state) > 0.999
 
     # A server's state of the right layer passes the canary's comparison, and its neighbour's does not.
     for layer, outcome in ((-4, "ok"), (-5, "failed")):
-        served = await read_state(halved.model_copy(update={"state_layer": layer}), CANARY_PROMPT)
+        served = await read_state(halved.model_copy(update={"state_layer": layer}), CANARY_PROMPT, socket=NO_METER)
         server.hidden = list(served.vector)
         found = await canary(settings(server, tmp_path / "smol", state="sglang"), layer=True)
         compared = {finding.name: finding for finding in found.findings}["layer"]

@@ -104,14 +104,16 @@ async def open_proxy_client(account: Account, book: Callable[[Receipt], None]) -
         # Its answer to the end is the last receipts, and a cancellation must not lose them.
         with contextlib.suppress(OSError, RuntimeError):
             writer.write_eof()
-        await asyncio.shield(_finish(following))
-        writer.close()
+        await asyncio.shield(_finish(following, writer))
         proxy_endpoint.recover(Path(account.trajectory))
 
 
-async def _finish(following: asyncio.Task[None]) -> None:
-    await asyncio.wait([following], timeout=CLOSE_S)
-    following.cancel()
+async def _finish(following: asyncio.Task[None], writer: asyncio.StreamWriter) -> None:
+    try:
+        await asyncio.wait([following], timeout=CLOSE_S)
+    finally:
+        following.cancel()
+        writer.close()
     await asyncio.gather(following, return_exceptions=True)
 
 
@@ -119,10 +121,14 @@ async def _open(account: Account) -> tuple[asyncio.StreamReader, asyncio.StreamW
     said = b""
     for _ in range(TRIES):
         reader, writer = await _reach(_folder())
-        with contextlib.suppress(ConnectionError):
-            writer.write(account.model_dump_json().encode() + b"\n")
-            await writer.drain()
-            said = await reader.readline()
+        try:
+            with contextlib.suppress(ConnectionError):
+                writer.write(account.model_dump_json().encode() + b"\n")
+                await writer.drain()
+                said = await reader.readline()
+        except BaseException:
+            writer.close()
+            raise
         if said:
             event = json.loads(said)
             if event["kind"] == "opened":
