@@ -221,7 +221,7 @@ def test_a_replay_gives_the_same(name: str, searched: dict[str, Searched]) -> No
 def test_no_request_passes_the_context(name: str, searched: dict[str, Searched]) -> None:
     context_tokens = 1024 if name in TROUBLES else 4096
     for exchange in searched[name].completions:
-        if exchange.status != 502:  # else the server was away, as the meter says
+        if exchange.status not in (502, 503):  # else the server was away, as the meter says
             assert exchange.status == 200, exchange.response
             prompt_tokens = json.loads(exchange.response)["usage"]["prompt_tokens"]
             assert prompt_tokens + json.loads(exchange.request)["max_tokens"] <= context_tokens

@@ -143,11 +143,8 @@ _GIVES_BLOCK = re.compile(
 )
 """Between a call and the block that shows what it gives."""
 _INSTEAD_OF = re.compile(r"\b(?:instead of|rather than)\W{0,5}$", re.I)
-_TOLD_BESIDE = re.compile(
-    r"(?:(?:->|=>|got|gives|prints)\s*:?\s*)?(?P<actual>\S.*?)\s+(?:but\s+)?(?:expected|should be)\b\s*:?\s*"
-    r"(?P<expected>\S.*)"
-)
-"""A comment beside a statement, with what came out as it is, and one below it with what is expected."""
+_GIVES = re.compile(r"\s{0,9}(?:(?:->|=>|got|gives|prints)\s{0,9}:?)?")
+_BUT_EXPECTED = re.compile(r"(?<=\s)(?:expected|should be)\b")
 _REMARK = re.compile(r"(?<![ \t])[ \t]{2,}+#[ \t]*+([^\n]*+)")
 """Behind what a session answered."""
 _NOT_EXPECTED = re.compile(r"\b(?:un|not (?:as |what i )?)expected\b|\bunexpected\b", re.I)
@@ -738,6 +735,20 @@ def _expected_exception(sentence: str) -> str:
     return named.pop() if len(named) == 1 and not _DENIED.search(sentence) else ""
 
 
+def _told_beside(comment: str) -> tuple[str, str] | None:
+    """A comment beside a statement with what came out as it is, and one below it with what is expected."""
+    found = _BUT_EXPECTED.search(comment)
+    if not found:
+        return None
+    before = comment[: found.start()].rstrip().removesuffix(" but")
+    lead = _GIVES.match(before)
+    actual, expected = (
+        before[lead.end() if lead else 0 :].strip(),
+        comment[found.end() :].strip().removeprefix(":").strip(),
+    )
+    return (actual, expected) if actual and expected else None
+
+
 def _reads_alike(came: str, expected: str) -> bool:
     """Whether what stands behind two labels may be values of one statement, rather than a value and words about one."""
     came, expected = came.strip("`"), expected.strip("`")
@@ -850,8 +861,8 @@ def _asks(source: str) -> tuple[list[Ask], list[StatedValue]]:
         line = node.end_lineno or node.lineno
         comment = comments.get(line, "")
         told = read_stated_values(comment, markup=False)
-        if not told.expected and (both := _TOLD_BESIDE.fullmatch(comment)) and _reads_alike(*both.groups()):
-            told = StatedValue(both["actual"], both["expected"])
+        if not told.expected and (both := _told_beside(comment)) and _reads_alike(*both):
+            told = StatedValue(*both)
         printed = isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name)
         printed = printed and isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "print"
         is_last = isinstance(node, ast.Expr) and bool(tree.body) and node is tree.body[-1]
