@@ -24,7 +24,7 @@ _MAY_LOWER = (
     *("sandbox.repo_paths", "sandbox.repo_mb", "gate.timeout_s", "repair.max_candidates", "repair.max_seconds"),
     *("scout.max_files", "scout.reproduce"),
 )
-"""What a repository's own file may set though nobody trusts it, to what the user has or less."""
+"""What an untrusted file of a repository may set, to what the user has or less."""
 _PATHS = (
     *(
         "fix.prices",
@@ -232,7 +232,7 @@ def _flat(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]
 
 
 def _must_tighten(key: str, value: object, users: Settings, source: Path) -> None:
-    """A file that nobody trusts names no program, place or key, and loosens nothing that the user's own says."""
+    """An untrusted file names no program, place or key, and loosens nothing that the user's own file says."""
     section, _, name = key.partition(".")
     limit = getattr(getattr(users, section, None), name, None)
     if key in _MAY_LOWER:

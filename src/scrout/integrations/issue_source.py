@@ -90,7 +90,7 @@ class _Comment(Part):
     @property
     def by(self) -> str:
         user = self.user or self.author
-        return (user.login or user.username if user else "") or "somebody"
+        return (user.login or user.username if user else "") or "an unknown user"
 
 
 def find_issue(source: str, repo: Path) -> IssueAddress | None:
@@ -204,7 +204,7 @@ def _origin(repository: Foreign) -> tuple[str, str]:
         shown = re.sub(r"//[^/@]*@", "//", address)
         told = f"its origin is {shown[:200]!r}" if address else "it has no remote named origin"
         raise ForgeError(
-            f"{repository.name}: {told}, so nobody knows where its issues are. Pass the issue's address, or its text "
-            "in a file."
+            f"{repository.name}: {told}, so scrout cannot tell where its issues are. Pass the issue's address, or "
+            "its text in a file."
         )
     return found["host"], found["project"].strip("/").removesuffix(".git")

@@ -37,7 +37,7 @@ class ServedModel(FrozenModel):
     """Vectors instead of text."""
     pooling: Pooling = ""
     key: str = ""
-    """Other users of the machine reach loopback too; empty: whoever connects may ask."""
+    """Other users of the machine reach loopback too; empty: any of them may ask."""
     port: int = 0
     """0: a free one."""
 
