@@ -91,6 +91,11 @@ class Price(Rates):
     long: LongRates | None = None
     """None: a long prompt costs no more a token than a short one."""
 
+    @property
+    def is_free(self) -> bool:
+        """Whether no call costs anything, as with a model of your own."""
+        return not any(self.model_dump(exclude={"long"}).values()) and self.long is None
+
     def cost(self, usage: Usage) -> Decimal:
         """What a call with this usage costs."""
         long = self.long is not None and usage.prompt_tokens > self.long.above_tokens

@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -19,6 +20,7 @@ from scrout.config.folders import cache_folder, data_folder
 from scrout.config.settings import Fixer, Settings, read_key
 from scrout.fix.pool import completed, unpriced
 from scrout.git import version as git_version
+from scrout.models import local_server
 from scrout.models.listing import list_models, missing_model, shown_url
 from scrout.sandbox.environment import find_environment
 from scrout.sandbox.probe import probe, probe_all
@@ -179,6 +181,8 @@ def _fixer(fixer: Fixer) -> DoctorFinding:
     if not all("!" <= character <= "~" for character in key):
         detail = f"the key in {fixer.key_env} holds characters no header can carry; {cost}"
         return DoctorFinding(name=name, status="advice", detail=detail, next_step=f"Export {fixer.key_env} again.")
+    if fixer.model_file:
+        return _model_file(name, Path(fixer.model_file).expanduser(), cost)
     answer = missing_model(list_models(fixer.base_url, _auth(fixer, key), fixer.key_env), fixer.model)
     where = shown_url(fixer.base_url)
     if answer.problem:
@@ -186,6 +190,16 @@ def _fixer(fixer: Fixer) -> DoctorFinding:
         return DoctorFinding(name=name, status="advice", detail=detail, next_step=answer.next_step)
     told = f"{where} serves {fixer.model}" if answer.models else f"{where} answers and lists no models"
     return DoctorFinding(name=name, status="ok", detail=f"{told}; {cost}")
+
+
+def _model_file(name: str, path: Path, cost: str) -> DoctorFinding:
+    if find_spec("xllamacpp") is None:
+        detail = "a model file needs xllamacpp, which is not installed"
+        return DoctorFinding(name=name, status="advice", detail=detail, next_step=local_server.INSTALL)
+    if not path.is_file():
+        step = "Set `model_file` to a file that ends in .gguf."
+        return DoctorFinding(name=name, status="advice", detail=f"{path} does not exist", next_step=step)
+    return DoctorFinding(name=name, status="ok", detail=f"{path.name}, {path.stat().st_size / 1e9:.1f} GB; {cost}")
 
 
 def _auth(fixer: Fixer, key: str) -> dict[str, str]:

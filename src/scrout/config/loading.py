@@ -80,13 +80,17 @@ def _beside(table: Mapping[str, Any], folder: Path, above: str = "") -> dict[str
         return str(folder.absolute() / Path(value).expanduser()) if is_path else value
 
     if not above and isinstance(fixers := table.get("fixers"), list):
-        table = {**table, "fixers": [_program_beside(fixer, folder) for fixer in fixers]}
+        table = {**table, "fixers": [_files_beside(fixer, folder) for fixer in fixers]}
     return {key: placed(above + key, value) for key, value in table.items()}
 
 
-def _program_beside(fixer: Any, folder: Path) -> Any:
-    """A fixer whose program is named by a relative path: the file that names it decides, not the current folder."""
+def _files_beside(fixer: Any, folder: Path) -> Any:
+    """A fixer whose program or model is named by a relative path: the file that names it decides, not the current
+    folder.
+    """
     match fixer:
+        case {"model_file": str(model)} if model:
+            return {**fixer, "model_file": str(folder.absolute() / Path(model).expanduser())}
         case {"command": [str(program), *arguments]} if "/" in program and not program.startswith(("/", "~", "{")):
             return {**fixer, "command": [str(folder.absolute() / program), *arguments]}
     return fixer

@@ -6,6 +6,7 @@ import hashlib
 import os
 import posixpath
 from decimal import Decimal
+from pathlib import PurePath
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
@@ -406,6 +407,12 @@ class Fixer(FrozenModel):
     """The résumé to go by, as `scrout fixers list` names it; empty: that of its own agent, model and effort."""
     base_url: str = ""
     """The endpoint, up to and with /v1, whichever API the agent speaks with it."""
+    model_file: str = ""
+    """A GGUF file that scrout serves itself while it is needed, in place of `base_url` (extra `local`)."""
+    context_tokens: int = Field(default=16384, ge=512)
+    """The longest conversation with that file. More takes more memory."""
+    threads: int = Field(default=0, ge=0)
+    """What the file is served with; 0: half of the processor's cores."""
     key_env: str = ""
     """Environment variable that holds the key; empty: the endpoint wants none."""
     auth: Literal["", "bearer", "x-api-key"] = ""
@@ -440,8 +447,9 @@ class Fixer(FrozenModel):
 
     @property
     def max_cost_usd(self) -> Decimal:
-        """What an attempt may cost: nothing without a model, and a subscription has no price a call."""
-        return self.cap_usd if self.has_model and not self.subscription else Decimal(0)
+        """What an attempt may cost: nothing without a model or a price, and a subscription has no price per call."""
+        is_free = self.subscription or (self.price is not None and self.price.is_free)
+        return self.cap_usd if self.has_model and not is_free else Decimal(0)
 
     @property
     def key(self) -> FixerKey:
@@ -455,9 +463,18 @@ class Fixer(FrozenModel):
     def _resume_is_a_key(cls, text: str) -> str:
         return str(FixerKey.parse(text)) if text else ""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _file_fills_gaps(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or not given.get("model_file"):
+            return given
+        return {"model": PurePath(str(given["model_file"])).stem, "price": {"input": 0, "output": 0}} | given
+
     @model_validator(mode="after")
     def _is_complete(self) -> Fixer:
-        for field in ("model", "base_url") if self.has_model else ():
+        if self.model_file and self.base_url:
+            raise ValueError(f"fixer {self.name!r} has both a `model_file` and a `base_url`; remove one")
+        for field in ("model", "base_url") if self.has_model and not self.model_file else ():
             if not getattr(self, field):
                 raise ValueError(f"fixer {self.name!r} of kind {self.kind} needs `{field}`")
         if self.subscription and self.price:

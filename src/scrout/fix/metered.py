@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from decimal import Decimal
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from scrout.config.settings import Fixer, Settings, read_key
 from scrout.fix import prompt
 from scrout.fix.kind import Ended, FixJob, ModelFixer, ModelJob
 from scrout.fix.pool import unpriced
+from scrout.models import local_models
 from scrout.models.proxy.caps import Account
 from scrout.models.proxy.client import ProxyClient, open_proxy_client
 from scrout.money import Receipt, total_usd
@@ -73,12 +75,22 @@ async def _work(
     take: Callable[[Receipt], None],
 ) -> Ended:
     try:
-        async with open_proxy_client(account, take) as proxy_endpoint:
+        async with served(fixer, account) as account, open_proxy_client(account, take) as proxy_endpoint:
             working = fixer.work(ModelJob(text, workspace, proxy_endpoint.socket, job))
             ended = await _until_a_cap(working, proxy_endpoint, fixer.cap_seconds)
     except ModelError as error:  # the meter's own: what an endpoint does to an agent ends in words
         return "endpoint", str(error)
     return _attribute_stop(ended, proxy_endpoint, fixer.cap_seconds)
+
+
+@asynccontextmanager
+async def served(fixer: Fixer, account: Account) -> AsyncIterator[Account]:
+    """The account, with the address of a server where the fixer names a model file."""
+    if not fixer.model_file:
+        yield account
+        return
+    async with local_models.serve(fixer.model_file, fixer.context_tokens, fixer.threads) as (base_url, key):
+        yield account.model_copy(update={"base_url": base_url, "key": key})
 
 
 def account_of(fixer: Fixer, settings: Settings, trajectory: Path, cap_usd: Decimal | None = None) -> Account:
@@ -92,7 +104,7 @@ def account_of(fixer: Fixer, settings: Settings, trajectory: Path, cap_usd: Deci
         key=read_key(fixer.key_env),
         auth=fixer.auth,
         price=fixer.price,
-        cap_usd=None if fixer.subscription else min(fixer.cap_usd, fixer.cap_usd if cap_usd is None else cap_usd),
+        cap_usd=None if not fixer.max_cost_usd else min(fixer.cap_usd, fixer.cap_usd if cap_usd is None else cap_usd),
         cap_calls=fixer.cap_calls,
         rule=settings.fix.caps,
         trajectory=str(trajectory),
@@ -123,8 +135,9 @@ def _with_progress(fixer: Fixer, job: FixJob, account: Account, paid: list[Recei
         paid.append(receipt)
         job.record(receipt)
         spent = total_usd(one.cost_usd for one in paid)
-        money = "unpriced" if spent is None else f"{usd(spent)} of {usd(account.cap_usd)}"
-        job.progress(f"{fixer.name}: {len(paid)} of {account.cap_calls} calls, {money}")
+        money = "unpriced" if spent is None else usd(spent)
+        of = "" if account.cap_usd is None else f" of {usd(account.cap_usd)}"
+        job.progress(f"{fixer.name}: {len(paid)} of {account.cap_calls} calls, {money}{of}")
 
     return take
 

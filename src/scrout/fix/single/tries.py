@@ -82,7 +82,13 @@ class Tries:
         sampling = Sampling(temperature=temperature)
         transport = SocketTransport(self._job.socket)
         async with Chat(
-            ENDPOINT, fixer.model, None, effort=fixer.effort, sampling=sampling, transport=transport
+            ENDPOINT,
+            fixer.model,
+            None,
+            fixer.cap_seconds,  # a model on a processor may need minutes for an answer
+            effort=fixer.effort,
+            sampling=sampling,
+            transport=transport,
         ) as chat:
             for _ in range(2):
                 reply = await chat.complete(messages, (), fixer.max_tokens)

@@ -25,7 +25,7 @@ from pydantic import JsonValue
 from scrout import telemetry
 from scrout.base import ConfigError, LedgerError, ModelError
 from scrout.config.settings import Caller, Fixer, Settings, read_key
-from scrout.fix.metered import account_of
+from scrout.fix.metered import account_of, served
 from scrout.ledger.opening import attempts_folder
 from scrout.ledger.store import Ledger, OpenRun
 from scrout.models.proxy.apis import CHAT
@@ -269,9 +269,8 @@ class Conversations:
         started, folder = time.monotonic(), attempts_folder() / talk.run.place
         account = account_of(talk.fixer, self._settings, folder / FILE_NAME, talk.cap_usd)
         stop: tuple[Stop, str] = ("finished", "")
-        async with open_proxy_client(
-            account.model_copy(update={"cap_calls": left_calls}), talk.run.book
-        ) as proxy_endpoint:
+        account = account.model_copy(update={"cap_calls": left_calls})
+        async with served(talk.fixer, account) as account, open_proxy_client(account, talk.run.book) as proxy_endpoint:
             talk.proxy_endpoint.set_result(proxy_endpoint)
             over = asyncio.ensure_future(talk.over.wait())
             either: set[asyncio.Future[Any]] = {over, proxy_endpoint.ended}
