@@ -122,6 +122,12 @@ GROUPS = {
         *("funcparserlib==1.0.1", "pylev==1.4.0", "textdistance==4.6.3", "fiscalyear==0.4.0", "bracex==3.2.2"),
         *("jamo==0.4.1", "macaddress==2.0.2", "kanjize==1.6.1", "python-string-utils==1.0.0"),
     ),
+    "measure9": (
+        *("addict==2.4.0", "anyascii==0.3.3", "asciitree==1.0.0", "base45==0.4.4", "base91==1.0.1", "chess==1.10.0"),
+        *("configupdater==4.1.1", "cssselect==1.6.0", "dotty-dict==1.3.1", "iso3166==3.0.0", "leb128==1.0.9"),
+        *("korean-lunar-calendar==0.4.0", "mnemonic==0.21", "netaddr==1.3.0", "phonetics==1.0.4", "polyline==2.0.4"),
+        *("pyphen==0.18.1", "radix-tree==0.0.3", "roman-numerals==4.1.0", "titlecase==2.3", "tomlkit==0.15.2"),
+    ),
 }
 """Published packages that are pure Python and need no others. Those whose examples show no seeded bug are left out."""
 PYTEST = ("pytest==8.3.5", "pluggy==1.6.0", "iniconfig==2.1.0", "packaging==25.0")
