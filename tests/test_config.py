@@ -229,6 +229,7 @@ def test_a_file_that_nobody_trusts_loosens_nothing_that_the_user_set(
         ("[scout.model]\nprompts = 'prompts'", "prompts/system.md"),
         ("[scout.model]\nprompts = 'prompts'", "prompts/deep/new.md"),
         ("[route]\nresumes = 'resumes'", "resumes/a.json"),
+        ("[[fixers]]\nname = 'a'\nkind = 'single'\nmodel_file = 'm.gguf'", "m.gguf"),
     ],
 )
 def test_trust_covers_the_files_that_are_named(tmp_path: Path, setting: str, file: str) -> None:
@@ -280,6 +281,13 @@ def test_trust_covers_the_program_that_a_fixer_starts(tmp_path: Path, command: s
     (tmp_path / "agent").unlink()
     with pytest.raises(ConfigError, match="scrout trust"):
         discover(tmp_path)
+
+
+def test_a_program_lies_beside_the_file_that_names_it_also_with_a_model(tmp_path: Path) -> None:
+    """Else the current folder would say which one, and that is often a repository."""
+    own = write(tmp_path, "[[fixers]]\nname = 'a'\nkind = 'command'\nmodel_file = 'm.gguf'\ncommand = ['./agent']\n")
+    (fixer,) = load(own).model_dump()["fixers"]
+    assert fixer["command"] == (str(tmp_path / "agent"),) and fixer["model_file"] == str(tmp_path / "m.gguf")
 
 
 def test_trust_covers_the_folders_that_a_fixer_sees(tmp_path: Path) -> None:

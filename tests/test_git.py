@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.conftest import MakeRepo, run_git
+from tests.conftest import MakeRepo, assert_linear, run_git
 
 import scrout
 import scrout.git
@@ -154,6 +154,16 @@ def test_the_git_directory_of_a_submodule(make_repo: MakeRepo) -> None:
     found = find_repository(outer / "libs" / "inner")
     assert found.work_tree == outer / "libs" / "inner"
     assert found.head() == run_git(inner, "rev-parse", "HEAD").decode().strip()
+
+
+def test_a_configuration_is_read_in_linear_time(make_repo: MakeRepo) -> None:
+    repo = make_repo({"a": "x"})
+
+    def read(blanks: str) -> None:
+        (repo / ".git" / "config").write_text(f'[remote "origin"]\n\turl = a{blanks}b\n')
+        assert find_repository(repo).remote_url("origin") == f"a{blanks}b"
+
+    assert_linear(read, " ", 5_000)
 
 
 def test_a_folder_in_a_repository_names_no_submodule_of_it(make_repo: MakeRepo) -> None:

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.conftest import MakeRepo
+from tests.conftest import MakeRepo, run_git
 
 import scrout
 from scrout.base import TaskError
@@ -41,6 +41,17 @@ def test_only_absolute_entries_outside_of_a_repository_count(tmp_path: Path, mon
     assert search_path() == f"{tmp_path}/mine"
     assert find_program("tool") == f"{tmp_path}/mine/tool"
     assert find_program("hidden") is None
+
+
+def test_no_program_of_the_main_work_tree_counts_in_a_linked_one(
+    make_repo: MakeRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = make_repo({"a.py": "x = 1\n"})
+    plant(repo / "bin" / "tool", tmp_path / "ran")
+    run_git(repo, "worktree", "add", "-q", str(tmp_path / "side"))
+    monkeypatch.setenv("PATH", f"{repo}/bin")
+    assert find_repository(tmp_path / "side").common == repo / ".git"
+    assert find_program("tool") is None
 
 
 @pytest.mark.parametrize("inside", ["", "bare", "bare/refs"])

@@ -83,6 +83,8 @@ _READ_BY_NAME = (".gitignore", ".gitattributes", ".gitmodules", ".mailmap")
 _READ_WHOLE = ("HEAD", "commondir", "config", "config.worktree", "tables.list")
 _OBJECT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _REFERENCE = re.compile(r"refs/(?!.*\.\.)[^\x00-\x20\x7f~^:?*\[\\]{1,1000}")
+_SYMBOLIC = re.compile(rf"ref:[ \t\r\n]*(?:{_REFERENCE.pattern}|[A-Z_]{{1,100}})[ \t\r\n]*")
+"""What a file says that is a name for another reference, one that lies among the others or beside HEAD."""
 
 
 class GitError(TaskError):
@@ -342,6 +344,8 @@ def _at(top: Path) -> Foreign:
     own = (top / named.removeprefix("gitdir:").strip()).resolve()
     # Such a file can name any repository of this machine: that one must know of this work tree.
     if own.parent.name == "worktrees" and _links_back(own, entry):
+        if own.parent.parent.name == ".git":
+            never_below(own.parent.parent.parent)  # the main work tree is as much the stranger's
         return Foreign(top, own, own.parent.parent)
     if _is_submodule(top, own):
         return Foreign(top, own, own)
@@ -375,15 +379,17 @@ def _configured(text: str, section: str, key: str) -> str:
     for line in text.splitlines():
         if header := re.match(r"\s*\[(.*?)\]", line):
             inside = header[1] == section
-        elif inside and (found := re.fullmatch(rf"\s*{key}\s*=\s*(\S.*?)\s*", line)):
-            value = re.sub(r"\\(.)", r"\1", found[1].removeprefix('"').removesuffix('"'))
+        elif inside:
+            name, _, said = map(str.strip, line.partition("="))
+            if name == key and said:
+                value = re.sub(r"\\(.)", r"\1", said.removeprefix('"').removesuffix('"'))
     return value.replace("\0", "")
 
 
 def _check_nested(entry: Path) -> None:
     """Of a repository inside of a work tree git wants to know what is checked out, and follows whatever leads there."""
     _must_be_readable(entry)
-    folder = entry.parent / _named_in(entry, "gitdir:") if entry.is_file() else entry
+    folder = entry.parent / _named_in(entry, "gitdir: ") if entry.is_file() else entry
     _check_nested_folder(folder)
     if common := _named_in(folder / "commondir"):
         _check_nested_folder(folder / common)
@@ -392,6 +398,7 @@ def _check_nested(entry: Path) -> None:
 def _check_nested_folder(folder: Path) -> None:
     for path in (*folder.glob("*"), *(folder / "reftable").glob("*")):
         _must_be_readable(path, _MOST_NAMED_BYTES if path.name in _READ_WHOLE else _MOST_FILE_BYTES)
+        _check_symbolic(path)
     tables = folder / "reftable" / "tables.list"
     if tables.is_file() and b"/" in tables.read_bytes():
         raise TaskError(f"{tables} names files of other folders, and git would read them. Remove {folder}.")
@@ -402,16 +409,24 @@ def _check_nested_folder(folder: Path) -> None:
         if number > MOST_REFERENCES or (entry.is_symlink() and entry.is_dir()):
             raise TaskError(f"{entry.path} is a symlink, or one of too many references. Remove {folder}.")
         _must_be_readable(Path(entry.path))
+        _check_symbolic(Path(entry.path))
+
+
+def _check_symbolic(path: Path) -> None:
+    """A reference may name another one, and git takes any path below the folder for such a name."""
+    said = _named_in(path)
+    if said.startswith("ref:") and not _SYMBOLIC.fullmatch(said):
+        raise TaskError(f"{path} names a file that is no reference, and git would read it. Remove {path}.")
 
 
 def _named_in(path: Path, before: str = "") -> str:
-    """The folder that such a file names; empty: there is none."""
+    """What such a file names, as git reads it: blanks are part of a name. Empty: nothing."""
     try:
         with path.open("rb") as file:
             said = file.read(10_000).decode("utf-8", "surrogateescape")
     except OSError:
         return ""
-    return said.removeprefix(before).strip().replace("\0", "")
+    return said.removeprefix(before).partition("\0")[0].rstrip("\r\n")
 
 
 def _must_be_readable(path: Path, most_bytes: int = _MOST_NAMED_BYTES) -> None:

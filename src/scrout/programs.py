@@ -2,7 +2,7 @@
 
 PATH can hold entries that mean another folder wherever a process stands (`./node_modules/.bin`, or an empty one), and
 absolute ones inside of a clone. A program found there is the stranger's. So only absolute entries outside of every
-repository count, here and for what a program started from here looks up itself.
+repository at hand count, here and for what a program started from here looks up itself.
 """
 
 from __future__ import annotations

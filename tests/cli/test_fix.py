@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from scrout.base import TaskError
 from scrout.cli import fix
 from scrout.cli.main import scrout
 from scrout.records import Attempt, Check, CheckOutcome, Run, RunOutcome
@@ -17,8 +18,10 @@ DOUBT = "price('37') gives 3700 before the patch and gives 300 with it."
 MISSING = "No reproduction was verified, so nothing shows that the bug is gone."
 
 
-def run_with(outcome: RunOutcome, checked: CheckOutcome, repo: Path) -> Run:
-    patch = "diff --git a/x b/x\nnew file mode 100644\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+x\n"
+PATCH = "diff --git a/x b/x\nnew file mode 100644\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+x\n"
+
+
+def run_with(outcome: RunOutcome, checked: CheckOutcome, repo: Path, patch: str = PATCH) -> Run:
     check = Check(
         outcome=checked,
         applies=True,
@@ -64,3 +67,15 @@ def test_only_a_solved_issue_ends_with_zero(
     assert done.return_value == code, done.output
     assert said in " ".join(done.stderr.split())
     assert (shop_repo / "x").exists() is applied
+
+
+def test_a_patch_copies_no_file_of_the_host(shop_repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """git looks at where a copy goes, and not at where it is from."""
+    (shop_repo.parent / "secret").write_text("secret\n")
+    copy = "diff --git a/../secret b/x\nsimilarity index 100%\ncopy from ../secret\ncopy to x\n"
+    run = run_with("solved", "passed", shop_repo, copy)
+    monkeypatch.setattr(fix, "solve_with_progress", lambda *given, **options: run)
+    given = ["fix", "--repo", str(shop_repo), "--issue", "-", "--apply"]
+    done = CliRunner().invoke(scrout, given, input="a bug", standalone_mode=False)
+    assert isinstance(done.exception, TaskError) or "copies a file" in done.stderr
+    assert not (shop_repo / "x").exists()

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.conftest import MakeRepo, run_git
+from tests.conftest import MakeRepo, OpenTaskSandbox, run_git
 
 import scrout.git
 from scrout.base import TaskError
@@ -431,10 +431,46 @@ def test_git_reads_no_device_for_a_file_of_a_repository_inside(make_repo: MakeRe
         count_changed(find_source(repo))
 
 
+@pytest.mark.parametrize(
+    ("file", "folder"), [("gitdir: ../elsewhere \n", "elsewhere "), ("gitdir: ../elsewhere\0x\n", "elsewhere")]
+)
+def test_what_names_a_repository_inside_is_read_as_git_reads_it(
+    make_repo: MakeRepo, file: str, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else one folder is looked at, and git reads another."""
+    monkeypatch.setattr(workspace, "LOOK_S", 20)
+    monkeypatch.setattr(scrout.git, "LOCAL_S", 20)
+    repo = make_repo({"a.txt": "x\n"})
+    inside = _nested(repo / folder)
+    (inside / "HEAD").unlink()
+    os.mkfifo(inside / "HEAD")
+    (repo / "sub").mkdir()
+    (repo / "sub" / ".git").write_text(file)
+    with pytest.raises(TaskError, match="is a pipe"):
+        count_changed(find_source(repo))
+
+
+@pytest.mark.parametrize("name", ["logs/x", "objects/x", "worktrees/x/HEAD", "\xa0refs/x"])
+def test_git_follows_no_reference_out_of_the_references(
+    make_repo: MakeRepo, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes any path for the name of one, and waits on a pipe there."""
+    monkeypatch.setattr(workspace, "LOOK_S", 20)
+    monkeypatch.setattr(scrout.git, "LOCAL_S", 20)
+    repo = make_repo({"a.txt": "x\n"})
+    inside = _nested(repo / "sub" / ".git")
+    (inside / "refs" / "heads" / "main").write_text(f"ref: {name}\n")
+    (inside / name).parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(inside / name)
+    with pytest.raises(TaskError, match="names a file that is no reference"):
+        count_changed(find_source(repo))
+
+
 def test_an_ordinary_repository_inside_is_no_obstacle(make_repo: MakeRepo) -> None:
     repo = make_repo({"a.txt": "x\n"})
     inner = make_repo({"b.txt": "x\n"}, "repo/inner")
     run_git(inner, "worktree", "add", "-q", str(repo / "side"))
+    run_git(inner, "symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/main")
     source = find_source(repo)
     assert count_changed(source) == 2
     assert make_base(source.repo, source.head, dirty=True).read("a.txt") == b"x\n"
@@ -500,6 +536,33 @@ def test_a_large_file_under_many_names_is_counted_first(make_repo: MakeRepo) -> 
     with pytest.raises(TaskError, match=r"2 MB.*sandbox\.repo_mb"):
         make_base(source.repo, source.head, bounds=SandboxSettings(repo_mb=2))
     assert make_base(source.repo, source.head, bounds=SandboxSettings(repo_mb=4)).read("1.txt")
+
+
+def test_history_is_bounded_too(make_repo: MakeRepo) -> None:
+    """A few kilobytes of deltas can stand for gigabytes of what was once committed."""
+    repo = make_repo({"a.txt": os.urandom(3_000_000)})
+    (repo / "a.txt").write_text("x\n")
+    run_git(repo, "commit", "-qam", "small")
+    source = find_source(repo)
+    with pytest.raises(TaskError, match=r"history.*2 MB.*sandbox\.repo_mb"):
+        make_base(source.repo, source.head, bounds=SandboxSettings(repo_mb=2))
+    assert make_base(source.repo, source.head, bounds=SandboxSettings(repo_mb=4)).read("a.txt") == b"x\n"
+
+
+async def test_attributes_of_a_commit_make_no_file_larger(make_repo: MakeRepo, task_sandbox: OpenTaskSandbox) -> None:
+    """With an identifier and an encoding that it names, each byte would take fifty on the disk."""
+    repo = make_repo({"a.txt": "$Id$\n" * 100})
+    attributes = "a.txt text ident working-tree-encoding=UTF-32LE\n"
+    blob = run_git(repo, "hash-object", "-w", "--stdin", stdin=attributes.encode()).decode().strip()
+    run_git(repo, "update-index", "--add", "--cacheinfo", f"100644,{blob},.gitattributes")
+    run_git(repo, "commit", "-qm", "attributes")
+    with task_sandbox(repo) as shop:
+        workspace = shop.fresh()
+        assert workspace.read("a.txt") == b"$Id$\n" * 100
+        await shop.shell(workspace, "echo more >> a.txt")
+        patch = await shop.diff(workspace)
+        assert "\n+more\n" in patch and patch.count("\n+") == 2  # its head has one
+        assert await shop.apply(shop.fresh(), patch) == ""
 
 
 def test_files_with_odd_names_are_in_a_snapshot(make_repo: MakeRepo) -> None:

@@ -461,17 +461,21 @@ async def test_a_link_that_a_command_replaced_is_not_followed_on_the_host(
     make_repo, task_sandbox, tmp_path: Path
 ) -> None:
     """It may lead to the whole disk, and was one file of the repository's."""
-    (tmp_path / "private").mkdir()
-    (tmp_path / "private" / "secretname").touch()
+    (tmp_path / "private" / "inner").mkdir(parents=True)
+    for folder in ("private", "private/inner"):
+        (tmp_path / folder / "secretname").touch()
     repo = make_repo({"a.py": "a"})
     (repo / "link").symlink_to(tmp_path / "private")
     git(repo, "add", "link")
     git(repo, "commit", "-q", "-m", "a link")
     with task_sandbox(repo) as shop:
-        for trick in ("rm link", "rm link; echo x > link", "rm link; mkdir link; echo x > link/new", "touch -h link"):
+        for trick in (
+            *("rm link", "rm link; echo x > link", "touch -h link"),
+            *("rm link; mkdir link; echo x > link/new", "rm link; mkdir link; touch link/inner"),
+        ):
             workspace = shop.fresh()
             await shop.shell(workspace, trick)
-            assert set(workspace.changed()) <= {"link", "link/new"} and set(workspace.changed()), trick
+            assert set(workspace.changed()) <= {"link", "link/new", "link/inner"} and set(workspace.changed()), trick
 
 
 async def test_changes_cannot_be_hidden(make_repo, task_sandbox) -> None:

@@ -156,6 +156,11 @@ def _apply_unless_wrong(run: Run) -> None:
 
 
 def _apply(run: Run) -> None:
+    if "\ncopy from " in run.patch:
+        # git would read that file wherever it lies. No patch of a workspace has such a line.
+        raise TaskError(
+            f"the patch copies a file, and was not applied. Look at it with `scrout show {run.id} --patch`."
+        )
     try:
         with find_repository(run.task.repo).borrowed(with_work_tree=True) as git:
             git("apply", "--whitespace=nowarn", "-", stdin=run.patch.encode("utf-8", "surrogateescape"))

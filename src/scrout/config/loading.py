@@ -90,9 +90,10 @@ def _files_beside(fixer: Any, folder: Path) -> Any:
     """
     match fixer:
         case {"model_file": str(model)} if model:
-            return {**fixer, "model_file": str(folder.absolute() / Path(model).expanduser())}
+            fixer = {**fixer, "model_file": str(folder.absolute() / Path(model).expanduser())}
+    match fixer:
         case {"command": [str(program), *arguments]} if "/" in program and not program.startswith(("/", "~", "{")):
-            return {**fixer, "command": [str(folder.absolute() / program), *arguments]}
+            fixer = {**fixer, "command": [str(folder.absolute() / program), *arguments]}
     return fixer
 
 
@@ -167,8 +168,9 @@ def _named_digests(table: Mapping[str, Any], source: Path) -> Iterator[str]:
     settings = ((key, value) for key, value in _flat(_beside(table, top)) if key in _PATHS)
     # A program gets the caller's money; most words of a command are no files.
     words = ((key, str(top / word)) for key, word in _words_of(table, "command") if _is_no_folder(top / word))
-    mounts = _words_of(table, "mounts")
-    for key, value in (*settings, *words, *mounts):
+    # Neither of these is looked for on PATH.
+    places = (*_words_of(table, "mounts"), *_words_of(_beside(table, top), "model_file"))
+    for key, value in (*settings, *words, *places):
         if not isinstance(value, str) or not value:
             continue
         path = Path(os.path.normpath(value))
@@ -192,7 +194,7 @@ def _words_of(table: Mapping[str, Any], name: str) -> Iterator[tuple[str, str]]:
     fixers = table.get("fixers")
     for fixer in fixers if isinstance(fixers, list) else ():
         listed = fixer.get(name) if isinstance(fixer, dict) else None
-        for word in listed if isinstance(listed, list) else ():
+        for word in listed if isinstance(listed, list) else [listed]:
             if isinstance(word, str) and "\0" not in word:
                 yield f"fixers.{name}", word
 

@@ -58,7 +58,7 @@ class SandboxSettings(FrozenModel):
     repo_paths: int = Field(default=200_000, ge=1)
     """Files and folders that a repository may have at the commit that is worked on."""
     repo_mb: int = Field(default=20_000, ge=1)
-    """Their size together."""
+    """Their size together, and the most that the packed history may have."""
 
     @field_validator("tier")
     @classmethod

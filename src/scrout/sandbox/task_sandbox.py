@@ -16,7 +16,7 @@ from scrout.sandbox.environment import SHIMS, Environment, find_environment
 from scrout.sandbox.output import Output
 from scrout.sandbox.tier import Command, Completed, Copy, Limits, Mount, Tier, WarmSandbox
 from scrout.sandbox.warm_sandbox import SHELL, unreadable_shell
-from scrout.sandbox.workspace import Base, Workspace, Workspaces, make_base
+from scrout.sandbox.workspace import AS_COMMITTED, Base, Workspace, Workspaces, make_base
 from scrout.task import Task
 
 PRISTINE_GIT = "/opt/scrout/git"
@@ -37,6 +37,7 @@ for part in HEAD config index refs packed-refs shallow; do
 done
 echo {PRISTINE_GIT}/objects > $GIT_DIR/objects/info/alternates
 chmod -R u+w $GIT_DIR
+echo '{AS_COMMITTED}' > $GIT_DIR/info/attributes
 git add --all -- . ':(exclude,glob)**/__pycache__/**' ':(exclude,glob)**/.pytest_cache/**' "$@"
 diff() {{ git diff --cached --binary --full-index --no-color --no-ext-diff --no-textconv HEAD; }}
 # A name as git reads it in quotes: every byte in octal, with a backslash (134) before * ? [ and itself.

@@ -37,6 +37,8 @@ LOOK_S = 300.0
 """For git to look through a work tree: patterns of .gitignore can keep it busy for ever."""
 _OUTSIDE = re.compile(rb"(?i)(\A|\0)/|(\A|[/\0])(\.\.?|\.git)[/\0]")
 """A path that leads out of a work tree, or into its git directory."""
+AS_COMMITTED = "* -ident -working-tree-encoding"
+"""Attributes of every base: with the repository's own, a file could be fifty times as large on the disk."""
 _SNAPSHOT_AUTHOR = {
     "GIT_AUTHOR_NAME": "scrout",
     "GIT_AUTHOR_EMAIL": "scrout@localhost",
@@ -135,7 +137,7 @@ def make_base(repo: Path, commit: str, *, dirty: bool = False, bounds: SandboxSe
         tree = making / "tree"
         with found.borrowed() as git:
             _must_fit(git, repo, commit, bounds or SandboxSettings())
-            _copy_history(git, repo, commit, tree)
+            _copy_history(git, repo, commit, tree, bounds or SandboxSettings())
         # Once more: packs may say of one object two things, and only those of the copy are proven by their names.
         _must_fit(GitDir.of(tree), repo, commit, bounds or SandboxSettings())
         if dirty:
@@ -194,6 +196,8 @@ def _must_be_within(bounds: SandboxSettings, paths: int, size_bytes: int, what: 
 
 
 def _check_out(tree: Path, commit: str) -> None:
+    (tree / ".git" / "info").mkdir(exist_ok=True)
+    (tree / ".git" / "info" / "attributes").write_text(f"{AS_COMMITTED}\n")
     try:
         GitDir.of(tree)("reset", "-q", "--hard", commit)
     except GitError as error:
@@ -215,7 +219,7 @@ def base_key(repo: Path, commit: str) -> str:
     return hashlib.sha256(f"{repo}\0{commit}".encode(errors="surrogateescape")).hexdigest()[:20]
 
 
-def _copy_history(git: GitDir, repo: Path, commit: str, tree: Path) -> None:
+def _copy_history(git: GitDir, repo: Path, commit: str, tree: Path, bounds: SandboxSettings) -> None:
     """Into a new repository at `tree`: the objects reachable from the commit, and no others."""
     make_git_dir(tree / ".git", f"ref: {BRANCH}", sha256=len(commit) == 64)
     # A pack of what the commit reaches: unlike a clone it knows no refs, and alternates are not carried over.
@@ -225,7 +229,9 @@ def _copy_history(git: GitDir, repo: Path, commit: str, tree: Path) -> None:
         assert pack.stdin is not None and pack.stdout is not None
         with contextlib.suppress(BrokenPipeError), pack.stdin:
             pack.stdin.write(f"{commit}\n".encode())
-        with GitDir.of(tree).start("index-pack", "--stdin", stdin=pack.stdout, stderr=said) as unpack:
+        # A few kilobytes of deltas can be gigabytes here, where what they are based on is not reachable.
+        unpacker = ("index-pack", "--stdin", f"--max-input-size={bounds.repo_mb * 1_000_000}")
+        with GitDir.of(tree).start(*unpacker, stdin=pack.stdout, stderr=said) as unpack:
             # Only the reader may hold this end, or the packer would wait for ever on one that died.
             pack.stdout.close()
             assert unpack.stdout is not None
@@ -236,6 +242,11 @@ def _copy_history(git: GitDir, repo: Path, commit: str, tree: Path) -> None:
     if pack.returncode != 0 or unpack.returncode != 0:
         if "No space left" in message:
             raise OSError(message)
+        if "maximum allowed size" in message:
+            raise TaskError(
+                f"the history of {repo} at {commit[:12]} has more than {bounds.repo_mb:,} MB. If that is what you "
+                "expect, raise sandbox.repo_mb."
+            )
         raise TaskError(f"the history of {repo} at {commit[:12]} cannot be read: {message}. Try `git fsck` there.")
     if (git.path / "shallow").is_file():
         shutil.copyfile(git.path / "shallow", tree / ".git" / "shallow")
@@ -357,9 +368,10 @@ class Workspace:
                         yield from self._base_files(path)
 
     def _base_files(self, folder: str) -> Iterator[str]:
-        if (self.base.tree / folder).is_symlink():  # it was one file, wherever it leads on the host
-            return
-        for top, _, files in os.walk(self.base.tree / folder):
+        place = self.base.tree / folder
+        if Path(os.path.realpath(place)) != Path(os.path.realpath(self.base.tree), folder):
+            return  # it was a link, or below one, wherever that leads on the host
+        for top, _, files in os.walk(place):
             yield from (os.path.relpath(Path(top, name), self.base.tree) for name in files)
 
     def _layer(self, path: str) -> Path | None:
