@@ -257,22 +257,10 @@ PROJECTS = (
     Project("vinitkumar/json2xml", ("defusedxml", "urllib3", "requests", "xmltodict", "dicttoxml")),
     Project("marshmallow-code/apispec", ("marshmallow<4", "packaging", "pyyaml", "setuptools<80")),
     Project("Kludex/python-multipart", ("pyyaml", "six")),
-    Project("kurtmckee/feedparser", ("sgmllib3k", "requests", "responses", "lxml", "chardet")),
     Project("frostming/marko", ("python-slugify", "pygments", "objprint")),
     Project("rr-/docstring_parser"),
-    Project(
-        "mongomock/mongomock",
-        ("sentinels", "packaging", "pytz", "six", "pymongo<4", "execjs", "parameterized", "python-dateutil"),
-        distribution="mongomock",
-    ),
     Project("spulec/freezegun", ("python-dateutil", "pytest-asyncio", "six")),
     Project("jendrikseipp/vulture", ("toml", "tomli")),
-    Project(
-        "mpmath/mpmath",
-        ("packaging", "hypothesis", "pytest-timeout", "pexpect"),
-        distribution="mpmath",
-        generated={"mpmath/_version.py": VERSION_FILE},
-    ),
     Project("agronholm/typeguard", ("typing-extensions", "mypy"), distribution="typeguard"),
     Project(
         "graphql-python/graphql-core",
@@ -293,7 +281,6 @@ PROJECTS = (
         distribution="csvkit",
     ),
     Project("aio-libs/yarl", ("multidict", "idna", "propcache", "typing-extensions", "hypothesis")),
-    Project("Pylons/colander", ("translationstring", "iso8601", "setuptools<80")),
     Project("bottlepy/bottle", ("mako", "jinja2", "legacy-cgi")),
     Project("pygments/pygments", ("lxml", "wcag-contrast-ratio")),
     Project("jazzband/docopt-ng"),
@@ -302,7 +289,6 @@ PROJECTS = (
     Project("h2non/jsonpath-ng", ("ply", "decorator", "six", "hypothesis", "oslotest")),
     Project("erikrose/parsimonious", ("regex",)),
     Project("pre-commit/pre-commit-hooks", ("ruamel.yaml", "tomli", "toml")),
-    Project("zopefoundation/RestrictedPython", ("pytest-mock", "setuptools<80")),
 )
 """None is a corpus of gate.py, repair_cases.py or own_tasks.py."""
 
