@@ -130,7 +130,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mirrors", type=Path, required=True, metavar="DIR", help="folder of owner+name/repo")
     parser.add_argument("--work", type=Path, required=True, metavar="DIR", help="folder for environments and trees")
-    parser.add_argument("--half", choices=("seen", "held", "fresh", "fresh2", "all"), default="seen")
+    parser.add_argument(
+        "--half", choices=("seen", "held", "fresh", "fresh2", "fresh3", "fresh4", "all"), default="seen"
+    )
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--limit", type=int, help="at most this many rows, spread over the projects")
     parser.add_argument("--only", nargs="+", metavar="ID", help="these rows alone")
