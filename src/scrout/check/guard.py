@@ -29,7 +29,7 @@ MAX_TESTS = 12
 MAX_ENTRIES = 8
 MAX_TOLD = 5
 MAX_DISPUTED = 3
-"""More tests do not all expect the bug."""
+"""Of more tests it is not told whether each expected the bug."""
 MIN_UNCHANGED = 5
 """Inputs with the same result that speak for a patch."""
 AS_CALLED = "as called"
@@ -163,12 +163,15 @@ async def observe_altered(
 
 @dataclass(frozen=True)
 class DisputedTests:
-    """Tests that the patch breaks and rewrites, and that may have expected the bug."""
+    """Tests that the patch breaks and rewrites, and that may have expected the bug. As rewritten they pass, and still
+    call a changed function."""
 
     names: frozenset[str] = frozenset()
     asserting: frozenset[str] = frozenset()
-    """Those whose calls end, on the base, with the exception that the report complains about, and with the patch do
-    not: they expected the bug."""
+    """Those whose calls end, on the base, with the exception that the report complains about, or now with the one that
+    it asks for: they expected the bug."""
+    reported: frozenset[str] = frozenset()
+    """Those whose calls with another result are all such as the report complains about."""
 
 
 async def disputed_tests(
@@ -178,40 +181,34 @@ async def disputed_tests(
     tested: SuiteComparison,
     task_sandbox: TaskSandbox,
 ) -> DisputedTests:
-    """They call changed functions whose results differ, and one of these calls comes to the changed lines by a path
-    that is part of a failing call's of the reproduction. They may call with other arguments as the patch rewrites them,
-    but they still have to call a changed function."""
+    """They may call with other arguments as the patch rewrites them. More than a few do not all expect the bug."""
     rewritten = tested.rewritten
-    if tested.suite is None or not 0 < len(rewritten) <= MAX_DISPUTED:
+    if tested.suite is None or not rewritten:
         return DisputedTests()
     names, source = arguments_of(tested.suite, sorted(rewritten)), without_tests(changes)
-    compared = await observe(changes, functions, reproduction, source, tested.suite, names, (), task_sandbox, UNVARIED)
-    found = differing_tests(functions, compared)
-    if not found.names:
-        return found
     whole = "".join(change.section for change in changes)
     left = await _record(_Run(tested.suite.command(names), {}, Bounds(), ()), functions, whole, "after", task_sandbox)
-    still = frozenset(name for name in rewritten.intersection(found.names) if left.tests.get(name))
-    return DisputedTests(still, still & found.asserting)
+    still = frozenset(name for name in rewritten if left.tests.get(name))
+    if not still or len(rewritten) > MAX_DISPUTED:
+        return DisputedTests(still)
+    compared = await observe(changes, functions, reproduction, source, tested.suite, names, (), task_sandbox, UNVARIED)
+    asserting, reported = tests_of_the_bug(functions, compared)
+    return DisputedTests(still, still & asserting, (still & reported) - asserting)
 
 
-def differing_tests(functions: Sequence[ChangedFunction], compared: GuardComparison) -> DisputedTests:
-    """Tests with a call whose result differs, if the report complains about one of these calls."""
+def tests_of_the_bug(
+    functions: Sequence[ChangedFunction], compared: GuardComparison
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Tests whose calls with another result all asserted the exception of the bug, and those where the report complains
+    about all these calls."""
     complaint, touched = _Complaint(compared), _Touched(functions)
-    rows = [row for row in _pairs(compared.tests) if row.called and row.usable and row.differs]
-    if not any(complaint.covers(row.old) or complaint.includes(row, touched) for row in rows):
-        return DisputedTests()
-    names = {row.context for row in rows}
-    asserting = {
-        name
-        for name in names
-        if all(
-            row.new and complaint.is_symptom(row.old) and not complaint.is_symptom(row.new)
-            for row in rows
-            if row.context == name
-        )
-    }
-    return DisputedTests(frozenset(names), frozenset(asserting))
+    by_test: dict[str, list[_Pair]] = {}
+    for row in _pairs(compared.tests):
+        if row.called and row.usable and row.differs:
+            by_test.setdefault(row.context, []).append(row)
+    asserting = (name for name, rows in by_test.items() if all(map(complaint.is_asserted, rows)))
+    reported = (name for name, rows in by_test.items() if all(complaint.includes(row, touched) for row in rows))
+    return frozenset(asserting), frozenset(reported)
 
 
 async def observe(
@@ -248,7 +245,7 @@ async def _both(
     moved = unchanged_spans(changes)
     places = {(path, old.first): new.first for path, spans in moved.items() for old, new in spans}
     after = {(path, new): old for (path, old), new in places.items()}
-    changed = {function.path for function in functions}
+    changed = {change.path for change in changes}
     on_base = [
         (path, after.get((path, first), 0) if path in changed else first, name) for path, first, name in run.entries
     ]
@@ -408,10 +405,18 @@ class _Complaint:
         """Whether a call ends with the exception of a failing call, in the same function."""
         return seen.kind == "raised" and (seen.value, seen.where) in self._symptoms
 
+    def is_asserted(self, row: _Pair) -> bool:
+        """Whether a call no longer ends with the exception of a failing call, or now as a failing call does: with the
+        exception that the report asks for."""
+        if row.new is None or row.old.kind != "raised":
+            return False
+        as_asked = row.new.kind == "raised" and _form(row.new) in self.forms
+        return as_asked or (self.is_symptom(row.old) and not self.is_symptom(row.new))
+
     def includes(self, row: _Pair, touched: _Touched) -> bool:
-        """Whether an input comes to changed lines, and to no others than a failing call."""
+        """Whether the report complains about a call, or it comes to changed lines and to no others than a failing one."""
         lines = frozenset(row.old.lines)
-        return bool(touched.lines(row)) and any(lines <= path for path in self._paths)
+        return self.covers(row.old) or (bool(touched.lines(row)) and any(lines <= path for path in self._paths))
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ class _Trial:
     broken: frozenset[str] = frozenset()
     """Passed before the patch, and failed twice with it."""
     shaky: frozenset[str] = frozenset()
-    """Failed with the others, and passed alone."""
+    """Failed with the others, and passed alone or the next time."""
 
 
 async def run_all_tests(
@@ -222,13 +222,21 @@ class _Regression:
         chosen = sorted(names, key=lambda name: (name not in run.failed, name))[:MOST_AGAIN]
         again = await self.run(patch, arguments_of(self.suite, chosen), AGAIN_TIMEOUT_S)
         shaky = again.passed.intersection(names)
+        if broken := again.failed.intersection(names) - shaky:
+            shaky |= await self._failing_by_chance(patch, files, broken)
         return _Trial(run, frozenset(names) - shaky, shaky)
+
+    async def _failing_by_chance(self, patch: str, files: Sequence[str], broken: frozenset[str]) -> frozenset[str]:
+        """Tests that fail alone without the patch, too, so that this says nothing, and pass with it among the others."""
+        without = await self.run("", arguments_of(self.suite, sorted(broken)), AGAIN_TIMEOUT_S)
+        doubtful = without.failed & broken if without.finished else frozenset[str]()
+        return doubtful & (await self.run(patch, files, SUITE_TIMEOUT_S)).passed if doubtful else doubtful
 
     async def run(self, patch: str, files: Sequence[str], timeout_s: float) -> SuiteRun:
         """Tests on a workspace of their own, so that nothing is left of other runs."""
         workspace = self.task_sandbox.fresh()
         try:
-            refusal = await self.task_sandbox.apply(workspace, patch)
+            refusal = await self.task_sandbox.apply(workspace, patch) if patch else ""
             if refusal:
                 raise SandboxError(f"a part of the patch does not apply without the others: {refusal[-300:]}")
             return await run_suite(self.task_sandbox, workspace, self.suite, files, timeout_s=timeout_s)
