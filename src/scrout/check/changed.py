@@ -231,13 +231,17 @@ def _named_after(tree: ast.Module, names: frozenset[str]) -> frozenset[str]:
     return found - names
 
 
+def _names(node: ast.AST) -> Iterator[str]:
+    yield from (part.id for part in ast.walk(node) if isinstance(part, ast.Name))
+
+
 def _assigned(scope: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.AST]]:
     for node in ast.iter_child_nodes(scope):
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             value = node.value or _NO_VALUE
             for target in targets:
-                yield from ((prefix + part.id, value) for part in ast.walk(target) if isinstance(part, ast.Name))
+                yield from ((prefix + name, value) for name in _names(target))
         elif isinstance(node, ast.ClassDef):
             yield from _assigned(node, f"{prefix}{node.name}.")
         elif isinstance(node, _HOLDERS):

@@ -414,9 +414,11 @@ class _Complaint:
         return as_asked or (self.is_symptom(row.old) and not self.is_symptom(row.new))
 
     def includes(self, row: _Pair, touched: _Touched) -> bool:
-        """Whether the report complains about a call, or it comes to changed lines and to no others than a failing one."""
+        """Whether the report complains about a call, or it comes to changed lines by a part of a failing call's path,
+        or by all of it and more."""
         lines = frozenset(row.old.lines)
-        return self.covers(row.old) or (bool(touched.lines(row)) and any(lines <= path for path in self._paths))
+        near = any(lines <= path or (path and path <= lines) for path in self._paths)
+        return self.covers(row.old) or (near and bool(touched.lines(row)))
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,12 @@ import ast
 import builtins
 import copy
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
 
 from scrout.base import SandboxError
-from scrout.check.changed import ChangedFunction, Statement, functions_in, head, statements
+from scrout.check.changed import ChangedFunction, Function, Statement, functions_in, head, statements
 from scrout.check.patch import FileChange
 from scrout.handoff import Reproduction
 from scrout.sandbox.replay import Raised, Replay, replay
@@ -25,8 +24,10 @@ from scrout.sandbox.task_sandbox import TaskSandbox
 from scrout.syntax import parse_python
 from scrout.text import clip
 
-MIN_SAME_NODES = 15
-"""Parts of the syntax tree that two functions have in common. Short statements are alike by chance."""
+MIN_SAME_PARTS = 15
+"""Parts of the syntax tree. Short statements are alike by chance."""
+MIN_ALIKE = 1 / 3
+"""Of a function with such code: what is as in the changed one."""
 MAX_EXAMPLES = 4
 MAX_SCRIPTS = 6
 """For each example: ways to put it into the reproduction."""
@@ -43,35 +44,43 @@ _OPERATORS: dict[str, ast.operator] = {
 
 
 def same_code_elsewhere(changes: Sequence[FileChange], functions: Sequence[ChangedFunction]) -> str:
-    """A sentence about a function with the code that the patch replaces in another one of its file; empty: none has."""
+    """A sentence about a function that is much like a changed one, and has code that the patch replaces there; empty:
+    there is none."""
     changed = {function.label for function in functions}
+    texts = {change.path: change.after for change in changes}
     for function in functions:
-        if not function.before or not function.after:
-            continue
-        gone = Counter(map(head, statements(function.before.node))) - Counter(
-            map(head, statements(function.after.node))
-        )
-        text = next((change.after for change in changes if change.path == function.path), None)
-        for name, other in functions_in(text).items():
-            left = {head(one): one for one in statements(other)}
-            same = [one for key, one in left.items() if key in gone and f"{function.path}::{name}" not in changed]
-            if same and sum(map(_nodes, same)) >= MIN_SAME_NODES:
-                first = max(same, key=_nodes)
-                line = clip(ast.unparse(first).split("\n")[0], 80)
-                place = f"{name} ({function.path}:{first.lineno})"
-                return f"Code that the patch replaces in {function.name} still stands in {place}: `{line}`."
+        if function.before and function.after and function.old_lines:
+            before = _by_code(function.before.node)
+            gone = before.keys() - _by_code(function.after.node).keys()
+            for name, other in functions_in(texts.get(function.path)).items():
+                same = _same_code(before, gone, _by_code(other)) if f"{function.path}::{name}" not in changed else None
+                if same:
+                    place = f"{name} ({function.path}:{same.lineno})"
+                    line = clip(ast.unparse(same).split("\n")[0], 80)
+                    return f"Code that the patch replaces in {function.name} still stands in {place}: `{line}`."
     return ""
 
 
-def _nodes(statement: Statement) -> int:
+def _same_code(before: Mapping[str, Statement], gone: Set[str], other: Mapping[str, Statement]) -> Statement | None:
+    """The largest statement that is gone and stands in another function, if that has enough of the code."""
+    same = [other[code] for code in gone & other.keys()]
+    alike = _total(other[code] for code in before.keys() & other.keys())
+    is_copy = _total(same) >= MIN_SAME_PARTS and alike >= MIN_ALIKE * _total(other.values())
+    return max(same, key=_size) if is_copy else None
+
+
+def _by_code(function: Function) -> dict[str, Statement]:
+    return {head(one): one for one in statements(function)}
+
+
+def _total(found: Iterable[Statement]) -> int:
+    return sum(map(_size, found))
+
+
+def _size(statement: Statement) -> int:
     """How many parts its syntax has, without the statements in it."""
-    inner = (
-        part
-        for child in ast.iter_child_nodes(statement)
-        if not isinstance(child, Statement)
-        for part in ast.walk(child)
-    )
-    return sum(1 for _ in inner)
+    own = (child for child in ast.iter_child_nodes(statement) if not isinstance(child, Statement))
+    return sum(1 for child in own for _ in ast.walk(child))
 
 
 @dataclass(frozen=True)
@@ -197,25 +206,21 @@ def _with_another_name(tree: ast.Module, example: ast.expr) -> Iterator[ast.Modu
     called = example.func if isinstance(example, ast.Call) else example
     if not isinstance(called, ast.Name):
         return
+    arguments = example.args if isinstance(example, ast.Call) else []
+    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
     for number, node in enumerate(ast.walk(tree)):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            changed, place = _copy(tree, number)
-            assert isinstance(place, ast.Call)
-            place.func = called
-            place.args = example.args if isinstance(example, ast.Call) and example.args else place.args
-            yield _importing_beside(changed, node.func.id, called.id)
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-            yield _with_attribute(tree, number, called.id, example)
-
-
-def _with_attribute(tree: ast.Module, number: int, name: str, example: ast.expr) -> ast.Module:
-    changed, place = _copy(tree, number)
-    assert isinstance(place, ast.Attribute)
-    place.attr = name
-    calls = {id(node.func) for node in ast.walk(changed) if isinstance(node, ast.Call)}
-    if isinstance(example, ast.Call) and id(place) not in calls:
-        return _Put(place, ast.Call(place, example.args, example.keywords)).visit(changed)  # type: ignore[no-any-return]
-    return changed
+        changed, place = _copy(tree, number)
+        if isinstance(place, ast.Call) and isinstance(place.func, ast.Name):
+            known, place.func, place.args = place.func.id, called, arguments or place.args
+            yield _importing_beside(changed, known, called.id)
+        elif isinstance(place, ast.Call) and isinstance(place.func, ast.Attribute):
+            place.func.attr, place.args = called.id, arguments or place.args
+            yield changed
+        elif isinstance(place, ast.Attribute) and isinstance(place.ctx, ast.Load) and node not in calls:
+            place.attr = called.id
+            if isinstance(example, ast.Call):
+                _Put(place, ast.Call(place, arguments, [])).visit(changed)
+            yield changed
 
 
 def _importing_beside(tree: ast.Module, known: str, name: str) -> ast.Module:
@@ -243,7 +248,8 @@ def _in_place_of_what_it_is_about(tree: ast.Module, example: ast.stmt, names: se
 def _replaced(tree: ast.Module, node: ast.AST, other: ast.AST) -> ast.Module:
     number = next(number for number, one in enumerate(ast.walk(tree)) if one is node)
     changed, place = _copy(tree, number)
-    return _Put(place, copy.deepcopy(other)).visit(changed)  # type: ignore[no-any-return]
+    _Put(place, copy.deepcopy(other)).visit(changed)
+    return changed
 
 
 def _copy(tree: ast.Module, number: int) -> tuple[ast.Module, ast.AST]:

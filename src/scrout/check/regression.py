@@ -227,7 +227,7 @@ class _Regression:
         return _Trial(run, frozenset(names) - shaky, shaky)
 
     async def _failing_by_chance(self, patch: str, files: Sequence[str], broken: frozenset[str]) -> frozenset[str]:
-        """Tests that fail alone without the patch, too, so that this says nothing, and pass with it among the others."""
+        """Tests that fail alone without the patch, too, which says nothing, and pass with it among the others."""
         without = await self.run("", arguments_of(self.suite, sorted(broken)), AGAIN_TIMEOUT_S)
         doubtful = without.failed & broken if without.finished else frozenset[str]()
         return doubtful & (await self.run(patch, files, SUITE_TIMEOUT_S)).passed if doubtful else doubtful
