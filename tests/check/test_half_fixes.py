@@ -75,6 +75,10 @@ def test_an_example_is_put_into_the_reproduction(script: str, example: str, put:
     assert put in list(with_example(script, example))
 
 
+def test_what_follows_an_example_is_left_out() -> None:
+    assert list(with_example("a = f()\ng(a)\ng(a[0])\n", "g(-a)"))[-1] == "a = f()\ng(-a)"
+
+
 @pytest.mark.parametrize("example", ["", "no code", "unknown + 1", "x = ", "'text'"])
 def test_what_is_no_example_changes_nothing(example: str) -> None:
     assert list(with_example("a = f()\nprint(a)\n", example)) == []

@@ -166,10 +166,19 @@ def with_example(script: str, example: str) -> Iterator[str]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
     known = {ast.unparse(tree)}
-    for text in (ast.unparse(ast.fix_missing_locations(one)) for one in reversed(put)):
+    for text in (ast.unparse(ast.fix_missing_locations(_cut_off(one, tree))) for one in reversed(put)):
         if text not in known:
             known.add(text)
             yield text
+
+
+def _cut_off(changed: ast.Module, tree: ast.Module) -> ast.Module:
+    """Without what follows the changed statement: that may fail by itself."""
+    for number, (one, before) in enumerate(zip(changed.body, tree.body, strict=False)):
+        if not isinstance(one, ast.ImportFrom) and ast.dump(one) != ast.dump(before):
+            changed.body = changed.body[: number + 1]
+            break
+    return changed
 
 
 def _with_operator(tree: ast.Module, operator: ast.operator) -> Iterator[ast.Module]:
