@@ -76,7 +76,7 @@ def test_an_example_is_put_into_the_reproduction(script: str, example: str, put:
 
 
 def test_what_follows_an_example_is_left_out() -> None:
-    assert list(with_example("a = f()\ng(a)\ng(a[0])\n", "g(-a)"))[-1] == "a = f()\ng(-a)"
+    assert "a = f()\ng(-a)" in list(with_example("a = f()\ng(a)\na.b\n", "g(-a)"))
 
 
 @pytest.mark.parametrize("example", ["", "no code", "unknown + 1", "x = ", "'text'"])
