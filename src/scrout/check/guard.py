@@ -356,7 +356,7 @@ def effect_of(
         for row in _pairs({"before": recordings["after"], "after": now}):
             if row.new is None or not row.usable or place not in row.old.lines:
                 continue
-            if not row.differs:
+            if not row.differs_visibly:
                 unchanged += 1
             elif not _is_decided(row, row.new, base.get(row.identity, {}).get(row.name), complaint, in_tests=in_tests):
                 call = f"{row.function}({clip(row.old.shown, 120)})"
@@ -446,6 +446,13 @@ class _Pair:
     @property
     def differs(self) -> bool:
         return self.new is None or self.old.result != self.new.result
+
+    @property
+    def differs_visibly(self) -> bool:
+        """Whether it differs in more than private attributes of arguments, of a call that gives a real value."""
+        if self.new is None or not (self.old.kind == "returned" and self.old.real):
+            return self.differs
+        return self.old.visible_result != self.new.visible_result
 
 
 class _Touched:
