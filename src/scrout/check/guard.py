@@ -16,6 +16,7 @@ from scrout.base import SandboxError
 from scrout.check.agreement import Executed
 from scrout.check.changed import ChangedFunction, unchanged_spans
 from scrout.check.patch import FileChange
+from scrout.check.patched import patched_workspace
 from scrout.check.recording import Bounds, Entry, FunctionRecording, Observed, Version, record
 from scrout.check.regression import SuiteComparison, arguments_of, without_tests
 from scrout.check.swallowed_work import reported_literals, swallowed_work
@@ -267,27 +268,21 @@ async def _record(
     task_sandbox: TaskSandbox,
     altered: Mapping[str, str] | None = None,
 ) -> FunctionRecording:
-    workspace = task_sandbox.fresh()
     try:
-        if patch and await task_sandbox.apply(workspace, patch):
-            return FunctionRecording()
-        for path, content in {**(altered or {}), **run.files}.items():
-            workspace.write(path, content.encode())
-        return await record(
-            task_sandbox,
-            workspace,
-            run.command,
-            functions,
-            version,
-            timeout_s=RUN_TIMEOUT_S,
-            bounds=run.bounds,
-            entries=run.entries,
-            own=list(run.files),
-        )
+        async with patched_workspace(task_sandbox, patch, {**(altered or {}), **run.files}) as workspace:
+            return await record(
+                task_sandbox,
+                workspace,
+                run.command,
+                functions,
+                version,
+                timeout_s=RUN_TIMEOUT_S,
+                bounds=run.bounds,
+                entries=run.entries,
+                own=list(run.files),
+            )
     except SandboxError:
         return FunctionRecording()
-    finally:
-        workspace.remove()
 
 
 def judge(

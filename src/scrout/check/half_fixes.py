@@ -11,13 +11,14 @@ import ast
 import builtins
 import copy
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 from scrout.base import SandboxError
 from scrout.check.changed import ChangedFunction, Function, Statement, functions_in, head, statements
 from scrout.check.patch import FileChange
+from scrout.check.patched import patched_workspace
 from scrout.handoff import Reproduction
 from scrout.sandbox.replay import Raised, Replay, replay
 from scrout.sandbox.task_sandbox import TaskSandbox
@@ -26,7 +27,7 @@ from scrout.text import clip
 
 MIN_SAME_PARTS = 15
 """Parts of the syntax tree. Short statements are alike by chance."""
-MIN_ALIKE = 1 / 3
+MIN_ALIKE = 1 / 2
 """Of a function with such code: what is as in the changed one."""
 MAX_EXAMPLES = 4
 MAX_SCRIPTS = 6
@@ -50,23 +51,23 @@ def same_code_elsewhere(changes: Sequence[FileChange], functions: Sequence[Chang
     texts = {change.path: change.after for change in changes}
     for function in functions:
         if function.before and function.after and function.old_lines:
-            before = _by_code(function.before.node)
-            gone = before.keys() - _by_code(function.after.node).keys()
+            gone = _by_code(function.before.node).keys() - _by_code(function.after.node).keys()
             for name, other in functions_in(texts.get(function.path)).items():
-                same = _same_code(before, gone, _by_code(other)) if f"{function.path}::{name}" not in changed else None
-                if same:
-                    place = f"{name} ({function.path}:{same.lineno})"
-                    line = clip(ast.unparse(same).split("\n")[0], 80)
+                left = f"{function.path}::{name}" not in changed and _is_like(other, function.before.node)
+                same = [one for code, one in _by_code(other).items() if left and code in gone]
+                if _total(same) >= MIN_SAME_PARTS:
+                    first = max(same, key=_size)
+                    place = f"{name} ({function.path}:{first.lineno})"
+                    line = clip(ast.unparse(first).split("\n")[0], 80)
                     return f"Code that the patch replaces in {function.name} still stands in {place}: `{line}`."
     return ""
 
 
-def _same_code(before: Mapping[str, Statement], gone: Set[str], other: Mapping[str, Statement]) -> Statement | None:
-    """The largest statement that is gone and stands in another function, if that has enough of the code."""
-    same = [other[code] for code in gone & other.keys()]
-    alike = _total(other[code] for code in before.keys() & other.keys())
-    is_copy = _total(same) >= MIN_SAME_PARTS and alike >= MIN_ALIKE * _total(other.values())
-    return max(same, key=_size) if is_copy else None
+def _is_like(function: Function, other: Function) -> bool:
+    """Whether it takes the same parameters, or has much of the same code."""
+    code, of_other = _by_code(function), _by_code(other)
+    alike = _total(one for key, one in code.items() if key in of_other)
+    return ast.dump(function.args) == ast.dump(other.args) or alike >= MIN_ALIKE * _total(code.values())
 
 
 def _by_code(function: Function) -> dict[str, Statement]:
@@ -129,16 +130,10 @@ class _Trial:
 
     async def ending(self, script: str, *, patched: bool) -> _Ending | None:
         """None: it passes, or fails in no code of the repository."""
-        workspace = self.task_sandbox.fresh()
-        try:
-            if patched:
-                await self.task_sandbox.apply(workspace, self.patch)
-            for path, content in {**self.reproduction.files, self.path: script}.items():
-                workspace.write(path, content.encode())
+        patch, files = self.patch if patched else "", {**self.reproduction.files, self.path: script}
+        async with patched_workspace(self.task_sandbox, patch, files) as workspace:
             command = self.reproduction.command or "false"
             done = await replay(self.task_sandbox, workspace, command, timeout_s=RUN_TIMEOUT_S, watch=True)
-        finally:
-            workspace.remove()
         last = _last_raised(done, self.path)
         return _Ending(last.type, last.message) if last and done.exit_code else None
 

@@ -17,6 +17,7 @@ from typing import Literal
 from scrout.base import SandboxError
 from scrout.check.flags import MOST_NAMED, shown
 from scrout.check.patch import FileChange
+from scrout.check.patched import patched_workspace
 from scrout.records import Evidence
 from scrout.sandbox.suite import (
     Suite,
@@ -234,14 +235,8 @@ class _Regression:
 
     async def run(self, patch: str, files: Sequence[str], timeout_s: float) -> SuiteRun:
         """Tests on a workspace of their own, so that nothing is left of other runs."""
-        workspace = self.task_sandbox.fresh()
-        try:
-            refusal = await self.task_sandbox.apply(workspace, patch) if patch else ""
-            if refusal:
-                raise SandboxError(f"a part of the patch does not apply without the others: {refusal[-300:]}")
+        async with patched_workspace(self.task_sandbox, patch) as workspace:
             return await run_suite(self.task_sandbox, workspace, self.suite, files, timeout_s=timeout_s)
-        finally:
-            workspace.remove()
 
     def _flags(self, before: SuiteRun, original: _Trial, own: _Trial | None) -> Iterator[str]:
         if shaky := original.shaky | (own.shaky if own else frozenset()):
