@@ -485,7 +485,7 @@ async def test_a_rewritten_test_of_what_the_report_complains_about_leaves_the_pa
         result = await checked(shop, f"{FIXED}; sed -i 's/double(2), 5/{rewritten}/' test_numbers_.py", gated())
     assert (source_alone.outcome, source_alone.tests) == ("failed", "fail")
     assert (result.outcome, result.tests) == ("unverified", "fail")
-    assert result.missing[0].startswith("Tests broke and pass as the patch rewrote them: test_numbers_.Double.")
+    assert result.missing[0].startswith("Tests broke, and the patch rewrites or removes them: test_numbers_.Double.")
 
 
 async def test_a_rewritten_test_that_asserted_the_reported_exception_speaks_against_nothing(
@@ -502,7 +502,7 @@ async def test_a_rewritten_test_that_asserted_the_reported_exception_speaks_agai
         result = await check_patch(shop, f"{fix}; sed -i 's/{raises}/{equal}/' test_numbers_.py", shown)
     assert alone.outcome == "failed"
     assert result.outcome == "passed", (result.missing, result.doubts)
-    expected = "rewrites tests that expected what the report complains about: test_numbers_.Share.test_none"
+    expected = "rewrites or removes tests that expected what the report complains about: test_numbers_.Share.test_none"
     assert expected in result.flags
 
 
@@ -538,6 +538,26 @@ async def test_a_rewritten_test_that_asserted_another_exception_than_the_report_
     with task_sandbox_over({"numbers_.py": source, "test_numbers_.py": test + asserted}) as shop:
         result = await check_patch(shop, f"{fix}; {rewrite}", shown)
     assert result.outcome == "passed", (result.missing, result.doubts)
+
+
+@pytest.mark.parametrize(("name", "outcome"), [("share", "passed"), ("other", "unverified"), ("third", "failed")])
+async def test_a_removed_test_of_an_exception_such_as_the_reported_one(
+    task_sandbox_over, check_patch, name: str, outcome: str
+) -> None:
+    """`other` has the same fault elsewhere; `third` had another result, which a test expected."""
+    source = "def share(n):\n    return 8 // n\n\n\ndef other(n):\n    return 8 // n\n\n\n"
+    source += "def third(n):\n    return 8 // (n or 1)\n"
+    test = "import unittest\nfrom numbers_ import share, other, third\n\nclass Share(unittest.TestCase):\n"
+    test += "    def test_some(self):\n        for f in share, other, third:\n"
+    test += "            self.assertEqual([f(n) for n in (1, 2, 4, 8)], [8, 4, 2, 1])\n"
+    fails = "assertEqual(third(0), 8)" if name == "third" else f"assertRaises(ZeroDivisionError, {name}, 0)"
+    removed = f"\n    def test_none(self):\n        self.{fails}\n"
+    fix = f"sed -i 's/return 8.*/return n and 8 \\/\\/ n/' numbers_.py; printf '{test}' > test_numbers_.py"
+    with task_sandbox_over({"numbers_.py": source, "test_numbers_.py": test + removed}) as shop:
+        result = await check_patch(
+            shop, fix.replace("\n", "\\n", 0), "from numbers_ import share\nassert share(0) == 0\n"
+        )
+    assert result.outcome == outcome, (result.missing, result.doubts, result.detail)
 
 
 @pytest.mark.parametrize(("unchanged", "outcome"), [(2, "passed"), (1, "unverified")])

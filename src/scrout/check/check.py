@@ -199,7 +199,7 @@ def _outcome(is_wrong: bool, doubts: Sequence[str], missing: Sequence[str]) -> C
 
 def _flags(of_the_bug: Collection[str]) -> Iterator[str]:
     if of_the_bug:
-        yield f"rewrites tests that expected what the report complains about: {some_names(of_the_bug)}"
+        yield f"rewrites or removes tests that expected what the report complains about: {some_names(of_the_bug)}"
 
 
 def _missing(
@@ -219,7 +219,7 @@ def _missing(
         yield f"What the reproduction expects was assumed, the report does not say it. {ends}, which shows nothing."
     if disputed:
         yield (
-            f"Tests broke and pass as the patch rewrote them: {some_names(disputed)}. They call what the patch "
+            f"Tests broke, and the patch rewrites or removes them: {some_names(disputed)}. They call what the patch "
             "changes. Either they expected the bug, or the patch is wrong."
         )
     if tested.tests == "not_run":

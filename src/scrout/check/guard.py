@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -164,8 +164,11 @@ async def observe_altered(
 
 @dataclass(frozen=True)
 class DisputedTests:
-    """Tests that the patch breaks and rewrites, and that may have expected the bug. As rewritten they pass, and still
-    call a changed function."""
+    """Tests that the patch breaks and rewrites or removes, and that may have expected the bug.
+
+    As rewritten they pass, and still call a changed function. Of a removed one all calls with another result ended with
+    an exception such as the reported one.
+    """
 
     names: frozenset[str] = frozenset()
     asserting: frozenset[str] = frozenset()
@@ -183,33 +186,40 @@ async def disputed_tests(
     task_sandbox: TaskSandbox,
 ) -> DisputedTests:
     """They may call with other arguments as the patch rewrites them. More than a few do not all expect the bug."""
-    rewritten = tested.rewritten
-    if tested.suite is None or not rewritten:
+    suite, rewritten = tested.suite, arguments_of(tested.suite, sorted(tested.rewritten)) if tested.suite else ()
+    if suite is None or not (tested.rewritten or tested.removed):
         return DisputedTests()
-    names, source = arguments_of(tested.suite, sorted(rewritten)), without_tests(changes)
-    whole = "".join(change.section for change in changes)
-    left = await _record(_Run(tested.suite.command(names), {}, Bounds(), ()), functions, whole, "after", task_sandbox)
-    still = frozenset(name for name in rewritten if left.tests.get(name))
-    if not still or len(rewritten) > MAX_DISPUTED:
+    still = frozenset[str]()
+    if rewritten:
+        whole, left = "".join(change.section for change in changes), _Run(suite.command(rewritten), {}, Bounds(), ())
+        recorded = await _record(left, functions, whole, "after", task_sandbox)
+        still = frozenset(name for name in tested.rewritten if recorded.tests.get(name))
+    if len(tested.rewritten | tested.removed) > MAX_DISPUTED:
         return DisputedTests(still)
-    compared = await observe(changes, functions, reproduction, source, tested.suite, names, (), task_sandbox, UNVARIED)
-    asserting, reported = tests_of_the_bug(functions, compared)
-    return DisputedTests(still, still & asserting, (still & reported) - asserting)
+    names, source = arguments_of(suite, sorted(still | tested.removed)), without_tests(changes)
+    compared = await observe(changes, functions, reproduction, source, suite, names, (), task_sandbox, UNVARIED)
+    expecting = tests_of_the_bug(functions, compared)
+    known = still | (tested.removed & expecting.names)
+    return DisputedTests(known, known & expecting.asserting, known & expecting.reported)
 
 
-def tests_of_the_bug(
-    functions: Sequence[ChangedFunction], compared: GuardComparison
-) -> tuple[frozenset[str], frozenset[str]]:
-    """Tests whose calls with another result all asserted the exception of the bug, and those where the report complains
-    about all these calls."""
+def tests_of_the_bug(functions: Sequence[ChangedFunction], compared: GuardComparison) -> DisputedTests:
+    """Tests by all of their calls that have another result. `names` are those where all ended with an exception such as
+    the reported one, wherever it comes from."""
     complaint, touched = _Complaint(compared), _Touched(functions)
     by_test: dict[str, list[_Pair]] = {}
     for row in _pairs(compared.tests):
         if row.called and row.usable and row.differs:
             by_test.setdefault(row.context, []).append(row)
-    asserting = (name for name, rows in by_test.items() if all(map(complaint.is_asserted, rows)))
-    reported = (name for name, rows in by_test.items() if all(complaint.includes(row, touched) for row in rows))
-    return frozenset(asserting), frozenset(reported)
+
+    def where(holds: Callable[[_Pair], bool]) -> frozenset[str]:
+        return frozenset(name for name, rows in by_test.items() if all(map(holds, rows)))
+
+    return DisputedTests(
+        names=where(complaint.ended_alike),
+        asserting=where(complaint.is_asserted),
+        reported=where(lambda row: complaint.includes(row, touched)),
+    )
 
 
 async def observe(
@@ -399,6 +409,11 @@ class _Complaint:
     def is_symptom(self, seen: Observed) -> bool:
         """Whether a call ends with the exception of a failing call, in the same function."""
         return seen.kind == "raised" and (seen.value, seen.where) in self._symptoms
+
+    def ended_alike(self, row: _Pair) -> bool:
+        """Whether a call no longer ends with the exception of a failing call, in whichever function."""
+        raised = row.old.kind == "raised" and row.old.value in {value for value, _ in self._symptoms}
+        return raised and row.new is not None and (row.new.kind, row.new.value) != (row.old.kind, row.old.value)
 
     def is_asserted(self, row: _Pair) -> bool:
         """Whether a call no longer ends with the exception of a failing call, or now as a failing call does: with the

@@ -70,6 +70,8 @@ class SuiteComparison:
     """Tests that passed before the patch and fail with it."""
     rewritten: frozenset[str] = frozenset()
     """Those of them that pass as the patch rewrote them."""
+    removed: frozenset[str] = frozenset()
+    """Those of them that the patch takes out of files that it changes."""
     own: frozenset[str] = frozenset()
     """Tests that pass as the patch leaves them, and that did not pass before."""
 
@@ -193,8 +195,13 @@ class _Regression:
             passed=before.passed & original.run.passed,
             broken=broken,
             rewritten=rewritten,
+            removed=self._removed(original, own) if own else frozenset(),
             own=own.run.passed - before.passed if own else frozenset(),
         )
+
+    def _removed(self, original: _Trial, own: _Trial) -> frozenset[str]:
+        left = {name for name in original.broken - own.run.passed - own.run.failed if _is_in(name, self.touched)}
+        return frozenset(left) if own.run.finished else frozenset()
 
     async def _try_own(self, before: SuiteRun) -> _Trial | None:
         """The whole patch against the tests as it leaves them; None: it changes none, or nothing is left to run."""
