@@ -540,23 +540,28 @@ async def test_a_rewritten_test_that_asserted_another_exception_than_the_report_
     assert result.outcome == "passed", (result.missing, result.doubts)
 
 
-@pytest.mark.parametrize(("name", "outcome"), [("share", "passed"), ("other", "unverified"), ("third", "failed")])
+@pytest.mark.parametrize(
+    ("removed", "outcome"),
+    [
+        ("assertRaises(ZeroDivisionError, share, 0)", "passed"),
+        # The same fault, elsewhere.
+        ("assertRaises(ZeroDivisionError, other, 0)", "unverified"),
+        ("assertEqual(share(4), 2); self.assertEqual(other(8), 1.0)", "failed"),
+    ],
+)
 async def test_a_removed_test_of_an_exception_such_as_the_reported_one(
-    task_sandbox_over, check_patch, name: str, outcome: str
+    task_sandbox_over, check_patch, removed: str, outcome: str
 ) -> None:
-    """`other` has the same fault elsewhere; `third` had another result, which a test expected."""
-    source = "def share(n):\n    return 8 // n\n\n\ndef other(n):\n    return 8 // n\n\n\n"
-    source += "def third(n):\n    return 8 // (n or 1)\n"
-    test = "import unittest\nfrom numbers_ import share, other, third\n\nclass Share(unittest.TestCase):\n"
-    test += "    def test_some(self):\n        for f in share, other, third:\n"
-    test += "            self.assertEqual([f(n) for n in (1, 2, 4, 8)], [8, 4, 2, 1])\n"
-    fails = "assertEqual(third(0), 8)" if name == "third" else f"assertRaises(ZeroDivisionError, {name}, 0)"
-    removed = f"\n    def test_none(self):\n        self.{fails}\n"
-    fix = f"sed -i 's/return 8.*/return n and 8 \\/\\/ n/' numbers_.py; printf '{test}' > test_numbers_.py"
-    with task_sandbox_over({"numbers_.py": source, "test_numbers_.py": test + removed}) as shop:
-        result = await check_patch(
-            shop, fix.replace("\n", "\\n", 0), "from numbers_ import share\nassert share(0) == 0\n"
-        )
+    source = "def share(n):\n    return 8 // n\n\n\ndef other(n):\n    return 8 // n\n"
+    test = "import unittest\nfrom numbers_ import share, other\n\nclass Share(unittest.TestCase):\n"
+    test += "    def test_some(self):\n        self.assertEqual([share(n) for n in (1, 2, 4)], [8, 4, 2])\n"
+    result_of_8 = "5" if outcome == "failed" else "8 // n"
+    fixed = source.replace("8 // n", "0 if n == 0 else 8 // n", 1)
+    fixed = fixed.replace("return 8 // n", f"return 0 if n == 0 else {result_of_8}")
+    fix = f"printf '{fixed}' > numbers_.py; printf '{test}' > test_numbers_.py".replace("\n", "\\n")
+    files = {"numbers_.py": source, "test_numbers_.py": f"{test}\n    def test_gone(self):\n        self.{removed}\n"}
+    with task_sandbox_over(files) as shop:
+        result = await check_patch(shop, fix, "from numbers_ import share\nassert share(0) == 0\n")
     assert result.outcome == outcome, (result.missing, result.doubts, result.detail)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from scrout.check.changed import changed_functions
-from scrout.check.guard import GuardComparison, effect_of
+from scrout.check.guard import GuardComparison, effect_of, judge
 from scrout.check.patch import FileChange
 from scrout.check.recording import FunctionRecording, Observed, RecordedCall
 from scrout.check.swallowed_work import reported_literals, swallowed_work
@@ -209,3 +209,20 @@ def test_what_an_alteration_changes(before: Observed, after: Observed, altered: 
     effect = effect_of(changed_functions([change]), compared, recordings[2:], "a.py", 2)
     assert bool(effect.undecided) == undecided
     assert effect.unchanged == (not undecided and after.visible_result == altered.visible_result)
+
+
+@pytest.mark.parametrize(("error", "is_doubt"), [("shop.Refused", False), ("RuntimeError", True)])
+def test_a_projects_own_exception_where_nothing_was_given_is_a_flag(error: str, is_doubt: bool) -> None:
+    after = "def f(a):\n    if a:\n        refuse(a)\n    return None\n"
+    change = FileChange("a.py", "a.py", "", before="def f(a):\n    return None\n", after=after)
+
+    def recorded(shown: Observed, varied: Observed) -> FunctionRecording:
+        inputs = [("as called", shown), ("a=7", varied)]
+        return FunctionRecording(calls=(RecordedCall(target="a.py::f", key="1", context="", inputs=inputs),))
+
+    nothing = NOTHING.model_copy(update={"lines": ["0:4"]})
+    refused = Observed(kind="raised", value=error.rpartition(".")[2], lines=["0:2", "0:3"])
+    before = recorded(Observed(kind="raised", value="KeyError", lines=["0:1"]), nothing)
+    compared = GuardComparison({"before": before, "after": recorded(NOTHING, refused)}, {})
+    report = judge(changed_functions([change]), "", compared)
+    assert (len(report.doubts), len(report.flags)) == ((1, 0) if is_doubt else (0, 1))
