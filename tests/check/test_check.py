@@ -557,7 +557,8 @@ async def test_a_removed_test_of_an_exception_such_as_the_reported_one(
     test += "    def test_some(self):\n        self.assertEqual([share(n) for n in (1, 2, 4)], [8, 4, 2])\n"
     result_of_8 = "5" if outcome == "failed" else "8 // n"
     fixed = source.replace("8 // n", "0 if n == 0 else 8 // n", 1)
-    fixed = fixed.replace("return 8 // n", f"return 0 if n == 0 else {result_of_8}")
+    if "other" in removed:
+        fixed = fixed.replace("return 8 // n", f"return 0 if n == 0 else {result_of_8}")
     fix = f"printf '{fixed}' > numbers_.py; printf '{test}' > test_numbers_.py".replace("\n", "\\n")
     files = {"numbers_.py": source, "test_numbers_.py": f"{test}\n    def test_gone(self):\n        self.{removed}\n"}
     with task_sandbox_over(files) as shop:
