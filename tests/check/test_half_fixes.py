@@ -75,6 +75,10 @@ def test_an_example_is_put_into_the_reproduction(script: str, example: str, put:
     assert put in list(with_example(script, example))
 
 
+def test_a_script_of_any_depth_is_tried_or_left_alone() -> None:
+    assert list(with_example("f(x" + "+ x" * 3000 + ")\n", "g()")) == []
+
+
 def test_what_follows_an_example_is_left_out() -> None:
     assert "a = f()\ng(-a)" in list(with_example("a = f()\ng(a)\na.b\n", "g(-a)"))
 

@@ -32,6 +32,7 @@ MIN_ALIKE = 1 / 2
 MAX_EXAMPLES = 4
 MAX_SCRIPTS = 6
 """For each example: ways to put it into the reproduction."""
+MAX_SCRIPT_CHARS = 20_000
 RUN_TIMEOUT_S = 20.0
 
 _BLOCK = re.compile(r"^```.*?^```[^\n]*$|^(?: {4}|\t|>>>|\|)[^\n]*$", re.MULTILINE | re.DOTALL)
@@ -100,7 +101,7 @@ async def named_example_fails(text: str, reproduction: Reproduction, patch: str,
     """
     scripts = [path for path in reproduction.files if path.endswith(".py")]
     examples = named_examples(text)
-    if not examples or len(scripts) != 1:
+    if not examples or len(scripts) != 1 or len(reproduction.files[scripts[0]]) > MAX_SCRIPT_CHARS:
         return ""
     trial = _Trial(reproduction, scripts[0], patch, task_sandbox)
     try:
@@ -157,14 +158,14 @@ def with_example(script: str, example: str) -> Iterator[str]:
     try:
         tree = parse_python(script)
         operator = _OPERATORS.get(example)
-        put = list(_with_operator(tree, operator) if operator else _with_code(tree, parse_python(example).body))
+        put = _with_operator(tree, operator) if operator else _with_code(tree, parse_python(example).body)
+        known = {ast.unparse(tree)}
+        for text in (ast.unparse(ast.fix_missing_locations(_cut_off(one, tree))) for one in put):
+            if text not in known:
+                known.add(text)
+                yield text
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    known = {ast.unparse(tree)}
-    for text in (ast.unparse(ast.fix_missing_locations(_cut_off(one, tree))) for one in reversed(put)):
-        if text not in known:
-            known.add(text)
-            yield text
+        return  # no code, or none that somebody wrote by hand
 
 
 def _cut_off(changed: ast.Module, tree: ast.Module) -> ast.Module:
@@ -177,7 +178,7 @@ def _cut_off(changed: ast.Module, tree: ast.Module) -> ast.Module:
 
 
 def _with_operator(tree: ast.Module, operator: ast.operator) -> Iterator[ast.Module]:
-    for number, node in enumerate(ast.walk(tree)):
+    for number, node in _from_the_end(tree):
         if isinstance(node, ast.BinOp):
             changed, place = _copy(tree, number)
             assert isinstance(place, ast.BinOp)
@@ -212,7 +213,9 @@ def _with_another_name(tree: ast.Module, example: ast.expr) -> Iterator[ast.Modu
         return
     arguments = example.args if isinstance(example, ast.Call) else []
     calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    for number, node in enumerate(ast.walk(tree)):
+    for number, node in _from_the_end(tree):
+        if not isinstance(node, ast.Call | ast.Attribute):
+            continue
         changed, place = _copy(tree, number)
         if isinstance(place, ast.Call) and isinstance(place.func, ast.Name):
             known, place.func, place.args = place.func.id, called, arguments or place.args
@@ -237,13 +240,13 @@ def _importing_beside(tree: ast.Module, known: str, name: str) -> ast.Module:
 
 def _in_place_of_what_it_is_about(tree: ast.Module, example: ast.stmt, names: set[str]) -> Iterator[ast.Module]:
     """In the place of statements with its names, and of these names."""
-    for statement in (node for node in ast.walk(tree) if isinstance(node, ast.Expr | ast.Assign)):
+    for statement in (node for _, node in _from_the_end(tree) if isinstance(node, ast.Expr | ast.Assign)):
         parts = [part for part in ast.walk(statement) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)]
         about = [part for part in parts if part.id in names and part.id not in dir(builtins)]
         if not about:
             continue
         if isinstance(example, ast.Expr):
-            for part in (*about, statement.value):
+            for part in (statement.value, *reversed(about)):
                 yield _replaced(tree, part, example.value)
         elif isinstance(statement, ast.Expr):
             yield _replaced(tree, statement, example)
@@ -254,6 +257,11 @@ def _replaced(tree: ast.Module, node: ast.AST, other: ast.AST) -> ast.Module:
     changed, place = _copy(tree, number)
     _Put(place, copy.deepcopy(other)).visit(changed)
     return changed
+
+
+def _from_the_end(tree: ast.Module) -> Iterator[tuple[int, ast.AST]]:
+    """The last and innermost first: what fails is mostly at the end."""
+    yield from reversed(list(enumerate(ast.walk(tree))))
 
 
 def _copy(tree: ast.Module, number: int) -> tuple[ast.Module, ast.AST]:
