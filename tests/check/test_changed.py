@@ -49,6 +49,25 @@ def test_a_changed_constant_changes_the_functions_that_use_it() -> None:
     assert only(BEFORE, BEFORE.replace("size = 3", "size = 4")).name == "Cart.full"
 
 
+def test_a_constant_made_of_a_changed_one_is_changed_too() -> None:
+    before = f"START = 5\nSTEPS = (START, START * 2)\n{BEFORE.replace('LIMIT = 10', 'LIMIT = STEPS[0] * 2')}"
+    assert only(before, before.replace("START = 5", "START = 6")).name == "over"
+
+
+def test_functions_of_other_modules_that_import_a_changed_constant_are_changed(task_sandbox_over) -> None:
+    patterns = "RELEASE = '[0-9]+'\nVERSION = RELEASE + '[a-z]?'\nOTHER = 'x'\n"
+    files = {
+        "lib/patterns.py": patterns,
+        "lib/parser.py": "from lib.patterns import VERSION as V\n\ndef parse():\n    return V\n\ndef other(): pass\n",
+        "lib/far.py": "from lib.patterns import OTHER\n\ndef far():\n    return OTHER, 'VERSION'\n",
+        "test_lib.py": "from lib.patterns import VERSION\n\ndef test():\n    return VERSION\n",
+    }
+    changes = [change(patterns, patterns.replace("[0-9]+", "[0-9.]+"), "lib/patterns.py")]
+    with task_sandbox_over(files) as shop:
+        found = changed_functions(changes, shop.base)
+    assert [(one.label, one.lines) for one in found] == [("lib/parser.py::parse", frozenset())]
+
+
 def test_comments_docstrings_and_annotations_change_nothing() -> None:
     after = BEFORE.replace("(n):", '(n: int) -> bool:\n    """Whether."""  # well')
     assert changed_functions([change(BEFORE, after)]) == ()

@@ -7,7 +7,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +21,8 @@ from scrout.check.recording import Bounds
 from scrout.config.settings import EnvironmentSettings, Settings
 from scrout.handoff import Basis, Handoff, Reproduction
 from scrout.records import Attempt, Check, Evidence, GatedHandoff
+from scrout.sandbox import suite
+from scrout.sandbox.suite import SuiteRun
 from scrout.sandbox.task_sandbox import TaskSandbox, open_task_sandbox
 from scrout.sandbox.tier import Command, Completed, Tier
 from scrout.sandbox.workspace import find_source
@@ -480,7 +485,7 @@ async def test_a_rewritten_test_of_what_the_report_complains_about_leaves_the_pa
         result = await checked(shop, f"{FIXED}; sed -i 's/double(2), 5/{rewritten}/' test_numbers_.py", gated())
     assert (source_alone.outcome, source_alone.tests) == ("failed", "fail")
     assert (result.outcome, result.tests) == ("unverified", "fail")
-    assert result.missing[0].startswith("Tests broke and pass as the patch rewrote them: test_numbers_.Double.")
+    assert result.missing[0].startswith("Tests broke, and the patch rewrites or removes them: test_numbers_.Double.")
 
 
 async def test_a_rewritten_test_that_asserted_the_reported_exception_speaks_against_nothing(
@@ -497,15 +502,13 @@ async def test_a_rewritten_test_that_asserted_the_reported_exception_speaks_agai
         result = await check_patch(shop, f"{fix}; sed -i 's/{raises}/{equal}/' test_numbers_.py", shown)
     assert alone.outcome == "failed"
     assert result.outcome == "passed", (result.missing, result.doubts)
-    expected = "rewrites tests that expected the reported exception: test_numbers_.Share.test_none"
+    expected = "rewrites or removes tests that expected what the report complains about: test_numbers_.Share.test_none"
     assert expected in result.flags
 
 
-@pytest.mark.parametrize(("reported", "outcome"), [(True, "unverified"), (False, "failed")])
-async def test_rewritten_tests_are_disputed_if_the_report_complains_about_a_call_of_one(
-    task_sandbox_over, reported: bool, outcome: str
-) -> None:
-    """Two functions change alike, and the report complains about one. Either a test expected that, or none did."""
+@pytest.mark.parametrize("reported", [True, False])
+async def test_rewritten_tests_of_what_the_patch_changes_leave_it_unverified(task_sandbox_over, reported: bool) -> None:
+    """Two functions change alike, and the report complains about one. A fix may be right for both."""
     source = "def double(n):\n    return n + n + 1\n\n\ndef more(n):\n    return n + 1 + 1\n"
     test = "import unittest\nfrom numbers_ import double, more\n\nclass T(unittest.TestCase):\n"
     test += "    def test_some(self):\n        self.assertGreater(double(3), 3)\n\n"
@@ -519,7 +522,77 @@ async def test_rewritten_tests_are_disputed_if_the_report_complains_about_a_call
     with task_sandbox_over({"numbers_.py": source, "test_numbers_.py": test + before}) as shop:
         write = f"cat > test_numbers_.py <<'END'\n{test}{after}END\nsed -i 's/ + 1$//' numbers_.py"
         result = await checked(shop, write, gated())
-    assert (result.outcome, result.tests) == (outcome, "fail")
+    assert (result.outcome, result.tests) == ("unverified", "fail")
+
+
+async def test_a_rewritten_test_that_asserted_another_exception_than_the_report_asks_for(
+    task_sandbox_over, check_patch
+) -> None:
+    source = "def read(text):\n    return int(text) if text else [][0]\n"
+    test = "import unittest\nfrom numbers_ import read\n\nclass Read(unittest.TestCase):\n    def test_some(self):\n"
+    test += "        self.assertEqual([read(str(n)) for n in range(5)], [0, 1, 2, 3, 4])\n\n    def test_none(self):\n"
+    fix = "sed -i 's/return .*/return int(text) if text.isdigit() else {}[text]/' numbers_.py"
+    rewrite = "sed -i 's/ValueError/KeyError/' test_numbers_.py"
+    shown = "from numbers_ import read\ntry:\n    read('')\nexcept KeyError:\n    pass\n"
+    asserted = "        self.assertRaises(ValueError, read, 'x')\n"
+    with task_sandbox_over({"numbers_.py": source, "test_numbers_.py": test + asserted}) as shop:
+        result = await check_patch(shop, f"{fix}; {rewrite}", shown)
+    assert result.outcome == "passed", (result.missing, result.doubts)
+
+
+@pytest.mark.parametrize(
+    ("removed", "outcome"),
+    [
+        ("assertRaises(ZeroDivisionError, share, 0)", "passed"),
+        # The same fault, elsewhere.
+        ("assertRaises(ZeroDivisionError, other, 0)", "unverified"),
+        ("assertEqual(share(4), 2); self.assertEqual(other(8), 1.0)", "failed"),
+    ],
+)
+async def test_a_removed_test_of_an_exception_such_as_the_reported_one(
+    task_sandbox_over, check_patch, removed: str, outcome: str
+) -> None:
+    source = "def share(n):\n    return 8 // n\n\n\ndef other(n):\n    return 8 // n\n"
+    test = "import unittest\nfrom numbers_ import share, other\n\nclass Share(unittest.TestCase):\n"
+    test += "    def test_some(self):\n        self.assertEqual([share(n) for n in (1, 2, 4)], [8, 4, 2])\n"
+    result_of_8 = "5" if outcome == "failed" else "8 // n"
+    fixed = source.replace("8 // n", "0 if n == 0 else 8 // n", 1)
+    if "other" in removed:
+        fixed = fixed.replace("return 8 // n", f"return 0 if n == 0 else {result_of_8}")
+    fix = f"printf '{fixed}' > numbers_.py; printf '{test}' > test_numbers_.py".replace("\n", "\\n")
+    files = {"numbers_.py": source, "test_numbers_.py": f"{test}\n    def test_gone(self):\n        self.{removed}\n"}
+    with task_sandbox_over(files) as shop:
+        result = await check_patch(shop, fix, "from numbers_ import share\nassert share(0) == 0\n")
+    assert result.outcome == outcome, (result.missing, result.doubts, result.detail)
+
+
+@pytest.mark.parametrize(("unchanged", "outcome"), [(2, "passed"), (1, "unverified")])
+async def test_a_rewritten_test_of_reported_calls_alone_speaks_against_nothing_if_more_pass_unchanged(
+    task_sandbox_over, unchanged: int, outcome: str
+) -> None:
+    """All its calls take the path of which the report complains."""
+    tests = TESTS.replace("double(3), 6", "double(2), 5")
+    tests += "\n    def test_more(self):\n        self.assertGreater(double(5), 5)\n" * (unchanged - 1)
+    with task_sandbox_over({"numbers_.py": SOURCE, "test_numbers_.py": tests}) as shop:
+        result = await checked(shop, f"{FIXED}; sed -i 's/double(2), 5/double(2), 4/' test_numbers_.py", gated())
+    assert result.outcome == outcome, (result.missing, result.doubts)
+
+
+@pytest.mark.parametrize(("failing", "tests"), [({1, 2, 3}, "pass"), ({1, 2}, "fail"), ({1, 2, 3, 4}, "fail")])
+async def test_a_test_that_fails_without_the_patch_too_runs_once_more_with_the_others(
+    shop, monkeypatch: pytest.MonkeyPatch, failing: set[int], tests: str
+) -> None:
+    """The runs are: with the patch, alone, alone without the patch, and with the patch again."""
+    runs = count(1)
+
+    async def run_suite(*arguments: Any, **options: Any) -> SuiteRun:
+        run = await suite.run_suite(*arguments, **options)
+        if next(runs) not in failing:
+            return run
+        return replace(run, passed=frozenset(), failed=run.passed | run.failed)
+
+    monkeypatch.setattr(regression, "run_suite", run_suite)
+    assert (await checked(shop, FIXED, gated())).tests == tests
 
 
 async def test_what_a_constructor_sets_is_its_result(task_sandbox_over, check_patch) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from scrout.check.changed import changed_functions
-from scrout.check.guard import GuardComparison, effect_of
+from scrout.check.guard import GuardComparison, effect_of, judge
 from scrout.check.patch import FileChange
 from scrout.check.recording import FunctionRecording, Observed, RecordedCall
 from scrout.check.swallowed_work import reported_literals, swallowed_work
@@ -173,7 +173,9 @@ def test_a_literal_that_the_file_knows_is_no_special_case() -> None:
     assert reported_literals(changed_functions(changes), "assert f(42) == 7", changes) == ()
 
 
-RIGHT, OTHER = Observed(kind="returned", value="1", real=True), Observed(kind="returned", value="2", real=True)
+RIGHT = Observed(kind="returned", value="1", real=True, changed=[{}])
+OTHER = RIGHT.model_copy(update={"value": "2"})
+NOTHING = Observed(kind="returned", value="None", changed=[{}])
 NOT_FOUND = Observed(kind="raised", value="KeyError")
 
 
@@ -188,6 +190,10 @@ NOT_FOUND = Observed(kind="raised", value="KeyError")
         (OTHER, RIGHT, Observed(kind="raised", value="IndexError"), False),
         (OTHER, RIGHT, Observed(kind="raised", value="ValueError"), True),
         (OTHER, NOT_FOUND, Observed(kind="raised", value="ValueError"), False),
+        # What only an object's own code sees does not matter, if the call has a result that a caller sees.
+        (OTHER, RIGHT, RIGHT.model_copy(update={"changed": [{"_cache": "1"}]}), False),
+        (OTHER, RIGHT, RIGHT.model_copy(update={"changed": [{"name": "1"}]}), True),
+        (OTHER, NOTHING, NOTHING.model_copy(update={"changed": [{"_name": "1"}]}), True),
     ],
 )
 def test_what_an_alteration_changes(before: Observed, after: Observed, altered: Observed, undecided: bool) -> None:
@@ -202,4 +208,21 @@ def test_what_an_alteration_changes(before: Observed, after: Observed, altered: 
     compared = GuardComparison({"before": recordings[0], "after": recordings[1]}, {})
     effect = effect_of(changed_functions([change]), compared, recordings[2:], "a.py", 2)
     assert bool(effect.undecided) == undecided
-    assert effect.unchanged == (after == altered)
+    assert effect.unchanged == (not undecided and after.visible_result == altered.visible_result)
+
+
+@pytest.mark.parametrize(("error", "is_doubt"), [("shop.Refused", False), ("RuntimeError", True)])
+def test_a_projects_own_exception_where_nothing_was_given_is_a_flag(error: str, is_doubt: bool) -> None:
+    after = "def f(a):\n    if a:\n        refuse(a)\n    return None\n"
+    change = FileChange("a.py", "a.py", "", before="def f(a):\n    return None\n", after=after)
+
+    def recorded(shown: Observed, varied: Observed) -> FunctionRecording:
+        inputs = [("as called", shown), ("a=7", varied)]
+        return FunctionRecording(calls=(RecordedCall(target="a.py::f", key="1", context="", inputs=inputs),))
+
+    nothing = NOTHING.model_copy(update={"lines": ["0:4"]})
+    refused = Observed(kind="raised", value=error.rpartition(".")[2], lines=["0:2", "0:3"])
+    before = recorded(Observed(kind="raised", value="KeyError", lines=["0:1"]), nothing)
+    compared = GuardComparison({"before": before, "after": recorded(NOTHING, refused)}, {})
+    report = judge(changed_functions([change]), "", compared)
+    assert (len(report.doubts), len(report.flags)) == ((1, 0) if is_doubt else (0, 1))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from scrout.base import SandboxError
 from scrout.check.changed import ChangedFunction
+from scrout.check.patched import patched_workspace
 from scrout.check.recording import Entry, record
 from scrout.check.regression import SuiteComparison, some_names
 from scrout.sandbox.task_sandbox import TaskSandbox
@@ -32,16 +33,12 @@ async def executing_tests(
     """Run the tests once more on the patched tree, and see which of them execute what."""
     if not tested.passed or tested.suite is None or not any(function.after for function in functions):
         return Executed()
-    workspace = task_sandbox.fresh()
+    command = tested.suite.command(tested.files)
     try:
-        if await task_sandbox.apply(workspace, patch):
-            return Executed()
-        command = tested.suite.command(tested.files)
-        recording = await record(task_sandbox, workspace, command, functions, "after", timeout_s=RECORD_TIMEOUT_S)
+        async with patched_workspace(task_sandbox, patch) as workspace:
+            recording = await record(task_sandbox, workspace, command, functions, "after", timeout_s=RECORD_TIMEOUT_S)
     except SandboxError:
         return Executed()
-    finally:
-        workspace.remove()
     calling = tuple(test for test in recording.tests if test in tested.passed)
     tests = tuple(test for test in calling if any(recording.tests[test].values()))
     return Executed(tests, calling, recording.entries)

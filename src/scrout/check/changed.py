@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from pathlib import PurePosixPath
 
 from scrout.check.patch import FileChange
 from scrout.check.weakened_tests import is_test
-from scrout.sandbox.suite import belongs_to_tests
+from scrout.sandbox.suite import belongs_to_tests, python_files
+from scrout.sandbox.workspace import Base
 from scrout.syntax import parse_python
 
 MAX_FUNCTIONS = 40
@@ -18,6 +21,7 @@ MAX_NUMBERS = 3
 MAX_NUMBER = 10_000
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+_NO_VALUE = ast.Constant(None)
 _BLOCKS = ("body", "handlers", "cases")
 _HOLDERS = (ast.If, ast.Try, ast.With, ast.For, ast.While, ast.ExceptHandler)
 
@@ -69,10 +73,16 @@ class _Version:
     functions: dict[str, Function]
 
 
-def changed_functions(changes: Sequence[FileChange]) -> tuple[ChangedFunction, ...]:
-    """Of the code, not of tests; empty where the changes are in no function, or in too many."""
+def changed_functions(changes: Sequence[FileChange], base: Base | None = None) -> tuple[ChangedFunction, ...]:
+    """Of the code, not of tests; empty where the changes are in no function, or in too many.
+
+    With the base also functions of other files that import a name whose value the patch changes.
+    """
     found = [one for change in changes if _is_code(change) for one in _of_file(change)]
-    return tuple(found) if len(found) <= MAX_FUNCTIONS else ()
+    if len(found) > MAX_FUNCTIONS:
+        return ()
+    importing = _importing(changes, base) if base else ()
+    return (*found, *islice(importing, MAX_FUNCTIONS - len(found)))
 
 
 def words_for_tests(functions: Sequence[ChangedFunction]) -> frozenset[str]:
@@ -105,6 +115,39 @@ def _is_code(change: FileChange) -> bool:
     return path.endswith(".py") and not change.is_symlink and not (is_test(path) or belongs_to_tests(path))
 
 
+def _importing(changes: Sequence[FileChange], base: Base) -> Iterator[ChangedFunction]:
+    """Functions of files that the patch leaves as they are, which use a changed name of a module that it changes."""
+    values = {path: names for path, names in map(_changed_values, changes) if names}
+    touched = {path for change in changes for path in (change.old, change.new)}
+    for path in python_files(base) if values else ():
+        text = (base.read(path) or b"").decode("utf-8", errors="replace") if path not in touched else ""
+        named = [name for names in values.values() for name in names if name in text]
+        version = _read(text) if named and not (is_test(path) or belongs_to_tests(path)) else None
+        if version:
+            names = frozenset(_imported(version.tree, values))
+            names |= _named_after(version.tree, names)
+            users = ((name, one) for name, one in version.functions.items() if _uses(one, names))
+            yield from (ChangedFunction(path, path, name, _span(one), _span(one), frozenset()) for name, one in users)
+
+
+def _changed_values(change: FileChange) -> tuple[str, frozenset[str]]:
+    """A module by its last name, and the names in it whose value the patch changes."""
+    before, after = _read(change.before), _read(change.after)
+    if before is None or after is None or not _is_code(change):
+        return "", frozenset()
+    path = PurePosixPath(change.path)
+    module = path.parent.name if path.stem == "__init__" else path.stem
+    return module, frozenset(name for name in _changed_names(before.tree, after.tree) if len(name) > 2)
+
+
+def _imported(tree: ast.Module, values: Mapping[str, Collection[str]]) -> Iterator[str]:
+    """Names under which a module has them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            known = values.get((node.module or "").rpartition(".")[2], ())
+            yield from (alias.asname or alias.name for alias in node.names if alias.name in known)
+
+
 def _of_file(change: FileChange) -> Iterator[ChangedFunction]:
     before, after = _read(change.before), _read(change.after)
     if before is None or after is None:
@@ -118,6 +161,12 @@ def _of_file(change: FileChange) -> Iterator[ChangedFunction]:
         old_lines = _changed_lines(old, new) if old else frozenset[int]()
         spans = (_span(old) if old else None, _span(new) if new else None)
         yield ChangedFunction(change.path, change.old, name, *spans, lines, old_lines)
+
+
+def functions_in(text: str | None) -> Mapping[str, Function]:
+    """Functions and methods of a file by their qualified names; none of what cannot be read."""
+    version = _read(text)
+    return version.functions if version else {}
 
 
 def _read(text: str | None) -> _Version | None:
@@ -164,19 +213,35 @@ def _parameters(function: Function) -> list[str]:
 
 
 def _changed_names(before: ast.Module, after: ast.Module) -> frozenset[str]:
-    """Names of a module or class whose assigned value differs."""
-    old, new = dict(_assigned(before)), dict(_assigned(after))
-    names = {place for place in old.keys() | new.keys() if old.get(place) != new.get(place)}
-    return frozenset(place.rpartition(".")[2] for place in names)
+    """Names of a module or class whose assigned value differs, or that are made of such a one."""
+    old, new = ({place: ast.dump(value) for place, value in _assigned(tree)} for tree in (before, after))
+    places = {place for place in old.keys() | new.keys() if old.get(place) != new.get(place)}
+    names = frozenset(place.rpartition(".")[2] for place in places)
+    return names | _named_after(after, names)
 
 
-def _assigned(scope: ast.AST, prefix: str = "") -> Iterator[tuple[str, str]]:
+def _named_after(tree: ast.Module, names: frozenset[str]) -> frozenset[str]:
+    """Names of a module whose value is made of these, or of one that is."""
+    found = names
+    values = [
+        (place, {part.id for part in ast.walk(value) if isinstance(part, ast.Name)}) for place, value in _assigned(tree)
+    ]
+    while more := {place for place, parts in values if "." not in place and found & parts} - found:
+        found |= more
+    return found - names
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    yield from (part.id for part in ast.walk(node) if isinstance(part, ast.Name))
+
+
+def _assigned(scope: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.AST]]:
     for node in ast.iter_child_nodes(scope):
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            value = ast.dump(node.value) if node.value else ""
+            value = node.value or _NO_VALUE
             for target in targets:
-                yield from ((prefix + part.id, value) for part in ast.walk(target) if isinstance(part, ast.Name))
+                yield from ((prefix + name, value) for name in _names(target))
         elif isinstance(node, ast.ClassDef):
             yield from _assigned(node, f"{prefix}{node.name}.")
         elif isinstance(node, _HOLDERS):
@@ -194,12 +259,12 @@ def _uses(function: Function, names: Collection[str]) -> bool:
 
 def _changed_lines(function: Function, other: Function | None) -> frozenset[int]:
     """The lines of each statement that the other version does not have; of one with a body, its head."""
-    known = Counter(_head(node) for node in _statements(other)) if other else Counter[str]()
+    known = Counter(head(node) for node in statements(other)) if other else Counter[str]()
     lines: set[int] = set()
-    for node in _statements(function):
-        head = _head(node)
-        if known[head] > 0:
-            known[head] -= 1
+    for node in statements(function):
+        text = head(node)
+        if known[text] > 0:
+            known[text] -= 1
             continue
         inner = [part.lineno for name in _BLOCKS for part in getattr(node, name, ()) if hasattr(part, "lineno")]
         last = min(inner) - 1 if inner else node.end_lineno or node.lineno
@@ -207,7 +272,11 @@ def _changed_lines(function: Function, other: Function | None) -> frozenset[int]
     return frozenset(lines)
 
 
-def _statements(function: Function) -> Iterator[ast.stmt | ast.ExceptHandler]:
+Statement = ast.stmt | ast.ExceptHandler
+
+
+def statements(function: Function) -> Iterator[Statement]:
+    """All in a function, those in blocks too."""
     for node in ast.walk(function):
         if isinstance(node, ast.stmt | ast.ExceptHandler) and node is not function and not _is_text(node):
             yield node
@@ -217,7 +286,7 @@ def _is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
-def _head(node: ast.stmt | ast.ExceptHandler) -> str:
+def head(node: Statement) -> str:
     """A statement without the statements in it."""
     parts = [(name, value) for name, value in ast.iter_fields(node) if name not in (*_BLOCKS, "orelse", "finalbody")]
     told = [

@@ -13,6 +13,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from scrout.base import SandboxError
 from scrout.check.changed import ChangedFunction, touched_modules
 from scrout.check.patch import FileChange
+from scrout.check.patched import patched_workspace
 from scrout.check.recording import FunctionRecording, Version, record
 from scrout.check.regression import SuiteComparison, some_names
 from scrout.sandbox.task_sandbox import TaskSandbox, shell_argv
@@ -126,14 +127,9 @@ async def _run(
     modules: Sequence[str], functions: Sequence[ChangedFunction], patch: str, task_sandbox: TaskSandbox
 ) -> tuple[dict[str, _Result], FunctionRecording]:
     version: Version = "after" if patch else "before"
-    workspace = task_sandbox.fresh()
-    try:
-        if patch and await task_sandbox.apply(workspace, patch):
-            return {}, FunctionRecording()
+    async with patched_workspace(task_sandbox, patch) as workspace:
         command = _command(modules)
         done = await record(task_sandbox, workspace, command, functions, version, timeout_s=DOCTESTS_S + 10)
-    finally:
-        workspace.remove()
     return _read(done.output), done
 
 

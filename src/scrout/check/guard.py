@@ -7,8 +7,9 @@ arguments on the base and on the patched tree, and the results are compared.
 from __future__ import annotations
 
 import asyncio
+import builtins
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -16,6 +17,7 @@ from scrout.base import SandboxError
 from scrout.check.agreement import Executed
 from scrout.check.changed import ChangedFunction, unchanged_spans
 from scrout.check.patch import FileChange
+from scrout.check.patched import patched_workspace
 from scrout.check.recording import Bounds, Entry, FunctionRecording, Observed, Version, record
 from scrout.check.regression import SuiteComparison, arguments_of, without_tests
 from scrout.check.swallowed_work import reported_literals, swallowed_work
@@ -29,7 +31,7 @@ MAX_TESTS = 12
 MAX_ENTRIES = 8
 MAX_TOLD = 5
 MAX_DISPUTED = 3
-"""More tests do not all expect the bug."""
+"""Of more tests it is not told whether each expected the bug."""
 MIN_UNCHANGED = 5
 """Inputs with the same result that speak for a patch."""
 AS_CALLED = "as called"
@@ -163,12 +165,18 @@ async def observe_altered(
 
 @dataclass(frozen=True)
 class DisputedTests:
-    """Tests that the patch breaks and rewrites, and that may have expected the bug."""
+    """Tests that the patch breaks and rewrites or removes, and that may have expected the bug.
+
+    As rewritten they pass, and still call a changed function. Of a removed one all calls with another result ended with
+    an exception such as the reported one.
+    """
 
     names: frozenset[str] = frozenset()
     asserting: frozenset[str] = frozenset()
-    """Those whose calls end, on the base, with the exception that the report complains about, and with the patch do
-    not: they expected the bug."""
+    """Those whose calls end, on the base, with the exception that the report complains about, or now with the one that
+    it asks for: they expected the bug."""
+    reported: frozenset[str] = frozenset()
+    """Those whose calls with another result are all such as the report complains about."""
 
 
 async def disputed_tests(
@@ -178,40 +186,41 @@ async def disputed_tests(
     tested: SuiteComparison,
     task_sandbox: TaskSandbox,
 ) -> DisputedTests:
-    """They call changed functions whose results differ, and one of these calls comes to the changed lines by a path
-    that is part of a failing call's of the reproduction. They may call with other arguments as the patch rewrites them,
-    but they still have to call a changed function."""
-    rewritten = tested.rewritten
-    if tested.suite is None or not 0 < len(rewritten) <= MAX_DISPUTED:
+    """They may call with other arguments as the patch rewrites them. More than a few do not all expect the bug."""
+    suite, rewritten = tested.suite, arguments_of(tested.suite, sorted(tested.rewritten)) if tested.suite else ()
+    if suite is None or not (tested.rewritten or tested.removed):
         return DisputedTests()
-    names, source = arguments_of(tested.suite, sorted(rewritten)), without_tests(changes)
-    compared = await observe(changes, functions, reproduction, source, tested.suite, names, (), task_sandbox, UNVARIED)
-    found = differing_tests(functions, compared)
-    if not found.names:
-        return found
-    whole = "".join(change.section for change in changes)
-    left = await _record(_Run(tested.suite.command(names), {}, Bounds(), ()), functions, whole, "after", task_sandbox)
-    still = frozenset(name for name in rewritten.intersection(found.names) if left.tests.get(name))
-    return DisputedTests(still, still & found.asserting)
+    still = frozenset[str]()
+    if rewritten:
+        whole, left = "".join(change.section for change in changes), _Run(suite.command(rewritten), {}, Bounds(), ())
+        recorded = await _record(left, functions, whole, "after", task_sandbox)
+        still = frozenset(name for name in tested.rewritten if recorded.tests.get(name))
+    if len(tested.rewritten | tested.removed) > MAX_DISPUTED:
+        return DisputedTests(still)
+    names, source = arguments_of(suite, sorted(still | tested.removed)), without_tests(changes)
+    compared = await observe(changes, functions, reproduction, source, suite, names, (), task_sandbox, UNVARIED)
+    expecting = tests_of_the_bug(functions, compared)
+    known = still | (tested.removed & expecting.names)
+    return DisputedTests(known, known & expecting.asserting, known & expecting.reported)
 
 
-def differing_tests(functions: Sequence[ChangedFunction], compared: GuardComparison) -> DisputedTests:
-    """Tests with a call whose result differs, if the report complains about one of these calls."""
+def tests_of_the_bug(functions: Sequence[ChangedFunction], compared: GuardComparison) -> DisputedTests:
+    """Tests by all of their calls that have another result. `names` are those where all ended with an exception such as
+    the reported one, wherever it comes from."""
     complaint, touched = _Complaint(compared), _Touched(functions)
-    rows = [row for row in _pairs(compared.tests) if row.called and row.usable and row.differs]
-    if not any(complaint.covers(row.old) or complaint.includes(row, touched) for row in rows):
-        return DisputedTests()
-    names = {row.context for row in rows}
-    asserting = {
-        name
-        for name in names
-        if all(
-            row.new and complaint.is_symptom(row.old) and not complaint.is_symptom(row.new)
-            for row in rows
-            if row.context == name
-        )
-    }
-    return DisputedTests(frozenset(names), frozenset(asserting))
+    by_test: dict[str, list[_Pair]] = {}
+    for row in _pairs(compared.tests):
+        if row.called and row.usable and row.differs:
+            by_test.setdefault(row.context, []).append(row)
+
+    def where(holds: Callable[[_Pair], bool]) -> frozenset[str]:
+        return frozenset(name for name, rows in by_test.items() if all(map(holds, rows)))
+
+    return DisputedTests(
+        names=where(complaint.ended_alike),
+        asserting=where(complaint.is_asserted),
+        reported=where(lambda row: complaint.includes(row, touched)),
+    )
 
 
 async def observe(
@@ -248,7 +257,7 @@ async def _both(
     moved = unchanged_spans(changes)
     places = {(path, old.first): new.first for path, spans in moved.items() for old, new in spans}
     after = {(path, new): old for (path, old), new in places.items()}
-    changed = {function.path for function in functions}
+    changed = {change.path for change in changes}
     on_base = [
         (path, after.get((path, first), 0) if path in changed else first, name) for path, first, name in run.entries
     ]
@@ -270,27 +279,21 @@ async def _record(
     task_sandbox: TaskSandbox,
     altered: Mapping[str, str] | None = None,
 ) -> FunctionRecording:
-    workspace = task_sandbox.fresh()
     try:
-        if patch and await task_sandbox.apply(workspace, patch):
-            return FunctionRecording()
-        for path, content in {**(altered or {}), **run.files}.items():
-            workspace.write(path, content.encode())
-        return await record(
-            task_sandbox,
-            workspace,
-            run.command,
-            functions,
-            version,
-            timeout_s=RUN_TIMEOUT_S,
-            bounds=run.bounds,
-            entries=run.entries,
-            own=list(run.files),
-        )
+        async with patched_workspace(task_sandbox, patch, {**(altered or {}), **run.files}) as workspace:
+            return await record(
+                task_sandbox,
+                workspace,
+                run.command,
+                functions,
+                version,
+                timeout_s=RUN_TIMEOUT_S,
+                bounds=run.bounds,
+                entries=run.entries,
+                own=list(run.files),
+            )
     except SandboxError:
         return FunctionRecording()
-    finally:
-        workspace.remove()
 
 
 def judge(
@@ -359,7 +362,7 @@ def effect_of(
         for row in _pairs({"before": recordings["after"], "after": now}):
             if row.new is None or not row.usable or place not in row.old.lines:
                 continue
-            if not row.differs:
+            if not row.differs_visibly:
                 unchanged += 1
             elif not _is_decided(row, row.new, base.get(row.identity, {}).get(row.name), complaint, in_tests=in_tests):
                 call = f"{row.function}({clip(row.old.shown, 120)})"
@@ -408,10 +411,25 @@ class _Complaint:
         """Whether a call ends with the exception of a failing call, in the same function."""
         return seen.kind == "raised" and (seen.value, seen.where) in self._symptoms
 
+    def ended_alike(self, row: _Pair) -> bool:
+        """Whether a call no longer ends with the exception of a failing call, in whichever function."""
+        raised = row.old.kind == "raised" and row.old.value in {value for value, _ in self._symptoms}
+        return raised and row.new is not None and (row.new.kind, row.new.value) != (row.old.kind, row.old.value)
+
+    def is_asserted(self, row: _Pair) -> bool:
+        """Whether a call no longer ends with the exception of a failing call, or now as a failing call does: with the
+        exception that the report asks for."""
+        if row.new is None or row.old.kind != "raised":
+            return False
+        as_asked = row.new.kind == "raised" and _form(row.new) in self.forms
+        return as_asked or (self.is_symptom(row.old) and not self.is_symptom(row.new))
+
     def includes(self, row: _Pair, touched: _Touched) -> bool:
-        """Whether an input comes to changed lines, and to no others than a failing call."""
+        """Whether the report complains about a call, or it comes to changed lines by a part of a failing call's path,
+        or by all of it and more."""
         lines = frozenset(row.old.lines)
-        return bool(touched.lines(row)) and any(lines <= path for path in self._paths)
+        near = any(lines <= path or (path and path <= lines) for path in self._paths)
+        return self.covers(row.old) or (near and bool(touched.lines(row)))
 
 
 @dataclass(frozen=True)
@@ -439,6 +457,13 @@ class _Pair:
     @property
     def differs(self) -> bool:
         return self.new is None or self.old.result != self.new.result
+
+    @property
+    def differs_visibly(self) -> bool:
+        """Whether it differs in more than private attributes of arguments, of a call that gives a real value."""
+        if self.new is None or not (self.old.kind == "returned" and self.old.real):
+            return self.differs
+        return self.old.visible_result != self.new.visible_result
 
 
 class _Touched:
@@ -505,6 +530,8 @@ def _is_strong(one: Difference) -> bool:
         return False  # the test passes with a changed result of this very call, so it vouches for the change
     if one.kind == "changed" and one.negative:
         return False  # a length, a count or a share has no meaning below zero
+    if one.kind == "raises" and not hasattr(builtins, one.new.value):
+        return False  # the project's own exception refuses an input, of which no result was known to be right
     if one.kind in ("changed", "raises"):
         return not one.shown and not one.complained and not one.called
     if one.kind == "cured":

@@ -22,6 +22,7 @@ from scrout.check.changed import ChangedFunction
 from scrout.check.doctests import doctests_pass
 from scrout.check.guard import AlterationEffect, GuardComparison, effect_of, observe_altered
 from scrout.check.patch import FileChange
+from scrout.check.patched import patched_workspace
 from scrout.check.regression import arguments_of
 from scrout.handoff import Reproduction
 from scrout.sandbox.replay import replay
@@ -191,15 +192,12 @@ class _Trial:
     async def with_control(self) -> _Trial:
         """With the tests that pass on the patched tree, and the time that they take. One that fails here by itself
         notices nothing."""
-        workspace = self.task_sandbox.fresh()
         started = time.monotonic()
         try:
-            await self.task_sandbox.apply(workspace, self.patch)
-            passed = await replace(self, timeout_s=CONTROL_TIMEOUT_S)._passed(workspace) or frozenset()
+            async with patched_workspace(self.task_sandbox, self.patch) as workspace:
+                passed = await replace(self, timeout_s=CONTROL_TIMEOUT_S)._passed(workspace) or frozenset()
         except SandboxError:
             return self
-        finally:
-            workspace.remove()
         return replace(self, passed=passed, timeout_s=max(RUN_TIMEOUT_S, SLOWER * (time.monotonic() - started)))
 
     async def passes(self, one: Alteration) -> bool:
@@ -223,13 +221,8 @@ class _Trial:
         return effect_of(functions, compared, altered, one.path, one.line)
 
     async def _in_workspace(self, one: Alteration, run: Callable[[Workspace], Awaitable[bool]]) -> bool:
-        workspace = self.task_sandbox.fresh()
-        try:
-            await self.task_sandbox.apply(workspace, self.patch)
-            workspace.write(one.path, one.source.encode())
+        async with patched_workspace(self.task_sandbox, self.patch, {one.path: one.source}) as workspace:
             return await run(workspace)
-        finally:
-            workspace.remove()
 
     async def _reproduction_passes(self, workspace: Workspace) -> bool:
         for path, content in self.reproduction.files.items():

@@ -30,6 +30,9 @@ Entry = tuple[str, int, str]
 """A function by its file, its first line and its name."""
 
 
+Result = tuple[str, str, str, tuple[tuple[tuple[str, str], ...], ...]]
+
+
 class Observed(BaseModel):
     """What a function did with one input."""
 
@@ -51,10 +54,20 @@ class Observed(BaseModel):
     """Executed lines of the changed functions, each as the function's number and the line's."""
 
     @property
-    def result(self) -> tuple[str, str, str, tuple[tuple[tuple[str, str], ...], ...]]:
+    def result(self) -> Result:
         """All that came of it."""
-        changed = tuple(tuple(sorted(parts.items())) for parts in self.changed)
-        return self.kind, self.value, self.printed, changed
+        return self._result(())
+
+    @property
+    def visible_result(self) -> Result:
+        """The same without private attributes, which a caller does not see."""
+        return self._result(("_",))
+
+    def _result(self, left_out: tuple[str, ...]) -> Result:
+        parts = (
+            sorted((name, to) for name, to in one.items() if not name.startswith(left_out)) for one in self.changed
+        )
+        return self.kind, self.value, self.printed, tuple(map(tuple, parts))
 
 
 class RecordedCall(BaseModel):

@@ -17,6 +17,7 @@ from typing import Literal
 from scrout.base import SandboxError
 from scrout.check.flags import MOST_NAMED, shown
 from scrout.check.patch import FileChange
+from scrout.check.patched import patched_workspace
 from scrout.records import Evidence
 from scrout.sandbox.suite import (
     Suite,
@@ -69,6 +70,8 @@ class SuiteComparison:
     """Tests that passed before the patch and fail with it."""
     rewritten: frozenset[str] = frozenset()
     """Those of them that pass as the patch rewrote them."""
+    removed: frozenset[str] = frozenset()
+    """Those of them that the patch takes out of files that it changes."""
     own: frozenset[str] = frozenset()
     """Tests that pass as the patch leaves them, and that did not pass before."""
 
@@ -81,7 +84,7 @@ class _Trial:
     broken: frozenset[str] = frozenset()
     """Passed before the patch, and failed twice with it."""
     shaky: frozenset[str] = frozenset()
-    """Failed with the others, and passed alone."""
+    """Failed with the others, and passed alone or the next time."""
 
 
 async def run_all_tests(
@@ -192,8 +195,13 @@ class _Regression:
             passed=before.passed & original.run.passed,
             broken=broken,
             rewritten=rewritten,
+            removed=self._removed(original, own) if own else frozenset(),
             own=own.run.passed - before.passed if own else frozenset(),
         )
+
+    def _removed(self, original: _Trial, own: _Trial) -> frozenset[str]:
+        left = {name for name in original.broken - own.run.passed - own.run.failed if _is_in(name, self.touched)}
+        return frozenset(left) if own.run.finished else frozenset()
 
     async def _try_own(self, before: SuiteRun) -> _Trial | None:
         """The whole patch against the tests as it leaves them; None: it changes none, or nothing is left to run."""
@@ -222,18 +230,20 @@ class _Regression:
         chosen = sorted(names, key=lambda name: (name not in run.failed, name))[:MOST_AGAIN]
         again = await self.run(patch, arguments_of(self.suite, chosen), AGAIN_TIMEOUT_S)
         shaky = again.passed.intersection(names)
+        if broken := again.failed.intersection(names) - shaky:
+            shaky |= await self._failing_by_chance(patch, files, broken)
         return _Trial(run, frozenset(names) - shaky, shaky)
+
+    async def _failing_by_chance(self, patch: str, files: Sequence[str], broken: frozenset[str]) -> frozenset[str]:
+        """Tests that fail alone without the patch, too, which says nothing, and pass with it among the others."""
+        without = await self.run("", arguments_of(self.suite, sorted(broken)), AGAIN_TIMEOUT_S)
+        doubtful = without.failed & broken if without.finished else frozenset[str]()
+        return doubtful & (await self.run(patch, files, SUITE_TIMEOUT_S)).passed if doubtful else doubtful
 
     async def run(self, patch: str, files: Sequence[str], timeout_s: float) -> SuiteRun:
         """Tests on a workspace of their own, so that nothing is left of other runs."""
-        workspace = self.task_sandbox.fresh()
-        try:
-            refusal = await self.task_sandbox.apply(workspace, patch)
-            if refusal:
-                raise SandboxError(f"a part of the patch does not apply without the others: {refusal[-300:]}")
+        async with patched_workspace(self.task_sandbox, patch) as workspace:
             return await run_suite(self.task_sandbox, workspace, self.suite, files, timeout_s=timeout_s)
-        finally:
-            workspace.remove()
 
     def _flags(self, before: SuiteRun, original: _Trial, own: _Trial | None) -> Iterator[str]:
         if shaky := original.shaky | (own.shaky if own else frozenset()):
