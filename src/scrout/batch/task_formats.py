@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from scrout.base import TaskError
+from scrout.base import TaskError, first_problem
 from scrout.task import Gold, issue_text
 
 Fields = Mapping[str, object]
@@ -100,9 +100,7 @@ def _own_gold(told: object) -> Gold | None:
     try:
         return Gold.model_validate(told)
     except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in ("gold", *problem["loc"]))
-        raise TaskError(f"its {where[:80]} cannot be used: {problem['msg']}.") from None
+        raise TaskError(f"its gold cannot be used: {first_problem(error)}.") from None
 
 
 def _published_gold(fields: Fields) -> Gold | None:

@@ -27,7 +27,7 @@ NEEDED = ("starlette", "uvicorn", "fastapi")
 )
 @options.repository
 @options.configuration
-def command(host: str, port: int, variable: str, repo: Path, config: Path | None, overrides: tuple[str, ...]) -> int:
+def command(host: str, port: int, variable: str, repo: Path) -> int:
     """Show runs, batches, fixers and costs in a browser. It reads the ledger and changes nothing.
 
     The repository decides only which scrout.toml, and so which ledger and pool, applies.
@@ -37,7 +37,7 @@ def command(host: str, port: int, variable: str, repo: Path, config: Path | None
     from scrout.server.dashboard.serving import serve
 
     token = token_for(host, variable)
-    settings = options.read_settings(repo, config, overrides)
+    settings = options.read_settings(repo)
     with render.working() as progress:
         progress("reading the ledger")
         server = serve(settings, host, port, token)

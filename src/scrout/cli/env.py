@@ -64,13 +64,13 @@ def command() -> None:
 @options.repository
 @options.configuration
 @options.as_json
-def _show(repo: Path, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
+def _show(repo: Path, as_json: bool) -> int:
     """Show what commands of the repository run with, what its files ask for, and whether that was built."""
-    settings = options.read_settings(repo, config, overrides).environment
+    settings = options.read_settings(repo).environment
     with render.working() as progress:
         progress("copying the repository")
         report = _report(_base(repo), settings)
-    _give(report, as_json=as_json)
+    render.show(report, _view(report), as_json=as_json)
     return 0
 
 
@@ -79,12 +79,12 @@ def _show(repo: Path, config: Path | None, overrides: tuple[str, ...], as_json: 
 @click.option("--force", is_flag=True, help="Build again, although a build is there or has failed.")
 @options.configuration
 @options.as_json
-def _build(repo: Path, force: bool, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
+def _build(repo: Path, force: bool, as_json: bool) -> int:
     """Install what the repository asks for into a separate environment. Exit code 1 if a build failed.
 
     It runs code of the project and of its dependencies in a sandbox that has network. Your work tree does not change.
     """
-    settings = options.read_settings(repo, config, overrides)
+    settings = options.read_settings(repo)
     with render.working() as progress:
         progress("copying the repository")
         base = _base(repo)
@@ -93,7 +93,7 @@ def _build(repo: Path, force: bool, config: Path | None, overrides: tuple[str, .
         report = _report(base, settings.environment)
     if not report.recipes:
         render.say(f"nothing to build: {report.label}")
-    _give(report, as_json=as_json)
+    render.show(report, _view(report), as_json=as_json)
     return 1 if report.missing else 0
 
 
@@ -138,13 +138,6 @@ def _recipe(slot: Slot) -> RecipeReport:
         reason=failed.reason if failed and not built else "",
         output_tail=failed.output_tail if failed and not built else "",
     )
-
-
-def _give(report: EnvironmentReport, *, as_json: bool) -> None:
-    if as_json:
-        render.print_json(report)
-    else:
-        render.print_view(_view(report))
 
 
 def _view(report: EnvironmentReport) -> Text:

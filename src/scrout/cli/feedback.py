@@ -40,9 +40,7 @@ class FeedbackReport(FrozenModel):
 @options.repository
 @options.configuration
 @options.as_json
-def command(
-    run_id: str, verdict: Verdict, repo: Path, config: Path | None, overrides: tuple[str, ...], as_json: bool
-) -> int:
+def command(run_id: str, verdict: Verdict, repo: Path, as_json: bool) -> int:
     """Record how a run ended, and let its fixer's résumé learn it.
 
     RUN is its id or the beginning of it, as `scrout runs` lists them. VERDICT is merged, reverted or wrong. The
@@ -51,7 +49,7 @@ def command(
     from scrout.ledger.opening import open_ledger
     from scrout.route.embed import open_embedder
 
-    settings = options.read_settings(repo, config, overrides)
+    settings = options.read_settings(repo)
     with open_ledger(settings) as book:
         run = book.run(run_id)
     lesson, former = record(run, verdict, settings, open_embedder(settings.route.embedder))

@@ -26,7 +26,7 @@ F = TypeVar("F", bound=Callable[..., object])
 _event = click.option(
     "--event",
     "payload",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     help="File with the forge's payload. Without it: the one that the runner names.",
 )
 _admission = click.option(
@@ -93,12 +93,9 @@ def admit(
 
     place = find_ci_environment(os.environ)
     token = find_token(os.environ)
-    labels: dict[str, Verb] = {}
-    if scout_label.strip():
-        labels[scout_label.strip()] = "scout"
-    if fix_label.strip():
-        labels[fix_label.strip()] = "fix"
-    named = frozenset(name.strip().removeprefix("@").lower() for name in people.split(",") if name.strip())
+    words: dict[str, Verb] = {scout_label.strip(): "scout", fix_label.strip(): "fix"}
+    labels = {label: verb for label, verb in words.items() if label}
+    named = frozenset(name.removeprefix("@").lower() for name in options.names(people))
     admission = admitted(
         _read_event(place, payload),
         connect(place, token),
@@ -119,7 +116,7 @@ def admit(
 @_event
 @_admission
 @options.repository
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Write the result to this file.")
+@click.option("--out", type=options.PATH, required=True, help="Write the result to this file.")
 @options.sandbox
 @options.configuration
 def work(
@@ -127,8 +124,6 @@ def work(
     admission_word: str,
     repo: Path,
     out: Path,
-    config: Path | None,
-    overrides: tuple[str, ...],
 ) -> int:
     """Scout the issue, or fix it, and write a result for `publish`.
 
@@ -151,7 +146,7 @@ def work(
     if not out.parent.is_dir():
         raise TaskError(f"--out {out}: there is no folder {out.parent}. Make it first.")
     try:
-        settings = completed(options.read_settings(repo, config, overrides), render.say)
+        settings = completed(options.read_settings(repo), render.say)
     except ScroutError as error:  # the issue is told, as of any other failure
         render.say(f"failed: {error}")
         result = failure_of(error, admission, verb, place.commit)
@@ -169,7 +164,7 @@ def work(
 @click.option(
     "--result",
     "result_file",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     required=True,
     help="The file that `scrout forge work` wrote.",
 )

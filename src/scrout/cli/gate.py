@@ -29,15 +29,13 @@ def command(
     handoff_file: str,
     issue_source: str | None,
     dirty: bool,
-    config: Path | None,
-    overrides: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Replay a handoff's claim on the unpatched repository and strip what is false.
 
     Standard output gets the surviving handoff in wire form. The exit code is 0 for every verdict.
     """
-    settings = options.read_settings(repo, config, overrides)
+    settings = options.read_settings(repo)
     if handoff_file == issue_source == "-":
         raise TaskError("--handoff - and --issue - cannot both be standard input. Put one of them into a file.")
     raw = options.read_file(handoff_file, "handoff")

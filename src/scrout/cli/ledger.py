@@ -24,9 +24,9 @@ def command() -> None:
 @options.repository
 @options.configuration
 @options.as_json
-def _audit(repo: Path, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
+def _audit(repo: Path, as_json: bool) -> int:
     """Re-derive the total of every run and batch from its receipts. Exit code 1 if any figure differs."""
-    with open_ledger(options.read_settings(repo, config, overrides)) as book, render.working() as progress:
+    with open_ledger(options.read_settings(repo)) as book, render.working() as progress:
 
         def tell(done: int, of: int) -> None:
             if of >= MANY and done % MANY == 0:

@@ -34,8 +34,6 @@ def command(
     port: int,
     token_env: str | None,
     allow_fix: bool,
-    config: Path | None,
-    overrides: tuple[str, ...],
 ) -> int:
     """Offer scout, gate, route, and with --allow-fix fix, as tools of the Model Context Protocol.
 
@@ -53,7 +51,7 @@ def command(
             "--http with --allow-fix lets every user of this machine spend your money. Put a token into a variable and "
             "name it with --token-env."
         )
-    settings = completed(options.read_settings(repo, config, overrides), render.say)
+    settings = completed(options.read_settings(repo), render.say)
     from scrout.server.service import Service, root_of
 
     service = Service(root_of(repo), settings)

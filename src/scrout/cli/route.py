@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from pydantic import ValidationError
 
-from scrout.base import RouteError
+from scrout.base import RouteError, first_problem
 from scrout.cli import options, render
 from scrout.fix.pool import completed
 from scrout.pipeline import router
@@ -32,15 +32,13 @@ def command(
     issue_source: str,
     scouting_file: str | None,
     explained: bool,
-    config: Path | None,
-    overrides: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Choose the fixer for an issue, and say why the others lost. It runs nothing and pays no fixer.
 
     With --explain or policy paper, an embedder behind an endpoint may bill for the issue's text.
     """
-    settings = completed(options.read_settings(repo, config, overrides), render.say)
+    settings = completed(options.read_settings(repo), render.say)
     if scouting_file == issue_source == "-":
         raise RouteError("--scouting - and --issue - cannot both be standard input. Put one of them into a file.")
     text = options.read_issue(issue_source, repo)
@@ -76,9 +74,7 @@ def _state(scouting_file: str) -> State | None:
     try:
         return Scouting.model_validate_json(raw).state
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "as a whole"
         raise RouteError(
-            f"--scouting {scouting_file} is not a scouting ({where}: {first['msg']}). "
+            f"--scouting {scouting_file} is not a scouting ({first_problem(error)}). "
             "Make one with `scrout scout --json`."
         ) from None

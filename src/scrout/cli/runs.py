@@ -31,15 +31,13 @@ def command(
     batch: str,
     arm: str,
     outcome: RunOutcome | None,
-    config: Path | None,
-    overrides: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """List past runs, newest first. The repository decides only which scrout.toml, and so which ledger, applies."""
     if context.invoked_subcommand:
         _refuse_options(context)
         return 0
-    with open_ledger(options.read_settings(repo, config, overrides)) as book:
+    with open_ledger(options.read_settings(repo)) as book:
         past = book.runs(limit, batch=batch, arm=arm, outcome=outcome)
     if as_json:
         render.print_json(past)
@@ -57,12 +55,12 @@ def command(
 @click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
 @options.configuration
 @options.as_json
-def _prune(repo: Path, dry_run: bool, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
+def _prune(repo: Path, dry_run: bool, as_json: bool) -> int:
     """Remove and redact the traces that [retention] does not keep. Runs, receipts and totals stay.
 
     It never touches a run in progress, or a run of another ledger.
     """
-    settings = options.read_settings(repo, config, overrides)
+    settings = options.read_settings(repo)
     folders = _attempts(settings)
     for folder in folders:  # what killed runs had paid is booked before their trajectories go
         open_ledger(settings, folder).close()

@@ -6,27 +6,17 @@ from collections import Counter
 from pathlib import Path
 
 import click
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 from rich.text import Text
 
 from scrout.base import FrozenModel, TaskError
 from scrout.batch.make.make import MadeTasks, make_tasks
-from scrout.batch.tasks import TaskFile, read_tasks
+from scrout.batch.tasks import TaskFile, UnusableRow, read_tasks
 from scrout.cli import options, render
 from scrout.sandbox.probe import require_tier
 from scrout.text import percent
 
 MOST_PROBLEMS = 20
 """Shown on a terminal; the JSON has all."""
-
-
-class ProblemReport(FrozenModel):
-    """A row that cannot be used."""
-
-    source: str
-    id: str
-    words: str
 
 
 class RepositoryReport(FrozenModel):
@@ -48,7 +38,7 @@ class TaskFileReport(FrozenModel):
     with_tests: int
     """Tasks with tests that judge."""
     repositories: tuple[RepositoryReport, ...]
-    problems: tuple[ProblemReport, ...]
+    problems: tuple[UnusableRow, ...]
 
 
 class PackageReport(FrozenModel):
@@ -79,8 +69,8 @@ def command() -> None:
 
 
 @command.command(name="show")
-@click.argument("source", metavar="TASKS", type=click.Path(path_type=Path))
-@click.option("--repo", type=click.Path(path_type=Path), help="The repository that a folder of issues is about.")
+@click.argument("source", metavar="TASKS", type=options.PATH)
+@click.option("--repo", type=options.PATH, help="The repository that a folder of issues is about.")
 @options.as_json
 def _show(source: Path, repo: Path | None, as_json: bool) -> int:
     """Count the tasks of a file, or of a folder of issues, and name unusable rows. Exit code 1 if there are any."""
@@ -95,9 +85,7 @@ def _show(source: Path, repo: Path | None, as_json: bool) -> int:
 @command.command(name="make")
 @click.option("--packages", multiple=True, required=True, metavar="NAME...", help="Pure Python, NAME or NAME==VERSION.")
 @click.argument("more", nargs=-1, metavar="")
-@click.option(
-    "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Folder for tasks and clones."
-)
+@click.option("--out", type=options.PATH, required=True, metavar="DIR", help="Folder for tasks and clones.")
 @click.option("--count", type=click.IntRange(min=1), default=8, show_default=True, help="Tasks of each package.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Selects the bugs.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Test runs at once.", show_default="one for each core")
@@ -111,8 +99,6 @@ def _make(
     count: int,
     seed: int,
     jobs: int | None,
-    config: Path | None,
-    overrides: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Make tasks from published packages: one function made wrong, an issue about it, and the answer.
@@ -120,7 +106,7 @@ def _make(
     The result is DIR/tasks.jsonl. It downloads the packages' sources and what their tests need, and keeps packages
     that an earlier call finished. Exit code 1 if a package gave no tasks.
     """
-    tier = require_tier(options.read_settings(Path(), config, overrides).sandbox)
+    tier = require_tier(options.read_settings(Path()).sandbox)
     if out.exists() and not out.is_dir():
         raise TaskError(f"{out} is a file. Name a folder with --out.")
     with render.working() as progress:
@@ -138,10 +124,8 @@ def _make(
 
 
 @command.command(name="draw")
-@click.argument("source", metavar="TASKS", type=click.Path(path_type=Path))
-@click.option(
-    "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Folder for tasks and the batch."
-)
+@click.argument("source", metavar="TASKS", type=options.PATH)
+@click.option("--out", type=options.PATH, required=True, metavar="DIR", help="Folder for tasks and the batch.")
 @click.option("--fixers", required=True, metavar="NAMES", help="Fixers to compare, separated by commas.")
 @click.option(
     "--points",
@@ -179,7 +163,7 @@ def _draw(
     refuse_missing()
     from scrout.lab.study.handoff_setup import draw_batch
 
-    names = [name.strip() for name in fixers.split(",") if name.strip()]
+    names = options.names(fixers)
     drawn = draw_batch(source, out, names, effect=points / 100, differ=differ / 100, wanted=power, seed=seed)
     if as_json:
         render.print_json(drawn)
@@ -208,7 +192,7 @@ def _report(source: Path, found: TaskFile) -> TaskFileReport:
         repositories=tuple(
             RepositoryReport(repo=repo, tasks=tasks, commits=len(commits[repo])) for repo, tasks in counts.most_common()
         ),
-        problems=tuple(ProblemReport(source=one.source, id=one.id, words=one.words) for one in found.problems),
+        problems=found.problems,
     )
 
 
@@ -226,32 +210,21 @@ def _package(made: MadeTasks) -> PackageReport:
 def _view_file(report: TaskFileReport) -> None:
     head = f"{report.tasks} tasks, {report.with_answer} with their answer, {report.with_tests} with tests that judge"
     render.print_view(Text(render.inert(f"{report.file}: {head}, digest {report.digest[:12]}")))
-    table = _table(("repository", "tasks", "commits"))
-    for repository in report.repositories:
-        table.add_row(render.inert(repository.repo), str(repository.tasks), str(repository.commits))
+    table = render.table("repository", "tasks", "commits", right=("tasks", "commits"))
+    for one in report.repositories:
+        render.row(table, one.repo, str(one.tasks), str(one.commits))
     if report.repositories:
         render.print_view(table)
-    for problem in report.problems[:MOST_PROBLEMS]:
-        name = f" ({problem.id})" if problem.id else ""
-        render.say(f"{problem.source}{name}: {problem.words}")
-    if len(report.problems) > MOST_PROBLEMS:
-        render.say(f"and {len(report.problems) - MOST_PROBLEMS} more rows that cannot be used; --json has them all")
+    options.report_unusable(report.problems, MOST_PROBLEMS)
 
 
 def _view_made(report: MadeReport) -> None:
-    table = _table(("package", "tasks", "with an example", "mutations tried"))
+    counts = ("tasks", "with an example", "mutations tried")
+    table = render.table("package", *counts, right=counts)
     for one in report.packages:
-        name = f"{one.package} {one.version}".strip()
-        table.add_row(render.inert(name), str(one.tasks), str(one.examples), str(one.tried))
+        render.row(table, f"{one.package} {one.version}".strip(), str(one.tasks), str(one.examples), str(one.tried))
     render.print_view(table)
     for one in report.packages:
         if one.words:
             render.say(f"{one.package}: {one.words}")
     render.say(f"{report.tasks} tasks in {report.file}")
-
-
-def _table(columns: tuple[str, ...]) -> Table:
-    table = Table(box=SIMPLE_HEAD)
-    for number, column in enumerate(columns):
-        table.add_column(column, justify="right" if number else "left", overflow="fold")
-    return table

@@ -62,9 +62,13 @@ def must_work(event: Event, admission: Admission) -> Verb:
         raise ForgeError(
             "the label was not admitted, so there is nothing to work on. Let the job depend on the output `go`."
         )
+    must_be_of(event, admission)
+    return admission.verb
+
+
+def must_be_of(event: Event, admission: Admission) -> None:
     if (admission.issue, admission.digest) != (event.number, event.digest):
         raise ForgeError("the admission is for another issue, or for another text of it.")
-    return admission.verb
 
 
 def capped(settings: Settings, verb: Verb, cap_usd: Decimal) -> Settings:

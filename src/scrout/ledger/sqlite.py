@@ -83,7 +83,8 @@ class SqliteDatabase:
             until = time.monotonic() + BUSY_TIMEOUT_S
             while True:
                 try:
-                    return _once(db, mode, work)
+                    with transaction(db, mode):
+                        return work(_Session(db))
                 except sqlite3.OperationalError as error:
                     if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
                         raise
@@ -165,13 +166,14 @@ class _Sum:
         return str(self.total)
 
 
-def _once(db: sqlite3.Connection, mode: Literal["DEFERRED", "IMMEDIATE"], work: Callable[[Transaction], T]) -> T:
+@contextmanager
+def transaction(db: sqlite3.Connection, mode: Literal["DEFERRED", "IMMEDIATE"] = "IMMEDIATE") -> Iterator[None]:
+    """What the block adds is kept together, or nothing of it. For a connection without transactions of its own."""
     db.execute(f"BEGIN {mode}")
     try:
-        done = work(_Session(db))
+        yield
         db.execute("COMMIT")
     except BaseException:
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
-    return done

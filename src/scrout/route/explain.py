@@ -21,7 +21,7 @@ from scrout.records import Candidate, Decision, State
 from scrout.route import text_counts
 from scrout.route.difficulty import DifficultyHead
 from scrout.route.policy import INFINITE, Goal, GoalKind, anchor_of, cheapest_first, follow
-from scrout.route.router import Router
+from scrout.route.router import Neighbour, Router
 from scrout.route.stats import Floats
 from scrout.route.task_vectors import TaskVectors
 from scrout.task import title_of
@@ -109,16 +109,6 @@ class Counterfactual(FrozenModel):
     """The fixer that would be taken."""
 
 
-class Near(FrozenModel):
-    """A known task, and what the pool's fixers made of it."""
-
-    title: str
-    similarity: float
-    """Cosine of the texts' vectors."""
-    solved_by: tuple[str, ...]
-    failed_by: tuple[str, ...]
-
-
 class Explanation(FrozenModel):
     """A decision, and everything that it rests on."""
 
@@ -134,7 +124,7 @@ class Explanation(FrozenModel):
     """The goal's first, then costs, the nearest first. Empty: there is no other fixer, or nothing to weigh."""
     otherwise: str = ""
     """Where the router abstained: who would have been taken if the task were like a known one."""
-    nearest: tuple[Near, ...]
+    nearest: tuple[Neighbour, ...]
     nearest_missing: str = ""
     """Why there are no nearest tasks; empty: there are some."""
     missing: tuple[str, ...] = ()
@@ -210,16 +200,12 @@ def change_words(change: Counterfactual) -> str:
             return f"if a solve were worth {more} than {usd(change.amount)}{dial}"
 
 
-def _nearest(router: Router, text: str) -> tuple[tuple[Near, ...], str]:
+def _nearest(router: Router, text: str) -> tuple[tuple[Neighbour, ...], str]:
     try:
-        found = router.nearest(text)
+        found = tuple(router.nearest(text))
     except RouteError as error:  # the decision stands without it
         return (), str(error)
-    near = tuple(
-        Near(title=one.title, similarity=one.similarity, solved_by=one.solved_by, failed_by=one.failed_by)
-        for one in found
-    )
-    return near, "" if near else "no task is known to the embedder of these settings"
+    return found, "" if found else "no task is known to the embedder of these settings"
 
 
 def _difficulty(head: DifficultyHead | None, features: Floats | None, known: TaskVectors) -> Difficulty | None:

@@ -15,20 +15,19 @@ from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
-from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field, ValidationError, model_validator
 
-from scrout.base import FrozenModel, RouteError
+from scrout.base import FrozenModel, RouteError, first_problem
 from scrout.config.settings import FixerKey
 from scrout.intervals import wilson
 from scrout.money import CENT_FRACTION, Price, Usage
 from scrout.route import text_counts
 from scrout.route.embed import Embedder
 from scrout.route.outcomes import Arm, Outcome, OutcomeWithText
-from scrout.route.resume_store import write
+from scrout.route.resume_store import file_name, read_all, write
 from scrout.route.task_vectors import TaskVectors, remember
 from scrout.task import title_of
 
@@ -214,7 +213,7 @@ def same_model(one: str, other: str) -> bool:
 
 def save(resume: Resume, folder: Path) -> Path:
     """Write a résumé into the folder, replacing the fixer's former one, and say where."""
-    path = folder / file_name(resume.key)
+    path = folder / file_of(resume)
     write(path, resume.model_dump_json().encode())
     return path
 
@@ -225,35 +224,24 @@ def load(*folders: Path) -> dict[FixerKey, Resume]:
     One that is still growing does not win over one that has grown.
     """
     resumes: dict[FixerKey, Resume] = {}
-    for folder in folders:
-        for path in sorted(folder.glob(f"*{SUFFIX}")):
-            try:
-                resume = _read(path.read_bytes())
-            except (OSError, ValidationError) as error:
-                what = _first_problem(error) if isinstance(error, ValidationError) else error.strerror
-                raise RouteError(f"{path} is not a résumé ({what}). Build it again with `scrout fixers add`.") from None
-            if path.name != file_name(resume.key):
-                raise RouteError(f"{path} is the résumé of {resume.key}. Rename it to {file_name(resume.key)}.")
-            former = resumes.get(resume.key)
-            if former is None or former.growing or not resume.growing:
-                resumes[resume.key] = resume
+    for resume in read_all(folders, SUFFIX, _read, file_of, lambda one: f"the résumé of {one.key}"):
+        former = resumes.get(resume.key)
+        if former is None or former.growing or not resume.growing:
+            resumes[resume.key] = resume
     return resumes
+
+
+def file_of(resume: Resume) -> str:
+    return file_name(str(resume.key), SUFFIX, safe="@")
 
 
 @lru_cache(maxsize=64)
 def _read(content: bytes) -> Resume:
     """Frozen, so one serves all: a server reads the same files for every decision, and a table reads them twice."""
-    return Resume.model_validate_json(content)
-
-
-def _first_problem(error: ValidationError) -> str:
-    problem = error.errors(include_url=False, include_input=False)[0]
-    return ": ".join(part for part in (".".join(map(str, problem["loc"])), problem["msg"]) if part)
-
-
-def file_name(key: FixerKey) -> str:
-    """Different keys get different names, and no name leaves the folder: `/` becomes %2F."""
-    return quote(str(key), safe="@") + SUFFIX
+    try:
+        return Resume.model_validate_json(content)
+    except ValidationError as error:
+        raise RouteError(f"not a résumé ({first_problem(error)}). Build it again with `scrout fixers add`.") from None
 
 
 def _plain(model: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -15,7 +15,7 @@ import click
 from scrout.batch.jobs import ARMS, BatchJob, JobResult
 from scrout.batch.runner import BatchProgress, Runner
 from scrout.batch.session import BatchSession, open_session
-from scrout.batch.tasks import Repositories, TaskFile, read_tasks
+from scrout.batch.tasks import Repositories, read_tasks
 from scrout.cli import options, render
 from scrout.cli.run_async import run_async
 from scrout.fix.pool import completed
@@ -30,10 +30,10 @@ MOST_SHOWN = 6
 
 
 @click.command(name="run")
-@click.argument("tasks", metavar="TASKS", type=click.Path(path_type=Path))
+@click.argument("tasks", metavar="TASKS", type=options.PATH)
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     required=True,
     help="Folder of the batch. A batch that is already there continues.",
 )
@@ -71,8 +71,6 @@ def command(
     repos: tuple[Path, ...],
     repo_url: str,
     ray: str,
-    config: Path | None,
-    overrides: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Run a batch of tasks: scout, gate, route, fix and check each.
@@ -82,15 +80,15 @@ def command(
     running tasks end; a second Ctrl-C abandons them until the next run.
     Exit code 0: every task was run. 1: some could not be run.
     """
-    settings = completed(options.read_settings(repo or Path(), config, overrides), render.say)
+    settings = completed(options.read_settings(repo or Path()), render.say)
     found = read_tasks(tasks, repo)
-    _tell_problems(found)
+    options.report_unusable(found.problems)
     with open_session(
         found,
         out,
         settings,
         arms=_arms(arm_names),
-        fixers=_names(fixer_names),
+        fixers=options.names(fixer_names),
         cap_usd=cap_usd,
         repositories=Repositories(repos, repo_url),
         ray=ray,
@@ -175,13 +173,6 @@ def shown(far: BatchProgress, budget: Budget) -> str:
     return "\n".join(lines)
 
 
-def _tell_problems(found: TaskFile) -> None:
-    for problem in found.problems[:10]:
-        render.say(f"warning: {problem.source} ({problem.id or 'no id'}): {problem.words}")
-    if len(found.problems) > 10:
-        render.say(f"warning: {len(found.problems) - 10} further rows cannot be used; summary.json lists all")
-
-
 def _tell_end(far: BatchProgress, session: BatchSession, spent_usd: Decimal) -> None:
     counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(far.outcomes.items()))
     render.say(f"{far.done} of {far.total} done: {counts or 'nothing'}; {usd(spent_usd)} spent in all")
@@ -193,11 +184,7 @@ def _tell_end(far: BatchProgress, session: BatchSession, spent_usd: Decimal) -> 
 
 
 def _arms(names: str) -> tuple[Arm, ...]:
-    asked = _names(names)
+    asked = options.names(names)
     if not asked or not set(asked) <= set(ARMS):
         raise click.BadParameter(f"{names!r}: name some of {', '.join(ARMS)}, with commas between.")
     return tuple(arm for arm in ARMS if arm in asked)
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())

@@ -14,7 +14,7 @@ from scrout.scout.serving import Engine, Serving, run, serving
 
 
 @click.command(name="serve-searcher")
-@click.argument("checkpoint", metavar="CHECKPOINT", type=click.Path(path_type=Path))
+@click.argument("checkpoint", metavar="CHECKPOINT", type=options.PATH)
 @click.option(
     "--engine", type=click.Choice(get_args(Engine)), default="vllm", show_default=True, help="Inference server."
 )

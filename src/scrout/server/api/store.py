@@ -19,6 +19,7 @@ from typing import Any
 
 from scrout.base import ConfigError, LedgerError
 from scrout.files import Lock
+from scrout.ledger.sqlite import transaction
 from scrout.records import Decision
 from scrout.server.api.schemas import Job
 
@@ -280,15 +281,8 @@ class ApiStore:
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._one_at_a_time, self._explained():
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._db
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
+        with self._one_at_a_time, self._explained(), transaction(self._db):
+            yield self._db
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

@@ -22,6 +22,7 @@ from typing import Any
 from pydantic import Field
 
 from scrout.base import FrozenModel, LedgerError
+from scrout.ledger.sqlite import transaction
 from scrout.ledger.store import Ledger, RunProgress, RunSummary
 from scrout.money import CENT_FRACTION, Usd, known_usd
 from scrout.records import RunOutcome
@@ -177,8 +178,10 @@ class RunIndex:
         with self._lock:
             if time.monotonic() < self._fresh_until:
                 return
-            with self._writing() as db:
-                self._take_in(db)
+            with self._explained():
+                db = self._connect()
+                with transaction(db):
+                    self._take_in(db)
             self._fresh_until = time.monotonic() + REFRESH_S
 
     def warm_up(self) -> None:
@@ -267,19 +270,6 @@ class RunIndex:
                 with self._explained():
                     self._answers[asked] = self._connect().execute(statement, values).fetchall()
             return self._answers[asked]
-
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._explained():
-            db = self._connect()
-            db.execute("BEGIN IMMEDIATE")
-            try:
-                yield db
-                db.execute("COMMIT")
-            except BaseException:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-                raise
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
