@@ -19,8 +19,6 @@ NO_SCOUT = Scouting(handoff=Handoff(), text="", seconds=0, searcher="none", deta
 
 @dataclass(frozen=True)
 class ArmKit(Kit):
-    """A kit for one arm."""
-
     arm: Arm = "handoff"
     known: Run | None = None
     """A run of the same task that has scouted it: its scouting is taken over, and paid once."""

@@ -35,8 +35,6 @@ class Batch(FrozenModel):
 
 
 class BatchFolder:
-    """The folder that `--out` names."""
-
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
 

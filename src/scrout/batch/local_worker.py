@@ -28,8 +28,6 @@ MOST_OPENING = 2
 
 
 class LocalWorker:
-    """A Worker on this machine, over one ledger."""
-
     def __init__(
         self,
         batch: Batch,

@@ -50,7 +50,6 @@ class RayProcess:
         self._worker: LocalWorker | None = None
 
     async def run(self, job: BatchJob, known: str) -> JobResult:
-        """One try at a job."""
         if self._worker is None:
             from scrout.batch.local_worker import LocalWorker
 
@@ -68,7 +67,6 @@ class RayProcess:
         return telemetry.flush()
 
     def pid(self) -> int:
-        """Of its process."""
         return os.getpid()
 
 

@@ -37,11 +37,9 @@ class TaskRow:
     gold: Gold | None = None
     """What grading and studies may see. None: the file does not say."""
     source: str = ""
-    """Where it was read, for messages: `tasks.jsonl:12`."""
 
 
 def read_row(fields: Fields, source: str) -> TaskRow:
-    """A row of whichever form its fields show."""
     row_id = row_name(fields)
     if not row_id:
         raise TaskError("it has neither an `id` nor an `instance_id`. Each task needs a name of its own.")
@@ -66,7 +64,6 @@ def read_row(fields: Fields, source: str) -> TaskRow:
 
 
 def row_name(fields: Fields) -> str:
-    """The id, or empty where there is none to be shown."""
     found = fields["id"] if "id" in fields else fields.get("instance_id")
     return found.strip() if isinstance(found, str) else ""
 

@@ -38,8 +38,6 @@ Status = Literal["ok", "advice", "missing"]
 
 
 class DoctorFinding(FrozenModel):
-    """One thing that was looked at."""
-
     name: str
     status: Status
     """`missing`: scrout cannot work without it."""
@@ -48,8 +46,6 @@ class DoctorFinding(FrozenModel):
 
 
 class DoctorReport(FrozenModel):
-    """All of them."""
-
     version: str
     findings: tuple[DoctorFinding, ...]
 

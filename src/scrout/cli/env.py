@@ -25,19 +25,13 @@ _STATES = {"built": ("built", "green"), "failed": ("failed", "red"), "not_built"
 
 
 class RecipeReport(FrozenModel):
-    """One ecosystem's dependencies, and whether they were built."""
-
     kind: str
     source: str
-    """What asks for them."""
     lines: tuple[str, ...]
     state: Literal["built", "failed", "not_built"]
     folder: str
-    """Its folder on this machine, built or not."""
     size_bytes: int | None
-    """None: not built."""
     seconds: float | None
-    """How long the build took; None: not built."""
     failed_line: str
     reason: str
     """Why the build failed; empty: it did not."""
@@ -45,8 +39,6 @@ class RecipeReport(FrozenModel):
 
 
 class EnvironmentReport(FrozenModel):
-    """What commands of a repository run with."""
-
     repo: Path
     base_commit: str
     label: str

@@ -15,23 +15,18 @@ from scrout.text import plural
 
 
 class FeedbackReport(FrozenModel):
-    """What was learned."""
-
     run: str
     verdict: Verdict
     former: Verdict | Grade | None
-    """What had been said of the run before; None: nothing."""
     key: str
     """Whose résumé learned it: agent/model@effort."""
     replaced: bool
     """True: a former outcome of the same task gave way."""
     n: int
-    """Outcomes in the résumé now."""
     solved: int
     growing: bool
     """True: too few yet to count."""
     drift: Drift | None
-    """None: no run of this fixer had a prediction."""
 
 
 @click.command(name="feedback")

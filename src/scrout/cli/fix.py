@@ -81,7 +81,6 @@ def command(
 
 
 def solve_with_progress(repo: Path, text: str, settings: Settings, *, dirty: bool = False, fresh: bool = False) -> Run:
-    """Solve one issue, with progress on standard error."""
     with open_with_progress(repo, text, settings, dirty=dirty) as (task, kit):
         return run_async(solve(task, replace(kit, context=replace(kit.context, fresh=fresh, opened=_say_resumed))))
 

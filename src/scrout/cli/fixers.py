@@ -35,16 +35,11 @@ _ARM_WORDS = {"handoff": "with handoff", "solo": "without"}
 
 
 class Serves(FrozenModel):
-    """An entry of the pool that goes by a résumé."""
-
     fixer: str
     borrowed: bool
-    """True: the résumé is of the same model under another agent or effort."""
 
 
 class Rate(FrozenModel):
-    """A share of solved tasks with its 95% interval."""
-
     n: int
     solved: int
     rate: float
@@ -53,27 +48,20 @@ class Rate(FrozenModel):
 
 
 class ArmReport(FrozenModel):
-    """Outcomes with, or without, a scout's handoff."""
-
     arm: Arm
     solves: Rate
     cost_usd: Usd | None
-    """Mean of an attempt; None: unknown."""
     quartiles_usd: tuple[Usd, Usd, Usd] | None
     """Of the known costs; None: fewer than two are."""
 
 
 class GroupReport(FrozenModel):
-    """Outcomes of one repository."""
-
     name: str
     """What its instance_ids begin with."""
     solves: Rate
 
 
 class ResumeReport(FrozenModel):
-    """A résumé in one line."""
-
     key: str
     """agent/model@effort, the last two where there are some."""
     public: bool
@@ -83,11 +71,8 @@ class ResumeReport(FrozenModel):
     solves: Rate
     serves: tuple[Serves, ...]
     cost_handoff_usd: Usd | None
-    """Mean of an attempt with a handoff; None: unknown."""
     cost_solo_usd: Usd | None
-    """Mean of an attempt without; None: unknown."""
     calls: float | None
-    """Mean of an attempt; None: unknown."""
     source: str
     made: date
     drift: str
@@ -95,21 +80,15 @@ class ResumeReport(FrozenModel):
 
 
 class ResumeDetails(ResumeReport):
-    """All that there is to say of a résumé."""
-
     embedded: int
     """Its tasks that have a vector of the embedder in use; the others do not count for the probabilities."""
     tasks: int
     nearness: Nearness | None
-    """None: no runs yet to compare with."""
     arms: tuple[ArmReport, ...]
     groups: tuple[GroupReport, ...]
-    """The largest repositories."""
 
 
 class Removed(FrozenModel):
-    """A résumé that is gone."""
-
     key: str
     n: int
     file: str
@@ -128,7 +107,6 @@ class ResumeCatalog:
         self.drift = {one.key: one.notice for one in drift(self.folder)}
 
     def key(self, name: str) -> FixerKey:
-        """The key of an entry of the pool, or the one that is written out."""
         for fixer in self.settings.fixers:
             if fixer.name == name:
                 return fixer.key
@@ -339,7 +317,6 @@ def _remove(name: str, repo: Path, as_json: bool) -> int:
 
 
 def _past(settings: Settings) -> list[str]:
-    """The texts of the user's newest tasks."""
     from scrout.ledger.opening import open_ledger
 
     with open_ledger(settings) as book:

@@ -92,7 +92,6 @@ def table(*columns: str, right: Collection[str] = (), whole: Collection[str] = (
 
 
 def row(table: Table, *cells: str | Text, style: str = "") -> None:
-    """One more row."""
     table.add_row(*(cell if isinstance(cell, Text) else Text(inert(cell)) for cell in cells), style=style or None)
 
 

@@ -20,44 +20,32 @@ MOST_PROBLEMS = 20
 
 
 class RepositoryReport(FrozenModel):
-    """How many tasks are on one repository."""
-
     repo: str
     tasks: int
     commits: int
 
 
 class TaskFileReport(FrozenModel):
-    """What a task file holds."""
-
     file: Path
     digest: str
     tasks: int
     with_answer: int
-    """Tasks with a gold patch."""
     with_tests: int
-    """Tasks with tests that judge."""
     repositories: tuple[RepositoryReport, ...]
     problems: tuple[UnusableRow, ...]
 
 
 class PackageReport(FrozenModel):
-    """What was made of one package."""
-
     package: str
     version: str
     tasks: int
     examples: int
-    """Tasks whose issue has code that shows the bug."""
     tried: int
-    """Mutations."""
     words: str
     """Why there are fewer tasks than were asked for; empty: there are as many."""
 
 
 class MadeReport(FrozenModel):
-    """What `tasks make` made."""
-
     file: Path
     tasks: int
     packages: tuple[PackageReport, ...]

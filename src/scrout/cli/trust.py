@@ -13,12 +13,9 @@ from scrout.config.loading import distrust, trust
 
 
 class TrustReport(FrozenModel):
-    """What became of the file."""
-
     path: Path
     trusted: bool
     keys: tuple[str, ...] = ()
-    """What it sets."""
 
 
 @click.command(name="trust")

@@ -36,10 +36,8 @@ class Admission(FrozenModel):
     """Of the issue's text as it was when the label came."""
     label: Annotated[str, StringConstraints(max_length=255)] = ""
     by: Annotated[str, StringConstraints(max_length=300)] = ""
-    """Who asked."""
     key: Key
     held_usd: Usd = Field(default=Decimal(0), ge=0)
-    """What the run may cost."""
     day: Day | None = None
     """The day that it counts for; None: nothing is held."""
 
@@ -49,7 +47,6 @@ class Admission(FrozenModel):
 
 
 def decode(word: str) -> Admission:
-    """The admission, or a ForgeError."""
     try:
         raw = base64.urlsafe_b64decode(word.strip() + "=" * (-len(word.strip()) % 4))
         return Admission.model_validate_json(raw)

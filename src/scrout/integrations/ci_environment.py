@@ -22,13 +22,10 @@ _PATH = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)+")
 
 @dataclass(frozen=True)
 class CiEnvironment:
-    """One run of a workflow or pipeline."""
-
     kind: Kind
     api_url: str
     server_url: str
     repository: str
-    """Owner and name."""
     project: str
     """What the API calls it by."""
     run: str
@@ -93,7 +90,6 @@ def find_token(environment: Mapping[str, str]) -> str:
 
 
 def connect(place: CiEnvironment, token: str) -> Forge:
-    """The forge of this place."""
     if place.kind == "gitlab":
         from scrout.integrations.gitlab import GitLab
 

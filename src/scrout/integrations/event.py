@@ -34,8 +34,6 @@ class EventError(ScroutError):
 
 @dataclass(frozen=True)
 class Person:
-    """An account of the forge."""
-
     login: str
     id: int
     is_bot: bool = False
@@ -47,7 +45,6 @@ class Event:
 
     kind: Kind
     repository: str
-    """Owner and name."""
     default_branch: str
     number: int
     """The issue's, as people write it behind #."""
@@ -59,16 +56,13 @@ class Event:
     added: tuple[str, ...]
     """The labels that this event has added; empty: it is about something else."""
     sender: Person
-    """Who has added them, by what the payload says."""
     at: datetime
-    """When they were added."""
     edited_by: int | None = None
     edited_at: datetime | None = None
     """The last edit of the text, where the payload says it; GitLab's does."""
 
     @property
     def text(self) -> str:
-        """The issue as the scout reads it."""
         return f"{self.title}\n\n{self.body}".strip()
 
     @property
@@ -82,7 +76,6 @@ def digest(title: str, body: str) -> str:
 
 
 def read_payload(path: Path) -> bytes:
-    """The file that the forge's runner has left, or an EventError that names it."""
     try:
         with path.open("rb") as file:
             raw = file.read(MAX_PAYLOAD_BYTES + 1)
@@ -94,7 +87,6 @@ def read_payload(path: Path) -> bytes:
 
 
 def read_event(kind: Kind, payload: bytes) -> Event:
-    """The event, or an EventError that names what is missing."""
     try:
         if kind == "github":
             return _GitHub.model_validate_json(payload).event()
@@ -172,8 +164,6 @@ class _LabelsChanged(_Payload):
 
 
 class _GitLab(_Payload):
-    """An issue event."""
-
     object_kind: Literal["issue"]
     user_id: Number = at("user", "id")
     username: Login = at("user", "username")

@@ -42,10 +42,7 @@ class ForgeIssue:
 
 @dataclass(frozen=True)
 class IssueEdit:
-    """One change of an issue's title or text."""
-
     by: str
-    """Empty: nobody knows."""
     at: datetime
 
 

@@ -54,8 +54,6 @@ class _Pull(Part):
 
 
 class GitLab:
-    """One project of a GitLab."""
-
     def __init__(self, api_url: str, project: str, token: str) -> None:
         self._project = f"/projects/{project}"
         self._http = Http(api_url, {"PRIVATE-TOKEN": token, "User-Agent": "scrout"})

@@ -38,11 +38,8 @@ _PICTURE = re.compile(r"!\[[^\]\n]{0,200}\]\((\S{1,500}?)\)|<img\b[^>\n]{0,300}?
 
 @dataclass(frozen=True)
 class IssueAddress:
-    """Where an issue is."""
-
     host: str
     project: str
-    """Owner and name."""
     number: int
 
     @property
@@ -59,8 +56,6 @@ class IssueAddress:
 
 @dataclass(frozen=True)
 class FetchedIssue:
-    """An issue's text, and what of it could not be read."""
-
     text: str
     pictures: tuple[str, ...]
     """Addresses of pictures in it. Nothing looks at them."""

@@ -22,20 +22,13 @@ OpenRemote = Callable[[], AbstractContextManager[Remote]]
 
 @dataclass(frozen=True)
 class PublishedLinks:
-    """What was written, and where."""
-
     comment: str
-    """Its address; empty: none was made."""
     pull: str = ""
-    """Its address; empty: none was opened."""
     problem: str = ""
-    """Why there was no usable result; empty: there was one."""
 
 
 @dataclass(frozen=True)
 class Publisher:
-    """What publishing needs."""
-
     event: Event
     admission: Admission
     place: CiEnvironment

@@ -66,8 +66,6 @@ class _Summary(FrozenModel):
 
 
 class CandidateSummary(_Summary):
-    """A fixer as the router saw it."""
-
     fixer: Name
     p_solve: float | None = Field(ge=0, le=1)
     cost_usd: Usd | None = Field(ge=0, lt=100_000, validation_alias=AliasChoices("cost_usd", "expected_cost_usd"))
@@ -129,7 +127,6 @@ class ReceiptSummary(FrozenModel):
     prompt_tokens: int = Field(ge=0, lt=10**12)
     output_tokens: int = Field(ge=0, lt=10**12)
     cost_usd: Usd | None = Field(ge=0, lt=100_000)
-    """None: a call had no known price."""
 
 
 class WorkResult(FrozenModel):
@@ -142,7 +139,6 @@ class WorkResult(FrozenModel):
     issue: int = Field(gt=0)
     digest: Annotated[str, StringConstraints(max_length=64)]
     commit: Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})$")]
-    """What the patch is for."""
     run: Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z-]{0,40}$")]
     outcome: RunOutcome | Literal["scouted", "failed"]
     """`failed`: scrout itself could not work, and `error` says why."""
@@ -158,7 +154,6 @@ class WorkResult(FrozenModel):
     """Why a patch that was made is not here; empty: it is, or none was made."""
     rows: tuple[ReceiptSummary, ...] = Field(default=(), max_length=MAX_ROWS)
     cost_usd: Usd | None = Field(default=Decimal(0), ge=0, lt=100_000)
-    """None: unknown."""
     scrout: Name = __version__
 
 
@@ -262,7 +257,6 @@ def _scouted(run: Run) -> HandoffSummary | None:
 
 
 def rows_of(receipts: Iterable[Receipt]) -> tuple[ReceiptSummary, ...]:
-    """A row for each stage, fixer and model."""
     by_name: dict[tuple[Component, str, str], list[Receipt]] = {}
     for receipt in receipts:
         by_name.setdefault((receipt.component, receipt.fixer or "", receipt.model), []).append(receipt)

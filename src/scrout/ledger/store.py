@@ -65,7 +65,6 @@ class StepRecord:
     status: Literal["started", "done", "failed"]
     at: datetime
     seconds: float | None
-    """None: it has only started."""
     result: Result | None
     """None unless done. Secrets are cut out of it."""
     error: str
@@ -96,9 +95,7 @@ class RunSummary:
     id: str
     task_id: str
     repository: str
-    """The name of its folder."""
     text: str
-    """Of the issue."""
     batch: str
     arm: str
     started: datetime

@@ -67,7 +67,6 @@ class DifficultyData:
 
     features: Floats
     groups: tuple[str, ...]
-    """The repository of each task."""
     sets: tuple[str, ...]
     rate: Floats
     """The share of the set's fixers that solved the task."""

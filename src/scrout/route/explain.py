@@ -88,7 +88,6 @@ class Difficulty(FrozenModel):
     far: bool
     """True: the task is unlike everything known, so none of this can be relied on."""
     drivers: tuple[Driver, ...]
-    """What counts most, the most first."""
 
 
 class Counterfactual(FrozenModel):
@@ -106,7 +105,6 @@ class Counterfactual(FrozenModel):
     dial: float | None = None
     """The position of the dial that stands for the amount; None: no dial was asked."""
     to: str
-    """The fixer that would be taken."""
 
 
 class Explanation(FrozenModel):
@@ -114,7 +112,6 @@ class Explanation(FrozenModel):
 
     version: Literal[1] = 1
     title: str
-    """The first line of the task."""
     decision: Decision
     goal: str
     """What was asked for, in words."""
@@ -130,11 +127,9 @@ class Explanation(FrozenModel):
     missing: tuple[str, ...] = ()
     """Why each of the feature spaces that did not count did not."""
     wants_state: bool
-    """True: a scout's state would count, and none was given."""
 
 
 def explain(router: Router, text: str, state: State | None) -> Explanation:
-    """The decision of a router on a task, with its reasons."""
     decision, look = router.route(text, state), router.look(text, state)
     nearest, nearest_missing = _nearest(router, text)
     settings, several = router.settings, len(decision.candidates) > 1

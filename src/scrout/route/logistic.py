@@ -38,5 +38,4 @@ def fit_logistic(
 
 
 def sigmoid(t: Floats | np.float64) -> Floats:
-    """Without overflow at either end."""
     return np.asarray(0.5 * (1.0 + np.tanh(0.5 * t)), dtype=np.float64)

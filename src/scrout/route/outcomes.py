@@ -39,15 +39,12 @@ class Outcome(FrozenModel):
     """Digest of the task's text; the vectors of known tasks go by it."""
     resolved: bool
     cost_usd: Usd | None = Field(default=None, ge=0)
-    """None: unknown."""
     api_calls: int | None = Field(default=None, ge=0)
-    """None: unknown."""
     arm: Arm = "solo"
     """`handoff`: the fixer had a scout's handoff; `solo`: the task's text alone."""
 
     @property
     def repository(self) -> str:
-        """The repository of its task, as far as the id tells."""
         return repository_of(self.instance_id)
 
 
@@ -65,7 +62,6 @@ def repository_of(instance_id: str) -> str:
 
 
 def digest(text: str) -> str:
-    """What a task goes by among known tasks."""
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:32]
 
 
@@ -77,7 +73,6 @@ def join_texts(
     arm: Arm = "solo",
     api_calls: int | None = None,
 ) -> OutcomeWithText:
-    """An outcome of a task whose text is at hand."""
     outcome = Outcome(
         instance_id=instance_id, task=digest(text), resolved=resolved, cost_usd=cost_usd, api_calls=api_calls, arm=arm
     )

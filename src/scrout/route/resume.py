@@ -47,14 +47,11 @@ _IDLE = re.compile(r"^(\d{6,8}|preview|latest|instruct|chat|exp|experimental|fre
 
 
 class Resume(FrozenModel):
-    """What is known of a fixer."""
-
     version: Literal[2] = 2
     key: FixerKey
     outcomes: tuple[Outcome, ...] = Field(min_length=1)
     """Fewer than MIN_OUTCOMES: it is still growing, and nobody is judged by it."""
     source: str = ""
-    """Where the outcomes come from, for people."""
     price: Price | None = None
     """What the model's tokens cost when the outcomes were paid; None: unknown, and costs are taken as they were."""
     made: date
@@ -69,7 +66,6 @@ class Resume(FrozenModel):
 
     @property
     def growing(self) -> bool:
-        """Whether it has too few outcomes to go by."""
         return self.n < MIN_OUTCOMES
 
     @property
@@ -78,7 +74,6 @@ class Resume(FrozenModel):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Where the base rate lies with 95%."""
         return wilson(self.solved, self.n)
 
     def cost_usd(self, arm: Arm) -> Decimal | None:
@@ -179,7 +174,6 @@ def text_space(embedder: Embedder) -> str:
 
 
 def resume_vectors(resume: Resume, known: TaskVectors, space: str) -> ResumeVectors | None:
-    """The résumé in a space; None: it has no solved or no failed task there."""
     has, vectors = known.vectors(space, [outcome.task for outcome in resume.outcomes])
     resolved = np.array([outcome.resolved for outcome in resume.outcomes], dtype=bool)[has]
     if resolved.all() or not resolved.any():

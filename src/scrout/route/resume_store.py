@@ -15,7 +15,6 @@ T = TypeVar("T")
 
 
 def write(path: Path, data: bytes) -> None:
-    """Replace a file of the folder in one step; a RouteError if that cannot be done."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, data)

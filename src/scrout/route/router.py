@@ -64,8 +64,6 @@ class Neighbour(FrozenModel):
 
 @dataclass(frozen=True)
 class _Own:
-    """What a fixer's résumé says, whatever the task."""
-
     resume: Resume | None
     cost_usd: Decimal | None
     evidence: str
@@ -75,12 +73,8 @@ class _Own:
 
 @dataclass(frozen=True, eq=False)
 class _View:
-    """What the heads see of one task."""
-
     spaces: tuple[str, ...]
-    """Those that counted."""
     missing: tuple[str, ...]
-    """Why each of the others did not."""
     judged: DifficultyEstimate | None = None
     head: DifficultyHead | None = None
     features: Floats | None = None
@@ -88,8 +82,6 @@ class _View:
 
 
 class _Calibrated(TypedDict):
-    """What is calibrated for some feature spaces."""
-
     theta: float
     solve_usd: Decimal | None
     dial: Dial | None
@@ -97,8 +89,6 @@ class _Calibrated(TypedDict):
 
 @dataclass(frozen=True, eq=False)
 class RoutingInputs:
-    """What a decision on one task is made of."""
-
     candidates: tuple[Candidate, ...]
     """From cheap to expensive, without reasons."""
     goal: Goal
@@ -217,7 +207,6 @@ class Router:
         return resume.load(*self.folders)
 
     def resume_of(self, fixer: Fixer) -> Resume | None:
-        """The résumé that a fixer of the pool is judged by."""
         return self._own(fixer).resume
 
     def _own(self, fixer: Fixer) -> _Own:
@@ -285,7 +274,6 @@ class Router:
         )
 
     def _probabilities(self, view: _View, known: Mapping[str, _Own]) -> dict[str, tuple[float, float, float]]:
-        """The probability of each fixer with a résumé, and its interval."""
         resumes = {name: own.resume for name, own in known.items() if own.resume is not None}
         if view.head is None or view.judged is None:
             return {name: ((own.solved + 1) / (own.n + 2), *own.interval) for name, own in resumes.items()}
@@ -352,7 +340,6 @@ class Router:
         return _View(tuple(sorted(used)), tuple(dict.fromkeys(missing))), candidates
 
     def _ability(self, head: DifficultyHead, own: Resume) -> Ability:
-        """What a résumé says in the eyes of a head."""
         key = (head.combination, own.key)
         if key not in self._abilities:
             # With a handoff is how the fixer will work here, so that is the outcome to go by where there are both.
@@ -396,7 +383,6 @@ class Router:
 
     @cached_property
     def _calibration(self) -> Calibration | None:
-        """The user's own, else the shipped one."""
         found = None
         for folder in self.folders:
             found = calibrate.load(folder) or found
@@ -451,7 +437,6 @@ class Router:
         return None if found is None else Decimal(str(found))
 
     def _made_of(self, task: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The pool's fixers that solved a known task, and those that failed."""
         solved: list[str] = []
         failed: list[str] = []
         for fixer in self.settings.fixers:

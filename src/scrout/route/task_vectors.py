@@ -56,7 +56,6 @@ class TaskVectors:
 
     @cached_property
     def titles(self) -> dict[str, str]:
-        """The first line of each task's text."""
         found: dict[str, str] = {}
         for folder in self.folders:
             found |= _read_titles(folder)

@@ -35,7 +35,6 @@ class SharedRouter:
         self._kept: OrderedDict[str, Decision] = OrderedDict()
 
     def route(self, text: str, state: State | None = None) -> Decision:
-        """What `Router.route` decides."""
         key = hashlib.sha256(f"{state.model_dump_json() if state else ''}\0{text}".encode(errors="replace")).hexdigest()
         with self._one_at_a_time:
             chooser = self._fresh()

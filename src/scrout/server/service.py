@@ -44,7 +44,6 @@ class ServiceResult:
 
     run: str
     notes: tuple[str, ...]
-    """What the client should know of how it was made."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,6 @@ class Service:
         return run
 
     def receipts(self, run_id: str) -> tuple[Receipt, ...]:
-        """Every call that such a run paid for."""
         with open_ledger(self.settings) as book:
             return book.receipts(self.run(run_id).id)
 
@@ -202,14 +200,12 @@ def root_of(folder: Path) -> Path:
 
 
 def read_issue(issue: str) -> str:
-    """The issue of a call, or a TaskError that says what is wrong with it."""
     if not issue.strip():
         raise TaskError("the issue is empty. Pass its text: what is wrong, and how it shows.")
     return issue_text(issue.encode(errors="surrogatepass"), "this call")
 
 
 def read_handoff(claim: str) -> Handoff:
-    """The handoff of a call, in wire form or as JSON."""
     if len(claim) > MAX_HANDOFF_CHARS:
         raise HandoffError(
             f"the handoff has {len(claim):,} characters; at most {MAX_HANDOFF_CHARS:,} are read. Pass what scout gave."

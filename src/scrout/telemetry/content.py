@@ -15,9 +15,7 @@ from scrout.telemetry import names
 from scrout.trajectory import ModelRequest, ModelResponse
 
 MAX_CHARS = 8_000
-"""Of one text of content."""
 MAX_LABEL = 200
-"""Of a name."""
 MAX_MESSAGES = 50
 """Of one request; the last ones."""
 OTHER = "_OTHER"
@@ -32,8 +30,6 @@ FINISHES = frozenset(
 
 
 class Censor:
-    """Knows the secrets of one run."""
-
     def __init__(self, settings: Settings) -> None:
         self._known = frozenset(_secrets(settings))
 
@@ -73,7 +69,6 @@ class Censor:
         return json.dumps([{"role": "assistant", "parts": parts, "finish_reason": finish}])
 
     def arguments(self, arguments: Mapping[str, JsonValue]) -> str:
-        """Of a tool."""
         share = MAX_CHARS // max(1, len(arguments))
         return json.dumps({self.label(key): self.content(_text(value), share) for key, value in arguments.items()})
 
@@ -116,7 +111,6 @@ def provider_of(base_url: str, api: str) -> str:
 
 
 def _text(value: JsonValue) -> str:
-    """The words of a message, whatever form they come in."""
     if isinstance(value, list) and all(isinstance(part, dict) and isinstance(part.get("text"), str) for part in value):
         return "\n".join(str(part["text"]) for part in value if isinstance(part, dict))
     return value if isinstance(value, str) else json.dumps(value)

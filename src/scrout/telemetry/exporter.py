@@ -105,7 +105,6 @@ class Exporter:
         return self._tracer.start_span(name, context, kind, attributes, start_time=began_ns, record_exception=False)
 
     def begin_trace(self, name: str, attributes: Attributes) -> Span:
-        """The root of one."""
         span = self.span(name, None, attributes)
         self._traces.add(span)
         return span
@@ -173,8 +172,6 @@ class Exporter:
 
 
 class _Queue(BatchSpanProcessor):
-    """Counts what is to be sent."""
-
     ended = 0
 
     def on_end(self, span: ReadableSpan) -> None:
@@ -184,8 +181,6 @@ class _Queue(BatchSpanProcessor):
 
 
 class _Counted(SpanExporter):
-    """Counts what has arrived."""
-
     def __init__(self, inner: SpanExporter) -> None:
         self.taken = 0
         self._inner = inner
@@ -221,7 +216,6 @@ def open_exporter(settings: TelemetrySettings) -> Exporter:
 
 
 def flush(timeout_s: float) -> bool:
-    """All outlets, within one time."""
     deadline = time.monotonic() + timeout_s
     for each in list(_outlets.values()):
         each.nudge()

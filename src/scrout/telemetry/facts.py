@@ -17,7 +17,6 @@ INCOMPLETE = "incomplete"
 
 
 def of(result: BaseModel) -> dict[str, Value]:
-    """What a stage came to."""
     match result:
         case Scouting():
             files = len(result.handoff.files)
@@ -40,7 +39,6 @@ def _cost(cost_usd: Decimal | None) -> dict[str, Value]:
 
 
 def names_of(result: BaseModel) -> dict[str, str]:
-    """Who was at work, as the settings call it."""
     match result:
         case Scouting():
             return {names.SEARCHER: result.searcher}

@@ -57,8 +57,6 @@ def _quietly(tell: Callable[P, None]) -> Callable[P, None]:
 
 @dataclass(frozen=True)
 class RunAttributes:
-    """Which run it is."""
-
     run_id: str
     task: Task
     batch: str
@@ -69,8 +67,6 @@ class RunAttributes:
 
 @dataclass(frozen=True)
 class AgentSpan:
-    """Who drives a model in a stage."""
-
     name: str
     key: str
     """Program, model and effort; empty: it is the searcher."""
@@ -80,8 +76,6 @@ class AgentSpan:
 
 @dataclass(frozen=True)
 class ToolSpan:
-    """A tool that was used."""
-
     tool: str
     arguments: Mapping[str, JsonValue]
     answer: str | None

@@ -35,7 +35,6 @@ class Grade(FrozenModel):
     """What a patch came to. A line of grades.jsonl."""
 
     id: str
-    """The task's."""
     arm: str = ""
     """What of a batch it is; empty: the predictions are no batch's."""
     verdict: Verdict

@@ -35,14 +35,11 @@ _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class ArmGrades(FrozenModel):
-    """One arm's patches."""
-
     arm: str
     tasks: int
     """With gold, whether a patch was submitted or not, and whether their controls held or not."""
     verdicts: dict[Verdict, int]
     missing: int
-    """Tasks without a prediction."""
     control_failed: int
     """Tasks whose controls failed, whether a patch was submitted or not. No other verdict counts them."""
     rate: float | None
@@ -51,8 +48,6 @@ class ArmGrades(FrozenModel):
 
 
 class GradingReport(FrozenModel):
-    """What grading came to."""
-
     arms: tuple[ArmGrades, ...]
     control_failed: tuple[Control, ...]
     """Tasks that cannot tell right from wrong. They are part of no rate."""
@@ -132,8 +127,6 @@ def open_grade_store(folder: Path) -> Iterator[GradeStore]:
 
 @dataclass(frozen=True)
 class Grader:
-    """Grades in this process."""
-
     book: GradeStore
     repositories: Repositories
     tier: Tier
@@ -208,7 +201,6 @@ class Grader:
 
 
 def report(rows: Sequence[TaskRow], arms: Arms, book: GradeStore) -> GradingReport:
-    """What the book says of these predictions."""
     known = {row.id for row in rows}
     named = dict.fromkeys(task_id for predictions in arms.values() for task_id in predictions)
     golds = {row.id: gold_digest(row.base_commit, row.gold) for row in rows if row.gold}

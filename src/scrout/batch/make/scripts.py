@@ -41,7 +41,6 @@ MOST_LINES = 30
 MOST_INLINED = 60
 """Characters of a parameter that is written where it is read."""
 MOST_SKETCHED = 12
-"""Lines of a sketch."""
 _CONSTANT = (ast.Constant, ast.Compare, ast.cmpop, ast.BoolOp, ast.boolop, ast.UnaryOp, ast.Not, ast.Tuple, ast.Load)
 _COMPARED: dict[str, type[ast.cmpop]] = {
     "assertEqual": ast.Eq,
@@ -319,7 +318,6 @@ def _called(last: ast.stmt, outside: list[ast.stmt], before: list[ast.stmt]) -> 
 
 
 def _calls(statement: ast.stmt) -> Iterator[ast.expr]:
-    """What is called, outermost first."""
     for node in ast.walk(statement):
         if isinstance(node, ast.Call):
             yield node.func

@@ -35,8 +35,6 @@ CAPS = ("cap_calls", "cap_usd", "timeout")
 
 @dataclass
 class RunCost:
-    """Money of some steps."""
-
     by_component: defaultdict[Component, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
     lost_usd: Decimal = Decimal(0)
     estimated_usd: Decimal = Decimal(0)
@@ -77,8 +75,6 @@ class RunCost:
 
 @dataclass
 class TaskOutcome:
-    """One arm at one task."""
-
     repository: str
     paid: RunCost = field(default_factory=RunCost)
     """Shared scouting included, once it is known."""
@@ -102,8 +98,6 @@ class TaskOutcome:
 
 
 class ArmStatistics:
-    """One arm, run by run."""
-
     def __init__(self, arm: str) -> None:
         self.arm = arm
         self.paid = RunCost()
@@ -146,7 +140,6 @@ class ArmStatistics:
                     task.seconds += seconds
 
     def add(self, run: Run, verdict: str | None, gold: frozenset[str]) -> None:
-        """Count what the run that counts came to."""
         task = self.tasks[run.task.id]
         task.outcome, task.verdict = run.outcome, verdict
         if run.scouting is not None and run.scouting.searcher != "none":
@@ -218,7 +211,6 @@ class ArmStatistics:
         )
 
     def _graded(self) -> Graded | None:
-        """None: nothing was graded."""
         verdicts = Counter(task.verdict for task in self.tasks.values() if task.done and task.verdict is not None)
         if not verdicts:
             return None
@@ -299,7 +291,6 @@ def hits_of(scouting: Scouting, gold: frozenset[str]) -> tuple[bool, ...]:
 
 
 def costs_of(parts: Iterable[RunCost]) -> Costs:
-    """Their sum, as a record."""
     whole = RunCost()
     for part in parts:
         whole.add(part)

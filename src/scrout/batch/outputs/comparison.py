@@ -19,8 +19,6 @@ from scrout.route.stats import hull_at
 
 @dataclass(frozen=True)
 class _Score:
-    """An arm on the tasks of a comparison."""
-
     arm: str
     usd: Decimal | None
     won: frozenset[str]
@@ -51,7 +49,6 @@ def comparisons(tallies: Mapping[str, ArmStatistics]) -> Iterator[Comparison]:
 
 
 def _compare(scores: Sequence[_Score], n: int, by: JudgedBy) -> Iterator[Comparison]:
-    """The first beside the others."""
     mine, *others = scores
     solo = [score for score in others if _fixed(score.arm, "solo")]
     for baseline, other in _baselines(solo, [score for score in others if score not in solo]):

@@ -21,8 +21,6 @@ Fill = Literal["solid", "pale", "empty", "url(#hatch)", "url(#dots)", "url(#bars
 
 @dataclass(frozen=True)
 class Bar:
-    """A row of parts."""
-
     label: str
     value: str
     """What is written at the end of its label."""
@@ -42,7 +40,6 @@ def patterns() -> Html:
 
 
 def swatch(fill: Fill) -> Html:
-    """A small sample of a fill, for a key."""
     return element("svg", _rect(1, 1, 26, 14, fill), viewBox="0 0 28 16", **{"aria-hidden": "true"})
 
 

@@ -32,7 +32,6 @@ Item = TypeVar("Item")
 MAX_ROWS = 200
 """Of a table; summary.json has all."""
 MAX_CHARS = 300
-"""Of a name or a message."""
 NOTHING = frozenset(get_args(NothingVerdict))
 COMPONENT_FILLS: dict[Component, Fill] = {
     "scout": "pale",
@@ -73,13 +72,11 @@ class ReportSection:
 
 
 def write_report(folder: BatchFolder, summary: Summary) -> None:
-    """Write report.html."""
     with disk_explained(folder):
         write_atomic(folder.report, page(summary))
 
 
 def page(summary: Summary) -> str:
-    """The page of a batch."""
     sections = (
         _arms(summary),
         _frontier(summary),
@@ -180,7 +177,6 @@ def _arms(summary: Summary) -> ReportSection | None:
 
 
 def _frontier(summary: Summary) -> ReportSection | None:
-    """Solve rate against cost."""
     shown = [arm for arm in summary.arms if arm.done and arm.usd_a_task_interval]
     by_grade = bool(shown) and all(arm.graded and arm.graded.resolved.of for arm in shown)
     marks: list[Mark] = []

@@ -106,10 +106,8 @@ class Grades:
     by_arm: dict[tuple[str, str], str] = field(default_factory=dict)
     """By task and arm, of grades that do not say which patch they saw."""
     unreadable: int = 0
-    """Lines that say nothing."""
 
     def verdict(self, run: Run) -> str | None:
-        """None: its patch was not graded."""
         found = self.by_patch.get((run.task.id, digest(run.patch)))
         return self.by_arm.get((run.task.id, run.arm)) if found is None else found
 
@@ -145,8 +143,6 @@ def _repository(repo: str) -> str:
 
 @dataclass(frozen=True)
 class _Head:
-    """What is kept of every run."""
-
     run: str
     task: str
     arm: str

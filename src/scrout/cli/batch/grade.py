@@ -173,7 +173,6 @@ def _teach(folder: BatchFolder, graded: GradingReport, settings: Settings) -> No
 
 
 def _sum_up(folder: BatchFolder, found: TaskFile, settings: Settings) -> None:
-    """The batch's summary and report, with the grades in them."""
     from scrout.batch.outputs.report import write_report
     from scrout.batch.outputs.summary import summarize
 
@@ -203,7 +202,6 @@ def _table(graded: GradingReport) -> Table:
 
 
 def _tell(graded: GradingReport, book: GradeStore, rows: Sequence[TaskRow]) -> None:
-    """What the table leaves out."""
     several = [f"control_failed: {one.id}: {one.detail}" for one in graded.control_failed]
     every = [one for arm in graded.arms for one in arm.grades]
     several += [f"infrastructure: {one.id}: {one.detail}" for one in every if one.verdict == "infrastructure"]

@@ -223,8 +223,6 @@ class _Passed(StreamingResponse):
 
 
 class _Endpoints:
-    """What each address does."""
-
     def __init__(self, jobs: Jobs, conversations: Conversations, store: ApiStore) -> None:
         self._jobs = jobs
         self._conversations = conversations
@@ -356,7 +354,6 @@ class _Endpoints:
 
 
 def _keys(settings: Settings) -> list[str]:
-    """Of all endpoints."""
     variables = [settings.scout.model.key_env, settings.route.embedder.key_env]
     return [key for name in (*variables, *(fixer.key_env for fixer in settings.fixers)) if (key := read_key(name))]
 

@@ -15,8 +15,6 @@ LOCAL = Caller(name="local", token_env="-")
 
 
 class Callers:
-    """All who may ask."""
-
     def __init__(self, settings: ApiSettings) -> None:
         tokens = [read_token(one.token_env, f"api caller {one.name!r}") for one in settings.callers]
         if len(set(tokens)) < len(tokens):

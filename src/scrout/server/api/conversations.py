@@ -66,8 +66,6 @@ Json = dict[str, JsonValue]
 
 @dataclass(frozen=True)
 class StreamedAnswer:
-    """An endpoint's answer that is coming in, and how it came to be asked."""
-
     status: int
     headers: dict[str, str]
     body: AsyncIterator[bytes]
@@ -78,8 +76,6 @@ class StreamedAnswer:
 
 @dataclass
 class _Talk:
-    """A conversation with an open account."""
-
     fixer: Fixer
     decision: Decision
     run: OpenRun
@@ -92,7 +88,6 @@ class _Talk:
     over: asyncio.Event = field(default_factory=asyncio.Event)
     """Set: it is to end, whoever talks."""
     closing: bool = False
-    """Takes no more requests."""
     under_way: int = 0
     heard: float = field(default_factory=time.monotonic)
     silent: asyncio.Event = field(default_factory=asyncio.Event)
@@ -114,8 +109,6 @@ class _Talk:
 
 
 class Conversations:
-    """All conversations of one server."""
-
     def __init__(self, settings: Settings, store: ApiStore, ledger: Ledger) -> None:
         self._settings = speaking(settings)
         self._store = store
@@ -130,7 +123,6 @@ class Conversations:
 
     @property
     def usable(self) -> bool:
-        """Whether some fixer of the pool can talk."""
         return bool(self._settings.fixers)
 
     async def ask(self, caller: Caller, request: Json, name: str) -> StreamedAnswer:

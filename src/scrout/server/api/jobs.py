@@ -32,7 +32,6 @@ from scrout.text import usd
 MAX_SAID = 500
 """Words of progress that are kept of one job, for who begins to listen late: the latest."""
 MAX_WORDS = 300
-"""Characters of one of them."""
 
 Form = ScoutRequest | GateRequest | RouteRequest | FixRequest
 
@@ -75,8 +74,6 @@ class _Work:
 
 
 class Jobs:
-    """All jobs of one server."""
-
     def __init__(self, service: Service, store: ApiStore, secrets: Sequence[str] = ()) -> None:
         self._service = service
         self._store = store

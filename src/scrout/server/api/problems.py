@@ -20,6 +20,5 @@ class RequestRefused(HTTPException):
 
 
 def problem(status: int, title: str, detail: str, headers: Mapping[str, str] | None = None) -> Response:
-    """An answer that says what went wrong."""
     told = Problem(title=title, status=status, detail=redact(detail).encode(errors="replace").decode())
     return Response(told.model_dump_json(), status, headers, "application/problem+json")

@@ -22,7 +22,6 @@ def capped(settings: Settings) -> Settings:
 
 
 def serve(service: Service, host: str, port: int) -> HttpServer:
-    """Listen at an address. Who may ask is in the service's settings."""
     refuse_open(host, service.settings.api)
     telemetry.require(service.settings)
     callers = Callers(service.settings.api)

@@ -79,8 +79,6 @@ class BudgetTooSmall(Exception):
 
 @dataclass(frozen=True)
 class Spend:
-    """What something came to."""
-
     cost_usd: Decimal
     calls: int = 0
 

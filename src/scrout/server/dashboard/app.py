@@ -73,8 +73,6 @@ def create_app(settings: Settings, token: str = "") -> Starlette:
 
 
 class _Pages:
-    """Pages and their twins over one desk."""
-
     def __init__(self, page_context: PageContext, known: tuple[str, ...]) -> None:
         self._desk = page_context
         self._known = known

@@ -19,5 +19,4 @@ def words_page(path: str, status: int, title: str, words: str) -> Response:
 
 
 def sign_in_page(after: str, *, failed: bool = False) -> Response:
-    """Asks for the token."""
     return html_response(render("dashboard/sign_in.html", after=after, failed=failed), 403 if failed else 200)

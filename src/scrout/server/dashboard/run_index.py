@@ -86,8 +86,6 @@ class Filter(FrozenModel):
 
 
 class RunLine(FrozenModel):
-    """One run of a list."""
-
     id: str
     number: int
     task: str
@@ -100,11 +98,9 @@ class RunLine(FrozenModel):
     outcome: RunOutcome
     fixer: str
     cost_usd: Usd | None
-    """None: some call had no known price."""
     step: str = ""
     """Of a run that is not closed, what it was at last."""
     at: datetime | None = None
-    """Since when."""
 
     @property
     def going(self) -> bool:
@@ -113,8 +109,6 @@ class RunLine(FrozenModel):
 
 
 class Totals(FrozenModel):
-    """What some runs come to."""
-
     runs: int = 0
     outcomes: dict[str, int] = Field(default_factory=dict)
     cost_usd: Usd = Decimal(0)
@@ -125,7 +119,6 @@ class Totals(FrozenModel):
 
     @property
     def done(self) -> int:
-        """Runs that say something of their fixer."""
         return sum(self.outcomes.get(outcome, 0) for outcome in DONE)
 
     @property
@@ -145,8 +138,6 @@ class Totals(FrozenModel):
 
 
 class RunGroup(FrozenModel):
-    """Runs of one batch, arm and fixer."""
-
     batch: str
     arm: str
     fixer: str
@@ -156,12 +147,9 @@ class RunGroup(FrozenModel):
     open: int
     started: datetime
     last: datetime
-    """When something was last heard of them."""
 
 
 class RunIndex:
-    """The lines of one ledger's runs."""
-
     def __init__(self, ledger: Ledger, folder: Path) -> None:
         self._ledger = ledger
         self._path = folder / f"{hashlib.sha256(ledger.name.encode()).hexdigest()[:16]}.db"
@@ -340,7 +328,6 @@ def is_running(within_step: bool, last: datetime) -> bool:
 
 
 def words_of(text: str) -> list[str]:
-    """What is searched for: words, without the signs between them."""
     return [word.lower() for word in _WORD.findall(text)][:MAX_WORDS]
 
 

@@ -40,8 +40,6 @@ Json = dict[str, "Json"] | list["Json"] | str | int | float | bool | None
 
 @dataclass(frozen=True)
 class ToolResult:
-    """One result of a tool, in both forms."""
-
     text: str
     data: dict[str, Json]
 

@@ -23,8 +23,6 @@ PATH = "/mcp"
 
 
 class TokenAccess(Access):
-    """Lets requests pass that carry the token."""
-
     def __init__(self, app: ASGIApp, token: str) -> None:
         super().__init__(app)
         self._token = token
