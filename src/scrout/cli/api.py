@@ -25,7 +25,9 @@ PORT = 8766
 @options.sandbox
 @options.configuration
 def command(host: str, port: int, repo: Path) -> int:
-    """Offer the stages over HTTP as jobs, and the model scrout/auto, which stands for the pool.
+    """Example: scrout api --repo ~/projects
+
+    Offer the stages over HTTP as jobs, and the model scrout/auto, which stands for the pool.
 
     Callers may name only repositories below --repo. [[api.callers]] in scrout.toml names them, their tokens, rights
     and budgets. Without callers only this machine may ask, and only for what is free.

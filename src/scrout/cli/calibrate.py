@@ -54,7 +54,10 @@ def command(
     plot: Path | None,
     as_json: bool,
 ) -> int:
-    """Measure the router on tasks with known outcomes, held out by repository, against every simpler way to spend."""
+    """Example: scrout calibrate --outcomes outcomes/ --tasks tasks.jsonl --save
+
+    Measure the router on tasks with known outcomes, held out by repository, against every simpler way to spend.
+    """
     if plot:
         if plot.suffix != ".svg":
             raise RouteError(f"--plot {plot}: pictures are SVG. Name a file that ends in .svg.")

@@ -28,7 +28,9 @@ NEEDED = ("starlette", "uvicorn", "fastapi")
 @options.repository
 @options.configuration
 def command(host: str, port: int, variable: str, repo: Path) -> int:
-    """Show runs, batches, fixers and costs in a browser. It reads the ledger and changes nothing.
+    """Example: scrout dashboard --port 8765
+
+    Show runs, batches, fixers and costs in a browser. It reads the ledger and changes nothing.
 
     The repository decides only which scrout.toml, and so which ledger and pool, applies.
     """

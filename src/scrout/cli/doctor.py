@@ -56,7 +56,9 @@ class DoctorReport(FrozenModel):
 @click.option("--strict", is_flag=True, help="Exit with 1 also if a configured fixer cannot work.")
 @options.as_json
 def command(repo: Path, strict: bool, as_json: bool) -> int:
-    """List what this machine has and what is missing, with the next step. Exit code 1 if something needed is missing.
+    """Example: scrout doctor --strict
+
+    List what this machine has and what is missing, with the next step. Exit code 1 if something needed is missing.
 
     It shows names of key variables, never keys. It asks the pool's endpoints for their list of models.
     """

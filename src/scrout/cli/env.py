@@ -11,6 +11,7 @@ from rich.text import Text
 
 from scrout.base import FrozenModel
 from scrout.cli import options, render
+from scrout.cli.groups import CommandGroup
 from scrout.config.settings import EnvironmentSettings
 from scrout.sandbox.environment import find_environment, plan_environment
 from scrout.sandbox.environment_build import build_environment
@@ -47,9 +48,12 @@ class EnvironmentReport(FrozenModel):
     recipes: tuple[RecipeReport, ...]
 
 
-@click.group(name="env")
+@click.group(name="env", cls=CommandGroup)
 def command() -> None:
-    """Show, build and clear the repository's environment."""
+    """Example: scrout env build
+
+    Show, build and clear the repository's environment.
+    """
 
 
 @command.command(name="show")
@@ -57,7 +61,10 @@ def command() -> None:
 @options.configuration
 @options.as_json
 def _show(repo: Path, as_json: bool) -> int:
-    """Show what commands of the repository run with, what its files ask for, and whether that was built."""
+    """Example: scrout env show
+
+    Show what commands of the repository run with, what its files ask for, and whether that was built.
+    """
     settings = options.read_settings(repo).environment
     with render.working() as progress:
         progress("copying the repository")
@@ -72,7 +79,9 @@ def _show(repo: Path, as_json: bool) -> int:
 @options.configuration
 @options.as_json
 def _build(repo: Path, force: bool, as_json: bool) -> int:
-    """Install what the repository asks for into a separate environment. Exit code 1 if a build failed.
+    """Example: scrout env build --force
+
+    Install what the repository asks for into a separate environment. Exit code 1 if a build failed.
 
     It runs code of the project and of its dependencies in a sandbox that has network. Your work tree does not change.
     """
@@ -93,7 +102,10 @@ def _build(repo: Path, force: bool, as_json: bool) -> int:
 @options.repository
 @click.option("--all", "everything", is_flag=True, help="Clear every repository, not only this one.")
 def _clear(repo: Path, everything: bool) -> int:
-    """Remove built environments, remembered failures and downloads. Use it while no scrout runs."""
+    """Example: scrout env clear --all
+
+    Remove built environments, remembered failures and downloads. Use it while no scrout runs.
+    """
     count, size_bytes = clear(None if everything else find_source(repo).repo)
     render.say(f"removed {count} built or failed environments ({size_bytes / _MEGABYTE:.0f} MB)")
     return 0

@@ -36,7 +36,9 @@ class FeedbackReport(FrozenModel):
 @options.configuration
 @options.as_json
 def command(run_id: str, verdict: Verdict, repo: Path, as_json: bool) -> int:
-    """Record how a run ended, and let its fixer's résumé learn it.
+    """Example: scrout feedback 20261115 merged
+
+    Record how a run ended, and let its fixer's résumé learn it.
 
     RUN is its id or the beginning of it, as `scrout runs` lists them. VERDICT is merged, reverted or wrong. The
     last verdict on a run counts.

@@ -27,23 +27,22 @@ from scrout.records import Run
 @options.dirty
 @options.sandbox
 @options.goal
-@click.option("--fixer", help="Use this fixer of the pool, without asking the router.")
+@click.option("--fixer", help="Use this fixer; the router is not asked.")
 @click.option(
     "--handoff",
     type=click.Choice(get_args(HandoffMode)),
-    help="How much of the handoff the fixer gets; auto gives none if the task looks easy for it.",
+    metavar="MODE",
+    help=f"What the fixer is told: {', '.join(get_args(HandoffMode))}.",
 )
-@click.option("--escalate", is_flag=True, help="When the check proves a patch wrong, let the next fixer try.")
-@click.option("--out", type=options.PATH, help="Write the patch to this file instead of standard output.")
+@click.option("--escalate", is_flag=True, help="Try the next fixer if a patch proves wrong.")
+@click.option("--out", type=options.PATH, help="Write the patch to this file.")
 @click.option(
     "--apply",
     "apply_patch",
     is_flag=True,
-    help="Apply the patch to your work tree, unless the check failed or doubts it.",
+    help="Apply a patch that the check does not doubt.",
 )
-@click.option(
-    "--fresh", is_flag=True, help="Start over instead of resuming an interrupted run, which stays in the ledger."
-)
+@click.option("--fresh", is_flag=True, help="Start over; do not resume an interrupted run.")
 @options.configuration
 @options.as_json
 def command(
@@ -58,7 +57,9 @@ def command(
     fresh: bool,
     as_json: bool,
 ) -> int:
-    """Scout, gate, route, fix and check one issue.
+    """Example: scrout fix --issue 123
+
+    Scout, gate, route, fix and check one issue.
 
     The patch goes to standard output or to --out. Your work tree changes only with --apply.
     Exit code 0: solved, the check passed. 1: not solved, or there is a patch that no run could prove.

@@ -14,6 +14,7 @@ from rich.console import Console, Group, RenderableType
 
 from scrout.base import FrozenModel, RouteError
 from scrout.cli import options, render
+from scrout.cli.groups import CommandGroup
 from scrout.config.settings import FixerKey, Settings
 from scrout.intervals import wilson
 from scrout.money import CENT_FRACTION, Usd
@@ -31,7 +32,6 @@ TOP_GROUPS = 3
 WIDE = 120
 """Columns of a terminal from which on the list has room for sources."""
 ARMS: tuple[Arm, ...] = ("handoff", "solo")
-_ARM_WORDS = {"handoff": "with handoff", "solo": "without"}
 
 
 class Serves(FrozenModel):
@@ -195,9 +195,12 @@ class ResumeCatalog:
         )
 
 
-@click.group(name="fixers")
+@click.group(name="fixers", cls=CommandGroup)
 def command() -> None:
-    """Manage the résumés that fixers are chosen by: add, list, show, remove."""
+    """Example: scrout fixers list
+
+    Manage the résumés that fixers are chosen by: add, list, show, remove.
+    """
 
 
 @command.command(name="add")
@@ -222,7 +225,10 @@ def _add(
     repo: Path,
     as_json: bool,
 ) -> int:
-    """Make a fixer's résumé from 25 outcomes or more. NAME is its entry in the pool, or a key: agent/model@effort."""
+    """Example: scrout fixers add my-model --outcomes outcomes.csv --tasks tasks.jsonl
+
+    Make a fixer's résumé from 25 outcomes or more. NAME is its entry in the pool, or a key: agent/model@effort.
+    """
     settings = options.read_settings(repo)
     book = ResumeCatalog(settings)
     key = book.key(name)
@@ -259,7 +265,10 @@ def _add(
 @options.configuration
 @options.as_json
 def _list(repo: Path, as_json: bool) -> int:
-    """List every résumé, the fixers of the pool that use it, and predictions that no longer hold."""
+    """Example: scrout fixers list
+
+    List every résumé, the fixers of the pool that use it, and predictions that no longer hold.
+    """
     book = ResumeCatalog(options.read_settings(repo))
     reports = [book.report(one) for one in book.every()]
     if as_json:
@@ -284,7 +293,10 @@ def _list(repo: Path, as_json: bool) -> int:
 @options.configuration
 @options.as_json
 def _show(name: str, repo: Path, as_json: bool) -> int:
-    """Show one résumé. NAME is an entry of the pool, or a key as `scrout fixers list` has it."""
+    """Example: scrout fixers show my-model
+
+    Show one résumé. NAME is an entry of the pool, or a key as `scrout fixers list` has it.
+    """
     settings = options.read_settings(repo)
     book = ResumeCatalog(settings)
     _give(book, book.resume(name), open_embedder(settings.route.embedder), _past(settings), as_json=as_json)
@@ -297,14 +309,17 @@ def _show(name: str, repo: Path, as_json: bool) -> int:
 @options.configuration
 @options.as_json
 def _remove(name: str, repo: Path, as_json: bool) -> int:
-    """Remove a résumé of your own. Vectors of its tasks stay, because other fixers may have tried the same tasks."""
+    """Example: scrout fixers remove my-model
+
+    Remove a résumé of your own. Vectors of its tasks stay, because other fixers may have tried the same tasks.
+    """
     book = ResumeCatalog(options.read_settings(repo))
     key = book.key(name)
     if key not in book.own:
         known = ", ".join(map(str, book.own)) or "none"
         raise RouteError(
-            f"{key} has no résumé of yours; there is {known}. Public ones come with scrout and stay; one of your own "
-            f"counts in their place: `scrout fixers add {key} --outcomes FILE`."
+            f"{key} has no résumé of yours; there is {known}. A public one comes with scrout and stays; one of "
+            f"your own counts in its place: `scrout fixers add {key} --outcomes FILE`."
         )
     path = book.folder / resumes.file_of(book.own[key])
     with alone(book.folder, RESUMES):
@@ -395,7 +410,7 @@ def _view(one: ResumeDetails) -> RenderableType:
         lines.append(render.line("embedded", known, "yellow"))
     if one.nearness:
         lines.append(render.line("nearness", one.nearness.words))
-    lines += [render.line(_ARM_WORDS[arm.arm], _share(arm.solves) + _quartiles(arm)) for arm in one.arms]
+    lines += [render.line(arm.arm, _share(arm.solves) + _quartiles(arm)) for arm in one.arms]
     lines += [render.line("repository", f"{group.name}: {_share(group.solves)}") for group in one.groups]
     return Group(*lines, render.line("source", f"{one.source}, {one.made.isoformat()}"))
 

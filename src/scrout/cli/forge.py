@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from scrout.cli import options, render
+from scrout.cli.groups import CommandGroup
 from scrout.files import write_plain
 
 if TYPE_CHECKING:
@@ -34,9 +35,12 @@ _admission = click.option(
 )
 
 
-@click.group(name="forge")
+@click.group(name="forge", cls=CommandGroup)
 def command() -> None:
-    """Act on labels of issues on GitHub and GitLab, in three jobs: admit, work, publish."""
+    """Example: scrout forge admit --run-usd 1 --day-usd 10
+
+    Act on labels of issues on GitHub and GitLab, in three jobs: admit, work, publish.
+    """
 
 
 @command.command()
@@ -82,7 +86,9 @@ def admit(
     run_usd: Decimal,
     day_usd: Decimal,
 ) -> int:
-    """Decide whether a label counts, and reserve the budget of its run.
+    """Example: scrout forge admit --run-usd 1 --day-usd 10
+
+    Decide whether a label counts, and reserve the budget of its run.
 
     Standard output gets the admission as JSON, the runner's outputs `go` (work, say or nothing) and `admission`.
     The exit code is 0 for every decision.
@@ -125,7 +131,9 @@ def work(
     repo: Path,
     out: Path,
 ) -> int:
-    """Scout the issue, or fix it, and write a result for `publish`.
+    """Example: scrout forge work --admission "$ADMISSION" --out result.json
+
+    Scout the issue, or fix it, and write a result for `publish`.
 
     It refuses to run if a token that may write is set. Exit code 0: there is a result, good or bad.
     """
@@ -169,7 +177,9 @@ def work(
     help="The file that `scrout forge work` wrote.",
 )
 def publish(payload: Path | None, admission_word: str, result_file: Path) -> int:
-    """Comment on the issue with the result, and open a pull request if there is a patch.
+    """Example: scrout forge publish --admission "$ADMISSION" --result result.json
+
+    Comment on the issue with the result, and open a pull request if there is a patch.
 
     It runs nothing of the repository and trusts nothing in the result. Exit code 1: there was no usable result, and
     the issue says so.

@@ -31,7 +31,9 @@ def command(
     dirty: bool,
     as_json: bool,
 ) -> int:
-    """Replay a handoff's claim on the unpatched repository and strip what is false.
+    """Example: scrout gate --issue bug.md --handoff handoff.txt
+
+    Replay a handoff's claim on the unpatched repository and strip what is false.
 
     Standard output gets the surviving handoff in wire form. The exit code is 0 for every verdict.
     """

@@ -178,7 +178,9 @@ kind = "repair"
 @click.option("--force", is_flag=True, help="Replace a file that exists.")
 @click.option("--bare", is_flag=True, help="Look for nothing: only the embedded repair is in the pool.")
 def command(user: bool, force: bool, bare: bool) -> int:
-    """Write a commented scrout.toml into the current folder, with the agents, keys and local models of this machine.
+    """Example: scrout init
+
+    Write a commented scrout.toml into the current folder, with the agents, keys and local models of this machine.
 
     It looks for programs on your PATH, for keys by their names, and for model servers on this machine's usual ports.
     It contacts no other machine.

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from scrout.cli import options, render
+from scrout.cli.groups import CommandGroup
 from scrout.ledger.audit import audit
 from scrout.ledger.opening import open_ledger
 from scrout.text import plural, usd
@@ -15,9 +16,12 @@ MANY = 500
 """Runs, from which on progress is shown: fewer take a second."""
 
 
-@click.group(name="ledger")
+@click.group(name="ledger", cls=CommandGroup)
 def command() -> None:
-    """Check that every total follows from its receipts."""
+    """Example: scrout ledger audit
+
+    Check that every total follows from its receipts.
+    """
 
 
 @command.command(name="audit")
@@ -25,7 +29,10 @@ def command() -> None:
 @options.configuration
 @options.as_json
 def _audit(repo: Path, as_json: bool) -> int:
-    """Re-derive the total of every run and batch from its receipts. Exit code 1 if any figure differs."""
+    """Example: scrout ledger audit
+
+    Re-derive the total of every run and batch from its receipts. Exit code 1 if any figure differs.
+    """
     with open_ledger(options.read_settings(repo)) as book, render.working() as progress:
 
         def tell(done: int, of: int) -> None:

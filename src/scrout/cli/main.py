@@ -11,7 +11,7 @@ from typing import NoReturn
 import click
 
 from scrout import __version__
-from scrout.cli.lazy import LazyGroup
+from scrout.cli.groups import LazyGroup
 
 # Section -> name -> what it does. The module of the same name in this package holds the command and is
 # loaded when it is needed.
@@ -63,7 +63,7 @@ INTERRUPTED = 130
 )
 @click.version_option(__version__, message="scrout %(version)s")
 def scrout() -> None:
-    """Scout, then route: fix issues with the cheapest fixer that is likely to succeed."""
+    """Example: scrout fix --issue 123 (scout, gate, route, fix and check one issue)"""
 
 
 def main() -> NoReturn:

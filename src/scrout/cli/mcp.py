@@ -35,7 +35,9 @@ def command(
     token_env: str | None,
     allow_fix: bool,
 ) -> int:
-    """Offer scout, gate, route, and with --allow-fix fix, as tools of the Model Context Protocol.
+    """Example: scrout mcp --repo ~/shop
+
+    Offer scout, gate, route, and with --allow-fix fix, as tools of the Model Context Protocol.
 
     Clients may name only repositories below --repo. With --http, --allow-fix needs a token: every user of this
     machine can reach loopback.

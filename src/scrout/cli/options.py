@@ -32,7 +32,7 @@ _GOALS = ("min_solve", "max_usd", "dial", "solve_usd")
 POLICIES = ("value", "paper")
 DIAL_WORDS = {"cheapest": 0.0, "cheap": 0.25, "balanced": 0.5, "strong": 0.75, "strongest": 1.0}
 
-ISSUE_HELP = "A file, - for standard input, a number or address on GitHub or GitLab, or the text itself."
+ISSUE_HELP = "A file, -, a number or address on a forge, or a text."
 PATH = click.Path(path_type=Path)
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -74,19 +74,16 @@ def _given(name: str) -> Any:
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document to standard output.")
 repository = click.option(
-    "--repo", type=PATH, default=Path(), show_default="the current folder", help="A git repository, or a folder in it."
+    "--repo", type=PATH, default=Path(), show_default="the current folder", help="A git repository."
 )
 sandbox = _remembered(
     "--sandbox",
     type=click.Choice(["auto", *TIERS.names()]),
-    help="Isolation tier. auto takes the strongest on this machine; unsafe isolates nothing.",
+    metavar="TIER",
+    help=f"Isolation: auto, {', '.join(TIERS.names())}.",
 )
-dirty = click.option(
-    "--dirty", is_flag=True, help="Include uncommitted changes and new files that git does not ignore."
-)
-comments = _remembered(
-    "--comments", is_flag=True, help="Read the issue's comments too, if it comes from GitHub or GitLab."
-)
+dirty = click.option("--dirty", is_flag=True, help="Include uncommitted changes and new files.")
+comments = _remembered("--comments", is_flag=True, help="Read its comments on GitHub or GitLab too.")
 
 
 def issue(function: F) -> F:
@@ -110,9 +107,7 @@ def tasks_repositories(function: F) -> F:
 
 def configuration(function: F) -> F:
     """--config FILE and -c key=value, which `read_settings` reads."""
-    override = _remembered(
-        "-c", multiple=True, metavar="KEY=VALUE", help="Override one setting, such as route.theta=0.4."
-    )
+    override = _remembered("-c", multiple=True, metavar="KEY=VALUE", help="Override a setting: -c route.theta=0.4.")
     return _remembered("--config", type=PATH, metavar="FILE", help="Use this scrout.toml and no other.")(
         override(function)
     )
@@ -121,15 +116,15 @@ def configuration(function: F) -> F:
 def goal(function: F) -> F:
     """What the router is to go by, in place of what the settings say."""
     flags: tuple[tuple[str, click.ParamType[Any] | Callable[[str], object], str | None, str], ...] = (
-        ("--min-solve", click.FloatRange(0, 1), "P", "Take the cheapest fixer with at least this probability."),
-        ("--max-usd", dollars, "USD", "Take the likeliest fixer among those expected to cost no more."),
-        ("--dial", _position, "D", f"From 0 to 1, or a word: {', '.join(DIAL_WORDS)}."),
-        ("--solve-usd", dollars, "USD", "Take the fixer that is best if a solve is worth this much to you."),
+        ("--min-solve", click.FloatRange(0, 1), "P", "Cheapest fixer with this probability."),
+        ("--max-usd", dollars, "USD", "Likeliest fixer that should cost no more."),
+        ("--dial", _position, "D", "From 0 (cheapest) to 1 (strongest)."),
+        ("--solve-usd", dollars, "USD", "Best fixer if a solve is worth this."),
         (
             "--policy",
             click.Choice(POLICIES),
             None,
-            "value weighs what a solve costs; paper takes the first past theta.",
+            "paper: the cheapest that reaches theta.",
         ),
     )
     for flag, kind, metavar, words in reversed(flags):

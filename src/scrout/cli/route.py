@@ -34,7 +34,9 @@ def command(
     explained: bool,
     as_json: bool,
 ) -> int:
-    """Choose the fixer for an issue, and say why the others lost. It runs nothing and pays no fixer.
+    """Example: scrout route --issue bug.md --explain
+
+    Choose the fixer for an issue, and say why the others lost. It runs nothing and pays no fixer.
 
     With --explain or policy paper, an embedder behind an endpoint may bill for the issue's text.
     """

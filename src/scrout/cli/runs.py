@@ -8,6 +8,7 @@ from typing import get_args
 import click
 
 from scrout.cli import options, render
+from scrout.cli.groups import CommandGroup
 from scrout.config.folders import data_folder
 from scrout.config.settings import RetentionSettings, Settings
 from scrout.ledger.opening import attempts_folder, open_ledger
@@ -15,7 +16,7 @@ from scrout.ledger.retention import Pruning, prune
 from scrout.records import RunOutcome
 
 
-@click.group(name="runs", invoke_without_command=True)
+@click.group(name="runs", cls=CommandGroup, invoke_without_command=True)
 @options.repository
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many.")
 @click.option("--batch", default="", metavar="ID", help="Only those of this batch.")
@@ -33,7 +34,10 @@ def command(
     outcome: RunOutcome | None,
     as_json: bool,
 ) -> int:
-    """List past runs, newest first. The repository decides only which scrout.toml, and so which ledger, applies."""
+    """Example: scrout runs --outcome unverified
+
+    List past runs, newest first. The repository decides only which scrout.toml, and so which ledger, applies.
+    """
     if context.invoked_subcommand:
         _refuse_options(context)
         return 0
@@ -56,7 +60,9 @@ def command(
 @options.configuration
 @options.as_json
 def _prune(repo: Path, dry_run: bool, as_json: bool) -> int:
-    """Remove and redact the traces that [retention] does not keep. Runs, receipts and totals stay.
+    """Example: scrout runs prune --dry-run -c retention.days=30
+
+    Remove and redact the traces that [retention] does not keep. Runs, receipts and totals stay.
 
     It never touches a run in progress, or a run of another ledger.
     """

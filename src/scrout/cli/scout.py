@@ -42,7 +42,9 @@ def command(
     dirty: bool,
     as_json: bool,
 ) -> int:
-    """Rank the files an issue is about, and try to reproduce it.
+    """Example: scrout scout --issue bug.md > handoff.txt
+
+    Rank the files an issue is about, and try to reproduce it.
 
     Standard output gets the handoff in wire form, which `scrout gate` reads, or with --json the whole scouting.
     --replay makes the handoff from an unchanged trace alone, without model or sandbox. Exit code 1: the model gave

@@ -18,7 +18,9 @@ from scrout.redact import MARK
 @options.configuration
 @options.as_json
 def command(run_id: str, repo: Path, patch_only: bool, as_json: bool) -> int:
-    """Show one run from issue to receipt. RUN is its id or the beginning of it, as `scrout runs` lists them.
+    """Example: scrout show 20261115 --patch
+
+    Show one run from issue to receipt. RUN is its id or the beginning of it, as `scrout runs` lists them.
 
     With --patch the exit code is 1 if secrets were cut from the stored patch, so that it differs from the original.
     """

@@ -12,6 +12,7 @@ from scrout.base import FrozenModel, TaskError
 from scrout.batch.make.make import MadeTasks, make_tasks
 from scrout.batch.tasks import TaskFile, UnusableRow, read_tasks
 from scrout.cli import options, render
+from scrout.cli.groups import CommandGroup
 from scrout.sandbox.probe import require_tier
 from scrout.text import percent
 
@@ -51,9 +52,12 @@ class MadeReport(FrozenModel):
     packages: tuple[PackageReport, ...]
 
 
-@click.group(name="tasks")
+@click.group(name="tasks", cls=CommandGroup)
 def command() -> None:
-    """Inspect task files, and make tasks from published packages."""
+    """Example: scrout tasks show tasks.jsonl
+
+    Inspect task files, and make tasks from published packages.
+    """
 
 
 @command.command(name="show")
@@ -61,7 +65,10 @@ def command() -> None:
 @click.option("--repo", type=options.PATH, help="The repository that a folder of issues is about.")
 @options.as_json
 def _show(source: Path, repo: Path | None, as_json: bool) -> int:
-    """Count the tasks of a file, or of a folder of issues, and name unusable rows. Exit code 1 if there are any."""
+    """Example: scrout tasks show tasks.jsonl
+
+    Count the tasks of a file, or of a folder of issues, and name unusable rows. Exit code 1 if there are any.
+    """
     report = _report(source, read_tasks(source, repo))
     if as_json:
         render.print_json(report)
@@ -89,7 +96,9 @@ def _make(
     jobs: int | None,
     as_json: bool,
 ) -> int:
-    """Make tasks from published packages: one function made wrong, an issue about it, and the answer.
+    """Example: scrout tasks make --packages idna==3.10 --out own
+
+    Make tasks from published packages: one function made wrong, an issue about it, and the answer.
 
     The result is DIR/tasks.jsonl. It downloads the packages' sources and what their tests need, and keeps packages
     that an earlier call finished. Exit code 1 if a package gave no tasks.
@@ -141,7 +150,9 @@ def _make(
 def _draw(
     source: Path, out: Path, fixers: str, points: float, differ: float, power: float, seed: int, as_json: bool
 ) -> int:
-    """Draw enough tasks to measure what handoff and gate do, and print how to run, grade and study them.
+    """Example: scrout tasks draw tasks.jsonl --out study --fixers repair,my-model
+
+    Draw enough tasks to measure what handoff and gate do, and print how to run, grade and study them.
 
     The arms are solo, handoff and passthrough, paired by task. The result is DIR/tasks.jsonl. Exit code 1 if there
     are too few tasks.

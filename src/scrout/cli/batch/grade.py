@@ -83,7 +83,9 @@ def command(
     repo_url: str,
     as_json: bool,
 ) -> int:
-    """Run the tests that judge each patch of a batch, or of a file of predictions.
+    """Example: scrout batch grade batch --tasks tasks.jsonl --repos clones/
+
+    Run the tests that judge each patch of a batch, or of a file of predictions.
 
     PREDICTIONS is the folder of a batch, or a file with rows for SWE-bench's harness or SWE-bench Pro's script. The
     same command continues an interrupted grading. Exit code 0: every patch was graded. 1: infrastructure failed for

@@ -41,7 +41,9 @@ def command(
     repo_url: str,
     as_json: bool,
 ) -> int:
-    """Estimate what many tasks would cost and which to skip, before spending.
+    """Example: scrout batch plan tasks.jsonl --repos clones/
+
+    Estimate what many tasks would cost and which to skip, before spending.
 
     It pays nothing. The router takes probabilities and costs from the tasks' texts, and with --scout also from
     recon's search.

@@ -35,26 +35,20 @@ MOST_SHOWN = 6
     "--out",
     type=options.PATH,
     required=True,
-    help="Folder of the batch. A batch that is already there continues.",
+    help="Folder of the batch, new or to continue.",
 )
 @click.option("--jobs", "at_once", type=click.IntRange(1, 4096), default=4, show_default=True, help="Tasks at once.")
-@click.option(
-    "--arms", "arm_names", default="handoff", show_default=True, help=f"Some of {', '.join(ARMS)}, with commas between."
-)
-@click.option(
-    "--fixers", "fixer_names", default="", help="Run each arm with each of these fixers; without it the router chooses."
-)
+@click.option("--arms", "arm_names", default="handoff", show_default=True, help=f"Of {', '.join(ARMS)}.")
+@click.option("--fixers", "fixer_names", default="", help="Run each arm with each of these fixers.")
 @click.option(
     "--cap-usd",
     type=options.dollars,
     metavar="USD",
-    help="Budget of the whole batch; each task reserves its share first.",
+    help="Budget of the whole batch.",
 )
-@click.option(
-    "--start-over", is_flag=True, help="Start again although the folder has a batch, and pay for all of it again."
-)
+@click.option("--start-over", is_flag=True, help="Begin anew, and pay for all of it again.")
 @options.tasks_repositories
-@click.option("--ray", default="", metavar="ADDRESS", help="Run on this Ray cluster; `local` starts one here.")
+@click.option("--ray", default="", metavar="ADDRESS", help="Run on this Ray cluster; local starts one.")
 @options.sandbox
 @options.goal
 @options.configuration
@@ -73,7 +67,9 @@ def command(
     ray: str,
     as_json: bool,
 ) -> int:
-    """Run a batch of tasks: scout, gate, route, fix and check each.
+    """Example: scrout batch run tasks.jsonl --out batch --repos clones/ --cap-usd 20
+
+    Run a batch of tasks: scout, gate, route, fix and check each.
 
     TASKS is a file of tasks (JSONL of scrout's own, SWE-bench or SWE-bench Pro rows as JSON, JSONL or Parquet) or a
     folder of issues on one repository. The same command continues an interrupted batch. Ctrl-C lets the

@@ -18,7 +18,9 @@ from scrout.text import percent, usd
 @click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @options.as_json
 def command(folder: Path, as_json: bool) -> int:
-    """Show the result of a batch: solves, grades and costs of each arm.
+    """Example: scrout batch show batch
+
+    Show the result of a batch: solves, grades and costs of each arm.
 
     FOLDER is the --out of `scrout batch run`. The figures are of its last run or grading.
     """

@@ -22,7 +22,10 @@ _MARK = {"ok": ("ok", "green"), "note": ("--", "yellow"), "failed": ("!!", "red"
 @options.configuration
 @options.as_json
 def command(repo: Path, layer: bool, as_json: bool) -> int:
-    """Check the server of [scout.model] with some small requests, before any episode. Exit code 1 if a check fails."""
+    """Example: scrout searcher canary
+
+    Check the server of [scout.model] with some small requests, before any episode. Exit code 1 if a check fails.
+    """
     settings = options.read_settings(repo).scout.model
     for key in ("model", "base_url"):
         if not getattr(settings, key):
