@@ -33,7 +33,7 @@ def command(host: str, port: int, repo: Path) -> int:
     and budgets. Without callers only this machine may ask, and only for what is free.
     """
     refuse_missing("the API")
-    from scrout.server.api.serving import serve
+    from scrout.server.api.app import serve
     from scrout.server.service import Service, root_of
 
     settings = completed(options.read_settings(repo), render.say)

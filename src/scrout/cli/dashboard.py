@@ -36,7 +36,7 @@ def command(host: str, port: int, variable: str, repo: Path) -> int:
     """
     refuse_missing("the dashboard")
     from scrout.server.dashboard.access import token_for
-    from scrout.server.dashboard.serving import serve
+    from scrout.server.dashboard.app import serve
 
     token = token_for(host, variable)
     settings = options.read_settings(repo)

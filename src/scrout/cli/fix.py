@@ -36,12 +36,7 @@ from scrout.records import Run
 )
 @click.option("--escalate", is_flag=True, help="Try the next fixer if a patch proves wrong.")
 @click.option("--out", type=options.PATH, help="Write the patch to this file.")
-@click.option(
-    "--apply",
-    "apply_patch",
-    is_flag=True,
-    help="Apply a patch that the check does not doubt.",
-)
+@click.option("--apply", "apply_patch", is_flag=True, help="Apply a patch that the check does not doubt.")
 @click.option("--fresh", is_flag=True, help="Start over; do not resume an interrupted run.")
 @options.configuration
 @options.as_json

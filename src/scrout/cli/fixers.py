@@ -216,14 +216,7 @@ def command() -> None:
 @options.configuration
 @options.as_json
 def _add(
-    name: str,
-    outcomes: Path,
-    tasks: Path | None,
-    source: str,
-    replace: bool,
-    extend: bool,
-    repo: Path,
-    as_json: bool,
+    name: str, outcomes: Path, tasks: Path | None, source: str, replace: bool, extend: bool, repo: Path, as_json: bool
 ) -> int:
     """Example: scrout fixers add my-model --outcomes outcomes.csv --tasks tasks.jsonl
 

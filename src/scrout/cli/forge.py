@@ -125,12 +125,7 @@ def admit(
 @click.option("--out", type=options.PATH, required=True, help="Write the result to this file.")
 @options.sandbox
 @options.configuration
-def work(
-    payload: Path | None,
-    admission_word: str,
-    repo: Path,
-    out: Path,
-) -> int:
+def work(payload: Path | None, admission_word: str, repo: Path, out: Path) -> int:
     """Example: scrout forge work --admission "$ADMISSION" --out result.json
 
     Scout the issue, or fix it, and write a result for `publish`.
@@ -170,11 +165,7 @@ def work(
 @_event
 @_admission
 @click.option(
-    "--result",
-    "result_file",
-    type=options.PATH,
-    required=True,
-    help="The file that `scrout forge work` wrote.",
+    "--result", "result_file", type=options.PATH, required=True, help="The file that `scrout forge work` wrote."
 )
 def publish(payload: Path | None, admission_word: str, result_file: Path) -> int:
     """Example: scrout forge publish --admission "$ADMISSION" --result result.json

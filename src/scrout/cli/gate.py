@@ -24,13 +24,7 @@ from scrout.gate.gate import gate
 @options.sandbox
 @options.configuration
 @options.as_json
-def command(
-    repo: Path,
-    handoff_file: str,
-    issue_source: str | None,
-    dirty: bool,
-    as_json: bool,
-) -> int:
+def command(repo: Path, handoff_file: str, issue_source: str | None, dirty: bool, as_json: bool) -> int:
     """Example: scrout gate --issue bug.md --handoff handoff.txt
 
     Replay a handoff's claim on the unpatched repository and strip what is false.

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from textwrap import shorten
 from typing import Any
 
 import click
-from click.utils import make_default_short_help
 
 
 class _Command(click.Command):
     def get_short_help_str(self, limit: int = 45) -> str:
         _, _, about = (self.help or "").partition("\n\n")
-        return make_default_short_help(about, limit)
+        return shorten(f"{about.partition('. ')[0].rstrip('.')}.", limit, placeholder="...")
 
 
 class CommandGroup(click.Group):

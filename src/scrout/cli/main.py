@@ -56,10 +56,7 @@ INTERRUPTED = 130
 
 
 @click.group(
-    cls=LazyGroup,
-    package="scrout.cli",
-    sections=SECTIONS,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    cls=LazyGroup, package="scrout.cli", sections=SECTIONS, context_settings={"help_option_names": ["-h", "--help"]}
 )
 @click.version_option(__version__, message="scrout %(version)s")
 def scrout() -> None:

@@ -28,13 +28,7 @@ PORT = 8787
 @click.option("--allow-fix", is_flag=True, help="Offer the tool fix, which may spend up to the caps of scrout.toml.")
 @options.sandbox
 @options.configuration
-def command(
-    repo: Path,
-    http: bool,
-    port: int,
-    token_env: str | None,
-    allow_fix: bool,
-) -> int:
+def command(repo: Path, http: bool, port: int, token_env: str | None, allow_fix: bool) -> int:
     """Example: scrout mcp --repo ~/shop
 
     Offer scout, gate, route, and with --allow-fix fix, as tools of the Model Context Protocol.
@@ -62,7 +56,7 @@ def command(
 
         asyncio.run(serve_stdio(service, allow_fix=allow_fix))
         return 0
-    from scrout.server.mcp.http import serve_http
+    from scrout.server.mcp.server import serve_http
 
     def ready(address: str) -> None:
         render.say(f"serving {service.root} at {address}; Ctrl-C ends it")

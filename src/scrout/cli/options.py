@@ -120,12 +120,7 @@ def goal(function: F) -> F:
         ("--max-usd", dollars, "USD", "Likeliest fixer that should cost no more."),
         ("--dial", _position, "D", "From 0 (cheapest) to 1 (strongest)."),
         ("--solve-usd", dollars, "USD", "Best fixer if a solve is worth this."),
-        (
-            "--policy",
-            click.Choice(POLICIES),
-            None,
-            "paper: the cheapest that reaches theta.",
-        ),
+        ("--policy", click.Choice(POLICIES), None, "paper: the cheapest that reaches theta."),
     )
     for flag, kind, metavar, words in reversed(flags):
         function = _remembered(flag, type=kind, metavar=metavar, help=words)(function)

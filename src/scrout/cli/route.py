@@ -27,13 +27,7 @@ from scrout.records import Scouting, State
 @options.goal
 @options.configuration
 @options.as_json
-def command(
-    repo: Path,
-    issue_source: str,
-    scouting_file: str | None,
-    explained: bool,
-    as_json: bool,
-) -> int:
+def command(repo: Path, issue_source: str, scouting_file: str | None, explained: bool, as_json: bool) -> int:
     """Example: scrout route --issue bug.md --explain
 
     Choose the fixer for an issue, and say why the others lost. It runs nothing and pays no fixer.

@@ -26,13 +26,7 @@ from scrout.records import RunOutcome
 @options.as_json
 @click.pass_context
 def command(
-    context: click.Context,
-    repo: Path,
-    limit: int,
-    batch: str,
-    arm: str,
-    outcome: RunOutcome | None,
-    as_json: bool,
+    context: click.Context, repo: Path, limit: int, batch: str, arm: str, outcome: RunOutcome | None, as_json: bool
 ) -> int:
     """Example: scrout runs --outcome unverified
 

@@ -88,13 +88,7 @@ def _show(source: Path, repo: Path | None, as_json: bool) -> int:
 @options.configuration
 @options.as_json
 def _make(
-    packages: tuple[str, ...],
-    more: tuple[str, ...],
-    out: Path,
-    count: int,
-    seed: int,
-    jobs: int | None,
-    as_json: bool,
+    packages: tuple[str, ...], more: tuple[str, ...], out: Path, count: int, seed: int, jobs: int | None, as_json: bool
 ) -> int:
     """Example: scrout tasks make --packages idna==3.10 --out own
 

@@ -58,14 +58,7 @@ OpenBudget = Callable[[], AbstractContextManager[DailyBudget]]
 
 
 def admit(
-    event: Event,
-    forge: Forge,
-    rules: LabelRules,
-    budget: OpenBudget,
-    *,
-    key: str,
-    run_usd: Decimal,
-    day_usd: Decimal,
+    event: Event, forge: Forge, rules: LabelRules, budget: OpenBudget, *, key: str, run_usd: Decimal, day_usd: Decimal
 ) -> Admission:
     """Judge the label and hold what its run may cost."""
     known = Admission(go="nothing", issue=event.number, digest=event.digest, key=key)

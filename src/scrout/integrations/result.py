@@ -12,15 +12,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeVar
 
-from pydantic import (
-    AliasChoices,
-    BaseModel,
-    BeforeValidator,
-    Field,
-    StringConstraints,
-    ValidationError,
-    ValidationInfo,
-)
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, StringConstraints, ValidationError, ValidationInfo
 
 from scrout import __version__
 from scrout.base import FrozenModel, ScroutError, first_problem

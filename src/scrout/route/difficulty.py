@@ -22,10 +22,9 @@ from pydantic import Field, FiniteFloat, ValidationError
 
 from scrout.base import FrozenModel, RouteError
 from scrout.intervals import Z95
-from scrout.route.logistic import fit_logistic, sigmoid
 from scrout.route.outcome_table import Bools, Ints, combination, group_folds
 from scrout.route.resume_store import file_name, read_all, write
-from scrout.route.stats import Floats
+from scrout.route.stats import Floats, fit_logistic, sigmoid
 
 CORE = frozenset(
     {

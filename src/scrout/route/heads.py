@@ -15,10 +15,9 @@ import numpy.typing as npt
 from pydantic import Field, FiniteFloat, ValidationError
 
 from scrout.base import FrozenModel, RouteError
-from scrout.route.logistic import fit_logistic, sigmoid
 from scrout.route.resume import ResumeVectors
 from scrout.route.resume_store import file_name, read_all, write
-from scrout.route.stats import Floats
+from scrout.route.stats import Floats, fit_logistic, sigmoid
 
 FEATURES = 6
 LARGEST = float(np.finfo(np.float32).max)

@@ -21,7 +21,6 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from scrout.base import FrozenModel, TaskError
-from scrout.batch.make.hidden import without_tests
 from scrout.batch.make.issues import ObservedFailure, gives_away, issue_with_code, issue_without_code
 from scrout.batch.make.mutations import Mutation, compiles, mutations
 from scrout.batch.make.packages import Package, open_package, split
@@ -34,6 +33,7 @@ from scrout.batch.make.scripts import (
     make_script,
     read_failures,
     sketch,
+    without_tests,
 )
 from scrout.config.settings import SandboxSettings, Settings
 from scrout.files import write_atomic

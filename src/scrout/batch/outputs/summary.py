@@ -13,8 +13,7 @@ from pathlib import Path
 
 from scrout.batch.folder import Batch, BatchFolder
 from scrout.batch.grading.judge import digest
-from scrout.batch.outputs.arm_statistics import ArmStatistics, RunCost, costs_of
-from scrout.batch.outputs.comparison import comparisons
+from scrout.batch.outputs.arm_statistics import ArmStatistics, RunCost, comparisons, costs_of
 from scrout.batch.outputs.predictions import disk_explained
 from scrout.batch.outputs.results import Summary
 from scrout.batch.tasks import TaskRow, UnusableRow

@@ -35,11 +35,7 @@ _VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 @click.command(name="grade")
 @click.argument("predictions", metavar="PREDICTIONS", type=click.Path(path_type=Path, exists=True))
 @click.option("--tasks", type=options.PATH, required=True, help="The tasks, with the tests that judge.")
-@click.option(
-    "--out",
-    type=options.PATH,
-    help="Folder for grades. Without it: the batch's, or one beside PREDICTIONS.",
-)
+@click.option("--out", type=options.PATH, help="Folder for grades. Without it: the batch's, or one beside PREDICTIONS.")
 @click.option("--jobs", type=click.IntRange(1, 1024), default=2, show_default=True, help="Tasks at once.")
 @click.option(
     "--repeats",

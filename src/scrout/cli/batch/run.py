@@ -31,21 +31,11 @@ MOST_SHOWN = 6
 
 @click.command(name="run")
 @click.argument("tasks", metavar="TASKS", type=options.PATH)
-@click.option(
-    "--out",
-    type=options.PATH,
-    required=True,
-    help="Folder of the batch, new or to continue.",
-)
+@click.option("--out", type=options.PATH, required=True, help="Folder of the batch, new or to continue.")
 @click.option("--jobs", "at_once", type=click.IntRange(1, 4096), default=4, show_default=True, help="Tasks at once.")
 @click.option("--arms", "arm_names", default="handoff", show_default=True, help=f"Of {', '.join(ARMS)}.")
 @click.option("--fixers", "fixer_names", default="", help="Run each arm with each of these fixers.")
-@click.option(
-    "--cap-usd",
-    type=options.dollars,
-    metavar="USD",
-    help="Budget of the whole batch.",
-)
+@click.option("--cap-usd", type=options.dollars, metavar="USD", help="Budget of the whole batch.")
 @click.option("--start-over", is_flag=True, help="Begin anew, and pay for all of it again.")
 @options.tasks_repositories
 @click.option("--ray", default="", metavar="ADDRESS", help="Run on this Ray cluster; local starts one.")

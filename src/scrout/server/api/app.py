@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from math import isfinite
@@ -22,19 +23,18 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
-from scrout import __version__
+from scrout import __version__, telemetry
 from scrout.base import FrozenModel, ScroutError
+from scrout.config.folders import data_folder
 from scrout.config.settings import Caller, Settings, read_key
 from scrout.ledger.opening import open_ledger
 from scrout.models.proxy.bounds import has_too_many_values
 from scrout.models.proxy.upstream import StreamBroken
 from scrout.redact import redact
-from scrout.server.api.access import ApiAccess
-from scrout.server.api.callers import Callers
+from scrout.server.api.access import ApiAccess, Callers, RequestRefused, problem, refuse_open
 from scrout.server.api.conversations import MODEL, Conversations, StreamedAnswer
 from scrout.server.api.description import CHAT, EVENTS, OF_A_JOB, PUBLIC, STARTED, answers, complete
 from scrout.server.api.jobs import Form, Jobs
-from scrout.server.api.problems import RequestRefused, problem
 from scrout.server.api.schemas import (
     MAX_BODY_BYTES,
     MAX_KEY_CHARS,
@@ -52,6 +52,7 @@ from scrout.server.api.schemas import (
 from scrout.server.api.store import ApiStore
 from scrout.server.cancellation import in_thread
 from scrout.server.service import Service
+from scrout.server.serving import HttpServer, listen
 
 MAX_BODY_KEYS = 100
 """Of what is sent to a stage, which knows a handful."""
@@ -461,3 +462,25 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 async def _failed(request: Request, error: Exception) -> Response:
     return problem(500, "A fault of scrout's", "The terminal that serves this says how; please report it.")
+
+
+FILE = "api.db"
+
+
+def capped(settings: Settings) -> Settings:
+    """The settings with caps that are held for: under `paper` a last call may pass one, and a caller's budget."""
+    return settings.model_copy(update={"fix": settings.fix.model_copy(update={"caps": "hard"})})
+
+
+def serve(service: Service, host: str, port: int) -> HttpServer:
+    refuse_open(host, service.settings.api)
+    telemetry.require(service.settings)
+    callers = Callers(service.settings.api)
+    service = replace(service, settings=capped(service.settings))
+    listening = listen(host, port)
+    try:
+        app = create_app(service, ApiStore(data_folder() / FILE), callers)
+    except BaseException:
+        listening.close()
+        raise
+    return HttpServer(app, host, listening, app.state.end)

@@ -34,9 +34,8 @@ from scrout.models.proxy.client import ProxyClient, open_proxy_client
 from scrout.models.proxy.upstream import ConnectFailed, StreamBroken, StreamingResponse, Upstream
 from scrout.money import known_usd, total_usd
 from scrout.records import Attempt, Decision, Stop
-from scrout.server.api.callers import must_be_allowed
+from scrout.server.api.access import RequestRefused, must_be_allowed
 from scrout.server.api.jobs import ending, most_of, too_small
-from scrout.server.api.problems import RequestRefused
 from scrout.server.api.store import ApiStore, BudgetTooSmall, ConversationState, Spend
 from scrout.server.cancellation import in_thread
 from scrout.server.routing import SharedRouter

@@ -21,8 +21,7 @@ from scrout.ledger.opening import open_ledger
 from scrout.ledger.store import Ledger
 from scrout.money import Price
 from scrout.redact import redact, redact_dumped
-from scrout.server.api.callers import must_be_allowed
-from scrout.server.api.problems import RequestRefused
+from scrout.server.api.access import RequestRefused, must_be_allowed
 from scrout.server.api.schemas import Answer, FixRequest, GateRequest, Job, RouteRequest, ScoutRequest, Stage, Status
 from scrout.server.api.store import ApiStore, BudgetTooSmall, Spend
 from scrout.server.cancellation import Say, cancellable, in_thread
