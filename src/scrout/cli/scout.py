@@ -23,7 +23,6 @@ from scrout.records import Scouting
 @click.option("--issue", "issue_source", help=options.ISSUE_HELP)
 @options.comments
 @click.option("--searcher", type=click.Choice(SEARCHERS.names()), help="recon, or the model under [scout.model].")
-@click.option("--prompts", metavar="DIR", help="Folder with the model's five prompts, in place of scrout's own.")
 @click.option("--replay", "trace", type=options.PATH, metavar="TRACE", help="Repeat a recorded episode.")
 @click.option("--subtree", metavar="DIR", help="Search only this folder, relative to the repository's root.")
 @click.option("--html", "page", type=options.PATH, metavar="FILE", help="Also write a page to look at.")
@@ -35,7 +34,6 @@ def command(
     repo: Path,
     issue_source: str | None,
     searcher: str | None,
-    prompts: str | None,
     trace: Path | None,
     subtree: str | None,
     page: Path | None,
@@ -53,13 +51,13 @@ def command(
     if trace is not None:
         if issue_source is not None or page is not None:
             raise click.UsageError("--replay has its issue in the trace, and no repository for a page.")
-        named = {"--searcher": searcher, "--prompts": prompts, "--subtree": subtree}
+        named = {"--searcher": searcher, "--subtree": subtree}
         if given := ", ".join(option for option, value in named.items() if value is not None):
             raise click.UsageError(f"--replay repeats an episode as it was, so {given} cannot be chosen. Leave it out.")
         return _replay(trace, as_json)
     if issue_source is None:
         raise click.UsageError("Missing option '--issue' (or '--replay').")
-    wanted = {"searcher": searcher, "model.prompts": prompts, "subtree": subtree}
+    wanted = {"searcher": searcher, "subtree": subtree}
     chosen = {key: json.dumps(value, ensure_ascii=False) for key, value in wanted.items() if value is not None}
     settings = options.read_settings(repo, *(f"scout.{key}={value}" for key, value in chosen.items()))
     if settings.scout.searcher == "model":

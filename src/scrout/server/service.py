@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from scrout import handoff
-from scrout.base import HandoffError, LedgerError, ModelError, TaskError
+from scrout.base import FrozenModel, HandoffError, LedgerError, ModelError, TaskError
 from scrout.config.settings import Settings
 from scrout.handoff import Handoff
 from scrout.ledger.opening import open_ledger
@@ -34,31 +35,20 @@ MAX_HANDOFF_CHARS = 100_000
 """Far more than any handoff, which has 4,096 bytes in wire form."""
 
 
+T = TypeVar("T", bound=FrozenModel)
+
+
 def _nobody(run_id: str, paid_usd: Decimal) -> None:
     """Nobody wants to know."""
 
 
 @dataclass(frozen=True)
-class ServiceResult:
+class ServiceResult(Generic[T]):
     """What a call came to, and the run that has it."""
 
     run: str
     notes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class ScoutResult(ServiceResult):
-    scouting: Scouting
-
-
-@dataclass(frozen=True)
-class GateResult(ServiceResult):
-    gated: GatedHandoff
-
-
-@dataclass(frozen=True)
-class FixResult(ServiceResult):
-    result: Run
+    result: T
 
 
 Opened = Callable[[str, Decimal], None]
@@ -80,26 +70,28 @@ class Service:
     def routing(self) -> SharedRouter:
         return SharedRouter(self.settings)
 
-    async def scout(self, issue: str, repo: str, *, dirty: bool, say: Say, opened: Opened = _nobody) -> ScoutResult:
+    async def scout(
+        self, issue: str, repo: str, *, dirty: bool, say: Say, opened: Opened = _nobody
+    ) -> ServiceResult[Scouting]:
         async with self._opened(issue, repo, dirty, say, opened) as (task, kit, notes):
             stages = kit.open(task)
-            return ScoutResult(stages.run.id, notes, await _scouted(stages))
+            return ServiceResult(stages.run.id, notes, await _scouted(stages))
 
     async def gate(
         self, issue: str, claim: str, repo: str, *, dirty: bool, say: Say, opened: Opened = _nobody
-    ) -> GateResult:
+    ) -> ServiceResult[GatedHandoff]:
         """`claim` is a handoff; empty: the scout's own."""
         claimed = await asyncio.to_thread(read_handoff, claim) if claim.strip() else None
         async with self._opened(issue, repo, dirty, say, opened) as (task, kit, notes):
             if claimed is None:
                 stages = kit.open(task)
-                return GateResult(stages.run.id, notes, await stages.gate(await _scouted(stages)))
+                return ServiceResult(stages.run.id, notes, await stages.gate(await _scouted(stages)))
             stages = replace(kit, context=replace(kit.context, fresh=True, label="gate")).open(task)
             text = await asyncio.to_thread(handoff.render, claimed)
             brought = Scouting(handoff=claimed, text=text, seconds=0, searcher="client")
             gated = await stages.gate(brought)
             stages.run.close("unjudged")
-            return GateResult(stages.run.id, notes, gated)
+            return ServiceResult(stages.run.id, notes, gated)
 
     async def route(self, issue: str, run_id: str) -> Decision:
         """By the issue's text alone, or, where a run has scouted it, by that too. Nothing runs, and nobody is paid."""
@@ -112,10 +104,12 @@ class Service:
             words, state = await asyncio.to_thread(read_issue, issue), None
         return await in_thread(lambda: self.routing.route(words, state))
 
-    async def fix(self, issue: str, repo: str, *, dirty: bool, say: Say, opened: Opened = _nobody) -> FixResult:
+    async def fix(
+        self, issue: str, repo: str, *, dirty: bool, say: Say, opened: Opened = _nobody
+    ) -> ServiceResult[Run]:
         async with self._opened(issue, repo, dirty, say, opened) as (task, kit, notes):
             run = await solve(task, kit)
-            return FixResult(run.id, notes, run)
+            return ServiceResult(run.id, notes, run)
 
     def run(self, run_id: str) -> Run:
         """One run of a repository in the folder, by its whole id."""

@@ -263,13 +263,13 @@ class Jobs:
                 return Answer(decision=await ask.route(form.issue, form.run))
             case GateRequest():
                 gated = await ask.gate(form.issue, form.handoff, form.repo, dirty=form.dirty, say=tell, opened=opened)
-                return Answer(gated=gated.gated, notes=gated.notes)
+                return Answer(gated=gated.result, notes=gated.notes)
             case FixRequest():
                 fixed = await ask.fix(form.issue, form.repo, dirty=form.dirty, say=tell, opened=opened)
                 return Answer(run=fixed.result, notes=fixed.notes)
             case ScoutRequest():
                 scouted = await ask.scout(form.issue, form.repo, dirty=form.dirty, say=tell, opened=opened)
-                return Answer(scouting=scouted.scouting, notes=scouted.notes)
+                return Answer(scouting=scouted.result, notes=scouted.notes)
 
     def _opened(self, work: _Work, run_id: str, paid_usd: Decimal) -> None:
         work.before_usd = paid_usd
