@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
 from typing import TypeVar
@@ -76,24 +76,16 @@ MOST_OPENING = 2
 """Repositories that are copied at once: more would only wait for the same disk."""
 
 
+@dataclass
 class LocalWorker:
-    def __init__(
-        self,
-        batch: Batch,
-        folder: BatchFolder,
-        settings: Settings,
-        ledger: Ledger,
-        repositories: Repositories,
-        tier: Tier,
-    ) -> None:
-        self.batch = batch
-        self.folder = folder
-        self.settings = settings
-        self.ledger = ledger
-        self.repositories = repositories
-        self.tier = tier
-        self._routers: dict[str, Router] = {}
-        self._opening = asyncio.Semaphore(MOST_OPENING)
+    batch: Batch
+    folder: BatchFolder
+    settings: Settings
+    ledger: Ledger
+    repositories: Repositories
+    tier: Tier
+    _routers: dict[str, Router] = field(default_factory=dict)
+    _opening: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_OPENING))
 
     async def run(self, job: BatchJob, known: str, say: Callable[[str], None]) -> JobResult:
         """One try at a job; whatever the world does to it is an end with a reason."""

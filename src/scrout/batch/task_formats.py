@@ -97,7 +97,7 @@ def _own_gold(told: object) -> Gold | None:
     try:
         return Gold.model_validate(told)
     except ValidationError as error:
-        raise TaskError(f"its gold cannot be used: {first_problem(error)}.") from None
+        raise TaskError(f"its gold cannot be used (gold.{first_problem(error)}).") from None
 
 
 def _published_gold(fields: Fields) -> Gold | None:

@@ -213,7 +213,7 @@ class Ledger:
             f" LEFT JOIN close ON run_id = id WHERE id IN ({marks}) ORDER BY run.rowid",
             *ids,
         )
-        return [_brief(*row) for row in rows]
+        return [_brief(row) for row in rows]
 
     def in_progress(self) -> list[RunProgress]:
         """Every run that nobody has closed, and where it is."""
@@ -745,23 +745,12 @@ def _heads(db: Transaction, which: str, value: Value) -> list[Run]:
     return heads
 
 
-def _brief(
-    number: int,
-    run_id: str,
-    task: str,
-    batch: str,
-    arm: str,
-    started: str,
-    outcome: RunOutcome | None,
-    finished: str | None,
-    closed: str | None,
-) -> RunSummary:
+def _brief(row: tuple[Any, ...]) -> RunSummary:
     """From the stored JSON itself: to make records of a hundred thousand runs takes minutes."""
+    number, run_id, task, batch, arm, started, outcome, finished, closed = row
     with _readable(run_id):
         told, run = json.loads(task), json.loads(closed or "{}")
-        decision = run.get("decision") or {}
-        chosen = decision.get("fixer", "")
-        cost_usd = run.get("cost_usd")
+        decision, cost_usd = run.get("decision") or {}, run.get("cost_usd")
         return RunSummary(
             number=number,
             id=run_id,
@@ -773,7 +762,7 @@ def _brief(
             started=datetime.fromisoformat(started),
             finished=None if finished is None else datetime.fromisoformat(finished),
             outcome=outcome or "interrupted",
-            fixer=run["attempts"][-1]["fixer"] if run.get("attempts") else chosen,
+            fixer=run["attempts"][-1]["fixer"] if run.get("attempts") else decision.get("fixer", ""),
             cost_usd=None if cost_usd is None else Decimal(str(cost_usd)),
             routed=len(decision.get("candidates") or ()) > 1,
         )

@@ -97,10 +97,8 @@ class Resume(FrozenModel):
 
     @model_validator(mode="after")
     def _holds_each_once(self) -> Resume:
-        counted = Counter((outcome.instance_id, outcome.arm) for outcome in self.outcomes)
-        for (instance_id, arm), count in counted.most_common(1):
-            if count > 1:
-                raise ValueError(f"{count} outcomes of {instance_id!r} ({arm}); keep one for each task and arm")
+        if twice := _twice(self.outcomes):
+            raise ValueError(f"{twice}; keep one for each task and arm")
         return self
 
 
@@ -126,15 +124,19 @@ def build_resume(
     n, solved = len(told), sum(one.outcome.resolved for one in told)
     if n < MIN_OUTCOMES:
         raise RouteError(f"{key} has {n} of {MIN_OUTCOMES} outcomes. Run it on {MIN_OUTCOMES - n} more tasks first.")
-    counted = Counter((one.outcome.instance_id, one.outcome.arm) for one in told)
-    (twice, count), *_ = counted.most_common(1)
-    if count > 1:
-        raise RouteError(f"{key} has {count} outcomes of {twice[0]!r} ({twice[1]}). Keep one for each task and arm.")
+    outcomes = tuple(one.outcome for one in told)
+    if twice := _twice(outcomes):
+        raise RouteError(f"{key} has {twice}. Keep one for each task and arm.")
     if solved in (0, n):
         missing = "fails" if solved else "solves"
         raise RouteError(f"{key} solved {solved} of its {n} tasks. Add tasks that it {missing}.")
-    outcomes = tuple(one.outcome for one in told)
     return Resume(key=key, outcomes=outcomes, source=source, price=price, made=made or date.today())
+
+
+def _twice(outcomes: Iterable[Outcome]) -> str:
+    """What there is more than once, in words; empty: nothing."""
+    (((instance_id, arm), count),) = Counter((one.instance_id, one.arm) for one in outcomes).most_common(1)
+    return f"{count} outcomes of {instance_id!r} ({arm})" if count > 1 else ""
 
 
 def extended(former: Resume, new: Sequence[OutcomeWithText], *, replace: bool = False) -> list[OutcomeWithText]:

@@ -108,12 +108,12 @@ class NotRun:
     why: str
 
 
+@dataclass
 class Judge:
-    def __init__(self, case: Case, task_sandbox: TaskSandbox, suite: Suite | None) -> None:
-        self.case = case
-        self.task_sandbox = task_sandbox
-        self.suite = suite
-        """None: the gold has a command of its own, or the project no tests."""
+    case: Case
+    task_sandbox: TaskSandbox
+    suite: Suite | None
+    """None: the gold has a command of its own, or the project no tests."""
 
     @property
     def has_tests(self) -> bool:
