@@ -93,9 +93,9 @@ def admit(
     Standard output gets the admission as JSON, the runner's outputs `go` (work, say or nothing) and `admission`.
     The exit code is 0 for every decision.
     """
+    from scrout.integrations.admission import LabelRules, Verb
     from scrout.integrations.admission import admit as admitted
     from scrout.integrations.ci_environment import connect, find_ci_environment, find_token
-    from scrout.integrations.label_rules import LabelRules, Verb
 
     place = find_ci_environment(os.environ)
     token = find_token(os.environ)

@@ -16,10 +16,9 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, StringCons
 
 from scrout import __version__
 from scrout.base import FrozenModel, ScroutError, first_problem
-from scrout.integrations.admission import Admission
+from scrout.integrations.admission import Admission, Verb
 from scrout.integrations.event import Event
 from scrout.integrations.forge import ForgeError
-from scrout.integrations.label_rules import Verb
 from scrout.integrations.markdown import plain
 from scrout.money import Component, Receipt, Usd, total_usd
 from scrout.records import CheckOutcome, Run, RunOutcome, ScoutStop, Stop, Verdict

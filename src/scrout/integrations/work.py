@@ -9,11 +9,10 @@ from pathlib import Path
 
 from scrout.base import ConfigError, ScroutError, TaskError
 from scrout.config.settings import Settings
-from scrout.integrations.admission import Admission
+from scrout.integrations.admission import Admission, Verb
 from scrout.integrations.ci_environment import WRITERS
 from scrout.integrations.event import Event
 from scrout.integrations.forge import ForgeError
-from scrout.integrations.label_rules import Verb
 from scrout.integrations.result import WorkResult, failure_of, result_of
 from scrout.ledger.store import OpenRun
 from scrout.pipeline import Kit, build_missing, open_kit, open_task, solve

@@ -38,7 +38,7 @@ from scrout.server.api.access import RequestRefused, must_be_allowed
 from scrout.server.api.jobs import ending, most_of, too_small
 from scrout.server.api.store import ApiStore, BudgetTooSmall, ConversationState, Spend
 from scrout.server.cancellation import in_thread
-from scrout.server.routing import SharedRouter
+from scrout.server.service import SharedRouter
 from scrout.task import Task
 from scrout.text import usd
 from scrout.trajectory import FILE_NAME
