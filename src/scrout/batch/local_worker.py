@@ -1,4 +1,5 @@
-"""Runs jobs in this process."""
+"""Runs jobs in this process. An arm is the same pipeline without a scout, with one that was paid before, or without a
+gate."""
 
 from __future__ import annotations
 

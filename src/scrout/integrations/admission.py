@@ -1,4 +1,8 @@
-"""`admit`: whether a label counts, and the dollars that its run may cost, held before anything is spent."""
+"""`admit`: whether a label counts, and the dollars that its run may cost, held before anything is spent.
+
+A label is an order to spend money on a stranger's words. Whoever may push could give it by other means too; nobody else
+can give it here. The issue's author needs no right at all, and gets none.
+"""
 
 from __future__ import annotations
 

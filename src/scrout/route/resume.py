@@ -1,4 +1,5 @@
-"""A fixer's résumé: what it was tried on, what it solved and what that cost. One file a fixer; known.py has vectors.
+"""A fixer's résumé: what it was tried on, what it solved and what that cost. One file a fixer; vectors are in
+task_vectors.py.
 
 A résumé belongs to agent, model and effort, whatever an entry of the pool is called. Where a pool's fixer has none,
 that of the same model under another agent or effort may stand in for it, and the decision says so.

@@ -1,4 +1,4 @@
-"""The arithmetic behind a calibration: resampled intervals, the hull of fixers that are mixed at random, climbs."""
+"""The arithmetic of routing: logistic regression, resampled intervals, the hull of random mixes of fixers, climbs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What may leave: every text without secrets, as Unicode, and cut to a length. Foreign words never pass as labels."""
+"""What is told of a stage and of a call, and what of it may leave.
+
+Numbers, words of closed sets, names of the user's own, and texts without secrets, as Unicode, cut to a length.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """One patch and what it came to, by the tests that its task's gold names.
 
 What is judged is the patch. Where the sandbox, the environment or the tests themselves fail, the verdict is
-`infrastructure`; where the task's controls fail, it is `control_failed`. Neither is ever counted.
+`infrastructure`; where the task's controls fail, it is `control_failed`. Neither is ever counted. A task can tell right
+from wrong only if its gold patch passes and an empty one does not.
 """
 
 from __future__ import annotations

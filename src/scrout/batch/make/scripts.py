@@ -1,7 +1,7 @@
-"""A failing test as a script of its own: what a person who met the bug would have typed.
+"""Test files read: without some of their tests, and a failing test as a script that a person would have typed.
 
-Only tests that say plainly what they call and expect become one: no fixtures, no helpers of the test suite. Whether a
-script shows the bug is for a run of it to say.
+Only tests that say plainly what they call and expect become a script: no fixtures, no helpers of the test suite.
+Whether one shows the bug is for a run of it to say.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""One arm of a batch, counted run by run: what was paid, what was solved, and how it came about."""
+"""One arm of a batch, counted run by run, and arms beside each other: a saving is told together with the baselines that
+the arms allow."""
 
 from __future__ import annotations
 

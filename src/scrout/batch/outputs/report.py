@@ -1,7 +1,7 @@
 """A batch's summary as one HTML page: tables and pictures, without network or script.
 
 Labels, names, messages and the command come from outside and are hostile: the template escapes them, and a policy in
-the page forbids scripts and remote loads besides.
+the page forbids scripts and remote loads besides. A style sheet colours the bars: light, dark, or printed in gray.
 """
 
 from __future__ import annotations

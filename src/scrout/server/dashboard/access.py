@@ -1,7 +1,7 @@
 """What stands between the dashboard and everybody else: who may ask, by which name, and what a browser may do.
 
 Without a token only names of this machine are answered to; other users of the machine can still ask. With a token,
-nobody without it learns anything, by whatever name.
+nobody without it learns anything, by whatever name. Where there is no page to show, the answer is in words.
 """
 
 from __future__ import annotations
