@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 
 @click.command(name="calibrate")
-@options.repository
 @click.option(
     "--outcomes",
     "folder",
@@ -42,8 +41,7 @@ if TYPE_CHECKING:
 )
 @click.option("--save", "kept", is_flag=True, help="Store the result with your résumés, where the router reads it.")
 @click.option("--plot", type=options.PATH, metavar="FILE.svg", help="Also plot solve rate against cost.")
-@options.configuration
-@options.as_json
+@options.common
 def command(
     repo: Path,
     folder: Path,

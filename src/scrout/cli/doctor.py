@@ -51,10 +51,8 @@ class DoctorReport(FrozenModel):
 
 
 @click.command(name="doctor")
-@options.repository
-@options.configuration
 @click.option("--strict", is_flag=True, help="Exit with 1 also if a configured fixer cannot work.")
-@options.as_json
+@options.common
 def command(repo: Path, strict: bool, as_json: bool) -> int:
     """Example: scrout doctor --strict
 

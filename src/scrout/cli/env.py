@@ -57,9 +57,7 @@ def command() -> None:
 
 
 @command.command(name="show")
-@options.repository
-@options.configuration
-@options.as_json
+@options.common
 def _show(repo: Path, as_json: bool) -> int:
     """Example: scrout env show
 
@@ -74,10 +72,8 @@ def _show(repo: Path, as_json: bool) -> int:
 
 
 @command.command(name="build")
-@options.repository
 @click.option("--force", is_flag=True, help="Build again, although a build is there or has failed.")
-@options.configuration
-@options.as_json
+@options.common
 def _build(repo: Path, force: bool, as_json: bool) -> int:
     """Example: scrout env build --force
 

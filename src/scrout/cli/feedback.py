@@ -32,9 +32,7 @@ class FeedbackReport(FrozenModel):
 @click.command(name="feedback")
 @click.argument("run_id", metavar="RUN")
 @click.argument("verdict", metavar="VERDICT", type=click.Choice(get_args(Verdict)))
-@options.repository
-@options.configuration
-@options.as_json
+@options.common
 def command(run_id: str, verdict: Verdict, repo: Path, as_json: bool) -> int:
     """Example: scrout feedback 20261115 merged
 

@@ -22,7 +22,6 @@ from scrout.records import Run
 
 
 @click.command(name="fix")
-@options.repository
 @options.issue
 @options.dirty
 @options.sandbox
@@ -38,8 +37,7 @@ from scrout.records import Run
 @click.option("--out", type=options.PATH, help="Write the patch to this file.")
 @click.option("--apply", "apply_patch", is_flag=True, help="Apply a patch that the check does not doubt.")
 @click.option("--fresh", is_flag=True, help="Start over; do not resume an interrupted run.")
-@options.configuration
-@options.as_json
+@options.common
 def command(
     repo: Path,
     issue_source: str,

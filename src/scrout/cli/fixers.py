@@ -212,9 +212,7 @@ def command() -> None:
     "--replace", is_flag=True, help="Replace an existing résumé; with --extend, new outcomes win over old ones."
 )
 @click.option("--extend", is_flag=True, help="Add the outcomes to an existing résumé.")
-@options.repository
-@options.configuration
-@options.as_json
+@options.common
 def _add(
     name: str, outcomes: Path, tasks: Path | None, source: str, replace: bool, extend: bool, repo: Path, as_json: bool
 ) -> int:
@@ -254,9 +252,7 @@ def _add(
 
 
 @command.command(name="list")
-@options.repository
-@options.configuration
-@options.as_json
+@options.common
 def _list(repo: Path, as_json: bool) -> int:
     """Example: scrout fixers list
 
@@ -282,9 +278,7 @@ def _list(repo: Path, as_json: bool) -> int:
 
 @command.command(name="show")
 @click.argument("name", metavar="NAME")
-@options.repository
-@options.configuration
-@options.as_json
+@options.common
 def _show(name: str, repo: Path, as_json: bool) -> int:
     """Example: scrout fixers show my-model
 
@@ -298,9 +292,7 @@ def _show(name: str, repo: Path, as_json: bool) -> int:
 
 @command.command(name="remove")
 @click.argument("name", metavar="NAME")
-@options.repository
-@options.configuration
-@options.as_json
+@options.common
 def _remove(name: str, repo: Path, as_json: bool) -> int:
     """Example: scrout fixers remove my-model
 

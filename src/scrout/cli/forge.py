@@ -132,7 +132,7 @@ def work(payload: Path | None, admission_word: str, repo: Path, out: Path) -> in
 
     It refuses to run if a token that may write is set. Exit code 0: there is a result, good or bad.
     """
-    from scrout.base import ScroutError, TaskError
+    from scrout.base import ScroutError
     from scrout.cli.run_async import run_async
     from scrout.fix.pool import completed
     from scrout.integrations.admission import decode
@@ -146,8 +146,7 @@ def work(payload: Path | None, admission_word: str, repo: Path, out: Path) -> in
     event = _read_event(place, payload)
     admission = decode(admission_word)
     verb = must_work(event, admission)
-    if not out.parent.is_dir():
-        raise TaskError(f"--out {out}: there is no folder {out.parent}. Make it first.")
+    options.must_be_writable(out, "--out")
     try:
         settings = completed(options.read_settings(repo), render.say)
     except ScroutError as error:  # the issue is told, as of any other failure

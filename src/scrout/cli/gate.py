@@ -15,15 +15,13 @@ from scrout.gate.gate import gate
 
 
 @click.command(name="gate")
-@options.repository
 @click.option(
     "--handoff", "handoff_file", required=True, help="A file with the output of `scrout scout`; - for standard input."
 )
 @click.option("--issue", "issue_source", help="The issue, as for `scrout fix`: errors it names count as evidence.")
 @options.dirty
 @options.sandbox
-@options.configuration
-@options.as_json
+@options.common
 def command(repo: Path, handoff_file: str, issue_source: str | None, dirty: bool, as_json: bool) -> int:
     """Example: scrout gate --issue bug.md --handoff handoff.txt
 

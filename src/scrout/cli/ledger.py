@@ -25,9 +25,7 @@ def command() -> None:
 
 
 @command.command(name="audit")
-@options.repository
-@options.configuration
-@options.as_json
+@options.common
 def _audit(repo: Path, as_json: bool) -> int:
     """Example: scrout ledger audit
 

@@ -113,6 +113,11 @@ def configuration(function: F) -> F:
     )
 
 
+def common(function: F) -> F:
+    """--repo, --config, -c and --json, which most commands have."""
+    return repository(configuration(as_json(function)))
+
+
 def goal(function: F) -> F:
     """What the router is to go by, in place of what the settings say."""
     flags: tuple[tuple[str, click.ParamType[Any] | Callable[[str], object], str | None, str], ...] = (

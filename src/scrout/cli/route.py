@@ -15,7 +15,6 @@ from scrout.records import Scouting, State
 
 
 @click.command(name="route")
-@options.repository
 @options.issue
 @click.option("--scouting", "scouting_file", help="Output of `scrout scout --json` for this issue.")
 @click.option(
@@ -25,8 +24,7 @@ from scrout.records import Scouting, State
     help="Show how hard the task looks, what the decision rests on, and what would change it.",
 )
 @options.goal
-@options.configuration
-@options.as_json
+@options.common
 def command(repo: Path, issue_source: str, scouting_file: str | None, explained: bool, as_json: bool) -> int:
     """Example: scrout route --issue bug.md --explain
 

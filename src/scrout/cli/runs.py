@@ -17,13 +17,11 @@ from scrout.records import RunOutcome
 
 
 @click.group(name="runs", cls=CommandGroup, invoke_without_command=True)
-@options.repository
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many.")
 @click.option("--batch", default="", metavar="ID", help="Only those of this batch.")
 @click.option("--arm", default="", metavar="NAME", help="Only those of this arm, such as solo/repair.")
 @click.option("--outcome", type=click.Choice(get_args(RunOutcome)), help="Only those with this outcome.")
-@options.configuration
-@options.as_json
+@options.common
 @click.pass_context
 def command(
     context: click.Context, repo: Path, limit: int, batch: str, arm: str, outcome: RunOutcome | None, as_json: bool
@@ -49,10 +47,8 @@ def command(
 
 
 @command.command(name="prune")
-@options.repository
 @click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
-@options.configuration
-@options.as_json
+@options.common
 def _prune(repo: Path, dry_run: bool, as_json: bool) -> int:
     """Example: scrout runs prune --dry-run -c retention.days=30
 
@@ -99,6 +95,6 @@ def _megabytes(size: int) -> str:
 
 def _refuse_options(context: click.Context) -> None:
     """Those of the list do nothing for a command below it."""
-    for name in context.params:
-        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
+    for parameter in context.command.params:
+        if context.get_parameter_source(parameter.name or "") is not click.core.ParameterSource.DEFAULT:
             raise click.UsageError(f"Write options behind `{context.invoked_subcommand}`, not before it.")

@@ -19,7 +19,6 @@ from scrout.records import Scouting
 
 
 @click.command(name="scout")
-@options.repository
 @click.option("--issue", "issue_source", help=options.ISSUE_HELP)
 @options.comments
 @click.option("--searcher", type=click.Choice(SEARCHERS.names()), help="recon, or the model under [scout.model].")
@@ -28,8 +27,7 @@ from scrout.records import Scouting
 @click.option("--html", "page", type=options.PATH, metavar="FILE", help="Also write a page to look at.")
 @options.dirty
 @options.sandbox
-@options.configuration
-@options.as_json
+@options.common
 def command(
     repo: Path,
     issue_source: str | None,

@@ -13,10 +13,8 @@ from scrout.redact import MARK
 
 @click.command(name="show")
 @click.argument("run_id", metavar="RUN")
-@options.repository
 @click.option("--patch", "patch_only", is_flag=True, help="Print the patch alone.")
-@options.configuration
-@options.as_json
+@options.common
 def command(run_id: str, repo: Path, patch_only: bool, as_json: bool) -> int:
     """Example: scrout show 20261115 --patch
 

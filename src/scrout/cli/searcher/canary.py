@@ -17,10 +17,8 @@ _MARK = {"ok": ("ok", "green"), "note": ("--", "yellow"), "failed": ("!!", "red"
 
 
 @click.command(name="canary")
-@options.repository
 @click.option("--layer", is_flag=True, help="Also load the checkpoint here and compare the hidden states.")
-@options.configuration
-@options.as_json
+@options.common
 def command(repo: Path, layer: bool, as_json: bool) -> int:
     """Example: scrout searcher canary
 
