@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from importlib.resources import files as package_files
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from scrout.cli import render
 from scrout.cli.options import config_folder
 from scrout.config.folders import FILE_NAME, user_file
 from scrout.config.loading import load, trust
-from scrout.config.settings import Fixer
 from scrout.files import is_foreign_link, write_plain
 from scrout.fix.discovery import Discovery, discover
 from scrout.fix.pool import completed
@@ -72,16 +70,10 @@ def _tell_costs(path: Path) -> None:
     decision = router(settings).route(TYPICAL_ISSUE, None)
     render.say("The pool, cheapest first:")
     costs = {one.fixer: one.expected_cost_usd for one in decision.candidates}
-    most = {fixer.name: _max_cost_usd(fixer) for fixer in settings.fixers}
+    most = {fixer.name: fixer.max_cost_usd for fixer in settings.fixers}
     for fixer in sorted(settings.fixers, key=lambda one: (most[one.name], costs.get(one.name) or most[one.name])):
         usual = "" if costs.get(fixer.name) is None else f"about {usd(costs[fixer.name])} per attempt, "
         render.say(
             f"  {fixer.name}: {usual}{usd(most[fixer.name])} at most" if most[fixer.name] else f"  {fixer.name}: $0.00"
         )
     render.say(f"One issue costs {usd(max(most.values()))} at most. Try: scrout fix --issue 123")
-
-
-def _max_cost_usd(fixer: Fixer) -> Decimal:
-    """What an attempt may cost: nothing where tokens cost nothing, whatever the cap."""
-    free = fixer.price is not None and not fixer.price.input and not fixer.price.output
-    return Decimal(0) if free else fixer.max_cost_usd

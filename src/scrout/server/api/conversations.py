@@ -35,7 +35,7 @@ from scrout.models.proxy.upstream import ConnectFailed, StreamBroken, StreamingR
 from scrout.money import known_usd, total_usd
 from scrout.records import Attempt, Decision, Stop
 from scrout.server.api.access import RequestRefused, must_be_allowed
-from scrout.server.api.jobs import ending, most_of, too_small
+from scrout.server.api.jobs import ending, too_small
 from scrout.server.api.store import ApiStore, BudgetTooSmall, ConversationState, Spend
 from scrout.server.cancellation import in_thread
 from scrout.server.service import SharedRouter
@@ -170,7 +170,7 @@ class Conversations:
             raise RequestRefused(
                 503, "No key", f"fixer {fixer.name!r} needs a key: {fixer.key_env} is not set at the server."
             )
-        left_calls, max_cost_usd = fixer.cap_calls - used.calls, most_of(fixer)
+        left_calls, max_cost_usd = fixer.cap_calls - used.calls, fixer.max_cost_usd
         remaining_usd = max(max_cost_usd - used.cost_usd, Decimal(0))
         if left_calls <= 0 or (max_cost_usd and not remaining_usd) or key in self._full:
             raise _used_up(fixer)

@@ -16,10 +16,9 @@ from pathlib import Path
 
 from scrout.base import ScroutError
 from scrout.config.folders import cache_folder
-from scrout.config.settings import Caller, Fixer, Settings
+from scrout.config.settings import Caller, Settings
 from scrout.ledger.opening import open_ledger
 from scrout.ledger.store import Ledger
-from scrout.money import Price
 from scrout.redact import redact, redact_dumped
 from scrout.server.api.access import RequestRefused, must_be_allowed
 from scrout.server.api.schemas import Answer, FixRequest, GateRequest, Job, RouteRequest, ScoutRequest, Stage, Status
@@ -306,14 +305,8 @@ def max_cost_usd(settings: Settings, form: Form) -> Decimal:
     scouting = searcher.cap_usd if settings.scout.has_model and searcher.costs else Decimal(0)
     if not isinstance(form, FixRequest):
         return scouting
-    each, cap = [most_of(fixer) for fixer in settings.fixers], settings.fix.cap_usd
+    each, cap = [fixer.max_cost_usd for fixer in settings.fixers], settings.fix.cap_usd
     return scouting + (max(each) if cap is None else min(cap, sum(each, Decimal(0))))
-
-
-def most_of(fixer: Fixer) -> Decimal:
-    """What a fixer can cost at the most; a model whose tokens cost nothing never does."""
-    free = fixer.price == Price(input=Decimal(0), output=Decimal(0))
-    return Decimal(0) if free else fixer.max_cost_usd
 
 
 def too_small(caller: Caller, why: str, small: BudgetTooSmall) -> str:
