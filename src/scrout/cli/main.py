@@ -100,7 +100,7 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 def _explain(error: Exception) -> int:
     from scrout.base import ScroutError
-    from scrout.cli.render import inert
+    from scrout.text import inert
 
     if isinstance(error, ScroutError):
         click.echo(inert(f"error: {error}"), err=True)

@@ -26,12 +26,11 @@ from scrout.handoff import FileRef
 from scrout.records import Attempt, Candidate, Check, Decision, GatedHandoff, Run, Scouting, ScoutStop
 from scrout.task import title_of
 from scrout.text import duration, percent, usd
+from scrout.text import inert as inert
 
 if TYPE_CHECKING:
     from scrout.route.explain import Explanation
 
-# Everything but newline and tab that a terminal would obey, and what reverses the direction of text.
-_CONTROL = dict.fromkeys({*range(32), *range(127, 160), *range(0x2028, 0x202F), *range(0x2066, 0x206A)} - {9, 10})
 _GOOD, _BAD, _DIM = "green", "red", "dim"
 CODE_FILES = 3
 """Whose code a scouting shows on the terminal."""
@@ -54,11 +53,6 @@ _DIFF_STYLE = {"+": _GOOD, "-": _BAD, "@": "cyan"}
 
 talk = Console(stderr=True, highlight=False, markup=False)
 """For people, on standard error, so that standard output carries data alone."""
-
-
-def inert(text: str) -> str:
-    """Text without characters that a terminal would obey. Bytes of a name that is not UTF-8 become question marks."""
-    return text.translate(_CONTROL).encode(errors="replace").decode()
 
 
 def say(words: str) -> None:

@@ -20,7 +20,7 @@ from scrout.money import CENT_FRACTION, Usd
 from scrout.records import Candidate, Decision, State
 from scrout.route import text_counts
 from scrout.route.difficulty import DifficultyHead
-from scrout.route.policy import INFINITE, Goal, GoalKind, anchor_of, cheapest_first, follow
+from scrout.route.policy import INFINITE, Goal, GoalKind, anchor_of, cheapest_first, follow, two_digits
 from scrout.route.router import Neighbour, Router
 from scrout.route.stats import Floats
 from scrout.route.task_vectors import TaskVectors
@@ -151,11 +151,10 @@ def goal_words(goal: Goal) -> str:
     """What a goal asks for, as a person would say it."""
     match goal.kind:
         case "theta":
-            return (
-                f"the cheapest fixer whose probability reaches theta, {_number(goal.amount)}; if none does, the anchor"
-            )
+            theta = two_digits(goal.amount)
+            return f"the cheapest fixer whose probability reaches theta, {theta}; if none does, the anchor"
         case "min_solve":
-            return f"the cheapest fixer with a probability of {_number(goal.amount)} or more"
+            return f"the cheapest fixer with a probability of {two_digits(goal.amount)} or more"
         case "max_usd":
             return f"the likeliest fixer for {usd(goal.amount)} or less"
         case "solve_usd":
@@ -181,9 +180,9 @@ def change_words(change: Counterfactual) -> str:
         case "theta" | "min_solve":
             what = "theta" if change.of == "theta" else "a least probability"
             if change.above:
-                return f"with {what} above {_number(change.amount)}"
+                return f"with {what} above {two_digits(change.amount)}"
             # Rounded down, as one a little higher would not do.
-            return f"with {what} of {_number(change.amount.quantize(Decimal('0.001'), ROUND_DOWN))} or less"
+            return f"with {what} of {two_digits(change.amount.quantize(Decimal('0.001'), ROUND_DOWN))} or less"
         case "max_usd":
             # To the cent that will do: the nearest one may not.
             cent = Decimal("0.01") if change.amount >= Decimal("0.01") else Decimal("0.0001")
@@ -387,7 +386,3 @@ def _exact(p: float | None, q: float) -> Decimal:
 
 def _count(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.1f}".removesuffix(".0")
-
-
-def _number(probability: Decimal) -> str:
-    return f"{probability:.2f}" if round(probability, 2) == probability else f"{probability:.3f}"

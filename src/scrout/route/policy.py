@@ -351,7 +351,7 @@ def _walked(candidates: Sequence[Candidate], theta: float, anchor: str) -> Polic
     if all(candidate.p_solve is None for candidate in candidates):
         reason = f"no fixer has a résumé yet, so the anchor {name} takes it"
     else:
-        reason = f"no fixer reaches theta {_number(theta)}, so the anchor {name} takes it"
+        reason = f"no fixer reaches theta {two_digits(theta)}, so the anchor {name} takes it"
     return PolicyChoice(name, reason, fallback=True, lost=_without(lost, name))
 
 
@@ -477,5 +477,6 @@ def _against(candidate: Candidate, theta: float) -> str:
     return f"{p:.{digits}f} {relation} theta {theta:.{digits}f}"
 
 
-def _number(theta: float) -> str:
-    return f"{theta:.2f}" if round(theta, 2) == theta else f"{theta:.3f}"
+def two_digits(probability: float | Decimal) -> str:
+    """Or three, where it has more."""
+    return f"{probability:.2f}" if round(probability, 2) == probability else f"{probability:.3f}"

@@ -29,6 +29,10 @@ class RequestRefused(HTTPException):
         self.title = title
 
 
+def not_understood(detail: str) -> RequestRefused:
+    return RequestRefused(422, "Not understood", detail)
+
+
 def problem(status: int, title: str, detail: str, headers: Mapping[str, str] | None = None) -> Response:
     told = Problem(title=title, status=status, detail=redact(detail).encode(errors="replace").decode())
     return Response(told.model_dump_json(), status, headers, "application/problem+json")

@@ -31,7 +31,7 @@ from scrout.ledger.opening import open_ledger
 from scrout.models.proxy.bounds import has_too_many_values
 from scrout.models.proxy.upstream import StreamBroken
 from scrout.redact import redact
-from scrout.server.api.access import ApiAccess, Callers, RequestRefused, problem, refuse_open
+from scrout.server.api.access import ApiAccess, Callers, RequestRefused, not_understood, problem, refuse_open
 from scrout.server.api.conversations import MODEL, Conversations, StreamedAnswer
 from scrout.server.api.description import CHAT, EVENTS, OF_A_JOB, PUBLIC, STARTED, answers, complete
 from scrout.server.api.jobs import Form, Jobs
@@ -180,7 +180,7 @@ class _StrictRequest(Request):
         document = await asyncio.to_thread(_json, await self.body())
         if isinstance(document, dict) and len(document) > MAX_BODY_KEYS:
             # Each that is not known would be told of, which takes a minute for all that fit into a body.
-            raise RequestRefused(422, "Not understood", f"the body has more than {MAX_BODY_KEYS} keys.")
+            raise not_understood(f"the body has more than {MAX_BODY_KEYS} keys.")
         return document
 
 
@@ -197,12 +197,12 @@ class _StrictRoute(APIRoute):
             for name in () if self.path in PUBLIC else request.query_params:
                 if name not in known:
                     detail = f"no parameter is called {name[:60]!r}; this takes {words}."
-                    raise RequestRefused(422, "Not understood", detail)
+                    raise not_understood(detail)
                 if len(request.query_params.getlist(name)) > 1:
-                    raise RequestRefused(422, "Not understood", f"`{name}` comes twice.")
+                    raise not_understood(f"`{name}` comes twice.")
             for name in headers:
                 if len(request.headers.getlist(name)) > 1:
-                    raise RequestRefused(422, "Not understood", f"`{name}` comes twice.")
+                    raise not_understood(f"`{name}` comes twice.")
             return await handle(_StrictRequest(request.scope, request.receive))
 
         return strictly
@@ -280,9 +280,7 @@ class _Endpoints:
 
     async def route(self, request: Request, form: RouteRequest, wait: Wait = None, key: Key = None) -> Response:
         if bool(form.issue.strip()) == bool(form.run):
-            raise RequestRefused(
-                422, "Not understood", "pass `issue`, or the `run` that has scouted it; one of the two."
-            )
+            raise not_understood("pass `issue`, or the `run` that has scouted it; one of the two.")
         return await self._start(request, "route", form, MAX_WAIT_S if wait is None else wait, key)
 
     async def jobs(self, request: Request, limit: Limit = 50) -> Response:
@@ -436,7 +434,7 @@ async def _not_understood(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"][1:]) or "the body"
-    return await _refused(request, RequestRefused(422, "Not understood", f"`{where[:100]}`: {first['msg']}."))
+    return await _refused(request, not_understood(f"`{where[:100]}`: {first['msg']}."))
 
 
 async def _refused(request: Request, error: Exception) -> Response:

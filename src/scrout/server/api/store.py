@@ -19,7 +19,7 @@ from typing import Any
 
 from scrout.base import ConfigError, LedgerError
 from scrout.files import Lock
-from scrout.ledger.sqlite import transaction
+from scrout.ledger.sqlite import connect, transaction
 from scrout.records import Decision
 from scrout.server.api.schemas import Job
 
@@ -102,10 +102,7 @@ class ApiStore:
             self._lock = Lock(path.with_name(f"{path.name}-lock"))
             if not self._lock.take():
                 raise ConfigError(f"another `scrout api` works with {path}. End that one, or use it.")
-            path.touch(mode=0o600)
-            self._db = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = NORMAL")
+            self._db = connect(path, BUSY_S, {"synchronous": "NORMAL"})
             (version,) = self._db.execute("PRAGMA user_version").fetchone()
             if version not in (0, VERSION):
                 raise LedgerError(f"{path} was written by another version of scrout. Upgrade, or move it away.")

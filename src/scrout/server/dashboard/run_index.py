@@ -22,7 +22,7 @@ from typing import Any
 from pydantic import Field
 
 from scrout.base import FrozenModel, LedgerError
-from scrout.ledger.sqlite import transaction
+from scrout.ledger.sqlite import connect, transaction
 from scrout.ledger.store import Ledger, RunProgress, RunSummary
 from scrout.money import CENT_FRACTION, Usd, known_usd
 from scrout.records import RunOutcome
@@ -270,13 +270,8 @@ class RunIndex:
 
     def _connect(self) -> sqlite3.Connection:
         if self._db is None:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._path.touch(mode=0o600)
-            db = sqlite3.connect(self._path, timeout=30, isolation_level=None, check_same_thread=False)
-            db.execute("PRAGMA journal_mode = WAL")
-            db.execute("PRAGMA synchronous = OFF")  # what a lost power supply spoils can be made again
-            db.execute(f"PRAGMA cache_size = -{CACHE_KB}")
-            self._db = db
+            # What a lost power supply spoils can be made again.
+            self._db = connect(self._path, 30, {"synchronous": "OFF", "cache_size": -CACHE_KB})
         return self._db
 
     def _take_in(self, db: sqlite3.Connection) -> None:
