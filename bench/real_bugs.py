@@ -49,7 +49,7 @@ from real_bugs_mine import PROJECTS, Bench, git
 from record import record
 
 from scrout.base import FrozenModel
-from scrout.batch.grading.controls import control
+from scrout.batch.grading.grade import control
 from scrout.batch.grading.judge import Case as Graded
 from scrout.batch.grading.judge import GradingRun, gold_digest, open_judge
 from scrout.check.check import check

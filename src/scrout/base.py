@@ -5,7 +5,7 @@ An error's message names the value that is wrong and the next step to take.
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 
 class FrozenModel(BaseModel):
@@ -52,3 +52,10 @@ class ModelError(ScroutError):
 
 class LedgerError(ScroutError):
     """The ledger cannot be opened, or disagrees with its own receipts."""
+
+
+def first_problem(error: ValidationError) -> str:
+    """What is wrong with a document, and where, without quoting it: `issue.number: Input should be a valid integer`."""
+    problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    where = ".".join(str(part)[:40] for part in problem["loc"][:6]) or "as a whole"
+    return f"{where}: {problem['msg']}"

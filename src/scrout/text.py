@@ -41,6 +41,15 @@ def percent(share: Decimal | float | None, digits: int = 1, *, unknown: str = "u
     return unknown if share is None or share != share else f"{share:z.{digits}%}"
 
 
+# Everything but newline and tab that a terminal would obey, and what reverses the direction of text.
+_CONTROL = dict.fromkeys({*range(32), *range(127, 160), *range(0x2028, 0x202F), *range(0x2066, 0x206A)} - {9, 10})
+
+
+def inert(text: str) -> str:
+    """Text without characters that a terminal would obey. Bytes of a name that is not UTF-8 become question marks."""
+    return text.translate(_CONTROL).encode(errors="replace").decode()
+
+
 def clip(text: str, limit: int) -> str:
     """At most `limit` characters, the last of them `…` if there were more."""
     return text if len(text) <= limit else f"{text[: max(limit - 1, 0)]}…"

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scrout.batch.grading.controls import Control, control
-from scrout.batch.grading.grade import grade
+from scrout.batch.grading.grade import Control, control, grade
 from scrout.batch.grading.judge import Case, GradingRun, Judge, gold_digest, open_judge
 from scrout.config.settings import EnvironmentSettings, Settings
 from scrout.sandbox.task_sandbox import TaskSandbox, open_task_sandbox

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrout.base import TaskError
-from scrout.batch.make.hidden import without_tests
 from scrout.batch.make.issues import ObservedFailure, gives_away, issue_with_code, issue_without_code
 from scrout.batch.make.make import MadeTasks, make_tasks, seed_package
 from scrout.batch.make.mutations import OPERATORS, compiles, mutations
 from scrout.batch.make.packages import Package, _requirements, open_package, sdist_of, split, unpack
-from scrout.batch.make.scripts import FailingScript, NotedFailure, make_script, read_failures
+from scrout.batch.make.scripts import FailingScript, NotedFailure, make_script, read_failures, without_tests
 from scrout.batch.tasks import Repositories, TaskRow, read_tasks
 from scrout.config.folders import cache_folder
 from scrout.config.settings import Settings

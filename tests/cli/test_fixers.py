@@ -317,4 +317,4 @@ def test_a_damaged_resume_is_named(cli: Cli, tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "a%2Fm.resume.json").write_text("{}")
-    refused(cli("fixers", "list", "-c", f"route.resumes={folder}"), "a%2Fm.resume.json is not a résumé")
+    refused(cli("fixers", "list", "-c", f"route.resumes={folder}"), "a%2Fm.resume.json: not a résumé")

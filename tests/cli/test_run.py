@@ -140,7 +140,7 @@ def test_lines_on_a_pipe_and_one_document_on_standard_output(scene: Scene) -> No
     again = ended(scene, "batch", "show", str(scene.out), "--json")
     assert (again.code, again.json()) == (0, json.loads(done.out))
     table = ended(scene, "batch", "show", str(scene.out))
-    assert table.out.decode().splitlines()[1].split()[:8] == ["solo/toy", "2", "of", "2", "0", "of", "2", "(0%)"]
+    assert table.out.decode().splitlines()[3].split()[:8] == ["solo/toy", "2", "of", "2", "0", "of", "2", "(0%)"]
 
 
 def test_a_folder_without_a_batch_is_refused(scene: Scene, tmp_path: Path) -> None:

@@ -107,8 +107,9 @@ def test_prune_honours_the_settings_and_the_audit_still_passes(cli: Cli, ids: li
     assert listed(cli) == ids[::-1]
 
 
-def test_options_before_prune_are_refused(cli: Cli) -> None:
-    ended = cli("runs", "--limit", "3", "prune")
+@pytest.mark.parametrize("given", [("--limit", "3"), ("-c", "retention.days=0")])
+def test_options_before_prune_are_refused(cli: Cli, given: tuple[str, str]) -> None:
+    ended = cli("runs", *given, "prune")
     assert ended.code == 2 and "behind `prune`" in ended.err
 
 

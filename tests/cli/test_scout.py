@@ -176,7 +176,7 @@ def test_a_trace_with_a_flipped_byte_is_refused(cli: Cli, shop_repo: Path, issue
     assert ended.code == 2 and "--replay" in ended.err
 
 
-@pytest.mark.parametrize("words", [("--searcher", "model"), ("--prompts", "."), ("--subtree", "shop")])
+@pytest.mark.parametrize("words", [("--searcher", "model"), ("--subtree", "shop")])
 def test_a_replay_leaves_nothing_to_choose(cli: Cli, tmp_path: Path, words: tuple[str, str]) -> None:
     ended = cli("scout", "--replay", tmp_path / "trace.jsonl", *words)
     assert ended.code == 2 and f"so {words[0]} cannot be chosen" in " ".join(ended.err.split()), ended.err
@@ -188,7 +188,7 @@ def test_what_a_model_needs_is_said_before_the_work(cli: Cli, shop_repo: Path, i
     for words, said in (
         ((), "scout.model.model"),
         (("--config", config), "TOY_KEY is not set"),
-        (("--config", config, "-c", "scout.model.key_env=", "--prompts", tmp_path), "no system.md"),
+        (("--config", config, "-c", "scout.model.key_env=", "-c", f"scout.model.prompts={tmp_path}"), "no system.md"),
         (("--config", config, "-c", "scout.model.max_tokens=99999"), "leave no room for a prompt"),
     ):
         ended = cli("scout", *args, *words)

@@ -15,6 +15,7 @@ from typing import NamedTuple, get_args
 
 import click
 import pytest
+from click.testing import CliRunner
 from pydantic import BaseModel, SecretStr
 from pydantic_core import PydanticUndefined
 
@@ -354,3 +355,20 @@ def test_the_index_has_each_page_once() -> None:
 def _slug(heading: str) -> str:
     """A heading's anchor, as renderers of Markdown make it."""
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+# The help of each command
+
+
+HELPS = [name for name in COMMANDS if name != "scrout study"]
+"""Its example is in docs/research/studies.md, one for each study."""
+
+
+@pytest.mark.parametrize("name", HELPS)
+def test_help_fits_one_screen_and_starts_with_an_example(name: str) -> None:
+    shown = CliRunner().invoke(cli, [*name.split()[1:], "--help"], prog_name="scrout", terminal_width=80).output
+    usage, _, first, *rest = shown.splitlines()
+    assert usage.startswith("Usage: scrout") and len(rest) <= 37
+    assert first.startswith("  Example: scrout ")
+    if name != "scrout":
+        _assert_real(shlex.split(first.removeprefix("  Example:")))

@@ -15,13 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrout.integrations.admission import Admission, admit, decode
+from scrout.integrations.admission import Admission, LabelRules, admit, decode
 from scrout.integrations.budget import BRANCH, AlreadyWorked, BudgetEntry, DailyBudget, Spent, spent
 from scrout.integrations.ci_environment import CiEnvironment
 from scrout.integrations.event import Event
 from scrout.integrations.forge import ForgeError
 from scrout.integrations.github import GitHub
-from scrout.integrations.label_rules import LabelRules
 from scrout.integrations.remote import Remote, open_remote
 
 from .conftest import AT, TOKEN, Server

@@ -11,10 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 from scrout.cli.main import scrout as cli
+from scrout.integrations.admission import AcceptedLabel, LabelRules, RefusedLabel, judge
 from scrout.integrations.ci_environment import CiEnvironment
 from scrout.integrations.event import read_event
 from scrout.integrations.gitlab import GitLab
-from scrout.integrations.label_rules import AcceptedLabel, LabelRules, RefusedLabel, judge
 from scrout.integrations.result import WorkResult
 
 from .conftest import TOKEN, Server, gitlab_payload

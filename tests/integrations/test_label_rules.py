@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from scrout.integrations.admission import AcceptedLabel, LabelRules, RefusedLabel, judge
 from scrout.integrations.event import Event, read_event
 from scrout.integrations.forge import Answered, ForgeError
 from scrout.integrations.github import GitHub
-from scrout.integrations.label_rules import AcceptedLabel, LabelRules, RefusedLabel, judge
 
 from .conftest import BODY, TOKEN, Server, github_payload
 

@@ -23,7 +23,6 @@ from scrout.route.resume import (
     Resume,
     build_resume,
     extended,
-    file_name,
     find,
     keep,
     load,
@@ -264,14 +263,14 @@ OUTCOME = json.loads(one(1, True).outcome.model_dump_json())
 def test_a_file_that_does_not_add_up_is_named(tmp_path: Path, changes: dict[str, object]) -> None:
     path = save(grown(), tmp_path)
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-    with pytest.raises(RouteError, match=r"kimi-k2\.resume\.json is not a résumé .*Build it again") as caught:
+    with pytest.raises(RouteError, match=r"kimi-k2\.resume\.json: not a résumé .*Build it again") as caught:
         load(tmp_path)
     assert "\n" not in str(caught.value)
 
 
 @given(st.binary(max_size=60))
 def test_a_corrupt_file_is_named(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
-    path = tmp_path_factory.mktemp("resumes") / file_name(KIMI)
+    path = tmp_path_factory.mktemp("resumes") / "mini%2Fkimi-k2.resume.json"
     path.write_bytes(content)
     with pytest.raises(RouteError, match=r"kimi-k2\.resume\.json"):
         load(path.parent)

@@ -260,7 +260,7 @@ def test_what_the_scout_measured_counts(folder: Path, none: Path) -> None:
     ],
 )
 def test_a_resume_of_the_same_model_is_borrowed_and_named(folder: Path, none: Path, fixer: Fixer, known: str) -> None:
-    (folder / resume.file_name(KIMI_KEY)).unlink()
+    (folder / "agent%2Fkimi-k2.5.resume.json").unlink()
     add(folder, FixerKey.parse(known), history(0))
     decision = Router(pool(fixer, OPUS), folder, EMBEDDER, none).route(EASY, SURE)
     assert of(decision, "kimi").evidence.startswith(f"the résumé of {known}, ")
@@ -269,7 +269,7 @@ def test_a_resume_of_the_same_model_is_borrowed_and_named(folder: Path, none: Pa
 
 def test_a_borrowed_resume_is_believed_less_than_an_own_one(folder: Path, none: Path) -> None:
     own = of(Router(pool(KIMI, OPUS), folder, EMBEDDER, none).route(HARD, UNSURE), "kimi")
-    (folder / resume.file_name(KIMI_KEY)).unlink()
+    (folder / "agent%2Fkimi-k2.5.resume.json").unlink()
     add(folder, FixerKey.parse("mini/kimi-k2.5"), history(0))
     decision = Router(pool(KIMI, OPUS), folder, EMBEDDER, none).route(HARD, UNSURE)
     assert log_odds_sd(of(decision, "kimi")) == pytest.approx(math.hypot(log_odds_sd(own), BORROWED_SD), rel=0.05)
@@ -284,7 +284,7 @@ def log_odds_sd(candidate: Candidate) -> float:
 
 
 def test_a_resume_with_too_few_outcomes_does_not_displace_a_borrowed_one(folder: Path, none: Path) -> None:
-    (folder / resume.file_name(KIMI_KEY)).unlink()
+    (folder / "agent%2Fkimi-k2.5.resume.json").unlink()
     add(folder, FixerKey.parse("mini/kimi-k2.5"), history(0))
     grown = build_resume(KIMI_KEY, history(0))
     resume.save(grown.model_copy(update={"outcomes": grown.outcomes[:5]}), folder)

@@ -18,8 +18,8 @@ from scrout.records import State
 from scrout.route import resume
 from scrout.route.outcomes import join_texts
 from scrout.route.router import Router
-from scrout.server import routing
-from scrout.server.routing import SharedRouter
+from scrout.server import service as routing
+from scrout.server.service import SharedRouter
 
 ISSUE = "the parser drops a trailing comma"
 

@@ -12,7 +12,7 @@ from scrout.config.settings import Settings, TelemetrySettings
 from scrout.models.chat import ToolCall
 from scrout.models.scripted import ScriptedEndpoint, ScriptedReply
 from scrout.money import Usage
-from scrout.telemetry import facts, names
+from scrout.telemetry import content, names
 from scrout.telemetry.content import MAX_CHARS, Censor, provider_of, server_of
 from scrout.telemetry.exporter import open_exporter
 from scrout.trajectory import ModelRequest, ModelResponse
@@ -174,7 +174,7 @@ def test_buckets_are_summed_as_the_conventions_count() -> None:
         output_tokens=16,
         reasoning_tokens=32,
     )
-    assert facts.tokens(usage) == {
+    assert content.token_facts(usage) == {
         names.INPUT_TOKENS: 15,
         names.CACHE_READ_TOKENS: 2,
         names.CACHE_WRITE_TOKENS: 12,

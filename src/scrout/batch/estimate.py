@@ -32,30 +32,21 @@ SHORT = 40
 
 
 class Range(FrozenModel):
-    """An estimate with its 95% interval."""
-
     low: float
     expected: float
     high: float
 
 
 class EstimatedTask(FrozenModel):
-    """One task as the router sees it."""
-
     id: str
     fixer: str
-    """Who would try."""
     p_solve: float | None
-    """None: nothing is known of the fixer."""
     expected_cost_usd: Usd | None
-    """None: nothing says what an attempt costs."""
     skip: str = ""
     """Why it is not worth running; empty: it is."""
 
 
 class BatchEstimate(FrozenModel):
-    """What a batch would come to."""
-
     tasks: tuple[EstimatedTask, ...]
     unusable: tuple[str, ...] = ()
     """Rows that are no task, a sentence each."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from scrout.base import FrozenModel, TaskError
 from scrout.files import write_atomic
@@ -35,44 +34,18 @@ class Batch(FrozenModel):
 
 
 class BatchFolder:
-    """The folder that `--out` names."""
-
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
-
-    @property
-    def ledger(self) -> Path:
-        return self.path / "ledger.db"
-
-    @property
-    def attempts(self) -> Path:
+        self.ledger = self.path / "ledger.db"
+        self.attempts = self.path / "attempts"
         """Trajectories, by the place of their step in the ledger."""
-        return self.path / "attempts"
-
-    @property
-    def runs(self) -> Path:
+        self.runs = self.path / "runs.txt"
         """The ids of runs that ended, one a line: what must be in the ledger when the batch goes on."""
-        return self.path / "runs.txt"
-
-    @property
-    def predictions(self) -> Path:
-        return self.path / "predictions"
-
-    @property
-    def handoffs(self) -> Path:
-        return self.path / "handoffs"
-
-    @property
-    def grades(self) -> Path:
-        return self.path / "grades.jsonl"
-
-    @property
-    def summary(self) -> Path:
-        return self.path / "summary.json"
-
-    @property
-    def report(self) -> Path:
-        return self.path / "report.html"
+        self.predictions = self.path / "predictions"
+        self.handoffs = self.path / "handoffs"
+        self.grades = self.path / "grades.jsonl"
+        self.summary = self.path / "summary.json"
+        self.report = self.path / "report.html"
 
     def note(self, run: str) -> None:
         """Remember a run that was paid for."""
@@ -111,11 +84,10 @@ class BatchFolder:
         if links:
             raise TaskError(f"{links[0]} is a symlink, and scrout follows none in a batch's folder. Remove it.")
         try:
-            text = (self.path / FILE_NAME).read_text(encoding="utf-8")
-            return Batch.model_validate(json.loads(text))
+            return Batch.model_validate_json((self.path / FILE_NAME).read_bytes())
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, ValidationError) as error:
+        except (OSError, ValueError) as error:
             raise TaskError(f"{self.path / FILE_NAME} cannot be read: {error}. Name another folder.") from None
 
     def begin(self, settings_digest: str, tasks_digest: str, tasks: int, arms: tuple[str, ...], version: str) -> Batch:

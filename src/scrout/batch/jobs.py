@@ -19,8 +19,6 @@ ARMS: tuple[Arm, ...] = get_args(Arm)
 
 @dataclass(frozen=True)
 class BatchJob:
-    """One task in one arm."""
-
     row: TaskRow
     arm: Arm
     fixer: str = ""
@@ -40,7 +38,6 @@ class BatchJob:
         return self.arm != "solo"
 
     def settings(self, general: Settings) -> Settings:
-        """The batch's settings for this job."""
         return general.only(self.fixer) if self.fixer else general
 
     def worst_usd(self, general: Settings) -> Decimal:
@@ -57,12 +54,9 @@ class BatchJob:
 
 @dataclass(frozen=True)
 class JobResult:
-    """What one try at a job came to."""
-
     outcome: RunOutcome | Literal["failed"]
     """`failed`: it could not be run, and `detail` says why; it is tried again when the batch is."""
     run: str = ""
-    """Its run in the ledger; empty: none was opened."""
     paid_usd: Decimal | None = Decimal(0)
     """What this try added to the ledger; calls without a known price count nothing. None: unknown, so that all that
     was held for it counts."""

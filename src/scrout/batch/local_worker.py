@@ -1,52 +1,92 @@
-"""Runs jobs in this process."""
+"""Runs jobs in this process. An arm is the same pipeline without a scout, with one that was paid before, or without a
+gate."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
+from typing import TypeVar
 
 from scrout.base import LedgerError, ScroutError, TaskError
-from scrout.batch.arms import ArmKit
 from scrout.batch.folder import Batch, BatchFolder
 from scrout.batch.jobs import BatchJob, JobResult
 from scrout.batch.repositories import FetchError
 from scrout.batch.tasks import Repositories
 from scrout.config.settings import Settings
+from scrout.gate.gate import pass_through
+from scrout.handoff import Handoff
 from scrout.ledger.opening import paid
 from scrout.ledger.store import Ledger, OpenRun
-from scrout.pipeline import RunContext, build_missing, router, solve
-from scrout.records import Run
+from scrout.pipeline import Kit, RunContext, Stages, build_missing, router, solve
+from scrout.records import Arm, GatedHandoff, Run, Scouting
 from scrout.route.router import Router
 from scrout.sandbox.task_sandbox import open_task_sandbox
 from scrout.sandbox.tier import Tier
+from scrout.task import Task
+
+Result = TypeVar("Result")
+NO_SCOUT = Scouting(handoff=Handoff(), text="", seconds=0, searcher="none", detail="the arm has no scout")
+
+
+@dataclass(frozen=True)
+class ArmKit(Kit):
+    arm: Arm = "handoff"
+    known: Run | None = None
+    """A run of the same task that has scouted it: its scouting is taken over, and paid once."""
+
+    def open(self, task: Task) -> Stages:
+        return ArmStages(self, task, self.open_run(task))
+
+
+@dataclass(frozen=True)
+class ArmStages(Stages):
+    """Scouts and gates as the arm does."""
+
+    kit: ArmKit
+
+    async def scout(self) -> Scouting:
+        known = self.kit.known.scouting if self.kit.known else None
+        if self.kit.arm == "solo":
+            return await self.run.step("scout", _same, NO_SCOUT)
+        if self.kit.known and known:
+            taken = {"cost_usd": Decimal(0), "receipts": (), "paid_by": known.paid_by or self.kit.known.id}
+            return await self.run.step("scout", _same, known.model_copy(update=taken))
+        return await super().scout()
+
+    async def gate(self, scouting: Scouting) -> GatedHandoff:
+        known = self.kit.known.gated if self.kit.known else None
+        if self.kit.arm == "passthrough":
+            return await self.run.step("gate", self._pass_through, scouting)
+        if self.kit.arm == "handoff" and known and known.verdict != "not_replayed":
+            return await self.run.step("gate", _same, known)
+        return await super().gate(scouting)
+
+    async def _pass_through(self, scouting: Scouting) -> GatedHandoff:
+        return await asyncio.to_thread(pass_through, scouting.handoff, self.kit.task_sandbox)
+
+
+async def _same(result: Result) -> Result:
+    return result
+
 
 MOST_OPENING = 2
 """Repositories that are copied at once: more would only wait for the same disk."""
 
 
+@dataclass
 class LocalWorker:
-    """A Worker on this machine, over one ledger."""
-
-    def __init__(
-        self,
-        batch: Batch,
-        folder: BatchFolder,
-        settings: Settings,
-        ledger: Ledger,
-        repositories: Repositories,
-        tier: Tier,
-    ) -> None:
-        self.batch = batch
-        self.folder = folder
-        self.settings = settings
-        self.ledger = ledger
-        self.repositories = repositories
-        self.tier = tier
-        self._routers: dict[str, Router] = {}
-        self._opening = asyncio.Semaphore(MOST_OPENING)
+    batch: Batch
+    folder: BatchFolder
+    settings: Settings
+    ledger: Ledger
+    repositories: Repositories
+    tier: Tier
+    _routers: dict[str, Router] = field(default_factory=dict)
+    _opening: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_OPENING))
 
     async def run(self, job: BatchJob, known: str, say: Callable[[str], None]) -> JobResult:
         """One try at a job; whatever the world does to it is an end with a reason."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
@@ -32,35 +31,26 @@ EACH = 8
 """Jobs that one process of the cluster runs at a time: they wait for endpoints more than they compute."""
 
 
-@dataclass(frozen=True)
-class RayContext:
-    """What a process of the cluster needs to know of a batch."""
-
-    batch: Batch
-    folder: str
-    settings: Settings
-    repositories: Repositories
-
-
 class RayProcess:
     """Lives in a process of the cluster, as an actor whose calls overlap."""
 
-    def __init__(self, place: RayContext) -> None:
-        self._place = place
+    def __init__(self, batch: Batch, folder: str, settings: Settings, repositories: Repositories) -> None:
+        self._batch = batch
+        self._folder = BatchFolder(Path(folder))
+        self._settings = settings
+        self._repositories = repositories
         self._worker: LocalWorker | None = None
 
     async def run(self, job: BatchJob, known: str) -> JobResult:
-        """One try at a job."""
         if self._worker is None:
             from scrout.batch.local_worker import LocalWorker
 
-            place, folder = self._place, BatchFolder(Path(self._place.folder))
-            named = place.settings.ledger
+            named = self._settings.ledger
             # Nothing is recovered here: who looks through all runs holds each for a moment, and another process that
             # wants to go on with that one just then would begin it anew.
             book = Ledger(named.address or Path(named.path))
-            tier = require_tier(place.settings.sandbox)
-            self._worker = LocalWorker(place.batch, folder, place.settings, book, place.repositories, tier)
+            tier = require_tier(self._settings.sandbox)
+            self._worker = LocalWorker(self._batch, self._folder, self._settings, book, self._repositories, tier)
         return await self._worker.run(job, known, lambda words: None)
 
     def leave(self) -> bool:
@@ -68,7 +58,6 @@ class RayProcess:
         return telemetry.flush()
 
     def pid(self) -> int:
-        """Of its process."""
         return os.getpid()
 
 
@@ -79,7 +68,8 @@ class RayWorker:
         self, address: str, batch: Batch, folder: BatchFolder, settings: Settings, repositories: Repositories
     ) -> None:
         self.address = address
-        self.place = RayContext(batch, str(folder.path), settings, repositories)
+        self.settings = settings
+        self._context = (batch, str(folder.path), settings, repositories)
         self._ray: Any = None
         self._actors: list[Any] = []
         self._free: asyncio.Queue[int] = asyncio.Queue()
@@ -113,7 +103,7 @@ class RayWorker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if telemetry.is_on(self.place.settings) and error is None:
+        if telemetry.is_on(self.settings) and error is None:
             leaving = [actor.leave.remote() for actor in self._actors]
             self._ray.wait(leaving, num_returns=len(leaving), timeout=2 * telemetry.FLUSH_S)
         self._ray.shutdown()
@@ -141,10 +131,10 @@ class RayWorker:
 
     def _start(self) -> Any:
         actor = self._ray.remote(num_cpus=1, max_concurrency=EACH)(RayProcess)
-        return actor.remote(self.place)
+        return actor.remote(*self._context)
 
     def _refuse_one_machine_ledger(self) -> None:
-        if len(self._ray.nodes()) > 1 and not self.place.settings.ledger.address:
+        if len(self._ray.nodes()) > 1 and not self.settings.ledger.address:
             raise ConfigError(
                 "the cluster has several machines, and a ledger in a file serves one. Set ledger.url to a PostgreSQL "
                 "server that all of them reach."

@@ -32,8 +32,6 @@ class Worker(Protocol):
 
 @dataclass
 class BatchProgress:
-    """How far a batch is; read by whoever shows progress."""
-
     total: int
     """Jobs, those of former sessions included."""
     before: int = 0
@@ -46,7 +44,6 @@ class BatchProgress:
     running: dict[tuple[str, str], str] = field(default_factory=dict)
     """What each job says of itself, by task and arm."""
     stopped: str = ""
-    """Why the batch ended before its jobs did; empty: it did not."""
     began: float = field(default_factory=time.monotonic)
 
     @property
@@ -55,7 +52,6 @@ class BatchProgress:
 
     @property
     def per_minute(self) -> float:
-        """Jobs, in this session."""
         seconds = time.monotonic() - self.began
         return 60 * (self.done - self.before) / seconds if seconds > 0 else 0.0
 
@@ -103,7 +99,6 @@ class Runner:
         self._finishing = False
 
     def finish(self, why: str) -> None:
-        """Start no further job."""
         self._finishing = True
         self.progress.stopped = self.progress.stopped or why
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BatchSession:
-    """An opened batch."""
-
     batch: Batch
     folder: BatchFolder
     settings: Settings

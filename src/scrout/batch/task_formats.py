@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from scrout.base import TaskError
+from scrout.base import TaskError, first_problem
 from scrout.task import Gold, issue_text
 
 Fields = Mapping[str, object]
@@ -37,11 +37,9 @@ class TaskRow:
     gold: Gold | None = None
     """What grading and studies may see. None: the file does not say."""
     source: str = ""
-    """Where it was read, for messages: `tasks.jsonl:12`."""
 
 
 def read_row(fields: Fields, source: str) -> TaskRow:
-    """A row of whichever form its fields show."""
     row_id = row_name(fields)
     if not row_id:
         raise TaskError("it has neither an `id` nor an `instance_id`. Each task needs a name of its own.")
@@ -66,7 +64,6 @@ def read_row(fields: Fields, source: str) -> TaskRow:
 
 
 def row_name(fields: Fields) -> str:
-    """The id, or empty where there is none to be shown."""
     found = fields["id"] if "id" in fields else fields.get("instance_id")
     return found.strip() if isinstance(found, str) else ""
 
@@ -100,9 +97,7 @@ def _own_gold(told: object) -> Gold | None:
     try:
         return Gold.model_validate(told)
     except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in ("gold", *problem["loc"]))
-        raise TaskError(f"its {where[:80]} cannot be used: {problem['msg']}.") from None
+        raise TaskError(f"its gold cannot be used (gold.{first_problem(error)}).") from None
 
 
 def _published_gold(fields: Fields) -> Gold | None:

@@ -32,8 +32,6 @@ ISSUES = (".md", ".txt")
 
 @dataclass(frozen=True)
 class UnusableRow:
-    """A row that cannot be used; the rest goes on."""
-
     source: str
     id: str
     """Empty: it could not be read."""
@@ -42,8 +40,6 @@ class UnusableRow:
 
 @dataclass(frozen=True)
 class TaskFile:
-    """What a source holds."""
-
     rows: tuple[TaskRow, ...]
     problems: tuple[UnusableRow, ...]
     digest: str
@@ -125,7 +121,6 @@ def _rows(raw: bytes, path: Path) -> Iterator[TaskRow | UnusableRow]:
 
 
 def _object(whole: dict[str, object], path: Path) -> Iterator[TaskRow | UnusableRow]:
-    """One task, or tasks by their names."""
     if row_name(whole) or not all(isinstance(value, dict) for value in whole.values()):
         yield _row(whole, f"{_shown(path)}:1", path)
         return

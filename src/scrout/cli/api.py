@@ -24,17 +24,19 @@ PORT = 8766
 @options.repository
 @options.sandbox
 @options.configuration
-def command(host: str, port: int, repo: Path, config: Path | None, overrides: tuple[str, ...]) -> int:
-    """Offer the stages over HTTP as jobs, and the model scrout/auto, which stands for the pool.
+def command(host: str, port: int, repo: Path) -> int:
+    """Example: scrout api --repo ~/projects
+
+    Offer the stages over HTTP as jobs, and the model scrout/auto, which stands for the pool.
 
     Callers may name only repositories below --repo. [[api.callers]] in scrout.toml names them, their tokens, rights
     and budgets. Without callers only this machine may ask, and only for what is free.
     """
     refuse_missing("the API")
-    from scrout.server.api.serving import serve
+    from scrout.server.api.app import serve
     from scrout.server.service import Service, root_of
 
-    settings = completed(options.read_settings(repo, config, overrides), render.say)
+    settings = completed(options.read_settings(repo), render.say)
     service = Service(root_of(repo), settings)
     server = serve(service, host, port)
     names = ", ".join(caller.name for caller in settings.api.callers) or "everybody on this machine, for free"

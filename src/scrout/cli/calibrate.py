@@ -6,14 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import click
-from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from scrout.base import RouteError
 from scrout.cli import options, render
-from scrout.files import is_foreign_link, write_plain
+from scrout.files import write_plain
 from scrout.fix.pool import completed
 from scrout.route.outcomes import Arm
 from scrout.text import percent, usd
@@ -25,16 +23,15 @@ if TYPE_CHECKING:
 
 
 @click.command(name="calibrate")
-@options.repository
 @click.option(
     "--outcomes",
     "folder",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     required=True,
     metavar="DIR",
     help="Folder with one CSV or JSONL file of outcomes for each fixer.",
 )
-@click.option("--tasks", type=click.Path(path_type=Path), metavar="FILE", help="Texts of the tasks, by instance_id.")
+@click.option("--tasks", type=options.PATH, metavar="FILE", help="Texts of the tasks, by instance_id.")
 @click.option("--arm", type=click.Choice(get_args(Arm)), default="handoff", show_default=True, help="Outcomes to use.")
 @click.option(
     "--policy",
@@ -43,9 +40,8 @@ if TYPE_CHECKING:
     help="Find a theta (paper), or what a solve is worth (value).",
 )
 @click.option("--save", "kept", is_flag=True, help="Store the result with your résumés, where the router reads it.")
-@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE.svg", help="Also plot solve rate against cost.")
-@options.configuration
-@options.as_json
+@click.option("--plot", type=options.PATH, metavar="FILE.svg", help="Also plot solve rate against cost.")
+@options.common
 def command(
     repo: Path,
     folder: Path,
@@ -54,18 +50,17 @@ def command(
     policy: Policy | None,
     kept: bool,
     plot: Path | None,
-    config: Path | None,
-    overrides: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Measure the router on tasks with known outcomes, held out by repository, against every simpler way to spend."""
-    if plot and plot.suffix != ".svg":
-        raise RouteError(f"--plot {plot}: pictures are SVG. Name a file that ends in .svg.")
-    if plot and not plot.parent.is_dir():
-        raise RouteError(f"--plot {plot}: {plot.parent} is no folder. Make it first.")
-    if plot and is_foreign_link(plot):
-        raise RouteError(f"--plot {plot} leads through a symlink, which may lead anywhere. Name another file.")
-    settings = completed(options.read_settings(repo, config, overrides), render.say)
+    """Example: scrout calibrate --outcomes outcomes/ --tasks tasks.jsonl --save
+
+    Measure the router on tasks with known outcomes, held out by repository, against every simpler way to spend.
+    """
+    if plot:
+        if plot.suffix != ".svg":
+            raise RouteError(f"--plot {plot}: pictures are SVG. Name a file that ends in .svg.")
+        options.must_be_writable(plot, "--plot")
+    settings = completed(options.read_settings(repo), render.say)
 
     from scrout.pipeline import router
     from scrout.route.calibrate import calibrate_folder
@@ -80,10 +75,7 @@ def command(
         from scrout.route.calibration_plot import svg
 
         write_plain(plot, svg(found).encode())
-    if as_json:
-        render.print_json(found)
-    else:
-        render.print_view(_view(found))
+    render.show(found, _view(found), as_json=as_json)
     for warning in found.warnings:
         render.say(f"warning: {warning}")
     if kept:
@@ -111,15 +103,13 @@ def _keep(found: Calibration, judge: Router) -> None:
 
 
 def _view(found: Calibration) -> RenderableType:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("", overflow="fold")
-    for name in ("solved", "$/task", "ours solves", "ours saves"):
-        table.add_column(name, justify="right", no_wrap=True)
+    figures = ("solved", "$/task", "ours solves", "ours saves")
+    table = render.table("", *figures, right=figures, whole=figures)
     for line in (found.ours, *found.baselines):
         mark = f" ({line.kind})" if line.kind in ("cheapest", "strongest") else ""
         name = f"ours ({line.name})" if line.kind == "ours" else line.name.removeprefix("always ") + mark
         cells = (name, percent(line.solve), usd(line.usd, 4), _points(line.solve_gain), _percent(line.saving))
-        table.add_row(*(Text(render.inert(cell)) for cell in cells), style="bold" if line.kind == "ours" else None)
+        render.row(table, *cells, style="bold" if line.kind == "ours" else "")
     strongest = found.strongest
     shares = ", ".join(f"{name} {percent(share, 0)}" for name, share in found.shares.items() if share)
     left_out = f"; {found.left_out} left out, as some fixer has no outcome there" if found.left_out else ""

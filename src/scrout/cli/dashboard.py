@@ -27,17 +27,19 @@ NEEDED = ("starlette", "uvicorn", "fastapi")
 )
 @options.repository
 @options.configuration
-def command(host: str, port: int, variable: str, repo: Path, config: Path | None, overrides: tuple[str, ...]) -> int:
-    """Show runs, batches, fixers and costs in a browser. It reads the ledger and changes nothing.
+def command(host: str, port: int, variable: str, repo: Path) -> int:
+    """Example: scrout dashboard --port 8765
+
+    Show runs, batches, fixers and costs in a browser. It reads the ledger and changes nothing.
 
     The repository decides only which scrout.toml, and so which ledger and pool, applies.
     """
     refuse_missing("the dashboard")
     from scrout.server.dashboard.access import token_for
-    from scrout.server.dashboard.serving import serve
+    from scrout.server.dashboard.app import serve
 
     token = token_for(host, variable)
-    settings = options.read_settings(repo, config, overrides)
+    settings = options.read_settings(repo)
     with render.working() as progress:
         progress("reading the ledger")
         server = serve(settings, host, port, token)

@@ -25,7 +25,9 @@ _AUTHOR = {
 @click.command(name="demo")
 @options.as_json
 def command(as_json: bool) -> int:
-    """Run the whole job on a bundled example: a small project with a bug, and an issue about it.
+    """Example: scrout demo
+
+    Run the whole job on a bundled example: a small project with a bug, and an issue about it.
 
     It needs no key, no model and no network. It copies the example out of the package, as a git repository.
     """

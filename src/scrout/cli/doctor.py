@@ -34,41 +34,37 @@ FIXER = "fixer "
 _MARK = {"ok": ("ok", "green"), "advice": ("--", "yellow"), "missing": ("!!", "red")}
 
 
-class DoctorFinding(FrozenModel):
-    """One thing that was looked at."""
+Status = Literal["ok", "advice", "missing"]
 
+
+class DoctorFinding(FrozenModel):
     name: str
-    status: Literal["ok", "advice", "missing"]
+    status: Status
     """`missing`: scrout cannot work without it."""
     detail: str
     next_step: str = ""
 
 
 class DoctorReport(FrozenModel):
-    """All of them."""
-
     version: str
     findings: tuple[DoctorFinding, ...]
 
 
 @click.command(name="doctor")
-@options.repository
-@options.configuration
 @click.option("--strict", is_flag=True, help="Exit with 1 also if a configured fixer cannot work.")
-@options.as_json
-def command(repo: Path, config: Path | None, overrides: tuple[str, ...], strict: bool, as_json: bool) -> int:
-    """List what this machine has and what is missing, with the next step. Exit code 1 if something needed is missing.
+@options.common
+def command(repo: Path, strict: bool, as_json: bool) -> int:
+    """Example: scrout doctor --strict
+
+    List what this machine has and what is missing, with the next step. Exit code 1 if something needed is missing.
 
     It shows names of key variables, never keys. It asks the pool's endpoints for their list of models.
     """
-    settings = completed(options.read_settings(repo, config, overrides), render.say)
+    settings = completed(options.read_settings(repo), render.say)
     with render.working() as progress:
         progress("looking around")
         report = DoctorReport(version=__version__, findings=tuple(examine(repo, settings)))
-    if as_json:
-        render.print_json(report)
-    else:
-        _print(report)
+    render.show(report, _view(report), as_json=as_json)
     return 1 if any(_fails(finding, strict) for finding in report.findings) else 0
 
 
@@ -78,7 +74,7 @@ def _fails(finding: DoctorFinding, strict: bool) -> bool:
 
 def examine(repo: Path, settings: Settings) -> Iterator[DoctorFinding]:
     """Everything a run depends on, most needed first."""
-    yield DoctorFinding(name="python", status="ok", detail=f"{platform.python_version()} on {platform.system()}")
+    yield _finding("python", f"{platform.python_version()} on {platform.system()}")
     yield _git()
     yield _sandbox(settings)
     yield from _tiers(settings)
@@ -89,34 +85,34 @@ def examine(repo: Path, settings: Settings) -> Iterator[DoctorFinding]:
         yield _fixer(fixer)
 
 
+def _finding(name: str, detail: str, next_step: str = "", *, status: Status | None = None) -> DoctorFinding:
+    """With a next step it is advice, unless it says otherwise."""
+    return DoctorFinding(
+        name=name, status=status or ("advice" if next_step else "ok"), detail=detail, next_step=next_step
+    )
+
+
 def _git() -> DoctorFinding:
     try:
-        return DoctorFinding(name="git", status="ok", detail=git_version())
+        return _finding("git", git_version())
     except ScroutError as error:
-        return DoctorFinding(name="git", status="missing", detail=str(error), next_step="Install git 2.30 or later.")
+        return _finding("git", str(error), "Install git 2.30 or later.", status="missing")
 
 
 def _sandbox(settings: Settings) -> DoctorFinding:
     try:
         found = probe(settings.sandbox)
     except (OSError, ScroutError) as error:  # a machine that lacks this much is what doctor is for
-        return DoctorFinding(
-            name="sandbox", status="missing", detail=str(error), next_step="Install coreutils, bash and git."
-        )
-    if found.tier is None:
-        return DoctorFinding(name="sandbox", status="missing", detail=found.detail, next_step=found.remedy)
-    weaker = bool(found.tier.weakness)
-    return DoctorFinding(
-        name="sandbox", status="advice" if weaker else "ok", detail=found.detail, next_step=found.remedy
-    )
+        return _finding("sandbox", str(error), "Install coreutils, bash and git.", status="missing")
+    status: Status = "missing" if found.tier is None else "advice" if found.tier.weakness else "ok"
+    return _finding("sandbox", found.detail, found.remedy, status=status)
 
 
 def _tiers(settings: Settings) -> Iterator[DoctorFinding]:
     """Every tier that scrout may choose by itself, and why it can or cannot."""
     try:
         for found in probe_all(settings.sandbox):
-            works = found.tier is not None
-            yield DoctorFinding(name=f"tier {found.name}", status="ok" if works else "advice", detail=found.detail)
+            yield _finding(f"tier {found.name}", found.detail, status="advice" if found.tier is None else "ok")
     except (OSError, ScroutError):  # said by the sandbox's own finding
         return
 
@@ -126,11 +122,7 @@ def _disk() -> DoctorFinding:
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     free = shutil.disk_usage(existing).free
     detail = f"{free / 1024**3:.1f} GB free for {folder}; ledger in {data_folder()}"
-    if free < _LOW_DISK_BYTES:
-        return DoctorFinding(
-            name="disk", status="advice", detail=detail, next_step="Free some room or set XDG_CACHE_HOME."
-        )
-    return DoctorFinding(name="disk", status="ok", detail=detail)
+    return _finding("disk", detail, "Free some room or set XDG_CACHE_HOME." if free < _LOW_DISK_BYTES else "")
 
 
 def _environment(repo: Path, settings: Settings) -> DoctorFinding:
@@ -138,22 +130,16 @@ def _environment(repo: Path, settings: Settings) -> DoctorFinding:
         source = find_source(repo)
         found = find_environment(source.repo, settings.environment, make_base(source.repo, source.head))
     except ScroutError as error:
-        return DoctorFinding(name="environment", status="advice", detail=str(error), next_step="Pass --repo.")
+        return _finding("environment", str(error), "Pass --repo.")
     if not found.python:
-        step = "Install Python 3, or make a .venv in the repository."
-        return DoctorFinding(name="environment", status="advice", detail=found.label, next_step=step)
-    if found.missing:
-        return DoctorFinding(
-            name="environment", status="advice", detail=f"{source.repo}: {found.label}", next_step=found.missing
-        )
-    return DoctorFinding(name="environment", status="ok", detail=f"{source.repo}: {found.label}")
+        return _finding("environment", found.label, "Install Python 3, or make a .venv in the repository.")
+    return _finding("environment", f"{source.repo}: {found.label}", found.missing)
 
 
 def _keys(settings: Settings) -> DoctorFinding:
     names = {name for name in os.environ if name.endswith(_KEY_NAMES)}
     names |= {fixer.key_env for fixer in settings.fixers if read_key(fixer.key_env)}
-    detail = ", ".join(sorted(names)) if names else "no variable that looks like a key"
-    return DoctorFinding(name="keys", status="ok", detail=detail)
+    return _finding("keys", ", ".join(sorted(names)) or "no variable that looks like a key")
 
 
 def _cost(fixer: Fixer) -> str:
@@ -168,38 +154,33 @@ def _fixer(fixer: Fixer) -> DoctorFinding:
     name = f"{FIXER}{fixer.name}"
     if not fixer.has_model:
         step = "Add a model with `scrout init` for issues that need more than a small edit."
-        return DoctorFinding(name=name, status="ok", detail="embedded, $0, no endpoint", next_step=step)
+        return _finding(name, "embedded, $0, no endpoint", step, status="ok")
     cost = _cost(fixer)
     if missing := fixer.missing():
-        return DoctorFinding(name=name, status="advice", detail=f"{missing}; {cost}", next_step="")
+        return _finding(name, f"{missing}; {cost}", status="advice")
     if fixer.price is None and not fixer.subscription:
-        return DoctorFinding(name=name, status="advice", detail=cost, next_step=unpriced(fixer))
+        return _finding(name, cost, unpriced(fixer), status="advice")
     key = read_key(fixer.key_env) or ""
     if fixer.key_env and not key:
-        step = f"Export {fixer.key_env}."
-        return DoctorFinding(name=name, status="advice", detail=f"{fixer.key_env} is not set; {cost}", next_step=step)
+        return _finding(name, f"{fixer.key_env} is not set; {cost}", f"Export {fixer.key_env}.")
     if not all("!" <= character <= "~" for character in key):
         detail = f"the key in {fixer.key_env} holds characters no header can carry; {cost}"
-        return DoctorFinding(name=name, status="advice", detail=detail, next_step=f"Export {fixer.key_env} again.")
+        return _finding(name, detail, f"Export {fixer.key_env} again.")
     if fixer.model_file:
         return _model_file(name, Path(fixer.model_file).expanduser(), cost)
     answer = missing_model(list_models(fixer.base_url, _auth(fixer, key), fixer.key_env), fixer.model)
-    where = shown_url(fixer.base_url)
     if answer.problem:
-        detail = f"{answer.problem}; {cost}"
-        return DoctorFinding(name=name, status="advice", detail=detail, next_step=answer.next_step)
-    told = f"{where} serves {fixer.model}" if answer.models else f"{where} answers and lists no models"
-    return DoctorFinding(name=name, status="ok", detail=f"{told}; {cost}")
+        return _finding(name, f"{answer.problem}; {cost}", answer.next_step, status="advice")
+    told = f"serves {fixer.model}" if answer.models else "answers and lists no models"
+    return _finding(name, f"{shown_url(fixer.base_url)} {told}; {cost}")
 
 
 def _model_file(name: str, path: Path, cost: str) -> DoctorFinding:
     if find_spec("xllamacpp") is None:
-        detail = "a model file needs xllamacpp, which is not installed"
-        return DoctorFinding(name=name, status="advice", detail=detail, next_step=local_server.INSTALL)
+        return _finding(name, "a model file needs xllamacpp, which is not installed", local_server.INSTALL)
     if not path.is_file():
-        step = "Set `model_file` to a file that ends in .gguf."
-        return DoctorFinding(name=name, status="advice", detail=f"{path} does not exist", next_step=step)
-    return DoctorFinding(name=name, status="ok", detail=f"{path.name}, {path.stat().st_size / 1e9:.1f} GB; {cost}")
+        return _finding(name, f"{path} does not exist", "Set `model_file` to a file that ends in .gguf.")
+    return _finding(name, f"{path.name}, {path.stat().st_size / 1e9:.1f} GB; {cost}")
 
 
 def _auth(fixer: Fixer, key: str) -> dict[str, str]:
@@ -210,11 +191,11 @@ def _auth(fixer: Fixer, key: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"}
 
 
-def _print(report: DoctorReport) -> None:
+def _view(report: DoctorReport) -> Text:
     lines = [Text(f"scrout {report.version}")]
     for finding in report.findings:
         mark, style = _MARK[finding.status]
         lines.append(Text.assemble((f"{mark:3}", style), f"{finding.name}: {render.inert(finding.detail)}"))
         if finding.next_step:
             lines.append(Text(f"     {render.inert(finding.next_step)}", "dim"))
-    render.print_view(Text("\n").join(lines))
+    return Text("\n").join(lines)

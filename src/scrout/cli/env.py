@@ -11,6 +11,7 @@ from rich.text import Text
 
 from scrout.base import FrozenModel
 from scrout.cli import options, render
+from scrout.cli.groups import CommandGroup
 from scrout.config.settings import EnvironmentSettings
 from scrout.sandbox.environment import find_environment, plan_environment
 from scrout.sandbox.environment_build import build_environment
@@ -25,19 +26,13 @@ _STATES = {"built": ("built", "green"), "failed": ("failed", "red"), "not_built"
 
 
 class RecipeReport(FrozenModel):
-    """One ecosystem's dependencies, and whether they were built."""
-
     kind: str
     source: str
-    """What asks for them."""
     lines: tuple[str, ...]
     state: Literal["built", "failed", "not_built"]
     folder: str
-    """Its folder on this machine, built or not."""
     size_bytes: int | None
-    """None: not built."""
     seconds: float | None
-    """How long the build took; None: not built."""
     failed_line: str
     reason: str
     """Why the build failed; empty: it did not."""
@@ -45,8 +40,6 @@ class RecipeReport(FrozenModel):
 
 
 class EnvironmentReport(FrozenModel):
-    """What commands of a repository run with."""
-
     repo: Path
     base_commit: str
     label: str
@@ -55,36 +48,40 @@ class EnvironmentReport(FrozenModel):
     recipes: tuple[RecipeReport, ...]
 
 
-@click.group(name="env")
+@click.group(name="env", cls=CommandGroup)
 def command() -> None:
-    """Show, build and clear the repository's environment."""
+    """Example: scrout env build
+
+    Show, build and clear the repository's environment.
+    """
 
 
 @command.command(name="show")
-@options.repository
-@options.configuration
-@options.as_json
-def _show(repo: Path, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
-    """Show what commands of the repository run with, what its files ask for, and whether that was built."""
-    settings = options.read_settings(repo, config, overrides).environment
+@options.common
+def _show(repo: Path, as_json: bool) -> int:
+    """Example: scrout env show
+
+    Show what commands of the repository run with, what its files ask for, and whether that was built.
+    """
+    settings = options.read_settings(repo).environment
     with render.working() as progress:
         progress("copying the repository")
         report = _report(_base(repo), settings)
-    _give(report, as_json=as_json)
+    render.show(report, _view(report), as_json=as_json)
     return 0
 
 
 @command.command(name="build")
-@options.repository
 @click.option("--force", is_flag=True, help="Build again, although a build is there or has failed.")
-@options.configuration
-@options.as_json
-def _build(repo: Path, force: bool, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
-    """Install what the repository asks for into a separate environment. Exit code 1 if a build failed.
+@options.common
+def _build(repo: Path, force: bool, as_json: bool) -> int:
+    """Example: scrout env build --force
+
+    Install what the repository asks for into a separate environment. Exit code 1 if a build failed.
 
     It runs code of the project and of its dependencies in a sandbox that has network. Your work tree does not change.
     """
-    settings = options.read_settings(repo, config, overrides)
+    settings = options.read_settings(repo)
     with render.working() as progress:
         progress("copying the repository")
         base = _base(repo)
@@ -93,7 +90,7 @@ def _build(repo: Path, force: bool, config: Path | None, overrides: tuple[str, .
         report = _report(base, settings.environment)
     if not report.recipes:
         render.say(f"nothing to build: {report.label}")
-    _give(report, as_json=as_json)
+    render.show(report, _view(report), as_json=as_json)
     return 1 if report.missing else 0
 
 
@@ -101,7 +98,10 @@ def _build(repo: Path, force: bool, config: Path | None, overrides: tuple[str, .
 @options.repository
 @click.option("--all", "everything", is_flag=True, help="Clear every repository, not only this one.")
 def _clear(repo: Path, everything: bool) -> int:
-    """Remove built environments, remembered failures and downloads. Use it while no scrout runs."""
+    """Example: scrout env clear --all
+
+    Remove built environments, remembered failures and downloads. Use it while no scrout runs.
+    """
     count, size_bytes = clear(None if everything else find_source(repo).repo)
     render.say(f"removed {count} built or failed environments ({size_bytes / _MEGABYTE:.0f} MB)")
     return 0
@@ -138,13 +138,6 @@ def _recipe(slot: Slot) -> RecipeReport:
         reason=failed.reason if failed and not built else "",
         output_tail=failed.output_tail if failed and not built else "",
     )
-
-
-def _give(report: EnvironmentReport, *, as_json: bool) -> None:
-    if as_json:
-        render.print_json(report)
-    else:
-        render.print_view(_view(report))
 
 
 def _view(report: EnvironmentReport) -> Text:

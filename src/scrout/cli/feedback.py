@@ -15,35 +15,28 @@ from scrout.text import plural
 
 
 class FeedbackReport(FrozenModel):
-    """What was learned."""
-
     run: str
     verdict: Verdict
     former: Verdict | Grade | None
-    """What had been said of the run before; None: nothing."""
     key: str
     """Whose résumé learned it: agent/model@effort."""
     replaced: bool
     """True: a former outcome of the same task gave way."""
     n: int
-    """Outcomes in the résumé now."""
     solved: int
     growing: bool
     """True: too few yet to count."""
     drift: Drift | None
-    """None: no run of this fixer had a prediction."""
 
 
 @click.command(name="feedback")
 @click.argument("run_id", metavar="RUN")
 @click.argument("verdict", metavar="VERDICT", type=click.Choice(get_args(Verdict)))
-@options.repository
-@options.configuration
-@options.as_json
-def command(
-    run_id: str, verdict: Verdict, repo: Path, config: Path | None, overrides: tuple[str, ...], as_json: bool
-) -> int:
-    """Record how a run ended, and let its fixer's résumé learn it.
+@options.common
+def command(run_id: str, verdict: Verdict, repo: Path, as_json: bool) -> int:
+    """Example: scrout feedback 20261115 merged
+
+    Record how a run ended, and let its fixer's résumé learn it.
 
     RUN is its id or the beginning of it, as `scrout runs` lists them. VERDICT is merged, reverted or wrong. The
     last verdict on a run counts.
@@ -51,7 +44,7 @@ def command(
     from scrout.ledger.opening import open_ledger
     from scrout.route.embed import open_embedder
 
-    settings = options.read_settings(repo, config, overrides)
+    settings = options.read_settings(repo)
     with open_ledger(settings) as book:
         run = book.run(run_id)
     lesson, former = record(run, verdict, settings, open_embedder(settings.route.embedder))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
@@ -14,7 +13,7 @@ from scrout.cli import options, render
 from scrout.cli.open_task import open_with_progress
 from scrout.cli.run_async import run_async
 from scrout.config.settings import HandoffMode, Settings
-from scrout.files import is_foreign_link, write_plain
+from scrout.files import write_plain
 from scrout.fix.pool import completed
 from scrout.git import GitError, find_repository
 from scrout.ledger.store import OpenRun
@@ -23,30 +22,22 @@ from scrout.records import Run
 
 
 @click.command(name="fix")
-@options.repository
 @options.issue
 @options.dirty
 @options.sandbox
 @options.goal
-@click.option("--fixer", help="Use this fixer of the pool, without asking the router.")
+@click.option("--fixer", help="Use this fixer; the router is not asked.")
 @click.option(
     "--handoff",
     type=click.Choice(get_args(HandoffMode)),
-    help="How much of the handoff the fixer gets; auto gives none if the task looks easy for it.",
+    metavar="MODE",
+    help=f"What the fixer is told: {', '.join(get_args(HandoffMode))}.",
 )
-@click.option("--escalate", is_flag=True, help="When the check proves a patch wrong, let the next fixer try.")
-@click.option("--out", type=click.Path(path_type=Path), help="Write the patch to this file instead of standard output.")
-@click.option(
-    "--apply",
-    "apply_patch",
-    is_flag=True,
-    help="Apply the patch to your work tree, unless the check failed or doubts it.",
-)
-@click.option(
-    "--fresh", is_flag=True, help="Start over instead of resuming an interrupted run, which stays in the ledger."
-)
-@options.configuration
-@options.as_json
+@click.option("--escalate", is_flag=True, help="Try the next fixer if a patch proves wrong.")
+@click.option("--out", type=options.PATH, help="Write the patch to this file.")
+@click.option("--apply", "apply_patch", is_flag=True, help="Apply a patch that the check does not doubt.")
+@click.option("--fresh", is_flag=True, help="Start over; do not resume an interrupted run.")
+@options.common
 def command(
     repo: Path,
     issue_source: str,
@@ -57,16 +48,16 @@ def command(
     out: Path | None,
     apply_patch: bool,
     fresh: bool,
-    config: Path | None,
-    overrides: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Scout, gate, route, fix and check one issue.
+    """Example: scrout fix --issue 123
+
+    Scout, gate, route, fix and check one issue.
 
     The patch goes to standard output or to --out. Your work tree changes only with --apply.
     Exit code 0: solved, the check passed. 1: not solved, or there is a patch that no run could prove.
     """
-    settings = completed(options.read_settings(repo, config, overrides), render.say)
+    settings = completed(options.read_settings(repo), render.say)
     if fixer:
         settings = settings.only(fixer)
     given = ({"handoff": handoff} if handoff else {}) | ({"escalate": True} if escalate else {})
@@ -75,7 +66,7 @@ def command(
         settings = settings.model_copy(update={"fixers": pool})
     settings = settings.model_copy(update={"fix": settings.fix.model_copy(update=given)})
     if out:
-        _must_be_writable(out)
+        options.must_be_writable(out, "--out")
     run = solve_with_progress(repo, options.read_issue(issue_source, repo), settings, dirty=dirty, fresh=fresh)
     deliver(run, settings, as_json=as_json, out=out)
     if apply_patch and run.patch:
@@ -84,7 +75,6 @@ def command(
 
 
 def solve_with_progress(repo: Path, text: str, settings: Settings, *, dirty: bool = False, fresh: bool = False) -> Run:
-    """Solve one issue, with progress on standard error."""
     with open_with_progress(repo, text, settings, dirty=dirty) as (task, kit):
         return run_async(solve(task, replace(kit, context=replace(kit.context, fresh=fresh, opened=_say_resumed))))
 
@@ -105,16 +95,6 @@ def deliver(run: Run, settings: Settings, *, as_json: bool = False, out: Path | 
         render.print_json(run)
     elif not out:
         render.print_patch(run.patch)
-
-
-def _must_be_writable(out: Path) -> None:
-    """Refused before the work, not after it."""
-    if not out.parent.is_dir():
-        raise TaskError(f"--out {out}: there is no folder {out.parent}. Make it first.")
-    if is_foreign_link(out):
-        raise TaskError(f"--out {out} leads through a symlink, which may lead anywhere. Name another file.")
-    if out.is_dir() or not os.access(out if out.exists() else out.parent, os.W_OK):
-        raise TaskError(f"--out {out} cannot be written. Name a file in a folder of yours.")
 
 
 def _write(run: Run, out: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import date
 from functools import cached_property
@@ -9,18 +10,16 @@ from pathlib import Path
 from statistics import fmean, quantiles
 
 import click
-from rich.box import SIMPLE_HEAD
-from rich.console import Console, RenderableType
-from rich.table import Table
-from rich.text import Text
+from rich.console import Console, Group, RenderableType
 
 from scrout.base import FrozenModel, RouteError
 from scrout.cli import options, render
+from scrout.cli.groups import CommandGroup
 from scrout.config.settings import FixerKey, Settings
 from scrout.intervals import wilson
 from scrout.money import CENT_FRACTION, Usd
 from scrout.route import resume as resumes
-from scrout.route.embed import Embedder
+from scrout.route.embed import Embedder, open_embedder
 from scrout.route.feedback import MAX_RUNS, RESUMES, Nearness, drift, nearness, own_folder, with_source
 from scrout.route.outcomes import Arm, Outcome, read_outcomes, read_texts
 from scrout.route.resume import MIN_OUTCOMES, SHIPPED, Resume, build_resume, extended, keep
@@ -33,20 +32,14 @@ TOP_GROUPS = 3
 WIDE = 120
 """Columns of a terminal from which on the list has room for sources."""
 ARMS: tuple[Arm, ...] = ("handoff", "solo")
-_ARM_WORDS = {"handoff": "with handoff", "solo": "without"}
 
 
 class Serves(FrozenModel):
-    """An entry of the pool that goes by a résumé."""
-
     fixer: str
     borrowed: bool
-    """True: the résumé is of the same model under another agent or effort."""
 
 
 class Rate(FrozenModel):
-    """A share of solved tasks with its 95% interval."""
-
     n: int
     solved: int
     rate: float
@@ -55,27 +48,20 @@ class Rate(FrozenModel):
 
 
 class ArmReport(FrozenModel):
-    """Outcomes with, or without, a scout's handoff."""
-
     arm: Arm
     solves: Rate
     cost_usd: Usd | None
-    """Mean of an attempt; None: unknown."""
     quartiles_usd: tuple[Usd, Usd, Usd] | None
     """Of the known costs; None: fewer than two are."""
 
 
 class GroupReport(FrozenModel):
-    """Outcomes of one repository."""
-
     name: str
     """What its instance_ids begin with."""
     solves: Rate
 
 
 class ResumeReport(FrozenModel):
-    """A résumé in one line."""
-
     key: str
     """agent/model@effort, the last two where there are some."""
     public: bool
@@ -85,11 +71,8 @@ class ResumeReport(FrozenModel):
     solves: Rate
     serves: tuple[Serves, ...]
     cost_handoff_usd: Usd | None
-    """Mean of an attempt with a handoff; None: unknown."""
     cost_solo_usd: Usd | None
-    """Mean of an attempt without; None: unknown."""
     calls: float | None
-    """Mean of an attempt; None: unknown."""
     source: str
     made: date
     drift: str
@@ -97,21 +80,15 @@ class ResumeReport(FrozenModel):
 
 
 class ResumeDetails(ResumeReport):
-    """All that there is to say of a résumé."""
-
     embedded: int
     """Its tasks that have a vector of the embedder in use; the others do not count for the probabilities."""
     tasks: int
     nearness: Nearness | None
-    """None: no runs yet to compare with."""
     arms: tuple[ArmReport, ...]
     groups: tuple[GroupReport, ...]
-    """The largest repositories."""
 
 
 class Removed(FrozenModel):
-    """A résumé that is gone."""
-
     key: str
     n: int
     file: str
@@ -130,7 +107,6 @@ class ResumeCatalog:
         self.drift = {one.key: one.notice for one in drift(self.folder)}
 
     def key(self, name: str) -> FixerKey:
-        """The key of an entry of the pool, or the one that is written out."""
         for fixer in self.settings.fixers:
             if fixer.name == name:
                 return fixer.key
@@ -182,9 +158,7 @@ class ResumeCatalog:
         return found
 
     def every(self) -> list[Resume]:
-        return [
-            one for book in (self.own, self.public) for _, one in sorted(book.items(), key=lambda item: str(item[0]))
-        ]
+        return [one for book in (self.own, self.public) for one in sorted(book.values(), key=lambda one: str(one.key))]
 
     def report(self, resume: Resume) -> ResumeReport:
         public = resume != self.own.get(resume.key)
@@ -221,44 +195,39 @@ class ResumeCatalog:
         )
 
 
-@click.group(name="fixers")
+@click.group(name="fixers", cls=CommandGroup)
 def command() -> None:
-    """Manage the résumés that fixers are chosen by: add, list, show, remove."""
+    """Example: scrout fixers list
+
+    Manage the résumés that fixers are chosen by: add, list, show, remove.
+    """
 
 
 @command.command(name="add")
 @click.argument("name", metavar="NAME")
-@click.option("--outcomes", required=True, type=click.Path(path_type=Path), help="CSV or JSONL, one row per outcome.")
-@click.option("--tasks", type=click.Path(path_type=Path), help="CSV or JSONL with the texts of the tasks.")
+@click.option("--outcomes", required=True, type=options.PATH, help="CSV or JSONL, one row per outcome.")
+@click.option("--tasks", type=options.PATH, help="CSV or JSONL with the texts of the tasks.")
 @click.option("--source", default="", help="Where the outcomes come from.", show_default="the file's name")
 @click.option(
     "--replace", is_flag=True, help="Replace an existing résumé; with --extend, new outcomes win over old ones."
 )
 @click.option("--extend", is_flag=True, help="Add the outcomes to an existing résumé.")
-@options.repository
-@options.configuration
-@options.as_json
+@options.common
 def _add(
-    name: str,
-    outcomes: Path,
-    tasks: Path | None,
-    source: str,
-    replace: bool,
-    extend: bool,
-    repo: Path,
-    config: Path | None,
-    overrides: tuple[str, ...],
-    as_json: bool,
+    name: str, outcomes: Path, tasks: Path | None, source: str, replace: bool, extend: bool, repo: Path, as_json: bool
 ) -> int:
-    """Make a fixer's résumé from 25 outcomes or more. NAME is its entry in the pool, or a key: agent/model@effort."""
-    settings = options.read_settings(repo, config, overrides)
+    """Example: scrout fixers add my-model --outcomes outcomes.csv --tasks tasks.jsonl
+
+    Make a fixer's résumé from 25 outcomes or more. NAME is its entry in the pool, or a key: agent/model@effort.
+    """
+    settings = options.read_settings(repo)
     book = ResumeCatalog(settings)
     key = book.key(name)
     texts = read_texts(tasks) if tasks else {}
     told = read_outcomes(outcomes, texts)
     source = with_source("", source.strip() or outcomes.name)
     price = next((fixer.price for fixer in settings.fixers if fixer.key == key), None)
-    embedder, past = _embedder(settings), _past(settings)
+    embedder, past = open_embedder(settings.route.embedder), _past(settings)
     with render.working() as progress, alone(book.folder, RESUMES):
         former = resumes.load(book.folder).get(key)
         if extend:
@@ -283,12 +252,13 @@ def _add(
 
 
 @command.command(name="list")
-@options.repository
-@options.configuration
-@options.as_json
-def _list(repo: Path, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
-    """List every résumé, the fixers of the pool that use it, and predictions that no longer hold."""
-    book = ResumeCatalog(options.read_settings(repo, config, overrides))
+@options.common
+def _list(repo: Path, as_json: bool) -> int:
+    """Example: scrout fixers list
+
+    List every résumé, the fixers of the pool that use it, and predictions that no longer hold.
+    """
+    book = ResumeCatalog(options.read_settings(repo))
     reports = [book.report(one) for one in book.every()]
     if as_json:
         render.print_json(reports)
@@ -308,35 +278,35 @@ def _list(repo: Path, config: Path | None, overrides: tuple[str, ...], as_json: 
 
 @command.command(name="show")
 @click.argument("name", metavar="NAME")
-@options.repository
-@options.configuration
-@options.as_json
-def _show(name: str, repo: Path, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
-    """Show one résumé. NAME is an entry of the pool, or a key as `scrout fixers list` has it."""
-    settings = options.read_settings(repo, config, overrides)
+@options.common
+def _show(name: str, repo: Path, as_json: bool) -> int:
+    """Example: scrout fixers show my-model
+
+    Show one résumé. NAME is an entry of the pool, or a key as `scrout fixers list` has it.
+    """
+    settings = options.read_settings(repo)
     book = ResumeCatalog(settings)
-    _give(book, book.resume(name), _embedder(settings), _past(settings), as_json=as_json)
+    _give(book, book.resume(name), open_embedder(settings.route.embedder), _past(settings), as_json=as_json)
     return 0
 
 
 @command.command(name="remove")
 @click.argument("name", metavar="NAME")
-@options.repository
-@options.configuration
-@options.as_json
-def _remove(name: str, repo: Path, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
-    """Remove a résumé of your own. Vectors of its tasks stay, because other fixers may have tried the same tasks."""
-    book = ResumeCatalog(options.read_settings(repo, config, overrides))
+@options.common
+def _remove(name: str, repo: Path, as_json: bool) -> int:
+    """Example: scrout fixers remove my-model
+
+    Remove a résumé of your own. Vectors of its tasks stay, because other fixers may have tried the same tasks.
+    """
+    book = ResumeCatalog(options.read_settings(repo))
     key = book.key(name)
     if key not in book.own:
-        if key in book.public:
-            raise RouteError(
-                f"the résumé of {key} is public and comes with scrout, so it stays. One of your own counts in its "
-                f"place: `scrout fixers add {key} --outcomes FILE`."
-            )
         known = ", ".join(map(str, book.own)) or "none"
-        raise RouteError(f"{key} has no résumé of yours; there is {known}. `scrout fixers list` shows them.")
-    path = book.folder / resumes.file_name(key)
+        raise RouteError(
+            f"{key} has no résumé of yours; there is {known}. A public one comes with scrout and stays; one of "
+            f"your own counts in its place: `scrout fixers add {key} --outcomes FILE`."
+        )
+    path = book.folder / resumes.file_of(book.own[key])
     with alone(book.folder, RESUMES):
         path.unlink(missing_ok=True)
     if as_json:
@@ -346,14 +316,7 @@ def _remove(name: str, repo: Path, config: Path | None, overrides: tuple[str, ..
     return 0
 
 
-def _embedder(settings: Settings) -> Embedder:
-    from scrout.route.embed import open_embedder
-
-    return open_embedder(settings.route.embedder)
-
-
 def _past(settings: Settings) -> list[str]:
-    """The texts of the user's newest tasks."""
     from scrout.ledger.opening import open_ledger
 
     with open_ledger(settings) as book:
@@ -365,10 +328,7 @@ def _give(book: ResumeCatalog, resume: Resume, embedder: Embedder, past: Sequenc
         if past:
             progress("comparing with your runs")
         details = book.details(resume, embedder, past)
-    if as_json:
-        render.print_json(details)
-    else:
-        render.print_view(_view(details))
+    render.show(details, _view(details), as_json=as_json)
     if details.drift:
         render.say(f"drift: {details.drift}")
 
@@ -392,23 +352,21 @@ def _arm(resume: Resume, arm: Arm) -> ArmReport:
 
 
 def _groups(outcomes: Sequence[Outcome]) -> tuple[GroupReport, ...]:
-    groups: dict[str, list[Outcome]] = {}
-    for one in outcomes:
-        groups.setdefault(one.repository, []).append(one)
-    largest = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))[:TOP_GROUPS]
-    return tuple(GroupReport(name=name, solves=_rate(members)) for name, members in largest)
+    largest = sorted(Counter(one.repository for one in outcomes).items(), key=lambda item: (-item[1], item[0]))
+    return tuple(
+        GroupReport(name=name, solves=_rate([one for one in outcomes if one.repository == name]))
+        for name, _ in largest[:TOP_GROUPS]
+    )
 
 
 def _table(reports: Sequence[ResumeReport], *, sources: bool) -> RenderableType:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
     source = ("source",) if sources else ()
-    for name in ("résumé", "serves", "n", "solves", "with handoff", "without", *source, "made"):
-        right = name in ("n", "with handoff", "without")
-        table.add_column(name, justify="right" if right else "left", overflow="fold", no_wrap=name == "made")
+    columns = ("résumé", "serves", "n", "solves", "with handoff", "without", *source, "made")
+    table = render.table(*columns, right=("n", "with handoff", "without"), whole=("made",))
     for one in reports:
-        key = one.key + (" (public)" if one.public else "")
-        cells = (
-            key,
+        render.row(
+            table,
+            one.key + (" (public)" if one.public else ""),
             _serves(one, "no fixer"),
             f"{one.solves.n} of {MIN_OUTCOMES}" if one.growing else str(one.solves.n),
             _interval(one.solves),
@@ -416,39 +374,30 @@ def _table(reports: Sequence[ResumeReport], *, sources: bool) -> RenderableType:
             usd(one.cost_solo_usd),
             *((one.source,) if sources else ()),
             one.made.isoformat(),
+            style="dim" if one.growing else "",
         )
-        table.add_row(*(Text(render.inert(cell)) for cell in cells), style="dim" if one.growing else None)
     return table
 
 
 def _view(one: ResumeDetails) -> RenderableType:
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column(width=13, style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
-
-    def line(label: str, words: str, style: str = "") -> None:
-        grid.add_row(label, Text(render.inert(words), style))
-
-    line("résumé", one.key + (" (public)" if one.public else ""), "bold")
-    line("solves", _share(one.solves))
+    lines = [
+        render.line("résumé", one.key + (" (public)" if one.public else ""), "bold"),
+        render.line("solves", _share(one.solves)),
+    ]
     if one.growing:
-        line("growing", f"it counts from {MIN_OUTCOMES} outcomes on", "yellow")
-    line(
-        "an attempt",
-        f"{usd(one.cost_handoff_usd)} with handoff, {usd(one.cost_solo_usd)} without",
-    )
-    line("calls", "unknown" if one.calls is None else f"{one.calls:g} an attempt")
-    line("serves", _serves(one, "no fixer of the pool"))
+        lines.append(render.line("growing", f"it counts from {MIN_OUTCOMES} outcomes on", "yellow"))
+    costs = f"{usd(one.cost_handoff_usd)} with handoff, {usd(one.cost_solo_usd)} without"
+    lines.append(render.line("an attempt", costs))
+    lines.append(render.line("calls", "unknown" if one.calls is None else f"{one.calls:g} an attempt"))
+    lines.append(render.line("serves", _serves(one, "no fixer of the pool")))
     if one.embedded < one.tasks:
-        line("embedded", f"{one.embedded} of {one.tasks} tasks for the embedder in use", "yellow")
+        known = f"{one.embedded} of {one.tasks} tasks for the embedder in use"
+        lines.append(render.line("embedded", known, "yellow"))
     if one.nearness:
-        line("nearness", one.nearness.words)
-    for arm in one.arms:
-        line(_ARM_WORDS[arm.arm], _share(arm.solves) + _quartiles(arm))
-    for group in one.groups:
-        line("repository", f"{group.name}: {_share(group.solves)}")
-    line("source", f"{one.source}, {one.made.isoformat()}")
-    return grid
+        lines.append(render.line("nearness", one.nearness.words))
+    lines += [render.line(arm.arm, _share(arm.solves) + _quartiles(arm)) for arm in one.arms]
+    lines += [render.line("repository", f"{group.name}: {_share(group.solves)}") for group in one.groups]
+    return Group(*lines, render.line("source", f"{one.source}, {one.made.isoformat()}"))
 
 
 def _share(rate: Rate) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from scrout.cli import options, render
+from scrout.cli.groups import CommandGroup
 from scrout.files import write_plain
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ F = TypeVar("F", bound=Callable[..., object])
 _event = click.option(
     "--event",
     "payload",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     help="File with the forge's payload. Without it: the one that the runner names.",
 )
 _admission = click.option(
@@ -34,9 +35,12 @@ _admission = click.option(
 )
 
 
-@click.group(name="forge")
+@click.group(name="forge", cls=CommandGroup)
 def command() -> None:
-    """Act on labels of issues on GitHub and GitLab, in three jobs: admit, work, publish."""
+    """Example: scrout forge admit --run-usd 1 --day-usd 10
+
+    Act on labels of issues on GitHub and GitLab, in three jobs: admit, work, publish.
+    """
 
 
 @command.command()
@@ -82,23 +86,22 @@ def admit(
     run_usd: Decimal,
     day_usd: Decimal,
 ) -> int:
-    """Decide whether a label counts, and reserve the budget of its run.
+    """Example: scrout forge admit --run-usd 1 --day-usd 10
+
+    Decide whether a label counts, and reserve the budget of its run.
 
     Standard output gets the admission as JSON, the runner's outputs `go` (work, say or nothing) and `admission`.
     The exit code is 0 for every decision.
     """
+    from scrout.integrations.admission import LabelRules, Verb
     from scrout.integrations.admission import admit as admitted
     from scrout.integrations.ci_environment import connect, find_ci_environment, find_token
-    from scrout.integrations.label_rules import LabelRules, Verb
 
     place = find_ci_environment(os.environ)
     token = find_token(os.environ)
-    labels: dict[str, Verb] = {}
-    if scout_label.strip():
-        labels[scout_label.strip()] = "scout"
-    if fix_label.strip():
-        labels[fix_label.strip()] = "fix"
-    named = frozenset(name.strip().removeprefix("@").lower() for name in people.split(",") if name.strip())
+    words: dict[str, Verb] = {scout_label.strip(): "scout", fix_label.strip(): "fix"}
+    labels = {label: verb for label, verb in words.items() if label}
+    named = frozenset(name.removeprefix("@").lower() for name in options.names(people))
     admission = admitted(
         _read_event(place, payload),
         connect(place, token),
@@ -119,22 +122,17 @@ def admit(
 @_event
 @_admission
 @options.repository
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Write the result to this file.")
+@click.option("--out", type=options.PATH, required=True, help="Write the result to this file.")
 @options.sandbox
 @options.configuration
-def work(
-    payload: Path | None,
-    admission_word: str,
-    repo: Path,
-    out: Path,
-    config: Path | None,
-    overrides: tuple[str, ...],
-) -> int:
-    """Scout the issue, or fix it, and write a result for `publish`.
+def work(payload: Path | None, admission_word: str, repo: Path, out: Path) -> int:
+    """Example: scrout forge work --admission "$ADMISSION" --out result.json
+
+    Scout the issue, or fix it, and write a result for `publish`.
 
     It refuses to run if a token that may write is set. Exit code 0: there is a result, good or bad.
     """
-    from scrout.base import ScroutError, TaskError
+    from scrout.base import ScroutError
     from scrout.cli.run_async import run_async
     from scrout.fix.pool import completed
     from scrout.integrations.admission import decode
@@ -148,10 +146,9 @@ def work(
     event = _read_event(place, payload)
     admission = decode(admission_word)
     verb = must_work(event, admission)
-    if not out.parent.is_dir():
-        raise TaskError(f"--out {out}: there is no folder {out.parent}. Make it first.")
+    options.must_be_writable(out, "--out")
     try:
-        settings = completed(options.read_settings(repo, config, overrides), render.say)
+        settings = completed(options.read_settings(repo), render.say)
     except ScroutError as error:  # the issue is told, as of any other failure
         render.say(f"failed: {error}")
         result = failure_of(error, admission, verb, place.commit)
@@ -167,14 +164,12 @@ def work(
 @_event
 @_admission
 @click.option(
-    "--result",
-    "result_file",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="The file that `scrout forge work` wrote.",
+    "--result", "result_file", type=options.PATH, required=True, help="The file that `scrout forge work` wrote."
 )
 def publish(payload: Path | None, admission_word: str, result_file: Path) -> int:
-    """Comment on the issue with the result, and open a pull request if there is a patch.
+    """Example: scrout forge publish --admission "$ADMISSION" --result result.json
+
+    Comment on the issue with the result, and open a pull request if there is a patch.
 
     It runs nothing of the repository and trusts nothing in the result. Exit code 1: there was no usable result, and
     the issue says so.

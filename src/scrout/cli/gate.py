@@ -15,29 +15,21 @@ from scrout.gate.gate import gate
 
 
 @click.command(name="gate")
-@options.repository
 @click.option(
     "--handoff", "handoff_file", required=True, help="A file with the output of `scrout scout`; - for standard input."
 )
 @click.option("--issue", "issue_source", help="The issue, as for `scrout fix`: errors it names count as evidence.")
 @options.dirty
 @options.sandbox
-@options.configuration
-@options.as_json
-def command(
-    repo: Path,
-    handoff_file: str,
-    issue_source: str | None,
-    dirty: bool,
-    config: Path | None,
-    overrides: tuple[str, ...],
-    as_json: bool,
-) -> int:
-    """Replay a handoff's claim on the unpatched repository and strip what is false.
+@options.common
+def command(repo: Path, handoff_file: str, issue_source: str | None, dirty: bool, as_json: bool) -> int:
+    """Example: scrout gate --issue bug.md --handoff handoff.txt
+
+    Replay a handoff's claim on the unpatched repository and strip what is false.
 
     Standard output gets the surviving handoff in wire form. The exit code is 0 for every verdict.
     """
-    settings = options.read_settings(repo, config, overrides)
+    settings = options.read_settings(repo)
     if handoff_file == issue_source == "-":
         raise TaskError("--handoff - and --issue - cannot both be standard input. Put one of them into a file.")
     raw = options.read_file(handoff_file, "handoff")

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from scrout.cli import options, render
+from scrout.cli.groups import CommandGroup
 from scrout.ledger.audit import audit
 from scrout.ledger.opening import open_ledger
 from scrout.text import plural, usd
@@ -15,18 +16,22 @@ MANY = 500
 """Runs, from which on progress is shown: fewer take a second."""
 
 
-@click.group(name="ledger")
+@click.group(name="ledger", cls=CommandGroup)
 def command() -> None:
-    """Check that every total follows from its receipts."""
+    """Example: scrout ledger audit
+
+    Check that every total follows from its receipts.
+    """
 
 
 @command.command(name="audit")
-@options.repository
-@options.configuration
-@options.as_json
-def _audit(repo: Path, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
-    """Re-derive the total of every run and batch from its receipts. Exit code 1 if any figure differs."""
-    with open_ledger(options.read_settings(repo, config, overrides)) as book, render.working() as progress:
+@options.common
+def _audit(repo: Path, as_json: bool) -> int:
+    """Example: scrout ledger audit
+
+    Re-derive the total of every run and batch from its receipts. Exit code 1 if any figure differs.
+    """
+    with open_ledger(options.read_settings(repo)) as book, render.working() as progress:
 
         def tell(done: int, of: int) -> None:
             if of >= MANY and done % MANY == 0:

@@ -11,7 +11,7 @@ from typing import NoReturn
 import click
 
 from scrout import __version__
-from scrout.cli.lazy import LazyGroup
+from scrout.cli.groups import LazyGroup
 
 # Section -> name -> what it does. The module of the same name in this package holds the command and is
 # loaded when it is needed.
@@ -56,14 +56,11 @@ INTERRUPTED = 130
 
 
 @click.group(
-    cls=LazyGroup,
-    package="scrout.cli",
-    sections=SECTIONS,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    cls=LazyGroup, package="scrout.cli", sections=SECTIONS, context_settings={"help_option_names": ["-h", "--help"]}
 )
 @click.version_option(__version__, message="scrout %(version)s")
 def scrout() -> None:
-    """Scout, then route: fix issues with the cheapest fixer that is likely to succeed."""
+    """Example: scrout fix --issue 123 (scout, gate, route, fix and check one issue)"""
 
 
 def main() -> NoReturn:
@@ -103,7 +100,7 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 def _explain(error: Exception) -> int:
     from scrout.base import ScroutError
-    from scrout.cli.render import inert
+    from scrout.text import inert
 
     if isinstance(error, ScroutError):
         click.echo(inert(f"error: {error}"), err=True)

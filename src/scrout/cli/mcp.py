@@ -28,16 +28,10 @@ PORT = 8787
 @click.option("--allow-fix", is_flag=True, help="Offer the tool fix, which may spend up to the caps of scrout.toml.")
 @options.sandbox
 @options.configuration
-def command(
-    repo: Path,
-    http: bool,
-    port: int,
-    token_env: str | None,
-    allow_fix: bool,
-    config: Path | None,
-    overrides: tuple[str, ...],
-) -> int:
-    """Offer scout, gate, route, and with --allow-fix fix, as tools of the Model Context Protocol.
+def command(repo: Path, http: bool, port: int, token_env: str | None, allow_fix: bool) -> int:
+    """Example: scrout mcp --repo ~/shop
+
+    Offer scout, gate, route, and with --allow-fix fix, as tools of the Model Context Protocol.
 
     Clients may name only repositories below --repo. With --http, --allow-fix needs a token: every user of this
     machine can reach loopback.
@@ -53,7 +47,7 @@ def command(
             "--http with --allow-fix lets every user of this machine spend your money. Put a token into a variable and "
             "name it with --token-env."
         )
-    settings = completed(options.read_settings(repo, config, overrides), render.say)
+    settings = completed(options.read_settings(repo), render.say)
     from scrout.server.service import Service, root_of
 
     service = Service(root_of(repo), settings)
@@ -62,7 +56,7 @@ def command(
 
         asyncio.run(serve_stdio(service, allow_fix=allow_fix))
         return 0
-    from scrout.server.mcp.http import serve_http
+    from scrout.server.mcp.server import serve_http
 
     def ready(address: str) -> None:
         render.say(f"serving {service.root} at {address}; Ctrl-C ends it")

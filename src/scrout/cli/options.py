@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from pydantic import ValidationError
@@ -16,22 +17,23 @@ from scrout.base import RouteError, TaskError
 from scrout.cli import render
 from scrout.config.loading import discover, load
 from scrout.config.settings import TIERS, RouteSettings, Settings
-from scrout.files import follows_foreign_link, lies_in_repository
+from scrout.files import follows_foreign_link, is_foreign_link, lies_in_repository
 from scrout.git import find_repository
 from scrout.task import MAX_ISSUE_BYTES, issue_text
 from scrout.text import plural
 
+if TYPE_CHECKING:
+    from scrout.batch.tasks import UnusableRow
+
 MAX_FILE_BYTES = 10_000_000
 """Of any other file that a user names."""
 
-_TIER = "scrout.tier"
-_GOAL = "scrout.goal"
-_COMMENTS = "scrout.comments"
 _GOALS = ("min_solve", "max_usd", "dial", "solve_usd")
 POLICIES = ("value", "paper")
 DIAL_WORDS = {"cheapest": 0.0, "cheap": 0.25, "balanced": 0.5, "strong": 0.75, "strongest": 1.0}
 
-ISSUE_HELP = "A file, - for standard input, a number or address on GitHub or GitLab, or the text itself."
+ISSUE_HELP = "A file, -, a number or address on a forge, or a text."
+PATH = click.Path(path_type=Path)
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -57,47 +59,31 @@ def dollars(value: str) -> Decimal:
     return amount
 
 
-def _remember_tier(context: click.Context, _: click.Parameter, tier: str | None) -> None:
-    """Kept with the context, so that a command need not pass it on: it is one more override."""
-    context.meta[_TIER] = tier
+def _remembered(flag: str, **about: Any) -> Callable[[F], F]:
+    """An option that is kept with the context, so that a command need not pass it on to `read_settings`."""
+
+    def remember(context: click.Context, parameter: click.Parameter, value: object) -> None:
+        context.meta[f"scrout.{parameter.name}"] = value
+
+    return click.option(flag, expose_value=False, callback=remember, **about)
 
 
-def _remember_comments(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-    context.meta[_COMMENTS] = wanted
-
-
-def _remember_goal(context: click.Context, parameter: click.Parameter, value: object) -> None:
-    if value is not None:
-        context.meta.setdefault(_GOAL, {})[parameter.name] = value
+def _given(name: str) -> Any:
+    return click.get_current_context().meta.get(f"scrout.{name}")
 
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document to standard output.")
 repository = click.option(
-    "--repo",
-    type=click.Path(path_type=Path),
-    default=Path(),
-    show_default="the current folder",
-    help="A git repository, or a folder in it.",
+    "--repo", type=PATH, default=Path(), show_default="the current folder", help="A git repository."
 )
-sandbox = click.option(
+sandbox = _remembered(
     "--sandbox",
     type=click.Choice(["auto", *TIERS.names()]),
-    expose_value=False,
-    callback=_remember_tier,
-    help="Isolation tier. auto takes the strongest on this machine; unsafe isolates nothing.",
+    metavar="TIER",
+    help=f"Isolation: auto, {', '.join(TIERS.names())}.",
 )
-dirty = click.option(
-    "--dirty", is_flag=True, help="Include uncommitted changes and new files that git does not ignore."
-)
-
-
-comments = click.option(
-    "--comments",
-    is_flag=True,
-    expose_value=False,
-    callback=_remember_comments,
-    help="Read the issue's comments too, if it comes from GitHub or GitLab.",
-)
+dirty = click.option("--dirty", is_flag=True, help="Include uncommitted changes and new files.")
+comments = _remembered("--comments", is_flag=True, help="Read its comments on GitHub or GitLab too.")
 
 
 def issue(function: F) -> F:
@@ -108,77 +94,59 @@ def issue(function: F) -> F:
 def clones(function: F) -> F:
     """--repos and --repo-url: where clones are, and where others come from."""
     folders = click.option(
-        "--repos",
-        multiple=True,
-        type=click.Path(path_type=Path),
-        metavar="DIR",
-        help="Folder with clones of the repositories.",
+        "--repos", multiple=True, type=PATH, metavar="DIR", help="Folder with clones of the repositories."
     )
-    url = click.option(
-        "--repo-url",
-        default="",
-        metavar="URL",
-        help="Clone others from here; {repo}: owner/name.",
-    )
+    url = click.option("--repo-url", default="", metavar="URL", help="Clone others from here; {repo}: owner/name.")
     return folders(url(function))
 
 
 def tasks_repositories(function: F) -> F:
     """Where the repositories of a task file are."""
-    one = click.option(
-        "--repo", type=click.Path(path_type=Path), help="The repository, if TASKS is a folder of issues."
-    )
-    return one(clones(function))
+    return click.option("--repo", type=PATH, help="The repository, if TASKS is a folder of issues.")(clones(function))
 
 
 def configuration(function: F) -> F:
-    """--config FILE and -c key=value."""
-    override = click.option(
-        "-c",
-        "overrides",
-        multiple=True,
-        metavar="KEY=VALUE",
-        help="Override one setting, such as route.theta=0.4.",
+    """--config FILE and -c key=value, which `read_settings` reads."""
+    override = _remembered("-c", multiple=True, metavar="KEY=VALUE", help="Override a setting: -c route.theta=0.4.")
+    return _remembered("--config", type=PATH, metavar="FILE", help="Use this scrout.toml and no other.")(
+        override(function)
     )
-    file = click.option(
-        "--config", type=click.Path(path_type=Path), metavar="FILE", help="Use this scrout.toml and no other."
-    )
-    return file(override(function))
+
+
+def common(function: F) -> F:
+    """--repo, --config, -c and --json, which most commands have."""
+    return repository(configuration(as_json(function)))
 
 
 def goal(function: F) -> F:
-    """What the router is to go by, in place of what the settings say; kept with the context, as the tier is."""
+    """What the router is to go by, in place of what the settings say."""
     flags: tuple[tuple[str, click.ParamType[Any] | Callable[[str], object], str | None, str], ...] = (
-        ("--min-solve", click.FloatRange(0, 1), "P", "Take the cheapest fixer with at least this probability."),
-        ("--max-usd", dollars, "USD", "Take the likeliest fixer among those expected to cost no more."),
-        ("--dial", _position, "D", f"From 0 to 1, or a word: {', '.join(DIAL_WORDS)}."),
-        ("--solve-usd", dollars, "USD", "Take the fixer that is best if a solve is worth this much to you."),
-        (
-            "--policy",
-            click.Choice(POLICIES),
-            None,
-            "value weighs what a solve costs; paper takes the cheapest fixer that reaches theta.",
-        ),
+        ("--min-solve", click.FloatRange(0, 1), "P", "Cheapest fixer with this probability."),
+        ("--max-usd", dollars, "USD", "Likeliest fixer that should cost no more."),
+        ("--dial", _position, "D", "From 0 (cheapest) to 1 (strongest)."),
+        ("--solve-usd", dollars, "USD", "Best fixer if a solve is worth this."),
+        ("--policy", click.Choice(POLICIES), None, "paper: the cheapest that reaches theta."),
     )
     for flag, kind, metavar, words in reversed(flags):
-        option = click.option(flag, type=kind, metavar=metavar, expose_value=False, callback=_remember_goal, help=words)
-        function = option(function)
+        function = _remembered(flag, type=kind, metavar=metavar, help=words)(function)
     return function
 
 
-def read_settings(repo: Path, config: Path | None, overrides: tuple[str, ...]) -> Settings:
+def read_settings(repo: Path, *overrides: str) -> Settings:
     """The file that was named, else the one that applies to the repository; options of the command count for more."""
-    context = click.get_current_context()
-    tier = context.meta.get(_TIER)
-    if tier:
+    overrides = (*(_given("c") or ()), *overrides)
+    if tier := _given("sandbox"):
         overrides = (*overrides, f"sandbox.tier={tier}")
-    return _with_goal(_read_file(repo, config, overrides), context.meta.get(_GOAL, {}))
+    # Also for a named file: from now on no program of the repository's is started for one of the host's.
+    folder = config_folder(repo)
+    file = _given("config")
+    settings = load(file, overrides) if file else discover(folder, overrides)
+    goal = {name: value for name in (*_GOALS, "policy") if (value := _given(name)) is not None}
+    return _with_goal(settings, goal) if goal else settings
 
 
 def _with_goal(settings: Settings, given: dict[str, Any]) -> Settings:
     """A goal takes the place of any other, and one that only `value` knows brings `value` with it."""
-    if not given:
-        return settings
     goals = [f"--{name.replace('_', '-')}" for name in _GOALS if name in given]
     if len(goals) > 1:
         raise RouteError(f"{' and '.join(goals)} are both goals. Keep one of them.")
@@ -191,12 +159,6 @@ def _with_goal(settings: Settings, given: dict[str, Any]) -> Settings:
         problem = error.errors(include_url=False)[0]
         raise RouteError(f"--{str(problem['loc'][0]).replace('_', '-')}: {problem['msg']}. Try another.") from None
     return settings.model_copy(update={"route": route})
-
-
-def _read_file(repo: Path, config: Path | None, overrides: tuple[str, ...]) -> Settings:
-    # Also for a named file: from now on no program of the repository's is started for one of the host's.
-    folder = config_folder(repo)
-    return load(config, overrides) if config else discover(folder, overrides)
 
 
 def config_folder(repo: Path) -> Path:
@@ -224,7 +186,7 @@ def _fetched(source: str, repo: Path) -> str:
     address = find_issue(source, repo)
     if address is None:
         return ""
-    found = fetch_issue(address, comments=click.get_current_context().meta.get(_COMMENTS, False))
+    found = fetch_issue(address, comments=bool(_given("comments")))
     render.say(f"read issue {address.number} of {address.project} at {address.host}")
     if found.pictures:
         render.say(
@@ -260,3 +222,28 @@ def read_file(source: str, what: str, max_bytes: int = MAX_FILE_BYTES) -> bytes:
         name = "from standard input" if source == "-" else source
         raise TaskError(f"the {what} {name} has more than {max_bytes:,} bytes. Pass its text without attachments.")
     return raw
+
+
+def must_be_writable(path: Path, option: str) -> None:
+    """Refuses a file that cannot be written, before the work and not after it."""
+    if str(path) == "-":
+        raise TaskError(f"{option} -: standard output carries data. Name a file.")
+    if not path.parent.is_dir():
+        raise TaskError(f"{option} {path}: there is no folder {path.parent}. Make it first.")
+    if is_foreign_link(path):
+        raise TaskError(f"{option} {path} leads through a symlink, which may lead anywhere. Name another file.")
+    if (path.exists() and not path.is_file()) or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise TaskError(f"{option} {path} cannot be written. Name a file in a folder of yours.")
+
+
+def report_unusable(problems: Sequence[UnusableRow], most: int = 10) -> None:
+    """Says which rows of a task file cannot be used."""
+    for problem in problems[:most]:
+        render.say(f"warning: {problem.source} ({problem.id or 'no id'}): {problem.words}")
+    if len(problems) > most:
+        render.say(f"warning: {len(problems) - most} further rows cannot be used; the JSON lists all")
+
+
+def names(text: str) -> tuple[str, ...]:
+    """What a list with commas between names."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -26,12 +26,11 @@ from scrout.handoff import FileRef
 from scrout.records import Attempt, Candidate, Check, Decision, GatedHandoff, Run, Scouting, ScoutStop
 from scrout.task import title_of
 from scrout.text import duration, percent, usd
+from scrout.text import inert as inert
 
 if TYPE_CHECKING:
     from scrout.route.explain import Explanation
 
-# Everything but newline and tab that a terminal would obey, and what reverses the direction of text.
-_CONTROL = dict.fromkeys({*range(32), *range(127, 160), *range(0x2028, 0x202F), *range(0x2066, 0x206A)} - {9, 10})
 _GOOD, _BAD, _DIM = "green", "red", "dim"
 CODE_FILES = 3
 """Whose code a scouting shows on the terminal."""
@@ -56,11 +55,6 @@ talk = Console(stderr=True, highlight=False, markup=False)
 """For people, on standard error, so that standard output carries data alone."""
 
 
-def inert(text: str) -> str:
-    """Text without characters that a terminal would obey. Bytes of a name that is not UTF-8 become question marks."""
-    return text.translate(_CONTROL).encode(errors="replace").decode()
-
-
 def say(words: str) -> None:
     """A sentence to standard error."""
     talk.print(inert(words), soft_wrap=True)
@@ -73,6 +67,26 @@ def print_json(document: BaseModel | Sequence[BaseModel]) -> None:
     else:
         plain = [record.model_dump(mode="json") for record in document]
     print_text(json.dumps(plain, indent=2) + "\n")
+
+
+def show(record: BaseModel | Sequence[BaseModel], view: RenderableType, *, as_json: bool) -> None:
+    """A command's result on standard output: the record as JSON, or its view."""
+    if as_json:
+        print_json(record)
+    else:
+        print_view(view)
+
+
+def table(*columns: str, right: Collection[str] = (), whole: Collection[str] = ()) -> Table:
+    """Columns that fold where they are too wide; those in `right` hold numbers, and those in `whole` never break."""
+    made = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in columns:
+        made.add_column(name, justify="right" if name in right else "left", overflow="fold", no_wrap=name in whole)
+    return made
+
+
+def row(table: Table, *cells: str | Text, style: str = "") -> None:
+    table.add_row(*(cell if isinstance(cell, Text) else Text(inert(cell)) for cell in cells), style=style or None)
 
 
 def print_text(text: str) -> None:
@@ -119,8 +133,8 @@ def working() -> Iterator[Callable[[str], None]]:
 
 def story(run: Run) -> RenderableType:
     """A whole run, stage by stage, without the patch itself."""
-    parts: list[RenderableType] = [_line("run", f"{run.id}  {run.task.repo} at {run.task.base_commit[:10]}")]
-    parts.append(_line("where", f"{run.sandbox} sandbox, {run.environment}"))
+    parts: list[RenderableType] = [line("run", f"{run.id}  {run.task.repo} at {run.task.base_commit[:10]}")]
+    parts.append(line("where", f"{run.sandbox} sandbox, {run.environment}"))
     if run.scouting:
         parts += [_title("Scout"), scouting(run.scouting)]
     if run.gated:
@@ -139,32 +153,27 @@ def scouting(found: Scouting) -> RenderableType:
     """Ranked files with regions, what was reproduced, and why."""
     parts: list[RenderableType] = []
     if found.handoff.files:
-        table = Table(box=SIMPLE_HEAD, pad_edge=False)
-        table.add_column("", justify="right")
-        table.add_column("confidence", no_wrap=True)
-        table.add_column("where", overflow="fold", ratio=2)
-        table.add_column("why", overflow="fold", ratio=3)
+        ranked = table("", "confidence", "where", "why", right=("",), whole=("confidence",))
+        ranked.columns[2].ratio, ranked.columns[3].ratio = 2, 3
         for rank, ref in enumerate(found.handoff.files, 1):
-            place = Text.assemble((inert(ref.path), "bold"), (f":{_regions(ref)}" if ref.regions else "", _DIM))
-            table.add_row(str(rank), _confidence(ref), place, Text(inert(ref.why), style=_DIM))
-        parts.append(table)
+            regions = ", ".join(f"{first}-{last}" for first, last in ref.regions)
+            place = Text.assemble((inert(ref.path), "bold"), (f":{regions}" if regions else "", _DIM))
+            row(ranked, str(rank), _confidence(ref), place, Text(inert(ref.why), style=_DIM))
+        parts.append(ranked)
     reproduction = found.handoff.reproduction
     if reproduction and reproduction.command:
-        parts.append(_line("reproduction", f"{reproduction.command} ({', '.join(reproduction.files) or 'no files'})"))
-    parts += [_line("dead end", end) for end in found.handoff.dead_ends]
+        parts.append(line("reproduction", f"{reproduction.command} ({', '.join(reproduction.files) or 'no files'})"))
+    parts += [line("dead end", end) for end in found.handoff.dead_ends]
     if found.handoff.notes:
-        parts.append(_line("notes", found.handoff.notes))
+        parts.append(line("notes", found.handoff.notes))
     if found.searcher != "recon":
-        parts.append(_line(found.searcher, f"{found.stop}: {found.detail}".rstrip(": "), _SCOUT_STYLE[found.stop]))
-    calls = f", {found.turns} turns, {_tokens(found):,} tokens" if found.receipts or found.turns else ""
-    parts.append(_line("took", f"{duration(found.seconds)}{calls}, {usd(found.cost_usd)}"))
+        parts.append(line(found.searcher, f"{found.stop}: {found.detail}".rstrip(": "), _SCOUT_STYLE[found.stop]))
+    tokens = sum(sum(receipt.usage.model_dump().values()) for receipt in found.receipts)
+    calls = f", {found.turns} turns, {tokens:,} tokens" if found.receipts or found.turns else ""
+    parts.append(line("took", f"{duration(found.seconds)}{calls}, {usd(found.cost_usd)}"))
     if found.trace:
-        parts.append(_line("trace", found.trace))
+        parts.append(line("trace", found.trace))
     return Group(*parts)
-
-
-def _tokens(found: Scouting) -> int:
-    return sum(sum(receipt.usage.model_dump().values()) for receipt in found.receipts)
 
 
 def scouted(found: Scouting, sources: Mapping[str, str]) -> RenderableType:
@@ -207,23 +216,19 @@ def _confidence(ref: FileRef) -> Text:
     return Text.assemble(("━" * full, "cyan"), ("─" * (_BAR_CELLS - full), _DIM), f" {ref.confidence:.2f}")
 
 
-def _regions(ref: FileRef) -> str:
-    return ", ".join(f"{first}-{last}" for first, last in ref.regions)
-
-
 def gated(result: GatedHandoff) -> RenderableType:
     """The verdict and the evidence for it."""
     if result.kept:
         what, style = "kept", _GOOD
     else:
         what, style = "stripped" if result.evidence.runs else "nothing to verify", "yellow"
-    verdict = _line("verdict", f"{result.verdict} ({what})", style)
-    parts: list[RenderableType] = [verdict, _line("reason", result.reason)]
+    verdict = line("verdict", f"{result.verdict} ({what})", style)
+    parts: list[RenderableType] = [verdict, line("reason", result.reason)]
     seen = result.evidence
     if seen.command and seen.runs:
         times = "once" if seen.runs == 1 else f"{seen.runs} times"
         parts.append(
-            _line("replayed", f"{times} in {duration(seen.seconds)}, exit code {seen.exit_code}: {seen.command}")
+            line("replayed", f"{times} in {duration(seen.seconds)}, exit code {seen.exit_code}: {seen.command}")
         )
         parts.append(_tail(seen.output_tail))
     return Group(*parts)
@@ -233,35 +238,33 @@ def decision(made: Decision) -> RenderableType:
     """Every candidate, the winner marked."""
     several = len(made.candidates) > 1
     # The winner's reason is the decision's, which follows.
-    table = _candidates(made, "why not" if several else "", lambda one: "" if one.fixer == made.fixer else one.reason)
-    parts: list[RenderableType] = [table, _line("decision", f"{made.fixer}: {_unprefixed(made.reason, made.fixer)}")]
+    weighed = _candidates(made, "why not" if several else "", lambda one: "" if one.fixer == made.fixer else one.reason)
+    parts: list[RenderableType] = [weighed, line("decision", f"{made.fixer}: {_unprefixed(made.reason, made.fixer)}")]
     if made.degraded:
-        parts.append(
-            _line("degraded", "a feature space was missing; the probabilities rest on fewer signals", "yellow")
-        )
+        parts.append(line("degraded", "a feature space was missing; the probabilities rest on fewer signals", "yellow"))
     return Group(*parts)
 
 
 def explanation(found: Explanation) -> RenderableType:
     """A decision from how hard the task looks to what would change it."""
     made = found.decision
-    table = _candidates(
+    weighed = _candidates(
         made, "probability known from", lambda one: one.evidence or f"no résumé yet: scrout fixers add {one.fixer}"
     )
-    parts = [_line("task", found.title), *_task(found), _line("goal", found.goal), table]
+    parts = [line("task", found.title), *_task(found), line("goal", found.goal), weighed]
     why = next(one.reason for one in made.candidates if one.fixer == made.fixer)
-    parts.append(_line("chosen", f"{made.fixer}: {_unprefixed(why, made.fixer)}", "bold"))
+    parts.append(line("chosen", f"{made.fixer}: {_unprefixed(why, made.fixer)}", "bold"))
     # Only there do intervals belong to the probabilities of this task.
     doubt = _alike(made) if found.difficulty and not made.abstained else ""
     if doubt:
-        parts.append(_line("doubt", f"{doubt}: the difference in probability is within what the outcomes leave open"))
-    parts += _lines("not", [f"{one.fixer}: {one.reason}" for one in made.candidates if one.fixer != made.fixer])
+        parts.append(line("doubt", f"{doubt}: the difference in probability is within what the outcomes leave open"))
+    parts += lines("not", [f"{one.fixer}: {one.reason}" for one in made.candidates if one.fixer != made.fixer])
     if found.otherwise:
-        parts.append(_line("otherwise", f"were it like a known task, {found.otherwise} would take it"))
-    parts += _lines("it would be", _turns(found))
+        parts.append(line("otherwise", f"were it like a known task, {found.otherwise} would take it"))
+    parts += lines("it would be", _turns(found))
     parts += _near(found)
-    parts.append(_line("rests on", ", ".join(map(_space, made.spaces)) or "base rates alone"))
-    parts += _lines("missing", found.missing, "yellow")
+    parts.append(line("rests on", ", ".join(map(_space, made.spaces)) or "base rates alone"))
+    parts += lines("missing", found.missing, "yellow")
     return Group(*parts)
 
 
@@ -276,11 +279,11 @@ def _task(found: Explanation) -> list[RenderableType]:
         share = judged.easier_than if easier else 1 - judged.easier_than
         part = "all" if share == 1 else percent(min(share, 0.99), 0)
         than = f"{'easier' if easier else 'harder'} than {part} of the {judged.known_tasks:,} known tasks"
-        parts.append(_line("looks", f"{than}; an attempt takes {judged.effort:.1f} times the effort of an average one"))
+        parts.append(line("looks", f"{than}; an attempt takes {judged.effort:.1f} times the effort of an average one"))
     words = [f"{'easier' if one.log_odds > 0 else 'harder'}: {one.words}" for one in judged.drivers]
-    parts += _lines("because", words or ["nothing about it is unusual"])
+    parts += lines("because", words or ["nothing about it is unusual"])
     if judged.far:
-        parts.append(_line("far", "it is unlike every known task, so no probability can be relied on", "yellow"))
+        parts.append(line("far", "it is unlike every known task, so no probability can be relied on", "yellow"))
     return parts
 
 
@@ -317,32 +320,30 @@ def _space(name: str) -> str:
 
 def _near(found: Explanation) -> list[RenderableType]:
     if not found.nearest:
-        return [_line("near it", found.nearest_missing)]
+        return [line("near it", found.nearest_missing)]
     words = []
     for one in found.nearest[:MAX_NEAR]:
         ends = [f"solved by {', '.join(one.solved_by)}"] if one.solved_by else []
         ends += [f"not by {', '.join(one.failed_by)}"] if one.failed_by else []
         title = one.title or "a task without a title"
         words.append(f"{one.similarity:.2f} {title}: {'; '.join(ends) or 'no fixer of the pool tried it'}")
-    return _lines("near it", words)
+    return lines("near it", words)
 
 
 def _candidates(made: Decision, last: str, words: Callable[[Candidate], str]) -> Table:
     """Probability and cost of each, and a last column if it has a name."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("", "fixer", "probability", "cost"):
-        right = name in ("probability", "cost")
-        table.add_column(name, justify="right" if right else "left", overflow="fold", no_wrap=right)
+    columns = ("", "fixer", "probability", "cost", *([last] if last else []))
+    made_table = table(*columns, right=("probability", "cost"), whole=("probability", "cost"))
     if last:
-        table.add_column(last, overflow="fold", ratio=1)
+        made_table.columns[-1].ratio = 1
     for one in made.candidates:
-        chosen = one.fixer == made.fixer
         probability = "unknown" if one.p_solve is None else f"{one.p_solve:.2f}"
         if one.p_low is not None and one.p_high is not None:
             probability += f" ({one.p_low:.2f}-{one.p_high:.2f})"
-        row = [one.fixer, probability, usd(one.expected_cost_usd), *([inert(words(one))] if last else [])]
-        table.add_row(">" if chosen else "", *(Text(cell) for cell in row), style="bold" if chosen else None)
-    return table
+        cells = [one.fixer, probability, usd(one.expected_cost_usd), *([words(one)] if last else [])]
+        chosen = one.fixer == made.fixer
+        row(made_table, ">" if chosen else "", *cells, style="bold" if chosen else "")
+    return made_table
 
 
 def _unprefixed(reason: str, fixer: str) -> str:
@@ -369,14 +370,12 @@ class FittedTable:
             if options.max_width - self._taken(shown, widths) < min(widths[last], MIN_CUT_COLUMN):
                 shown.remove(name)
         room = max(options.max_width - self._taken(shown, widths), 1)
-        table = Table(box=SIMPLE_HEAD, pad_edge=False)
-        for name in (*shown, last):
-            table.add_column(name, justify="right" if name in self.right else "left", no_wrap=True)
+        fitted = table(*shown, last, right=self.right, whole=(*shown, last))
         for at in range(len(self.rows)):
             text = Text(cells[last][at])
             text.truncate(room, overflow="ellipsis")
-            table.add_row(*(Text(cells[name][at]) for name in shown), text)
-        yield table
+            row(fitted, *(cells[name][at] for name in shown), text)
+        yield fitted
 
     @staticmethod
     def _taken(shown: Sequence[str], widths: Mapping[str, int]) -> int:
@@ -398,24 +397,23 @@ def runs(past: Sequence[Run]) -> RenderableType:
 def _attempt(attempt: Attempt) -> RenderableType:
     style = _GOOD if attempt.patch else "yellow"
     cost = f"{duration(attempt.seconds)}, {attempt.calls} model calls, {usd(attempt.cost_usd, unknown='unpriced')}"
-    parts = [_line(attempt.fixer, f"{attempt.stop}: {attempt.detail}", style), _line("took", cost)]
+    parts = [line(attempt.fixer, f"{attempt.stop}: {attempt.detail}", style), line("took", cost)]
     if attempt.handoff != "full":
-        parts.append(_line("handoff", attempt.handoff))
+        parts.append(line("handoff", attempt.handoff))
     estimated = sum(receipt.estimated for receipt in attempt.receipts)
     if estimated:
-        parts.append(_line("estimated", f"{estimated} calls, whose usage was not reported", "yellow"))
+        parts.append(line("estimated", f"{estimated} calls, whose usage was not reported", "yellow"))
     if attempt.trace:
-        parts.append(_line("trajectory", attempt.trace))
+        parts.append(line("trajectory", attempt.trace))
     return Group(*parts)
 
 
 def _check(check: Check) -> RenderableType:
     style = {"passed": _GOOD, "failed": _BAD}.get(check.outcome, "yellow")
-    parts: list[RenderableType] = [_line("outcome", f"{check.outcome}: {check.detail}", style)]
-    parts += [_line("agrees", words) for words in check.agreement]
-    parts += [_line("doubt", words, "yellow") for words in check.doubts]
-    parts += [_line("missing", words, "yellow") for words in check.missing]
-    parts += [_line("flag", flag, "yellow") for flag in check.flags]
+    parts: list[RenderableType] = [line("outcome", f"{check.outcome}: {check.detail}", style)]
+    parts += [line("agrees", words) for words in check.agreement]
+    for label, sentences in (("doubt", check.doubts), ("missing", check.missing), ("flag", check.flags)):
+        parts += [line(label, words, "yellow") for words in sentences]
     failed = [seen for seen in check.evidence if seen.exit_code != 0]
     if check.outcome == "failed" and failed:
         parts.append(_tail(failed[-1].output_tail))
@@ -423,37 +421,36 @@ def _check(check: Check) -> RenderableType:
 
 
 def _receipt(run: Run) -> RenderableType:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("stage", "seconds", "calls", "cost"):
-        table.add_column(name, justify="left" if name == "stage" else "right")
-    rows: list[tuple[str, float, int, Decimal | None]] = []
+    stages: list[tuple[str, float, int, Decimal | None]] = []
     if run.scouting:
-        rows.append(("scout", run.scouting.seconds, len(run.scouting.receipts), run.scouting.cost_usd))
+        stages.append(("scout", run.scouting.seconds, len(run.scouting.receipts), run.scouting.cost_usd))
     if run.gated:
-        rows.append(("gate", run.gated.evidence.seconds, 0, Decimal(0)))
+        stages.append(("gate", run.gated.evidence.seconds, 0, Decimal(0)))
     if run.decision and run.decision.cost_usd != 0:
-        rows.append(("route", 0.0, 1, run.decision.cost_usd))
+        stages.append(("route", 0.0, 1, run.decision.cost_usd))
     for number, attempt in enumerate(run.attempts):
-        rows.append((f"fix ({attempt.fixer})", attempt.seconds, attempt.calls, attempt.cost_usd))
+        stages.append((f"fix ({attempt.fixer})", attempt.seconds, attempt.calls, attempt.cost_usd))
         if number < len(run.checks):
-            rows.append(("check", run.checks[number].seconds, 0, Decimal(0)))
+            stages.append(("check", run.checks[number].seconds, 0, Decimal(0)))
     if run.lost_usd:
-        rows.append(("interrupted or repeated", 0.0, 0, run.lost_usd))
-    for stage, seconds, calls, cost in rows:
-        table.add_row(stage, f"{seconds:.2f}", str(calls), usd(cost, unknown="unpriced"))
-    table.add_section()
+        stages.append(("interrupted or repeated", 0.0, 0, run.lost_usd))
+    bill = table("stage", "seconds", "calls", "cost", right=("seconds", "calls", "cost"))
+    for stage, seconds, calls, cost in stages:
+        row(bill, stage, f"{seconds:.2f}", str(calls), usd(cost, unknown="unpriced"))
+    bill.add_section()
     # The stages' own seconds: a run that was interrupted and resumed lasted longer by the clock.
-    seconds, calls = sum(row[1] for row in rows), sum(row[2] for row in rows)
-    total = (f"{seconds:.2f}", str(calls), usd(run.cost_usd, unknown="unpriced"))
-    table.add_row(f"total: {run.outcome}", *total, style="bold")
-    return table
+    seconds, calls = sum(stage[1] for stage in stages), sum(stage[2] for stage in stages)
+    total = usd(run.cost_usd, unknown="unpriced")
+    row(bill, f"total: {run.outcome}", f"{seconds:.2f}", str(calls), total, style="bold")
+    return bill
 
 
 def _title(name: str) -> RenderableType:
     return Rule(Text(name, style="bold"), align="left", style=_DIM, characters="─")
 
 
-def _line(label: str, words: str, style: str = "") -> RenderableType:
+def line(label: str, words: str, style: str = "") -> RenderableType:
+    """A label, and what it is about."""
     grid = Table.grid(padding=(0, 1))
     grid.add_column(width=12, style=_DIM, no_wrap=True)
     grid.add_column(overflow="fold")
@@ -461,9 +458,9 @@ def _line(label: str, words: str, style: str = "") -> RenderableType:
     return grid
 
 
-def _lines(label: str, words: Sequence[str], style: str = "") -> list[RenderableType]:
+def lines(label: str, words: Sequence[str], style: str = "") -> list[RenderableType]:
     """The label once, and each of the words on a line of its own."""
-    return [_line("" if at else label, one, style) for at, one in enumerate(words)]
+    return [line("" if at else label, one, style) for at, one in enumerate(words)]
 
 
 def _tail(output: str, lines: int = 8) -> RenderableType:

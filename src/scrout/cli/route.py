@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from pydantic import ValidationError
 
-from scrout.base import RouteError
+from scrout.base import RouteError, first_problem
 from scrout.cli import options, render
 from scrout.fix.pool import completed
 from scrout.pipeline import router
@@ -15,7 +15,6 @@ from scrout.records import Scouting, State
 
 
 @click.command(name="route")
-@options.repository
 @options.issue
 @click.option("--scouting", "scouting_file", help="Output of `scrout scout --json` for this issue.")
 @click.option(
@@ -25,22 +24,15 @@ from scrout.records import Scouting, State
     help="Show how hard the task looks, what the decision rests on, and what would change it.",
 )
 @options.goal
-@options.configuration
-@options.as_json
-def command(
-    repo: Path,
-    issue_source: str,
-    scouting_file: str | None,
-    explained: bool,
-    config: Path | None,
-    overrides: tuple[str, ...],
-    as_json: bool,
-) -> int:
-    """Choose the fixer for an issue, and say why the others lost. It runs nothing and pays no fixer.
+@options.common
+def command(repo: Path, issue_source: str, scouting_file: str | None, explained: bool, as_json: bool) -> int:
+    """Example: scrout route --issue bug.md --explain
+
+    Choose the fixer for an issue, and say why the others lost. It runs nothing and pays no fixer.
 
     With --explain or policy paper, an embedder behind an endpoint may bill for the issue's text.
     """
-    settings = completed(options.read_settings(repo, config, overrides), render.say)
+    settings = completed(options.read_settings(repo), render.say)
     if scouting_file == issue_source == "-":
         raise RouteError("--scouting - and --issue - cannot both be standard input. Put one of them into a file.")
     text = options.read_issue(issue_source, repo)
@@ -76,9 +68,7 @@ def _state(scouting_file: str) -> State | None:
     try:
         return Scouting.model_validate_json(raw).state
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "as a whole"
         raise RouteError(
-            f"--scouting {scouting_file} is not a scouting ({where}: {first['msg']}). "
+            f"--scouting {scouting_file} is not a scouting ({first_problem(error)}). "
             "Make one with `scrout scout --json`."
         ) from None

@@ -11,7 +11,6 @@ T = TypeVar("T")
 
 
 def run_async(work: Coroutine[object, object, T]) -> T:
-    """What the work gives."""
     return asyncio.run(_with_impatience(work))
 
 

@@ -8,6 +8,7 @@ from typing import get_args
 import click
 
 from scrout.cli import options, render
+from scrout.cli.groups import CommandGroup
 from scrout.config.folders import data_folder
 from scrout.config.settings import RetentionSettings, Settings
 from scrout.ledger.opening import attempts_folder, open_ledger
@@ -15,31 +16,24 @@ from scrout.ledger.retention import Pruning, prune
 from scrout.records import RunOutcome
 
 
-@click.group(name="runs", invoke_without_command=True)
-@options.repository
+@click.group(name="runs", cls=CommandGroup, invoke_without_command=True)
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many.")
 @click.option("--batch", default="", metavar="ID", help="Only those of this batch.")
 @click.option("--arm", default="", metavar="NAME", help="Only those of this arm, such as solo/repair.")
 @click.option("--outcome", type=click.Choice(get_args(RunOutcome)), help="Only those with this outcome.")
-@options.configuration
-@options.as_json
+@options.common
 @click.pass_context
 def command(
-    context: click.Context,
-    repo: Path,
-    limit: int,
-    batch: str,
-    arm: str,
-    outcome: RunOutcome | None,
-    config: Path | None,
-    overrides: tuple[str, ...],
-    as_json: bool,
+    context: click.Context, repo: Path, limit: int, batch: str, arm: str, outcome: RunOutcome | None, as_json: bool
 ) -> int:
-    """List past runs, newest first. The repository decides only which scrout.toml, and so which ledger, applies."""
+    """Example: scrout runs --outcome unverified
+
+    List past runs, newest first. The repository decides only which scrout.toml, and so which ledger, applies.
+    """
     if context.invoked_subcommand:
         _refuse_options(context)
         return 0
-    with open_ledger(options.read_settings(repo, config, overrides)) as book:
+    with open_ledger(options.read_settings(repo)) as book:
         past = book.runs(limit, batch=batch, arm=arm, outcome=outcome)
     if as_json:
         render.print_json(past)
@@ -53,16 +47,16 @@ def command(
 
 
 @command.command(name="prune")
-@options.repository
 @click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
-@options.configuration
-@options.as_json
-def _prune(repo: Path, dry_run: bool, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
-    """Remove and redact the traces that [retention] does not keep. Runs, receipts and totals stay.
+@options.common
+def _prune(repo: Path, dry_run: bool, as_json: bool) -> int:
+    """Example: scrout runs prune --dry-run -c retention.days=30
+
+    Remove and redact the traces that [retention] does not keep. Runs, receipts and totals stay.
 
     It never touches a run in progress, or a run of another ledger.
     """
-    settings = options.read_settings(repo, config, overrides)
+    settings = options.read_settings(repo)
     folders = _attempts(settings)
     for folder in folders:  # what killed runs had paid is booked before their trajectories go
         open_ledger(settings, folder).close()
@@ -101,6 +95,6 @@ def _megabytes(size: int) -> str:
 
 def _refuse_options(context: click.Context) -> None:
     """Those of the list do nothing for a command below it."""
-    for name in context.params:
-        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
+    for parameter in context.command.params:
+        if context.get_parameter_source(parameter.name or "") is not click.core.ParameterSource.DEFAULT:
             raise click.UsageError(f"Write options behind `{context.invoked_subcommand}`, not before it.")

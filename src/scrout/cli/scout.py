@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,37 +14,33 @@ from scrout.cli import options, render
 from scrout.cli.open_task import open_with_progress
 from scrout.cli.run_async import run_async
 from scrout.config.settings import SEARCHERS
-from scrout.files import is_foreign_link, write_atomic
+from scrout.files import write_plain
 from scrout.records import Scouting
 
 
 @click.command(name="scout")
-@options.repository
 @click.option("--issue", "issue_source", help=options.ISSUE_HELP)
 @options.comments
 @click.option("--searcher", type=click.Choice(SEARCHERS.names()), help="recon, or the model under [scout.model].")
-@click.option("--prompts", metavar="DIR", help="Folder with the model's five prompts, in place of scrout's own.")
-@click.option("--replay", "trace", type=click.Path(path_type=Path), metavar="TRACE", help="Repeat a recorded episode.")
+@click.option("--replay", "trace", type=options.PATH, metavar="TRACE", help="Repeat a recorded episode.")
 @click.option("--subtree", metavar="DIR", help="Search only this folder, relative to the repository's root.")
-@click.option("--html", "page", type=click.Path(path_type=Path), metavar="FILE", help="Also write a page to look at.")
+@click.option("--html", "page", type=options.PATH, metavar="FILE", help="Also write a page to look at.")
 @options.dirty
 @options.sandbox
-@options.configuration
-@options.as_json
+@options.common
 def command(
     repo: Path,
     issue_source: str | None,
     searcher: str | None,
-    prompts: str | None,
     trace: Path | None,
     subtree: str | None,
     page: Path | None,
     dirty: bool,
-    config: Path | None,
-    overrides: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Rank the files an issue is about, and try to reproduce it.
+    """Example: scrout scout --issue bug.md > handoff.txt
+
+    Rank the files an issue is about, and try to reproduce it.
 
     Standard output gets the handoff in wire form, which `scrout gate` reads, or with --json the whole scouting.
     --replay makes the handoff from an unchanged trace alone, without model or sandbox. Exit code 1: the model gave
@@ -54,20 +49,19 @@ def command(
     if trace is not None:
         if issue_source is not None or page is not None:
             raise click.UsageError("--replay has its issue in the trace, and no repository for a page.")
-        named = {"--searcher": searcher, "--prompts": prompts, "--subtree": subtree}
+        named = {"--searcher": searcher, "--subtree": subtree}
         if given := ", ".join(option for option, value in named.items() if value is not None):
             raise click.UsageError(f"--replay repeats an episode as it was, so {given} cannot be chosen. Leave it out.")
         return _replay(trace, as_json)
     if issue_source is None:
         raise click.UsageError("Missing option '--issue' (or '--replay').")
-    for key, value in (("searcher", searcher), ("model.prompts", prompts), ("subtree", subtree)):
-        if value is not None:
-            overrides = (*overrides, f"scout.{key}={json.dumps(value, ensure_ascii=False)}")
-    settings = options.read_settings(repo, config, overrides)
+    wanted = {"searcher": searcher, "subtree": subtree}
+    chosen = {key: json.dumps(value, ensure_ascii=False) for key, value in wanted.items() if value is not None}
+    settings = options.read_settings(repo, *(f"scout.{key}={value}" for key, value in chosen.items()))
     if settings.scout.searcher == "model":
         settings.scout.model.key()  # said before the work, not after it
     if page:
-        _must_be_writable(page)
+        options.must_be_writable(page, "--html")
     text = options.read_issue(issue_source, repo)
     with open_with_progress(repo, text, settings, dirty=dirty) as (task, kit):
         base = kit.task_sandbox.base
@@ -108,20 +102,8 @@ def _print(found: Scouting, as_json: bool, sources: Callable[[], dict[str, str]]
     render.talk.print(render.scouted(found, sources()))
 
 
-def _must_be_writable(page: Path) -> None:
-    """Said before the work, not after it."""
-    if str(page) == "-":
-        raise TaskError("--html -: standard output carries the handoff. Name a file, for example --html scouting.html.")
-    if not page.parent.is_dir():
-        raise TaskError(f"--html {page}: there is no folder {page.parent}. Make it first.")
-    if is_foreign_link(page):
-        raise TaskError(f"--html {page} leads through a symlink, which may lead anywhere. Name another file.")
-    if (page.exists() and not page.is_file()) or not os.access(page.parent, os.W_OK):
-        raise TaskError(f"--html {page} cannot be written. Name a file in a folder of yours.")
-
-
 def _write(text: str, page: Path) -> None:
     try:
-        write_atomic(page, text)
+        write_plain(page, text.encode(errors="surrogateescape"))
     except OSError as error:
         raise TaskError(f"--html {page}: {error.strerror}. Check the folder's permissions and free space.") from None

@@ -13,18 +13,16 @@ from scrout.redact import MARK
 
 @click.command(name="show")
 @click.argument("run_id", metavar="RUN")
-@options.repository
 @click.option("--patch", "patch_only", is_flag=True, help="Print the patch alone.")
-@options.configuration
-@options.as_json
-def command(
-    run_id: str, repo: Path, patch_only: bool, config: Path | None, overrides: tuple[str, ...], as_json: bool
-) -> int:
-    """Show one run from issue to receipt. RUN is its id or the beginning of it, as `scrout runs` lists them.
+@options.common
+def command(run_id: str, repo: Path, patch_only: bool, as_json: bool) -> int:
+    """Example: scrout show 20261115 --patch
+
+    Show one run from issue to receipt. RUN is its id or the beginning of it, as `scrout runs` lists them.
 
     With --patch the exit code is 1 if secrets were cut from the stored patch, so that it differs from the original.
     """
-    with open_ledger(options.read_settings(repo, config, overrides)) as book:
+    with open_ledger(options.read_settings(repo)) as book:
         run = book.run(run_id)
     if as_json:
         render.print_json(run)

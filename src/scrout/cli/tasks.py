@@ -6,14 +6,13 @@ from collections import Counter
 from pathlib import Path
 
 import click
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 from rich.text import Text
 
 from scrout.base import FrozenModel, TaskError
 from scrout.batch.make.make import MadeTasks, make_tasks
-from scrout.batch.tasks import TaskFile, read_tasks
+from scrout.batch.tasks import TaskFile, UnusableRow, read_tasks
 from scrout.cli import options, render
+from scrout.cli.groups import CommandGroup
 from scrout.sandbox.probe import require_tier
 from scrout.text import percent
 
@@ -21,69 +20,55 @@ MOST_PROBLEMS = 20
 """Shown on a terminal; the JSON has all."""
 
 
-class ProblemReport(FrozenModel):
-    """A row that cannot be used."""
-
-    source: str
-    id: str
-    words: str
-
-
 class RepositoryReport(FrozenModel):
-    """How many tasks are on one repository."""
-
     repo: str
     tasks: int
     commits: int
 
 
 class TaskFileReport(FrozenModel):
-    """What a task file holds."""
-
     file: Path
     digest: str
     tasks: int
     with_answer: int
-    """Tasks with a gold patch."""
     with_tests: int
-    """Tasks with tests that judge."""
     repositories: tuple[RepositoryReport, ...]
-    problems: tuple[ProblemReport, ...]
+    problems: tuple[UnusableRow, ...]
 
 
 class PackageReport(FrozenModel):
-    """What was made of one package."""
-
     package: str
     version: str
     tasks: int
     examples: int
-    """Tasks whose issue has code that shows the bug."""
     tried: int
-    """Mutations."""
     words: str
     """Why there are fewer tasks than were asked for; empty: there are as many."""
 
 
 class MadeReport(FrozenModel):
-    """What `tasks make` made."""
-
     file: Path
     tasks: int
     packages: tuple[PackageReport, ...]
 
 
-@click.group(name="tasks")
+@click.group(name="tasks", cls=CommandGroup)
 def command() -> None:
-    """Inspect task files, and make tasks from published packages."""
+    """Example: scrout tasks show tasks.jsonl
+
+    Inspect task files, and make tasks from published packages.
+    """
 
 
 @command.command(name="show")
-@click.argument("source", metavar="TASKS", type=click.Path(path_type=Path))
-@click.option("--repo", type=click.Path(path_type=Path), help="The repository that a folder of issues is about.")
+@click.argument("source", metavar="TASKS", type=options.PATH)
+@click.option("--repo", type=options.PATH, help="The repository that a folder of issues is about.")
 @options.as_json
 def _show(source: Path, repo: Path | None, as_json: bool) -> int:
-    """Count the tasks of a file, or of a folder of issues, and name unusable rows. Exit code 1 if there are any."""
+    """Example: scrout tasks show tasks.jsonl
+
+    Count the tasks of a file, or of a folder of issues, and name unusable rows. Exit code 1 if there are any.
+    """
     report = _report(source, read_tasks(source, repo))
     if as_json:
         render.print_json(report)
@@ -95,9 +80,7 @@ def _show(source: Path, repo: Path | None, as_json: bool) -> int:
 @command.command(name="make")
 @click.option("--packages", multiple=True, required=True, metavar="NAME...", help="Pure Python, NAME or NAME==VERSION.")
 @click.argument("more", nargs=-1, metavar="")
-@click.option(
-    "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Folder for tasks and clones."
-)
+@click.option("--out", type=options.PATH, required=True, metavar="DIR", help="Folder for tasks and clones.")
 @click.option("--count", type=click.IntRange(min=1), default=8, show_default=True, help="Tasks of each package.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Selects the bugs.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Test runs at once.", show_default="one for each core")
@@ -105,22 +88,16 @@ def _show(source: Path, repo: Path | None, as_json: bool) -> int:
 @options.configuration
 @options.as_json
 def _make(
-    packages: tuple[str, ...],
-    more: tuple[str, ...],
-    out: Path,
-    count: int,
-    seed: int,
-    jobs: int | None,
-    config: Path | None,
-    overrides: tuple[str, ...],
-    as_json: bool,
+    packages: tuple[str, ...], more: tuple[str, ...], out: Path, count: int, seed: int, jobs: int | None, as_json: bool
 ) -> int:
-    """Make tasks from published packages: one function made wrong, an issue about it, and the answer.
+    """Example: scrout tasks make --packages idna==3.10 --out own
+
+    Make tasks from published packages: one function made wrong, an issue about it, and the answer.
 
     The result is DIR/tasks.jsonl. It downloads the packages' sources and what their tests need, and keeps packages
     that an earlier call finished. Exit code 1 if a package gave no tasks.
     """
-    tier = require_tier(options.read_settings(Path(), config, overrides).sandbox)
+    tier = require_tier(options.read_settings(Path()).sandbox)
     if out.exists() and not out.is_dir():
         raise TaskError(f"{out} is a file. Name a folder with --out.")
     with render.working() as progress:
@@ -138,10 +115,8 @@ def _make(
 
 
 @command.command(name="draw")
-@click.argument("source", metavar="TASKS", type=click.Path(path_type=Path))
-@click.option(
-    "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Folder for tasks and the batch."
-)
+@click.argument("source", metavar="TASKS", type=options.PATH)
+@click.option("--out", type=options.PATH, required=True, metavar="DIR", help="Folder for tasks and the batch.")
 @click.option("--fixers", required=True, metavar="NAMES", help="Fixers to compare, separated by commas.")
 @click.option(
     "--points",
@@ -169,7 +144,9 @@ def _make(
 def _draw(
     source: Path, out: Path, fixers: str, points: float, differ: float, power: float, seed: int, as_json: bool
 ) -> int:
-    """Draw enough tasks to measure what handoff and gate do, and print how to run, grade and study them.
+    """Example: scrout tasks draw tasks.jsonl --out study --fixers repair,my-model
+
+    Draw enough tasks to measure what handoff and gate do, and print how to run, grade and study them.
 
     The arms are solo, handoff and passthrough, paired by task. The result is DIR/tasks.jsonl. Exit code 1 if there
     are too few tasks.
@@ -179,7 +156,7 @@ def _draw(
     refuse_missing()
     from scrout.lab.study.handoff_setup import draw_batch
 
-    names = [name.strip() for name in fixers.split(",") if name.strip()]
+    names = options.names(fixers)
     drawn = draw_batch(source, out, names, effect=points / 100, differ=differ / 100, wanted=power, seed=seed)
     if as_json:
         render.print_json(drawn)
@@ -208,7 +185,7 @@ def _report(source: Path, found: TaskFile) -> TaskFileReport:
         repositories=tuple(
             RepositoryReport(repo=repo, tasks=tasks, commits=len(commits[repo])) for repo, tasks in counts.most_common()
         ),
-        problems=tuple(ProblemReport(source=one.source, id=one.id, words=one.words) for one in found.problems),
+        problems=found.problems,
     )
 
 
@@ -226,32 +203,21 @@ def _package(made: MadeTasks) -> PackageReport:
 def _view_file(report: TaskFileReport) -> None:
     head = f"{report.tasks} tasks, {report.with_answer} with their answer, {report.with_tests} with tests that judge"
     render.print_view(Text(render.inert(f"{report.file}: {head}, digest {report.digest[:12]}")))
-    table = _table(("repository", "tasks", "commits"))
-    for repository in report.repositories:
-        table.add_row(render.inert(repository.repo), str(repository.tasks), str(repository.commits))
+    table = render.table("repository", "tasks", "commits", right=("tasks", "commits"))
+    for one in report.repositories:
+        render.row(table, one.repo, str(one.tasks), str(one.commits))
     if report.repositories:
         render.print_view(table)
-    for problem in report.problems[:MOST_PROBLEMS]:
-        name = f" ({problem.id})" if problem.id else ""
-        render.say(f"{problem.source}{name}: {problem.words}")
-    if len(report.problems) > MOST_PROBLEMS:
-        render.say(f"and {len(report.problems) - MOST_PROBLEMS} more rows that cannot be used; --json has them all")
+    options.report_unusable(report.problems, MOST_PROBLEMS)
 
 
 def _view_made(report: MadeReport) -> None:
-    table = _table(("package", "tasks", "with an example", "mutations tried"))
+    counts = ("tasks", "with an example", "mutations tried")
+    table = render.table("package", *counts, right=counts)
     for one in report.packages:
-        name = f"{one.package} {one.version}".strip()
-        table.add_row(render.inert(name), str(one.tasks), str(one.examples), str(one.tried))
+        render.row(table, f"{one.package} {one.version}".strip(), str(one.tasks), str(one.examples), str(one.tried))
     render.print_view(table)
     for one in report.packages:
         if one.words:
             render.say(f"{one.package}: {one.words}")
     render.say(f"{report.tasks} tasks in {report.file}")
-
-
-def _table(columns: tuple[str, ...]) -> Table:
-    table = Table(box=SIMPLE_HEAD)
-    for number, column in enumerate(columns):
-        table.add_column(column, justify="right" if number else "left", overflow="fold")
-    return table

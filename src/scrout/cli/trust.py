@@ -13,12 +13,9 @@ from scrout.config.loading import distrust, trust
 
 
 class TrustReport(FrozenModel):
-    """What became of the file."""
-
     path: Path
     trusted: bool
     keys: tuple[str, ...] = ()
-    """What it sets."""
 
 
 @click.command(name="trust")
@@ -26,7 +23,9 @@ class TrustReport(FrozenModel):
 @click.option("--revoke", is_flag=True, help="Trust the file no longer.")
 @options.as_json
 def command(repo: Path, revoke: bool, as_json: bool) -> int:
-    """Trust the scrout.toml of a repository, so that it may set everything until it changes.
+    """Example: scrout trust --repo ~/shop
+
+    Trust the scrout.toml of a repository, so that it may set everything until it changes.
 
     Read the file first. It may name programs that run as you, endpoints that get your code and keys, and your
     paths. A changed or moved file is no longer trusted.

@@ -36,8 +36,6 @@ Day = Annotated[str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
 
 
 class BudgetEntry(FrozenModel):
-    """One line: dollars that were held, or what a run came to."""
-
     kind: Literal["hold", "settle"]
     key: Key
     """Of the run and its attempt."""
@@ -60,8 +58,6 @@ class AlreadyWorked(Exception):
 
 @dataclass(frozen=True)
 class DailyBudget:
-    """The days of one repository."""
-
     remote: Remote
     ref: str = BRANCH
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -98,7 +94,6 @@ class DailyBudget:
         self._append(day, add)
 
     def day(self, day: str) -> tuple[BudgetEntry, ...]:
-        """The entries of a day."""
         tip = self.remote.tip(self.ref)
         if tip:
             self.remote.fetch(tip)
@@ -134,7 +129,6 @@ class DailyBudget:
             ) from None
 
     def _written(self, tip: str, day: str, entries: Iterable[BudgetEntry]) -> str:
-        """A commit with the day's entries."""
         text = "".join(f"{entry.model_dump_json()}\n" for entry in entries)
         blob = self.remote.git("hash-object", "-w", "--stdin", stdin=text.encode()).decode().strip()
         listed = self.remote.git("ls-tree", tip).decode().splitlines() if tip else []

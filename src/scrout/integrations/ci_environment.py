@@ -22,13 +22,10 @@ _PATH = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)+")
 
 @dataclass(frozen=True)
 class CiEnvironment:
-    """One run of a workflow or pipeline."""
-
     kind: Kind
     api_url: str
     server_url: str
     repository: str
-    """Owner and name."""
     project: str
     """What the API calls it by."""
     run: str
@@ -69,34 +66,20 @@ def find_ci_environment(environment: Mapping[str, str]) -> CiEnvironment:
 
     digits = re.compile(r"[0-9]{1,20}")
     if kind == "gitlab":
-        payload = environment.get("TRIGGER_PAYLOAD", "")
-        return CiEnvironment(
-            kind=kind,
-            api_url=told("CI_API_V4_URL", _URL),
-            server_url=told("CI_SERVER_URL", _URL),
-            repository=told("CI_PROJECT_PATH", _PATH),
-            project=told("CI_PROJECT_ID", digits),
-            run=told("CI_PIPELINE_ID", digits),
-            attempt=1,
-            commit=told("CI_COMMIT_SHA", _COMMIT),
-            payload=Path(payload) if payload else None,
-        )
-    name = environment.get("GITHUB_EVENT_NAME", "")
-    if name != "issues":
-        raise ForgeError(f"the event is {name[:40]!r}, not 'issues'. Start this from `on: issues: types: [labeled]`.")
-    repository = told("GITHUB_REPOSITORY", _PATH)
-    payload = environment.get("GITHUB_EVENT_PATH", "")
-    return CiEnvironment(
-        kind=kind,
-        api_url=told("GITHUB_API_URL", _URL),
-        server_url=told("GITHUB_SERVER_URL", _URL),
-        repository=repository,
-        project=repository,
-        run=told("GITHUB_RUN_ID", digits),
-        attempt=int(told("GITHUB_RUN_ATTEMPT", digits)),
-        commit=told("GITHUB_SHA", _COMMIT),
-        payload=Path(payload) if payload else None,
-    )
+        names = ("CI_API_V4_URL", "CI_SERVER_URL", "CI_PROJECT_PATH", "CI_PIPELINE_ID", "CI_COMMIT_SHA")
+        project, attempt, payload = told("CI_PROJECT_ID", digits), 1, environment.get("TRIGGER_PAYLOAD", "")
+    else:
+        name = environment.get("GITHUB_EVENT_NAME", "")
+        if name != "issues":
+            raise ForgeError(
+                f"the event is {name[:40]!r}, not 'issues'. Start this from `on: issues: types: [labeled]`."
+            )
+        names = ("GITHUB_API_URL", "GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID", "GITHUB_SHA")
+        project, attempt = told("GITHUB_REPOSITORY", _PATH), int(told("GITHUB_RUN_ATTEMPT", digits))
+        payload = environment.get("GITHUB_EVENT_PATH", "")
+    api_url, server_url, repository, run, commit = map(told, names, (_URL, _URL, _PATH, digits, _COMMIT))
+    path = Path(payload) if payload else None
+    return CiEnvironment(kind, api_url, server_url, repository, project, run, attempt, commit, path)
 
 
 def find_token(environment: Mapping[str, str]) -> str:
@@ -107,7 +90,6 @@ def find_token(environment: Mapping[str, str]) -> str:
 
 
 def connect(place: CiEnvironment, token: str) -> Forge:
-    """The forge of this place."""
     if place.kind == "gitlab":
         from scrout.integrations.gitlab import GitLab
 

@@ -10,11 +10,11 @@ import hashlib
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import AliasPath, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from scrout.base import ScroutError
+from scrout.base import ScroutError, first_problem
 
 MAX_PAYLOAD_BYTES = 30_000_000
 """GitHub sends at most 25 MB."""
@@ -34,8 +34,6 @@ class EventError(ScroutError):
 
 @dataclass(frozen=True)
 class Person:
-    """An account of the forge."""
-
     login: str
     id: int
     is_bot: bool = False
@@ -47,7 +45,6 @@ class Event:
 
     kind: Kind
     repository: str
-    """Owner and name."""
     default_branch: str
     number: int
     """The issue's, as people write it behind #."""
@@ -59,16 +56,13 @@ class Event:
     added: tuple[str, ...]
     """The labels that this event has added; empty: it is about something else."""
     sender: Person
-    """Who has added them, by what the payload says."""
     at: datetime
-    """When they were added."""
     edited_by: int | None = None
     edited_at: datetime | None = None
     """The last edit of the text, where the payload says it; GitLab's does."""
 
     @property
     def text(self) -> str:
-        """The issue as the scout reads it."""
         return f"{self.title}\n\n{self.body}".strip()
 
     @property
@@ -82,7 +76,6 @@ def digest(title: str, body: str) -> str:
 
 
 def read_payload(path: Path) -> bytes:
-    """The file that the forge's runner has left, or an EventError that names it."""
     try:
         with path.open("rb") as file:
             raw = file.read(MAX_PAYLOAD_BYTES + 1)
@@ -94,16 +87,13 @@ def read_payload(path: Path) -> bytes:
 
 
 def read_event(kind: Kind, payload: bytes) -> Event:
-    """The event, or an EventError that names what is missing."""
     try:
         if kind == "github":
             return _GitHub.model_validate_json(payload).event()
         return _GitLab.model_validate_json(payload).event()
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        where = ".".join(str(part)[:40] for part in first["loc"][:6]) or "as a whole"
         raise EventError(
-            f"the payload is no event of an issue ({where}: {first['msg']}). Start this from {_STARTS[kind]}."
+            f"the payload is no event of an issue ({first_problem(error)}). Start this from {_STARTS[kind]}."
         ) from None
 
 
@@ -113,7 +103,12 @@ _STARTS = {
 }
 
 
-class _Part(BaseModel):
+def at(*path: str, default: Any = ...) -> Any:
+    """A field that lies deeper in a document."""
+    return Field(default=default, validation_alias=AliasPath(*path))
+
+
+class _Payload(BaseModel):
     """Payloads have many more fields, and new ones every year."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
@@ -124,121 +119,84 @@ _Body = Annotated[str, StringConstraints(max_length=MAX_BODY_CHARS)]
 _Label = Annotated[str, StringConstraints(min_length=1, max_length=255)]
 
 
-class _User(_Part):
-    login: Login
-    id: Number
-    type: str
-
-    def person(self) -> Person:
-        return Person(self.login, self.id, is_bot=self.type != "User" or self.login.endswith("[bot]"))
-
-
-class _LabelPart(_Part):
-    name: _Label
-
-
-class _Issue(_Part):
-    number: Number
-    title: _Title
-    body: _Body | None
-    state: Literal["open", "closed"]
-    updated_at: Annotated[datetime, Field(strict=False)]
-    pull_request: dict[str, object] | None = None
-
-
-class _Repo(_Part):
-    full_name: Repository
-    default_branch: Branch
-
-
-class _GitHub(_Part):
+class _GitHub(_Payload):
     """`issues`, with the action `labeled`."""
 
     action: Literal["labeled"]
-    issue: _Issue
-    label: _LabelPart
-    sender: _User
-    repository: _Repo
+    number: Number = at("issue", "number")
+    title: _Title = at("issue", "title")
+    body: _Body | None = at("issue", "body")
+    state: Literal["open", "closed"] = at("issue", "state")
+    updated_at: Annotated[datetime, Field(strict=False)] = at("issue", "updated_at")
+    pull_request: dict[str, object] | None = at("issue", "pull_request", default=None)
+    label: _Label = at("label", "name")
+    sender_login: Login = at("sender", "login")
+    sender_id: Number = at("sender", "id")
+    sender_type: str = at("sender", "type")
+    repository: Repository = at("repository", "full_name")
+    default_branch: Branch = at("repository", "default_branch")
 
     def event(self) -> Event:
+        is_bot = self.sender_type != "User" or self.sender_login.endswith("[bot]")
         return Event(
             kind="github",
-            repository=self.repository.full_name,
-            default_branch=self.repository.default_branch,
-            number=self.issue.number,
-            title=self.issue.title,
-            body=self.issue.body or "",
-            is_open=self.issue.state == "open",
-            is_pull=self.issue.pull_request is not None,
+            repository=self.repository,
+            default_branch=self.default_branch,
+            number=self.number,
+            title=self.title,
+            body=self.body or "",
+            is_open=self.state == "open",
+            is_pull=self.pull_request is not None,
             is_confidential=False,
-            added=(self.label.name,),
-            sender=self.sender.person(),
-            at=_utc(self.issue.updated_at),
+            added=(self.label,),
+            sender=Person(self.sender_login, self.sender_id, is_bot),
+            at=_utc(self.updated_at),
         )
 
 
-class _Member(_Part):
-    id: Number
-    username: Login
-
-
-class _Project(_Part):
-    path_with_namespace: Repository
-    default_branch: Branch
-
-
-class _GitLabLabel(_Part):
+class _GitLabLabel(_Payload):
     title: _Label
 
 
-class _GitLabIssue(_Part):
-    iid: Number
-    title: _Title
-    description: _Body | None = None
-    state: Literal["opened", "closed"]
-    updated_at: str
-    confidential: bool = False
-    last_edited_at: str | None = None
-    last_edited_by_id: int | None = None
-
-
-class _LabelsChanged(_Part):
+class _LabelsChanged(_Payload):
     previous: tuple[_GitLabLabel, ...] = Field(default=(), strict=False)
     current: tuple[_GitLabLabel, ...] = Field(default=(), strict=False)
 
 
-class _Changes(_Part):
-    labels: _LabelsChanged = _LabelsChanged()
-
-
-class _GitLab(_Part):
-    """An issue event."""
-
+class _GitLab(_Payload):
     object_kind: Literal["issue"]
-    user: _Member
-    project: _Project
-    object_attributes: _GitLabIssue
-    changes: _Changes = _Changes()
+    user_id: Number = at("user", "id")
+    username: Login = at("user", "username")
+    repository: Repository = at("project", "path_with_namespace")
+    default_branch: Branch = at("project", "default_branch")
+    number: Number = at("object_attributes", "iid")
+    title: _Title = at("object_attributes", "title")
+    body: _Body | None = at("object_attributes", "description", default=None)
+    state: Literal["opened", "closed"] = at("object_attributes", "state")
+    updated_at: str = at("object_attributes", "updated_at")
+    confidential: bool = at("object_attributes", "confidential", default=False)
+    last_edited_at: str | None = at("object_attributes", "last_edited_at", default=None)
+    last_edited_by_id: int | None = at("object_attributes", "last_edited_by_id", default=None)
+    labels: _LabelsChanged = at("changes", "labels", default=_LabelsChanged())
 
     def event(self) -> Event:
-        issue = self.object_attributes
-        before = {label.title for label in self.changes.labels.previous}
-        added = (label.title for label in self.changes.labels.current if label.title not in before)
+        before = {label.title for label in self.labels.previous}
+        added = (label.title for label in self.labels.current if label.title not in before)
         return Event(
             kind="gitlab",
-            repository=self.project.path_with_namespace,
-            default_branch=self.project.default_branch,
-            number=issue.iid,
-            title=issue.title,
-            body=issue.description or "",
-            is_open=issue.state == "opened",
+            repository=self.repository,
+            default_branch=self.default_branch,
+            number=self.number,
+            title=self.title,
+            body=self.body or "",
+            is_open=self.state == "opened",
             is_pull=False,
-            is_confidential=issue.confidential,
+            is_confidential=self.confidential,
             added=tuple(dict.fromkeys(added)),
-            sender=Person(self.user.username, self.user.id),
-            at=_gitlab_time(issue.updated_at, "updated_at"),
-            edited_by=issue.last_edited_by_id,
-            edited_at=_gitlab_time(issue.last_edited_at, "last_edited_at") if issue.last_edited_at else None,
+            sender=Person(self.username, self.user_id),
+            at=_gitlab_time(self.updated_at, "updated_at"),
+            edited_by=self.last_edited_by_id,
+            edited_at=_gitlab_time(self.last_edited_at, "last_edited_at") if self.last_edited_at else None,
         )
 
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import httpx
-from pydantic import JsonValue
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
-from scrout.base import ScroutError
+from scrout.base import ScroutError, first_problem
 from scrout.integrations.event import Event, Person
 from scrout.integrations.markdown import plain
 from scrout.models.chat import certificates
@@ -42,10 +42,7 @@ class ForgeIssue:
 
 @dataclass(frozen=True)
 class IssueEdit:
-    """One change of an issue's title or text."""
-
     by: str
-    """Empty: nobody knows."""
     at: datetime
 
 
@@ -106,19 +103,17 @@ class Http:
         body: Mapping[str, JsonValue] | None = None,
         reads: bool = False,
     ) -> JsonValue:
-        tries = TRIES if method == "GET" or reads else 1
-        for left in range(tries - 1, -1, -1):
+        for left in reversed(range(TRIES if method == "GET" or reads else 1)):
             try:
                 status, raw = self._send(method, path, params, body)
             except httpx.HTTPError as error:
-                if left:
-                    time.sleep(_PAUSE_S)
-                    continue
-                raise ForgeError(f"{method} {path}: {type(error).__name__}. Check the address of the API.") from None
-            if status in _PASSING and left:
-                time.sleep(_PAUSE_S)
-                continue
-            return _read(method, path, status, raw)
+                if not left:
+                    what = type(error).__name__
+                    raise ForgeError(f"{method} {path}: {what}. Check the address of the API.") from None
+            else:
+                if status not in _PASSING or not left:
+                    return _read(method, path, status, raw)
+            time.sleep(_PAUSE_S)
         raise AssertionError("unreachable")
 
     def _send(
@@ -159,3 +154,28 @@ def _advice(status: int) -> str:
     if status == 404:
         return "Either it is not there, or the token may not see it."
     return "Try again later." if status in _PASSING else "See docs/github.md."
+
+
+class Part(BaseModel):
+    """Some fields of an answer that has many more."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+P = TypeVar("P", bound=Part)
+
+
+def parsed(kind: type[P], answer: JsonValue) -> P:
+    try:
+        return kind.model_validate(answer)
+    except ValidationError as error:
+        what = kind.__name__.strip("_").lower()
+        raise ForgeError(
+            f"the forge's answer is no {what} ({first_problem(error)}). Check the address of the API."
+        ) from None
+
+
+def listed(kind: type[P], answer: JsonValue) -> list[P]:
+    if not isinstance(answer, list):
+        raise ForgeError("the forge's answer is no list. Check the address of the API.")
+    return [parsed(kind, one) for one in answer]

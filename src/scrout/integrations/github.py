@@ -6,9 +6,8 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
-from scrout.integrations.event import Event, Person
-from scrout.integrations.forge import Answered, ForgeIssue, Http, IssueEdit, PullRefused
-from scrout.integrations.responses import Part, listed, parsed
+from scrout.integrations.event import Event, Person, at
+from scrout.integrations.forge import Answered, ForgeIssue, Http, IssueEdit, Part, PullRefused, listed, parsed
 
 OWN_LOGIN = "github-actions[bot]"
 """Who a job's token writes as."""
@@ -28,11 +27,6 @@ class _Named(Part):
     name: str
 
 
-class _Login(Part):
-    login: str
-    id: int = 0
-
-
 class _Issue(Part):
     title: str
     body: str | None
@@ -42,13 +36,13 @@ class _Issue(Part):
 
 class _Permission(Part):
     permission: str
-    user: _Login | None
+    user_id: int | None = at("user", "id", default=None)
 
 
 class _Comment(Part):
     body: str | None
     html_url: str
-    user: _Login | None
+    login: str = at("user", "login", default="")
 
 
 class _Pull(Part):
@@ -57,29 +51,13 @@ class _Pull(Part):
 
 class _Renamed(Part):
     createdAt: datetime
-    actor: _Login | None
+    login: str = at("actor", "login", default="")
 
 
-class _Timeline(Part):
-    nodes: list[_Renamed]
-
-
-class _Edited(Part):
-    lastEditedAt: datetime | None
-    editor: _Login | None
-    timelineItems: _Timeline
-
-
-class _IssueEdits(Part):
-    issue: _Edited
-
-
-class _Repository(Part):
-    repository: _IssueEdits
-
-
-class _Data(Part):
-    data: _Repository
+class _Edits(Part):
+    last: datetime | None = at("data", "repository", "issue", "lastEditedAt")
+    editor: str = at("data", "repository", "issue", "editor", "login", default="")
+    renamed: list[_Renamed] = at("data", "repository", "issue", "timelineItems", "nodes")
 
 
 class GitHub:
@@ -117,17 +95,15 @@ class GitHub:
             raise
         found = parsed(_Permission, answer)
         # `triage` is told as read here, `maintain` as write. A login can change hands, an id cannot.
-        return found.permission in ("admin", "write") and found.user is not None and found.user.id == person.id
+        return found.permission in ("admin", "write") and found.user_id == person.id
 
     def edits(self, event: Event) -> tuple[IssueEdit, ...]:
         owner, name = self._repository.split("/")
         variables: dict[str, JsonValue] = {"owner": owner, "name": name, "number": event.number}
         answer = self._http.query(self._graphql, {"query": _EDITS, "variables": variables})
-        found = parsed(_Data, answer).data.repository.issue
-        edits = [IssueEdit(_login(one.actor), one.createdAt) for one in found.timelineItems.nodes]
-        if found.lastEditedAt:
-            edits.append(IssueEdit(_login(found.editor), found.lastEditedAt))
-        return tuple(edits)
+        found = parsed(_Edits, answer)
+        edits = [IssueEdit(one.login, one.createdAt) for one in found.renamed]
+        return (*edits, IssueEdit(found.editor, found.last)) if found.last else tuple(edits)
 
     def comment(self, number: int, body: str, mark: str, since: datetime) -> str:
         path = f"/repos/{self._repository}/issues/{number}/comments"
@@ -135,7 +111,7 @@ class GitHub:
             query: dict[str, str | int] = {"per_page": 100, "page": page, "since": since.strftime("%Y-%m-%dT%H:%M:%SZ")}
             found = listed(_Comment, self._http.get(path, query))
             for one in found:
-                if one.user and one.user.login == OWN_LOGIN and (one.body or "").rstrip().endswith(mark):
+                if one.login == OWN_LOGIN and (one.body or "").rstrip().endswith(mark):
                     return one.html_url
             if len(found) < 100:
                 break
@@ -154,7 +130,3 @@ class GitHub:
                 raise PullRefused(str(error)) from None
             raise
         return parsed(_Pull, answer).html_url
-
-
-def _login(who: _Login | None) -> str:
-    return who.login if who else ""

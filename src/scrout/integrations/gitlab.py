@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from scrout.integrations.event import Event, Person
-from scrout.integrations.forge import Answered, ForgeIssue, Http, IssueEdit, PullRefused
-from scrout.integrations.responses import Part, listed, parsed
+from scrout.integrations.event import Event, Person, at
+from scrout.integrations.forge import Answered, ForgeIssue, Http, IssueEdit, Part, PullRefused, listed, parsed
 
 DEVELOPER = 30
 """The access level that may push."""
@@ -31,20 +30,15 @@ class _User(Part):
     bot: bool = False
 
 
-class _Label(Part):
-    name: str
-
-
 class _LabelEvent(Part):
     id: int
-    user: _User | None
-    label: _Label | None
+    user_id: int | None = at("user", "id", default=None)
+    label: str = at("label", "name", default="")
     action: str
 
 
 class _Member(Part):
     id: int
-    username: str
     access_level: int
     state: str = "active"
 
@@ -52,7 +46,7 @@ class _Member(Part):
 class _Note(Part):
     id: int
     body: str
-    author: _User
+    author_id: int = at("author", "id")
 
 
 class _Pull(Part):
@@ -60,8 +54,6 @@ class _Pull(Part):
 
 
 class GitLab:
-    """One project of a GitLab."""
-
     def __init__(self, api_url: str, project: str, token: str) -> None:
         self._project = f"/projects/{project}"
         self._http = Http(api_url, {"PRIVATE-TOKEN": token, "User-Agent": "scrout"})
@@ -77,15 +69,15 @@ class GitLab:
             path = f"{self._project}/issues/{event.number}/resource_label_events"
             found = listed(_LabelEvent, self._http.get(path, query))
             for one in found:
-                if one.label and one.label.name == label and (last is None or one.id > last.id):
+                if one.label == label and (last is None or one.id > last.id):
                     last = one
             if len(found) < 100:
                 break
         else:
             return None  # too many to have seen the last one
-        if last is None or last.action != "add" or last.user is None:
+        if last is None or last.action != "add" or last.user_id is None:
             return None
-        user = parsed(_User, self._http.get(f"/users/{last.user.id}"))
+        user = parsed(_User, self._http.get(f"/users/{last.user_id}"))
         return Person(user.username, user.id, is_bot=user.bot)
 
     def may_write(self, person: Person) -> bool:
@@ -111,7 +103,7 @@ class GitLab:
             query: dict[str, str | int] = {"per_page": 100, "page": page, "sort": "desc", "order_by": "created_at"}
             found = listed(_Note, self._http.get(path, query))
             for one in found:
-                if one.author.id == me.id and one.body.rstrip().endswith(mark):
+                if one.author_id == me.id and one.body.rstrip().endswith(mark):
                     return f"{address}#note_{one.id}"
             if len(found) < 100:
                 break

@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import quote, urlsplit
 
-from pydantic import JsonValue
+from pydantic import AliasChoices, AliasPath, Field, JsonValue
 
 from scrout.git import Foreign, find_repository
-from scrout.integrations.forge import Answered, ForgeError, Http
-from scrout.integrations.responses import Part, listed, parsed
+from scrout.integrations.forge import Answered, ForgeError, Http, Part, listed, parsed
 from scrout.programs import NEUTRAL, find_program, variables
 
 MAX_COMMENTS = 100
@@ -39,11 +38,8 @@ _PICTURE = re.compile(r"!\[[^\]\n]{0,200}\]\((\S{1,500}?)\)|<img\b[^>\n]{0,300}?
 
 @dataclass(frozen=True)
 class IssueAddress:
-    """Where an issue is."""
-
     host: str
     project: str
-    """Owner and name."""
     number: int
 
     @property
@@ -60,8 +56,6 @@ class IssueAddress:
 
 @dataclass(frozen=True)
 class FetchedIssue:
-    """An issue's text, and what of it could not be read."""
-
     text: str
     pictures: tuple[str, ...]
     """Addresses of pictures in it. Nothing looks at them."""
@@ -75,22 +69,14 @@ class _Issue(Part):
     description: str | None = None
 
 
-class _User(Part):
-    login: str = ""
-    username: str = ""
-
-
 class _Comment(Part):
     body: str | None
-    user: _User | None = None
-    author: _User | None = None
+    by: str = Field(
+        default="an unknown user",
+        validation_alias=AliasChoices(AliasPath("user", "login"), AliasPath("author", "username")),
+    )
     system: bool = False
     """GitLab's own words, such as that a label was added."""
-
-    @property
-    def by(self) -> str:
-        user = self.user or self.author
-        return (user.login or user.username if user else "") or "an unknown user"
 
 
 def find_issue(source: str, repo: Path) -> IssueAddress | None:

@@ -154,7 +154,6 @@ def _named(paths: Sequence[str]) -> str:
 
 
 def branch_of(issue: int, key: str) -> str:
-    """The branch of one attempt at one issue."""
     if not re.fullmatch(r"[0-9]{1,20}-[0-9]{1,6}", key):
         raise ForgeError(f"{plain(key, 40)!r} is no run of a forge.")
     return f"scrout/issue-{issue}-{key}"

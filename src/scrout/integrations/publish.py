@@ -15,27 +15,20 @@ from scrout.integrations.forge import Forge, ForgeError, PullRefused
 from scrout.integrations.patch import HeldPatch, branch_of, prepare
 from scrout.integrations.remote import Remote
 from scrout.integrations.result import WorkResult, read_result
-from scrout.integrations.work import must_work
+from scrout.integrations.work import must_be_of, must_work
 
 OpenRemote = Callable[[], AbstractContextManager[Remote]]
 
 
 @dataclass(frozen=True)
 class PublishedLinks:
-    """What was written, and where."""
-
     comment: str
-    """Its address; empty: none was made."""
     pull: str = ""
-    """Its address; empty: none was opened."""
     problem: str = ""
-    """Why there was no usable result; empty: there was one."""
 
 
 @dataclass(frozen=True)
 class Publisher:
-    """What publishing needs."""
-
     event: Event
     admission: Admission
     place: CiEnvironment
@@ -48,7 +41,7 @@ class Publisher:
         if self.admission.go == "nothing":
             return PublishedLinks("")
         if self.admission.go == "say":
-            self._must_be_this()
+            must_be_of(self.event, self.admission)
             return PublishedLinks(self._comment(markdown.refused(self.admission)))
         must_work(self.event, self.admission)
         try:
@@ -64,10 +57,6 @@ class Publisher:
         if digest(now.title, now.body) != self.event.digest:
             told.append("The issue was edited meanwhile. This is about the text that was labelled.")
         return PublishedLinks(self._comment(markdown.comment(result, self.admission, self.place, told)), pull)
-
-    def _must_be_this(self) -> None:
-        if (self.admission.issue, self.admission.digest) != (self.event.number, self.event.digest):
-            raise ForgeError("the admission is for another issue, or for another text of it.")
 
     def _settle(self, result: WorkResult | None) -> None:
         """What is unknown counts as all that was held."""

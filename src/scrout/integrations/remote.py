@@ -33,7 +33,6 @@ class Remote:
         return next((line.split("\t")[0] for line in found if line.endswith(f"\t{ref}")), "")
 
     def fetch(self, commit: str) -> None:
-        """Bring one commit here, without its history."""
         self._git("fetch", "-q", "--no-tags", "--depth", "1", self.url, f"+{commit}:{_HERE}")
 
     def push(self, commit: str, ref: str) -> None:

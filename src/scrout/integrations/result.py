@@ -7,22 +7,21 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self, TypeVar
 
-from pydantic import Field, StringConstraints, ValidationError
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, StringConstraints, ValidationError, ValidationInfo
 
 from scrout import __version__
-from scrout.base import FrozenModel, ScroutError
-from scrout.integrations.admission import Admission
+from scrout.base import FrozenModel, ScroutError, first_problem
+from scrout.integrations.admission import Admission, Verb
 from scrout.integrations.event import Event
 from scrout.integrations.forge import ForgeError
-from scrout.integrations.label_rules import Verb
 from scrout.integrations.markdown import plain
 from scrout.money import Component, Receipt, Usd, total_usd
-from scrout.records import Attempt, Check, CheckOutcome, Run, RunOutcome, ScoutStop, Stop, Verdict
+from scrout.records import CheckOutcome, Run, RunOutcome, ScoutStop, Stop, Verdict
 from scrout.redact import redact
 from scrout.text import usd
 
@@ -33,31 +32,55 @@ MAX_CANDIDATES = 20
 MAX_NOTES = 10
 MAX_ROWS = 40
 
-Name = Annotated[str, StringConstraints(max_length=100)]
-Line = Annotated[str, StringConstraints(max_length=500)]
+Cleaned = TypeVar("Cleaned", str, tuple[object, ...])
 
 
-class CandidateSummary(FrozenModel):
-    """A fixer as the router saw it."""
+def _made_here(clean: Callable[[Cleaned], Cleaned]) -> BeforeValidator:
+    """What is made from a record is cut to its bound; what is read from the file is refused beyond it."""
 
+    def validate(value: Cleaned, info: ValidationInfo) -> Cleaned:
+        return clean(value) if info.mode == "python" else value
+
+    return BeforeValidator(validate)
+
+
+Name = Annotated[str, _made_here(lambda text: plain(text, 100)), StringConstraints(max_length=100)]
+Line = Annotated[str, _made_here(lambda text: plain(text, 500)), StringConstraints(max_length=500)]
+Notes = Annotated[tuple[Line, ...], _made_here(lambda notes: notes[:MAX_NOTES]), Field(max_length=MAX_NOTES)]
+
+
+class _Summary(FrozenModel):
+    @classmethod
+    def of(cls, record: BaseModel | None) -> Self | None:
+        """The fields of a record that have the same names."""
+        return None if record is None else cls.model_validate(record, from_attributes=True)
+
+
+class CandidateSummary(_Summary):
     fixer: Name
     p_solve: float | None = Field(ge=0, le=1)
-    cost_usd: Usd | None = Field(ge=0, lt=100_000)
+    cost_usd: Usd | None = Field(ge=0, lt=100_000, validation_alias=AliasChoices("cost_usd", "expected_cost_usd"))
     reason: Line
 
 
-class DecisionSummary(FrozenModel):
-    """The decision."""
-
+class DecisionSummary(_Summary):
     fixer: Name
     reason: Line
-    offers: tuple[CandidateSummary, ...] = Field(max_length=MAX_CANDIDATES)
+    offers: Annotated[
+        tuple[CandidateSummary, ...],
+        _made_here(lambda offers: offers[:MAX_CANDIDATES]),
+        Field(max_length=MAX_CANDIDATES, validation_alias=AliasChoices("offers", "candidates")),
+    ]
 
 
 class HandoffSummary(FrozenModel):
     """The handoff, after the gate."""
 
-    text: Annotated[str, StringConstraints(max_length=MAX_HANDOFF_CHARS)]
+    text: Annotated[
+        str,
+        _made_here(lambda text: plain(text, MAX_HANDOFF_CHARS, lines=True)),
+        StringConstraints(max_length=MAX_HANDOFF_CHARS),
+    ]
     searcher: Name
     stop: ScoutStop
     detail: Line
@@ -65,9 +88,7 @@ class HandoffSummary(FrozenModel):
     reason: Line
 
 
-class AttemptSummary(FrozenModel):
-    """The last attempt."""
-
+class AttemptSummary(_Summary):
     fixer: Name
     stop: Stop
     detail: Line
@@ -75,18 +96,16 @@ class AttemptSummary(FrozenModel):
     seconds: float = Field(ge=0, lt=1e7)
 
 
-class CheckSummary(FrozenModel):
-    """Its check."""
-
+class CheckSummary(_Summary):
     outcome: CheckOutcome
     reproduction: Literal["passes", "fails", "none"]
     tests: Literal["pass", "fail", "none", "not_run"]
     tests_run: int = Field(ge=0, lt=10_000_000)
     detail: Line
-    flags: tuple[Line, ...] = Field(max_length=MAX_NOTES)
-    agreement: tuple[Line, ...] = Field(default=(), max_length=MAX_NOTES)
-    doubts: tuple[Line, ...] = Field(default=(), max_length=MAX_NOTES)
-    missing: tuple[Line, ...] = Field(default=(), max_length=MAX_NOTES)
+    flags: Notes
+    agreement: Notes = ()
+    doubts: Notes = ()
+    missing: Notes = ()
 
 
 class ReceiptSummary(FrozenModel):
@@ -99,7 +118,6 @@ class ReceiptSummary(FrozenModel):
     prompt_tokens: int = Field(ge=0, lt=10**12)
     output_tokens: int = Field(ge=0, lt=10**12)
     cost_usd: Usd | None = Field(ge=0, lt=100_000)
-    """None: a call had no known price."""
 
 
 class WorkResult(FrozenModel):
@@ -112,7 +130,6 @@ class WorkResult(FrozenModel):
     issue: int = Field(gt=0)
     digest: Annotated[str, StringConstraints(max_length=64)]
     commit: Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})$")]
-    """What the patch is for."""
     run: Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z-]{0,40}$")]
     outcome: RunOutcome | Literal["scouted", "failed"]
     """`failed`: scrout itself could not work, and `error` says why."""
@@ -128,15 +145,12 @@ class WorkResult(FrozenModel):
     """Why a patch that was made is not here; empty: it is, or none was made."""
     rows: tuple[ReceiptSummary, ...] = Field(default=(), max_length=MAX_ROWS)
     cost_usd: Usd | None = Field(default=Decimal(0), ge=0, lt=100_000)
-    """None: unknown."""
     scrout: Name = __version__
 
 
 def result_of(run: Run, receipts: Iterable[Receipt], admission: Admission, verb: Verb) -> WorkResult:
     """What a run came to, cut to the bounds and without secrets."""
     patch, withheld = _patch(run.patch)
-    last = run.attempts[-1] if run.attempts else None
-    check = run.checks[-1] if run.checks else None
     return WorkResult(
         key=admission.key,
         verb=verb,
@@ -145,12 +159,12 @@ def result_of(run: Run, receipts: Iterable[Receipt], admission: Admission, verb:
         commit=run.task.base_commit,
         run=run.id,
         outcome="scouted" if verb == "scout" else run.outcome,
-        sandbox=_name(run.sandbox),
-        environment=_line(run.environment),
+        sandbox=run.sandbox,
+        environment=run.environment,
         scouted=_scouted(run),
-        chosen=_chosen(run),
-        tried=_tried(last) if last else None,
-        checked=_checked(check) if check else None,
+        chosen=DecisionSummary.of(run.decision),
+        tried=AttemptSummary.of(run.attempts[-1] if run.attempts else None),
+        checked=CheckSummary.of(run.checks[-1] if run.checks else None),
         patch=patch,
         withheld=withheld,
         rows=rows_of(receipts),
@@ -170,7 +184,7 @@ def failure_of(
         commit=commit,
         run="",
         outcome="failed",
-        error=_line(str(error)),
+        error=str(error),
         cost_usd=cost_usd,
     )
 
@@ -194,10 +208,7 @@ def read_result(path: Path, event: Event, admission: Admission, commit: str) -> 
     try:
         result = WorkResult.model_validate_json(raw)
     except (ValidationError, RecursionError) as error:
-        where = ""
-        if isinstance(error, ValidationError):
-            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-            where = f" ({plain('.'.join(map(str, first['loc'][:6])), 100) or 'as a whole'})"
+        where = f" ({plain(first_problem(error), 200)})" if isinstance(error, ValidationError) else ""
         raise ForgeError(f"the result is not of the form that `scrout forge work` writes{where}.") from None
     expected = (admission.key, admission.verb, event.number, event.digest, commit)
     if (result.key, result.verb, result.issue, result.digest, result.commit) != expected:
@@ -223,77 +234,32 @@ def _patch(patch: str) -> tuple[str, str]:
     return patch, ""
 
 
-def _tried(last: Attempt) -> AttemptSummary:
-    return AttemptSummary(
-        fixer=_name(last.fixer), stop=last.stop, detail=_line(last.detail), calls=last.calls, seconds=last.seconds
-    )
-
-
-def _checked(check: Check) -> CheckSummary:
-    return CheckSummary(
-        outcome=check.outcome,
-        reproduction=check.reproduction,
-        tests=check.tests,
-        tests_run=check.tests_run,
-        detail=_line(check.detail),
-        flags=tuple(map(_line, check.flags[:MAX_NOTES])),
-        agreement=tuple(map(_line, check.agreement[:MAX_NOTES])),
-        doubts=tuple(map(_line, check.doubts[:MAX_NOTES])),
-        missing=tuple(map(_line, check.missing[:MAX_NOTES])),
-    )
-
-
 def _scouted(run: Run) -> HandoffSummary | None:
     if run.scouting is None or run.gated is None:
         return None
     return HandoffSummary(
-        text=plain(run.gated.text, MAX_HANDOFF_CHARS, lines=True),
-        searcher=_name(run.scouting.searcher),
+        text=run.gated.text,
+        searcher=run.scouting.searcher,
         stop=run.scouting.stop,
-        detail=_line(run.scouting.detail),
+        detail=run.scouting.detail,
         verdict=run.gated.verdict,
-        reason=_line(run.gated.reason),
+        reason=run.gated.reason,
     )
-
-
-def _chosen(run: Run) -> DecisionSummary | None:
-    if run.decision is None:
-        return None
-    offers = tuple(
-        CandidateSummary(
-            fixer=_name(one.fixer),
-            p_solve=one.p_solve,
-            cost_usd=one.expected_cost_usd,
-            reason=_line(one.reason),
-        )
-        for one in run.decision.candidates[:MAX_CANDIDATES]
-    )
-    return DecisionSummary(fixer=_name(run.decision.fixer), reason=_line(run.decision.reason), offers=offers)
 
 
 def rows_of(receipts: Iterable[Receipt]) -> tuple[ReceiptSummary, ...]:
-    """A row for each stage, fixer and model."""
     by_name: dict[tuple[Component, str, str], list[Receipt]] = {}
     for receipt in receipts:
         by_name.setdefault((receipt.component, receipt.fixer or "", receipt.model), []).append(receipt)
-    return tuple(_row(*name, some) for name, some in list(by_name.items())[:MAX_ROWS])
-
-
-def _row(component: Component, fixer: str, model: str, receipts: Sequence[Receipt]) -> ReceiptSummary:
-    return ReceiptSummary(
-        component=component,
-        fixer=_name(fixer),
-        model=_name(model),
-        calls=len(receipts),
-        prompt_tokens=sum(receipt.usage.prompt_tokens for receipt in receipts),
-        output_tokens=sum(receipt.usage.output_tokens + receipt.usage.reasoning_tokens for receipt in receipts),
-        cost_usd=total_usd(receipt.cost_usd for receipt in receipts),
+    return tuple(
+        ReceiptSummary(
+            component=component,
+            fixer=fixer,
+            model=model,
+            calls=len(some),
+            prompt_tokens=sum(receipt.usage.prompt_tokens for receipt in some),
+            output_tokens=sum(receipt.usage.output_tokens + receipt.usage.reasoning_tokens for receipt in some),
+            cost_usd=total_usd(receipt.cost_usd for receipt in some),
+        )
+        for (component, fixer, model), some in list(by_name.items())[:MAX_ROWS]
     )
-
-
-def _name(text: str) -> str:
-    return plain(text, 100)
-
-
-def _line(text: str) -> str:
-    return plain(text, 500)

@@ -9,11 +9,10 @@ from pathlib import Path
 
 from scrout.base import ConfigError, ScroutError, TaskError
 from scrout.config.settings import Settings
-from scrout.integrations.admission import Admission
+from scrout.integrations.admission import Admission, Verb
 from scrout.integrations.ci_environment import WRITERS
 from scrout.integrations.event import Event
 from scrout.integrations.forge import ForgeError
-from scrout.integrations.label_rules import Verb
 from scrout.integrations.result import WorkResult, failure_of, result_of
 from scrout.ledger.store import OpenRun
 from scrout.pipeline import Kit, build_missing, open_kit, open_task, solve
@@ -62,9 +61,13 @@ def must_work(event: Event, admission: Admission) -> Verb:
         raise ForgeError(
             "the label was not admitted, so there is nothing to work on. Let the job depend on the output `go`."
         )
+    must_be_of(event, admission)
+    return admission.verb
+
+
+def must_be_of(event: Event, admission: Admission) -> None:
     if (admission.issue, admission.digest) != (event.number, event.digest):
         raise ForgeError("the admission is for another issue, or for another text of it.")
-    return admission.verb
 
 
 def capped(settings: Settings, verb: Verb, cap_usd: Decimal) -> Settings:

@@ -24,13 +24,13 @@ class BatchTotal(FrozenModel):
     """What a batch came to, by its receipts."""
 
     batch: str
-    runs: int
-    receipts: int
-    paid_usd: Usd
+    runs: int = 0
+    receipts: int = 0
+    paid_usd: Usd = Decimal(0)
     """Of all calls with a known price, those of interrupted steps among them."""
-    unpriced: int
+    unpriced: int = 0
     """Receipts without a known price."""
-    estimated: int
+    estimated: int = 0
     """Receipts at what was reserved, where the provider told no usage."""
 
 
@@ -68,7 +68,7 @@ def audit(ledger: Ledger, progress: Callable[[int, int], None] = lambda done, of
         flags += (f"run {run_id}: {flag}" for step in story.steps for flag in _cut_off(step))
         batch = story.derived.batch
         if batch:
-            batches[batch] = _added(batches.get(batch) or _nothing(batch), story)
+            batches[batch] = _added(batches.get(batch) or BatchTotal(batch=batch), story)
     problems += (problem for total in batches.values() for problem in _in_batch(ledger, total))
     return AuditReport(
         runs=len(run_ids),
@@ -134,10 +134,6 @@ def _cut_off(step: StepRecord) -> Iterator[str]:
             f"step {step.id} ({step.name}) was interrupted with {len(open_calls)} calls under way, settled at the "
             f"{_exact(held)} that was reserved"
         )
-
-
-def _nothing(batch: str) -> BatchTotal:
-    return BatchTotal(batch=batch, runs=0, receipts=0, paid_usd=Decimal(0), unpriced=0, estimated=0)
 
 
 def _added(total: BatchTotal, story: RunDetail) -> BatchTotal:

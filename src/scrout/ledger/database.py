@@ -14,8 +14,6 @@ T = TypeVar("T")
 
 
 class Transaction(Protocol):
-    """A transaction in progress."""
-
     def execute(self, statement: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
         """The rows that it gives, all of them."""
 

@@ -24,11 +24,9 @@ def open_ledger(settings: Settings, attempts: Path | None = None) -> Ledger:
 
 
 def attempts_folder() -> Path:
-    """Where the trajectories of attempts are, by the place of their step in the ledger."""
     return data_folder() / "attempts"
 
 
 def paid(attempts: Path, place: str) -> Sequence[Receipt]:
-    """What a step paid, by the trajectory at its place; empty: there is none."""
     trajectory = attempts / place / FILE_NAME
     return receipts(trajectory) if trajectory.exists() else ()

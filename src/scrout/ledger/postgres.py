@@ -111,7 +111,6 @@ class PostgresDatabase:
                 self._db = self._last = None
 
     def take(self, lock: _Lock) -> bool:
-        """Whether a lock is ours, now or since before."""
         with self._one_at_a_time:
             holder = self._held.get(lock.name)
             if holder is not None:

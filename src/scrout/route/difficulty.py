@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
-from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
@@ -23,11 +22,9 @@ from pydantic import Field, FiniteFloat, ValidationError
 
 from scrout.base import FrozenModel, RouteError
 from scrout.intervals import Z95
-from scrout.route.outcome_table import combination, group_folds
-from scrout.route.resume_store import write
-
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
+from scrout.route.outcome_table import Bools, Ints, combination, group_folds
+from scrout.route.resume_store import file_name, read_all, write
+from scrout.route.stats import Floats, fit_logistic, sigmoid
 
 CORE = frozenset(
     {
@@ -69,7 +66,6 @@ class DifficultyData:
 
     features: Floats
     groups: tuple[str, ...]
-    """The repository of each task."""
     sets: tuple[str, ...]
     rate: Floats
     """The share of the set's fixers that solved the task."""
@@ -128,6 +124,20 @@ class DifficultyEstimate:
 
 class DifficultyHead:
     """A fitted model of ease and effort for one combination of feature spaces, whose vectors follow each other."""
+
+    mean_: Floats
+    scale_: Floats
+    ease_: Floats
+    effort_: Floats
+    slope_: float
+    effort_slope_: float
+    effort_norm_: float
+    reach_: float
+    penalty_: float
+    effort_penalty_: float
+    prior_mean_: float
+    prior_sd_: float
+    rows_: int
 
     def __init__(self, spaces: Sequence[str], names: Sequence[str]) -> None:
         self.spaces = tuple(sorted(spaces))
@@ -188,8 +198,8 @@ class DifficultyHead:
         own[np.arange(len(y)), [names.index(group) + 1 for group in groups]] = 1.0
         precision = np.append(1 / self.prior_sd_**2, np.full(len(names), 1 / REPOSITORY_SD**2))
         centre = np.append(self.prior_mean_, np.zeros(len(names)))
-        w = _newton(own, y, offsets, precision, centre)
-        p = _sigmoid(own @ w + offsets)
+        w = fit_logistic(own, y, precision, offsets=offsets, centre=centre)
+        p = sigmoid(own @ w + offsets)
         covariance = np.linalg.inv((own.T * (p * (1 - p))) @ own + np.diag(precision))
         return Ability(float(w[0]), float(np.sqrt(covariance[0, 0])))
 
@@ -205,22 +215,10 @@ class DifficultyHead:
         return _probabilities(values, sds, np.float64(ease))
 
     def to_json(self) -> str:
-        return _Stored(
-            spaces=self.spaces,
-            names=self.names,
-            mean=tuple(self.mean_.tolist()),
-            scale=tuple(self.scale_.tolist()),
-            ease=tuple(self.ease_.tolist()),
-            effort=tuple(self.effort_.tolist()),
-            slope=self.slope_,
-            effort_slope=self.effort_slope_,
-            effort_norm=self.effort_norm_,
-            reach=self.reach_,
-            penalty=self.penalty_,
-            effort_penalty=self.effort_penalty_,
-            prior_mean=self.prior_mean_,
-            prior_sd=self.prior_sd_,
-            rows=self.rows_,
+        arrays = {name: tuple(getattr(self, f"{name}_").tolist()) for name in _ARRAYS}
+        numbers = {name: getattr(self, f"{name}_") for name in _NUMBERS}
+        return _Stored.model_validate(
+            {"spaces": self.spaces, "names": self.names, **arrays, **numbers}
         ).model_dump_json(indent=1)
 
     @classmethod
@@ -230,17 +228,14 @@ class DifficultyHead:
             stored = _Stored.model_validate_json(text)
         except ValidationError as error:
             raise RouteError(f"not a fitted head: {error}. Fit it again.") from None
-        sizes = {len(row) for row in (stored.names, stored.mean, stored.scale, stored.ease, stored.effort)}
+        sizes = {len(stored.names), *(len(getattr(stored, name)) for name in _ARRAYS)}
         if len(sizes) > 1:
             raise RouteError(f"not a fitted head: its rows have {sorted(sizes)} numbers. Fit it again.")
         head = cls(stored.spaces, stored.names)
-        head.mean_, head.scale_, head.ease_, head.effort_ = (
-            np.array(row) for row in (stored.mean, stored.scale, stored.ease, stored.effort)
-        )
-        head.slope_, head.effort_slope_, head.effort_norm_ = stored.slope, stored.effort_slope, stored.effort_norm
-        head.reach_, head.rows_ = stored.reach, stored.rows
-        head.penalty_, head.effort_penalty_ = stored.penalty, stored.effort_penalty
-        head.prior_mean_, head.prior_sd_ = stored.prior_mean, stored.prior_sd
+        for name in _ARRAYS:
+            setattr(head, f"{name}_", np.array(getattr(stored, name)))
+        for name in _NUMBERS:
+            setattr(head, f"{name}_", getattr(stored, name))
         return head
 
     def _standardized(self, features: Floats) -> Floats:
@@ -252,13 +247,20 @@ class DifficultyHead:
         with np.errstate(over="ignore"):  # beyond any reach
             return np.asarray(np.sqrt((((features - self.mean_) / self.scale_) ** 2).mean(axis=1)))
 
-    def _choose(self, z: Floats, y: Floats, groups: Sequence[str], folds: npt.NDArray[np.int64]) -> float:
+    def _choose(self, z: Floats, y: Floats, groups: Sequence[str], folds: Ints) -> float:
         losses = [_losses(z, y, groups, folds, self._penalties(penalty)) for penalty in PENALTIES]
         best = min(losses, key=lambda loss: float(loss.mean()))
         return next(penalty for penalty, loss in zip(PENALTIES, losses, strict=True) if _not_worse(loss, best))
 
     def _penalties(self, penalty: float) -> Floats:
         return np.array([CORE_PENALTY if name in CORE else penalty for name in self.names])
+
+
+_ARRAYS = ("mean", "scale", "ease", "effort")
+_NUMBERS = (
+    *("slope", "effort_slope", "effort_norm", "reach", "penalty", "effort_penalty"),
+    *("prior_mean", "prior_sd", "rows"),
+)
 
 
 class _Stored(FrozenModel):
@@ -282,28 +284,21 @@ class _Stored(FrozenModel):
 
 def save(head: DifficultyHead, folder: Path) -> Path:
     """Write a fitted head into the folder, replacing the former one of its spaces, and say where."""
-    path = folder / _file_name(head.spaces)
+    path = folder / _file_of(head)
     write(path, head.to_json().encode())
     return path
 
 
 def load(*folders: Path) -> dict[tuple[str, ...], DifficultyHead]:
     """Every fitted head by its spaces, later folders winning."""
-    heads: dict[tuple[str, ...], DifficultyHead] = {}
-    for folder in folders:
-        for path in sorted(folder.glob(f"*{SUFFIX}")):
-            try:
-                head = DifficultyHead.from_json(path.read_bytes())
-            except (OSError, RouteError) as error:
-                raise RouteError(f"{path}: {error}") from None
-            if path.name != _file_name(head.spaces):
-                raise RouteError(f"{path} is the head of {head.combination}. Rename it to {_file_name(head.spaces)}.")
-            heads[head.spaces] = head
-    return heads
+    heads = read_all(
+        folders, SUFFIX, DifficultyHead.from_json, _file_of, lambda head: f"the head of {head.combination}"
+    )
+    return {head.spaces: head for head in heads}
 
 
-def _file_name(spaces: Sequence[str]) -> str:
-    return quote(combination(spaces), safe="+") + SUFFIX
+def _file_of(head: DifficultyHead) -> str:
+    return file_name(head.combination, SUFFIX, safe="+")
 
 
 def _refuse_nan(features: Floats) -> None:
@@ -345,7 +340,7 @@ def _centred(values: Floats, groups: Sequence[str]) -> Floats:
     return values - (sums / np.maximum(1, np.bincount(place, minlength=len(names) + 1))[:, None])[place]
 
 
-def _held_out(z: Floats, y: Floats, groups: Sequence[str], folds: npt.NDArray[np.int64], penalties: Floats) -> Floats:
+def _held_out(z: Floats, y: Floats, groups: Sequence[str], folds: Ints, penalties: Floats) -> Floats:
     """What each task is given by a fit on the other folds."""
     given = np.zeros(len(y))
     names = np.array(groups)
@@ -355,7 +350,7 @@ def _held_out(z: Floats, y: Floats, groups: Sequence[str], folds: npt.NDArray[np
     return given
 
 
-def _losses(z: Floats, y: Floats, groups: Sequence[str], folds: npt.NDArray[np.int64], penalties: Floats) -> Floats:
+def _losses(z: Floats, y: Floats, groups: Sequence[str], folds: Ints, penalties: Floats) -> Floats:
     """Of each task, within its repository."""
     given = _held_out(z, y, groups, folds, penalties)
     return np.asarray(_centred((y - given)[:, None], groups)[:, 0] ** 2)
@@ -373,7 +368,7 @@ def _slope(ease: Floats, lessons: DifficultyData) -> float:
     columns += [np.array([group == name for group in lessons.groups], dtype=np.float64) for name in names[0]]
     columns += [np.array([one == name for one in lessons.sets], dtype=np.float64) for name in names[1]]
     precision = np.concatenate([[0.0], np.full(len(names[0]), 1 / REPOSITORY_SD**2), np.full(len(names[1]), 1e-6)])
-    w = _newton(np.column_stack(columns), lessons.rate, np.zeros(len(ease)), precision, np.zeros(len(precision)))
+    w = fit_logistic(np.column_stack(columns), lessons.rate, precision)
     return max(0.0, float(w[0]))
 
 
@@ -386,27 +381,6 @@ def _effort_slope(effort: Floats, lessons: DifficultyData) -> float:
     x = _centred(effort[known, None], groups)[:, 0]
     y = _centred(lessons.log_cost[known, None], groups)[:, 0]
     return max(0.0, float(x @ y) / max(1e-9, float(x @ x)))
-
-
-def _newton(x: Floats, y: Floats, offsets: Floats, precision: Floats, centre: Floats) -> Floats:
-    """The minimum of log loss plus a normal prior on the coefficients; y may be shares."""
-    w = centre.copy()
-
-    def objective(at: Floats) -> float:
-        t = x @ at + offsets
-        return float((np.logaddexp(0.0, t) - y * t).sum() + 0.5 * (precision * (at - centre) ** 2).sum())
-
-    for _ in range(100):
-        p = _sigmoid(x @ w + offsets)
-        gradient = x.T @ (p - y) + precision * (w - centre)
-        if np.abs(gradient).max() <= 1e-9 * len(y):
-            break
-        step = np.linalg.solve((x.T * (p * (1 - p))) @ x + np.diag(precision + 1e-9), gradient)
-        now = objective(w)
-        while objective(w - step) > now + 1e-12 * abs(now) and np.abs(step).max() > 1e-12:
-            step /= 2
-        w = w - step
-    return w
 
 
 def _probabilities(
@@ -422,9 +396,4 @@ def _averaged(log_odds: Floats | np.float64, variance: Floats | np.float64 | flo
     """The mean probability where the log odds are normal around these: nearer to a half than the probability of the
     mean.
     """
-    return _sigmoid(log_odds / np.sqrt(1 + np.pi * variance / 8))
-
-
-def _sigmoid(t: Floats | np.float64) -> Floats:
-    """Without overflow at either end."""
-    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * t)), dtype=np.float64)
+    return sigmoid(log_odds / np.sqrt(1 + np.pi * variance / 8))

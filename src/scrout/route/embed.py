@@ -27,7 +27,6 @@ EMBEDDERS: Registry[Callable[[EmbedderSettings], Embedder]] = config.EMBEDDERS
 
 
 def open_embedder(settings: EmbedderSettings) -> Embedder:
-    """The embedder of the settings, or a RouteError that says what to install. Models are loaded at the first text."""
     return EMBEDDERS.get(_best() if settings.kind == "auto" else settings.kind)(settings)
 
 

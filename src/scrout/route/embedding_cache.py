@@ -155,7 +155,6 @@ def _packed(row: Vectors) -> bytes:
 
 
 def _unpacked(value: object) -> Vectors | None:
-    """None: damaged."""
     if not isinstance(value, bytes) or len(value) % 4 or len(value) <= _CHECKSUM_BYTES:
         return None
     checksum, numbers = value[:_CHECKSUM_BYTES], value[_CHECKSUM_BYTES:]

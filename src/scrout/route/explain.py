@@ -20,8 +20,8 @@ from scrout.money import CENT_FRACTION, Usd
 from scrout.records import Candidate, Decision, State
 from scrout.route import text_counts
 from scrout.route.difficulty import DifficultyHead
-from scrout.route.policy import INFINITE, Goal, GoalKind, anchor_of, cheapest_first, follow
-from scrout.route.router import Router
+from scrout.route.policy import INFINITE, Goal, GoalKind, anchor_of, cheapest_first, follow, two_digits
+from scrout.route.router import Neighbour, Router
 from scrout.route.stats import Floats
 from scrout.route.task_vectors import TaskVectors
 from scrout.task import title_of
@@ -88,7 +88,6 @@ class Difficulty(FrozenModel):
     far: bool
     """True: the task is unlike everything known, so none of this can be relied on."""
     drivers: tuple[Driver, ...]
-    """What counts most, the most first."""
 
 
 class Counterfactual(FrozenModel):
@@ -106,17 +105,6 @@ class Counterfactual(FrozenModel):
     dial: float | None = None
     """The position of the dial that stands for the amount; None: no dial was asked."""
     to: str
-    """The fixer that would be taken."""
-
-
-class Near(FrozenModel):
-    """A known task, and what the pool's fixers made of it."""
-
-    title: str
-    similarity: float
-    """Cosine of the texts' vectors."""
-    solved_by: tuple[str, ...]
-    failed_by: tuple[str, ...]
 
 
 class Explanation(FrozenModel):
@@ -124,7 +112,6 @@ class Explanation(FrozenModel):
 
     version: Literal[1] = 1
     title: str
-    """The first line of the task."""
     decision: Decision
     goal: str
     """What was asked for, in words."""
@@ -134,17 +121,15 @@ class Explanation(FrozenModel):
     """The goal's first, then costs, the nearest first. Empty: there is no other fixer, or nothing to weigh."""
     otherwise: str = ""
     """Where the router abstained: who would have been taken if the task were like a known one."""
-    nearest: tuple[Near, ...]
+    nearest: tuple[Neighbour, ...]
     nearest_missing: str = ""
     """Why there are no nearest tasks; empty: there are some."""
     missing: tuple[str, ...] = ()
     """Why each of the feature spaces that did not count did not."""
     wants_state: bool
-    """True: a scout's state would count, and none was given."""
 
 
 def explain(router: Router, text: str, state: State | None) -> Explanation:
-    """The decision of a router on a task, with its reasons."""
     decision, look = router.route(text, state), router.look(text, state)
     nearest, nearest_missing = _nearest(router, text)
     settings, several = router.settings, len(decision.candidates) > 1
@@ -166,11 +151,10 @@ def goal_words(goal: Goal) -> str:
     """What a goal asks for, as a person would say it."""
     match goal.kind:
         case "theta":
-            return (
-                f"the cheapest fixer whose probability reaches theta, {_number(goal.amount)}; if none does, the anchor"
-            )
+            theta = two_digits(goal.amount)
+            return f"the cheapest fixer whose probability reaches theta, {theta}; if none does, the anchor"
         case "min_solve":
-            return f"the cheapest fixer with a probability of {_number(goal.amount)} or more"
+            return f"the cheapest fixer with a probability of {two_digits(goal.amount)} or more"
         case "max_usd":
             return f"the likeliest fixer for {usd(goal.amount)} or less"
         case "solve_usd":
@@ -196,9 +180,9 @@ def change_words(change: Counterfactual) -> str:
         case "theta" | "min_solve":
             what = "theta" if change.of == "theta" else "a least probability"
             if change.above:
-                return f"with {what} above {_number(change.amount)}"
+                return f"with {what} above {two_digits(change.amount)}"
             # Rounded down, as one a little higher would not do.
-            return f"with {what} of {_number(change.amount.quantize(Decimal('0.001'), ROUND_DOWN))} or less"
+            return f"with {what} of {two_digits(change.amount.quantize(Decimal('0.001'), ROUND_DOWN))} or less"
         case "max_usd":
             # To the cent that will do: the nearest one may not.
             cent = Decimal("0.01") if change.amount >= Decimal("0.01") else Decimal("0.0001")
@@ -210,16 +194,12 @@ def change_words(change: Counterfactual) -> str:
             return f"if a solve were worth {more} than {usd(change.amount)}{dial}"
 
 
-def _nearest(router: Router, text: str) -> tuple[tuple[Near, ...], str]:
+def _nearest(router: Router, text: str) -> tuple[tuple[Neighbour, ...], str]:
     try:
-        found = router.nearest(text)
+        found = tuple(router.nearest(text))
     except RouteError as error:  # the decision stands without it
         return (), str(error)
-    near = tuple(
-        Near(title=one.title, similarity=one.similarity, solved_by=one.solved_by, failed_by=one.failed_by)
-        for one in found
-    )
-    return near, "" if near else "no task is known to the embedder of these settings"
+    return found, "" if found else "no task is known to the embedder of these settings"
 
 
 def _difficulty(head: DifficultyHead | None, features: Floats | None, known: TaskVectors) -> Difficulty | None:
@@ -406,7 +386,3 @@ def _exact(p: float | None, q: float) -> Decimal:
 
 def _count(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.1f}".removesuffix(".0")
-
-
-def _number(probability: Decimal) -> str:
-    return f"{probability:.2f}" if round(probability, 2) == probability else f"{probability:.3f}"

@@ -50,7 +50,6 @@ MAX_RUNS = 200
 """The newest runs whose tasks stand for the user's."""
 
 Vectors = Mapping[str, Sequence[float] | Rows]
-"""By task."""
 
 _SURE = 0.001
 """A probability is taken as no nearer to 0 or 1 than this: a prediction of certainty would make one surprise
@@ -85,7 +84,6 @@ class LearningReport:
     """The task's, as scout and fixer read it."""
     arm: Arm
     cost_usd: Decimal | None
-    """None: unknown."""
     api_calls: int | None
     p_solve: float | None
     """Predicted when the fixer was chosen; None: it had no résumé."""
@@ -107,15 +105,11 @@ class LearnedResume:
 
 
 class Drift(FrozenModel):
-    """Predictions of a fixer beside what came of them."""
-
     key: FixerKey
     n: int
     """Verdicts on runs that had a prediction, the newest WINDOW of them."""
     predicted: float
-    """Mean probability."""
     observed: float
-    """Share of good ends."""
     z: float
     """How many standard deviations lie between them; below 0: it does worse than predicted."""
     notice: str
@@ -135,12 +129,10 @@ class Nearness(FrozenModel):
 
 
 def good(verdict: Verdict | Grade) -> bool:
-    """Whether the attempt counts as a solve."""
     return verdict in ("merged", "resolved")
 
 
 def own_folder(settings: RouteSettings) -> Path:
-    """Where the user's résumés are."""
     return Path(settings.resumes) if settings.resumes else data_folder() / "resumes"
 
 
@@ -306,7 +298,6 @@ def _drift(key: FixerKey, lines: Sequence[Feedback]) -> Drift:
 
 
 def _states(outcomes: Iterable[LearningReport]) -> dict[str, Vectors]:
-    """The scout's states by space and task."""
     found: dict[str, dict[str, Sequence[float] | Rows]] = {}
     for one in outcomes:
         if one.state is not None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
-from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
@@ -17,18 +16,10 @@ from pydantic import Field, FiniteFloat, ValidationError
 
 from scrout.base import FrozenModel, RouteError
 from scrout.route.resume import ResumeVectors
-from scrout.route.resume_store import write
-
-Floats = npt.NDArray[np.float64]
-
-C = 1.0
-"""Weight of the data against the penalty on the coefficients."""
+from scrout.route.resume_store import file_name, read_all, write
+from scrout.route.stats import Floats, fit_logistic, sigmoid
 
 FEATURES = 6
-MAX_STEPS = 100
-TOLERANCE = 1e-9
-"""A gradient per row below this is the optimum."""
-
 LARGEST = float(np.finfo(np.float32).max)
 """Of a vector's numbers, as vectors are stored; beyond it a length is no number."""
 
@@ -65,14 +56,16 @@ class ResumeHead:
         x = features(vectors, standings)
         self.mean_ = x.mean(axis=0)
         self.scale_ = _scale(x)
-        self.coef_, self.intercept_ = _logistic((x - self.mean_) / self.scale_, y)
+        z = np.column_stack([(x - self.mean_) / self.scale_, np.ones(len(y))])
+        *coef, self.intercept_ = fit_logistic(z, y, np.append(np.ones(FEATURES), 0.0)).tolist()
+        self.coef_ = np.array(coef)
         self.rows_ = len(y)
         return self
 
     def predict_proba(self, vectors: npt.ArrayLike, standings: Sequence[ResumeVectors]) -> Floats:
         """The probability of a solve, one for each pair."""
         z = (features(vectors, standings) - self.mean_) / self.scale_
-        return _sigmoid(z @ self.coef_ + self.intercept_)
+        return sigmoid(z @ self.coef_ + self.intercept_)
 
     def to_json(self) -> str:
         return _Stored(
@@ -109,29 +102,19 @@ class _Stored(FrozenModel):
 
 def save(head: ResumeHead, folder: Path) -> Path:
     """Write a fitted head into the folder, replacing the former one of its space, and say where."""
-    path = folder / _file_name(head.space)
+    path = folder / _file_of(head)
     write(path, head.to_json().encode())
     return path
 
 
 def load(*folders: Path) -> dict[str, ResumeHead]:
     """Every fitted head by space, later folders winning; none where there is no such folder."""
-    heads: dict[str, ResumeHead] = {}
-    for folder in folders:
-        for path in sorted(folder.glob(f"*{SUFFIX}")):
-            try:
-                head = ResumeHead.from_json(path.read_bytes())
-            except (OSError, RouteError) as error:
-                raise RouteError(f"{path}: {error}") from None
-            if path.name != _file_name(head.space):
-                raise RouteError(f"{path} is the head of space {head.space!r}. Rename it to {_file_name(head.space)}.")
-            heads[head.space] = head
-    return heads
+    found = read_all(folders, SUFFIX, ResumeHead.from_json, _file_of, lambda head: f"the head of space {head.space!r}")
+    return {head.space: head for head in found}
 
 
-def _file_name(space: str) -> str:
-    """As for résumés: no space leaves the folder."""
-    return quote(space, safe="") + SUFFIX
+def _file_of(head: ResumeHead) -> str:
+    return file_name(head.space, SUFFIX)
 
 
 def _cosines(x: Floats, centroids: Sequence[Floats]) -> Floats:
@@ -153,36 +136,3 @@ def _scale(x: Floats) -> Floats:
     variance = x.var(axis=0)
     constant = variance <= rows * eps * variance + (rows * eps * x.mean(axis=0)) ** 2
     return np.where(constant, 1.0, np.sqrt(variance))
-
-
-def _logistic(z: Floats, y: Floats) -> tuple[Floats, float]:
-    """The minimum of 0.5*|w|^2 + C*sum(log loss) over coefficients and intercept, by Newton steps.
-
-    The objective is convex; a step that would overshoot is halved until it no longer climbs.
-    """
-    a = np.column_stack([z, np.ones(len(z))])
-    signs = 2 * y - 1
-    penalty = np.append(np.ones(z.shape[1]), 0.0)
-
-    def objective(w: Floats) -> float:
-        return float(0.5 * (penalty * w * w).sum() + C * np.logaddexp(0.0, -signs * (a @ w)).sum())
-
-    w = np.zeros(a.shape[1])
-    for _ in range(MAX_STEPS):
-        p = _sigmoid(a @ w)
-        gradient = penalty * w + C * (a.T @ (p - y))
-        if np.abs(gradient).max() <= TOLERANCE * len(y):
-            return w[:-1], float(w[-1])
-        step = np.linalg.solve(np.diag(penalty) + C * (a.T * (p * (1 - p))) @ a, gradient)
-        now = objective(w)
-        while objective(w - step) > now * (1 + 1e-12):
-            step /= 2
-        w = w - step
-    raise RouteError(
-        f"the head did not settle in {MAX_STEPS} steps on {len(y)} outcomes. Look for vectors that are not finite."
-    )
-
-
-def _sigmoid(t: Floats) -> Floats:
-    """Without overflow at either end."""
-    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * t)), dtype=np.float64)

@@ -65,7 +65,6 @@ class OutcomeTable:
         return means
 
     def rows(self, mask: Bools) -> OutcomeTable:
-        """The tasks of the mask alone."""
         at = np.flatnonzero(mask)
         return replace(
             self,
@@ -140,7 +139,6 @@ class _Found:
     groups: dict[str, str]
     """Repositories by task, as far as they are told."""
     outcomes: dict[tuple[str, str], OutcomeWithText] = field(default_factory=dict)
-    """By task and fixer."""
 
     def add(self, fixer: str, told: OutcomeWithText, repo: str, path: Path) -> None:
         task = told.outcome.instance_id

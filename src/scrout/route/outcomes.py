@@ -39,15 +39,12 @@ class Outcome(FrozenModel):
     """Digest of the task's text; the vectors of known tasks go by it."""
     resolved: bool
     cost_usd: Usd | None = Field(default=None, ge=0)
-    """None: unknown."""
     api_calls: int | None = Field(default=None, ge=0)
-    """None: unknown."""
     arm: Arm = "solo"
     """`handoff`: the fixer had a scout's handoff; `solo`: the task's text alone."""
 
     @property
     def repository(self) -> str:
-        """The repository of its task, as far as the id tells."""
         return repository_of(self.instance_id)
 
 
@@ -65,7 +62,6 @@ def repository_of(instance_id: str) -> str:
 
 
 def digest(text: str) -> str:
-    """What a task goes by among known tasks."""
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:32]
 
 
@@ -77,7 +73,6 @@ def join_texts(
     arm: Arm = "solo",
     api_calls: int | None = None,
 ) -> OutcomeWithText:
-    """An outcome of a task whose text is at hand."""
     outcome = Outcome(
         instance_id=instance_id, task=digest(text), resolved=resolved, cost_usd=cost_usd, api_calls=api_calls, arm=arm
     )
@@ -196,28 +191,28 @@ def _flag(value: object, where: str) -> bool:
 
 
 def _amount(value: object, where: str) -> Decimal | None:
-    if value is None or not str(value).strip():
-        return None
-    try:
-        amount = Decimal(str(value).strip())
-    except InvalidOperation:
-        amount = Decimal("NaN")
-    if not amount.is_finite() or not 0 <= amount <= MAX_USD:
+    amount = _number(value, MAX_USD)
+    if amount is not None and amount.is_nan():
         raise RouteError(f"{where}: cost_usd is {value!r}. Write dollars such as 0.42, or leave it empty if unknown.")
-    return abs(amount).quantize(CENT_FRACTION)
+    return amount if amount is None else abs(amount).quantize(CENT_FRACTION)
 
 
 def _count(value: object, where: str) -> int | None:
-    if value is None or not str(value).strip():
-        return None
-    try:
-        # Tables with gaps are often written with 37.0 for 37.
-        count = Decimal(str(value).strip())
-    except InvalidOperation:
-        count = Decimal("NaN")
-    if not count.is_finite() or not 0 <= count <= MAX_CALLS or count != count.to_integral_value():
+    # Tables with gaps are often written with 37.0 for 37.
+    count = _number(value, Decimal(MAX_CALLS))
+    if count is not None and (count.is_nan() or count != count.to_integral_value()):
         raise RouteError(f"{where}: api_calls is {value!r}. Write a whole number, or leave it empty if unknown.")
-    return int(count)
+    return None if count is None else int(count)
+
+
+def _number(value: object, most: Decimal) -> Decimal | None:
+    """None: there is none. NaN: it is no number from 0 to `most`."""
+    text = "" if value is None else str(value).strip()
+    try:
+        number = Decimal(text) if text else None
+    except InvalidOperation:
+        number = Decimal("NaN")
+    return Decimal("NaN") if number is not None and not (number.is_finite() and 0 <= number <= most) else number
 
 
 def _arm(value: object, where: str) -> Arm:

@@ -38,8 +38,6 @@ INFINITE = Decimal("Infinity")
 
 @dataclass(frozen=True)
 class PolicyChoice:
-    """What a rule takes, and why."""
-
     fixer: str
     reason: str
     fallback: bool
@@ -66,7 +64,6 @@ class Dial(FrozenModel):
     positions: tuple[float, ...] = Field(min_length=2)
     """From 0 to 1, rising."""
     solve_usds: tuple[float, ...]
-    """What a solve is worth at each position."""
 
     @model_validator(mode="after")
     def _knots_rise(self) -> Dial:
@@ -134,7 +131,6 @@ class Goal:
     dial: Dial | None = None
     """Where the amount comes from one; None: it does not, or nothing is known that would make one."""
     position: float | None = None
-    """Of the dial."""
 
 
 def choose(
@@ -355,12 +351,11 @@ def _walked(candidates: Sequence[Candidate], theta: float, anchor: str) -> Polic
     if all(candidate.p_solve is None for candidate in candidates):
         reason = f"no fixer has a résumé yet, so the anchor {name} takes it"
     else:
-        reason = f"no fixer reaches theta {_number(theta)}, so the anchor {name} takes it"
+        reason = f"no fixer reaches theta {two_digits(theta)}, so the anchor {name} takes it"
     return PolicyChoice(name, reason, fallback=True, lost=_without(lost, name))
 
 
 def _short_of(candidate: Candidate, chosen: Candidate | None, theta: float) -> str:
-    """Why the walk did not stop here."""
     if candidate.p_solve is None:
         return "its probability is unknown"
     if chosen is None or not clears(candidate, theta):
@@ -408,7 +403,6 @@ def _beside(chosen: Candidate, known: Sequence[Candidate]) -> str:
 
 
 def _change(one: Candidate, chosen: Candidate) -> str:
-    """What taking this one instead would change."""
     if one.p_solve is None or one.expected_cost_usd is None or None in (chosen.p_solve, chosen.expected_cost_usd):
         return f"has a probability of {_probability(_p(one))}, and {chosen.fixer} has {_probability(_p(chosen))}"
     p, cost = _p(one) - _p(chosen), _cost(one) - _cost(chosen)
@@ -483,5 +477,6 @@ def _against(candidate: Candidate, theta: float) -> str:
     return f"{p:.{digits}f} {relation} theta {theta:.{digits}f}"
 
 
-def _number(theta: float) -> str:
-    return f"{theta:.2f}" if round(theta, 2) == theta else f"{theta:.3f}"
+def two_digits(probability: float | Decimal) -> str:
+    """Or three, where it has more."""
+    return f"{probability:.2f}" if round(probability, 2) == probability else f"{probability:.3f}"

@@ -1,4 +1,5 @@
-"""A fixer's résumé: what it was tried on, what it solved and what that cost. One file a fixer; known.py has vectors.
+"""A fixer's résumé: what it was tried on, what it solved and what that cost. One file a fixer; vectors are in
+task_vectors.py.
 
 A résumé belongs to agent, model and effort, whatever an entry of the pool is called. Where a pool's fixer has none,
 that of the same model under another agent or effort may stand in for it, and the decision says so.
@@ -15,20 +16,19 @@ from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
-from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field, ValidationError, model_validator
 
-from scrout.base import FrozenModel, RouteError
+from scrout.base import FrozenModel, RouteError, first_problem
 from scrout.config.settings import FixerKey
 from scrout.intervals import wilson
 from scrout.money import CENT_FRACTION, Price, Usage
 from scrout.route import text_counts
 from scrout.route.embed import Embedder
 from scrout.route.outcomes import Arm, Outcome, OutcomeWithText
-from scrout.route.resume_store import write
+from scrout.route.resume_store import file_name, read_all, write
 from scrout.route.task_vectors import TaskVectors, remember
 from scrout.task import title_of
 
@@ -48,14 +48,11 @@ _IDLE = re.compile(r"^(\d{6,8}|preview|latest|instruct|chat|exp|experimental|fre
 
 
 class Resume(FrozenModel):
-    """What is known of a fixer."""
-
     version: Literal[2] = 2
     key: FixerKey
     outcomes: tuple[Outcome, ...] = Field(min_length=1)
     """Fewer than MIN_OUTCOMES: it is still growing, and nobody is judged by it."""
     source: str = ""
-    """Where the outcomes come from, for people."""
     price: Price | None = None
     """What the model's tokens cost when the outcomes were paid; None: unknown, and costs are taken as they were."""
     made: date
@@ -70,7 +67,6 @@ class Resume(FrozenModel):
 
     @property
     def growing(self) -> bool:
-        """Whether it has too few outcomes to go by."""
         return self.n < MIN_OUTCOMES
 
     @property
@@ -79,7 +75,6 @@ class Resume(FrozenModel):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Where the base rate lies with 95%."""
         return wilson(self.solved, self.n)
 
     def cost_usd(self, arm: Arm) -> Decimal | None:
@@ -103,10 +98,8 @@ class Resume(FrozenModel):
 
     @model_validator(mode="after")
     def _holds_each_once(self) -> Resume:
-        counted = Counter((outcome.instance_id, outcome.arm) for outcome in self.outcomes)
-        for (instance_id, arm), count in counted.most_common(1):
-            if count > 1:
-                raise ValueError(f"{count} outcomes of {instance_id!r} ({arm}); keep one for each task and arm")
+        if twice := _twice(self.outcomes):
+            raise ValueError(f"{twice}; keep one for each task and arm")
         return self
 
 
@@ -132,15 +125,19 @@ def build_resume(
     n, solved = len(told), sum(one.outcome.resolved for one in told)
     if n < MIN_OUTCOMES:
         raise RouteError(f"{key} has {n} of {MIN_OUTCOMES} outcomes. Run it on {MIN_OUTCOMES - n} more tasks first.")
-    counted = Counter((one.outcome.instance_id, one.outcome.arm) for one in told)
-    (twice, count), *_ = counted.most_common(1)
-    if count > 1:
-        raise RouteError(f"{key} has {count} outcomes of {twice[0]!r} ({twice[1]}). Keep one for each task and arm.")
+    outcomes = tuple(one.outcome for one in told)
+    if twice := _twice(outcomes):
+        raise RouteError(f"{key} has {twice}. Keep one for each task and arm.")
     if solved in (0, n):
         missing = "fails" if solved else "solves"
         raise RouteError(f"{key} solved {solved} of its {n} tasks. Add tasks that it {missing}.")
-    outcomes = tuple(one.outcome for one in told)
     return Resume(key=key, outcomes=outcomes, source=source, price=price, made=made or date.today())
+
+
+def _twice(outcomes: Iterable[Outcome]) -> str:
+    """What there is more than once, in words; empty: nothing."""
+    (((instance_id, arm), count),) = Counter((one.instance_id, one.arm) for one in outcomes).most_common(1)
+    return f"{count} outcomes of {instance_id!r} ({arm})" if count > 1 else ""
 
 
 def extended(former: Resume, new: Sequence[OutcomeWithText], *, replace: bool = False) -> list[OutcomeWithText]:
@@ -180,7 +177,6 @@ def text_space(embedder: Embedder) -> str:
 
 
 def resume_vectors(resume: Resume, known: TaskVectors, space: str) -> ResumeVectors | None:
-    """The résumé in a space; None: it has no solved or no failed task there."""
     has, vectors = known.vectors(space, [outcome.task for outcome in resume.outcomes])
     resolved = np.array([outcome.resolved for outcome in resume.outcomes], dtype=bool)[has]
     if resolved.all() or not resolved.any():
@@ -214,7 +210,7 @@ def same_model(one: str, other: str) -> bool:
 
 def save(resume: Resume, folder: Path) -> Path:
     """Write a résumé into the folder, replacing the fixer's former one, and say where."""
-    path = folder / file_name(resume.key)
+    path = folder / file_of(resume)
     write(path, resume.model_dump_json().encode())
     return path
 
@@ -225,35 +221,24 @@ def load(*folders: Path) -> dict[FixerKey, Resume]:
     One that is still growing does not win over one that has grown.
     """
     resumes: dict[FixerKey, Resume] = {}
-    for folder in folders:
-        for path in sorted(folder.glob(f"*{SUFFIX}")):
-            try:
-                resume = _read(path.read_bytes())
-            except (OSError, ValidationError) as error:
-                what = _first_problem(error) if isinstance(error, ValidationError) else error.strerror
-                raise RouteError(f"{path} is not a résumé ({what}). Build it again with `scrout fixers add`.") from None
-            if path.name != file_name(resume.key):
-                raise RouteError(f"{path} is the résumé of {resume.key}. Rename it to {file_name(resume.key)}.")
-            former = resumes.get(resume.key)
-            if former is None or former.growing or not resume.growing:
-                resumes[resume.key] = resume
+    for resume in read_all(folders, SUFFIX, _read, file_of, lambda one: f"the résumé of {one.key}"):
+        former = resumes.get(resume.key)
+        if former is None or former.growing or not resume.growing:
+            resumes[resume.key] = resume
     return resumes
+
+
+def file_of(resume: Resume) -> str:
+    return file_name(str(resume.key), SUFFIX, safe="@")
 
 
 @lru_cache(maxsize=64)
 def _read(content: bytes) -> Resume:
     """Frozen, so one serves all: a server reads the same files for every decision, and a table reads them twice."""
-    return Resume.model_validate_json(content)
-
-
-def _first_problem(error: ValidationError) -> str:
-    problem = error.errors(include_url=False, include_input=False)[0]
-    return ": ".join(part for part in (".".join(map(str, problem["loc"])), problem["msg"]) if part)
-
-
-def file_name(key: FixerKey) -> str:
-    """Different keys get different names, and no name leaves the folder: `/` becomes %2F."""
-    return quote(str(key), safe="@") + SUFFIX
+    try:
+        return Resume.model_validate_json(content)
+    except ValidationError as error:
+        raise RouteError(f"not a résumé ({first_problem(error)}). Build it again with `scrout fixers add`.") from None
 
 
 def _plain(model: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

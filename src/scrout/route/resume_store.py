@@ -2,21 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
+from urllib.parse import quote
 
 from scrout.base import RouteError
 from scrout.files import Lock, write_atomic
 
+T = TypeVar("T")
+
 
 def write(path: Path, data: bytes) -> None:
-    """Replace a file of the folder in one step; a RouteError if that cannot be done."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, data)
     except OSError as error:
         raise unwritable(path, error) from None
+
+
+def file_name(name: str, suffix: str, safe: str = "") -> str:
+    """Different names get different files, and none leaves the folder: `/` becomes %2F."""
+    return quote(name, safe=safe) + suffix
+
+
+def read_all(
+    folders: Iterable[Path],
+    suffix: str,
+    read: Callable[[bytes], T],
+    file_of: Callable[[T], str],
+    words: Callable[[T], str],
+) -> Iterator[T]:
+    """What the files with this ending hold, folder by folder. One that is called otherwise than what it holds is
+    refused, since what is saved next would lie beside it."""
+    for folder in folders:
+        for path in sorted(folder.glob(f"*{suffix}")):
+            try:
+                found = read(path.read_bytes())
+            except (OSError, RouteError) as error:
+                raise RouteError(f"{path}: {error}") from None
+            if path.name != file_of(found):
+                raise RouteError(f"{path} is {words(found)}. Rename it to {file_of(found)}.")
+            yield found
 
 
 @contextmanager

@@ -18,11 +18,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
-from scrout.base import RouteError
+from scrout.base import FrozenModel, RouteError
 from scrout.config.settings import Fixer, FixerKey, Settings
 from scrout.records import Candidate, Decision, State
 from scrout.route import calibrate, difficulty, heads, resume, text_counts
@@ -42,6 +43,7 @@ from scrout.route.policy import (
     output_price,
 )
 from scrout.route.resume import MIN_OUTCOMES, SHIPPED, Resume, ResumeVectors, resume_vectors, text_space
+from scrout.route.stats import Floats
 from scrout.route.task_vectors import TaskVectors
 
 NEAREST = 5
@@ -49,25 +51,19 @@ BORROWED_SD = 0.3
 """Log odds by which one model's ability may differ between agents or efforts: an assumption, so that a borrowed résumé
 is not believed as much as an own one."""
 
-Floats = npt.NDArray[np.float64]
 
-
-@dataclass(frozen=True)
-class Neighbour:
-    """A known task, and how near it is."""
+class Neighbour(FrozenModel):
+    """A known task, and what the pool's fixers made of it."""
 
     title: str
     similarity: float
     """Cosine of the texts' vectors."""
     solved_by: tuple[str, ...]
     failed_by: tuple[str, ...]
-    """Fixers of the pool, by name."""
 
 
 @dataclass(frozen=True)
 class _Own:
-    """What a fixer's résumé says, whatever the task."""
-
     resume: Resume | None
     cost_usd: Decimal | None
     evidence: str
@@ -77,20 +73,22 @@ class _Own:
 
 @dataclass(frozen=True, eq=False)
 class _View:
-    """What the heads see of one task."""
-
     spaces: tuple[str, ...]
-    """Those that counted."""
     missing: tuple[str, ...]
-    """Why each of the others did not."""
     judged: DifficultyEstimate | None = None
     head: DifficultyHead | None = None
+    features: Floats | None = None
+    """Of the task, as the head takes them."""
+
+
+class _Calibrated(TypedDict):
+    theta: float
+    solve_usd: Decimal | None
+    dial: Dial | None
 
 
 @dataclass(frozen=True, eq=False)
 class RoutingInputs:
-    """What a decision on one task is made of."""
-
     candidates: tuple[Candidate, ...]
     """From cheap to expensive, without reasons."""
     goal: Goal
@@ -99,7 +97,6 @@ class RoutingInputs:
     heads.
     """
     features: Floats | None
-    """Of the task, as the head takes them."""
     missing: tuple[str, ...]
     """Why each of the feature spaces that did not count did not."""
     takes_state: bool
@@ -116,6 +113,10 @@ class Router:
         self.folder = folder
         self.folders = (shipped, folder)
         self._embedder = embedder
+        self._owns: dict[str, _Own] = {}
+        self._abilities: dict[tuple[str, FixerKey], Ability] = {}
+        self._standings: dict[tuple[str, FixerKey], ResumeVectors | None] = {}
+        self._dials: dict[tuple[str, ...], Dial | None] = {}
 
     def route(self, text: str, state: State | None) -> Decision:
         """Choose a fixer for a task by its text and what the scout knows of it."""
@@ -125,7 +126,8 @@ class Router:
         view, weighed = self._weigh(text, state)
         weighed = cheapest_first(weighed)
         anchor = anchor_of(pool, weighed, route.anchor)
-        theta = self._theta(view.spaces)
+        calibrated = self._calibrated(view.spaces)
+        theta = calibrated["theta"]
         if len(pool) == 1:
             only = weighed[0].model_copy(update={"reason": "the only fixer in the pool"})
             return Decision(
@@ -139,17 +141,14 @@ class Router:
                 spaces=view.spaces,
             )
         far = bool(view.judged is not None and view.judged.far[0])
-        solve_usd = self._solve_usd(view.spaces)
-        made = choose(weighed, route, anchor, theta=theta, solve_usd=solve_usd, dial=self._dial(view.spaces), far=far)
-        reasons = [made.reason]
-        if view.missing:
-            reasons.append(f"degraded: {', '.join(view.missing)}")
+        made = choose(weighed, route, anchor, far=far, **calibrated)
+        degraded = f"; degraded: {', '.join(view.missing)}" if view.missing else ""
         return Decision(
             fixer=made.fixer,
             theta=theta,
             degraded=bool(view.missing),
             fallback=made.fallback,
-            reason="; ".join(reasons),
+            reason=made.reason + degraded,
             candidates=tuple(self._explained(candidate, made) for candidate in weighed),
             policy=route.policy,
             abstained=made.abstained,
@@ -167,18 +166,13 @@ class Router:
         """What `route` decides by, for whoever explains a decision."""
         view, weighed = self._weigh(text, state)
         candidates = cheapest_first(weighed)
-        theta, solve_usd, dial = self._theta(view.spaces), self._solve_usd(view.spaces), self._dial(view.spaces)
-        vectors = {text_counts.SPACE: np.asarray(text_counts.count(text), dtype=np.float64)}
-        if state is not None:
-            vectors[state.space] = np.array(state.vector)
-        spaces = (
-            self._heads if self.settings.route.policy == "paper" else {one for key in self._difficulty for one in key}
-        )
+        paper = self.settings.route.policy == "paper"
+        spaces = self._heads if paper else {one for key in self._difficulty for one in key}
         return RoutingInputs(
             candidates=tuple(candidates),
-            goal=goal_of(candidates, self.settings.route, theta=theta, solve_usd=solve_usd, dial=dial),
+            goal=goal_of(candidates, self.settings.route, **self._calibrated(view.spaces)),
             head=view.head,
-            features=np.concatenate([vectors[space] for space in view.head.spaces]) if view.head else None,
+            features=view.features,
             missing=view.missing,
             takes_state=any(space != text_counts.SPACE and not space.startswith("text/") for space in spaces),
         )
@@ -197,7 +191,7 @@ class Router:
             if at in tasks and tasks[at] != own and len(found) < most:
                 solved, failed = self._made_of(tasks[at])
                 title = self.known.titles.get(tasks[at], "")
-                found.append(Neighbour(title, float(similar[at]), solved, failed))
+                found.append(Neighbour(title=title, similarity=float(similar[at]), solved_by=solved, failed_by=failed))
         return found
 
     @cached_property
@@ -213,7 +207,6 @@ class Router:
         return resume.load(*self.folders)
 
     def resume_of(self, fixer: Fixer) -> Resume | None:
-        """The résumé that a fixer of the pool is judged by."""
         return self._own(fixer).resume
 
     def _own(self, fixer: Fixer) -> _Own:
@@ -235,10 +228,6 @@ class Router:
         costs = [(own.cost_usd("solo"), own.cost_usd("handoff")) for own in agents]
         known = [handoff for solo, handoff in costs if solo is not None or handoff is not None]
         return "handoff" if known and None not in known else "solo"
-
-    @cached_property
-    def _owns(self) -> dict[str, _Own]:
-        return {}
 
     def _find(self, fixer: Fixer) -> Resume | None:
         if not fixer.resume:
@@ -264,27 +253,27 @@ class Router:
         space = combination(view.spaces)
         candidates = []
         for fixer in pool:
-            about = self._own(fixer)
             if fixer.name not in probabilities:
-                candidates.append(_unknown(fixer, about.cost_usd))
+                candidates.append(self._candidate(fixer, None, {}))
                 continue
             p, low, high = probabilities[fixer.name]
-            candidates.append(
-                Candidate(
-                    fixer=fixer.name,
-                    p_solve=p,
-                    p_low=min(low, p),
-                    p_high=max(high, p),
-                    p_by_space={space: p} if space else {},
-                    expected_cost_usd=about.cost_usd,
-                    evidence=about.evidence,
-                    reason=about.evidence,
-                )
-            )
+            known_p = self._candidate(fixer, p, {space: p} if space else {})
+            candidates.append(known_p.model_copy(update={"p_low": min(low, p), "p_high": max(high, p)}))
         return view, candidates
 
+    def _candidate(self, fixer: Fixer, p: float | None, by_space: dict[str, float]) -> Candidate:
+        about = self._own(fixer)
+        unknown = f"no résumé yet (it takes {MIN_OUTCOMES} outcomes), so its probability is unknown"
+        return Candidate(
+            fixer=fixer.name,
+            p_solve=p,
+            p_by_space=by_space,
+            expected_cost_usd=about.cost_usd,
+            evidence="" if p is None else about.evidence,
+            reason=unknown if p is None else about.evidence,
+        )
+
     def _probabilities(self, view: _View, known: Mapping[str, _Own]) -> dict[str, tuple[float, float, float]]:
-        """The probability of each fixer with a résumé, and its interval."""
         resumes = {name: own.resume for name, own in known.items() if own.resume is not None}
         if view.head is None or view.judged is None:
             return {name: ((own.solved + 1) / (own.n + 2), *own.interval) for name, own in resumes.items()}
@@ -317,7 +306,7 @@ class Router:
         if head is None:
             return _View((), (*missing, "no other head is fitted, so probabilities are base rates"))
         features = np.concatenate([np.asarray(vectors[space], dtype=np.float64) for space in head.spaces])
-        return _View(head.spaces, tuple(missing), head.judge(features), head)
+        return _View(head.spaces, tuple(missing), head.judge(features), head, features)
 
     def _by_heads(self, pool: Sequence[Fixer], text: str, state: State | None) -> tuple[_View, list[Candidate]]:
         """By the paper's recipe: the plain mean of what the heads of the spaces at hand say."""
@@ -334,9 +323,9 @@ class Router:
         used: set[str] = set()
         candidates = []
         for fixer in pool:
-            own, cost_usd = self._own(fixer).resume, self._own(fixer).cost_usd
+            own = self._own(fixer).resume
             if own is None:
-                candidates.append(_unknown(fixer, cost_usd))
+                candidates.append(self._candidate(fixer, None, {}))
                 continue
             stands = {space: self._standing(own, space) for space in fitted}
             by_space = {
@@ -347,21 +336,10 @@ class Router:
             used |= set(by_space)
             missing += [f"{own.key} has no tasks in {space}" for space, one in stands.items() if one is None]
             p = sum(by_space.values()) / len(by_space) if by_space else (own.solved + 1) / (own.n + 2)
-            evidence = self._own(fixer).evidence
-            candidates.append(
-                Candidate(
-                    fixer=fixer.name,
-                    p_solve=p,
-                    p_by_space=by_space,
-                    expected_cost_usd=cost_usd,
-                    evidence=evidence,
-                    reason=evidence,
-                )
-            )
+            candidates.append(self._candidate(fixer, p, by_space))
         return _View(tuple(sorted(used)), tuple(dict.fromkeys(missing))), candidates
 
     def _ability(self, head: DifficultyHead, own: Resume) -> Ability:
-        """What a résumé says in the eyes of a head."""
         key = (head.combination, own.key)
         if key not in self._abilities:
             # With a handoff is how the fixer will work here, so that is the outcome to go by where there are both.
@@ -396,14 +374,6 @@ class Router:
         return self._standings[key]
 
     @cached_property
-    def _abilities(self) -> dict[tuple[str, FixerKey], Ability]:
-        return {}
-
-    @cached_property
-    def _standings(self) -> dict[tuple[str, FixerKey], ResumeVectors | None]:
-        return {}
-
-    @cached_property
     def _difficulty(self) -> dict[tuple[str, ...], DifficultyHead]:
         return difficulty.load(*self.folders)
 
@@ -413,7 +383,6 @@ class Router:
 
     @cached_property
     def _calibration(self) -> Calibration | None:
-        """The user's own, else the shipped one."""
         found = None
         for folder in self.folders:
             found = calibrate.load(folder) or found
@@ -428,10 +397,6 @@ class Router:
         if spaces not in self._dials:
             self._dials[spaces] = self._fit_dial(spaces)
         return self._dials[spaces]
-
-    @cached_property
-    def _dials(self) -> dict[tuple[str, ...], Dial | None]:
-        return {}
 
     def _fit_dial(self, spaces: tuple[str, ...]) -> Dial | None:
         head = self._difficulty.get(spaces)
@@ -454,6 +419,9 @@ class Router:
         judged = {str(own.key) for fixer in self.settings.fixers if (own := self.resume_of(fixer)) is not None}
         return judged == set(self._calibration.fixers)
 
+    def _calibrated(self, spaces: tuple[str, ...]) -> _Calibrated:
+        return {"theta": self._theta(spaces), "solve_usd": self._solve_usd(spaces), "dial": self._dial(spaces)}
+
     def _theta(self, spaces: Sequence[str]) -> float:
         """The calibrated theta of exactly these spaces, unless the user set one."""
         route = self.settings.route
@@ -469,7 +437,6 @@ class Router:
         return None if found is None else Decimal(str(found))
 
     def _made_of(self, task: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The pool's fixers that solved a known task, and those that failed."""
         solved: list[str] = []
         failed: list[str] = []
         for fixer in self.settings.fixers:
@@ -502,8 +469,3 @@ def _evidence(fixer: Fixer, own: Resume | None) -> str:
         return ""
     whose = "its own résumé" if own.key == fixer.key else f"the résumé of {own.key}"
     return f"{whose}, {own.solved} of {own.n} solved"
-
-
-def _unknown(fixer: Fixer, cost_usd: Decimal | None) -> Candidate:
-    reason = f"no résumé yet (it takes {MIN_OUTCOMES} outcomes), so its probability is unknown"
-    return Candidate(fixer=fixer.name, p_solve=None, expected_cost_usd=cost_usd, reason=reason)

@@ -11,13 +11,12 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
 
 from scrout.base import RouteError
-from scrout.route.resume_store import alone, write
+from scrout.route.resume_store import alone, file_name, write
 from scrout.task import MAX_TITLE_CHARS
 
 Rows = npt.NDArray[np.float32]
@@ -45,7 +44,7 @@ class TaskVectors:
             place: dict[str, int] = {}
             parts: list[Rows] = []
             for folder in self.folders:
-                if (stored := _read(folder / _file_name(name))) is not None:
+                if (stored := _read(folder / file_name(name, _SUFFIX))) is not None:
                     tasks, rows = stored
                     start = sum(map(len, parts))
                     place |= {task: start + at for at, task in enumerate(tasks)}
@@ -57,14 +56,13 @@ class TaskVectors:
 
     @cached_property
     def titles(self) -> dict[str, str]:
-        """The first line of each task's text."""
         found: dict[str, str] = {}
         for folder in self.folders:
             found |= _read_titles(folder)
         return found
 
     def _where(self, space: str) -> str:
-        return ", ".join(str(folder / _file_name(space)) for folder in self.folders)
+        return ", ".join(str(folder / file_name(space, _SUFFIX)) for folder in self.folders)
 
 
 def remember(
@@ -74,7 +72,7 @@ def remember(
     if not vectors:
         return
     with alone(folder, "known"):
-        tasks, rows = _read(folder / _file_name(space)) or ([], None)
+        tasks, rows = _read(folder / file_name(space, _SUFFIX)) or ([], None)
         kept = dict(zip(tasks, rows, strict=True)) if rows is not None else {}
         kept |= {task: np.asarray(vector, dtype=np.float32) for task, vector in vectors.items()}
         sizes = {len(vector) for vector in kept.values()}
@@ -82,7 +80,7 @@ def remember(
             raise RouteError(f"vectors of {sorted(sizes)} numbers in one space {space}. Build it again.")
         if not all(np.isfinite(vector).all() for vector in kept.values()):
             raise RouteError(f"a vector for {space} holds numbers that are none. Embed or scout the task again.")
-        write(folder / _file_name(space), _packed(kept))
+        write(folder / file_name(space, _SUFFIX), _packed(kept))
         told = _read_titles(folder) | {task: title[:MAX_TITLE_CHARS] for task, title in titles.items()}
         write(folder / TITLES, json.dumps(told, ensure_ascii=False, sort_keys=True).encode())
 
@@ -123,7 +121,3 @@ def _read_titles(folder: Path) -> dict[str, str]:
     if not isinstance(found, dict):
         raise RouteError(f"{folder / TITLES} holds no titles. Remove it; only titles are lost.")
     return {str(task): str(title) for task, title in found.items()}
-
-
-def _file_name(space: str) -> str:
-    return quote(space, safe="") + _SUFFIX

@@ -45,7 +45,6 @@ _TRACEBACK = re.compile(
 
 
 def count(text: str) -> npt.NDArray[np.float32]:
-    """One number for each of NAMES."""
     text = text[:MAX_CHARS]
     chars = max(1, len(text))
     numbers = (

@@ -43,7 +43,6 @@ class Access:
         self._headers = headers
 
     async def refusal(self, request: Request) -> Response | None:
-        """None: the request may pass."""
         raise NotImplementedError
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -89,7 +88,6 @@ def same(given: str, known: str) -> bool:
 
 
 def bearer(headers: Mapping[str, str]) -> str:
-    """The token that a request carries; empty: none."""
     kind, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if kind.lower() == "bearer" else ""
 

@@ -7,26 +7,83 @@ it once; so is the gate's word on it. A handoff of the client's own is replayed 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import threading
+import time
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from scrout import handoff
-from scrout.base import HandoffError, LedgerError, ModelError, TaskError
+from scrout.base import FrozenModel, HandoffError, LedgerError, ModelError, TaskError
 from scrout.config.settings import Settings
 from scrout.handoff import Handoff
 from scrout.ledger.opening import open_ledger
 from scrout.ledger.store import Ledger, OpenRun
 from scrout.money import Receipt
-from scrout.pipeline import Kit, Stages, build_missing, open_kit, open_task, solve
-from scrout.records import Decision, GatedHandoff, Run, Scouting
+from scrout.pipeline import Kit, Stages, build_missing, open_kit, open_task, router, solve
+from scrout.records import Decision, GatedHandoff, Run, Scouting, State
+from scrout.route.feedback import own_folder
+from scrout.route.router import Router
 from scrout.sandbox.workspace import SourceRepository, count_changed, find_source
 from scrout.server.cancellation import Say, in_thread
-from scrout.server.routing import SharedRouter
 from scrout.task import Task, issue_text
+
+MAX_KEPT = 10_000
+"""Decisions; beyond it the one that was asked for least recently goes."""
+LOOK_S = 1.0
+"""How often the résumés are looked at for changes."""
+
+Print = tuple[tuple[str, int, int], ...]
+
+
+class SharedRouter:
+    """Routes tasks from any thread. Résumés that have changed since are read again."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._one_at_a_time = threading.Lock()
+        self._router: Router | None = None
+        self._print: Print = ()
+        self._looked = float("-inf")
+        self._kept: OrderedDict[str, Decision] = OrderedDict()
+
+    def route(self, text: str, state: State | None = None) -> Decision:
+        key = hashlib.sha256(f"{state.model_dump_json() if state else ''}\0{text}".encode(errors="replace")).hexdigest()
+        with self._one_at_a_time:
+            chooser = self._fresh()
+            if key not in self._kept:
+                self._kept[key] = chooser.route(text, state)
+                if len(self._kept) > MAX_KEPT:
+                    self._kept.popitem(last=False)
+            self._kept.move_to_end(key)
+            return self._kept[key]
+
+    def _fresh(self) -> Router:
+        if self._router is None or time.monotonic() - self._looked >= LOOK_S:
+            # Looked at before they are read: what changes meanwhile is then seen the next time.
+            found = _print(own_folder(self._settings.route))
+            if self._router is None or found != self._print:
+                self._router, self._print = router(self._settings), found
+                self._kept.clear()
+            self._looked = time.monotonic()
+        return self._router
+
+
+def _print(folder: Path) -> Print:
+    """What tells one state of a folder from another."""
+    found = []
+    for path in sorted(folder.rglob("*")):
+        with suppress(FileNotFoundError):  # gone since
+            about = path.stat()
+            found.append((str(path), about.st_mtime_ns, about.st_size))
+    return tuple(found)
+
 
 MOST_AT_ONCE = 4
 """Calls that work in a sandbox at the same time; others wait their turn."""
@@ -34,32 +91,20 @@ MAX_HANDOFF_CHARS = 100_000
 """Far more than any handoff, which has 4,096 bytes in wire form."""
 
 
+T = TypeVar("T", bound=FrozenModel)
+
+
 def _nobody(run_id: str, paid_usd: Decimal) -> None:
     """Nobody wants to know."""
 
 
 @dataclass(frozen=True)
-class ServiceResult:
+class ServiceResult(Generic[T]):
     """What a call came to, and the run that has it."""
 
     run: str
     notes: tuple[str, ...]
-    """What the client should know of how it was made."""
-
-
-@dataclass(frozen=True)
-class ScoutResult(ServiceResult):
-    scouting: Scouting
-
-
-@dataclass(frozen=True)
-class GateResult(ServiceResult):
-    gated: GatedHandoff
-
-
-@dataclass(frozen=True)
-class FixResult(ServiceResult):
-    result: Run
+    result: T
 
 
 Opened = Callable[[str, Decimal], None]
@@ -81,26 +126,28 @@ class Service:
     def routing(self) -> SharedRouter:
         return SharedRouter(self.settings)
 
-    async def scout(self, issue: str, repo: str, *, dirty: bool, say: Say, opened: Opened = _nobody) -> ScoutResult:
+    async def scout(
+        self, issue: str, repo: str, *, dirty: bool, say: Say, opened: Opened = _nobody
+    ) -> ServiceResult[Scouting]:
         async with self._opened(issue, repo, dirty, say, opened) as (task, kit, notes):
             stages = kit.open(task)
-            return ScoutResult(stages.run.id, notes, await _scouted(stages))
+            return ServiceResult(stages.run.id, notes, await _scouted(stages))
 
     async def gate(
         self, issue: str, claim: str, repo: str, *, dirty: bool, say: Say, opened: Opened = _nobody
-    ) -> GateResult:
+    ) -> ServiceResult[GatedHandoff]:
         """`claim` is a handoff; empty: the scout's own."""
         claimed = await asyncio.to_thread(read_handoff, claim) if claim.strip() else None
         async with self._opened(issue, repo, dirty, say, opened) as (task, kit, notes):
             if claimed is None:
                 stages = kit.open(task)
-                return GateResult(stages.run.id, notes, await stages.gate(await _scouted(stages)))
+                return ServiceResult(stages.run.id, notes, await stages.gate(await _scouted(stages)))
             stages = replace(kit, context=replace(kit.context, fresh=True, label="gate")).open(task)
             text = await asyncio.to_thread(handoff.render, claimed)
             brought = Scouting(handoff=claimed, text=text, seconds=0, searcher="client")
             gated = await stages.gate(brought)
             stages.run.close("unjudged")
-            return GateResult(stages.run.id, notes, gated)
+            return ServiceResult(stages.run.id, notes, gated)
 
     async def route(self, issue: str, run_id: str) -> Decision:
         """By the issue's text alone, or, where a run has scouted it, by that too. Nothing runs, and nobody is paid."""
@@ -113,10 +160,12 @@ class Service:
             words, state = await asyncio.to_thread(read_issue, issue), None
         return await in_thread(lambda: self.routing.route(words, state))
 
-    async def fix(self, issue: str, repo: str, *, dirty: bool, say: Say, opened: Opened = _nobody) -> FixResult:
+    async def fix(
+        self, issue: str, repo: str, *, dirty: bool, say: Say, opened: Opened = _nobody
+    ) -> ServiceResult[Run]:
         async with self._opened(issue, repo, dirty, say, opened) as (task, kit, notes):
             run = await solve(task, kit)
-            return FixResult(run.id, notes, run)
+            return ServiceResult(run.id, notes, run)
 
     def run(self, run_id: str) -> Run:
         """One run of a repository in the folder, by its whole id."""
@@ -131,7 +180,6 @@ class Service:
         return run
 
     def receipts(self, run_id: str) -> tuple[Receipt, ...]:
-        """Every call that such a run paid for."""
         with open_ledger(self.settings) as book:
             return book.receipts(self.run(run_id).id)
 
@@ -202,14 +250,12 @@ def root_of(folder: Path) -> Path:
 
 
 def read_issue(issue: str) -> str:
-    """The issue of a call, or a TaskError that says what is wrong with it."""
     if not issue.strip():
         raise TaskError("the issue is empty. Pass its text: what is wrong, and how it shows.")
     return issue_text(issue.encode(errors="surrogatepass"), "this call")
 
 
 def read_handoff(claim: str) -> Handoff:
-    """The handoff of a call, in wire form or as JSON."""
     if len(claim) > MAX_HANDOFF_CHARS:
         raise HandoffError(
             f"the handoff has {len(claim):,} characters; at most {MAX_HANDOFF_CHARS:,} are read. Pass what scout gave."

@@ -1,7 +1,7 @@
 """Spans and metrics of runs, for an OpenTelemetry collector. Off, nothing of OpenTelemetry is imported.
 
-A run is watched through one seam (seam.py), in the process that runs it; nothing of this is ever in a sandbox or in the
-meter. Whatever happens to a collector, a run does not notice.
+A run is watched through one seam (observer.py), in the process that runs it; nothing of this is ever in a sandbox or in
+the meter. Whatever happens to a collector, a run does not notice.
 """
 
 from __future__ import annotations

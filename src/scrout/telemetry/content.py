@@ -1,23 +1,29 @@
-"""What may leave: every text without secrets, as Unicode, and cut to a length. Foreign words never pass as labels."""
+"""What is told of a stage and of a call, and what of it may leave.
+
+Numbers, words of closed sets, names of the user's own, and texts without secrets, as Unicode, cut to a length.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
 from urllib.parse import unquote, urlsplit
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
 
 from scrout.config.settings import Settings, read_key
+from scrout.money import Usage
+from scrout.records import Attempt, Check, Decision, GatedHandoff, Scouting
 from scrout.redact import redact
 from scrout.telemetry import names
-from scrout.trajectory import ModelRequest, ModelResponse
+from scrout.telemetry.exporter import Value
+from scrout.trajectory import BilledCall, ModelRequest, ModelResponse
 
 MAX_CHARS = 8_000
-"""Of one text of content."""
 MAX_LABEL = 200
-"""Of a name."""
 MAX_MESSAGES = 50
 """Of one request; the last ones."""
 OTHER = "_OTHER"
@@ -32,8 +38,6 @@ FINISHES = frozenset(
 
 
 class Censor:
-    """Knows the secrets of one run."""
-
     def __init__(self, settings: Settings) -> None:
         self._known = frozenset(_secrets(settings))
 
@@ -73,7 +77,6 @@ class Censor:
         return json.dumps([{"role": "assistant", "parts": parts, "finish_reason": finish}])
 
     def arguments(self, arguments: Mapping[str, JsonValue]) -> str:
-        """Of a tool."""
         share = MAX_CHARS // max(1, len(arguments))
         return json.dumps({self.label(key): self.content(_text(value), share) for key, value in arguments.items()})
 
@@ -116,7 +119,6 @@ def provider_of(base_url: str, api: str) -> str:
 
 
 def _text(value: JsonValue) -> str:
-    """The words of a message, whatever form they come in."""
     if isinstance(value, list) and all(isinstance(part, dict) and isinstance(part.get("text"), str) for part in value):
         return "\n".join(str(part["text"]) for part in value if isinstance(part, dict))
     return value if isinstance(value, str) else json.dumps(value)
@@ -136,3 +138,70 @@ def _secrets(settings: Settings) -> Iterable[str]:
             for pair in value.split(","):
                 secret = unquote(pair.partition("=")[2]).strip()
                 yield from (secret, secret.rpartition(" ")[2])
+
+
+NO_ANSWER = "no_answer"
+INCOMPLETE = "incomplete"
+
+
+@dataclass(frozen=True)
+class StageFacts:
+    """What a stage came to."""
+
+    facts: Mapping[str, Value]
+    names: dict[str, str] = field(default_factory=dict)
+    """Who was at work, as the settings call it."""
+    texts: dict[str, str] = field(default_factory=dict)
+    """Content, which leaves only where the user wants it to."""
+
+
+def facts_of(result: BaseModel) -> StageFacts:
+    match result:
+        case Scouting():
+            found = {names.STOP: result.stop, names.TURNS: result.turns, names.FILES: len(result.handoff.files)}
+            texts = {names.HANDOFF: result.text, names.DETAIL: result.detail}
+            return StageFacts({**found, **_cost(result.cost_usd)}, {names.SEARCHER: result.searcher}, texts)
+        case GatedHandoff():
+            verdict = {names.VERDICT: result.verdict, names.KEPT: result.kept}
+            return StageFacts(verdict, texts={names.DETAIL: result.reason})
+        case Decision():
+            chosen = {names.FIXER: result.fixer, names.POLICY: result.policy}
+            counts = {names.CANDIDATES: len(result.candidates), names.FALLBACK: result.fallback}
+            return StageFacts(counts, chosen, {names.DETAIL: result.reason})
+        case Attempt():
+            tried = {names.STOP: result.stop, names.CALLS: result.calls, names.PATCHED: bool(result.patch)}
+            who = {names.FIXER: result.fixer, names.HANDOFF_MODE: result.handoff}
+            texts = {names.PATCH: result.patch, names.DETAIL: result.detail}
+            return StageFacts({**tried, **_cost(result.cost_usd)}, who, texts)
+        case Check():
+            tests = {names.CHECK: result.outcome, names.TESTS: result.tests, names.TESTS_RUN: result.tests_run}
+            return StageFacts(tests, texts={names.DETAIL: result.detail})
+    return StageFacts({})
+
+
+def _cost(cost_usd: Decimal | None) -> dict[str, Value]:
+    """Nothing where it is unknown."""
+    return {} if cost_usd is None else {names.COST: float(cost_usd)}
+
+
+def token_facts(usage: Usage) -> dict[str, Value]:
+    """The conventions count cached tokens as input too, and reasoning as output; our buckets are disjoint."""
+    parts = {
+        names.CACHE_READ_TOKENS: usage.cache_read_tokens,
+        names.CACHE_WRITE_TOKENS: usage.cache_write_tokens + usage.cache_write_1h_tokens,
+        names.REASONING_TOKENS: usage.reasoning_tokens,
+    }
+    return {
+        names.INPUT_TOKENS: usage.prompt_tokens,
+        names.OUTPUT_TOKENS: usage.output_tokens + usage.reasoning_tokens,
+        **{name: count for name, count in parts.items() if count},
+    }
+
+
+def error_of(call: BilledCall) -> str:
+    """What was wrong with a call that may have been billed; empty: nothing."""
+    if call.status is None:
+        return NO_ANSWER
+    if not 200 <= call.status < 300:
+        return str(call.status)
+    return INCOMPLETE if call.said.error else ""

@@ -19,6 +19,7 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.metrics import Histogram
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
@@ -59,31 +60,16 @@ class Exporter:
         self._meters = MeterProvider([reader], resource, shutdown_on_exit=False)
         self._tracer = self._tracers.get_tracer(NAME, __version__, names.SCHEMA_URL)
         meter = self._meters.get_meter(NAME, __version__, names.SCHEMA_URL)
-        self.tokens = meter.create_histogram(
-            names.TOKEN_USAGE,
-            "{token}",
-            "Tokens of model calls.",
-            explicit_bucket_boundaries_advisory=names.TOKEN_BUCKETS,
-        )
-        self.durations = meter.create_histogram(
-            names.OPERATION_DURATION,
-            "s",
-            "How long model calls, attempts and tools took.",
-            explicit_bucket_boundaries_advisory=names.DURATION_BUCKETS,
-        )
+
+        def histogram(name: str, unit: str, about: str, buckets: Sequence[float]) -> Histogram:
+            return meter.create_histogram(name, unit, about, explicit_bucket_boundaries_advisory=buckets)
+
+        called, worked = "How long model calls, attempts and tools took.", "How long this process worked on a run."
+        self.tokens = histogram(names.TOKEN_USAGE, "{token}", "Tokens of model calls.", names.TOKEN_BUCKETS)
+        self.durations = histogram(names.OPERATION_DURATION, "s", called, names.DURATION_BUCKETS)
         self.runs = meter.create_counter(names.RUNS, "{run}", "Runs that came to their end.")
-        self.run_costs = meter.create_histogram(
-            names.RUN_COST,
-            "{USD}",
-            "What a run cost, in US dollars.",
-            explicit_bucket_boundaries_advisory=names.COST_BUCKETS,
-        )
-        self.run_durations = meter.create_histogram(
-            names.RUN_DURATION,
-            "s",
-            "How long this process worked on a run.",
-            explicit_bucket_boundaries_advisory=names.RUN_BUCKETS,
-        )
+        self.run_costs = histogram(names.RUN_COST, "{USD}", "What a run cost, in US dollars.", names.COST_BUCKETS)
+        self.run_durations = histogram(names.RUN_DURATION, "s", worked, names.RUN_BUCKETS)
         self._traces: set[Span] = set()
         """Whose runs have not ended."""
         self._told = threading.Condition()
@@ -105,7 +91,6 @@ class Exporter:
         return self._tracer.start_span(name, context, kind, attributes, start_time=began_ns, record_exception=False)
 
     def begin_trace(self, name: str, attributes: Attributes) -> Span:
-        """The root of one."""
         span = self.span(name, None, attributes)
         self._traces.add(span)
         return span
@@ -173,8 +158,6 @@ class Exporter:
 
 
 class _Queue(BatchSpanProcessor):
-    """Counts what is to be sent."""
-
     ended = 0
 
     def on_end(self, span: ReadableSpan) -> None:
@@ -184,8 +167,6 @@ class _Queue(BatchSpanProcessor):
 
 
 class _Counted(SpanExporter):
-    """Counts what has arrived."""
-
     def __init__(self, inner: SpanExporter) -> None:
         self.taken = 0
         self._inner = inner
@@ -221,7 +202,6 @@ def open_exporter(settings: TelemetrySettings) -> Exporter:
 
 
 def flush(timeout_s: float) -> bool:
-    """All outlets, within one time."""
     deadline = time.monotonic() + timeout_s
     for each in list(_outlets.values()):
         each.nudge()

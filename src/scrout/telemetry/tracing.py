@@ -24,8 +24,17 @@ from scrout.money import Receipt, total_usd
 from scrout.observer import LISTENER
 from scrout.records import Attempt, Run, Scouting
 from scrout.task import Task
-from scrout.telemetry import facts, names
-from scrout.telemetry.content import Censor, finish_of, provider_of, server_of
+from scrout.telemetry import names
+from scrout.telemetry.content import (
+    NO_ANSWER,
+    Censor,
+    error_of,
+    facts_of,
+    finish_of,
+    provider_of,
+    server_of,
+    token_facts,
+)
 from scrout.telemetry.exporter import Attributes, Exporter, Value, _log
 from scrout.trajectory import FILE_NAME, BilledCall, RefusedCall, read
 
@@ -57,8 +66,6 @@ def _quietly(tell: Callable[P, None]) -> Callable[P, None]:
 
 @dataclass(frozen=True)
 class RunAttributes:
-    """Which run it is."""
-
     run_id: str
     task: Task
     batch: str
@@ -69,8 +76,6 @@ class RunAttributes:
 
 @dataclass(frozen=True)
 class AgentSpan:
-    """Who drives a model in a stage."""
-
     name: str
     key: str
     """Program, model and effort; empty: it is the searcher."""
@@ -80,8 +85,6 @@ class AgentSpan:
 
 @dataclass(frozen=True)
 class ToolSpan:
-    """A tool that was used."""
-
     tool: str
     arguments: Mapping[str, JsonValue]
     answer: str | None
@@ -181,8 +184,9 @@ class Tracing:
     @_quietly
     def _done(self, step: StepSpan) -> None:
         if step.result is not None:
-            told = {name: self._censor.label(word) for name, word in facts.names_of(step.result).items()}
-            step.span.set_attributes(told | facts.of(step.result) | self._content(facts.texts_of(step.result)))
+            found = facts_of(step.result)
+            told = {name: self._censor.label(word) for name, word in found.names.items()}
+            step.span.set_attributes({**told, **found.facts, **self._content(found.texts)})
         stop = step.result.stop if isinstance(step.result, Attempt | Scouting) else ""
         self._below(step, stop if stop in FAILED else "")
         step.span.end()
@@ -255,7 +259,7 @@ class Tracing:
         told = self._of_call(step, receipt.model, call.api if call else "")
         ended_ns = _ns(call.at if call else receipt.at)
         began_ns = max(step.began_ns, ended_ns - round(call.seconds * 1e9)) if call else None
-        given = told | facts.tokens(receipt.usage) | {names.CONVERSATION: step.place}
+        given = told | token_facts(receipt.usage) | {names.CONVERSATION: step.place}
         if receipt.fixer:
             given[names.FIXER] = self._censor.label(receipt.fixer)
         if receipt.cost_usd is not None:
@@ -264,7 +268,7 @@ class Tracing:
             given[names.ESTIMATED] = True
         error = ""
         if isinstance(call, BilledCall):
-            error = facts.error_of(call)
+            error = error_of(call)
             if call.said.finish:
                 given[names.FINISH_REASONS] = (finish_of(call.said.finish),)
             if self._out.content:
@@ -285,7 +289,7 @@ class Tracing:
             given[names.INPUT_MESSAGES] = self._censor.asked(call.asked)
         ended_ns = _ns(call.at)
         began_ns = max(step.began_ns, ended_ns - round(call.seconds * 1e9))
-        self._chat(parent, model, given, told, began_ns, ended_ns, str(call.status or facts.NO_ANSWER))
+        self._chat(parent, model, given, told, began_ns, ended_ns, str(call.status or NO_ANSWER))
 
     def _chat(
         self,

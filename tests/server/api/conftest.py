@@ -29,7 +29,7 @@ from scrout.models.scripted import ScriptedEndpoint, ScriptedReply
 from scrout.models.scripted.script import ScriptedRequest
 from scrout.money import Usage
 from scrout.sandbox.tier import Tier
-from scrout.server.api import serving
+from scrout.server.api import app as serving
 from scrout.server.serving import HttpServer
 
 from ...conftest import SHOP

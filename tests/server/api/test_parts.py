@@ -15,12 +15,11 @@ from scrout.config.settings import ApiSettings, Caller, Fixer, FixSettings, Scou
 from scrout.fix.kinds.agent import AgentFixer
 from scrout.fix.kinds.repair import RepairFixer
 from scrout.money import Price
-from scrout.server.api import callers, jobs
-from scrout.server.api.app import create_app
-from scrout.server.api.callers import Callers, Quota
+from scrout.server.api import access, jobs
+from scrout.server.api.access import Callers, Quota
+from scrout.server.api.app import create_app, serve
 from scrout.server.api.jobs import Jobs, _Work, max_cost_usd
 from scrout.server.api.schemas import FixRequest, GateRequest, Job, RouteRequest, ScoutRequest
-from scrout.server.api.serving import serve
 from scrout.server.api.store import ApiStore
 from scrout.server.service import Service
 
@@ -35,7 +34,7 @@ def _fixer(name: str, price: Price | None = PRICE, **more: object) -> Fixer:
 
 def test_a_quota_lets_a_tenth_of_a_minute_s_come_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr(callers.time, "monotonic", lambda: now)
+    monkeypatch.setattr(access.time, "monotonic", lambda: now)
     quota = Quota(60)
     assert [quota.take() for _ in range(6)] == [0.0] * 6 and quota.take() == pytest.approx(1.0)
     now += 0.5

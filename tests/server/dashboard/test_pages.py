@@ -23,7 +23,7 @@ from scrout.handoff import FileRef
 from scrout.lab.study.report import Figure, ReportTable, StudyReport
 from scrout.lab.study.saved import save_study
 from scrout.server.dashboard import code, diff, run_index
-from scrout.server.dashboard.serving import serve
+from scrout.server.dashboard.app import serve
 
 AddRun = Callable[..., str]
 

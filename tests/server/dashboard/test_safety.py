@@ -20,8 +20,7 @@ from scrout.config.folders import data_folder
 from scrout.config.settings import Settings
 from scrout.server.access import MIN_TOKEN_CHARS, is_loopback
 from scrout.server.dashboard.access import token_for
-from scrout.server.dashboard.app import create_app
-from scrout.server.dashboard.serving import serve
+from scrout.server.dashboard.app import create_app, serve
 
 AddRun = Callable[..., str]
 SCRIPT = "<script>alert(1)</script>"

@@ -70,7 +70,7 @@ class Server:
     @contextmanager
     def http(self, *args: str) -> Iterator[str]:
         """The address that it listens at, in a thread of this process."""
-        from scrout.server.mcp import http
+        from scrout.server.mcp import server as http
         from scrout.server.serving import HttpServer
 
         made: list[HttpServer] = []

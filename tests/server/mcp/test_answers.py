@@ -12,7 +12,7 @@ import pytest
 from scrout.handoff import FileRef, Handoff, Reproduction, render
 from scrout.records import Attempt, Candidate, Check, Decision, Evidence, GatedHandoff, Run, Scouting
 from scrout.server.mcp.answers import MAX_CHARS, ToolResult, fixed, gated, routed, scouted
-from scrout.server.service import FixResult, GateResult, ScoutResult
+from scrout.server.service import ServiceResult
 from scrout.task import Task
 
 LONG = 'quotes " and \\ backslashes\n\t' * 500
@@ -50,11 +50,11 @@ def run_with(patch: str) -> Run:
 
 def test_the_longest_scouting() -> None:
     scouting = Scouting(handoff=HANDOFF, text=render(HANDOFF), seconds=1, searcher=LONG)
-    must_fit(scouted(ScoutResult("20260101-000000-abcdef", NOTES, scouting)))
+    must_fit(scouted(ServiceResult("20260101-000000-abcdef", NOTES, scouting)))
 
 
 def test_a_scouting_that_found_nothing() -> None:
-    answer = scouted(ScoutResult("20260101-000000-abcdef", (), Scouting(handoff=Handoff(), text="", seconds=1)))
+    answer = scouted(ServiceResult("20260101-000000-abcdef", (), Scouting(handoff=Handoff(), text="", seconds=1)))
     must_fit(answer)
     assert "0 files, no failing command" in answer.text
 
@@ -70,7 +70,7 @@ def test_the_longest_verdict() -> None:
         text=render(HANDOFF),
         flags=NOTES,
     )
-    must_fit(gated(GateResult("20260101-000000-abcdef", NOTES, result)))
+    must_fit(gated(ServiceResult("20260101-000000-abcdef", NOTES, result)))
 
 
 def test_the_longest_decision() -> None:
@@ -83,7 +83,7 @@ def test_the_longest_decision() -> None:
 @pytest.mark.parametrize("length", [100, 4_900, 5_100, 200_000])
 def test_a_patch_is_whole_or_elsewhere(length: int) -> None:
     patch = "+" + "x" * length + "\n"
-    answer = fixed(FixResult("20260101-000000-abcdef", NOTES, run_with(patch)))
+    answer = fixed(ServiceResult("20260101-000000-abcdef", NOTES, run_with(patch)))
     must_fit(answer)
     untrusted = answer.data["untrusted"]
     assert isinstance(untrusted, dict)
@@ -92,9 +92,9 @@ def test_a_patch_is_whole_or_elsewhere(length: int) -> None:
 
 
 def test_a_patch_that_is_no_text_and_one_with_a_secret() -> None:
-    must_fit(fixed(FixResult("20260101-000000-abcdef", (), run_with("+caf\udce9\r\n"))))
+    must_fit(fixed(ServiceResult("20260101-000000-abcdef", (), run_with("+caf\udce9\r\n"))))
     answer = fixed(
-        FixResult("20260101-000000-abcdef", (), run_with("+key = 'ghp_0123456789abcdefghijABCDEFGHIJ012345'\n"))
+        ServiceResult("20260101-000000-abcdef", (), run_with("+key = 'ghp_0123456789abcdefghijABCDEFGHIJ012345'\n"))
     )
     must_fit(answer)
     assert "ghp_0123" not in answer.text + json.dumps(answer.data) and "Secrets were cut" in answer.text

@@ -14,8 +14,7 @@ from pathlib import Path
 from pydantic import RootModel, ValidationError
 
 from scrout.base import FrozenModel, ScroutError, TaskError
-from scrout.batch.grading.controls import Control, control
-from scrout.batch.grading.grade import Grade, Verdict, grade
+from scrout.batch.grading.grade import NO_PATCH, Control, Grade, Verdict, control, grade, grade_of, without_run
 from scrout.batch.grading.judge import TIMEOUT_S, Case, digest, gold_digest, open_judge
 from scrout.batch.grading.patches import Prediction
 from scrout.batch.repositories import Repositories
@@ -35,14 +34,11 @@ _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class ArmGrades(FrozenModel):
-    """One arm's patches."""
-
     arm: str
     tasks: int
     """With gold, whether a patch was submitted or not, and whether their controls held or not."""
     verdicts: dict[Verdict, int]
     missing: int
-    """Tasks without a prediction."""
     control_failed: int
     """Tasks whose controls failed, whether a patch was submitted or not. No other verdict counts them."""
     rate: float | None
@@ -51,8 +47,6 @@ class ArmGrades(FrozenModel):
 
 
 class GradingReport(FrozenModel):
-    """What grading came to."""
-
     arms: tuple[ArmGrades, ...]
     control_failed: tuple[Control, ...]
     """Tasks that cannot tell right from wrong. They are part of no rate."""
@@ -132,8 +126,6 @@ def open_grade_store(folder: Path) -> Iterator[GradeStore]:
 
 @dataclass(frozen=True)
 class Grader:
-    """Grades in this process."""
-
     book: GradeStore
     repositories: Repositories
     tier: Tier
@@ -196,7 +188,10 @@ class Grader:
                     self.book.add(made[-1], arms)
         except ScroutError as error:
             for patch, arms in list(wanted.items())[len(made) :]:
-                made.append(_not_graded(row, gold, patch, str(error)) if patch.strip() else _empty(row, gold, patch))
+                why: tuple[Verdict, str] = (
+                    ("infrastructure", str(error)) if patch.strip() else ("empty_patch", NO_PATCH)
+                )
+                made.append(grade_of(row, gold, patch, *why))
                 self.book.add(made[-1], arms)
         return made
 
@@ -208,7 +203,6 @@ class Grader:
 
 
 def report(rows: Sequence[TaskRow], arms: Arms, book: GradeStore) -> GradingReport:
-    """What the book says of these predictions."""
     known = {row.id for row in rows}
     named = dict.fromkeys(task_id for predictions in arms.values() for task_id in predictions)
     golds = {row.id: gold_digest(row.base_commit, row.gold) for row in rows if row.gold}
@@ -245,9 +239,9 @@ def _arm(arm: str, predictions: Mapping[str, Prediction], rows: Sequence[TaskRow
 
 def _graded(arm: str, row: TaskRow, gold: Gold, one: Prediction, book: GradeStore) -> Grade | None:
     """None: it has no grade yet."""
-    if one.lost:
+    if one.lost and (ended := without_run(row, gold, one)):
         # Not stored: it is a fact about a run, not about a patch.
-        return without_patch(row, gold, one).model_copy(update={"arm": arm})
+        return ended.model_copy(update={"arm": arm})
     made = book.newest(row.id, arm)
     return made if made and made.key == (row.id, digest(one.patch), gold_digest(row.base_commit, gold)) else None
 
@@ -284,27 +278,6 @@ def reserve(folder: Path, run_id: str, arms: Arms) -> None:
     write_atomic(path, _Submitted(joined).model_dump_json() + "\n")
 
 
-def without_patch(row: TaskRow, gold: Gold, one: Prediction) -> Grade:
-    """Of a prediction that there is nothing to run for."""
-    if one.lost:
-        return _not_graded(row, gold, one.patch, "infrastructure ended its run before anything was submitted")
-    return _empty(row, gold, one.patch)
-
-
-def _empty(row: TaskRow, gold: Gold, patch: str) -> Grade:
-    return _not_graded(row, gold, patch, "there is no patch").model_copy(update={"verdict": "empty_patch"})
-
-
 def _agree(made: Grade, checked: Control) -> bool:
     """Whether a stored grade knows of a control that failed. Grades of earlier versions did not care."""
     return (made.verdict == "control_failed") == (checked.outcome == "failed")
-
-
-def _not_graded(row: TaskRow, gold: Gold, patch: str, why: str) -> Grade:
-    return Grade(
-        id=row.id,
-        verdict="infrastructure",
-        patch_digest=digest(patch),
-        gold_digest=gold_digest(row.base_commit, gold),
-        detail=why,
-    )

@@ -11,17 +11,19 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 from scrout.base import SandboxError, TaskError
-from scrout.batch.grading.grade import Grade, Verdict
-from scrout.batch.grading.grade_batch import Arms, GradeStore, without_patch
-from scrout.batch.grading.judge import TIMEOUT_S, digest, gold_digest
+from scrout.batch.grading.grade import Grade, grade_of, without_run
+from scrout.batch.grading.grade_batch import Arms, GradeStore
+from scrout.batch.grading.judge import TIMEOUT_S, digest
 from scrout.batch.grading.patches import Prediction
 from scrout.batch.task_formats import TaskRow
 from scrout.files import write_atomic
 from scrout.programs import NEUTRAL, find_program
+from scrout.task import Gold
 
 PRO_IMAGES = "jefzda"
 """The account that SWE-bench Pro's authors publish its images under."""
@@ -175,12 +177,14 @@ def read_swebench(
     folder: Path, run_id: str, rows: Sequence[TaskRow], predictions: Mapping[str, Prediction]
 ) -> list[Grade]:
     """What the harness left where it was started, task by task."""
-    return [_swebench_grade(folder, run_id, row, predictions[row.id]) for row in rows if row.id in predictions]
+    judged = ((row, row.gold) for row in rows if row.gold and row.id in predictions)
+    return [_swebench_grade(folder, run_id, row, gold, predictions[row.id]) for row, gold in judged]
 
 
-def _swebench_grade(folder: Path, run_id: str, row: TaskRow, one: Prediction) -> Grade:
-    if row.gold and (one.lost or not one.patch.strip()):
-        return without_patch(row, row.gold, one)
+def _swebench_grade(folder: Path, run_id: str, row: TaskRow, gold: Gold, one: Prediction) -> Grade:
+    grade = partial(grade_of, row, gold, one.patch)
+    if ended := without_run(row, gold, one):
+        return ended
     logs = folder / "logs" / "run_evaluation" / run_id / (one.model or "None").replace("/", "__") / row.id
     told = _object(_object(_document(logs / "report.json")).get(row.id))
     if isinstance(told.get("resolved"), bool):
@@ -188,57 +192,46 @@ def _swebench_grade(folder: Path, run_id: str, row: TaskRow, one: Prediction) ->
         kinds = (_object(status.get(kind)) for kind in ("FAIL_TO_PASS", "PASS_TO_PASS"))
         failed = tuple(name for kind in kinds for name in _texts(kind.get("failure")))
         resolved = told["resolved"] is True
-        return _grade(row, one, "resolved" if resolved else "unresolved", "by SWE-bench's harness", failed)
+        return grade("resolved" if resolved else "unresolved", "by SWE-bench's harness", failed)
     said = _text(logs / "run_instance.log")
     if "Patch Apply Failed" in said:
-        return _grade(row, one, "does_not_apply", "the patch does not apply, says SWE-bench's harness")
-    return _grade(row, one, "infrastructure", f"SWE-bench's harness left no report; see {logs.name} under {run_id}")
+        return grade("does_not_apply", "the patch does not apply, says SWE-bench's harness")
+    return grade("infrastructure", f"SWE-bench's harness left no report; see {logs.name} under {run_id}")
 
 
 def read_pro(results: Path, run_id: str, rows: Sequence[TaskRow], predictions: Mapping[str, Prediction]) -> list[Grade]:
     """What the script left in its output folder, task by task."""
     verdicts = _object(_document(results / "eval_results.json"))
     not_run = _object(_document(results / "infra_errors.json"))
-    judged = [row for row in rows if row.id in predictions]
-    return [_pro_grade(results, run_id, row, predictions[row.id], verdicts, not_run) for row in judged]
+    judged = ((row, row.gold) for row in rows if row.gold and row.id in predictions)
+    return [_pro_grade(results, run_id, row, gold, predictions[row.id], verdicts, not_run) for row, gold in judged]
 
 
 def _pro_grade(
     results: Path,
     run_id: str,
     row: TaskRow,
+    gold: Gold,
     one: Prediction,
     verdicts: Mapping[str, object],
     not_run: Mapping[str, object],
 ) -> Grade:
-    if row.gold and (one.lost or not one.patch.strip()):
-        return without_patch(row, row.gold, one)
+    grade = partial(grade_of, row, gold, one.patch)
+    if ended := without_run(row, gold, one):
+        return ended
     if row.id in not_run:
-        return _grade(row, one, "infrastructure", str(not_run[row.id])[:1000])
+        return grade("infrastructure", str(not_run[row.id])[:1000])
     output = _document(results / row.id / f"{pro_prefix(run_id, one.patch)}_output.json")
     # The script counts a container that left nothing as a wrong patch.
     if not isinstance(verdicts.get(row.id), bool) or not isinstance(output, dict):
-        return _grade(row, one, "infrastructure", "SWE-bench Pro's script left no output for it")
+        return grade("infrastructure", "SWE-bench Pro's script left no output for it")
     tests = output.get("tests")
-    ended = [_object(test) for test in tests] if isinstance(tests, list) else []
-    passed = {test.get("name") for test in ended if test.get("status") == "PASSED"}
-    judging = (*row.gold.fail_to_pass, *row.gold.pass_to_pass) if row.gold else ()
+    tests_ended = [_object(test) for test in tests] if isinstance(tests, list) else []
+    passed = {test.get("name") for test in tests_ended if test.get("status") == "PASSED"}
     if verdicts[row.id]:
-        return _grade(row, one, "resolved", "by SWE-bench Pro's script")
-    failed = tuple(test for test in judging if test not in passed)
-    return _grade(row, one, "unresolved", "by SWE-bench Pro's script", failed)
-
-
-def _grade(row: TaskRow, one: Prediction, verdict: Verdict, detail: str, failed: tuple[str, ...] = ()) -> Grade:
-    return Grade(
-        id=row.id,
-        verdict=verdict,
-        patch_digest=digest(one.patch),
-        gold_digest=gold_digest(row.base_commit, row.gold) if row.gold else "",
-        failed=failed,
-        runs=1 if verdict in ("resolved", "unresolved") else 0,
-        detail=detail,
-    )
+        return grade("resolved", "by SWE-bench Pro's script")
+    failed = tuple(test for test in (*gold.fail_to_pass, *gold.pass_to_pass) if test not in passed)
+    return grade("unresolved", "by SWE-bench Pro's script", failed)
 
 
 def _document(path: Path) -> object:

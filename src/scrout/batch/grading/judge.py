@@ -32,7 +32,6 @@ from scrout.text import plural
 TIMEOUT_S = 1_800.0
 """Of one run of the tests."""
 REPORTS = "/opt/scrout/reports"
-"""Where commands find the folder that reports go to."""
 REPORTS_VARIABLE = "SCROUT_REPORTS"
 PYTEST_REPORT = "pytest.xml"
 UNITTEST_REPORT = "unittest.xml"
@@ -69,7 +68,6 @@ class Case:
     task: Task
     gold: Gold
     digest: str
-    """As gold_digest gives it."""
 
     @property
     def tests(self) -> tuple[str, ...]:
@@ -89,7 +87,6 @@ class GradingRun:
     """None: stopped at the time limit."""
     seconds: float
     tail: str
-    """The end of what was printed."""
     ambiguous: tuple[str, ...] = ()
     """Tests that count as not passed, because their name could mean several."""
 
@@ -107,21 +104,16 @@ class GradingRun:
 
 @dataclass(frozen=True)
 class NotRun:
-    """The tests were not run."""
-
     of: Literal["patch", "tests"]
     why: str
-    """As git said it."""
 
 
+@dataclass
 class Judge:
-    """Runs a task's tests over patches."""
-
-    def __init__(self, case: Case, task_sandbox: TaskSandbox, suite: Suite | None) -> None:
-        self.case = case
-        self.task_sandbox = task_sandbox
-        self.suite = suite
-        """None: the gold has a command of its own, or the project no tests."""
+    case: Case
+    task_sandbox: TaskSandbox
+    suite: Suite | None
+    """None: the gold has a command of its own, or the project no tests."""
 
     @property
     def has_tests(self) -> bool:
@@ -257,7 +249,6 @@ def digest(text: str) -> str:
 
 
 def in_words(case: Case, failed: Sequence[str], trials: Sequence[GradingRun]) -> str:
-    """What the runs showed."""
     last = trials[-1]
     if not case.tests:
         return f"no tests are named, so the exit code decides: {last.exit_code}"

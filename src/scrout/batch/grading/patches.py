@@ -17,13 +17,9 @@ MAX_BYTES = 2_000_000_000
 
 @dataclass(frozen=True)
 class Prediction:
-    """One task's patch."""
-
     id: str
     patch: str
-    """Empty: nothing was submitted."""
     model: str = ""
-    """As the row names it."""
     lost: bool = False
     """True: infrastructure ended it, which is not the fixer's failure, also where half a patch was left."""
 
@@ -53,7 +49,6 @@ def mark_lost(arms: Mapping[str, Mapping[str, Prediction]], runs: Iterable[Run])
 
 
 def prediction_files(source: Path) -> dict[str, Path]:
-    """Where the predictions of each arm are."""
     if not source.is_dir():
         return {"": source}
     folder = BatchFolder(source)

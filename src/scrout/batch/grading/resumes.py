@@ -17,8 +17,6 @@ from scrout.route.feedback import LearnedResume, LearningReport, from_run, histo
 
 @dataclass(frozen=True)
 class TaughtResumes:
-    """What was learned."""
-
     learned: int
     known: int
     """Runs whose grade had been learned before."""

@@ -19,8 +19,6 @@ from scrout.sandbox.reports_by_name import dotted, names_of
 
 @dataclass(frozen=True)
 class NamedTest:
-    """Where a test is."""
-
     file: str = ""
     """From the repository's root; empty: the name does not tell it, or tells several."""
     inner: str = ""
@@ -36,10 +34,7 @@ class NamedTest:
 
 @dataclass(frozen=True)
 class JudgedTests:
-    """The gold's tests in a report."""
-
     passed: frozenset[str]
-    """By the gold's names."""
     ambiguous: tuple[str, ...]
     """Tests whose name could mean several, with what it could mean."""
 
@@ -126,7 +121,6 @@ def _roots(files: Collection[str], report: TestReport, exists: Callable[[str], b
 
 
 def _from(name: str, root: str) -> str:
-    """A dotted name, relative to a folder."""
     return name.removeprefix(root.replace("/", ".") + ".") if root else name
 
 

@@ -28,7 +28,6 @@ class ObservedFailure:
 
 
 def issue_with_code(seen: ObservedFailure, rng: random.Random) -> str:
-    """An issue with an example to run."""
     script = seen.script
     name = f"`{script.call}`" if script.call else "An example"
     if script.raises and not seen.error:

@@ -21,7 +21,6 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from scrout.base import FrozenModel, TaskError
-from scrout.batch.make.hidden import without_tests
 from scrout.batch.make.issues import ObservedFailure, gives_away, issue_with_code, issue_without_code
 from scrout.batch.make.mutations import Mutation, compiles, mutations
 from scrout.batch.make.packages import Package, open_package, split
@@ -34,6 +33,7 @@ from scrout.batch.make.scripts import (
     make_script,
     read_failures,
     sketch,
+    without_tests,
 )
 from scrout.config.settings import SandboxSettings, Settings
 from scrout.files import write_atomic
@@ -53,9 +53,7 @@ SUITE_S = 120.0
 LEAST_S = 30.0
 SCRIPT_S = 20.0
 TRIED_EACH = 25
-"""Mutations that are tried for each task that is wanted."""
 SCRIPTS_TRIED = 4
-"""Failing tests that are tried as an example for the issue."""
 FORMAT = 2
 """Of what is kept. Another number makes every package anew."""
 _EXAMPLE = "scrout_example.py"
@@ -90,17 +88,13 @@ class MadeTasks(FrozenModel):
     version: str = ""
     origins: tuple[Origin, ...] = ()
     rows: tuple[str, ...] = ()
-    """Lines of the task file."""
     tried: int = 0
-    """Mutations."""
     words: str = ""
     """Why there are no tasks, or fewer than were asked for; empty: there are as many."""
 
 
 @dataclass(frozen=True)
 class _Wrong:
-    """A package with one function made wrong."""
-
     path: str
     right: str
     wrong: str
@@ -171,8 +165,6 @@ def _write(out: Path, done: Sequence[MadeTasks]) -> None:
 
 
 class _Maker:
-    """The tasks of one package."""
-
     def __init__(self, package: Package, tier: Tier, asked: MadeTasks, jobs: int, progress: Progress) -> None:
         self.package = package
         self.tier = tier
@@ -386,7 +378,6 @@ class _Maker:
         return self.package.read(failure.test.partition("::")[0]) or ""
 
     async def _failures(self, task_sandbox: TaskSandbox, wrong: _Wrong, names: Sequence[str]) -> list[NotedFailure]:
-        """How these tests fail, in their order."""
         workspace = task_sandbox.fresh()
         try:
             workspace.write(wrong.path, wrong.wrong.encode())

@@ -17,8 +17,6 @@ from scrout.syntax import parse_python
 
 @dataclass(frozen=True)
 class Mutation:
-    """One replaced span of a file."""
-
     operator: str
     function: str
     line: int

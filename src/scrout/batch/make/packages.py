@@ -35,7 +35,6 @@ from scrout.sandbox.workspace import make_base, private_folder, remove_folder
 MOST_FILES = 20_000
 MOST_BYTES = 200_000_000
 INSTALL_S = 600.0
-"""For one download or one installation."""
 INSTALL_MB = 20_480
 _HOME, _DROP = "/opt/scrout/home", "/opt/scrout/packages"
 _OURS = (".git", ".venv", ".gitignore", ".gitattributes")
@@ -54,8 +53,6 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Package:
-    """A package as a repository."""
-
     name: str
     version: str
     repo: Path
@@ -88,12 +85,10 @@ class Package:
         self.git("update-ref", f"refs/tasks/{commit}", commit)
 
     def diff(self, old: str, new: str) -> str:
-        """A patch from one commit to another."""
         options = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--full-index")
         return self.git("diff", *options, old, new).decode("utf-8", "surrogateescape")
 
     def show(self, commit: str) -> None:
-        """Check a commit out, so that the work tree is one that a reader can look at."""
         self.git("update-ref", "refs/heads/main", commit)
         self.git("reset", "-q", "--hard", commit)
 
@@ -292,7 +287,6 @@ def _pip() -> Path:
 
 
 async def _installs(repo: Path, requirements: list[str], tier: Tier) -> bool:
-    """Whether these could be installed from wheels."""
     folder = repo / ".venv"
     python = ("--python", str(folder / "bin" / "python"))
     wanted = ("install", "--only-binary", ":all:", "--", *requirements)

@@ -1,19 +1,69 @@
-"""A failing test as a script of its own: what a person who met the bug would have typed.
+"""Test files read: without some of their tests, and a failing test as a script that a person would have typed.
 
-Only tests that say plainly what they call and expect become one: no fixtures, no helpers of the test suite. Whether a
-script shows the bug is for a run of it to say.
+Only tests that say plainly what they call and expect become a script: no fixtures, no helpers of the test suite.
+Whether one shows the bug is for a run of it to say.
 """
 
 from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from scrout.batch.make.hidden import find_test
 from scrout.syntax import is_literal, parse_python
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Block = ast.Module | ast.ClassDef
+
+
+def function_of(name: str) -> tuple[str, ...]:
+    """The classes and the function of a test as pytest names it, without its file and parameters."""
+    return tuple(name.partition("[")[0].split("::")[1:])
+
+
+def find_test(tree: ast.Module, name: str) -> Function | None:
+    """A test's function where its file spells it out; None: it is inherited, or made in some other way."""
+    wanted = function_of(name)
+    return next((node for owner, node, _ in _functions(tree) if (*owner, node.name) == wanted), None)
+
+
+def without_tests(text: str, names: Collection[str]) -> str | None:
+    """The file without the functions of these tests; None: not all of them are spelled out in it."""
+    try:
+        tree = parse_python(text)
+    except (SyntaxError, ValueError):
+        return None
+    gone = {function_of(name) for name in names}
+    found = [(owner, node, block) for owner, node, block in _functions(tree) if (*owner, node.name) in gone]
+    if {(*owner, node.name) for owner, node, _ in found} != gone:
+        return None
+    lines = text.splitlines(keepends=True)
+    doomed = {id(node) for _, node, _ in found}
+    for _, node, block in sorted(found, key=lambda one: one[1].lineno, reverse=True):
+        first, last = _first(node), node.end_lineno or node.lineno
+        empty = isinstance(block, ast.ClassDef) and all(id(one) in doomed for one in block.body)
+        stays = empty and block.body[0] is node
+        # The lines between it and the next statement go with it, but no comment that may belong to that one.
+        while not stays and last < len(lines) and not lines[last].strip():
+            last += 1
+        lines[first - 1 : last] = [" " * node.col_offset + "pass\n"] if stays else []
+    return "".join(lines)
+
+
+def _first(node: Function) -> int:
+    return min([node.lineno, *(one.lineno for one in node.decorator_list)])
+
+
+def _functions(block: Block, owner: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Function, Block]]:
+    body: Sequence[ast.stmt] = block.body
+    for node in body:
+        if isinstance(node, ast.ClassDef):
+            yield from _functions(node, (*owner, node.name))
+        elif isinstance(node, Function):
+            yield owner, node, block
+
 
 PLUGIN = "scrout_failures"
 PLUGIN_SOURCE = '''"""Notes where and how tests fail, for pytest -p."""
@@ -41,7 +91,6 @@ MOST_LINES = 30
 MOST_INLINED = 60
 """Characters of a parameter that is written where it is read."""
 MOST_SKETCHED = 12
-"""Lines of a sketch."""
 _CONSTANT = (ast.Constant, ast.Compare, ast.cmpop, ast.BoolOp, ast.boolop, ast.UnaryOp, ast.Not, ast.Tuple, ast.Load)
 _COMPARED: dict[str, type[ast.cmpop]] = {
     "assertEqual": ast.Eq,
@@ -109,18 +158,12 @@ def read_failures(notes: str, root: str) -> dict[str, NotedFailure]:
 
 def make_script(test_file: str, failure: NotedFailure) -> FailingScript | None:
     """The test as a script; None: it needs more than itself."""
-    try:
-        tree = parse_python(test_file)
-    except (SyntaxError, ValueError):
+    found = _find(test_file, failure)
+    if found is None or isinstance(found[1], ast.AsyncFunctionDef):
         return None
-    function = find_test(tree, failure.test)
-    if function is None or not failure.lines or isinstance(function, ast.AsyncFunctionDef):
-        return None
+    tree, function, body = found
     arguments = [one.arg for one in function.args.args if one.arg != "self"]
     if not all(is_literal(failure.params.get(name, "")) for name in arguments):
-        return None
-    body = _until(function.body, failure.lines[0])
-    if not body:
         return None
     given = _Given({name: failure.params[name] for name in arguments}, body)
     statements = [one for statement in body for one in _taken(given.visit(_Plain().visit(statement)))]
@@ -151,14 +194,10 @@ def make_script(test_file: str, failure: NotedFailure) -> FailingScript | None:
 
 def sketch(test_file: str, failure: NotedFailure) -> tuple[str, str]:
     """What a test does up to where it fails, as it stands there, and what it calls last; both may be empty."""
-    try:
-        tree = parse_python(test_file)
-    except (SyntaxError, ValueError):
+    found = _find(test_file, failure)
+    if found is None:
         return "", ""
-    function = find_test(tree, failure.test)
-    body = _until(function.body, failure.lines[0]) if function is not None and failure.lines else []
-    if not body:
-        return "", ""
+    tree, _, body = found
     imports = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     shown: list[ast.stmt] = []
     for one in reversed(body):
@@ -167,6 +206,17 @@ def sketch(test_file: str, failure: NotedFailure) -> tuple[str, str]:
             shown = shown[1:] or shown
             break
     return _unparse(shown), _called(body[-1], list(imports), body[:-1])
+
+
+def _find(test_file: str, failure: NotedFailure) -> tuple[ast.Module, Function, list[ast.stmt]] | None:
+    """The file, the test in it, and its statements up to where it failed; None: they cannot be told."""
+    try:
+        tree = parse_python(test_file)
+    except (SyntaxError, ValueError):
+        return None
+    function = find_test(tree, failure.test)
+    body = _until(function.body, failure.lines[0]) if function is not None and failure.lines else []
+    return (tree, function, body) if function is not None and body else None
 
 
 def _until(body: list[ast.stmt], line: int) -> list[ast.stmt]:
@@ -319,7 +369,6 @@ def _called(last: ast.stmt, outside: list[ast.stmt], before: list[ast.stmt]) -> 
 
 
 def _calls(statement: ast.stmt) -> Iterator[ast.expr]:
-    """What is called, outermost first."""
     for node in ast.walk(statement):
         if isinstance(node, ast.Call):
             yield node.func

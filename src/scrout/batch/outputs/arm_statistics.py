@@ -1,4 +1,5 @@
-"""One arm of a batch, counted run by run: what was paid, what was solved, and how it came about."""
+"""One arm of a batch, counted run by run, and arms beside each other: a saving is told together with the baselines that
+the arms allow."""
 
 from __future__ import annotations
 
@@ -9,11 +10,16 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import get_args
 
+import numpy as np
+
 from scrout.batch.grading.grade import UNCOUNTED
+from scrout.batch.jobs import ROUTED
 from scrout.batch.outputs.results import (
     ArmResult,
+    Baseline,
     Cap,
     Census,
+    Comparison,
     Costs,
     FixerUse,
     Graded,
@@ -26,7 +32,8 @@ from scrout.batch.outputs.results import (
 from scrout.intervals import Z95, Estimate
 from scrout.ledger.store import StepRecord
 from scrout.money import CENT_FRACTION, Component, known_usd, total_usd
-from scrout.records import Attempt, Run, Scouting
+from scrout.records import Arm, Attempt, Run, Scouting
+from scrout.route.stats import hull_at
 
 COMPONENTS: tuple[Component, ...] = get_args(Component)
 CAPS = ("cap_calls", "cap_usd", "timeout")
@@ -35,8 +42,6 @@ CAPS = ("cap_calls", "cap_usd", "timeout")
 
 @dataclass
 class RunCost:
-    """Money of some steps."""
-
     by_component: defaultdict[Component, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
     lost_usd: Decimal = Decimal(0)
     estimated_usd: Decimal = Decimal(0)
@@ -77,8 +82,6 @@ class RunCost:
 
 @dataclass
 class TaskOutcome:
-    """One arm at one task."""
-
     repository: str
     paid: RunCost = field(default_factory=RunCost)
     """Shared scouting included, once it is known."""
@@ -102,8 +105,6 @@ class TaskOutcome:
 
 
 class ArmStatistics:
-    """One arm, run by run."""
-
     def __init__(self, arm: str) -> None:
         self.arm = arm
         self.paid = RunCost()
@@ -146,7 +147,6 @@ class ArmStatistics:
                     task.seconds += seconds
 
     def add(self, run: Run, verdict: str | None, gold: frozenset[str]) -> None:
-        """Count what the run that counts came to."""
         task = self.tasks[run.task.id]
         task.outcome, task.verdict = run.outcome, verdict
         if run.scouting is not None and run.scouting.searcher != "none":
@@ -218,7 +218,6 @@ class ArmStatistics:
         )
 
     def _graded(self) -> Graded | None:
-        """None: nothing was graded."""
         verdicts = Counter(task.verdict for task in self.tasks.values() if task.done and task.verdict is not None)
         if not verdicts:
             return None
@@ -299,7 +298,6 @@ def hits_of(scouting: Scouting, gold: frozenset[str]) -> tuple[bool, ...]:
 
 
 def costs_of(parts: Iterable[RunCost]) -> Costs:
-    """Their sum, as a record."""
     whole = RunCost()
     for part in parts:
         whole.add(part)
@@ -328,3 +326,88 @@ def _mean_interval(costs: Sequence[Decimal | None]) -> Estimate | None:
     spread = math.fsum((usd - mean) ** 2 for usd in known) / max(1, len(known) - 1)
     half = Z95 * math.sqrt(spread / len(known))
     return Estimate(value=mean, low=max(0.0, mean - half), high=mean + half)
+
+
+@dataclass(frozen=True)
+class _Score:
+    arm: str
+    usd: Decimal | None
+    won: frozenset[str]
+
+    @property
+    def cheapness(self) -> tuple[Decimal, int]:
+        """The least is the cheapest, of equally cheap ones the strongest."""
+        return Decimal("Infinity") if self.usd is None else self.usd, -len(self.won)
+
+    @property
+    def weakness(self) -> tuple[int, Decimal]:
+        return self.cheapness[1], self.cheapness[0]
+
+
+def comparisons(tallies: Mapping[str, ArmStatistics]) -> Iterator[Comparison]:
+    """Every arm beside the baselines that there are arms for, each time on the tasks that all of these have done."""
+    begun = [tally for tally in tallies.values() if any(task.done for task in tally.tasks.values())]
+    fixed = [tally for tally in begun if _fixed(tally.arm, "solo") or _fixed(tally.arm, "handoff")]
+    for tally in begun:
+        if _fixed(tally.arm, "solo"):
+            continue
+        played = [tally, *(other for other in fixed if other is not tally)]
+        graded = all(any(task.graded for task in one.tasks.values()) for one in played)
+        by: JudgedBy = "grade" if graded else "check"
+        common = [task_id for task_id in tally.tasks if all(_has(one, task_id, by) for one in played)]
+        if common:
+            yield from _compare([_score(one, common, by) for one in played], len(common), by)
+
+
+def _compare(scores: Sequence[_Score], n: int, by: JudgedBy) -> Iterator[Comparison]:
+    mine, *others = scores
+    solo = [score for score in others if _fixed(score.arm, "solo")]
+    for baseline, other in _baselines(solo, [score for score in others if score not in solo]):
+        yield Comparison(
+            arm=mine.arm,
+            baseline=baseline,
+            baseline_arm=other.arm,
+            judged_by=by,
+            tasks=n,
+            usd_a_task=each(mine.usd, n),
+            baseline_usd_a_task=each(other.usd, n),
+            saved=float(1 - mine.usd / other.usd) if mine.usd is not None and other.usd else None,
+            solved=len(mine.won),
+            baseline_solved=len(other.won),
+            only_arm=len(mine.won - other.won),
+            only_baseline=len(other.won - mine.won),
+            mix=_mix(mine, solo, n),
+        )
+
+
+def _has(tally: ArmStatistics, task_id: str, by: JudgedBy) -> bool:
+    task = tally.tasks.get(task_id)
+    return task is not None and (task.graded if by == "grade" else task.done)
+
+
+def _score(tally: ArmStatistics, tasks: Sequence[str], by: JudgedBy) -> _Score:
+    won = frozenset(task_id for task_id in tasks if tally.tasks[task_id].won(by))
+    return _Score(tally.arm, total_usd(tally.tasks[task_id].paid.usd for task_id in tasks), won)
+
+
+def _baselines(solo: Sequence[_Score], handed: Sequence[_Score]) -> Iterator[tuple[Baseline, _Score]]:
+    if solo:
+        yield "cheapest alone", min(solo, key=lambda score: score.cheapness)
+        yield "strongest alone", min(solo, key=lambda score: score.weakness)
+    if handed:
+        yield "cheapest with handoff", min(handed, key=lambda score: score.cheapness)
+
+
+def _mix(mine: _Score, solo: Sequence[_Score], n: int) -> float | None:
+    priced = [(float(score.usd) / n, len(score.won) / n) for score in solo if score.usd is not None]
+    if mine.usd is None or len(priced) < 2:
+        return None
+    points = np.array(priced)
+    found = float(hull_at(points[:, 0], points[:, 1], float(mine.usd) / n))
+    return None if math.isnan(found) else found
+
+
+def _fixed(label: str, arm: Arm) -> bool:
+    """Whether one fixer has every task of the arm."""
+    kind, _, fixer = label.partition("/")
+    return kind == arm and fixer != ROUTED

@@ -29,8 +29,6 @@ _SAFE = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._+=@-]{{0,{MAX_NAME_CHARS - 1}}}")
 
 @dataclass(frozen=True)
 class Predictions:
-    """What was written for one arm."""
-
     arm: str
     path: Path
     """Rows for SWE-bench's harness."""

@@ -1,25 +1,24 @@
 """A batch's summary as one HTML page: tables and pictures, without network or script.
 
 Labels, names, messages and the command come from outside and are hostile: the template escapes them, and a policy in
-the page forbids scripts and remote loads besides.
+the page forbids scripts and remote loads besides. A style sheet colours the bars: light, dark, or printed in gray.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TypeVar, get_args
+from typing import Literal, TypeVar, get_args
 
 import numpy as np
 
 from scrout.batch.folder import BatchFolder
 from scrout.batch.jobs import ROUTED
-from scrout.batch.outputs.figures import Bar, Fill, bars, patterns, swatch
 from scrout.batch.outputs.predictions import disk_explained
-from scrout.batch.outputs.results import Census, Comparison, Share, Summary
+from scrout.batch.outputs.results import ArmResult, Census, Comparison, Localization, Share, Summary
 from scrout.files import write_atomic
-from scrout.html import Html, render
+from scrout.html import Html, element, render
 from scrout.intervals import Estimate
 from scrout.money import Component
 from scrout.plot import SHAPES, Mark, cost_plot
@@ -32,7 +31,6 @@ Item = TypeVar("Item")
 MAX_ROWS = 200
 """Of a table; summary.json has all."""
 MAX_CHARS = 300
-"""Of a name or a message."""
 NOTHING = frozenset(get_args(NothingVerdict))
 COMPONENT_FILLS: dict[Component, Fill] = {
     "scout": "pale",
@@ -72,14 +70,17 @@ class ReportSection:
     picture: Html | None = None
 
 
+def _table(items: Iterable[Item], cells: Mapping[str, Callable[[Item], str]], words: Sequence[int] = ()) -> ReportRows:
+    """A row for each item, by what each column says of it."""
+    return ReportRows(list(cells), [[cell(item) for cell in cells.values()] for item in items], words)
+
+
 def write_report(folder: BatchFolder, summary: Summary) -> None:
-    """Write report.html."""
     with disk_explained(folder):
         write_atomic(folder.report, page(summary))
 
 
 def page(summary: Summary) -> str:
-    """The page of a batch."""
     sections = (
         _arms(summary),
         _frontier(summary),
@@ -147,40 +148,34 @@ def _doubts(summary: Summary) -> Iterator[str]:
 
 
 def _arms(summary: Summary) -> ReportSection | None:
-    graded = any(arm.graded for arm in summary.arms)
-    header = ["arm", "done", "solved by the check", "$ a task", "$ a solve"]
-    header += ["graded as resolved", "$ a resolve"] if graded else []
-    rows: list[list[str]] = []
-    for arm in summary.arms:
-        row = [arm.arm, f"{arm.done:,}", _share(arm.solved)]
-        row += [_each(arm.usd_a_task, arm.done), _each(arm.usd_a_solve, arm.solved.count)]
-        if graded:
-            resolved = arm.graded.resolved if arm.graded else None
-            row += [_share(resolved) if resolved else "–", _each(arm.usd_a_resolve, resolved.count if resolved else 0)]
-        rows.append(row)
-    totals = [
-        [
-            arm.arm,
-            usd(arm.alone_usd),
-            usd(arm.paid.usd),
-            f"{arm.paid.calls:,}",
-            duration(arm.seconds_a_task, unknown="–"),
-            f"{arm.infrastructure:,}",
-            f"{arm.not_run:,}",
-        ]
-        for arm in summary.arms
-    ]
+    results: dict[str, Callable[[ArmResult], str]] = {
+        "arm": lambda arm: arm.arm,
+        "done": lambda arm: f"{arm.done:,}",
+        "solved by the check": lambda arm: _share(arm.solved),
+        "$ a task": lambda arm: _each(arm.usd_a_task, arm.done),
+        "$ a solve": lambda arm: _each(arm.usd_a_solve, arm.solved.count),
+    }
+    if any(arm.graded for arm in summary.arms):
+        results["graded as resolved"] = lambda arm: _share(arm.graded.resolved) if arm.graded else "–"
+        results["$ a resolve"] = lambda arm: _each(arm.usd_a_resolve, arm.graded.resolved.count if arm.graded else 0)
+    totals: dict[str, Callable[[ArmResult], str]] = {
+        "arm": lambda arm: arm.arm,
+        "$ alone": lambda arm: usd(arm.alone_usd),
+        "$ paid": lambda arm: usd(arm.paid.usd),
+        "calls": lambda arm: f"{arm.paid.calls:,}",
+        "time a task": lambda arm: duration(arm.seconds_a_task, unknown="–"),
+        "infrastructure": lambda arm: f"{arm.infrastructure:,}",
+        "not run": lambda arm: f"{arm.not_run:,}",
+    }
     about = (
         "Rates are of the tasks done, with 95% intervals. Dollars a task and a solve are what they would have been "
         "with this arm alone, and so is “$ alone”. Scouting that arms share was paid once: “$ paid” is what an arm's "
         f"own runs paid, and all of them together {usd(summary.costs.usd)}."
     )
-    columns = ["arm", "$ alone", "$ paid", "calls", "time a task", "infrastructure", "not run"]
-    return ReportSection("Arms", about, [ReportRows(header, rows), ReportRows(columns, totals)])
+    return ReportSection("Arms", about, [_table(summary.arms, results), _table(summary.arms, totals)])
 
 
 def _frontier(summary: Summary) -> ReportSection | None:
-    """Solve rate against cost."""
     shown = [arm for arm in summary.arms if arm.done and arm.usd_a_task_interval]
     by_grade = bool(shown) and all(arm.graded and arm.graded.resolved.of for arm in shown)
     marks: list[Mark] = []
@@ -215,26 +210,22 @@ def _savings(summary: Summary) -> ReportSection | None:
             "Run the tasks with --arms handoff,solo --fixers as well."
         )
         return ReportSection("Savings, beside their baselines", words if summary.arms else "")
-    header = ["arm", "beside", "tasks", "$ a task", "saved", "solved", "only by one", "mixing reaches"]
-    rows = [
-        [
-            one.arm,
-            f"{one.baseline}: {clip(one.baseline_arm, MAX_CHARS)}",
-            f"{one.tasks:,} ({one.judged_by})",
-            f"{usd(one.usd_a_task, 4)} / {usd(one.baseline_usd_a_task, 4)}",
-            percent(one.saved, unknown="–"),
-            f"{one.solved:,} / {one.baseline_solved:,}",
-            f"{one.only_arm:,} / {one.only_baseline:,}",
-            _mixed(one),
-        ]
-        for one in summary.comparisons
-    ]
+    cells: dict[str, Callable[[Comparison], str]] = {
+        "arm": lambda one: one.arm,
+        "beside": lambda one: f"{one.baseline}: {clip(one.baseline_arm, MAX_CHARS)}",
+        "tasks": lambda one: f"{one.tasks:,} ({one.judged_by})",
+        "$ a task": lambda one: f"{usd(one.usd_a_task, 4)} / {usd(one.baseline_usd_a_task, 4)}",
+        "saved": lambda one: percent(one.saved, unknown="–"),
+        "solved": lambda one: f"{one.solved:,} / {one.baseline_solved:,}",
+        "only by one": lambda one: f"{one.only_arm:,} / {one.only_baseline:,}",
+        "mixing reaches": _mixed,
+    }
     about = (
         "Each arm on the tasks that it and all arms with one fixer have done, by the grade where all are graded, else "
         "by the check. Before the stroke the arm, behind it the baseline. Tasks that only one of them solved say how "
         "firm a difference is. Mixing: drawing among the solo arms at random, for the arm's cost."
     )
-    return ReportSection("Savings, beside their baselines", about, [ReportRows(header, rows, words=(1,))])
+    return ReportSection("Savings, beside their baselines", about, [_table(summary.comparisons, cells, words=(1,))])
 
 
 def _mixed(one: Comparison) -> str:
@@ -320,22 +311,18 @@ def _localization(summary: Summary) -> ReportSection | None:
     groups = _grouped((arm.arm, arm.localization) for arm in summary.arms if arm.localization)
     if not groups:
         return None
-    rows = [
-        [
-            KINDS[found.kind],
-            name,
-            f"{found.tasks:,}",
-            f"{found.recall:.3f}",
-            f"{found.precision:.3f}",
-            _share(found.all_gold),
-            f"{found.files:.2f}",
-        ]
-        for name, localizations in groups
-        for found in localizations
-    ]
-    header = ["handoff", "arms", "tasks", "recall", "precision", "every gold file named", "files a task"]
+    cells: dict[str, Callable[[tuple[str, Localization]], str]] = {
+        "handoff": lambda one: KINDS[one[1].kind],
+        "arms": lambda one: one[0],
+        "tasks": lambda one: f"{one[1].tasks:,}",
+        "recall": lambda one: f"{one[1].recall:.3f}",
+        "precision": lambda one: f"{one[1].precision:.3f}",
+        "every gold file named": lambda one: _share(one[1].all_gold),
+        "files a task": lambda one: f"{one[1].files:.2f}",
+    }
+    found = [(name, one) for name, localizations in groups for one in localizations]
     about = "The files that the searcher named against those that the known answer changes, where it is known."
-    return ReportSection("Localization", about, [ReportRows(header, rows, words=(1,))])
+    return ReportSection("Localization", about, [_table(found, cells, words=(1,))])
 
 
 def _caps(summary: Summary) -> ReportSection | None:
@@ -437,3 +424,81 @@ def _each(amount: Decimal | None, of: int) -> str:
 
 def _number(number: int | None) -> str:
     return "–" if number is None else f"{number:,}"
+
+
+WIDTH = 480
+LETTER = 7.4
+"""About the width of a letter in names."""
+ROW, BAR, LABEL = 44, 16, 16
+"""Heights of a row of bars, of its bar, and of the line above it."""
+
+# Lightness and pattern tell parts apart where colour cannot.
+Fill = Literal["solid", "pale", "empty", "url(#hatch)", "url(#dots)", "url(#bars)"]
+
+
+@dataclass(frozen=True)
+class Bar:
+    label: str
+    value: str
+    """What is written at the end of its label."""
+    parts: Sequence[tuple[Fill, float]]
+
+
+def patterns() -> Html:
+    """What fills refer to; once a page."""
+    hatch = element("path", d="M-1 1 l2 -2 M0 6 l6 -6 M5 7 l2 -2", class_="stroke")
+    dots = element("circle", cx="2.5", cy="2.5", r="1.2", class_="solid")
+    bars = element("path", d="M2 0 v6", class_="stroke")
+    made = [
+        element("pattern", content, id=name, width=size, height=size, patternUnits="userSpaceOnUse")
+        for name, content, size in (("hatch", hatch, "6"), ("dots", dots, "5"), ("bars", bars, "5"))
+    ]
+    return element("svg", element("defs", *made), width="0", height="0", **{"aria-hidden": "true"})
+
+
+def swatch(fill: Fill) -> Html:
+    return element("svg", _rect(1, 1, 26, 14, fill), viewBox="0 0 28 16", **{"aria-hidden": "true"})
+
+
+def bars(title: str, rows: Sequence[Bar], most: float) -> Html:
+    """Bars below each other, all on one scale that ends at `most`."""
+    inner = WIDTH - 4
+    parts: list[Html] = []
+    for number, bar in enumerate(rows):
+        y = number * ROW
+        parts.append(_text(2, y + LABEL - 3, _short(bar.label, bar.value), "name"))
+        parts.append(_text(WIDTH - 2, y + LABEL - 3, bar.value, "", "end"))
+        parts.append(element("rect", class_="track", **_box(2, y + LABEL + 3, inner, BAR)))
+        x = 2.0
+        for fill, amount in bar.parts:
+            width = inner * amount / most if most else 0.0
+            if width > 0:
+                # Without a ground, a pattern would let the track shine through.
+                parts += [_rect(x, y + LABEL + 3, width, BAR, "empty"), _rect(x, y + LABEL + 3, width, BAR, fill)]
+                x += width
+    return _picture(title, len(rows) * ROW, parts)
+
+
+def _picture(title: str, height: float, parts: Sequence[Html]) -> Html:
+    told = {"role": "img", "aria-label": title}
+    return element("svg", *parts, viewBox=f"0 0 {WIDTH} {height:.0f}", class_="bars", **told)
+
+
+def _rect(x: float, y: float, width: float, height: float, fill: Fill) -> Html:
+    if fill.startswith("url("):
+        return element("rect", fill=fill, class_="part", **_box(x, y, width, height))
+    return element("rect", class_=f"part {fill}", **_box(x, y, width, height))
+
+
+def _box(x: float, y: float, width: float, height: float) -> dict[str, str]:
+    return {"x": f"{x:.1f}", "y": f"{y:.1f}", "width": f"{width:.1f}", "height": f"{height:.1f}"}
+
+
+def _text(x: float, y: float, words: str, kind: str, anchor: str = "start") -> Html:
+    return element("text", words, x=f"{x:.1f}", y=f"{y:.1f}", class_=kind, **{"text-anchor": anchor})
+
+
+def _short(label: str, value: str) -> str:
+    """As much of a label as fits before the value."""
+    room = int((WIDTH - len(value) * LETTER) / LETTER) - 2
+    return clip(label, room)

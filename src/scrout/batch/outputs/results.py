@@ -23,7 +23,6 @@ class Share(FrozenModel):
     count: int
     of: int
     rate: float | None
-    """None: of nothing."""
     low: float
     high: float
 
@@ -38,7 +37,6 @@ class Cap(FrozenModel):
 
     stop: str
     hit: int
-    """Attempts."""
     rescued: int
     """Runs whose last attempt it stopped, and whose patch the check passed all the same."""
     rescued_by_grade: int | None
@@ -69,33 +67,23 @@ class Localization(FrozenModel):
 
 
 class FixerUse(FrozenModel):
-    """One fixer in one arm."""
-
     fixer: str
     chosen: int
-    """Decisions for it."""
     attempts: int
     solved: int
     """Runs that its attempt ended with a passed check."""
 
 
 class RepositoryResult(FrozenModel):
-    """One repository in one arm."""
-
     repository: str
     done: int
     graded: int = 0
-    """Of those that are done."""
     solved: int
     resolved: int | None
-    """None: nothing of it was graded."""
     cost_usd: Usd | None
-    """None: a call had no known price."""
 
 
 class Graded(FrozenModel):
-    """What grading said of an arm's patches."""
-
     resolved: Share
     """Of the graded tasks. Those that infrastructure failed, or whose controls failed, are left out."""
     infrastructure: int
@@ -103,12 +91,9 @@ class Graded(FrozenModel):
 
 
 class Costs(FrozenModel):
-    """Dollars of calls, sorted out."""
-
     by_component: dict[Component, Usd]
     """Of calls with a known price."""
     known_usd: Usd
-    """Their sum."""
     lost_usd: Usd
     """Of it, for steps that came to nothing: cut off, failed, or in a run that was made again."""
     estimated_usd: Usd
@@ -120,13 +105,10 @@ class Costs(FrozenModel):
 
     @property
     def usd(self) -> Decimal | None:
-        """None: unknown."""
         return None if self.unpriced_calls else self.known_usd
 
 
 class ArmResult(FrozenModel):
-    """One arm."""
-
     arm: str
     tasks: int
     """Of the batch: done, failed by infrastructure, or not run."""
@@ -140,7 +122,6 @@ class ArmResult(FrozenModel):
     """Of the tasks done, those whose patch the check passed. The check is no grade."""
     outcomes: dict[str, int]
     graded: Graded | None
-    """None: nothing of it was graded."""
     paid: Costs
     """What its own runs paid."""
     shared_usd: Usd
@@ -156,7 +137,6 @@ class ArmResult(FrozenModel):
     seconds: float
     """Of all its runs' steps, shared scouting included; not the batch's duration."""
     seconds_a_task: float | None
-    """Of the tasks done."""
     caps: tuple[Cap, ...]
     scout_stops: dict[str, int]
     census: tuple[Census, ...]
@@ -164,10 +144,8 @@ class ArmResult(FrozenModel):
     localization: tuple[Localization, ...]
     """Empty: no answer is known, or the arm has no scout."""
     escalated: int
-    """Runs with more than one attempt."""
     fixers: tuple[FixerUse, ...]
     constant: bool
-    """True: the router had a choice and made the same one every time."""
     repositories: tuple[RepositoryResult, ...]
 
     @property
@@ -199,14 +177,11 @@ class Comparison(FrozenModel):
 
 
 class Summary(FrozenModel):
-    """What a batch came to, as far as it is."""
-
     form: Literal[1] = 1
     batch: Batch
     command: str = ""
     """What it was run with; empty: nobody said."""
     problems: tuple[UnusableRow, ...]
-    """Rows of the task file that could not be used."""
     costs: Costs
     """Of all arms: shared scouting is in it once."""
     arms: tuple[ArmResult, ...]

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from scrout.batch.folder import Batch, BatchFolder
 from scrout.batch.grading.judge import digest
-from scrout.batch.outputs.arm_statistics import ArmStatistics, RunCost, costs_of
-from scrout.batch.outputs.comparison import comparisons
+from scrout.batch.outputs.arm_statistics import ArmStatistics, RunCost, comparisons, costs_of
 from scrout.batch.outputs.predictions import disk_explained
 from scrout.batch.outputs.results import Summary
 from scrout.batch.tasks import TaskRow, UnusableRow
@@ -106,10 +105,8 @@ class Grades:
     by_arm: dict[tuple[str, str], str] = field(default_factory=dict)
     """By task and arm, of grades that do not say which patch they saw."""
     unreadable: int = 0
-    """Lines that say nothing."""
 
     def verdict(self, run: Run) -> str | None:
-        """None: its patch was not graded."""
         found = self.by_patch.get((run.task.id, digest(run.patch)))
         return self.by_arm.get((run.task.id, run.arm)) if found is None else found
 
@@ -145,8 +142,6 @@ def _repository(repo: str) -> str:
 
 @dataclass(frozen=True)
 class _Head:
-    """What is kept of every run."""
-
     run: str
     task: str
     arm: str

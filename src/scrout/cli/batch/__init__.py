@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from scrout.cli.lazy import LazyGroup
+from scrout.cli.groups import LazyGroup
 
 COMMANDS = {
     "plan": "Estimate what a batch would cost, before spending.",
@@ -16,4 +16,7 @@ COMMANDS = {
 
 @click.group(name="batch", cls=LazyGroup, package=__name__, sections={"Commands": COMMANDS})
 def command() -> None:
-    """Plan, run, grade and show a batch of tasks."""
+    """Example: scrout batch run tasks.jsonl --out batch --repos clones/
+
+    Plan, run, grade and show a batch of tasks.
+    """

@@ -8,10 +8,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 import click
-from rich.box import SIMPLE_HEAD
-from rich.console import RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from scrout.base import TaskError
 from scrout.batch.folder import BatchFolder
@@ -37,12 +34,8 @@ _VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 @click.command(name="grade")
 @click.argument("predictions", metavar="PREDICTIONS", type=click.Path(path_type=Path, exists=True))
-@click.option("--tasks", type=click.Path(path_type=Path), required=True, help="The tasks, with the tests that judge.")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    help="Folder for grades. Without it: the batch's, or one beside PREDICTIONS.",
-)
+@click.option("--tasks", type=options.PATH, required=True, help="The tasks, with the tests that judge.")
+@click.option("--out", type=options.PATH, help="Folder for grades. Without it: the batch's, or one beside PREDICTIONS.")
 @click.option("--jobs", type=click.IntRange(1, 1024), default=2, show_default=True, help="Tasks at once.")
 @click.option(
     "--repeats",
@@ -62,9 +55,7 @@ _VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
     help="scrout's sandbox, or the tasks' official harness in Docker.",
 )
 @click.option("--dataset", default="", help="Official harness: the published dataset, if it cannot read the task file.")
-@click.option(
-    "--scripts", type=click.Path(path_type=Path), help="Official harness: a clone of SWE-bench Pro's repository."
-)
+@click.option("--scripts", type=options.PATH, help="Official harness: a clone of SWE-bench Pro's repository.")
 @click.option("--run-id", default="", help="Name for these patches; other patches are refused under it.")
 @click.option("--learn", "is_learning", is_flag=True, help="Let the fixers' résumés learn from a batch's grades.")
 @options.tasks_repositories
@@ -86,24 +77,23 @@ def command(
     repo: Path | None,
     repos: tuple[Path, ...],
     repo_url: str,
-    config: Path | None,
-    overrides: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Run the tests that judge each patch of a batch, or of a file of predictions.
+    """Example: scrout batch grade batch --tasks tasks.jsonl --repos clones/
+
+    Run the tests that judge each patch of a batch, or of a file of predictions.
 
     PREDICTIONS is the folder of a batch, or a file with rows for SWE-bench's harness or SWE-bench Pro's script. The
     same command continues an interrupted grading. Exit code 0: every patch was graded. 1: infrastructure failed for
     some; the same command tries them again.
     """
-    settings = options.read_settings(repo or Path(), config, overrides)
+    settings = options.read_settings(repo or Path())
     if is_learning and not predictions.is_dir():
         raise TaskError(
             f"--learn needs the folder of a batch, which knows who made each patch; {predictions} is a file."
         )
     found = read_tasks(tasks, repo)
-    for problem in found.problems[:MOST_TOLD]:
-        render.say(f"warning: {problem.source} ({problem.id or 'no id'}): {problem.words}")
+    options.report_unusable(found.problems)
     if not any(row.gold for row in found.rows):
         raise TaskError(f"no task of {tasks} has a gold: nothing can judge a patch. Give tasks with their tests.")
     arms = _arms(predictions, settings)
@@ -127,10 +117,7 @@ def command(
         if predictions.is_dir() and book.folder.samefile(predictions):
             _sum_up(BatchFolder(predictions), found, settings)
     _tell(graded, book, found.rows)
-    if as_json:
-        render.print_json(graded)
-    else:
-        render.print_view(_table(graded))
+    render.show(graded, _table(graded), as_json=as_json)
     return 1 if graded.infrastructure else 0
 
 
@@ -184,7 +171,6 @@ def _teach(folder: BatchFolder, graded: GradingReport, settings: Settings) -> No
 
 
 def _sum_up(folder: BatchFolder, found: TaskFile, settings: Settings) -> None:
-    """The batch's summary and report, with the grades in them."""
     from scrout.batch.outputs.report import write_report
     from scrout.batch.outputs.summary import summarize
 
@@ -199,24 +185,21 @@ def _sum_up(folder: BatchFolder, found: TaskFile, settings: Settings) -> None:
     render.say(f"report: {folder.report}")
 
 
-def _table(graded: GradingReport) -> RenderableType:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+def _table(graded: GradingReport) -> Table:
     named = any(arm.arm for arm in graded.arms)
-    for name in (*(("arm",) if named else ()), "tasks", "resolved", "rate", "others"):
-        words = name in ("arm", "others")
-        table.add_column(name, justify="left" if words else "right", overflow="fold", ratio=1 if words else None)
+    columns = ("arm", "tasks", "resolved", "rate", "others") if named else ("tasks", "resolved", "rate", "others")
+    table = render.table(*columns, right=("tasks", "resolved", "rate"))
+    table.columns[-1].ratio = 1
     for arm in graded.arms:
         counts = {verdict.replace("_", " "): arm.verdicts.get(verdict, 0) for verdict in _VERDICTS}
         counts |= {"control failed": arm.control_failed, "without a prediction": arm.missing}
         resolved = str(counts.pop("resolved"))
         others = ", ".join(f"{n} {words}" for words, n in counts.items() if n)
-        cells = [*([render.inert(arm.arm)] if named else []), str(arm.tasks), resolved, percent(arm.rate), others]
-        table.add_row(*(Text(cell) for cell in cells))
+        render.row(table, *([arm.arm] if named else []), str(arm.tasks), resolved, percent(arm.rate), others)
     return table
 
 
 def _tell(graded: GradingReport, book: GradeStore, rows: Sequence[TaskRow]) -> None:
-    """What the table leaves out."""
     several = [f"control_failed: {one.id}: {one.detail}" for one in graded.control_failed]
     every = [one for arm in graded.arms for one in arm.grades]
     several += [f"infrastructure: {one.id}: {one.detail}" for one in every if one.verdict == "infrastructure"]

@@ -22,7 +22,7 @@ MOST_SHOWN = 20
 
 
 @click.command(name="plan")
-@click.argument("tasks", metavar="TASKS", type=click.Path(path_type=Path))
+@click.argument("tasks", metavar="TASKS", type=options.PATH)
 @click.option("--fixer", help="Plan as if this fixer tried every task.")
 @click.option(
     "--scout", "scouts", is_flag=True, help="Scout each repository first: slower, with sharper probabilities."
@@ -39,16 +39,16 @@ def command(
     repo: Path | None,
     repos: tuple[Path, ...],
     repo_url: str,
-    config: Path | None,
-    overrides: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Estimate what many tasks would cost and which to skip, before spending.
+    """Example: scrout batch plan tasks.jsonl --repos clones/
+
+    Estimate what many tasks would cost and which to skip, before spending.
 
     It pays nothing. The router takes probabilities and costs from the tasks' texts, and with --scout also from
     recon's search.
     """
-    settings = completed(options.read_settings(repo or Path(), config, overrides), render.say)
+    settings = completed(options.read_settings(repo or Path()), render.say)
     if fixer:
         settings = settings.only(fixer)
     found = read_tasks(tasks, repo)
@@ -70,10 +70,8 @@ def command(
             lambda row: BatchJob(row, "handoff").worst_usd(settings),
             state_of,
         )
-    if as_json:
-        render.print_json(plan)
-    else:
-        render.print_view(_table(plan))
+    render.show(plan, _table(plan), as_json=as_json)
+    if not as_json:
         _tell(plan)
     return 0
 
@@ -86,16 +84,14 @@ def _scouted(row: TaskRow, repositories: Repositories, settings: Settings) -> St
 
 
 def _table(plan: BatchEstimate) -> Table:
-    table = Table("task", "fixer", "probability", "cost", "", box=None, pad_edge=False)
+    table = render.table("task", "fixer", "probability", "cost", "", right=("probability", "cost"))
     # What is skipped first: it is what a reader may want to object to.
     shown = sorted(plan.tasks, key=lambda task: not task.skip)[:MOST_SHOWN]
     for task in shown:
         probability, cost = percent(task.p_solve, 0), usd(task.expected_cost_usd, 3)
-        table.add_row(
-            *map(render.inert, (task.id, task.fixer, probability, cost, f"skip: {task.skip}" if task.skip else ""))
-        )
+        render.row(table, task.id, task.fixer, probability, cost, f"skip: {task.skip}" if task.skip else "")
     if len(plan.tasks) > len(shown):
-        table.add_row(f"and {len(plan.tasks) - len(shown)} more")
+        render.row(table, f"and {len(plan.tasks) - len(shown)} more")
     return table
 
 

@@ -15,7 +15,7 @@ import click
 from scrout.batch.jobs import ARMS, BatchJob, JobResult
 from scrout.batch.runner import BatchProgress, Runner
 from scrout.batch.session import BatchSession, open_session
-from scrout.batch.tasks import Repositories, TaskFile, read_tasks
+from scrout.batch.tasks import Repositories, read_tasks
 from scrout.cli import options, render
 from scrout.cli.run_async import run_async
 from scrout.fix.pool import completed
@@ -30,31 +30,15 @@ MOST_SHOWN = 6
 
 
 @click.command(name="run")
-@click.argument("tasks", metavar="TASKS", type=click.Path(path_type=Path))
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="Folder of the batch. A batch that is already there continues.",
-)
+@click.argument("tasks", metavar="TASKS", type=options.PATH)
+@click.option("--out", type=options.PATH, required=True, help="Folder of the batch, new or to continue.")
 @click.option("--jobs", "at_once", type=click.IntRange(1, 4096), default=4, show_default=True, help="Tasks at once.")
-@click.option(
-    "--arms", "arm_names", default="handoff", show_default=True, help=f"Some of {', '.join(ARMS)}, with commas between."
-)
-@click.option(
-    "--fixers", "fixer_names", default="", help="Run each arm with each of these fixers; without it the router chooses."
-)
-@click.option(
-    "--cap-usd",
-    type=options.dollars,
-    metavar="USD",
-    help="Budget of the whole batch; each task reserves its share first.",
-)
-@click.option(
-    "--start-over", is_flag=True, help="Start again although the folder has a batch, and pay for all of it again."
-)
+@click.option("--arms", "arm_names", default="handoff", show_default=True, help=f"Of {', '.join(ARMS)}.")
+@click.option("--fixers", "fixer_names", default="", help="Run each arm with each of these fixers.")
+@click.option("--cap-usd", type=options.dollars, metavar="USD", help="Budget of the whole batch.")
+@click.option("--start-over", is_flag=True, help="Begin anew, and pay for all of it again.")
 @options.tasks_repositories
-@click.option("--ray", default="", metavar="ADDRESS", help="Run on this Ray cluster; `local` starts one here.")
+@click.option("--ray", default="", metavar="ADDRESS", help="Run on this Ray cluster; local starts one.")
 @options.sandbox
 @options.goal
 @options.configuration
@@ -71,26 +55,26 @@ def command(
     repos: tuple[Path, ...],
     repo_url: str,
     ray: str,
-    config: Path | None,
-    overrides: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Run a batch of tasks: scout, gate, route, fix and check each.
+    """Example: scrout batch run tasks.jsonl --out batch --repos clones/ --cap-usd 20
+
+    Run a batch of tasks: scout, gate, route, fix and check each.
 
     TASKS is a file of tasks (JSONL of scrout's own, SWE-bench or SWE-bench Pro rows as JSON, JSONL or Parquet) or a
     folder of issues on one repository. The same command continues an interrupted batch. Ctrl-C lets the
     running tasks end; a second Ctrl-C abandons them until the next run.
     Exit code 0: every task was run. 1: some could not be run.
     """
-    settings = completed(options.read_settings(repo or Path(), config, overrides), render.say)
+    settings = completed(options.read_settings(repo or Path()), render.say)
     found = read_tasks(tasks, repo)
-    _tell_problems(found)
+    options.report_unusable(found.problems)
     with open_session(
         found,
         out,
         settings,
         arms=_arms(arm_names),
-        fixers=_names(fixer_names),
+        fixers=options.names(fixer_names),
         cap_usd=cap_usd,
         repositories=Repositories(repos, repo_url),
         ray=ray,
@@ -175,13 +159,6 @@ def shown(far: BatchProgress, budget: Budget) -> str:
     return "\n".join(lines)
 
 
-def _tell_problems(found: TaskFile) -> None:
-    for problem in found.problems[:10]:
-        render.say(f"warning: {problem.source} ({problem.id or 'no id'}): {problem.words}")
-    if len(found.problems) > 10:
-        render.say(f"warning: {len(found.problems) - 10} further rows cannot be used; summary.json lists all")
-
-
 def _tell_end(far: BatchProgress, session: BatchSession, spent_usd: Decimal) -> None:
     counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(far.outcomes.items()))
     render.say(f"{far.done} of {far.total} done: {counts or 'nothing'}; {usd(spent_usd)} spent in all")
@@ -193,11 +170,7 @@ def _tell_end(far: BatchProgress, session: BatchSession, spent_usd: Decimal) -> 
 
 
 def _arms(names: str) -> tuple[Arm, ...]:
-    asked = _names(names)
+    asked = options.names(names)
     if not asked or not set(asked) <= set(ARMS):
         raise click.BadParameter(f"{names!r}: name some of {', '.join(ARMS)}, with commas between.")
     return tuple(arm for arm in ARMS if arm in asked)
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())

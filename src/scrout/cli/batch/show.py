@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
-from pydantic import ValidationError
 from rich.table import Table
 
 from scrout.base import TaskError
 from scrout.batch.folder import BatchFolder
-from scrout.batch.outputs.results import Costs, Summary
+from scrout.batch.outputs.results import Costs, Share, Summary
 from scrout.cli import options, render
 from scrout.text import percent, usd
 
@@ -20,7 +18,9 @@ from scrout.text import percent, usd
 @click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @options.as_json
 def command(folder: Path, as_json: bool) -> int:
-    """Show the result of a batch: solves, grades and costs of each arm.
+    """Example: scrout batch show batch
+
+    Show the result of a batch: solves, grades and costs of each arm.
 
     FOLDER is the --out of `scrout batch run`. The figures are of its last run or grading.
     """
@@ -36,24 +36,26 @@ def command(folder: Path, as_json: bool) -> int:
 
 def _read(batch: BatchFolder) -> Summary:
     try:
-        return Summary.model_validate(json.loads(batch.summary.read_text(encoding="utf-8")))
+        return Summary.model_validate_json(batch.summary.read_bytes())
     except FileNotFoundError:
         raise TaskError(
             f"{batch.path} holds no summary of a batch. Name the --out of `scrout batch run`, or run that command "
             "again to go on."
         ) from None
-    except (ValueError, ValidationError) as error:
+    except ValueError as error:
         raise TaskError(f"{batch.summary} cannot be read: {error}. Run the batch's command again.") from None
 
 
 def _table(summary: Summary) -> Table:
-    table = Table("arm", "done", "solved", "graded", "spent", "per task", "per solve", box=None, pad_edge=False)
+    figures = ("done", "solved", "graded", "spent", "per task", "per solve")
+    table = render.table("arm", *figures, right=figures)
     for arm in summary.arms:
-        table.add_row(
-            render.inert(arm.arm),
+        render.row(
+            table,
+            arm.arm,
             f"{arm.done} of {arm.tasks}",
-            _share(arm.solved.count, arm.solved.of),
-            _share(arm.graded.resolved.count, arm.graded.resolved.of) if arm.graded else "not yet",
+            _share(arm.solved),
+            _share(arm.graded.resolved) if arm.graded else "not yet",
             _spent(arm.paid),
             usd(arm.usd_a_task),
             usd(arm.usd_a_resolve if arm.graded else arm.usd_a_solve),
@@ -66,5 +68,5 @@ def _spent(costs: Costs) -> str:
     return f"{usd(costs.known_usd)}{more}"
 
 
-def _share(count: int, of: int) -> str:
-    return f"{count} of {of} ({percent(count / of, 0)})" if of else "0"
+def _share(share: Share) -> str:
+    return "0" if share.rate is None else f"{share.count} of {share.of} ({percent(share.rate, 0)})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from scrout.cli.lazy import LazyGroup
+from scrout.cli.groups import LazyGroup
 
 COMMANDS = {
     "serve": "Print the command that serves a checkpoint, or run it.",
@@ -14,4 +14,7 @@ COMMANDS = {
 
 @click.group(name="searcher", cls=LazyGroup, package=__name__, sections={"Commands": COMMANDS})
 def command() -> None:
-    """Serve a model that searches, and check its server."""
+    """Example: scrout searcher serve checkpoint/ --start
+
+    Serve a model that searches, and check its server.
+    """

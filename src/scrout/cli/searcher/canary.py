@@ -17,13 +17,14 @@ _MARK = {"ok": ("ok", "green"), "note": ("--", "yellow"), "failed": ("!!", "red"
 
 
 @click.command(name="canary")
-@options.repository
 @click.option("--layer", is_flag=True, help="Also load the checkpoint here and compare the hidden states.")
-@options.configuration
-@options.as_json
-def command(repo: Path, layer: bool, config: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
-    """Check the server of [scout.model] with some small requests, before any episode. Exit code 1 if a check fails."""
-    settings = options.read_settings(repo, config, overrides).scout.model
+@options.common
+def command(repo: Path, layer: bool, as_json: bool) -> int:
+    """Example: scrout searcher canary
+
+    Check the server of [scout.model] with some small requests, before any episode. Exit code 1 if a check fails.
+    """
+    settings = options.read_settings(repo).scout.model
     for key in ("model", "base_url"):
         if not getattr(settings, key):
             raise ConfigError(
@@ -32,10 +33,7 @@ def command(repo: Path, layer: bool, config: Path | None, overrides: tuple[str, 
     with render.working() as progress:
         progress(f"asking {settings.model}")
         found = asyncio.run(canary(settings, layer=layer))
-    if as_json:
-        render.print_json(found)
-    else:
-        render.print_view(_view(found))
+    render.show(found, _view(found), as_json=as_json)
     if found.failed:
         render.say(f"no episode should start: {found.failed}")
     return 1 if found.failed else 0

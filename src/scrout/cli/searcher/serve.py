@@ -14,7 +14,7 @@ from scrout.scout.serving import Engine, Serving, run, serving
 
 
 @click.command(name="serve-searcher")
-@click.argument("checkpoint", metavar="CHECKPOINT", type=click.Path(path_type=Path))
+@click.argument("checkpoint", metavar="CHECKPOINT", type=options.PATH)
 @click.option(
     "--engine", type=click.Choice(get_args(Engine)), default="vllm", show_default=True, help="Inference server."
 )
@@ -28,7 +28,9 @@ from scrout.scout.serving import Engine, Serving, run, serving
 @click.option("--start", is_flag=True, help="Start the server, in the foreground, until it ends.")
 @options.as_json
 def command(checkpoint: Path, engine: Engine, port: int, layer: int, start: bool, as_json: bool) -> int:
-    """Print the command that serves a checkpoint with pinned sampling and hidden states, and the settings for it.
+    """Example: scrout searcher serve checkpoint/ --start
+
+    Print the command that serves a checkpoint with pinned sampling and hidden states, and the settings for it.
 
     CHECKPOINT is a folder with config.json and weights. With --start the server runs here, and ends with this command.
     """

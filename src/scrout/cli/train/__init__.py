@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from scrout.cli.lazy import LazyGroup
+from scrout.cli.groups import LazyGroup
 
 # In the order of the work.
 COMMANDS = {

@@ -32,8 +32,6 @@ def command(
     tasks: Path | None,
     hold_out: Path | None,
     notes: Path | None,
-    config: Path | None,
-    overrides: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Example: scrout train corpus trajectories/ --out corpus
@@ -46,7 +44,7 @@ def command(
     from scrout.lab.train.corpus.notes import read_notes_model
     from scrout.scout.prompts import read_prompts
 
-    searcher = options.read_settings(Path(), config, overrides).scout.model
+    searcher = options.read_settings(Path()).scout.model
     rules = CorpusRules(
         dialect=searcher.dialect,
         held_out=read_held_out(hold_out) if hold_out else frozenset(),

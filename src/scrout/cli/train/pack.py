@@ -28,8 +28,6 @@ def command(
     checkpoint: Path,
     out: Path,
     block: int | None,
-    config: Path | None,
-    overrides: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Example: scrout train pack corpus --checkpoint Qwen2.5-Coder-7B-Instruct --out pack
@@ -40,7 +38,7 @@ def command(
     from scrout.lab.train.pack import pack
     from scrout.lab.train.tokenization import ChatTokenizer
 
-    searcher = options.read_settings(Path(), config, overrides).scout.model
+    searcher = options.read_settings(Path()).scout.model
     with render.working() as progress:
         card = pack(corpus, out, ChatTokenizer.load(checkpoint), searcher, block, progress)
     shared.show(card, lambda: shared.facts(_rows(card)), as_json=as_json)

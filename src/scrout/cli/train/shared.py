@@ -50,15 +50,12 @@ def tasks(*, searcher: str = "") -> Callable[[F], F]:
 
     def decorate(function: F) -> F:
         @functools.wraps(function)
-        def command(
-            *, repos: tuple[Path, ...], repo_url: str, config: Path | None, overrides: tuple[str, ...], **given: Any
-        ) -> object:
+        def command(*, repos: tuple[Path, ...], repo_url: str, **given: Any) -> object:
             from scrout.batch.tasks import Repositories, read_tasks
 
             def read(file: Path) -> TaskInputs:
-                own = (*overrides, f"scout.searcher={searcher}") if searcher else overrides
                 found = read_tasks(file)
-                settings = options.read_settings(Path(), config, own)
+                settings = options.read_settings(Path(), *([f"scout.searcher={searcher}"] if searcher else []))
                 return TaskInputs(found.rows, found.problems, Repositories(repos, repo_url), settings)
 
             return function(read=read, **given)

@@ -28,7 +28,6 @@ from scrout.route.embedder_account import metered
 from scrout.route.embedding_cache import CachedEmbedder
 
 BATCH = 64
-"""Texts in one request."""
 TRIES = 4
 FIRST_WAIT_S = 1.0
 CONNECT_TIMEOUT_S = 15.0
@@ -36,7 +35,6 @@ TIMEOUT_S = 120.0
 """For one try, from the connection to the last byte."""
 MAX_ANSWER_BYTES = 64_000_000
 MAX_EXCERPT = 300
-"""Characters of an endpoint's answer that an error message quotes."""
 METERED = "http://meter/v1/embeddings"
 MIN_CHARS = 256
 """A text is not cut to less than this to make it fit: then something else is wrong."""
@@ -57,8 +55,6 @@ Input = str | list[int]
 
 @dataclass(frozen=True)
 class _Fault:
-    """A try that gave no vectors."""
-
     message: str
     passing: bool = False
     """Whether it is worth another try."""
@@ -295,7 +291,6 @@ def _first(pair: tuple[int, _Row]) -> int:
 
 
 def open_embedder(settings: EmbedderSettings) -> Embedder:
-    """The model at `base_url`."""
     key, dimensions, price = settings.key(), settings.dimensions, settings.price
     return CachedEmbedder(EndpointEmbedder(settings.base_url, settings.model, key, dimensions=dimensions, price=price))
 

@@ -67,7 +67,6 @@ class GgufEmbedder:
 
 
 def open_embedder(settings: EmbedderSettings) -> Embedder:
-    """The file at `path`."""
     return CachedEmbedder(GgufEmbedder(settings))
 
 

@@ -32,7 +32,6 @@ what follows those counts, but is read less well."""
 
 
 def missing() -> list[str]:
-    """Packages that MiniLM needs and that are not installed."""
     return model_files.missing(NEEDED)
 
 
@@ -82,7 +81,6 @@ class MiniLmEmbedder:
 
 
 def open_embedder(settings: EmbedderSettings) -> Embedder:
-    """It needs no settings, but its packages."""
     if lacking := missing():
         raise RouteError(
             f'route.embedder.kind is "minilm" and needs {", ".join(lacking)}, not installed here. {INSTALL}'

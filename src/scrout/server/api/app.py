@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from math import isfinite
@@ -22,19 +23,18 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
-from scrout import __version__
+from scrout import __version__, telemetry
 from scrout.base import FrozenModel, ScroutError
+from scrout.config.folders import data_folder
 from scrout.config.settings import Caller, Settings, read_key
 from scrout.ledger.opening import open_ledger
 from scrout.models.proxy.bounds import has_too_many_values
 from scrout.models.proxy.upstream import StreamBroken
 from scrout.redact import redact
-from scrout.server.api.access import ApiAccess
-from scrout.server.api.callers import Callers
+from scrout.server.api.access import ApiAccess, Callers, RequestRefused, not_understood, problem, refuse_open
 from scrout.server.api.conversations import MODEL, Conversations, StreamedAnswer
 from scrout.server.api.description import CHAT, EVENTS, OF_A_JOB, PUBLIC, STARTED, answers, complete
 from scrout.server.api.jobs import Form, Jobs
-from scrout.server.api.problems import RequestRefused, problem
 from scrout.server.api.schemas import (
     MAX_BODY_BYTES,
     MAX_KEY_CHARS,
@@ -52,6 +52,7 @@ from scrout.server.api.schemas import (
 from scrout.server.api.store import ApiStore
 from scrout.server.cancellation import in_thread
 from scrout.server.service import Service
+from scrout.server.serving import HttpServer, listen
 
 MAX_BODY_KEYS = 100
 """Of what is sent to a stage, which knows a handful."""
@@ -179,7 +180,7 @@ class _StrictRequest(Request):
         document = await asyncio.to_thread(_json, await self.body())
         if isinstance(document, dict) and len(document) > MAX_BODY_KEYS:
             # Each that is not known would be told of, which takes a minute for all that fit into a body.
-            raise RequestRefused(422, "Not understood", f"the body has more than {MAX_BODY_KEYS} keys.")
+            raise not_understood(f"the body has more than {MAX_BODY_KEYS} keys.")
         return document
 
 
@@ -196,12 +197,12 @@ class _StrictRoute(APIRoute):
             for name in () if self.path in PUBLIC else request.query_params:
                 if name not in known:
                     detail = f"no parameter is called {name[:60]!r}; this takes {words}."
-                    raise RequestRefused(422, "Not understood", detail)
+                    raise not_understood(detail)
                 if len(request.query_params.getlist(name)) > 1:
-                    raise RequestRefused(422, "Not understood", f"`{name}` comes twice.")
+                    raise not_understood(f"`{name}` comes twice.")
             for name in headers:
                 if len(request.headers.getlist(name)) > 1:
-                    raise RequestRefused(422, "Not understood", f"`{name}` comes twice.")
+                    raise not_understood(f"`{name}` comes twice.")
             return await handle(_StrictRequest(request.scope, request.receive))
 
         return strictly
@@ -223,8 +224,6 @@ class _Passed(StreamingResponse):
 
 
 class _Endpoints:
-    """What each address does."""
-
     def __init__(self, jobs: Jobs, conversations: Conversations, store: ApiStore) -> None:
         self._jobs = jobs
         self._conversations = conversations
@@ -281,9 +280,7 @@ class _Endpoints:
 
     async def route(self, request: Request, form: RouteRequest, wait: Wait = None, key: Key = None) -> Response:
         if bool(form.issue.strip()) == bool(form.run):
-            raise RequestRefused(
-                422, "Not understood", "pass `issue`, or the `run` that has scouted it; one of the two."
-            )
+            raise not_understood("pass `issue`, or the `run` that has scouted it; one of the two.")
         return await self._start(request, "route", form, MAX_WAIT_S if wait is None else wait, key)
 
     async def jobs(self, request: Request, limit: Limit = 50) -> Response:
@@ -356,7 +353,6 @@ class _Endpoints:
 
 
 def _keys(settings: Settings) -> list[str]:
-    """Of all endpoints."""
     variables = [settings.scout.model.key_env, settings.route.embedder.key_env]
     return [key for name in (*variables, *(fixer.key_env for fixer in settings.fixers)) if (key := read_key(name))]
 
@@ -438,7 +434,7 @@ async def _not_understood(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"][1:]) or "the body"
-    return await _refused(request, RequestRefused(422, "Not understood", f"`{where[:100]}`: {first['msg']}."))
+    return await _refused(request, not_understood(f"`{where[:100]}`: {first['msg']}."))
 
 
 async def _refused(request: Request, error: Exception) -> Response:
@@ -464,3 +460,25 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 async def _failed(request: Request, error: Exception) -> Response:
     return problem(500, "A fault of scrout's", "The terminal that serves this says how; please report it.")
+
+
+FILE = "api.db"
+
+
+def capped(settings: Settings) -> Settings:
+    """The settings with caps that are held for: under `paper` a last call may pass one, and a caller's budget."""
+    return settings.model_copy(update={"fix": settings.fix.model_copy(update={"caps": "hard"})})
+
+
+def serve(service: Service, host: str, port: int) -> HttpServer:
+    refuse_open(host, service.settings.api)
+    telemetry.require(service.settings)
+    callers = Callers(service.settings.api)
+    service = replace(service, settings=capped(service.settings))
+    listening = listen(host, port)
+    try:
+        app = create_app(service, ApiStore(data_folder() / FILE), callers)
+    except BaseException:
+        listening.close()
+        raise
+    return HttpServer(app, host, listening, app.state.end)

@@ -34,12 +34,11 @@ from scrout.models.proxy.client import ProxyClient, open_proxy_client
 from scrout.models.proxy.upstream import ConnectFailed, StreamBroken, StreamingResponse, Upstream
 from scrout.money import known_usd, total_usd
 from scrout.records import Attempt, Decision, Stop
-from scrout.server.api.callers import must_be_allowed
-from scrout.server.api.jobs import ending, most_of, too_small
-from scrout.server.api.problems import RequestRefused
+from scrout.server.api.access import RequestRefused, must_be_allowed
+from scrout.server.api.jobs import ending, too_small
 from scrout.server.api.store import ApiStore, BudgetTooSmall, ConversationState, Spend
 from scrout.server.cancellation import in_thread
-from scrout.server.routing import SharedRouter
+from scrout.server.service import SharedRouter
 from scrout.task import Task
 from scrout.text import usd
 from scrout.trajectory import FILE_NAME
@@ -66,8 +65,6 @@ Json = dict[str, JsonValue]
 
 @dataclass(frozen=True)
 class StreamedAnswer:
-    """An endpoint's answer that is coming in, and how it came to be asked."""
-
     status: int
     headers: dict[str, str]
     body: AsyncIterator[bytes]
@@ -78,8 +75,6 @@ class StreamedAnswer:
 
 @dataclass
 class _Talk:
-    """A conversation with an open account."""
-
     fixer: Fixer
     decision: Decision
     run: OpenRun
@@ -92,7 +87,6 @@ class _Talk:
     over: asyncio.Event = field(default_factory=asyncio.Event)
     """Set: it is to end, whoever talks."""
     closing: bool = False
-    """Takes no more requests."""
     under_way: int = 0
     heard: float = field(default_factory=time.monotonic)
     silent: asyncio.Event = field(default_factory=asyncio.Event)
@@ -114,8 +108,6 @@ class _Talk:
 
 
 class Conversations:
-    """All conversations of one server."""
-
     def __init__(self, settings: Settings, store: ApiStore, ledger: Ledger) -> None:
         self._settings = speaking(settings)
         self._store = store
@@ -130,7 +122,6 @@ class Conversations:
 
     @property
     def usable(self) -> bool:
-        """Whether some fixer of the pool can talk."""
         return bool(self._settings.fixers)
 
     async def ask(self, caller: Caller, request: Json, name: str) -> StreamedAnswer:
@@ -179,7 +170,7 @@ class Conversations:
             raise RequestRefused(
                 503, "No key", f"fixer {fixer.name!r} needs a key: {fixer.key_env} is not set at the server."
             )
-        left_calls, max_cost_usd = fixer.cap_calls - used.calls, most_of(fixer)
+        left_calls, max_cost_usd = fixer.cap_calls - used.calls, fixer.max_cost_usd
         remaining_usd = max(max_cost_usd - used.cost_usd, Decimal(0))
         if left_calls <= 0 or (max_cost_usd and not remaining_usd) or key in self._full:
             raise _used_up(fixer)

@@ -30,7 +30,6 @@ NOT_UNDERSTOOD = "What is asked for makes no sense, or its key came with another
 REF = "#/components/schemas/{model}"
 
 About = dict[Any, Any]
-"""What a route's decorator takes."""
 
 
 def answers(

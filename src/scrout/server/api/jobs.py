@@ -16,13 +16,11 @@ from pathlib import Path
 
 from scrout.base import ScroutError
 from scrout.config.folders import cache_folder
-from scrout.config.settings import Caller, Fixer, Settings
+from scrout.config.settings import Caller, Settings
 from scrout.ledger.opening import open_ledger
 from scrout.ledger.store import Ledger
-from scrout.money import Price
 from scrout.redact import redact, redact_dumped
-from scrout.server.api.callers import must_be_allowed
-from scrout.server.api.problems import RequestRefused
+from scrout.server.api.access import RequestRefused, must_be_allowed
 from scrout.server.api.schemas import Answer, FixRequest, GateRequest, Job, RouteRequest, ScoutRequest, Stage, Status
 from scrout.server.api.store import ApiStore, BudgetTooSmall, Spend
 from scrout.server.cancellation import Say, cancellable, in_thread
@@ -32,7 +30,6 @@ from scrout.text import usd
 MAX_SAID = 500
 """Words of progress that are kept of one job, for who begins to listen late: the latest."""
 MAX_WORDS = 300
-"""Characters of one of them."""
 
 Form = ScoutRequest | GateRequest | RouteRequest | FixRequest
 
@@ -75,8 +72,6 @@ class _Work:
 
 
 class Jobs:
-    """All jobs of one server."""
-
     def __init__(self, service: Service, store: ApiStore, secrets: Sequence[str] = ()) -> None:
         self._service = service
         self._store = store
@@ -267,13 +262,13 @@ class Jobs:
                 return Answer(decision=await ask.route(form.issue, form.run))
             case GateRequest():
                 gated = await ask.gate(form.issue, form.handoff, form.repo, dirty=form.dirty, say=tell, opened=opened)
-                return Answer(gated=gated.gated, notes=gated.notes)
+                return Answer(gated=gated.result, notes=gated.notes)
             case FixRequest():
                 fixed = await ask.fix(form.issue, form.repo, dirty=form.dirty, say=tell, opened=opened)
                 return Answer(run=fixed.result, notes=fixed.notes)
             case ScoutRequest():
                 scouted = await ask.scout(form.issue, form.repo, dirty=form.dirty, say=tell, opened=opened)
-                return Answer(scouting=scouted.scouting, notes=scouted.notes)
+                return Answer(scouting=scouted.result, notes=scouted.notes)
 
     def _opened(self, work: _Work, run_id: str, paid_usd: Decimal) -> None:
         work.before_usd = paid_usd
@@ -310,14 +305,8 @@ def max_cost_usd(settings: Settings, form: Form) -> Decimal:
     scouting = searcher.cap_usd if settings.scout.has_model and searcher.costs else Decimal(0)
     if not isinstance(form, FixRequest):
         return scouting
-    each, cap = [most_of(fixer) for fixer in settings.fixers], settings.fix.cap_usd
+    each, cap = [fixer.max_cost_usd for fixer in settings.fixers], settings.fix.cap_usd
     return scouting + (max(each) if cap is None else min(cap, sum(each, Decimal(0))))
-
-
-def most_of(fixer: Fixer) -> Decimal:
-    """What a fixer can cost at the most; a model whose tokens cost nothing never does."""
-    free = fixer.price == Price(input=Decimal(0), output=Decimal(0))
-    return Decimal(0) if free else fixer.max_cost_usd
 
 
 def too_small(caller: Caller, why: str, small: BudgetTooSmall) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 
 from scrout.base import ConfigError, LedgerError
 from scrout.files import Lock
+from scrout.ledger.sqlite import connect, transaction
 from scrout.records import Decision
 from scrout.server.api.schemas import Job
 
@@ -78,8 +79,6 @@ class BudgetTooSmall(Exception):
 
 @dataclass(frozen=True)
 class Spend:
-    """What something came to."""
-
     cost_usd: Decimal
     calls: int = 0
 
@@ -103,10 +102,7 @@ class ApiStore:
             self._lock = Lock(path.with_name(f"{path.name}-lock"))
             if not self._lock.take():
                 raise ConfigError(f"another `scrout api` works with {path}. End that one, or use it.")
-            path.touch(mode=0o600)
-            self._db = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = NORMAL")
+            self._db = connect(path, BUSY_S, {"synchronous": "NORMAL"})
             (version,) = self._db.execute("PRAGMA user_version").fetchone()
             if version not in (0, VERSION):
                 raise LedgerError(f"{path} was written by another version of scrout. Upgrade, or move it away.")
@@ -280,15 +276,8 @@ class ApiStore:
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._one_at_a_time, self._explained():
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._db
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
+        with self._one_at_a_time, self._explained(), transaction(self._db):
+            yield self._db
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

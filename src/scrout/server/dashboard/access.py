@@ -1,7 +1,7 @@
 """What stands between the dashboard and everybody else: who may ask, by which name, and what a browser may do.
 
 Without a token only names of this machine are answered to; other users of the machine can still ask. With a token,
-nobody without it learns anything, by whatever name.
+nobody without it learns anything, by whatever name. Where there is no page to show, the answer is in words.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import time
 from urllib.parse import parse_qs, quote
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp
 
 from scrout.base import ConfigError
+from scrout.html import render, visible
 from scrout.server.access import (
     HEADERS,
     MIN_TOKEN_CHARS,
@@ -28,7 +29,22 @@ from scrout.server.access import (
     read_token,
     same,
 )
-from scrout.server.dashboard.layout import sign_in_page, words_page
+
+
+def html_response(page: str, status: int = 200) -> Response:
+    return Response(page, status, media_type="text/html")
+
+
+def words_page(path: str, status: int, title: str, words: str) -> Response:
+    """An answer in words where there is nothing to show, in the form that was asked for."""
+    if path.endswith(".json"):
+        return JSONResponse({"error": title, "detail": visible(words)}, status)
+    return html_response(render("dashboard/words.html", title=title, words=words), status)
+
+
+def sign_in_page(after: str, *, failed: bool = False) -> Response:
+    return html_response(render("dashboard/sign_in.html", after=after, failed=failed), 403 if failed else 200)
+
 
 SESSION_S = 12 * 3600
 COOKIE = "scrout_session"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from socket import socket
 from typing import TypeVar
 
 from starlette.applications import Starlette
@@ -22,9 +23,10 @@ from scrout.config.settings import Settings
 from scrout.html import page_style
 from scrout.redact import redact, redact_dumped
 from scrout.server.dashboard import batches, fixers, frontier, run_page, runs, studies, turns
-from scrout.server.dashboard.access import DashboardAccess
-from scrout.server.dashboard.layout import html_response, words_page
+from scrout.server.dashboard.access import DashboardAccess, html_response, words_page
+from scrout.server.dashboard.code import warm_up
 from scrout.server.dashboard.page_context import Asked, BadQuestion, NotThere, PageContext, open_page_context
+from scrout.server.serving import HttpServer, listen
 
 ICON = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle cx="7" cy="7" r="5" fill="none" '
@@ -73,8 +75,6 @@ def create_app(settings: Settings, token: str = "") -> Starlette:
 
 
 class _Pages:
-    """Pages and their twins over one desk."""
-
     def __init__(self, page_context: PageContext, known: tuple[str, ...]) -> None:
         self._desk = page_context
         self._known = known
@@ -129,3 +129,22 @@ def _told(request: Request, error: Exception) -> Response:
 def _failed(request: Request, error: Exception) -> Response:
     words = "This page failed. The terminal that serves it says how; please report it."
     return words_page(request.url.path, 500, "A fault of scrout's", words)
+
+
+class DashboardServer(HttpServer):
+    def __init__(self, app: Starlette, host: str, listening: socket) -> None:
+        super().__init__(app, host, listening)
+        self.url += "/"
+        self.ledger: str = app.state.page_context.ledger.name
+
+
+def serve(settings: Settings, host: str, port: int, token: str) -> DashboardServer:
+    """Listen at an address. What the ledger holds is looked through, and each list made once, before anybody asks."""
+    listening = listen(host, port)
+    app = create_app(settings, token)
+    page_context: PageContext = app.state.page_context
+    page_context.run_index.warm_up()
+    warm_up()
+    for look in (runs.look, batches.look_at_all, frontier.look, fixers.look, studies.look):
+        look(page_context, {})
+    return DashboardServer(app, host, listening)

@@ -17,24 +17,17 @@ MAX_OPEN = 50
 
 
 class BatchLine(FrozenModel):
-    """One batch."""
-
     name: str
     totals: Totals
     open: int
-    """Runs that nobody has closed."""
     expected: int | None
     """Runs that it is to have; None: its folder is not the ledger's."""
     started: datetime
     last: datetime
-    """When something was last heard of it."""
     live: bool
-    """Whether it still goes on, as far as the ledger shows."""
 
 
 class ArmLine(FrozenModel):
-    """One arm of a batch."""
-
     arm: str
     totals: Totals
     open: int
@@ -61,7 +54,6 @@ class BatchView(FrozenModel):
     report: str
     """The file that it wrote of itself; empty: there is none yet, or its folder is not the ledger's."""
     still: bool
-    """True: the page is not to be asked for again and again."""
 
 
 def look_at_all(page_context: PageContext, asked: Asked) -> BatchesView:

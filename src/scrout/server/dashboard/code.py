@@ -16,7 +16,6 @@ from scrout.html import Html
 from scrout.scout import report
 
 MAX_SHOWN_LINES = 400
-"""Of all files together."""
 MAX_BACK_LINES = 120
 """How far up a definition is looked for."""
 USUAL = (
@@ -32,8 +31,6 @@ _DEFINITION = re.compile(
 
 
 class Excerpt(FrozenModel):
-    """Some lines of a file."""
-
     first: int
     """The number of the first one, from 1."""
     text: str
@@ -43,7 +40,6 @@ class HighlightedSource(FrozenModel):
     """What is needed of a file to show its regions."""
 
     lines: int
-    """Of the whole file."""
     parts: tuple[Excerpt, ...]
 
 

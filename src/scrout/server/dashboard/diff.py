@@ -20,8 +20,6 @@ _HEADER = re.compile(r'diff --git (?:"?a/(?P<old>.*?)"?) (?:"?b/(?P<new>.*?)"?)'
 
 @dataclass
 class FileDiff:
-    """What a patch does to one file."""
-
     name: str
     rows: list[tuple[str, int | None, int | None, str]] = field(default_factory=list)
     """Kind (`+`, `-`, ` `, `@` or `i` for what git says of the file), old and new number, text."""
@@ -86,5 +84,4 @@ def read(patch: str) -> list[FileDiff]:
 
 
 def show(patch: str) -> Html:
-    """The patch as a page shows it."""
     return fragment("dashboard/diff.html", "patch", read(patch))

@@ -16,14 +16,9 @@ from scrout.server.dashboard.page_context import Asked, PageContext
 
 
 class ResumeLine(FrozenModel):
-    """A résumé in one line."""
-
     key: str
-    """agent/model@effort, the last two where there are some."""
     public: bool
-    """True: it comes with scrout."""
     growing: bool
-    """True: fewer outcomes than anybody is judged by."""
     n: int
     solved: int
     low: float
@@ -37,8 +32,6 @@ class ResumeLine(FrozenModel):
 
 
 class PoolEntry(FrozenModel):
-    """A fixer of the pool."""
-
     name: str
     kind: str
     has_model: bool
@@ -48,7 +41,6 @@ class PoolEntry(FrozenModel):
     resume: str
     """The key of the résumé that it goes by; empty: it has none."""
     input_usd: Usd | None
-    """Dollars for a million tokens; None: no price is known, or none is paid."""
     output_usd: Usd | None
     price_date: str
     subscription: bool
@@ -57,12 +49,9 @@ class PoolEntry(FrozenModel):
 
 
 class FixersView(FrozenModel):
-    """Who may fix, and what is known of them."""
-
     pool: tuple[PoolEntry, ...]
     resumes: tuple[ResumeLine, ...]
     notes: tuple[str, ...]
-    """What could not be read, in words."""
 
 
 def look(page_context: PageContext, asked: Asked) -> FixersView:

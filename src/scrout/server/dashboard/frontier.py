@@ -56,7 +56,6 @@ class FrontierPoint(FrozenModel):
     """Rate less that of the best random mix of fixers at the same cost; None: a fixer itself, or no mix costs as
     little."""
     fixers: tuple[str, ...]
-    """Who worked in it."""
 
 
 class FrontierView(FrozenModel):
@@ -222,7 +221,6 @@ def _notes(batch: str, groups: Sequence[RunGroup], judged_by: JudgedBy) -> list[
 
 
 def _legend(view: FrontierView) -> list[tuple[str, str]]:
-    """Marks that are there, and what they mean."""
     keys = [
         ("solo", "from the issue alone", any(one.label.startswith("solo/") for one in view.points)),
         ("handoff", "with a handoff", any(one.label.startswith("handoff/") for one in view.points)),

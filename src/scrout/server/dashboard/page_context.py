@@ -62,7 +62,6 @@ def open_page_context(settings: Settings) -> PageContext:
 
 
 Asked = Mapping[str, str]
-"""What an address asks, by name."""
 
 
 def filter_of(asked: Asked) -> Filter:

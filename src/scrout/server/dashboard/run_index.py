@@ -22,6 +22,7 @@ from typing import Any
 from pydantic import Field
 
 from scrout.base import FrozenModel, LedgerError
+from scrout.ledger.sqlite import connect, transaction
 from scrout.ledger.store import Ledger, RunProgress, RunSummary
 from scrout.money import CENT_FRACTION, Usd, known_usd
 from scrout.records import RunOutcome
@@ -85,8 +86,6 @@ class Filter(FrozenModel):
 
 
 class RunLine(FrozenModel):
-    """One run of a list."""
-
     id: str
     number: int
     task: str
@@ -99,11 +98,9 @@ class RunLine(FrozenModel):
     outcome: RunOutcome
     fixer: str
     cost_usd: Usd | None
-    """None: some call had no known price."""
     step: str = ""
     """Of a run that is not closed, what it was at last."""
     at: datetime | None = None
-    """Since when."""
 
     @property
     def going(self) -> bool:
@@ -112,8 +109,6 @@ class RunLine(FrozenModel):
 
 
 class Totals(FrozenModel):
-    """What some runs come to."""
-
     runs: int = 0
     outcomes: dict[str, int] = Field(default_factory=dict)
     cost_usd: Usd = Decimal(0)
@@ -124,7 +119,6 @@ class Totals(FrozenModel):
 
     @property
     def done(self) -> int:
-        """Runs that say something of their fixer."""
         return sum(self.outcomes.get(outcome, 0) for outcome in DONE)
 
     @property
@@ -144,8 +138,6 @@ class Totals(FrozenModel):
 
 
 class RunGroup(FrozenModel):
-    """Runs of one batch, arm and fixer."""
-
     batch: str
     arm: str
     fixer: str
@@ -155,12 +147,9 @@ class RunGroup(FrozenModel):
     open: int
     started: datetime
     last: datetime
-    """When something was last heard of them."""
 
 
 class RunIndex:
-    """The lines of one ledger's runs."""
-
     def __init__(self, ledger: Ledger, folder: Path) -> None:
         self._ledger = ledger
         self._path = folder / f"{hashlib.sha256(ledger.name.encode()).hexdigest()[:16]}.db"
@@ -177,8 +166,10 @@ class RunIndex:
         with self._lock:
             if time.monotonic() < self._fresh_until:
                 return
-            with self._writing() as db:
-                self._take_in(db)
+            with self._explained():
+                db = self._connect()
+                with transaction(db):
+                    self._take_in(db)
             self._fresh_until = time.monotonic() + REFRESH_S
 
     def warm_up(self) -> None:
@@ -269,19 +260,6 @@ class RunIndex:
             return self._answers[asked]
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._explained():
-            db = self._connect()
-            db.execute("BEGIN IMMEDIATE")
-            try:
-                yield db
-                db.execute("COMMIT")
-            except BaseException:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-                raise
-
-    @contextmanager
     def _explained(self) -> Iterator[None]:
         try:
             yield
@@ -292,13 +270,8 @@ class RunIndex:
 
     def _connect(self) -> sqlite3.Connection:
         if self._db is None:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._path.touch(mode=0o600)
-            db = sqlite3.connect(self._path, timeout=30, isolation_level=None, check_same_thread=False)
-            db.execute("PRAGMA journal_mode = WAL")
-            db.execute("PRAGMA synchronous = OFF")  # what a lost power supply spoils can be made again
-            db.execute(f"PRAGMA cache_size = -{CACHE_KB}")
-            self._db = db
+            # What a lost power supply spoils can be made again.
+            self._db = connect(self._path, 30, {"synchronous": "OFF", "cache_size": -CACHE_KB})
         return self._db
 
     def _take_in(self, db: sqlite3.Connection) -> None:
@@ -350,7 +323,6 @@ def is_running(within_step: bool, last: datetime) -> bool:
 
 
 def words_of(text: str) -> list[str]:
-    """What is searched for: words, without the signs between them."""
     return [word.lower() for word in _WORD.findall(text)][:MAX_WORDS]
 
 

@@ -28,27 +28,21 @@ from scrout.task import Task, title_of
 
 REFRESH_S = 10
 CODE_FILES = 5
-"""Whose code is shown."""
 _RUN_ID = re.compile(r"[0-9A-Za-z-]{1,64}")
 
 
 class BillLine(FrozenModel):
-    """What one model was paid in one part of the run."""
-
     component: Component
     fixer: str
     model: str
     calls: int
     usage: Usage
     cost_usd: Usd | None
-    """None: some call had no known price."""
     estimated: int
     """Calls whose usage was not reported."""
 
 
 class Moment(FrozenModel):
-    """One row of the run's history."""
-
     step: int
     name: str
     status: str
@@ -62,8 +56,6 @@ class Moment(FrozenModel):
 
 
 class RunView(FrozenModel):
-    """All that is known of a run."""
-
     run: Run
     bills: tuple[BillLine, ...]
     history: tuple[Moment, ...]
@@ -76,7 +68,6 @@ class RunView(FrozenModel):
     going: bool
     """Whether somebody works on it, as far as the ledger shows."""
     still: bool
-    """True: the page is not to be asked for again and again."""
 
 
 def look(page_context: PageContext, asked: Asked) -> RunView:

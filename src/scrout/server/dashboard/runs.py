@@ -11,11 +11,8 @@ PAGE = 50
 
 
 class RunsView(FrozenModel):
-    """One page of runs, newest first."""
-
     filter: Filter
     totals: Totals
-    """Of all that the filter lets through."""
     runs: tuple[RunLine, ...]
     newer: int | None
     """Ask with `after` for what was begun after this; None: there is nothing."""
@@ -24,7 +21,6 @@ class RunsView(FrozenModel):
     fixers: tuple[str, ...]
     arms: tuple[str, ...]
     batches: tuple[str, ...]
-    """What the filter may ask for."""
 
 
 def look(page_context: PageContext, asked: Asked) -> RunsView:
@@ -52,5 +48,4 @@ def show(view: RunsView) -> str:
 
 
 def _asked(which: Filter) -> dict[str, str]:
-    """The filter as an address has it."""
     return {name: str(value) for name, value in which.model_dump().items() if value}

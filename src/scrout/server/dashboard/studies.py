@@ -19,19 +19,14 @@ MIN_RUNS = 10
 
 
 class Study(FrozenModel):
-    """One study."""
-
     name: str
     about: str
     command: str
     ready: bool
     lacks: str
-    """What the ledger has too little of; empty: nothing."""
 
 
 class SavedStudyLine(FrozenModel):
-    """A study that was made, in one line."""
-
     id: str
     study: str
     title: str
@@ -45,7 +40,6 @@ class StudiesView(FrozenModel):
     """What was asked of outcomes beyond these pages, and what can be."""
 
     made: tuple[SavedStudyLine, ...]
-    """Newest first."""
     studies: tuple[Study, ...]
 
 
@@ -72,7 +66,6 @@ def look_at_one(page_context: PageContext, asked: Asked) -> SavedStudy:
 
 
 def picture(asked: Asked) -> str:
-    """One of a study's pictures, as SVG."""
     parts = [part for part in _kept(asked).parts if isinstance(part, SavedFigure)]
     wanted = number(asked, "number")
     if wanted is None or not 0 <= wanted < len(parts):

@@ -22,20 +22,15 @@ from scrout.trajectory import FILE_NAME, BilledCall, RefusedCall
 
 PAGE = 20
 MAX_TEXT_CHARS = 12_000
-"""Of one message."""
 MAX_MESSAGES = 30
 
 
 class TurnMessage(FrozenModel):
-    """A message, or the answer of a tool."""
-
     who: str
     text: str
 
 
 class TurnView(FrozenModel):
-    """A request and what came of it."""
-
     number: int
     asked: tuple[TurnMessage, ...]
     """What is new in it."""
@@ -53,12 +48,9 @@ class TurnView(FrozenModel):
 
 
 class TurnsView(FrozenModel):
-    """Some turns of one step."""
-
     run: str
     step: int
     name: str
-    """Of the step."""
     model: str
     turns: tuple[TurnView, ...]
     first: int

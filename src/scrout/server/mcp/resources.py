@@ -11,7 +11,6 @@ from scrout.server.mcp.answers import DATA, clean_patch, marked, shown
 from scrout.server.service import Service
 
 MAX_CHARS = 1_000_000
-"""Of one resource."""
 
 
 def whole(service: Service, run_id: str) -> str:
@@ -39,7 +38,6 @@ def patch(service: Service, run_id: str) -> str:
 
 
 def receipts(service: Service, run_id: str) -> str:
-    """Every billed call, and what all of them cost."""
     booked = service.receipts(run_id)
     total = total_usd(one.cost_usd for one in booked)
     cost = None if total is None else float(total)

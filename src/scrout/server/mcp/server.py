@@ -6,21 +6,27 @@ import asyncio
 import os
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any, TextIO, TypeVar
 
 import anyio
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError
 from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp
 
 from scrout import __version__
 from scrout.base import ScroutError
+from scrout.server.access import Access, bearer, same
 from scrout.server.cancellation import Say, cancellable
 from scrout.server.mcp import answers, resources
 from scrout.server.mcp.answers import ToolResult
 from scrout.server.service import Service
+from scrout.server.serving import HttpServer, listen
 
 ABOUT = (
     "Before you search a repository for the cause of an issue, call scout: it ranks files and tries to reproduce the "
@@ -34,6 +40,7 @@ Handoff = Annotated[str, Field(description="The handoff whose claim to replay. E
 RunId = Annotated[str, Field(description="Run that scout named, in place of the issue: a better choice.")]
 
 Watched = Context[Any, Any]
+T = TypeVar("T")
 
 
 def make_server(service: Service, *, allow_fix: bool) -> MCPServer[Any]:
@@ -44,40 +51,23 @@ def make_server(service: Service, *, allow_fix: bool) -> MCPServer[Any]:
 
     async def scout(context: Watched, issue: Issue, repo: Repo = "", dirty: Dirty = False) -> CallToolResult:
         """Find the files an issue is about and, where possible, a command that shows it."""
-
-        async def work(say: Say) -> ToolResult:
-            found = await service.scout(issue, repo, dirty=dirty, say=say)
-            return await asyncio.to_thread(answers.scouted, found)
-
-        return await _called(work, context)
+        return await _called(context, lambda say: service.scout(issue, repo, dirty=dirty, say=say), answers.scouted)
 
     async def gate(
         context: Watched, issue: Issue, handoff: Handoff = "", repo: Repo = "", dirty: Dirty = False
     ) -> CallToolResult:
         """Replay a handoff's claim in a sandbox: is it a real failure? False claims are stripped."""
-
-        async def work(say: Say) -> ToolResult:
-            found = await service.gate(issue, handoff, repo, dirty=dirty, say=say)
-            return await asyncio.to_thread(answers.gated, found)
-
-        return await _called(work, context)
+        return await _called(
+            context, lambda say: service.gate(issue, handoff, repo, dirty=dirty, say=say), answers.gated
+        )
 
     async def route(context: Watched, issue: Issue = "", run: RunId = "") -> CallToolResult:
         """Choose the cheapest model likely to fix an issue, and say why not the others. Runs nothing."""
-
-        async def work(say: Say) -> ToolResult:
-            return await asyncio.to_thread(answers.routed, await service.route(issue, run))
-
-        return await _called(work, context)
+        return await _called(context, lambda say: service.route(issue, run), answers.routed)
 
     async def fix(context: Watched, issue: Issue, repo: Repo = "", dirty: Dirty = False) -> CallToolResult:
         """Fix an issue under the user's spending caps. Returns a checked patch and applies nothing. Takes minutes."""
-
-        async def work(say: Say) -> ToolResult:
-            found = await service.fix(issue, repo, dirty=dirty, say=say)
-            return await asyncio.to_thread(answers.fixed, found)
-
-        return await _called(work, context)
+        return await _called(context, lambda say: service.fix(issue, repo, dirty=dirty, say=say), answers.fixed)
 
     for tool in (scout, gate, route):
         server.add_tool(tool, annotations=reads, structured_output=False)
@@ -110,12 +100,15 @@ def _private_input() -> TextIO:
     return os.fdopen(wire, encoding="utf-8", errors="replace", closefd=False)
 
 
-async def _called(work: Callable[[Say], Coroutine[object, object, ToolResult]], context: Watched) -> CallToolResult:
+async def _called(
+    context: Watched, work: Callable[[Say], Coroutine[object, object, T]], show: Callable[[T], ToolResult]
+) -> CallToolResult:
     """The boundary of every tool: what the world got wrong is an answer too, and a bug stays a bug."""
     try:
-        answer = await cancellable(
+        found = await cancellable(
             work, lambda number, words: context.report_progress(number, None, answers.line(words))
         )
+        answer = await asyncio.to_thread(show, found)
     except ScroutError as error:
         return _failed(str(error))
     except OSError as error:
@@ -130,23 +123,15 @@ def _failed(words: str) -> CallToolResult:
 
 
 def _add_resources(server: MCPServer[Any], service: Service) -> None:
-    json, text = "application/json", "text/plain"
+    def add(part: str, about: str, kind: str, read: Callable[[Service, str], str]) -> None:
+        @server.resource(answers.uri("{run}", part), name=part or "run", description=about, mime_type=kind)
+        async def resource(run: str) -> str:
+            return await _read(partial(read, service, run))
 
-    @server.resource(answers.uri("{run}"), name="run", description="A run, whole.", mime_type=json)
-    async def whole(run: str) -> str:
-        return await _read(partial(resources.whole, service, run))
-
-    @server.resource(answers.uri("{run}", "handoff"), name="handoff", description="Its handoff.", mime_type=text)
-    async def handoff(run: str) -> str:
-        return await _read(partial(resources.handoff, service, run))
-
-    @server.resource(answers.uri("{run}", "patch"), name="patch", description="Its patch.", mime_type="text/x-diff")
-    async def patch(run: str) -> str:
-        return await _read(partial(resources.patch, service, run))
-
-    @server.resource(answers.uri("{run}", "receipts"), name="receipts", description="What it cost.", mime_type=json)
-    async def receipts(run: str) -> str:
-        return await _read(partial(resources.receipts, service, run))
+    add("", "A run, whole.", "application/json", resources.whole)
+    add("handoff", "Its handoff.", "text/plain", resources.handoff)
+    add("patch", "Its patch.", "text/x-diff", resources.patch)
+    add("receipts", "What it cost.", "application/json", resources.receipts)
 
 
 async def _read(read: Callable[[], str]) -> str:
@@ -154,3 +139,36 @@ async def _read(read: Callable[[], str]) -> str:
         return await asyncio.to_thread(read)
     except ScroutError as error:
         raise ResourceError(answers.line(str(error), 2_000)) from None
+
+
+HOST = "127.0.0.1"
+PATH = "/mcp"
+
+
+class TokenAccess(Access):
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        super().__init__(app)
+        self._token = token
+
+    async def refusal(self, request: Request) -> Response | None:
+        if same(bearer(request.headers), self._token):
+            return None
+        words = "Send the header Authorization: Bearer TOKEN, with the token that this server was started with."
+        return PlainTextResponse(words, 401, {"WWW-Authenticate": "Bearer"})
+
+
+async def serve_http(
+    service: Service, *, allow_fix: bool, port: int, token: str | None, ready: Callable[[str], None]
+) -> None:
+    """Serve until told to end. Port 0 takes a free one; `ready` hears the address."""
+    with listen(HOST, port) as listener:
+        taken = listener.getsockname()[1]
+        names = [f"{host}:{taken}" for host in (HOST, "localhost")]
+        security = TransportSecuritySettings(allowed_hosts=names, allowed_origins=[f"http://{name}" for name in names])
+        server = make_server(service, allow_fix=allow_fix)
+        app: ASGIApp = server.streamable_http_app(streamable_http_path=PATH, transport_security=security)
+        if token is not None:
+            app = TokenAccess(app, token)
+        http = HttpServer(app, HOST, listener)
+        ready(f"{http.url}{PATH}")
+        await http.serve()

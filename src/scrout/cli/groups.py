@@ -1,16 +1,32 @@
-"""Groups whose commands are imported one at a time, so that `scrout --version` imports none of them."""
+"""Groups of commands. A help page starts with an example, and a list of commands has what follows that."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from textwrap import shorten
 from typing import Any
 
 import click
 
 
+class _Command(click.Command):
+    def get_short_help_str(self, limit: int = 45) -> str:
+        _, _, about = (self.help or "").partition("\n\n")
+        return shorten(f"{about.partition('. ')[0].rstrip('.')}.", limit, placeholder="...")
+
+
+class CommandGroup(click.Group):
+    """A group whose commands are in one module."""
+
+    command_class = _Command
+
+
 class LazyGroup(click.Group):
-    """`sections` names the commands of a package and says what each does. A command is the `command` of its module."""
+    """Commands are imported one at a time, so that `scrout --version` imports none.
+
+    `sections` names the commands of a package and says what each does. A command is the `command` of its module.
+    """
 
     def __init__(self, *, package: str, sections: Mapping[str, Mapping[str, str]], **given: Any) -> None:
         super().__init__(**given)
