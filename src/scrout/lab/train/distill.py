@@ -11,9 +11,10 @@ import asyncio
 import json
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -111,7 +112,6 @@ async def distill(
 
 
 def _read(path: Path) -> frozenset[str]:
-    """Ids of what a file holds."""
     try:
         last = path.read_bytes().rpartition(b"\n")[2] if path.exists() else b""
         # A last line that a kill cut off is overwritten. Anything else without a line break is not ours to overwrite.
@@ -293,14 +293,9 @@ def _lines(file: Ranked, found: Ranking) -> tuple[int, int]:
     """The best region of a file, with its head where it is too long."""
     pointed = (clue.lines for clue in file.clues if clue.kind in ("raised", "place", "message") and clue.lines)
     likely = ((one.first, one.last) for one in found.functions if one.path == file.path)
-    first, last = next(_each(pointed, likely), (1, VIEW_LINES))
+    first, last = next(chain(pointed, likely), (1, VIEW_LINES))
     first = max(1, first - LINES_BEFORE)
     return first, max(first + VIEW_LINES // 2, min(last, first + VIEW_LINES - 1))
-
-
-def _each(*sources: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    for source in sources:
-        yield from source
 
 
 def _why(file: Ranked) -> str:

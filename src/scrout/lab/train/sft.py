@@ -97,8 +97,6 @@ class SftStep(FrozenModel):
 
 
 class SftResult(FrozenModel):
-    """How a run ended."""
-
     run: SftRun
     first_loss: float
     last_loss: float
@@ -151,7 +149,6 @@ def finetune(
 
 
 def read_run(folder: Path) -> SftRun:
-    """What a run is."""
     run = read_card(folder / RUN, SftRun)
     if run is None:
         raise TaskError(f"{folder} holds no run ({RUN}). Name the folder that was given to --out.")
@@ -201,13 +198,11 @@ def _begin(out: Path, run: SftRun) -> None:
 def _trainer(
     model: Any, template: ChatTokenizer, pack: Pack, out: Path, run: SftRun, progress: Callable[[str], None]
 ) -> Any:
-    try:
+    with needs_extra():
         import torch
         from datasets import Dataset
         from transformers import PrinterCallback
         from trl import SFTConfig, SFTTrainer
-    except ImportError as error:
-        raise needs_extra(error) from None
     settings = run.settings
     torch.manual_seed(settings.seed)
     tuned = with_adapter(model, settings.rank, settings.alpha, settings.dropout)

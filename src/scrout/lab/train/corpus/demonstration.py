@@ -34,8 +34,6 @@ Notes = Callable[[AgentTrajectory, Search], str]
 
 
 class Demonstration(FrozenModel):
-    """One line of a corpus."""
-
     id: str
     issue_id: str
     repository: str

@@ -54,8 +54,6 @@ _ELSEWHERE = {"model": {"base_url", "key_env"}}
 
 @dataclass(frozen=True)
 class EvaluationPlan:
-    """How an evaluation is drawn."""
-
     arms: tuple[Arm, ...] = ("greedy", "sampled")
     draws: int = 1
     """Of each task in the arm `sampled`; `greedy` has one."""
@@ -74,8 +72,6 @@ class EvaluationPlan:
 
 @dataclass(frozen=True)
 class EvaluationJob:
-    """One episode of an evaluation."""
-
     row: TaskRow
     arm: Arm
     draw: int
