@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,10 +26,6 @@ from scrout.route.embed import HashedEmbedder
 from scrout.route.outcome_table import Bools, Ints, group_folds
 from scrout.route.stats import Floats
 
-if TYPE_CHECKING:
-    pass
-
-
 POOL = 4
 """Fixers of a pool, where every pool of a benchmark is looked at."""
 MAX_POOLS = 5_000
@@ -43,7 +38,6 @@ class Overlap(FrozenModel):
     benchmark: str
     fixers: tuple[str, ...]
     n: int
-    """Tasks that all of them tried."""
     best_fixer: str
     best: float
     """Share that the strongest one solves."""
@@ -217,7 +211,6 @@ class Family(FrozenModel):
     p_holm: float | None
     """Corrected for the families that were looked at. None: it is no router, only what it would be without one."""
     shares: dict[str, float]
-    """How often each fixer is taken."""
 
 
 class Routed(FrozenModel):
@@ -420,8 +413,6 @@ class Claimed(FrozenModel):
 
 
 class Audit(FrozenModel):
-    """The whole of it."""
-
     published: tuple[Overlap, ...]
     """The paper's pools; of one's own runs, the whole pool in each arm."""
     intervals: tuple[OverlapIntervals, ...]

@@ -12,7 +12,7 @@ import numpy as np
 
 from scrout.base import FrozenModel, StudyError
 from scrout.intervals import Estimate
-from scrout.lab.study.sources.benchmark import Benchmark, ScoutRecord
+from scrout.lab.study.sources.benchmark import Benchmark
 from scrout.lab.study.sources.paper import GPT, KIMI, MAX_STEPS, Paper
 from scrout.lab.study.sources.source import Source
 from scrout.lab.study.stats import (
@@ -43,7 +43,6 @@ class Pairs:
 
     fixer: str
     tasks: Benchmark
-    """These alone."""
     selected: bool
     """True: they are so few of the benchmark's tasks that they were not drawn by chance."""
     before: Bools
@@ -101,7 +100,6 @@ class Effort(FrozenModel):
     fixer: str
     tasks: int
     steps: float
-    """Mean calls in the first arm."""
     steps_change: Estimate
     capped: Paired | None
     """Attempts that reached the most calls allowed; None: the limit is not known."""
@@ -167,7 +165,8 @@ def kinds_of(tasks: Benchmark) -> str:
 
 
 def pooled_effect(found: Sequence[Pairs]) -> Pooled | None:
-    """All fixers together; None: there are not two."""
+    """All fixers together whose tasks no router chose; None: there are not two."""
+    found = [pairs for pairs in found if not pairs.selected]
     if len(found) < 2:
         return None
     ids = {task: at for at, task in enumerate(dict.fromkeys(task for pairs in found for task in pairs.tasks.ids))}
@@ -217,8 +216,6 @@ LEAST = 5
 
 
 class Side(FrozenModel):
-    """One group of a look."""
-
     paired: Paired
     p_holm: float
     """Adjusted over both groups of all looks at the benchmark."""
@@ -230,7 +227,6 @@ class SubgroupEffect(FrozenModel):
     benchmark: str
     fixer: str
     group: str
-    """Which tasks are in it, in words."""
     yardstick: str
     """The model whose run tells the length; empty: the look is not about length."""
     inside: Side
@@ -316,16 +312,16 @@ def _by_scouting(pairs: Pairs) -> Iterator[TaskSplit]:
     def which(asked: Sequence[bool]) -> Bools:
         return np.array(asked, dtype=bool)
 
-    yield TaskSplit("the handoff names every gold file", which([_is_whole(one) for one in told]), answered)
+    yield TaskSplit(
+        "the handoff names every gold file",
+        which([one is not None and one.gold is not None and one.all_gold for one in told]),
+        answered,
+    )
     poor = which([one is not None and one.recall < POOR for one in told])
     yield TaskSplit(f"its recall is below {POOR}", poor & answered, answered)
     yield TaskSplit("its claim failed for real", which([one is not None and one.verdict == REAL for one in told]), has)
     yield TaskSplit("its claim was kept by the gate", which([one is not None and one.kept for one in told]), has)
     yield TaskSplit("it was forced", which([one is not None and one.kind == "forced" for one in told]), has)
-
-
-def _is_whole(scouted: ScoutRecord | None) -> bool:
-    return scouted is not None and scouted.gold is not None and scouted.all_gold
 
 
 def _upper(values: Floats) -> Bools:
@@ -349,7 +345,6 @@ class Injection(FrozenModel):
     rules: tuple[str, ...]
     """That it chose among, `always` and `never` included."""
     chosen: tuple[str, ...]
-    """By fold."""
     given: float
     """Share of the tasks that got the handoff."""
     over_never: Paired
@@ -366,7 +361,8 @@ def injections(pairs: Pairs, most_steps: int | None) -> list[Injection]:
     before = dict(_before(pairs))
     if before:
         found.append(_simulated(pairs, "scout and issue", before, possible=True))
-    if after := _after(pairs, most_steps):
+    # Rules that look ahead: would it help at all to know that much?
+    if after := {split.group: split.inside for split in splits(pairs, most_steps)}:
         found.append(_simulated(pairs, "also another's run and the answer", before | after, possible=False))
     return found
 
@@ -418,16 +414,10 @@ def _before(pairs: Pairs) -> Iterator[tuple[str, Bools]]:
             yield f"issues longer than {percent(share, 0)} of them", lengths > np.quantile(lengths, share)
 
 
-def _after(pairs: Pairs, most_steps: int | None) -> dict[str, Bools]:
-    """Rules that look ahead: would it help at all to know that much?"""
-    return {split.group: split.inside for split in splits(pairs, most_steps)}
-
-
 EFFECT = 0.04
 """The change of the solve rate that one would like to see."""
 WANTED = (0.8, 0.9)
 CURVE = 40
-"""Points of a curve."""
 
 
 class Power(FrozenModel):
@@ -439,23 +429,17 @@ class Power(FrozenModel):
     """Share of the tasks on which the two arms differ."""
     effect: float
     power: float
-    """With the tasks there are."""
     visible: float | None
     """The smallest effect that these tasks show with a power of 80%; None: not even the largest possible."""
     needed: dict[float, int | None]
-    """Tasks by power; None: too many to count."""
     curve: tuple[tuple[int, float], ...]
-    """Power by tasks."""
 
 
 class HandoffStudy(FrozenModel):
-    """All of it."""
-
     comparable: bool
     """False: outcomes are the check's, which passes no patch without a reproduction, and only handoffs bring one; so
     there are no effects, looks and powers."""
     effects: tuple[HandoffEffect, ...]
-    """Solo to handoff."""
     pooled: tuple[Pooled, ...]
     gates: tuple[HandoffEffect, ...]
     """Pass-through (every claim left in) to handoff; empty: no such arm was run."""
@@ -491,7 +475,7 @@ def study(source: Source) -> HandoffStudy:
     return HandoffStudy(
         comparable=comparable,
         effects=tuple(effect for pairs in found.values() for effect in effects_of(pairs)) + _routed(source),
-        pooled=tuple(one for pairs in found.values() if (one := pooled_effect(_whole(pairs))) is not None),
+        pooled=tuple(one for pairs in found.values() if (one := pooled_effect(pairs)) is not None),
         gates=tuple(effect for pairs in gates for effect in effects_of(pairs)),
         efforts=efforts,
         looks=tuple(look for name, pairs in found.items() for look in subgroup_effects(pairs, most_steps.get(name))),
@@ -500,11 +484,6 @@ def study(source: Source) -> HandoffStudy:
         powers=tuple(_power(pairs) for _, pairs in whole),
         notes=_notes(source, benchmarks),
     )
-
-
-def _whole(found: Sequence[Pairs]) -> list[Pairs]:
-    """Those that no router chose the tasks of."""
-    return [pairs for pairs in found if not pairs.selected]
 
 
 def _routed(source: Source) -> tuple[HandoffEffect, ...]:

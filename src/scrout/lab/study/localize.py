@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -15,10 +15,6 @@ from scrout.lab.study.sources.benchmark import Benchmark, ScoutRecord
 from scrout.lab.study.sources.paper import Paper
 from scrout.lab.study.sources.source import Own, Source
 from scrout.lab.study.stats import MeanDifference, bootstraps, holm, mean_difference, mean_of, wilson
-
-if TYPE_CHECKING:
-    pass
-
 
 Division = Literal["kind", "repository", "language", "outcome"]
 RANKS = (1, 3, 5)
@@ -42,13 +38,10 @@ class HandoffGroup(FrozenModel):
     acc: dict[int, Estimate] | None
     """Tasks of which every gold file is among the first k named; None: the order is not known."""
     named: float
-    """Files a task."""
     gold: float
 
 
 class GroupComparison(FrozenModel):
-    """Two groups in one figure."""
-
     group: str
     others: str
     measure: str
@@ -58,8 +51,6 @@ class GroupComparison(FrozenModel):
 
 
 class LocalizeStudy(FrozenModel):
-    """All of it."""
-
     tasks: int
     unknown: int
     """Handoffs whose true files are not known."""
@@ -97,10 +88,7 @@ def study(source: Source) -> LocalizeStudy:
 
 @dataclass(frozen=True)
 class _Outcomes:
-    """Which tasks were solved."""
-
     of: str
-    """By whom, in words."""
     solved: Mapping[str, bool]
 
 

@@ -72,7 +72,6 @@ class PublishedCell(FrozenModel):
 
 
 def cells(published: Mapping[str, Any], said: Mapping[Place, ReceiptValue]) -> tuple[PublishedCell, ...]:
-    """Every figure that is published, in its order."""
     return tuple(_cell(place, figure, said.get(place)) for place, figure in _published_figures(published, ()))
 
 
@@ -186,7 +185,6 @@ class Receipts(FrozenModel):
 
 
 def recompute_tables(paper: Paper) -> Receipts:
-    """All tables from the receipts."""
     evaluation, routing = paper.evaluation, paper.routing
     label_run = paper.label_run if paper.has("label run") else None
     router = routed(evaluation, routing)
@@ -267,7 +265,6 @@ def _values(at: Place, figures: Mapping[str, float | None]) -> dict[Place, Recei
 
 
 def _ends(at: Place, low: float, high: float, **how: Any) -> dict[Place, ReceiptValue]:
-    """Both ends of an interval."""
     return {(*at, end): ReceiptValue(value, **how) for end, value in zip(ENDS, (low, high), strict=True)}
 
 
@@ -450,7 +447,6 @@ class Replication(FrozenModel):
 
 
 def study(source: Source) -> Replication:
-    """The tables of a source."""
     if not isinstance(source, Paper):
         return Replication(tables=tables(source.alike(source.benchmark)), receipts=None, regated=(), cells=())
     found = recompute_tables(source)

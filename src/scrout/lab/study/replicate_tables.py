@@ -125,7 +125,6 @@ class PolicyRow(FrozenModel):
 
     name: str
     alone: bool
-    """Whether it is a fixer alone."""
     tasks: int
     solves: int
     rate: Estimate
@@ -249,7 +248,6 @@ def _columns(benchmark: Benchmark, shared_usd: float) -> tuple[list[Column], Boo
 
 
 def way_name(fixer: str, arm: Arm) -> str:
-    """Kimi K2.5 solo"""
     return f"{fixer} {'solo' if arm == 'solo' else f'with {arm}'}"
 
 
@@ -377,7 +375,6 @@ def _attempts(benchmark: Benchmark, cap: int | None) -> tuple[Attempts, ...]:
 
 
 def by_name(found: Sequence[PolicyRow]) -> Mapping[str, PolicyRow]:
-    """Ways by their names."""
     return {way.name: way for way in found}
 
 
@@ -390,13 +387,11 @@ class Threshold(FrozenModel):
     unmeasured: int
     """Tasks whose fixer was not run with the handoff there."""
     solves: int
-    """By the paper's rule."""
     least: Estimate
     """Share solved if all unmeasured ones fail, with the interval of a sample."""
     most: Estimate
     """The same if all of them succeed."""
     usd_task: Estimate
-    """By the paper's rule."""
     usd_solve: Estimate | None
     """None: nothing is solved."""
     usd_task_priced: float

@@ -49,8 +49,6 @@ class ArmSpend(FrozenModel):
 
 
 class Item(FrozenModel):
-    """An amount by its name."""
-
     name: str
     usd: Usd
     published: float | None = None
@@ -96,8 +94,6 @@ class Payback(FrozenModel):
 
 
 class SpendStudy(FrozenModel):
-    """All of it."""
-
     arms: tuple[ArmSpend, ...]
     components: tuple[Item, ...]
     """Where it went, by part of the system; empty: not known."""
@@ -197,7 +193,8 @@ def _arms(
                         tasks=len(cost),
                         unknown=int((measured & ~known).sum()),
                         usd=_usd(total),
-                        other_usd=_other(total, listed),
+                        # Where the other list differs by a cent, as one that is not known of each task never does.
+                        other_usd=next((_usd(one) for one in listed if abs(one - total) >= 0.01), None),
                         a_task=each["task"],
                         a_solve=each["solve"] if solved.any() else None,
                         published=printed.get(_PRINTED.get((arm, fixer), "")),
@@ -206,11 +203,6 @@ def _arms(
     if not found:
         raise StudyError(f"{benchmark.source}: no cost is known. Give prices to the fixers' models and run again.")
     return found
-
-
-def _other(used: float, lists: Sequence[float]) -> Decimal | None:
-    """The sum that was not used, where it differs by a cent, as one that is not known of each task never does."""
-    return next((_usd(total) for total in lists if abs(total - used) >= 0.01), None)
 
 
 def _paper_paybacks(paper: Paper, once: Sequence[Item]) -> list[Payback]:
@@ -258,8 +250,6 @@ def _own_paybacks(own: Own) -> list[Payback]:
 
 @dataclass(frozen=True, eq=False)
 class _Way:
-    """One way to work on every task."""
-
     name: str
     measured: Bools
     resolved: Bools

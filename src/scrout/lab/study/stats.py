@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
-from scipy import stats as scipy_stats
 
 from scrout import intervals
 from scrout.base import FrozenModel, StudyError
@@ -245,7 +244,7 @@ def _exact_p(column: Floats, mask: Bools) -> float:
     ways = np.array(list(itertools.product(*(range(count + 1) for count in counts[:-1]))), dtype=np.int64)
     last = mask.sum() - ways.sum(axis=1)
     ways = np.column_stack([ways, last])[(last >= 0) & (last <= counts[-1])]
-    probabilities = scipy_stats.multivariate_hypergeom.pmf(ways, counts, int(mask.sum()))
+    probabilities = stats.multivariate_hypergeom.pmf(ways, counts, int(mask.sum()))
     sums, found = ways @ values, column[mask].sum()
     # Sums of floats come near to being equal.
     low, high = (float(probabilities[side].sum()) for side in (sums <= found + NEAR, sums >= found - NEAR))
@@ -253,7 +252,7 @@ def _exact_p(column: Floats, mask: Bools) -> float:
 
 
 def _drawn_p(column: Floats, mask: Bools, draws: int, seed: int) -> float:
-    found = scipy_stats.permutation_test(
+    found = stats.permutation_test(
         (column[mask], column[~mask]),
         _difference,
         permutation_type="independent",

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -36,17 +36,20 @@ class ArmOutcomes:
     """Calls of the model; nan: unknown."""
 
     def column(self, fixer: str) -> int:
-        """Its place among the fixers."""
         if fixer not in self.fixers:
             raise StudyError(f"no outcome of {fixer}. These have some: {', '.join(self.fixers)}")
         return self.fixers.index(fixer)
 
     def only(self, fixers: Sequence[str]) -> ArmOutcomes:
         """These fixers, in this order."""
-        at = [self.column(fixer) for fixer in fixers]
-        return ArmOutcomes(
-            tuple(fixers), self.measured[:, at], self.resolved[:, at], self.cost[:, at], self.steps[:, at]
-        )
+        return self._part((slice(None), [self.column(fixer) for fixer in fixers]), tuple(fixers))
+
+    def rows(self, mask: Bools) -> ArmOutcomes:
+        """The tasks of the mask alone."""
+        return self._part(np.flatnonzero(mask), self.fixers)
+
+    def _part(self, at: Any, fixers: tuple[str, ...]) -> ArmOutcomes:
+        return ArmOutcomes(fixers, self.measured[at], self.resolved[at], self.cost[at], self.steps[at])
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,6 @@ class ScoutRecord:
     kept: bool
     """Whether the claim survived the gate."""
     named: int
-    """Files it named."""
     gold: int | None = None
     """Files of the true patch; None: the answer is not known, and neither are the next three."""
     recall: float = float("nan")
@@ -78,8 +80,6 @@ class ScoutRecord:
 
 @dataclass(frozen=True, eq=False)
 class Benchmark:
-    """Tasks with outcomes."""
-
     name: str
     source: str
     """Where it comes from, in words for a reader who wants to check."""
@@ -97,7 +97,6 @@ class Benchmark:
     """Dollars by component (scout, gate, route, fix, check); empty: unknown."""
 
     def arm(self, arm: Arm) -> ArmOutcomes:
-        """The arm's outcomes."""
         if arm not in self.arms:
             raise StudyError(
                 f"{self.name} has no outcome of the arm {arm}; it has {', '.join(self.arms) or 'none'}. "
@@ -113,10 +112,7 @@ class Benchmark:
             self,
             ids=ids,
             repositories=tuple(self.repositories[i] for i in at),
-            arms={
-                arm: ArmOutcomes(one.fixers, one.measured[at], one.resolved[at], one.cost[at], one.steps[at])
-                for arm, one in self.arms.items()
-            },
+            arms={arm: one.rows(mask) for arm, one in self.arms.items()},
             scouted={task: self.scouted[task] for task in ids if task in self.scouted},
         )
 
@@ -126,11 +122,12 @@ class Benchmark:
         common: Bools = np.all(outcomes.measured, axis=1)
         if not common.any():
             raise StudyError(f"{self.name}: no task was tried by all of {', '.join(fixers)}. Leave one of them out.")
-        return self.rows(common).arm(arm).only(fixers)
+        # Rows before columns: the layout of an array decides the last digits of its sums.
+        return self.arm(arm).rows(common).only(fixers)
 
-    def table(self, arm: Arm = "solo") -> OutcomeTable:
-        """The arm as the router's functions take it."""
-        outcomes = self.arm(arm)
+    def table(self, arm: Arm = "solo", fixers: Sequence[str] | None = None) -> OutcomeTable:
+        """The arm as the router's functions take it; `fixers`: these alone."""
+        outcomes = self.arm(arm) if fixers is None else self.arm(arm).only(fixers)
         return OutcomeTable(
             self.ids, self.repositories, outcomes.fixers, outcomes.resolved, outcomes.cost, outcomes.measured
         )
@@ -187,7 +184,6 @@ def amount_of(value: object, where: str) -> float:
 
 
 def word_of(value: object, name: str, where: str) -> str:
-    """A name, as a file has it."""
     if not isinstance(value, str) or not value.strip():
         raise StudyError(f"{where}: {name} is {value!r:.80}. Write a name.")
     return value
