@@ -299,5 +299,5 @@ def _fit_network(penalty: float, x: Floats, y: Bools, new: Floats) -> Floats:
     return np.asarray(fitted.predict_proba(new)[:, 1])
 
 
-_LOGISTICS = [partial(_fit_logistic, penalty) for penalty in PENALTIES]
-_NETWORKS = [partial(_fit_network, penalty) for penalty in NETWORK_PENALTIES]
+_LOGISTICS: Sequence[_Fitter] = [partial(_fit_logistic, penalty) for penalty in PENALTIES]
+_NETWORKS: Sequence[_Fitter] = [partial(_fit_network, penalty) for penalty in NETWORK_PENALTIES]

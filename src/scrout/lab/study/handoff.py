@@ -111,20 +111,20 @@ def pairs_of(benchmark: Benchmark, before: Arm = "solo", after: Arm = "handoff")
         return []
     first, second = benchmark.arm(before), benchmark.arm(after)
     found = []
-    for fixer in second.fixers:
-        if fixer not in first.fixers:
+    for other in second.each():
+        if other.name not in first.fixers:
             continue
-        one, other = first.column(fixer), second.column(fixer)
-        both = first.measured[:, one] & second.measured[:, other]
+        one = first.of(other.name)
+        both = one.measured & other.measured
         if both.any():
             found.append(
                 Pairs(
-                    fixer,
+                    other.name,
                     benchmark.rows(both),
                     bool(both.mean() < WHOLE),
-                    *(first.resolved[both, one], second.resolved[both, other]),
-                    *(first.cost[both, one], second.cost[both, other]),
-                    *(first.steps[both, one], second.steps[both, other]),
+                    *(one.resolved[both], other.resolved[both]),
+                    *(one.cost[both], other.cost[both]),
+                    *(one.steps[both], other.steps[both]),
                 )
             )
     return found
@@ -186,8 +186,7 @@ def pooled_effect(found: Sequence[Pairs]) -> Pooled | None:
         gained=int((after & ~before).sum()),
         lost=int((before & ~after).sum()),
         change=bootstrap(len(ids), ratio_of(change, count)),
-        # One task alone that differs can have either sign.
-        p=permutation(change) if np.count_nonzero(change) > 1 else 1.0,
+        p=permutation(change),
     )
 
 
@@ -287,18 +286,18 @@ def _paired(pairs: Pairs, mask: Bools) -> Paired:
 def _by_length(pairs: Pairs, most_steps: int | None) -> Iterator[TaskSplit]:
     """By each other model alone: reached the limit of calls, else above its median of calls, else of dollars."""
     alone = pairs.tasks.arm("solo")
-    for other in alone.fixers:
-        if other == pairs.fixer:
+    for other in alone.each():
+        if other.name == pairs.fixer:
             continue
-        at = alone.column(other)
-        steps, cost = (np.where(alone.measured[:, at], column[:, at], np.nan) for column in (alone.steps, alone.cost))
-        if np.isfinite(steps).any() and most_steps is not None:
-            name = f"{other} alone took all {most_steps} steps"
-            yield TaskSplit(name, steps >= most_steps, np.isfinite(steps), other)
-        elif np.isfinite(steps).any():
-            yield TaskSplit(f"{other} alone took more steps than its median", _upper(steps), np.isfinite(steps), other)
+        steps, cost = (np.where(other.measured, column, np.nan) for column in (other.steps, other.cost))
+        asked = np.isfinite(steps)
+        if asked.any() and most_steps is not None:
+            yield TaskSplit(f"{other.name} alone took all {most_steps} steps", steps >= most_steps, asked, other.name)
+        elif asked.any():
+            yield TaskSplit(f"{other.name} alone took more steps than its median", _upper(steps), asked, other.name)
         elif np.isfinite(cost).any():
-            yield TaskSplit(f"{other} alone cost more than its median", _upper(cost), np.isfinite(cost), other)
+            name = f"{other.name} alone cost more than its median"
+            yield TaskSplit(name, _upper(cost), np.isfinite(cost), other.name)
 
 
 def _by_scouting(pairs: Pairs) -> Iterator[TaskSplit]:

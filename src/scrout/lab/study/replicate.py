@@ -217,13 +217,13 @@ def _thetas(paper: Paper) -> list[float]:
 
 
 def _fresh(paper: Paper) -> tuple[Fresh, ...]:
-    outcomes, found = paper.label_run.arm("solo"), []
-    for at, fixer in enumerate(outcomes.fixers):
-        solved = outcomes.resolved[outcomes.measured[:, at], at]
-        public = _public(paper, _ON_LEADERBOARD[fixer])
+    found = []
+    for one in paper.label_run.arm("solo").each():
+        solved = one.resolved[one.measured]
+        public = _public(paper, _ON_LEADERBOARD[one.name])
         found.append(
             Fresh(
-                fixer=fixer,
+                fixer=one.name,
                 tasks=len(solved),
                 fresh=bootstrap(len(solved), mean_of(solved)),
                 public=float(public.mean()) if public.size else None,
@@ -237,10 +237,8 @@ def _public(paper: Paper, model: str) -> Bools:
     """What a model solved of the public tasks that it tried; empty: nothing is known."""
     if not paper.has("Multilingual"):
         return np.zeros(0, dtype=bool)
-    outcomes = paper.public("Multilingual").arm("solo")
-    at = outcomes.column(model)
-    solved: Bools = outcomes.resolved[outcomes.measured[:, at], at]
-    return solved
+    one = paper.public("Multilingual").arm("solo").of(model)
+    return one.resolved[one.measured]
 
 
 def receipt_values(found: Receipts) -> dict[Place, ReceiptValue]:

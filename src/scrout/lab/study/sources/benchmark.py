@@ -5,8 +5,7 @@ The paper's files (paper.py) and a ledger (own.py) are both read into this form,
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Literal
@@ -20,6 +19,17 @@ from scrout.route.stats import Floats
 
 Kind = Literal["spontaneous", "forced", "none"]
 """Whether the searcher handed over by itself, when it was told to, or not at all. Never pooled without saying so."""
+
+
+@dataclass(frozen=True, eq=False)
+class FixerOutcomes:
+    """What one fixer, or one way to choose a fixer for each task, did on a benchmark's tasks."""
+
+    name: str
+    measured: Bools
+    resolved: Bools
+    cost: Floats
+    steps: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +49,19 @@ class ArmOutcomes:
         if fixer not in self.fixers:
             raise StudyError(f"no outcome of {fixer}. These have some: {', '.join(self.fixers)}")
         return self.fixers.index(fixer)
+
+    def of(self, fixer: str) -> FixerOutcomes:
+        return self._taken(fixer, (slice(None), self.column(fixer)))
+
+    def each(self) -> Iterator[FixerOutcomes]:
+        return map(self.of, self.fixers)
+
+    def chosen(self, name: str, fixers: Sequence[str]) -> FixerOutcomes:
+        """For each task that of one fixer."""
+        return self._taken(name, (np.arange(len(fixers)), [self.column(fixer) for fixer in fixers]))
+
+    def _taken(self, name: str, at: Any) -> FixerOutcomes:
+        return FixerOutcomes(name, self.measured[at], self.resolved[at], self.cost[at], self.steps[at])
 
     def only(self, fixers: Sequence[str]) -> ArmOutcomes:
         """These fixers, in this order."""
@@ -168,28 +191,3 @@ def add(found: dict[tuple[str, str], FixerEpisode], key: tuple[str, str], episod
     if key in found:
         raise StudyError(f"{where}: a second outcome of {key[1]} on {key[0]}. Keep one.")
     found[key] = episode
-
-
-def amount_of(value: object, where: str) -> float:
-    """A number that is not negative; nan: none is told."""
-    if value is None or value == "":
-        return math.nan
-    try:
-        amount = float(str(value))
-    except ValueError:
-        amount = math.nan
-    if isinstance(value, bool) or not 0 <= amount <= MAX_AMOUNT:
-        raise StudyError(f"{where}: {value!r} is no cost or count. Write a number from 0, or leave it empty.")
-    return amount
-
-
-def word_of(value: object, name: str, where: str) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise StudyError(f"{where}: {name} is {value!r:.80}. Write a name.")
-    return value
-
-
-def flag_of(value: object, where: str) -> bool:
-    if not isinstance(value, bool):
-        raise StudyError(f"{where}: {value!r} is no outcome. Write true or false.")
-    return value

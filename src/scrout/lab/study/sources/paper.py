@@ -39,10 +39,7 @@ from scrout.lab.study.sources.benchmark import (
     Kind,
     ScoutRecord,
     add,
-    amount_of,
     arm_outcomes,
-    flag_of,
-    word_of,
 )
 from scrout.languages import language_of
 from scrout.records import Arm
@@ -488,10 +485,15 @@ class _Row:
         return self.row(name)
 
     def word(self, name: str) -> str:
-        return word_of(self[name], name, self.place)
+        word = self[name]
+        if not isinstance(word, str) or not word.strip():
+            raise StudyError(f"{self.place}: {name} is {word!r:.80}. Write a name.")
+        return word
 
     def flag(self, name: str) -> bool:
-        return flag_of(self[name], self.place)
+        if not isinstance(flag := self[name], bool):
+            raise StudyError(f"{self.place}: {flag!r} is no outcome. Write true or false.")
+        return flag
 
     def amount(self, name: str) -> float:
         return amount_of(self[name], self.place)
@@ -519,6 +521,19 @@ class _Row:
 
     def episode(self, prices: Prices) -> FixerEpisode:
         return FixerEpisode(self.flag("resolved"), self.amount(f"cost_usd_{prices}"), self.amount("steps"))
+
+
+def amount_of(value: object, where: str) -> float:
+    """A number that is not negative; nan: none is told."""
+    if value is None or value == "":
+        return math.nan
+    try:
+        amount = float(str(value))
+    except ValueError:
+        amount = math.nan
+    if isinstance(value, bool) or not 0 <= amount <= MAX_AMOUNT:
+        raise StudyError(f"{where}: {value!r} is no cost or count. Write a number from 0, or leave it empty.")
+    return amount
 
 
 def _fixer(name: object, place: str) -> str:
