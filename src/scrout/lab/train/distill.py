@@ -28,6 +28,7 @@ from scrout.files import JsonLines
 from scrout.index.repository import Repository, read_repository
 from scrout.lab.train.blocklist import refuse_blocked
 from scrout.lab.train.corpus.trajectory import LAYOUT, ROOT, DistilledEpisode, FixAnswer, ToolStep, changed_files
+from scrout.lab.train.episodes import in_parallel
 from scrout.sandbox.probe import require_tier
 from scrout.sandbox.task_sandbox import TaskSandbox, open_task_sandbox
 from scrout.sandbox.tier import Tier
@@ -81,27 +82,19 @@ async def distill(
     left = [row for row in rows if row.id not in known]
     steps: list[int] = []
     failed: dict[str, str] = {}
-    waiting = iter(left)
 
-    async def work() -> None:
-        for row in waiting:
-            try:
-                made = await _distill(row, repositories, tier, settings)
-            except ScroutError as error:
-                failed[row.id] = str(error)
-            else:
-                _append(out, made)
-                steps.append(len(made.steps))
-            done = len(steps) + len(failed)
-            progress(f"{done:,} of {len(left):,} tasks, {len(failed):,} failed: {row.id}")
+    async def work(row: TaskRow) -> None:
+        try:
+            made = await _distill(row, repositories, tier, settings)
+        except ScroutError as error:
+            failed[row.id] = str(error)
+        else:
+            _append(out, made)
+            steps.append(len(made.steps))
+        done = len(steps) + len(failed)
+        progress(f"{done:,} of {len(left):,} tasks, {len(failed):,} failed: {row.id}")
 
-    workers = [asyncio.ensure_future(work()) for _ in range(parallel)]
-    try:
-        await asyncio.gather(*workers)
-    finally:
-        for worker in workers:
-            worker.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
+    await in_parallel(left, parallel, work)
     return DistillResult(
         tasks=len(rows),
         before=len(rows) - len(left),

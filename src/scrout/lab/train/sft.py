@@ -21,7 +21,7 @@ from scrout.base import FrozenModel, TaskError
 from scrout.files import JsonLines, atomic_folder, lock_folder, write_atomic
 from scrout.lab.train.lora import Precision, library_errors, load_model, with_adapter
 from scrout.lab.train.pack import Pack, PackedBlock, tokenizer_digest
-from scrout.lab.train.run_card import keep_card, read_card
+from scrout.lab.train.run_card import keep_card
 from scrout.lab.train.tokenization import ChatTokenizer, needs_extra
 from scrout.scout.hidden_state.checkpoint import digest
 
@@ -146,13 +146,6 @@ def finetune(
         held_out_after=after,
         adapter=str(out / ADAPTER),
     )
-
-
-def read_run(folder: Path) -> SftRun:
-    run = read_card(folder / RUN, SftRun)
-    if run is None:
-        raise TaskError(f"{folder} holds no run ({RUN}). Name the folder that was given to --out.")
-    return run
 
 
 def read_losses(folder: Path) -> list[SftStep]:

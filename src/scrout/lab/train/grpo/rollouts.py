@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack
 from decimal import Decimal
 from pathlib import Path
 
-from scrout.base import FrozenModel, GateError, ModelError, SandboxError, ScroutError, TaskError
+from scrout.base import FrozenModel, GateError, ModelError, SandboxError, TaskError
 from scrout.batch.repositories import Repositories
 from scrout.batch.task_formats import TaskRow
 from scrout.config.settings import ScoutSettings, Settings
@@ -25,7 +25,7 @@ from scrout.lab.train.episodes import (
     EPISODES,
     MAX_OPENING,
     TRACES,
-    first_error,
+    in_parallel,
     open_episode,
     seed_of,
     was_refused,
@@ -96,13 +96,7 @@ class Rollouts:
             if rollout.step == step and rollout.task in groups:
                 groups[rollout.task][rollout.number] = rollout
         places, opening = asyncio.Semaphore(self.parallel), asyncio.Semaphore(MAX_OPENING)
-        try:
-            async with asyncio.TaskGroup() as workers:
-                for row in rows:
-                    workers.create_task(self._group(step, row, adapter, groups, places, opening))
-        except* (ScroutError, OSError) as failed:
-            # The others were stopped for it.
-            raise first_error(failed) from None
+        await in_parallel(rows, len(rows), lambda row: self._group(step, row, adapter, groups, places, opening))
         return {task: [group[number] for number in sorted(group)] for task, group in groups.items()}
 
     async def _group(
@@ -134,9 +128,7 @@ class Rollouts:
                 group[number] = rollout
                 self._report(step, groups)
 
-            async with asyncio.TaskGroup() as workers:
-                for number in missing:
-                    workers.create_task(draw(number))
+            await in_parallel(missing, len(missing), draw)
 
     async def _one(
         self, step: int, row: TaskRow, task: Task, task_sandbox: TaskSandbox, number: int, adapter: str
