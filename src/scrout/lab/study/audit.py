@@ -38,6 +38,7 @@ class Overlap(FrozenModel):
     benchmark: str
     fixers: tuple[str, ...]
     n: int
+    """Tasks that all of them tried."""
     best_fixer: str
     best: float
     """Share that the strongest one solves."""
@@ -211,6 +212,7 @@ class Family(FrozenModel):
     p_holm: float | None
     """Corrected for the families that were looked at. None: it is no router, only what it would be without one."""
     shares: dict[str, float]
+    """How often each fixer is taken."""
 
 
 class Routed(FrozenModel):

@@ -30,7 +30,9 @@ GROUPS = 6
 class ReliabilityGroup(FrozenModel):
     attempts: int
     predicted: float
+    """The mean of their probabilities."""
     solved: Estimate
+    """The share that was solved, with Wilson's interval."""
 
 
 def auc_of(probabilities: Floats, solved: Bools) -> Statistic:

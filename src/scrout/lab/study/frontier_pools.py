@@ -37,6 +37,7 @@ class Pool(FrozenModel):
     lead: float
     """The strongest's solve rate less the cheapest's."""
     lead_p: float
+    """Exact McNemar."""
     price: float | None
     """How often the cheapest could be paid for one of the strongest; None: it is free."""
     corners: int
@@ -74,7 +75,9 @@ class PoolKind(FrozenModel):
 
     name: str
     share: float
+    """Of all pools."""
     oracle_gain: float
+    """Median over them."""
     routed_gain: dict[str, float]
     """Median over them, by what a solve is worth."""
 

@@ -100,6 +100,7 @@ class Effort(FrozenModel):
     fixer: str
     tasks: int
     steps: float
+    """Mean calls in the first arm."""
     steps_change: Estimate
     capped: Paired | None
     """Attempts that reached the most calls allowed; None: the limit is not known."""
@@ -226,6 +227,7 @@ class SubgroupEffect(FrozenModel):
     benchmark: str
     fixer: str
     group: str
+    """Which tasks are in it, in words."""
     yardstick: str
     """The model whose run tells the length; empty: the look is not about length."""
     inside: Side
@@ -344,6 +346,7 @@ class Injection(FrozenModel):
     rules: tuple[str, ...]
     """That it chose among, `always` and `never` included."""
     chosen: tuple[str, ...]
+    """By fold."""
     given: float
     """Share of the tasks that got the handoff."""
     over_never: Paired
@@ -417,6 +420,7 @@ EFFECT = 0.04
 """The change of the solve rate that one would like to see."""
 WANTED = (0.8, 0.9)
 CURVE = 40
+"""Points of a curve."""
 
 
 class Power(FrozenModel):
@@ -428,10 +432,13 @@ class Power(FrozenModel):
     """Share of the tasks on which the two arms differ."""
     effect: float
     power: float
+    """With the tasks there are."""
     visible: float | None
     """The smallest effect that these tasks show with a power of 80%; None: not even the largest possible."""
     needed: dict[float, int | None]
+    """Tasks by power; None: too many to count."""
     curve: tuple[tuple[int, float], ...]
+    """Power by tasks."""
 
 
 class HandoffStudy(FrozenModel):
@@ -439,6 +446,7 @@ class HandoffStudy(FrozenModel):
     """False: outcomes are the check's, which passes no patch without a reproduction, and only handoffs bring one; so
     there are no effects, looks and powers."""
     effects: tuple[HandoffEffect, ...]
+    """Solo to handoff."""
     pooled: tuple[Pooled, ...]
     gates: tuple[HandoffEffect, ...]
     """Pass-through (every claim left in) to handoff; empty: no such arm was run."""

@@ -38,6 +38,7 @@ class HandoffGroup(FrozenModel):
     acc: dict[int, Estimate] | None
     """Tasks of which every gold file is among the first k named; None: the order is not known."""
     named: float
+    """Files a task."""
     gold: float
 
 

@@ -385,11 +385,13 @@ class Threshold(FrozenModel):
     unmeasured: int
     """Tasks whose fixer was not run with the handoff there."""
     solves: int
+    """By the paper's rule."""
     least: Estimate
     """Share solved if all unmeasured ones fail, with the interval of a sample."""
     most: Estimate
     """The same if all of them succeed."""
     usd_task: Estimate
+    """By the paper's rule."""
     usd_solve: Estimate | None
     """None: nothing is solved."""
     usd_task_priced: float

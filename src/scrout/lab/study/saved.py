@@ -27,6 +27,7 @@ FORMAT = 1
 class SavedFigure(FrozenModel):
     title: str
     told: str
+    """The same in words."""
     svg: str
 
 
@@ -36,7 +37,9 @@ class SavedStudy(FrozenModel):
     study: str
     title: str
     source: str
+    """What was studied."""
     command: str
+    """How to make it again."""
     at: datetime
     findings: tuple[str, ...]
     failed: tuple[str, ...] = ()

@@ -47,6 +47,8 @@ class ArmSpend(FrozenModel):
 
 
 class Item(FrozenModel):
+    """An amount by its name."""
+
     name: str
     usd: Usd
     published: float | None = None

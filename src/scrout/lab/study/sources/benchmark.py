@@ -87,6 +87,7 @@ class ScoutRecord:
     kept: bool
     """Whether the claim survived the gate."""
     named: int
+    """Files it named."""
     gold: int | None = None
     """Files of the true patch; None: the answer is not known, and neither are the next three."""
     recall: float = float("nan")

@@ -34,6 +34,8 @@ Notes = Callable[[AgentTrajectory, Search], str]
 
 
 class Demonstration(FrozenModel):
+    """One line of a corpus."""
+
     id: str
     issue_id: str
     repository: str

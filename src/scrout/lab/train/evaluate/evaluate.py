@@ -72,6 +72,8 @@ class EvaluationPlan:
 
 @dataclass(frozen=True)
 class EvaluationJob:
+    """One episode of an evaluation."""
+
     row: TaskRow
     arm: Arm
     draw: int

@@ -80,6 +80,7 @@ class FindRateSplit(FrozenModel):
 
     tasks: int
     greedy: float
+    """Find rate."""
     sampled: float
     ratio: Estimate | None
     """None: one of the arms found nothing."""
@@ -98,6 +99,8 @@ class Decoding(FrozenModel):
 
 
 class ScoreChange(FrozenModel):
+    """One figure of one arm, in two evaluations of the same tasks."""
+
     arm: Arm
     measure: Measure
     tasks: int

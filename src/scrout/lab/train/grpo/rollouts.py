@@ -45,6 +45,8 @@ TRIES = 2
 
 
 class Rollout(FrozenModel):
+    """One finished episode."""
+
     step: int
     task: str
     number: int

@@ -66,6 +66,8 @@ class GrpoCard(FrozenModel):
 
 
 class GrpoStep(FrozenModel):
+    """What one step did."""
+
     step: int
     """From 1; also the number of its adapter."""
     reward: float | None
