@@ -99,7 +99,7 @@ def refuse_missing() -> None:
 
 def _write(name: str, report: StudyReport, source: Source, html: Path | None, figures: Path | None) -> None:
     from scrout.lab.study.report import Figure
-    from scrout.lab.study.saved import save_study
+    from scrout.lab.study.saved import page, save_study
     from scrout.redact import redact_command
 
     command = redact_command(shlex.join(["scrout", *sys.argv[1:]]))
@@ -108,8 +108,6 @@ def _write(name: str, report: StudyReport, source: Source, html: Path | None, fi
     except OSError as error:  # what was asked for is the result, not that it is kept
         render.say(f"note: it is not kept for the dashboard: {error.strerror or error}")
     if html:
-        from scrout.lab.study.page import page
-
         write_plain(html, page(report, str(source), command).encode())
     if figures:
         from scrout.lab.study.figures import save

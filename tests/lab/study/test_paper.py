@@ -158,7 +158,7 @@ def test_a_task_localized_twice_is_named(small_paper: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ({"fixer": "Somebody"}, "row 81: 'Somebody' is none of Kimi"),
+        ({"fixer": "Somebody"}, "row 81: the fixer 'Somebody' is none of Kimi"),
         ({"arm": "alone"}, "row 81: the arm 'alone' is none of solo, handoff"),
         ({"cost_usd_pinned": -0.5}, "row 81: -0.5 is no cost"),
         ({"solved": 1}, "row 81: 1 is no outcome"),

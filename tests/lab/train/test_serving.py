@@ -77,26 +77,12 @@ def own_greedy(folder: Path, messages: list[dict[str, str]], most: int) -> list[
 
 
 def test_greedy_is_what_transformers_itself_writes(server: CheckpointServer, tiny: Path) -> None:
-    answer = reply(server, return_token_ids=True, logprobs=True)
+    answer = reply(server, return_token_ids=True)
     choice = answer["choices"][0]
     assert choice["token_ids"] == own_greedy(tiny, USER, 24)
     assert answer["usage"]["prompt_tokens"] == len(answer["prompt_token_ids"])
-    assert answer["usage"]["completion_tokens"] == len(choice["token_ids"]) == len(choice["logprobs"]["content"])
+    assert answer["usage"]["completion_tokens"] == len(choice["token_ids"])
     assert choice["finish_reason"] == "length"
-
-
-def test_log_probabilities_are_those_of_a_full_pass(server: CheckpointServer, tiny: Path) -> None:
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    answer = reply(server, temperature=0.7, top_p=0.8, seed=5, return_token_ids=True, logprobs=True)
-    prompt, written = answer["prompt_token_ids"], answer["choices"][0]["token_ids"]
-    model = AutoModelForCausalLM.from_pretrained(tiny).eval()
-    with torch.inference_mode():
-        logits = model(torch.tensor([prompt + written])).logits[0, len(prompt) - 1 : -1]
-    expected = logits.log_softmax(-1)[torch.arange(len(written)), torch.tensor(written)].tolist()
-    told = [token["logprob"] for token in answer["choices"][0]["logprobs"]["content"]]
-    assert told == pytest.approx(expected, abs=1e-4)
 
 
 def test_a_conversation_that_goes_on_is_the_same_with_and_without_what_was_computed_before(

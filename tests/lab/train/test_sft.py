@@ -28,7 +28,7 @@ from scrout.cli.train.sft import command
 from scrout.config.settings import SearcherSettings
 from scrout.lab.train.lora import export, library_errors, load_model
 from scrout.lab.train.pack import Pack, pack
-from scrout.lab.train.sft import PAPER, SftSettings, collate, finetune, read_losses, read_run
+from scrout.lab.train.sft import PAPER, SftRun, SftSettings, collate, finetune, read_losses
 from scrout.lab.train.tokenization import ChatTokenizer
 
 MakeDemonstration = Callable[..., dict[str, Any]]
@@ -64,6 +64,10 @@ def tuned(tiny: Path, blocks: Path, tmp_path_factory: pytest.TempPathFactory) ->
     assert done.held_out_after < done.held_out_before
     assert done.last_loss < done.first_loss
     return run
+
+
+def read(run: Path) -> SftRun:
+    return SftRun.model_validate_json((run / "run.json").read_bytes())
 
 
 def test_documents_of_a_block_do_not_see_each_other(tiny: Path, blocks: Path) -> None:
@@ -274,7 +278,13 @@ def test_no_adapter_nothing_is_written(tiny: Path, tmp_path: Path) -> None:
 
 def test_an_adapter_of_another_model_is_not_merged(tiny: Path, tuned: Path, tmp_path: Path, other: Path) -> None:
     with pytest.raises(TaskError, match="another model"):
-        export(other, tuned / "adapter", tmp_path / "out", "merged", trained_on=read_run(tuned).base_digest)
+        export(
+            other,
+            tuned / "adapter",
+            tmp_path / "out",
+            "merged",
+            trained_on=SftRun.model_validate_json((tuned / "run.json").read_bytes()).base_digest,
+        )
     with pytest.raises(ConfigError, match="does not fit this model"):
         export(other, tuned / "adapter", tmp_path / "out", "merged")
     assert not (tmp_path / "out").exists()
@@ -332,7 +342,7 @@ def test_the_command_goes_through(tiny: Path, blocks: Path, tmp_path: Path) -> N
     told_ = CliRunner().invoke(command, [*arguments, "--out", str(tmp_path / "run"), "--json"])
     assert told_.exit_code == 0, told_.output
     assert json.loads(told_.stdout)["run"]["steps"] == 2
-    assert read_run(tmp_path / "run").settings.rank == 16
+    assert read(tmp_path / "run").settings.rank == 16
     bad = CliRunner().invoke(command, [*arguments, "--out", str(tmp_path / "x"), "-s", "rank=0"])
     assert isinstance(bad.exception, ConfigError)
     assert "recipe's rank" in str(bad.exception)

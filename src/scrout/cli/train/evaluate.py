@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import click
-from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from scrout.cli import options, render
@@ -19,7 +17,7 @@ from scrout.text import percent
 if TYPE_CHECKING:
     from scrout.intervals import Estimate
     from scrout.lab.train.evaluate.episode import Arm
-    from scrout.lab.train.evaluate.score import FindRateSplit, Measure, Score
+    from scrout.lab.train.evaluate.score import FindRateSplit, Measure, Score, ScoreChange
 
 ROWS: dict[Measure, str] = {
     "find_rate": "find rate",
@@ -41,6 +39,7 @@ ROWS: dict[Measure, str] = {
     "malformed_episodes": "episodes with such turns",
     "timeouts": "timeouts",
 }
+BASELINE_COLUMNS = ("against the baseline", "tasks", "before", "after", "change [95%]")
 COUNTS = ("files_per_handoff", "files_per_forced")
 
 
@@ -103,28 +102,20 @@ def _arms(names: str) -> tuple[Arm, ...]:
 
 
 def _view(score: Score) -> RenderableType:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column(Text(render.inert(score.model)))
-    for arm in score.arms:
-        table.add_column(f"{arm.arm}\n{arm.tasks} tasks, {arm.episodes} episodes", justify="right")
-    for measure, words in ROWS.items():
-        cells = [_figure(arm.measures[measure], measure) for arm in score.arms]
-        if any(cell != "-" for cell in cells):
-            table.add_row(words, *cells)
-    parts: list[RenderableType] = [table] if score.arms else []
+    figures = {
+        words: [_figure(arm.measures[measure], measure) for arm in score.arms] for measure, words in ROWS.items()
+    }
+    rows = [(words, *cells) for words, cells in figures.items() if any(cell != "-" for cell in cells)]
+    heads = [f"{arm.arm}\n{arm.tasks} tasks, {arm.episodes} episodes" for arm in score.arms]
+    parts: list[RenderableType] = [shared.facts(rows, (score.model, *heads))] if score.arms else []
     if score.changes:
-        parts.append(_changes(score))
+        parts.append(shared.facts(map(_change, score.changes), BASELINE_COLUMNS))
     return Group(*parts, *(Text(render.inert(words)) for words in _findings(score)))
 
 
-def _changes(score: Score) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for title in ("against the baseline", "tasks", "before", "after", "change [95%]"):
-        table.add_column(title, justify="left" if title.startswith("against") else "right")
-    for one in score.changes:
-        figures = (f"{one.before:.3f}", f"{one.after:.3f}", _figure(one.change, one.measure, "+.3f"))
-        table.add_row(f"{ROWS[one.measure].strip()}, {one.arm}", str(one.tasks), *figures)
-    return table
+def _change(one: ScoreChange) -> tuple[str, ...]:
+    figures = (f"{one.before:.3f}", f"{one.after:.3f}", _figure(one.change, one.measure, "+.3f"))
+    return f"{ROWS[one.measure].strip()}, {one.arm}", str(one.tasks), *figures
 
 
 def _figure(found: Estimate | None, measure: Measure, form: str = "") -> str:

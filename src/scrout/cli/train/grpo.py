@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from scrout.base import ConfigError
@@ -93,18 +91,20 @@ def command(
 
 
 def _view(result: GrpoResult) -> RenderableType:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in ("step", "reward", "found", "verified", "committed", "groups", "flat", "tokens", "loss", "seconds"):
-        table.add_column(column, justify="right")
-    for step in result.steps[-MAX_SHOWN:]:
-        means = (step.reward, *(step.parts.get(name) for name in ("found", "verified", "committed")))
-        table.add_row(
+    columns = ("step", "reward", "found", "verified", "committed", "groups", "flat", "tokens", "loss", "seconds")
+    rows = [
+        (
             str(step.step),
-            *("-" if mean is None else f"{mean:.3f}" for mean in means),
+            *(
+                "-" if mean is None else f"{mean:.3f}"
+                for mean in (step.reward, *map(step.parts.get, ("found", "verified", "committed")))
+            ),
             str(step.groups_used),
             str(step.groups_flat),
             f"{step.tokens:,}",
             f"{step.loss:+.4f}",
             f"{step.rollout_seconds + step.learning_seconds:.0f}",
         )
-    return Group(table, Text(render.inert(f"adapter {result.adapter}"), "dim"))
+        for step in result.steps[-MAX_SHOWN:]
+    ]
+    return Group(shared.facts(rows, columns), Text(render.inert(f"adapter {result.adapter}"), "dim"))

@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
-from rich.table import Table
 
 from scrout.cli import options, render
 from scrout.cli.run_async import run_async
@@ -61,12 +59,10 @@ def command(
 
 
 def _view(result: RewardReport) -> RenderableType:
-    parts = Table(box=SIMPLE_HEAD, pad_edge=False)
-    parts.add_column("part")
-    for column in ("mean", "deviation", "low", "quarter", "median", "three quarters", "high"):
-        parts.add_column(column, justify="right")
-    for name, spread in result.parts.items():
-        parts.add_row(name, *(f"{value:.3f}" for value in spread.model_dump().values()))
+    columns = ("part", "mean", "deviation", "low", "quarter", "median", "three quarters", "high")
+    spreads = [
+        (name, *(f"{value:.3f}" for value in spread.model_dump().values())) for name, spread in result.parts.items()
+    ]
     rows = [
         ("episodes", f"{result.episodes:,} of {result.tasks:,} tasks"),
         ("groups without a signal", f"{result.flat:,} of {result.groups:,}"),
@@ -77,4 +73,4 @@ def _view(result: RewardReport) -> RenderableType:
             for one in result.degenerate
         ),
     ]
-    return Group(parts, shared.facts(rows))
+    return Group(shared.facts(spreads, columns), shared.facts(rows))

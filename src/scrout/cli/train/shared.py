@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -81,11 +81,11 @@ def show(result: BaseModel, view: Callable[[], RenderableType], *, as_json: bool
         render.print_view(view())
 
 
-def facts(rows: Iterable[tuple[str, str]]) -> Table:
+def facts(rows: Iterable[Sequence[str]], columns: Sequence[str] = ("", "")) -> Table:
     """A table of names and values."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_header=False)
-    table.add_column()
-    table.add_column(justify="right")
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_header=any(columns))
+    for number, name in enumerate(columns):
+        table.add_column(Text(render.inert(name)), justify="right" if number else "left")
     for row in rows:
         table.add_row(*(Text(render.inert(cell)) for cell in row))
     return table

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,10 +25,6 @@ from scrout.records import Arm
 from scrout.route.embed import HashedEmbedder
 from scrout.route.outcome_table import Bools, Ints, group_folds
 from scrout.route.stats import Floats
-
-if TYPE_CHECKING:
-    pass
-
 
 POOL = 4
 """Fixers of a pool, where every pool of a benchmark is looked at."""
@@ -420,8 +415,6 @@ class Claimed(FrozenModel):
 
 
 class Audit(FrozenModel):
-    """The whole of it."""
-
     published: tuple[Overlap, ...]
     """The paper's pools; of one's own runs, the whole pool in each arm."""
     intervals: tuple[OverlapIntervals, ...]

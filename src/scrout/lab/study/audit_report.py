@@ -9,7 +9,18 @@ import numpy as np
 
 from scrout.lab.study.audit import POOL, Audit, Claimed, Family, Overlap, PoolsOfFour, Routed
 from scrout.lab.study.figures import INK, MARKERS, SHADES
-from scrout.lab.study.report import Figure, ReportTable, StudyReport, interval, number, p_value, points, table
+from scrout.lab.study.report import (
+    Figure,
+    ReportTable,
+    StudyReport,
+    interval,
+    number,
+    p_value,
+    paired_columns,
+    points,
+    table,
+    with_content,
+)
 from scrout.lab.study.stats import ALPHA
 from scrout.route.calibrate import CONSTANT
 from scrout.text import percent
@@ -19,15 +30,13 @@ if TYPE_CHECKING:
 
 
 def report(result: Audit) -> StudyReport:
-    """The audit as tables, figures and findings."""
-    parts: list[ReportTable | Figure] = []
-    if result.published:
-        parts.append(_overlap_table(result))
-    if result.others:
-        parts.append(_other_pools_table(result.others))
-    if result.pools:
-        parts += [_pools_table(result.pools), _pools_figure(result)]
-    parts += [_router_table(one, result.claimed) for one in result.routers]
+    parts = with_content(
+        _overlap_table(result),
+        _other_pools_table(result.others),
+        _pools_table(result.pools),
+        _pools_figure(result) if result.pools else None,
+        *(_router_table(one, result.claimed) for one in result.routers),
+    )
     return StudyReport(
         title="Audit: what a pool leaves to a router",
         findings=_findings(result),
@@ -153,11 +162,7 @@ def _router_table(found: Routed, claimed: Sequence[Claimed]) -> ReportTable:
         found.families,
         {
             "policy": lambda family: family.name,
-            "solved": lambda family: percent(family.rate),
-            "less the best fixer": lambda family: points(family.beside_best.change),
-            "gained": lambda family: f"{family.beside_best.gained}",
-            "lost": lambda family: f"{family.beside_best.lost}",
-            "p": lambda family: p_value(family.beside_best.p),
+            **paired_columns(lambda family: family.beside_best, "best fixer", "solved"),
             "p, Holm": lambda family: p_value(family.p_holm),
         },
         f"{found.tasks} tasks of {found.repositories} repositories; the best fixer in hindsight is "

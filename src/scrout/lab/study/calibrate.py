@@ -7,7 +7,7 @@ design space rests on hidden states that were not released, so its rows stand he
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import stats as scipy_stats
@@ -36,10 +36,6 @@ from scrout.records import Arm
 from scrout.route.calibrate import MIN_TASKS, Walk, constant_warning, matched, pick
 from scrout.route.outcome_table import Bools, Ints, OutcomeTable, group_folds
 from scrout.route.stats import Floats
-
-if TYPE_CHECKING:
-    pass
-
 
 BASE = "base rate"
 RECIPE = "résumés, LR"
@@ -118,7 +114,9 @@ def design_space(benchmark: Benchmark, arm: Arm) -> Space:
     for features in seen:
         for name, head in HEADS.items():
             if features.directed == (name in DIRECTED):
-                found[features.name, name] = _filled(held_out(head, table, features, folds), base)
+                said = held_out(head, table, features, folds)
+                # The base rate where a head says nothing, so that all cells are about the same attempts.
+                found[features.name, name] = np.where(np.isfinite(said), said, base)
     cells = _adjusted([_cell(table, folds, names, p, base) for names, p in found.items()])
     best = min(cells[1:], key=lambda cell: cell.brier.value)
     recipe = next(names for names in reversed(found) if names[1] == RECIPE)
@@ -154,11 +152,6 @@ def _table(benchmark: Benchmark, arm: Arm) -> OutcomeTable:
             "Run more tasks, and name their texts with --tasks FILE."
         )
     return table.rows(told & whole).priced()
-
-
-def _filled(probabilities: Floats, base: Floats) -> Floats:
-    """The base rate where a head says nothing, so that all cells are about the same attempts."""
-    return np.where(np.isfinite(probabilities), probabilities, base)
 
 
 def _cell(table: OutcomeTable, folds: Ints, names: tuple[str, str], probabilities: Floats, base: Floats) -> DesignCell:
@@ -224,7 +217,6 @@ def _won(ours: Policy, best: Policy, rows: Bools) -> bool:
 
 
 def named(features: str, head: str) -> str:
-    """A cell's name."""
     return head if head == BASE else f"{features}, {head}"
 
 

@@ -28,8 +28,6 @@ GROUPS = 6
 
 
 class ReliabilityGroup(FrozenModel):
-    """Attempts with similar probabilities."""
-
     attempts: int
     predicted: float
     """The mean of their probabilities."""
@@ -185,43 +183,17 @@ def by_resume_head(table: OutcomeTable, seen: Features, folds: Ints) -> Floats:
     return by_resumes(table, {seen.name: seen.rows.astype(np.float32)}, folds)
 
 
-def by_resume_network(table: OutcomeTable, seen: Features, folds: Ints) -> Floats:
-    """The same numbers into a small network."""
-    rows = seen.rows.astype(np.float32)
-
-    def pairs(known: Bools, task: Ints, column: Ints) -> Floats:
-        of_fixers = standings(table, rows, known)
-        found = np.full((len(task), 6), np.nan)
-        told = np.array([of_fixers[at] is not None for at in column])
-        beside = [standing for at in column[told] if (standing := of_fixers[at]) is not None]
-        if beside:
-            found[told] = resume_features(rows[task[told]], beside)
-        return found
-
-    return _by_pairs(table, folds, pairs, _network)
-
-
 def by_difficulty_head(table: OutcomeTable, seen: Features, folds: Ints) -> Floats:
     """Ours: how easy the task looks, and how able the fixer is."""
     return by_difficulty(table, seen.rows, seen.names, [seen.name], folds)
 
 
-def by_logistic(table: OutcomeTable, seen: Features, folds: Ints) -> Floats:
-    """A plain logistic regression over the features and which fixer it is."""
-    return _by_pairs(table, folds, _beside_fixer(table, seen), _logistic)
-
-
-def by_network(table: OutcomeTable, seen: Features, folds: Ints) -> Floats:
-    """The same into a small network."""
-    return _by_pairs(table, folds, _beside_fixer(table, seen), _network)
-
-
 HEADS: Mapping[str, Head] = {
     "résumés, LR": by_resume_head,
-    "résumés, MLP": by_resume_network,
+    "résumés, MLP": lambda table, seen, folds: _by_pairs(table, folds, _resume_inputs(table, seen), _NETWORKS),
     "difficulty": by_difficulty_head,
-    "logistic": by_logistic,
-    "MLP": by_network,
+    "logistic": lambda table, seen, folds: _by_pairs(table, folds, _beside_fixer(table, seen), _LOGISTICS),
+    "MLP": lambda table, seen, folds: _by_pairs(table, folds, _beside_fixer(table, seen), _NETWORKS),
 }
 DIRECTED = ("résumés, LR", "résumés, MLP")
 """Heads that compare directions: they take directed features, and the others those that are not."""
@@ -240,8 +212,8 @@ def _numbered(rows: Floats) -> tuple[str, ...]:
 
 _Inputs = Callable[[Bools, Ints, Ints], Floats]
 """From the known tasks, and the tasks and fixers of pairs, to a row a pair; nan: nothing can be said of it."""
-_Fit = Callable[[Floats, Bools, Sequence[str], Floats], Floats]
-"""From known inputs, what came of them and their repositories, to the probabilities of new inputs."""
+_Fitter = Callable[[Floats, Bools, Floats], Floats]
+"""From known inputs and what came of them to the probabilities of new inputs."""
 
 
 def held_out(head: Head, table: OutcomeTable, seen: Features, folds: Ints) -> Floats:
@@ -252,7 +224,7 @@ def held_out(head: Head, table: OutcomeTable, seen: Features, folds: Ints) -> Fl
         return head(table, seen, folds)
 
 
-def _by_pairs(table: OutcomeTable, folds: Ints, inputs: _Inputs, fit: _Fit) -> Floats:
+def _by_pairs(table: OutcomeTable, folds: Ints, inputs: _Inputs, fitters: Sequence[_Fitter]) -> Floats:
     probabilities = np.full(table.resolved.shape, np.nan)
     for fold in np.unique(folds):
         known = folds != fold
@@ -265,26 +237,31 @@ def _by_pairs(table: OutcomeTable, folds: Ints, inputs: _Inputs, fit: _Fit) -> F
         if not told.any() or y.all() or not y.any():
             continue
         mean, scale = x[has].mean(axis=0), np.maximum(x[has].std(axis=0), 1e-9)
-        found = fit((x[has] - mean) / scale, y, groups, (new[told] - mean) / scale)
-        probabilities[new_task[told], new_column[told]] = found
+        scaled = (x[has] - mean) / scale
+        fitter = _best(fitters, scaled, y, groups)
+        probabilities[new_task[told], new_column[told]] = fitter(scaled, y, (new[told] - mean) / scale)
     return probabilities
+
+
+def _resume_inputs(table: OutcomeTable, seen: Features) -> _Inputs:
+    """Six numbers of a task and a fixer's résumé, as in the paper."""
+    rows = seen.rows.astype(np.float32)
+
+    def pairs(known: Bools, task: Ints, column: Ints) -> Floats:
+        of_fixers = standings(table, rows, known)
+        found = np.full((len(task), 6), np.nan)
+        told = np.array([of_fixers[at] is not None for at in column])
+        beside = [standing for at in column[told] if (standing := of_fixers[at]) is not None]
+        if beside:
+            found[told] = resume_features(rows[task[told]], beside)
+        return found
+
+    return pairs
 
 
 def _beside_fixer(table: OutcomeTable, seen: Features) -> _Inputs:
     which = np.eye(len(table.fixers))
     return lambda known, task, column: np.concatenate([seen.rows[task], which[column]], axis=1)
-
-
-def _logistic(x: Floats, y: Bools, groups: Sequence[str], new: Floats) -> Floats:
-    return _best([partial(_fit_logistic, penalty) for penalty in PENALTIES], x, y, groups)(x, y, new)
-
-
-def _network(x: Floats, y: Bools, groups: Sequence[str], new: Floats) -> Floats:
-    return _best([partial(_fit_network, penalty) for penalty in NETWORK_PENALTIES], x, y, groups)(x, y, new)
-
-
-_Fitter = Callable[[Floats, Bools, Floats], Floats]
-"""From known inputs and what came of them to the probabilities of new inputs."""
 
 
 def _best(fitters: Sequence[_Fitter], x: Floats, y: Bools, groups: Sequence[str]) -> _Fitter:
@@ -322,3 +299,7 @@ def _fit_network(penalty: float, x: Floats, y: Bools, new: Floats) -> Floats:
         warnings.simplefilter("ignore", ConvergenceWarning)
         fitted = MLPClassifier(HIDDEN, solver="lbfgs", alpha=penalty, max_iter=STEPS, random_state=SEED).fit(x, y)
     return np.asarray(fitted.predict_proba(new)[:, 1])
+
+
+_LOGISTICS: Sequence[_Fitter] = [partial(_fit_logistic, penalty) for penalty in PENALTIES]
+_NETWORKS: Sequence[_Fitter] = [partial(_fit_network, penalty) for penalty in NETWORK_PENALTIES]

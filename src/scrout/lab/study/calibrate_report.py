@@ -20,6 +20,7 @@ from scrout.lab.study.report import (
     p_value,
     points,
     table,
+    with_content,
 )
 from scrout.lab.study.stats import ALPHA
 from scrout.text import percent, usd
@@ -29,14 +30,11 @@ if TYPE_CHECKING:
 
 
 def report(result: Calibrations) -> StudyReport:
-    """The study as tables, figures and findings."""
     parts: list[ReportTable | Figure] = []
     for space in result.spaces:
-        where = f"{space.benchmark}, {arm_words(space.arm)}"
-        figure = _reliability(f"calibrate-reliability-{space.arm}", where, space.reliability)
-        parts += [_quality_table(space), _savings_table(space), figure]
-    if result.published:
-        parts.append(_published_table(result))
+        name, where = f"calibrate-reliability-{space.arm}", f"{space.benchmark}, {arm_words(space.arm)}"
+        parts += [_quality_table(space), _savings_table(space), _reliability(name, where, space.reliability)]
+    parts += with_content(_published_table(result))
     if control := result.control:
         lines = {name if name == "blend" else f"{name} head": one for name, one in control.reliability.items()}
         figure = _reliability("calibrate-reliability-released", "the released router, cheapest fixer", lines)

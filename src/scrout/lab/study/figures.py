@@ -57,7 +57,6 @@ Form = Literal["svg", "png"]
 
 
 def drawn(shown: Figure, form: Form) -> bytes:
-    """The figure as a file."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

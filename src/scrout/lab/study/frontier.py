@@ -6,7 +6,8 @@ Everything is held against the best random mix of fixers at the same cost, which
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from operator import ne
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from scrout.base import FrozenModel, RouteError, StudyError
 from scrout.lab.study.calibrate_heads import base_rates, by_difficulty_head, by_resume_head, feature_sets, held_out
 from scrout.lab.study.frontier_pools import SIZE, Escalation, PoolCensus, escalation, pool_census
 from scrout.lab.study.policies import Policy, PolicyPoint, alone, oracle, policy_points, rule_policies, uniform_policy
+from scrout.lab.study.report import arm_words
 from scrout.lab.study.sources.benchmark import Benchmark
 from scrout.lab.study.sources.paper import FIXERS, OPUS, SHARED_USD, Absent, FilledPairs, Paper, PublicName, fill_gaps
 from scrout.lab.study.sources.source import Own, Source
@@ -43,17 +45,7 @@ def fixers_handed(paper: Paper) -> list[Policy]:
     """Those that tried every task with one."""
     outcomes = paper.evaluation.arm("handoff")
     whole = [fixer for at, fixer in enumerate(outcomes.fixers) if outcomes.measured[:, at].all()]
-    some = outcomes.only(whole)
-    return [
-        Policy(
-            f"{fixer} + handoff",
-            "handoff",
-            some.resolved[:, at].astype(np.float64),
-            some.cost[:, at] + shared_usd(paper),
-            choices=(fixer,) * len(paper.evaluation.ids),
-        )
-        for at, fixer in enumerate(whole)
-    ]
+    return alone(paper.evaluation.table("handoff", whole), "handoff", " + handoff", shared_usd(paper))
 
 
 def released_bounds(paper: Paper) -> list[Policy]:
@@ -113,15 +105,11 @@ ARMS: tuple[Arm, ...] = ("solo", "handoff")
 
 
 class HullCorner(FrozenModel):
-    """Where a hull bends."""
-
     usd: float
     solve: float
 
 
 class CostPlane(FrozenModel):
-    """One benchmark."""
-
     benchmark: str
     source: str
     tasks: int
@@ -175,13 +163,9 @@ def evaluation_plane(paper: Paper) -> CostPlane:
         spots=policy_points(ways, without, handed),
         hull=_hull(without),
         hull_handed=_hull([*without, *handed]) if handed else (),
-        differs={way.name: _differing(way, policies[0]) for way in policies},
+        differs={way.name: sum(map(ne, way.choices, policies[0].choices)) for way in policies},
         notes=tuple(notes),
     )
-
-
-def _differing(way: Policy, other: Policy) -> int:
-    return sum(one != same for one, same in zip(way.choices, other.choices, strict=True))
 
 
 def held_out_arms(benchmark: Benchmark) -> dict[Arm, HeldOutArm]:
@@ -286,15 +270,9 @@ def _priced_arms(benchmark: Benchmark) -> dict[Arm, OutcomeTable]:
         if arm not in benchmark.arms:
             continue
         table = benchmark.table(arm)
-        chosen = np.flatnonzero(np.isfinite(table.mean_costs)).tolist()
+        chosen = [fixer for fixer, cost in zip(table.fixers, table.mean_costs, strict=True) if np.isfinite(cost)]
         if chosen:
-            found[arm] = replace(
-                table,
-                fixers=tuple(table.fixers[at] for at in chosen),
-                resolved=table.resolved[:, chosen],
-                cost=table.cost[:, chosen],
-                measured=table.measured[:, chosen],
-            ).priced()
+            found[arm] = benchmark.table(arm, chosen).priced()
     if not found:
         raise StudyError(
             f"{benchmark.name}: no cost of any fixer is known in the arms {' and '.join(ARMS)}, and a frontier needs "
@@ -325,8 +303,6 @@ class Frontier(FrozenModel):
 
 @dataclass(frozen=True)
 class _Part:
-    """All about one benchmark."""
-
     field: CostPlane
     pools: PoolCensus | None = None
     escalations: tuple[Escalation, ...] = ()
@@ -368,7 +344,9 @@ def _label_run(paper: Paper) -> _Part:
     coverage = _coverage(paper)
     added = shared_usd(paper)
     escalations = tuple(
-        escalation(f"{benchmark.name}, {_arm(arm)}", alone(one.table, shared_usd=added * (arm == "handoff")), coverage)
+        escalation(
+            f"{benchmark.name}, {arm_words(arm)}", alone(one.table, shared_usd=added * (arm == "handoff")), coverage
+        )
         for arm, one in seen.items()
     )
     return _Part(cost_plane(benchmark, seen, added), None, escalations)
@@ -404,7 +382,3 @@ def _coverage(paper: Paper) -> float | None:
     except Absent:
         return None
     return float(np.mean([one.verdict == "real_failure" for one in scouted])) if scouted else None
-
-
-def _arm(arm: Arm) -> str:
-    return "with handoff" if arm == "handoff" else arm

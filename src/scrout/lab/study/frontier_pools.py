@@ -127,7 +127,7 @@ def pool_census(
                 lead=float(solves[strongest] - solves[cheapest]),
                 lead_p=float(mcnemars[cheapest, strongest]),
                 price=float(costs[strongest] / costs[cheapest]) if costs[cheapest] > 0 else None,
-                corners=_corners(costs[pool], solves[pool]),
+                corners=len(hull(np.column_stack([costs[pool], solves[pool]]))),
                 containment=float(containment_of(table.resolved[:, pool])(everything)[0]),
                 oracle_gain=oracle_gain[at],
                 oracle_usd=float(oracle_cost[:, at].mean()),
@@ -224,10 +224,6 @@ def _ablation(theta: float, pools: Ints, solves: Floats, costs: Floats) -> Ablat
 def _ends(pool: Ints, solves: Floats, costs: Floats) -> tuple[int, int]:
     cheapest = min(pool.tolist(), key=lambda at: (costs[at], -solves[at]))
     return cheapest, min(pool.tolist(), key=lambda at: (-solves[at], costs[at]))
-
-
-def _corners(costs: Floats, solves: Floats) -> int:
-    return len(hull(np.column_stack([costs, solves])))
 
 
 def _mcnemars(resolved: Bools) -> Floats:

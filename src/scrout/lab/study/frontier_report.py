@@ -12,7 +12,17 @@ from scrout.lab.study.figures import DASHES, INK, MARKERS, SHADES, error_bars
 from scrout.lab.study.frontier import COUNTS, ROUTER, CostPlane, Frontier
 from scrout.lab.study.frontier_pools import FALSE_ALARMS, SIZE, Escalation, Pool, PoolCensus, PoolKind
 from scrout.lab.study.policies import PolicyPoint
-from scrout.lab.study.report import Figure, ReportTable, StudyReport, interval, number, points, table, usd_interval
+from scrout.lab.study.report import (
+    Figure,
+    ReportTable,
+    StudyReport,
+    interval,
+    number,
+    points,
+    table,
+    usd_interval,
+    with_content,
+)
 from scrout.text import percent, usd
 
 if TYPE_CHECKING:
@@ -23,18 +33,20 @@ MAX_UNMEASURED = 0.25
 
 
 def report(result: Frontier) -> StudyReport:
-    """The study as tables, figures and findings."""
-    parts: list[ReportTable | Figure] = []
-    for plane in result.fields:
-        parts += [_plane_table(plane), _plane_figure(plane)]
-    if pools := result.pools:
-        parts += [_pools_table(pools), _kinds_table(pools), _extremes_table(pools), _ablations_table(pools)]
-        if any(one.routed for one in pools):
-            parts.append(_routed_table(pools))
-        parts.append(_pools_figure(pools))
-    if result.escalations:
-        parts += [_escalation_table(result.escalations), _break_even_table(result.escalations)]
-        parts += [_escalation_figure(one) for one in result.escalations]
+    planes = [part for plane in result.fields for part in (_plane_table(plane), _plane_figure(plane))]
+    pools = result.pools
+    parts = with_content(
+        *planes,
+        _pools_table(pools),
+        _kinds_table(pools),
+        _extremes_table(pools),
+        _ablations_table(pools),
+        _routed_table(pools),
+        _pools_figure(pools) if pools else None,
+        _escalation_table(result.escalations),
+        _break_even_table(result.escalations),
+        *map(_escalation_figure, result.escalations),
+    )
     findings = [
         *(line for plane in result.fields for line in _plane_findings(plane)),
         *(line for one in result.pools for line in _pool_findings(one)),

@@ -12,7 +12,7 @@ import numpy as np
 
 from scrout.base import FrozenModel, StudyError
 from scrout.intervals import Estimate
-from scrout.lab.study.sources.benchmark import Benchmark, ScoutRecord
+from scrout.lab.study.sources.benchmark import Benchmark
 from scrout.lab.study.sources.paper import GPT, KIMI, MAX_STEPS, Paper
 from scrout.lab.study.sources.source import Source
 from scrout.lab.study.stats import (
@@ -43,7 +43,6 @@ class Pairs:
 
     fixer: str
     tasks: Benchmark
-    """These alone."""
     selected: bool
     """True: they are so few of the benchmark's tasks that they were not drawn by chance."""
     before: Bools
@@ -113,20 +112,20 @@ def pairs_of(benchmark: Benchmark, before: Arm = "solo", after: Arm = "handoff")
         return []
     first, second = benchmark.arm(before), benchmark.arm(after)
     found = []
-    for fixer in second.fixers:
-        if fixer not in first.fixers:
+    for other in second.each():
+        if other.name not in first.fixers:
             continue
-        one, other = first.column(fixer), second.column(fixer)
-        both = first.measured[:, one] & second.measured[:, other]
+        one = first.of(other.name)
+        both = one.measured & other.measured
         if both.any():
             found.append(
                 Pairs(
-                    fixer,
+                    other.name,
                     benchmark.rows(both),
                     bool(both.mean() < WHOLE),
-                    *(first.resolved[both, one], second.resolved[both, other]),
-                    *(first.cost[both, one], second.cost[both, other]),
-                    *(first.steps[both, one], second.steps[both, other]),
+                    *(one.resolved[both], other.resolved[both]),
+                    *(one.cost[both], other.cost[both]),
+                    *(one.steps[both], other.steps[both]),
                 )
             )
     return found
@@ -167,7 +166,8 @@ def kinds_of(tasks: Benchmark) -> str:
 
 
 def pooled_effect(found: Sequence[Pairs]) -> Pooled | None:
-    """All fixers together; None: there are not two."""
+    """All fixers together whose tasks no router chose; None: there are not two."""
+    found = [pairs for pairs in found if not pairs.selected]
     if len(found) < 2:
         return None
     ids = {task: at for at, task in enumerate(dict.fromkeys(task for pairs in found for task in pairs.tasks.ids))}
@@ -187,8 +187,7 @@ def pooled_effect(found: Sequence[Pairs]) -> Pooled | None:
         gained=int((after & ~before).sum()),
         lost=int((before & ~after).sum()),
         change=bootstrap(len(ids), ratio_of(change, count)),
-        # One task alone that differs can have either sign.
-        p=permutation(change) if np.count_nonzero(change) > 1 else 1.0,
+        p=permutation(change),
     )
 
 
@@ -217,8 +216,6 @@ LEAST = 5
 
 
 class Side(FrozenModel):
-    """One group of a look."""
-
     paired: Paired
     p_holm: float
     """Adjusted over both groups of all looks at the benchmark."""
@@ -291,18 +288,18 @@ def _paired(pairs: Pairs, mask: Bools) -> Paired:
 def _by_length(pairs: Pairs, most_steps: int | None) -> Iterator[TaskSplit]:
     """By each other model alone: reached the limit of calls, else above its median of calls, else of dollars."""
     alone = pairs.tasks.arm("solo")
-    for other in alone.fixers:
-        if other == pairs.fixer:
+    for other in alone.each():
+        if other.name == pairs.fixer:
             continue
-        at = alone.column(other)
-        steps, cost = (np.where(alone.measured[:, at], column[:, at], np.nan) for column in (alone.steps, alone.cost))
-        if np.isfinite(steps).any() and most_steps is not None:
-            name = f"{other} alone took all {most_steps} steps"
-            yield TaskSplit(name, steps >= most_steps, np.isfinite(steps), other)
-        elif np.isfinite(steps).any():
-            yield TaskSplit(f"{other} alone took more steps than its median", _upper(steps), np.isfinite(steps), other)
+        steps, cost = (np.where(other.measured, column, np.nan) for column in (other.steps, other.cost))
+        asked = np.isfinite(steps)
+        if asked.any() and most_steps is not None:
+            yield TaskSplit(f"{other.name} alone took all {most_steps} steps", steps >= most_steps, asked, other.name)
+        elif asked.any():
+            yield TaskSplit(f"{other.name} alone took more steps than its median", _upper(steps), asked, other.name)
         elif np.isfinite(cost).any():
-            yield TaskSplit(f"{other} alone cost more than its median", _upper(cost), np.isfinite(cost), other)
+            name = f"{other.name} alone cost more than its median"
+            yield TaskSplit(name, _upper(cost), np.isfinite(cost), other.name)
 
 
 def _by_scouting(pairs: Pairs) -> Iterator[TaskSplit]:
@@ -316,16 +313,16 @@ def _by_scouting(pairs: Pairs) -> Iterator[TaskSplit]:
     def which(asked: Sequence[bool]) -> Bools:
         return np.array(asked, dtype=bool)
 
-    yield TaskSplit("the handoff names every gold file", which([_is_whole(one) for one in told]), answered)
+    yield TaskSplit(
+        "the handoff names every gold file",
+        which([one is not None and one.gold is not None and one.all_gold for one in told]),
+        answered,
+    )
     poor = which([one is not None and one.recall < POOR for one in told])
     yield TaskSplit(f"its recall is below {POOR}", poor & answered, answered)
     yield TaskSplit("its claim failed for real", which([one is not None and one.verdict == REAL for one in told]), has)
     yield TaskSplit("its claim was kept by the gate", which([one is not None and one.kept for one in told]), has)
     yield TaskSplit("it was forced", which([one is not None and one.kind == "forced" for one in told]), has)
-
-
-def _is_whole(scouted: ScoutRecord | None) -> bool:
-    return scouted is not None and scouted.gold is not None and scouted.all_gold
 
 
 def _upper(values: Floats) -> Bools:
@@ -366,7 +363,8 @@ def injections(pairs: Pairs, most_steps: int | None) -> list[Injection]:
     before = dict(_before(pairs))
     if before:
         found.append(_simulated(pairs, "scout and issue", before, possible=True))
-    if after := _after(pairs, most_steps):
+    # Rules that look ahead: would it help at all to know that much?
+    if after := {split.group: split.inside for split in splits(pairs, most_steps)}:
         found.append(_simulated(pairs, "also another's run and the answer", before | after, possible=False))
     return found
 
@@ -418,11 +416,6 @@ def _before(pairs: Pairs) -> Iterator[tuple[str, Bools]]:
             yield f"issues longer than {percent(share, 0)} of them", lengths > np.quantile(lengths, share)
 
 
-def _after(pairs: Pairs, most_steps: int | None) -> dict[str, Bools]:
-    """Rules that look ahead: would it help at all to know that much?"""
-    return {split.group: split.inside for split in splits(pairs, most_steps)}
-
-
 EFFECT = 0.04
 """The change of the solve rate that one would like to see."""
 WANTED = (0.8, 0.9)
@@ -449,8 +442,6 @@ class Power(FrozenModel):
 
 
 class HandoffStudy(FrozenModel):
-    """All of it."""
-
     comparable: bool
     """False: outcomes are the check's, which passes no patch without a reproduction, and only handoffs bring one; so
     there are no effects, looks and powers."""
@@ -491,7 +482,7 @@ def study(source: Source) -> HandoffStudy:
     return HandoffStudy(
         comparable=comparable,
         effects=tuple(effect for pairs in found.values() for effect in effects_of(pairs)) + _routed(source),
-        pooled=tuple(one for pairs in found.values() if (one := pooled_effect(_whole(pairs))) is not None),
+        pooled=tuple(one for pairs in found.values() if (one := pooled_effect(pairs)) is not None),
         gates=tuple(effect for pairs in gates for effect in effects_of(pairs)),
         efforts=efforts,
         looks=tuple(look for name, pairs in found.items() for look in subgroup_effects(pairs, most_steps.get(name))),
@@ -500,11 +491,6 @@ def study(source: Source) -> HandoffStudy:
         powers=tuple(_power(pairs) for _, pairs in whole),
         notes=_notes(source, benchmarks),
     )
-
-
-def _whole(found: Sequence[Pairs]) -> list[Pairs]:
-    """Those that no router chose the tasks of."""
-    return [pairs for pairs in found if not pairs.selected]
 
 
 def _routed(source: Source) -> tuple[HandoffEffect, ...]:

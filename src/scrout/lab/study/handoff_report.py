@@ -17,8 +17,19 @@ from scrout.lab.study.handoff import (
     Side,
     SubgroupEffect,
 )
-from scrout.lab.study.report import Figure, ReportTable, StudyReport, interval, p_value, points, table, usd_interval
-from scrout.lab.study.stats import ALPHA, Paired
+from scrout.lab.study.report import (
+    Figure,
+    ReportTable,
+    StudyReport,
+    interval,
+    p_value,
+    paired_columns,
+    points,
+    table,
+    usd_interval,
+    with_content,
+)
+from scrout.lab.study.stats import ALPHA
 from scrout.text import percent, usd
 
 if TYPE_CHECKING:
@@ -26,21 +37,16 @@ if TYPE_CHECKING:
 
 
 def report(result: HandoffStudy) -> StudyReport:
-    """The study as tables, figures and findings."""
-    parts: list[ReportTable | Figure] = []
-    if result.effects:
-        title = "Solo to handoff, paired by task"
-        parts += [_effect_table(title, result.effects, result.pooled), _effect_figure(result.effects)]
-    if result.gates:
-        parts.append(_effect_table("Pass-through to handoff: what the gate changes", result.gates, ()))
-    if result.efforts:
-        parts.append(_effort_table(result.efforts))
-    if result.looks:
-        parts += [_subgroup_table(result.looks), _subgroup_figure(result.looks)]
-    if result.injections:
-        parts.append(_injection_table(result.injections))
-    if result.powers:
-        parts += [_power_table(result.powers), _power_figure(result.powers)]
+    parts = with_content(
+        _effect_table("Solo to handoff, paired by task", result.effects, result.pooled),
+        _effect_figure(result.effects) if result.effects else None,
+        _effect_table("Pass-through to handoff: what the gate changes", result.gates, ()),
+        _effort_table(result.efforts),
+        _subgroup_table(result.looks),
+        _subgroup_figure(result.looks) if result.looks else None,
+        _injection_table(result.injections),
+        *((_power_table(result.powers), _power_figure(result.powers)) if result.powers else ()),
+    )
     return StudyReport("What the handoff does", tuple(_findings(result)), parts, result.notes)
 
 
@@ -136,49 +142,37 @@ def _at_limit(effort: Effort) -> tuple[int, int]:
 
 
 def _effect_table(title: str, effects: Sequence[HandoffEffect], pooled: Sequence[Pooled]) -> ReportTable:
-    rows = [
-        (
-            effect.benchmark,
-            _fixer(effect),
-            str(effect.paired.tasks),
-            *_change_cells(effect.paired),
-            p_value(effect.p_holm),
-            "-" if effect.usd_change is None else usd_interval(effect.usd_change, sign=True),
-        )
-        for effect in effects
-    ]
-    rows += [
-        (
-            one.benchmark,
-            f"pooled, {len(one.fixers)} fixers",
-            f"{one.tasks} ({one.pairs} pairs)",
-            *_change_cells(one),
-            "-",
-            "-",
-        )
-        for one in pooled
-    ]
-    return ReportTable(
+    rows: list[HandoffEffect | Pooled] = [*effects, *pooled]
+    return table(
         title,
-        ("", "fixer", "tasks", "before", "after", "points [95%]", "b/c", "p", "Holm", "$ per task more [95%]"),
         rows,
+        {
+            "": lambda one: one.benchmark,
+            "fixer": _fixer,
+            "tasks": lambda one: (
+                f"{one.tasks} ({one.pairs} pairs)" if isinstance(one, Pooled) else f"{one.paired.tasks}"
+            ),
+            **paired_columns(lambda one: one if isinstance(one, Pooled) else one.paired, "before", "after"),
+            "Holm": lambda one: "-" if isinstance(one, Pooled) else p_value(one.p_holm),
+            "$ per task more [95%]": lambda one: (
+                "-" if isinstance(one, Pooled) else usd_interval(one.usd_change, sign=True)
+            ),
+        },
         "Exact McNemar; pooled: tasks are resampled and permuted whole. Spontaneous and forced handoffs are pooled. "
         "Selected: a router chose the tasks, so nothing is tested, and the pool is without them. In dollars the "
         "paper's receipts have attempts alone, your own runs scouting too.",
     )
 
 
-def _change_cells(one: Pooled | Paired) -> tuple[str, ...]:
-    return (
-        percent(one.first),
-        percent(one.second),
-        points(one.change),
-        f"{one.gained}/{one.lost}",
-        p_value(one.p),
-    )
+def _tasks(effect: HandoffEffect | Pooled) -> str:
+    if isinstance(effect, Pooled):
+        return f"{effect.tasks} ({effect.pairs} pairs)"
+    return str(effect.paired.tasks)
 
 
-def _fixer(effect: HandoffEffect) -> str:
+def _fixer(effect: HandoffEffect | Pooled) -> str:
+    if isinstance(effect, Pooled):
+        return f"pooled, {len(effect.fixers)} fixers"
     return effect.fixer + (f", {effect.tasks}" if effect.tasks else ", selected" if effect.selected else "")
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
@@ -15,10 +15,6 @@ from scrout.lab.study.sources.benchmark import Benchmark, ScoutRecord
 from scrout.lab.study.sources.paper import Paper
 from scrout.lab.study.sources.source import Own, Source
 from scrout.lab.study.stats import MeanDifference, bootstraps, holm, mean_difference, mean_of, wilson
-
-if TYPE_CHECKING:
-    pass
-
 
 Division = Literal["kind", "repository", "language", "outcome"]
 RANKS = (1, 3, 5)
@@ -47,8 +43,6 @@ class HandoffGroup(FrozenModel):
 
 
 class GroupComparison(FrozenModel):
-    """Two groups in one figure."""
-
     group: str
     others: str
     measure: str
@@ -58,8 +52,6 @@ class GroupComparison(FrozenModel):
 
 
 class LocalizeStudy(FrozenModel):
-    """All of it."""
-
     tasks: int
     unknown: int
     """Handoffs whose true files are not known."""
@@ -79,57 +71,43 @@ def study(source: Source) -> LocalizeStudy:
             f"{benchmark.source}: {len(benchmark.scouted)} handoffs, and of none the true files are known. "
             "Name the tasks' file, with its answers: --tasks FILE"
         )
-    outcomes = _outcomes(source)
-    divisions = _divisions(benchmark, judged, outcomes)
+    solved_by, solved = _solved(source)
+    divisions = _divisions(benchmark, judged, solved)
     return LocalizeStudy(
         tasks=len(judged),
         unknown=len(benchmark.scouted) - len(judged),
-        solved_by=outcomes.of if outcomes else "",
+        solved_by=solved_by,
         groups=tuple(
             _group(by, name, [judged[task] for task in tasks])
             for by, groups in divisions.items()
             for name, tasks in groups.items()
         ),
         compared=(*_compared(judged, divisions, "kind"), *_compared(judged, divisions, "outcome")),
-        notes=_notes(source, judged, outcomes),
+        notes=_notes(source, judged, solved_by),
     )
 
 
-@dataclass(frozen=True)
-class _Outcomes:
-    """Which tasks were solved."""
+def _solved(source: Source) -> tuple[str, dict[str, bool]]:
+    """By whom tasks were solved with handoff, a router's choice or else the fixer that tried the most, and which.
 
-    of: str
-    """By whom, in words."""
-    solved: Mapping[str, bool]
-
-
-def _outcomes(source: Source) -> _Outcomes | None:
-    """With handoff: by the fixer that a router chose for each task, else by the one that tried the most; None: none."""
+    Empty: no such arm was run.
+    """
     if isinstance(source, Paper):
-        benchmark = source.evaluation
-        handed = benchmark.arm("handoff")
-        chosen = [handed.column(fixer) for fixer in source.routing.decisions]
-        solved = handed.resolved[np.arange(len(chosen)), chosen]
-        return _Outcomes("the fixer that the paper's router chose", _by_task(benchmark, solved.tolist()))
-    benchmark = source.benchmark
-    if "handoff" not in benchmark.arms:
-        return None
-    handed = benchmark.arm("handoff")
-    most = handed.fixers[int(handed.measured.sum(axis=0).argmax())]
-    fixer = ROUTED if ROUTED in handed.fixers else most
-    at = handed.column(fixer)
-    tried = {task for task, there in zip(benchmark.ids, handed.measured[:, at], strict=True) if there}
-    solved_by = _by_task(benchmark, handed.resolved[:, at].tolist())
-    return _Outcomes(f"{fixer} with handoff", {task: won for task, won in solved_by.items() if task in tried})
-
-
-def _by_task(benchmark: Benchmark, solved: Sequence[bool]) -> dict[str, bool]:
-    return dict(zip(benchmark.ids, solved, strict=True))
+        benchmark, handed = source.evaluation, source.evaluation.arm("handoff")
+        one = handed.chosen("the fixer that the paper's router chose", source.routing.decisions)
+    elif "handoff" in source.benchmark.arms:
+        benchmark, handed = source.benchmark, source.benchmark.arm("handoff")
+        most = handed.fixers[int(handed.measured.sum(axis=0).argmax())]
+        one = handed.of(ROUTED if ROUTED in handed.fixers else most)
+        one = replace(one, name=f"{one.name} with handoff")
+    else:
+        return "", {}
+    outcomes = zip(benchmark.ids, one.measured.tolist(), one.resolved.tolist(), strict=True)
+    return one.name, {task: won for task, tried, won in outcomes if tried}
 
 
 def _divisions(
-    benchmark: Benchmark, judged: Mapping[str, ScoutRecord], outcomes: _Outcomes | None
+    benchmark: Benchmark, judged: Mapping[str, ScoutRecord], solved: Mapping[str, bool]
 ) -> dict[Division, dict[str, list[str]]]:
     """Tasks by the name of their group, in each way to divide them."""
     tasks = [task for task in benchmark.ids if task in judged]
@@ -137,7 +115,6 @@ def _divisions(
     kinds = _grouped({task: judged[task].kind for task in tasks})
     whole = {f"all ({' and '.join(kinds)} pooled)": tasks} if len(kinds) > 1 else {}
     won = {True: "solved", False: "not solved"}
-    solved = outcomes.solved if outcomes else {}
     return {
         "kind": whole | kinds,
         "repository": _grouped({task: repository[task] for task in tasks}),
@@ -202,11 +179,11 @@ def _compared(
     ]
 
 
-def _notes(source: Source, judged: Mapping[str, ScoutRecord], outcomes: _Outcomes | None) -> tuple[str, ...]:
+def _notes(source: Source, judged: Mapping[str, ScoutRecord], solved_by: str) -> tuple[str, ...]:
     notes = []
     if any(one.hits is None for one in judged.values()):
         notes.append("The order of the named files is not told, so there is no Acc@k.")
-    if outcomes is None:
+    if not solved_by:
         notes.append("No arm with a handoff was run, so nothing is said of solved tasks.")
     elif isinstance(source, Own) and source.judged_by == "check":
         notes.append("Solved is what the check passed, which needs a reproduction that fails for real: no grade.")

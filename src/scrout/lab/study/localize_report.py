@@ -7,13 +7,12 @@ from functools import partial
 
 from scrout.lab.study.figures import forest
 from scrout.lab.study.localize import RANKS, Division, GroupComparison, HandoffGroup, LocalizeStudy
-from scrout.lab.study.report import Figure, ReportTable, StudyReport, interval, p_value, points, table
+from scrout.lab.study.report import Figure, ReportTable, StudyReport, interval, p_value, points, table, with_content
 
 MEASURES = {"recall": "Recall", "precision": "Precision", "f1": "F1", "all_gold": "Every gold file named"}
 
 
 def report(result: LocalizeStudy) -> StudyReport:
-    """The study as tables, figures and findings."""
     titles: dict[Division, str] = {
         "kind": "By how the handoff came about",
         "repository": "By repository, kinds pooled",
@@ -21,11 +20,12 @@ def report(result: LocalizeStudy) -> StudyReport:
         "outcome": f"By outcome of {result.solved_by}, kinds pooled",
     }
     by_division = {by: [group for group in result.groups if group.by == by] for by in titles}
-    parts: list[ReportTable | Figure] = [_table(titles[by], groups) for by, groups in by_division.items() if groups]
-    if result.compared:
-        parts.append(_comparison_table(result.compared))
     one_language = len(by_division["language"]) < 2
-    parts.append(_figure([group for group in result.groups if group.by != "language" or not one_language]))
+    parts = with_content(
+        *(_table(titles[by], groups) for by, groups in by_division.items()),
+        _comparison_table(result.compared),
+        _figure([group for group in result.groups if group.by != "language" or not one_language]),
+    )
     notes = list(result.notes)
     if result.unknown:
         notes.append(f"{result.unknown} handoffs are left out: their true files are not known.")

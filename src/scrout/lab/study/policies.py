@@ -147,10 +147,13 @@ def oracle(ways: Sequence[Policy], name: str = "oracle") -> Policy:
     return Policy(name, "oracle", solved[rows, chosen], cost[rows, chosen])
 
 
-def uniform_policy(ways: Sequence[Policy], name: str = "any fixer at random") -> Policy:
+def uniform_policy(ways: Sequence[Policy]) -> Policy:
     """Each fixer as often as any other."""
     return Policy(
-        name, "random", np.mean([way.solved for way in ways], axis=0), np.mean([way.cost for way in ways], axis=0)
+        "any fixer at random",
+        "random",
+        np.mean([way.solved for way in ways], axis=0),
+        np.mean([way.cost for way in ways], axis=0),
     )
 
 

@@ -72,7 +72,6 @@ class PublishedCell(FrozenModel):
 
 
 def cells(published: Mapping[str, Any], said: Mapping[Place, ReceiptValue]) -> tuple[PublishedCell, ...]:
-    """Every figure that is published, in its order."""
     return tuple(_cell(place, figure, said.get(place)) for place, figure in _published_figures(published, ()))
 
 
@@ -186,7 +185,6 @@ class Receipts(FrozenModel):
 
 
 def recompute_tables(paper: Paper) -> Receipts:
-    """All tables from the receipts."""
     evaluation, routing = paper.evaluation, paper.routing
     label_run = paper.label_run if paper.has("label run") else None
     router = routed(evaluation, routing)
@@ -219,13 +217,13 @@ def _thetas(paper: Paper) -> list[float]:
 
 
 def _fresh(paper: Paper) -> tuple[Fresh, ...]:
-    outcomes, found = paper.label_run.arm("solo"), []
-    for at, fixer in enumerate(outcomes.fixers):
-        solved = outcomes.resolved[outcomes.measured[:, at], at]
-        public = _public(paper, _ON_LEADERBOARD[fixer])
+    found = []
+    for one in paper.label_run.arm("solo").each():
+        solved = one.resolved[one.measured]
+        public = _public(paper, _ON_LEADERBOARD[one.name])
         found.append(
             Fresh(
-                fixer=fixer,
+                fixer=one.name,
                 tasks=len(solved),
                 fresh=bootstrap(len(solved), mean_of(solved)),
                 public=float(public.mean()) if public.size else None,
@@ -239,10 +237,8 @@ def _public(paper: Paper, model: str) -> Bools:
     """What a model solved of the public tasks that it tried; empty: nothing is known."""
     if not paper.has("Multilingual"):
         return np.zeros(0, dtype=bool)
-    outcomes = paper.public("Multilingual").arm("solo")
-    at = outcomes.column(model)
-    solved: Bools = outcomes.resolved[outcomes.measured[:, at], at]
-    return solved
+    one = paper.public("Multilingual").arm("solo").of(model)
+    return one.resolved[one.measured]
 
 
 def receipt_values(found: Receipts) -> dict[Place, ReceiptValue]:
@@ -267,7 +263,6 @@ def _values(at: Place, figures: Mapping[str, float | None]) -> dict[Place, Recei
 
 
 def _ends(at: Place, low: float, high: float, **how: Any) -> dict[Place, ReceiptValue]:
-    """Both ends of an interval."""
     return {(*at, end): ReceiptValue(value, **how) for end, value in zip(ENDS, (low, high), strict=True)}
 
 
@@ -450,7 +445,6 @@ class Replication(FrozenModel):
 
 
 def study(source: Source) -> Replication:
-    """The tables of a source."""
     if not isinstance(source, Paper):
         return Replication(tables=tables(source.alike(source.benchmark)), receipts=None, regated=(), cells=())
     found = recompute_tables(source)

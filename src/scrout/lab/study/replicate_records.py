@@ -60,7 +60,6 @@ class RegatedRecord(FrozenModel):
 
 
 def judge_all(records: Iterable[Mapping[str, Any]]) -> tuple[RegatedRecord, ...]:
-    """Every record, in its order."""
     return tuple(judge(record) for record in records)
 
 

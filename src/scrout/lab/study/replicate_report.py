@@ -6,18 +6,19 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar, get_args
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
 from scrout.intervals import Estimate
 from scrout.lab.study.figures import INK, MARKERS, SHADES, SOFT, error_bars, forest
-from scrout.lab.study.replicate import ROUTER, PublishedCell, Receipts, Replication, Status
+from scrout.lab.study.replicate import ROUTER, Fresh, PublishedCell, Receipts, Replication, RouterComparison, Status
 from scrout.lab.study.replicate_records import RegatedRecord
 from scrout.lab.study.replicate_tables import (
     Attempts,
     Claims,
     Located,
+    Pair,
     PairedEffect,
     PaperTables,
     PolicyRow,
@@ -33,9 +34,11 @@ from scrout.lab.study.report import (
     interval,
     number,
     p_value,
+    paired_columns,
     points,
     table,
     usd_interval,
+    with_content,
 )
 from scrout.lab.study.sources.paper import FIXERS
 from scrout.lab.study.stats import ALPHA, Paired, holm
@@ -54,38 +57,30 @@ WHY_NOT_BACKED = {
     "bench_versus_fresh": "the public column is of tasks that are not all in the table",
     "caps": "not in the receipts",
 }
-Row = TypeVar("Row")
 
 
 def report(result: Replication) -> StudyReport:
-    """The tables with figures and findings."""
     found, receipts = result.tables, result.receipts
     effects = _effects(found, receipts)
-    parts: list[ReportTable | Figure] = []
-    if result.cells:
-        parts += [_overview_table(result.cells), _contradicted_table(result.cells)]
-    if found.ways:
-        parts += [_main_table(found.ways), _plane_figure(found.ways)]
-    if receipts:
-        parts += [_router_table(receipts), _threshold_table(receipts.sweep), _threshold_figure(receipts.sweep)]
-        parts.append(_head_table(receipts))
-    if found.pairs:
-        parts.append(_pair_table(found))
-    if effects:
-        parts += [*(_effect_table(where, some) for where, some in effects.items()), _effect_figure(effects)]
-    if receipts and receipts.fresh:
-        parts.append(_fresh_table(receipts))
-    if found.located:
-        parts.append(_localization_table(found.located))
-    if found.claims:
-        parts.append(_claims_table(found.claims))
-    if result.regated:
-        parts.append(_regated_table(result.regated))
-    if found.attempts:
-        parts.append(_attempts_table(found.attempts))
     recomputed = [cell for cell in result.cells if cell.ours is not None]
-    for name in dict.fromkeys(cell.table for cell in recomputed):
-        parts.append(_cell_table(name, [cell for cell in recomputed if cell.table == name]))
+    parts = with_content(
+        *((_overview_table(result.cells), _contradicted_table(result.cells)) if result.cells else ()),
+        _main_table(found.ways),
+        _plane_figure(found.ways) if found.ways else None,
+        *(_router_parts(receipts) if receipts else ()),
+        _pair_table(found),
+        *(_effect_table(where, some) for where, some in effects.items()),
+        _effect_figure(effects) if effects else None,
+        _fresh_table(receipts.fresh if receipts else ()),
+        _localization_table(found.located),
+        _claims_table(found.claims) if found.claims else None,
+        _regated_table(result.regated),
+        _attempts_table(found.attempts),
+        *(
+            _cell_table(name, [cell for cell in recomputed if cell.table == name])
+            for name in dict.fromkeys(cell.table for cell in recomputed)
+        ),
+    )
     return StudyReport(
         title="The paper's tables from its receipts" if receipts else f"The paper's tables of {found.benchmark}",
         findings=list(_findings(result)),
@@ -271,49 +266,25 @@ def _main_table(found: Sequence[PolicyRow]) -> ReportTable:
     )
 
 
-def _paired_table(
-    title: str,
-    rows: Sequence[Row],
-    name: tuple[str, Callable[[Row], str]],
-    sides: tuple[str, str],
-    paired: Callable[[Row], Paired],
-    note: str = "",
-) -> ReportTable:
-    """Two policies on the same tasks, a row each."""
-    return table(
-        title,
-        rows,
-        {
-            name[0]: name[1],
-            sides[0]: lambda row: percent(paired(row).first),
-            sides[1]: lambda row: percent(paired(row).second),
-            "change": lambda row: points(paired(row).change),
-            "gained": lambda row: f"{paired(row).gained}",
-            "lost": lambda row: f"{paired(row).lost}",
-            "p": lambda row: p_value(paired(row).p),
-        },
-        note,
-    )
-
-
-def _router_table(found: Receipts) -> ReportTable:
-    return _paired_table(
+def _router_parts(found: Receipts) -> list[ReportTable | Figure]:
+    beside = table(
         "The router beside other policies",
         found.router,
-        ("policy", lambda one: one.way),
-        ("solves", "router"),
-        lambda one: one.paired,
+        {"policy": lambda one: one.way, **paired_columns(_paired, "solves", "router")},
         "Paired by task; p by exact McNemar.",
     )
+    return [beside, _threshold_table(found.sweep), _threshold_figure(found.sweep), _head_table(found)]
+
+
+def _paired(row: RouterComparison | Pair | PairedEffect) -> Paired:
+    return row.paired
 
 
 def _pair_table(found: PaperTables) -> ReportTable:
-    return _paired_table(
+    return table(
         "Fixers alone, two and two",
         found.pairs,
-        ("pair", lambda one: f"{one.first}, then {one.second}"),
-        ("first", "second"),
-        lambda one: one.paired,
+        {"pair": lambda one: f"{one.first}, then {one.second}", **paired_columns(_paired, "first", "second")},
     )
 
 
@@ -321,12 +292,10 @@ def _effect_table(where: str, effects: Sequence[PairedEffect]) -> ReportTable:
     note = "Spontaneous and forced handoffs together."
     if any(one.fixer == "pooled" for one in effects):
         note += " Pooled: a task's pairs are drawn together; its p takes them for independent."
-    return _paired_table(
+    return table(
         f"Alone, then with the handoff, on {where}",
         effects,
-        ("fixer", lambda one: one.fixer),
-        ("alone", "handoff"),
-        lambda one: one.paired,
+        {"fixer": lambda one: one.fixer, **paired_columns(_paired, "alone", "handoff")},
         note,
     )
 
@@ -366,10 +335,10 @@ def _head_table(found: Receipts) -> ReportTable:
     )
 
 
-def _fresh_table(found: Receipts) -> ReportTable:
+def _fresh_table(found: Sequence[Fresh]) -> ReportTable:
     return table(
         "Fresh tasks beside public ones",
-        found.fresh,
+        found,
         {
             "fixer": lambda one: one.fixer,
             "fresh": lambda one: interval(one.fresh),

@@ -125,7 +125,6 @@ class PolicyRow(FrozenModel):
 
     name: str
     alone: bool
-    """Whether it is a fixer alone."""
     tasks: int
     solves: int
     rate: Estimate
@@ -230,26 +229,26 @@ def _columns(benchmark: Benchmark, shared_usd: float) -> tuple[list[Column], Boo
     kept: list[tuple[Arm, str]] = []
     common, notes = np.ones(tasks, dtype=bool), []
     for arm, outcomes in benchmark.arms.items():
-        for at, fixer in enumerate(outcomes.fixers):
-            tried = int(outcomes.measured[:, at].sum())
+        for one in outcomes.each():
+            tried = int(one.measured.sum())
             if tried >= MOST * tasks:
-                kept.append((arm, fixer))
-                common &= outcomes.measured[:, at]
+                kept.append((arm, one.name))
+                common &= one.measured
             else:
-                notes.append(f"{way_name(fixer, arm)} is left out of the main table: {tried} of {tasks} tasks tried.")
+                notes.append(
+                    f"{way_name(one.name, arm)} is left out of the main table: {tried} of {tasks} tasks tried."
+                )
     if not common.any():
         return [], common, [*notes, "No task was tried in every way, so there is no main table."]
     columns = []
     for arm, fixer in kept:
-        outcomes = benchmark.arm(arm)
-        at, alone = outcomes.column(fixer), arm == "solo"
-        cost = outcomes.cost[:, at] + (0.0 if alone else shared_usd / tasks)
-        columns.append(_only(Column(way_name(fixer, arm), outcomes.resolved[:, at], cost, alone), common))
+        one, alone = benchmark.arm(arm).of(fixer), arm == "solo"
+        cost = one.cost + (0.0 if alone else shared_usd / tasks)
+        columns.append(_only(Column(way_name(fixer, arm), one.resolved, cost, alone), common))
     return columns, common, notes
 
 
 def way_name(fixer: str, arm: Arm) -> str:
-    """Kimi K2.5 solo"""
     return f"{fixer} {'solo' if arm == 'solo' else f'with {arm}'}"
 
 
@@ -354,30 +353,26 @@ def _pooled(first: Bools, second: Bools) -> Paired:
 def _attempts(benchmark: Benchmark, cap: int | None) -> tuple[Attempts, ...]:
     found = []
     for arm, outcomes in benchmark.arms.items():
-        for at, fixer in enumerate(outcomes.fixers):
-            tried = outcomes.measured[:, at]
-            cost, steps = (
-                column[tried & np.isfinite(column)] for column in (outcomes.cost[:, at], outcomes.steps[:, at])
-            )
-            reached = tried & (outcomes.steps[:, at] >= cap) if cap and steps.size else None
+        for one in outcomes.each():
+            cost, steps = (column[one.measured & np.isfinite(column)] for column in (one.cost, one.steps))
+            reached = one.measured & (one.steps >= cap) if cap and steps.size else None
             found.append(
                 Attempts(
-                    fixer=fixer,
+                    fixer=one.name,
                     arm=arm,
-                    n=int(tried.sum()),
-                    solved=int((tried & outcomes.resolved[:, at]).sum()),
+                    n=int(one.measured.sum()),
+                    solved=int((one.measured & one.resolved).sum()),
                     usd=float(cost.sum()) if cost.size else None,
                     most_expensive_usd=float(cost.max()) if cost.size else None,
                     mean_steps=float(steps.mean()) if steps.size else None,
                     at_cap=int(reached.sum()) if reached is not None else None,
-                    solved_at_cap=int((reached & outcomes.resolved[:, at]).sum()) if reached is not None else None,
+                    solved_at_cap=int((reached & one.resolved).sum()) if reached is not None else None,
                 )
             )
     return tuple(found)
 
 
 def by_name(found: Sequence[PolicyRow]) -> Mapping[str, PolicyRow]:
-    """Ways by their names."""
     return {way.name: way for way in found}
 
 

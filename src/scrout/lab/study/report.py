@@ -12,10 +12,15 @@ from scrout.text import percent, usd
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from scrout.lab.study.handoff import Pooled
+    from scrout.lab.study.stats import Paired
+
 from scrout.intervals import Estimate
 from scrout.records import Arm
 
 Row = TypeVar("Row")
+Columns = Mapping[str, Callable[[Row], str]]
+"""How a table shows each column of a row."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +62,27 @@ class StudyReport:
     """Cells that should agree and do not. If there are any, the command exits with 1."""
 
 
-def table(title: str, items: Iterable[Row], columns: Mapping[str, Callable[[Row], str]], note: str = "") -> ReportTable:
-    """A table with one row per item; each column says how it shows one."""
+def table(title: str, items: Iterable[Row], columns: Columns[Row], note: str = "") -> ReportTable:
+    """A table with one row per item."""
     rows = [[cell(item) for cell in columns.values()] for item in items]
     return ReportTable(title, tuple(columns), rows, note)
+
+
+def paired_columns(paired: Callable[[Row], Paired | Pooled], before: str, after: str) -> Columns[Row]:
+    """What two ways solve of the same tasks."""
+    return {
+        before: lambda row: percent(paired(row).first),
+        after: lambda row: percent(paired(row).second),
+        "points [95%]": lambda row: points(paired(row).change),
+        "gained": lambda row: f"{paired(row).gained}",
+        "lost": lambda row: f"{paired(row).lost}",
+        "p": lambda row: p_value(paired(row).p),
+    }
+
+
+def with_content(*parts: ReportTable | Figure | None) -> list[ReportTable | Figure]:
+    """Without figures of nothing and tables without rows."""
+    return [part for part in parts if isinstance(part, Figure) or (part is not None and part.rows)]
 
 
 def points(change: Estimate | float | None) -> str:
@@ -91,7 +113,6 @@ def arm_words(arm: Arm) -> str:
 
 
 def count(value: int | None) -> str:
-    """97"""
     return "-" if value is None else str(value)
 
 

@@ -1,7 +1,8 @@
-"""The last result of each study of each source, kept so that the dashboard can show it."""
+"""A study as a page, and the last result of each study of each source, kept so that the dashboard can show it."""
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,7 +15,8 @@ from pydantic import Field, ValidationError
 from scrout.base import FrozenModel
 from scrout.config.folders import data_folder
 from scrout.files import write_atomic
-from scrout.lab.study.report import ReportTable, StudyReport
+from scrout.html import render
+from scrout.lab.study.report import Figure, ReportTable, StudyReport
 from scrout.redact import redact
 
 MAX_KEPT = 50
@@ -22,18 +24,7 @@ MAX_KEPT = 50
 FORMAT = 1
 
 
-class SavedTable(FrozenModel):
-    """A table, as the study's page has it."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
-
-
 class SavedFigure(FrozenModel):
-    """A picture, drawn."""
-
     title: str
     told: str
     """The same in words."""
@@ -41,8 +32,6 @@ class SavedFigure(FrozenModel):
 
 
 class SavedStudy(FrozenModel):
-    """What a study said."""
-
     format: int = Field(default=FORMAT, ge=FORMAT, le=FORMAT)
     id: str = Field(pattern=r"^[a-z]+-[0-9a-f]{12}$")
     study: str
@@ -54,14 +43,12 @@ class SavedStudy(FrozenModel):
     at: datetime
     findings: tuple[str, ...]
     failed: tuple[str, ...] = ()
-    parts: tuple[SavedTable | SavedFigure, ...]
+    parts: tuple[ReportTable | SavedFigure, ...]
     notes: tuple[str, ...] = ()
 
 
 def save_study(study: str, report: StudyReport, source: str, command: str) -> SavedStudy:
     """Store a report in place of the last one of the same study and source."""
-    from scrout.lab.study.figures import drawn
-
     digest = hashlib.sha256(source.encode(errors="replace")).hexdigest()[:12]
     made = SavedStudy(
         id=f"{study}-{digest}",
@@ -73,14 +60,9 @@ def save_study(study: str, report: StudyReport, source: str, command: str) -> Sa
         findings=_clean(report.findings),
         failed=_clean(report.failed),
         parts=tuple(
-            SavedTable(
-                title=part.title,
-                columns=_clean(part.columns),
-                rows=tuple(_clean(row) for row in part.rows),
-                note=redact(part.note),
-            )
+            ReportTable(part.title, [*_clean(part.columns)], [[*_clean(row)] for row in part.rows], redact(part.note))
             if isinstance(part, ReportTable)
-            else SavedFigure(title=part.title, told=redact(part.told), svg=drawn(part, "svg").decode())
+            else SavedFigure(title=part.title, told=redact(part.told), svg=_svg(part).decode())
             for part in report.parts
         ),
         notes=_clean(report.notes),
@@ -91,6 +73,24 @@ def save_study(study: str, report: StudyReport, source: str, command: str) -> Sa
     for old in sorted(folder.glob("*.json"), key=lambda one: one.stat().st_mtime, reverse=True)[MAX_KEPT:]:
         old.unlink(missing_ok=True)
     return made
+
+
+def _svg(figure: Figure) -> bytes:
+    from scrout.lab.study.figures import drawn
+
+    return drawn(figure, "svg")
+
+
+def page(report: StudyReport, source: str, command: str) -> str:
+    """The study as one HTML page that opens offline. `source` says what was studied, `command` how to make it again."""
+    return render(
+        "study_report.html",
+        report=report,
+        title=report.title,
+        source=source,
+        command=command,
+        drawn=lambda figure: base64.b64encode(_svg(figure)).decode(),
+    )
 
 
 def all_saved() -> list[SavedStudy]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any, get_args
 
@@ -13,14 +13,12 @@ import numpy as np
 from scrout.base import FrozenModel, StudyError
 from scrout.batch.jobs import ROUTED
 from scrout.intervals import Estimate
-from scrout.lab.study.sources.benchmark import ArmOutcomes, Benchmark
+from scrout.lab.study.sources.benchmark import ArmOutcomes, Benchmark, FixerOutcomes
 from scrout.lab.study.sources.paper import GPT, KIMI, OPUS, SHARED_USD, Paper, Prices
 from scrout.lab.study.sources.source import Own, Source
 from scrout.lab.study.stats import bootstraps, mean_of, ratio_of
 from scrout.money import Usd
 from scrout.records import Arm
-from scrout.route.outcome_table import Bools, Ints
-from scrout.route.stats import Floats
 from scrout.text import usd
 
 MICRO = Decimal("0.000001")
@@ -96,8 +94,6 @@ class Payback(FrozenModel):
 
 
 class SpendStudy(FrozenModel):
-    """All of it."""
-
     arms: tuple[ArmSpend, ...]
     components: tuple[Item, ...]
     """Where it went, by part of the system; empty: not known."""
@@ -181,26 +177,26 @@ def _arms(
 ) -> list[ArmSpend]:
     found = []
     for arm, outcomes in benchmark.arms.items():
-        for at, fixer in enumerate(outcomes.fixers):
-            measured = outcomes.measured[:, at]
-            known = measured & np.isfinite(outcomes.cost[:, at])
+        for one in outcomes.each():
+            known = one.measured & np.isfinite(one.cost)
             if known.any():
-                cost, solved = outcomes.cost[known, at], outcomes.resolved[known, at]
+                cost, solved = one.cost[known], one.resolved[known]
                 total = math.fsum(cost)
-                listed = [math.fsum(one[arm].only([fixer]).cost[known, 0]) for one in lists]
+                listed = [math.fsum(prices[arm].of(one.name).cost[known]) for prices in lists]
                 each = bootstraps(len(cost), {"task": mean_of(cost), "solve": ratio_of(cost, solved)})
                 found.append(
                     ArmSpend(
                         benchmark=benchmark.name,
                         arm=arm,
-                        fixer=fixer,
+                        fixer=one.name,
                         tasks=len(cost),
-                        unknown=int((measured & ~known).sum()),
+                        unknown=int((one.measured & ~known).sum()),
                         usd=_usd(total),
-                        other_usd=_other(total, listed),
+                        # Where the other list differs by a cent, as one that is not known of each task never does.
+                        other_usd=next((_usd(other) for other in listed if abs(other - total) >= 0.01), None),
                         a_task=each["task"],
                         a_solve=each["solve"] if solved.any() else None,
-                        published=printed.get(_PRINTED.get((arm, fixer), "")),
+                        published=printed.get(_PRINTED.get((arm, one.name), "")),
                     )
                 )
     if not found:
@@ -208,25 +204,18 @@ def _arms(
     return found
 
 
-def _other(used: float, lists: Sequence[float]) -> Decimal | None:
-    """The sum that was not used, where it differs by a cent, as one that is not known of each task never does."""
-    return next((_usd(total) for total in lists if abs(total - used) >= 0.01), None)
-
-
 def _paper_paybacks(paper: Paper, once: Sequence[Item]) -> list[Payback]:
     """The routed system, and its main fixer with every handoff and no router, beside each fixer alone."""
     evaluation = paper.evaluation
     handed, alone = evaluation.arm("handoff"), evaluation.arm("solo")
-    rows = np.arange(len(evaluation.ids))
-    shared = SHARED_USD / len(rows)
-    routed = np.array([handed.column(fixer) for fixer in paper.routing.decisions])
-    constant = np.full(len(rows), handed.column(KIMI))
+    shared = SHARED_USD / len(evaluation.ids)
+    routed, constant = handed.chosen("routed", paper.routing.decisions), handed.of(KIMI)
     training = [item for item in once if item.name != _LABELS]
     systems = [
-        (_columns(name, handed, chosen, shared), sum((item.usd for item in paid), Decimal(0)) if paid else None)
-        for name, chosen, paid in (("routed", routed, once), (f"{KIMI} with handoff", constant, training))
+        (replace(system, name=name, cost=system.cost + shared), _sum(paid) if paid else None)
+        for name, system, paid in (("routed", routed, once), (f"{KIMI} with handoff", constant, training))
     ]
-    anchors = [_columns(f"{fixer} alone", alone, np.full(len(rows), at)) for at, fixer in enumerate(alone.fixers)]
+    anchors = [replace(one, name=f"{one.name} alone") for one in alone.each()]
     # What is cheaper than the strongest without any system at all is the baseline of every saving.
     systems.append((anchors[alone.column(KIMI)], Decimal(0)))
     return [
@@ -241,13 +230,13 @@ def _paper_paybacks(paper: Paper, once: Sequence[Item]) -> list[Payback]:
 def _own_paybacks(own: Own) -> list[Payback]:
     """Every column with handoff, the routed one first, beside every fixer alone."""
     benchmark, judged_alike = own.benchmark, own.judged_by == "grade"
-    ways: dict[Arm, list[_Way]] = {}
-    for arm, outcomes in benchmark.arms.items():
-        for fixer in sorted(outcomes.fixers, key=lambda name: name != ROUTED):
-            at = outcomes.column(fixer)
-            name = f"{fixer} alone" if arm == "solo" else f"{fixer} with handoff"
-            way = _Way(name, outcomes.measured[:, at], outcomes.resolved[:, at], outcomes.cost[:, at])
-            ways.setdefault(arm, []).append(way)
+    ways = {
+        arm: [
+            replace(outcomes.of(fixer), name=f"{fixer} alone" if arm == "solo" else f"{fixer} with handoff")
+            for fixer in sorted(outcomes.fixers, key=lambda name: name != ROUTED)
+        ]
+        for arm, outcomes in benchmark.arms.items()
+    }
     return [
         payback
         for system in ways.get("handoff", [])
@@ -256,23 +245,9 @@ def _own_paybacks(own: Own) -> list[Payback]:
     ]
 
 
-@dataclass(frozen=True, eq=False)
-class _Way:
-    """One way to work on every task."""
-
-    name: str
-    measured: Bools
-    resolved: Bools
-    cost: Floats
-
-
-def _columns(name: str, outcomes: ArmOutcomes, chosen: Ints, more_usd: float = 0.0) -> _Way:
-    """For each task the fixer of that column, and `more_usd` beside it."""
-    at = np.arange(len(chosen)), chosen
-    return _Way(name, outcomes.measured[at], outcomes.resolved[at], outcomes.cost[at] + more_usd)
-
-
-def _payback(system: _Way, anchor: _Way, once_usd: Decimal | None, *, judged_alike: bool = True) -> list[Payback]:
+def _payback(
+    system: FixerOutcomes, anchor: FixerOutcomes, once_usd: Decimal | None, *, judged_alike: bool = True
+) -> list[Payback]:
     """On the tasks that both have; none where there are none."""
     both = system.measured & anchor.measured & np.isfinite(system.cost) & np.isfinite(anchor.cost)
     tasks = int(both.sum())
@@ -311,5 +286,5 @@ def _usd(amount: float) -> Decimal:
     return Decimal(str(amount)).quantize(MICRO)
 
 
-def _sum(arms: Sequence[ArmSpend]) -> Decimal:
+def _sum(arms: Sequence[ArmSpend | Item]) -> Decimal:
     return sum((arm.usd for arm in arms), Decimal(0))

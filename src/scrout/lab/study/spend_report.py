@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from scrout.intervals import Estimate
 from scrout.lab.study.figures import DASHES, SHADES
-from scrout.lab.study.report import Figure, ReportTable, StudyReport, points, table, usd_interval
+from scrout.lab.study.report import Figure, ReportTable, StudyReport, points, table, usd_interval, with_content
 from scrout.lab.study.spend import ArmSpend, Booked, Item, Payback, SpendStudy
 from scrout.text import usd
 
@@ -20,18 +20,16 @@ CENT = 0.01
 
 
 def report(result: SpendStudy) -> StudyReport:
-    """The study as tables, figures and findings."""
-    parts: list[ReportTable | Figure] = [_arm_table(result.arms), _arm_figure(result.arms)]
-    if result.components:
-        parts.append(_item_table("By part of the system", result.components))
-    if result.booked:
-        parts.append(_ledger_table(result.booked))
-    if result.once:
-        parts.append(_item_table("Paid once", result.once))
-    if result.paybacks:
-        parts.append(_payback_table(result.paybacks))
-    if with_costs := [one for one in result.paybacks if one.once_usd]:
-        parts.append(_payback_figure(with_costs))
+    with_costs = [one for one in result.paybacks if one.once_usd]
+    parts = with_content(
+        _arm_table(result.arms),
+        _arm_figure(result.arms),
+        _item_table("By part of the system", result.components),
+        _ledger_table(result.booked),
+        _item_table("Paid once", result.once),
+        _payback_table(result.paybacks),
+        _payback_figure(with_costs) if with_costs else None,
+    )
     return StudyReport("Where the money went", tuple(_findings(result)), parts, result.notes)
 
 

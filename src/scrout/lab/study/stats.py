@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
-from scipy import stats as scipy_stats
 
 from scrout import intervals
 from scrout.base import FrozenModel, StudyError
@@ -96,11 +95,9 @@ def ratio_of(above: npt.ArrayLike, below: npt.ArrayLike) -> Statistic:
     return ratio
 
 
-def bootstrap(
-    tasks: int, statistic: Statistic, *, method: Method = "percentile", draws: int = DRAWS, seed: int = SEED
-) -> Estimate:
+def bootstrap(tasks: int, statistic: Statistic, *, method: Method = "percentile", draws: int = DRAWS) -> Estimate:
     """A figure with its 95% interval over resampled tasks."""
-    return bootstraps(tasks, {"": statistic}, method=method, draws=draws, seed=seed)[""]
+    return bootstraps(tasks, {"": statistic}, method=method, draws=draws)[""]
 
 
 def bootstraps(
@@ -109,12 +106,11 @@ def bootstraps(
     *,
     method: Method = "percentile",
     draws: int = DRAWS,
-    seed: int = SEED,
 ) -> dict[str, Estimate]:
     """Several figures over the same draws."""
     if tasks < 1:
         raise StudyError("no task to resample. Name data with outcomes.")
-    shares = resamples(tasks, draws, seed)
+    shares = resamples(tasks, draws, SEED)
     everything = np.full((1, tasks), 1 / tasks)
     found = {}
     for name, statistic in statistics.items():
@@ -146,7 +142,7 @@ def _leave_one_out(tasks: int) -> Floats:
     return (np.ones((tasks, tasks)) - np.eye(tasks)) / max(1, tasks - 1)
 
 
-def permutation(differences: npt.ArrayLike, draws: int = DRAWS, seed: int = SEED) -> float:
+def permutation(differences: npt.ArrayLike) -> float:
     """Two-sided p of paired differences, each as likely to have the other sign; exact where there are few."""
     values = np.asarray(differences, dtype=np.float64)
     values = values[values != 0]
@@ -157,9 +153,9 @@ def permutation(differences: npt.ArrayLike, draws: int = DRAWS, seed: int = SEED
         lambda drawn, axis: np.sum(drawn, axis=axis),
         permutation_type="samples",
         vectorized=True,
-        n_resamples=draws - 1,
+        n_resamples=DRAWS - 1,
         batch=max(1, 5_000_000 // values.size),
-        rng=np.random.default_rng(seed),
+        rng=np.random.default_rng(SEED),
     )
     return float(found.pvalue)
 
@@ -223,7 +219,7 @@ class MeanDifference(FrozenModel):
     """Two-sided, by permuting which task is in the group."""
 
 
-def mean_difference(values: npt.ArrayLike, inside: Bools, draws: int = DRAWS, seed: int = SEED) -> MeanDifference:
+def mean_difference(values: npt.ArrayLike, inside: Bools) -> MeanDifference:
     """The group beside the others. Both must have two tasks."""
     column, mask = np.asarray(values, dtype=np.float64), np.asarray(inside, dtype=bool)
     if column.shape != mask.shape or min(mask.sum(), (~mask).sum()) < 2:
@@ -234,8 +230,8 @@ def mean_difference(values: npt.ArrayLike, inside: Bools, draws: int = DRAWS, se
         others=int((~mask).sum()),
         mean=float(column[mask].mean()),
         mean_of_others=float(column[~mask].mean()),
-        change=bootstrap(column.size, lambda shares: own(shares) - others(shares), draws=draws, seed=seed),
-        p=_exact_p(column, mask) if np.unique(column).size <= FEW else _drawn_p(column, mask, draws, seed),
+        change=bootstrap(column.size, lambda shares: own(shares) - others(shares)),
+        p=_exact_p(column, mask) if np.unique(column).size <= FEW else _drawn_p(column, mask),
     )
 
 
@@ -245,26 +241,21 @@ def _exact_p(column: Floats, mask: Bools) -> float:
     ways = np.array(list(itertools.product(*(range(count + 1) for count in counts[:-1]))), dtype=np.int64)
     last = mask.sum() - ways.sum(axis=1)
     ways = np.column_stack([ways, last])[(last >= 0) & (last <= counts[-1])]
-    probabilities = scipy_stats.multivariate_hypergeom.pmf(ways, counts, int(mask.sum()))
+    probabilities = stats.multivariate_hypergeom.pmf(ways, counts, int(mask.sum()))
     sums, found = ways @ values, column[mask].sum()
     # Sums of floats come near to being equal.
     low, high = (float(probabilities[side].sum()) for side in (sums <= found + NEAR, sums >= found - NEAR))
     return min(1.0, 2 * min(low, high))
 
 
-def _drawn_p(column: Floats, mask: Bools, draws: int, seed: int) -> float:
-    found = scipy_stats.permutation_test(
+def _drawn_p(column: Floats, mask: Bools) -> float:
+    found = stats.permutation_test(
         (column[mask], column[~mask]),
-        _difference,
+        lambda one, other, axis: np.mean(one, axis=axis) - np.mean(other, axis=axis),
         permutation_type="independent",
         vectorized=True,
-        n_resamples=draws - 1,
+        n_resamples=DRAWS - 1,
         batch=max(1, 5_000_000 // column.size),
-        rng=np.random.default_rng(seed),
+        rng=np.random.default_rng(SEED),
     )
     return float(found.pvalue)
-
-
-def _difference(one: Floats, other: Floats, axis: int) -> Floats:
-    difference: Floats = np.mean(one, axis=axis) - np.mean(other, axis=axis)
-    return difference

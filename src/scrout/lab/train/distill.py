@@ -11,9 +11,10 @@ import asyncio
 import json
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -27,6 +28,7 @@ from scrout.files import JsonLines
 from scrout.index.repository import Repository, read_repository
 from scrout.lab.train.blocklist import refuse_blocked
 from scrout.lab.train.corpus.trajectory import LAYOUT, ROOT, DistilledEpisode, FixAnswer, ToolStep, changed_files
+from scrout.lab.train.episodes import in_parallel
 from scrout.sandbox.probe import require_tier
 from scrout.sandbox.task_sandbox import TaskSandbox, open_task_sandbox
 from scrout.sandbox.tier import Tier
@@ -80,27 +82,19 @@ async def distill(
     left = [row for row in rows if row.id not in known]
     steps: list[int] = []
     failed: dict[str, str] = {}
-    waiting = iter(left)
 
-    async def work() -> None:
-        for row in waiting:
-            try:
-                made = await _distill(row, repositories, tier, settings)
-            except ScroutError as error:
-                failed[row.id] = str(error)
-            else:
-                _append(out, made)
-                steps.append(len(made.steps))
-            done = len(steps) + len(failed)
-            progress(f"{done:,} of {len(left):,} tasks, {len(failed):,} failed: {row.id}")
+    async def work(row: TaskRow) -> None:
+        try:
+            made = await _distill(row, repositories, tier, settings)
+        except ScroutError as error:
+            failed[row.id] = str(error)
+        else:
+            _append(out, made)
+            steps.append(len(made.steps))
+        done = len(steps) + len(failed)
+        progress(f"{done:,} of {len(left):,} tasks, {len(failed):,} failed: {row.id}")
 
-    workers = [asyncio.ensure_future(work()) for _ in range(parallel)]
-    try:
-        await asyncio.gather(*workers)
-    finally:
-        for worker in workers:
-            worker.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
+    await in_parallel(left, parallel, work)
     return DistillResult(
         tasks=len(rows),
         before=len(rows) - len(left),
@@ -111,7 +105,6 @@ async def distill(
 
 
 def _read(path: Path) -> frozenset[str]:
-    """Ids of what a file holds."""
     try:
         last = path.read_bytes().rpartition(b"\n")[2] if path.exists() else b""
         # A last line that a kill cut off is overwritten. Anything else without a line break is not ours to overwrite.
@@ -293,14 +286,9 @@ def _lines(file: Ranked, found: Ranking) -> tuple[int, int]:
     """The best region of a file, with its head where it is too long."""
     pointed = (clue.lines for clue in file.clues if clue.kind in ("raised", "place", "message") and clue.lines)
     likely = ((one.first, one.last) for one in found.functions if one.path == file.path)
-    first, last = next(_each(pointed, likely), (1, VIEW_LINES))
+    first, last = next(chain(pointed, likely), (1, VIEW_LINES))
     first = max(1, first - LINES_BEFORE)
     return first, max(first + VIEW_LINES // 2, min(last, first + VIEW_LINES - 1))
-
-
-def _each(*sources: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    for source in sources:
-        yield from source
 
 
 def _why(file: Ranked) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import ValidationError
 
@@ -22,6 +23,7 @@ from scrout.sandbox.tier import Tier
 from scrout.scout.trace import Exchange, Recorded
 from scrout.task import Task
 
+Item = TypeVar("Item")
 EPISODES, TRACES = "episodes.jsonl", "traces"
 MAX_OPENING = 2
 """Repositories that are copied at once: more would only wait for the same disk."""
@@ -99,9 +101,20 @@ def infrastructure_failed(scouting: Scouting, *, refused: bool) -> bool:
     return scouting.stop == "endpoint" or (scouting.stop == "crashed" and not refused)
 
 
-def first_error(group: BaseExceptionGroup[Exception]) -> BaseException:
-    """The first of the errors in nested groups."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
+async def in_parallel(items: Iterable[Item], most: int, work: Callable[[Item], Awaitable[None]]) -> None:
+    """Work on all items, at most so many at once. The first error stops the others and is raised."""
+    waiting = iter(items)
+
+    async def worker() -> None:
+        for item in waiting:
+            await work(item)
+
+    try:
+        async with asyncio.TaskGroup() as workers:
+            for _ in range(most):
+                workers.create_task(worker())
+    except* Exception as failures:
+        error: BaseException = failures
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        raise error from None

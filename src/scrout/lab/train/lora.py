@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from scrout.base import ConfigError, FrozenModel, ScroutError, TaskError
 from scrout.files import atomic_folder
-from scrout.lab.train.tokenization import MAX_EXCERPT, ChatTokenizer, needs_extra
+from scrout.lab.train.tokenization import MAX_EXCERPT, ChatTokenizer, needs_extra, pretrained
 from scrout.scout.hidden_state.checkpoint import digest
 
 Precision = Literal["bfloat16", "float32"]
@@ -28,21 +28,18 @@ def load_model(checkpoint: Path, precision: Precision, device: str = "", attenti
 
     `device` empty: a GPU where there is one. `attention` empty: the library's choice.
     """
-    try:
+    with needs_extra():
         import torch
         from transformers import AutoModelForCausalLM
         from transformers.utils.logging import disable_progress_bar
-    except ImportError as error:
-        raise needs_extra(error) from None
     disable_progress_bar()
-    # Weights in a form that runs no code, and none of the code that a checkpoint may bring along.
-    where: dict[str, Any] = {"gguf_file": checkpoint.name} if checkpoint.is_file() else {"use_safetensors": True}
-    where |= {"local_files_only": True, "trust_remote_code": False}
+    where = pretrained(checkpoint)
     how = {"attn_implementation": attention} if attention else {}
-    folder = str(checkpoint.parent if checkpoint.is_file() else checkpoint)
     dtype = getattr(torch, precision)
     with library_errors(f"{checkpoint} cannot be loaded"):
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **where, **how)
+        # Weights in a form that runs no code.
+        form = {} if "gguf_file" in where else {"use_safetensors": True}
+        model = AutoModelForCausalLM.from_pretrained(dtype=dtype, **where, **form, **how)
         if "gguf_file" in where:
             loaded, config = model, model.config
             del config.quantization_config
@@ -54,10 +51,8 @@ def load_model(checkpoint: Path, precision: Precision, device: str = "", attenti
 
 def with_adapter(model: Any, rank: int, alpha: int, dropout: float, start: Path | None = None) -> Any:
     """The model with a new LoRA adapter on every linear projection but the output head, or with the one of `start`."""
-    try:
+    with needs_extra():
         from peft import LoraConfig, get_peft_model
-    except ImportError as error:
-        raise needs_extra(error) from None
     if start is not None:
         return load_adapter(model, start, trainable=True)
     return get_peft_model(
@@ -69,10 +64,8 @@ def with_adapter(model: Any, rank: int, alpha: int, dropout: float, start: Path 
 
 def load_adapter(model: Any, folder: Path, *, trainable: bool = False) -> Any:
     """The model with the adapter that a folder holds; one that was trained on a model of another shape is refused."""
-    try:
+    with needs_extra():
         from peft import PeftConfig, PeftModel
-    except ImportError as error:
-        raise needs_extra(error) from None
     require_lora(folder)
     with library_errors(f"the adapter {folder} does not fit this model"):
         config = PeftConfig.from_pretrained(str(folder))
@@ -194,11 +187,10 @@ def _read_config(adapter: Path) -> dict[str, Any]:
 def library_errors(what: str) -> Iterator[None]:
     """Errors of the libraries, which promise no types for them, as ours with the next step."""
     try:
-        yield
+        with needs_extra():
+            yield
     except ScroutError:
         raise
-    except ModuleNotFoundError as error:
-        raise needs_extra(error) from None
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise TaskError(f"{what}: the disk is full. Make room and run the same command again.") from None

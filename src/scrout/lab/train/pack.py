@@ -15,7 +15,7 @@ import asyncio
 import hashlib
 import json
 import time
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, insort
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ from scrout.base import FrozenModel, TaskError
 from scrout.config.settings import SearcherSettings
 from scrout.files import atomic, remove_parts, write_atomic
 from scrout.lab.train.corpus.corpus import CARD as CORPUS_CARD
-from scrout.lab.train.corpus.corpus import CORPUS, demonstrations
+from scrout.lab.train.corpus.corpus import CORPUS, demonstrations, sha256_of
 from scrout.lab.train.corpus.demonstration import Demonstration
 from scrout.lab.train.tokenization import (
     Bools,
@@ -53,8 +53,6 @@ CARD = "pack.json"
 ARRAYS = TOKENS, LOSS_MASK, DOCUMENTS, BLOCKS = "tokens.npy", "loss_mask.npy", "documents.npy", "blocks.npy"
 TOLD_EVERY = 200
 MAX_BLOCK = 2**24
-LARGE_TRIED, SMALL_TRIED, COPIES_TRIED = 40, 12, 8
-"""Sizes that a block is filled with, and how often each."""
 
 
 class PackCard(FrozenModel):
@@ -94,8 +92,6 @@ class PackedBlock:
 
 
 class Pack:
-    """One on disk."""
-
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         try:
@@ -121,18 +117,16 @@ class Pack:
     @cached_property
     def digest(self) -> str:
         """Of its tokens and their order."""
-        return hashlib.sha256("".join(_sha256(self.folder / name) for name in ARRAYS).encode()).hexdigest()
+        return hashlib.sha256("".join(sha256_of(self.folder / name) for name in ARRAYS).encode()).hexdigest()
 
     def __len__(self) -> int:
         return len(self._blocks) - 1
 
     def lengths(self) -> Ints:
-        """Tokens of each block."""
         found: Ints = np.diff(self._documents[self._blocks])
         return found
 
     def documents(self) -> Ints:
-        """Tokens of each document."""
         found: Ints = np.diff(self._documents)
         return found
 
@@ -144,80 +138,31 @@ class Pack:
 
 
 def bins(lengths: Sequence[int] | Ints, room: int) -> list[list[int]]:
-    """Which of them share a block, each within `room`: the better of two ways that fail in different cases."""
+    """Which of them share a block: the longest first, each into the block that it leaves least room in."""
     sizes = np.asarray(lengths, dtype=np.int64).tolist()
     if (longest := max(sizes, default=0)) > room:
         raise ValueError(f"{longest} does not fit into {room}")
-    order = sorted(range(len(sizes)), key=lambda index: -sizes[index])
-    return min(_best_fit(sizes, order, room), _fullest(sizes, order, room), key=len)
-
-
-def _best_fit(sizes: Sequence[int], order: Sequence[int], room: int) -> list[list[int]]:
-    """The longest first, each into the block that it leaves least room in."""
-    rests: dict[int, list[int]] = {}
-    """Blocks by the room that is left in them."""
-    known = 0
-    """A bit for each such room, so that the tightest that is enough is found by arithmetic."""
     found: list[list[int]] = []
-    for index in order:
-        size = sizes[index]
-        if enough := known >> size:
-            rest = size + (enough & -enough).bit_length() - 1
-            number = rests[rest].pop()
-            if not rests[rest]:
-                known ^= 1 << rest
+    with_room: dict[int, list[int]] = {}
+    """Blocks by the room that is left in them."""
+    rooms: list[int] = []
+    """Each such room, sorted."""
+    for index in sorted(range(len(sizes)), key=lambda index: -sizes[index]):
+        at = bisect_left(rooms, sizes[index])
+        if at < len(rooms):
+            free = rooms[at]
+            number = with_room[free].pop()
+            if not with_room[free]:
+                del with_room[free], rooms[at]
         else:
-            number, rest = len(found), room
+            number, free = len(found), room
             found.append([])
         found[number].append(index)
-        rests.setdefault(rest - size, []).append(number)
-        known |= 1 << (rest - size)
+        left = free - sizes[index]
+        if left not in with_room:
+            insort(rooms, left)
+        with_room.setdefault(left, []).append(number)
     return found
-
-
-def _fullest(sizes: Sequence[int], order: Sequence[int], room: int) -> list[list[int]]:
-    """Block by block: the longest that is left, and of the others those that fill its block best."""
-    left: dict[int, list[int]] = {}
-    for index in order:
-        left.setdefault(sizes[index], []).append(index)
-    known = sorted(left)
-    found: list[list[int]] = []
-    while known:
-        free = room - known[-1]
-        chosen = [known[-1], *_filling(_some(known, left, free), free)]
-        block = [left[size].pop() for size in chosen]
-        for size in set(chosen):
-            if not left[size]:
-                del left[size], known[bisect_left(known, size)]
-        found.append(block)
-    return found
-
-
-def _some(known: Sequence[int], left: Mapping[int, Sequence[int]], free: int) -> list[int]:
-    """Sizes to fill a block with, of which there are too many to try all: the largest that fit, and the smallest."""
-    fitting = known[: bisect_right(known, free)]
-    chosen = [*fitting[-LARGE_TRIED:], *fitting[: max(min(SMALL_TRIED, len(fitting) - LARGE_TRIED), 0)]]
-    longest = known[-1]
-    return [
-        size
-        for size in sorted(chosen, reverse=True)
-        for _ in range(min(len(left[size]) - (size == longest), free // size, COPIES_TRIED))
-    ]
-
-
-def _filling(sizes: Sequence[int], free: int) -> list[int]:
-    """Those of the sizes whose sum is the largest within `free`. A bit stands for each sum that can be had."""
-    sums, all_bits = [1], (1 << (free + 1)) - 1
-    for size in sizes:
-        if sums[-1] >> free:
-            break
-        sums.append((sums[-1] | sums[-1] << size) & all_bits)
-    total, chosen = sums[-1].bit_length() - 1, []
-    for size, before in zip(sizes[len(sums) - 2 :: -1] if len(sums) > 1 else (), sums[-2::-1], strict=True):
-        if not before >> total & 1:
-            chosen.append(size)
-            total -= size
-    return chosen
 
 
 def min_bins(lengths: Sequence[int] | Ints, room: int) -> int:
@@ -272,7 +217,7 @@ def pack(
             _write(out, ids, learned, lengths, shares)
         card = PackCard(
             scrout=__version__,
-            corpus_sha256=_sha256(source),
+            corpus_sha256=sha256_of(source),
             tokenizer_sha256=tokenizer_digest(template),
             block_tokens=room,
             context_tokens=settings.context_tokens,
@@ -304,7 +249,7 @@ def _require_frozen(corpus: Path) -> None:
         said = json.loads(corpus.with_name(CORPUS_CARD).read_bytes())["sha256"]
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise TaskError(f"{corpus} has no card beside it ({error}). Make a corpus: scrout train corpus.") from None
-    if said != _sha256(corpus):
+    if said != sha256_of(corpus):
         raise TaskError(f"{corpus} is not what its card is about: it was changed. Build the corpus again.")
 
 
@@ -445,11 +390,6 @@ def tokenizer_digest(template: ChatTokenizer) -> str:
     """Of the tokenizer and its template."""
     text = template.tokenizer.backend_tokenizer.to_str() + "\0" + str(template.tokenizer.chat_template)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _message(message: Mapping[str, Any]) -> Message:

@@ -28,7 +28,7 @@ from scrout.base import ConfigError, FrozenModel
 from scrout.lab.train.lora import library_errors, with_adapter
 from scrout.lab.train.pack import Pack
 from scrout.lab.train.sft import SftSettings, collate
-from scrout.lab.train.tokenization import needs_extra
+from scrout.lab.train.tokenization import needs_extra, pretrained
 from scrout.money import Usd
 from scrout.text import percent, usd
 
@@ -100,15 +100,11 @@ def plan_run(
     """What fine-settings this checkpoint on this pack takes, here or on a GPU of that name."""
     if gpu and gpu not in GPUS:
         raise ConfigError(f"--gpu {gpu} is not known. Use one of {', '.join(GPUS)}.")
-    try:
+    with needs_extra():
         import torch
         from transformers import AutoConfig
-    except ImportError as error:
-        raise needs_extra(error) from None
     with library_errors(f"{checkpoint} cannot be read"):
-        where = {"gguf_file": checkpoint.name} if checkpoint.is_file() else {}
-        folder = str(checkpoint.parent if checkpoint.is_file() else checkpoint)
-        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **where)
+        config = AutoConfig.from_pretrained(**pretrained(checkpoint))
     if hasattr(config, "quantization_config"):
         del config.quantization_config
     blocks = Pack(pack)

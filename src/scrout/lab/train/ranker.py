@@ -184,7 +184,6 @@ def scored(judged: Iterable[tuple[RegressionRows, Scores]], max_files: int = 5) 
 
 
 def main() -> None:
-    """Fit and write."""
     parser = argparse.ArgumentParser(prog="python -m scrout.lab.train.ranker", description=__doc__)
     parser.add_argument("--tasks", type=Path, nargs="+", required=True)
     parser.add_argument("--mirrors", type=Path, required=True)

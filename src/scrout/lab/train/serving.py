@@ -45,6 +45,7 @@ GREEDY_BELOW = 1e-5
 _NEUTRAL: dict[str, tuple[JsonValue, ...]] = {
     "n": (1,),
     "stream": (False,),
+    "logprobs": (False,),
     "top_logprobs": (0,),
     "repetition_penalty": (1,),
     "presence_penalty": (0,),
@@ -222,7 +223,6 @@ class CheckpointServer:
         choice: Json = {
             "index": 0,
             "message": {"role": "assistant", "content": spoken.text},
-            "logprobs": {"content": generator.logprobs(spoken)} if ask.logprobs else None,
             "finish_reason": spoken.finish_reason,
         }
         answer: Json = {
@@ -265,12 +265,8 @@ class CheckpointServer:
 
 @dataclass(frozen=True)
 class _Spoken:
-    """One reply."""
-
     ids: tuple[int, ...]
     """With the token that ended it."""
-    logprobs: tuple[float, ...]
-    """Of each of them, at temperature 1 and before anything is left out, as vLLM gives them."""
     text: str
     finish_reason: str
     reused: int
@@ -291,7 +287,7 @@ class _Past:
 
 @dataclass
 class _Generator:
-    """A model and its tokenizer. Not for two threads at once, but for `prompt` and `logprobs`."""
+    """A model and its tokenizer. Not for two threads at once, but for `prompt`."""
 
     model: Any
     template: ChatTokenizer
@@ -376,7 +372,6 @@ class _Generator:
         stops = ask.stops
         ends = self.ends | {end for stop in stops if (end := self._special(stop)) is not None}
         ids: list[int] = []
-        logprobs: list[float] = []
         finish_reason, whose = "length", (adapter, ask.cache_salt or "")
         if self._peft is not None and adapter:
             self._peft.set_adapter(adapter)
@@ -388,7 +383,6 @@ class _Generator:
                 logits = self._forward(new, cache, given_up)
                 token = _draw(logits, ask, draws)
                 ids.append(token)
-                logprobs.append(float(torch.log_softmax(logits, -1)[token]))
                 new = (token,)
                 if token in ends or (stops and self._stopped(ids, stops)):
                     finish_reason = "stop"
@@ -396,17 +390,7 @@ class _Generator:
         text = self.tokenizer.decode(ids, skip_special_tokens=True)
         if finish_reason == "stop":
             text = text[: min((at for stop in stops if (at := text.find(stop)) >= 0), default=None)]
-        return _Spoken(tuple(ids), tuple(logprobs), text, finish_reason, reused)
-
-    def logprobs(self, spoken: _Spoken) -> list[JsonValue]:
-        """As OpenAI has them."""
-        content: list[JsonValue] = []
-        for token, logprob in zip(spoken.ids, spoken.logprobs, strict=True):
-            text = self.tokenizer.decode([token])
-            content.append(
-                {"token": text, "logprob": logprob, "bytes": list(text.encode("utf-8", "replace")), "top_logprobs": []}
-            )
-        return content
+        return _Spoken(tuple(ids), text, finish_reason, reused)
 
     def _forward(self, ids: tuple[int, ...], cache: Any, given_up: Callable[[], bool]) -> Any:
         """The logits behind the last of these tokens, which the cache takes in."""
@@ -517,7 +501,6 @@ class _Completion(_Conversation):
     max_tokens: int | None = Field(default=None, ge=1)
     max_completion_tokens: int | None = Field(default=None, ge=1)
     stop: str | list[str] | None = None
-    logprobs: bool = False
     return_token_ids: bool = False
     cache_salt: str | None = None
 

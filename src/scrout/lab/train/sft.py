@@ -21,7 +21,7 @@ from scrout.base import FrozenModel, TaskError
 from scrout.files import JsonLines, atomic_folder, lock_folder, write_atomic
 from scrout.lab.train.lora import Precision, library_errors, load_model, with_adapter
 from scrout.lab.train.pack import Pack, PackedBlock, tokenizer_digest
-from scrout.lab.train.run_card import keep_card, read_card
+from scrout.lab.train.run_card import keep_card
 from scrout.lab.train.tokenization import ChatTokenizer, needs_extra
 from scrout.scout.hidden_state.checkpoint import digest
 
@@ -97,8 +97,6 @@ class SftStep(FrozenModel):
 
 
 class SftResult(FrozenModel):
-    """How a run ended."""
-
     run: SftRun
     first_loss: float
     last_loss: float
@@ -150,14 +148,6 @@ def finetune(
     )
 
 
-def read_run(folder: Path) -> SftRun:
-    """What a run is."""
-    run = read_card(folder / RUN, SftRun)
-    if run is None:
-        raise TaskError(f"{folder} holds no run ({RUN}). Name the folder that was given to --out.")
-    return run
-
-
 def read_losses(folder: Path) -> list[SftStep]:
     """Every step that is done. The last line may have been cut off by a kill."""
     return JsonLines(folder / LOSSES, SftStep).read()
@@ -201,13 +191,11 @@ def _begin(out: Path, run: SftRun) -> None:
 def _trainer(
     model: Any, template: ChatTokenizer, pack: Pack, out: Path, run: SftRun, progress: Callable[[str], None]
 ) -> Any:
-    try:
+    with needs_extra():
         import torch
         from datasets import Dataset
         from transformers import PrinterCallback
         from trl import SFTConfig, SFTTrainer
-    except ImportError as error:
-        raise needs_extra(error) from None
     settings = run.settings
     torch.manual_seed(settings.seed)
     tuned = with_adapter(model, settings.rank, settings.alpha, settings.dropout)

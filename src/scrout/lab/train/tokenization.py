@@ -7,10 +7,10 @@ of the template's own and where a template leaves earlier turns as they were, so
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -44,8 +44,6 @@ class ChatExample:
 
 @dataclass(frozen=True)
 class Document:
-    """The tokens of a view."""
-
     ids: Ids
     loss_mask: Bools
     """What the model wrote itself, with the token that ends its turn."""
@@ -87,16 +85,10 @@ class ChatTokenizer:
     @classmethod
     def load(cls, checkpoint: Path) -> ChatTokenizer:
         """Of a folder as transformers saves it, or a GGUF file."""
-        try:
+        with needs_extra():
             from transformers import AutoTokenizer
-        except ImportError as error:
-            raise needs_extra(error) from None
-        file = {"gguf_file": checkpoint.name} if checkpoint.is_file() else {}
-        folder = checkpoint.parent if checkpoint.is_file() else checkpoint
         try:
-            tokenizer = AutoTokenizer.from_pretrained(
-                str(folder), local_files_only=True, trust_remote_code=False, **file
-            )
+            tokenizer = AutoTokenizer.from_pretrained(**pretrained(checkpoint))
         except Exception as error:  # the library promises no types, and reads what the folder holds
             said = f"{type(error).__name__}: {error}"[:MAX_EXCERPT]
             raise ConfigError(f"{checkpoint} holds no tokenizer that loads ({said}). Is the download whole?") from None
@@ -243,12 +235,24 @@ def _marked(
         yield Document(np.array(encoding.ids, dtype=np.int32), learned)
 
 
-def needs_extra(error: ImportError) -> ConfigError:
-    """What to say where a package of the extra is missing."""
-    return ConfigError(
-        f"training needs {error.name}, which is not installed. Install the packages of the extra: "
-        "pip install 'scrout[train]', after the torch build for this machine (docs/research/training.md)."
-    )
+@contextmanager
+def needs_extra() -> Iterator[None]:
+    """Around imports of packages of the extra: what to do where one is missing."""
+    try:
+        yield
+    except ImportError as error:
+        raise ConfigError(
+            f"training needs {error.name or error}, which is not installed. Install the packages of the extra: "
+            "pip install 'scrout[train]', after the torch build for this machine (docs/research/training.md)."
+        ) from None
+
+
+def pretrained(checkpoint: Path) -> dict[str, Any]:
+    """How transformers loads a folder or a GGUF file: from the disk, and none of the code that it may bring along."""
+    where: dict[str, Any] = {"pretrained_model_name_or_path": str(checkpoint)}
+    if checkpoint.is_file():
+        where = {"pretrained_model_name_or_path": str(checkpoint.parent), "gguf_file": checkpoint.name}
+    return {**where, "local_files_only": True, "trust_remote_code": False}
 
 
 def _parsed(message: Json) -> dict[str, Any]:
@@ -263,7 +267,7 @@ def _parsed(message: Json) -> dict[str, Any]:
         function = call["function"]
         assert isinstance(function, dict)
         given = function.get("arguments")
-        with contextlib.suppress(ValueError, RecursionError):
+        with suppress(ValueError, RecursionError):
             given = json.loads(given) if isinstance(given, str) else given
         parsed.append({**call, "function": {**function, "arguments": given}})
     return {**message, "tool_calls": parsed}

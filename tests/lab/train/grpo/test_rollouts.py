@@ -18,8 +18,8 @@ import pytest
 from scrout.base import ModelError
 from scrout.batch.repositories import Repositories
 from scrout.lab.train.grpo.exchanges import ChatExchange, read_exchanges, tokenize_exchanges
-from scrout.lab.train.grpo.reward import Weights
-from scrout.lab.train.grpo.rollouts import Rollout, Rollouts, RolloutSettings
+from scrout.lab.train.grpo.rollouts import Rollout, Rollouts
+from scrout.lab.train.grpo.run_folder import GrpoSettings
 from scrout.lab.train.tokenization import ChatTokenizer
 from scrout.models.scripted import ScriptedEndpoint, ScriptedReply, Status
 from scrout.sandbox.tier import Tier
@@ -33,22 +33,21 @@ from scrout.batch.repositories import Repositories
 from scrout.config.loading import load
 from scrout.sandbox.probe import require_tier
 from scrout.task import Gold
-from scrout.lab.train.grpo.reward import Weights
-from scrout.lab.train.grpo.rollouts import RolloutSettings, Rollouts
+from scrout.lab.train.grpo.rollouts import Rollouts
+from scrout.lab.train.grpo.run_folder import GrpoSettings
 
 given = json.loads(sys.argv[1])
 settings = load(None, given["overrides"])
 row = TaskRow(*given["row"], Gold(patch="", files=("shop/cart.py",)))
-rollouts = Rollouts(
-    Path(given["out"]), settings, require_tier(settings.sandbox), Repositories(()), RolloutSettings(4, 1, 1, Weights())
-)
+run = GrpoSettings(group_size=4, seed=1)
+rollouts = Rollouts(Path(given["out"]), settings, require_tier(settings.sandbox), Repositories(()), run, 1)
 asyncio.run(rollouts.collect(0, [row], "step-0"))
 """
 
 
 def rollouts(shop: Any, out: Path, tier: Tier, parallel: int = 2) -> Rollouts:
     out.mkdir(exist_ok=True)
-    return Rollouts(out, shop.settings, tier, Repositories(()), RolloutSettings(4, parallel, 1, Weights()))
+    return Rollouts(out, shop.settings, tier, Repositories(()), GrpoSettings(group_size=4, seed=1), parallel)
 
 
 def lines(path: Path) -> list[bytes]:

@@ -18,8 +18,8 @@ from scrout.config.settings import SearcherSettings
 from scrout.handoff import FileRef, Handoff
 from scrout.lab.train.grpo.reward import Weights
 from scrout.lab.train.grpo.reward_report import SavedEpisode, read_saved, report
-from scrout.lab.train.grpo.rollouts import Rollouts, RolloutSettings
-from scrout.lab.train.grpo.run_folder import PRESETS
+from scrout.lab.train.grpo.rollouts import Rollouts
+from scrout.lab.train.grpo.run_folder import PRESETS, GrpoSettings
 from scrout.lab.train.recipe import read_recipe
 from scrout.records import Scouting, ScoutStop
 from scrout.sandbox.tier import Tier
@@ -103,7 +103,7 @@ def run(shop_task: Any, tmp_path: Path, tier: Tier) -> Path:
     """Four saved episodes of one task."""
     out = tmp_path / "run"
     out.mkdir()
-    drawing = Rollouts(out, shop_task.settings, tier, Repositories(()), RolloutSettings(4, 2, 1, Weights()))
+    drawing = Rollouts(out, shop_task.settings, tier, Repositories(()), GrpoSettings(group_size=4, seed=1), 2)
     asyncio.run(drawing.collect(0, [shop_task.row()], "step-0"))
     return out
 

@@ -5,11 +5,10 @@ The paper's files (paper.py) and a ledger (own.py) are both read into this form,
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,6 +19,17 @@ from scrout.route.stats import Floats
 
 Kind = Literal["spontaneous", "forced", "none"]
 """Whether the searcher handed over by itself, when it was told to, or not at all. Never pooled without saying so."""
+
+
+@dataclass(frozen=True, eq=False)
+class FixerOutcomes:
+    """What one fixer, or one way to choose a fixer for each task, did on a benchmark's tasks."""
+
+    name: str
+    measured: Bools
+    resolved: Bools
+    cost: Floats
+    steps: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,17 +46,33 @@ class ArmOutcomes:
     """Calls of the model; nan: unknown."""
 
     def column(self, fixer: str) -> int:
-        """Its place among the fixers."""
         if fixer not in self.fixers:
             raise StudyError(f"no outcome of {fixer}. These have some: {', '.join(self.fixers)}")
         return self.fixers.index(fixer)
 
+    def of(self, fixer: str) -> FixerOutcomes:
+        return self._taken(fixer, (slice(None), self.column(fixer)))
+
+    def each(self) -> Iterator[FixerOutcomes]:
+        return map(self.of, self.fixers)
+
+    def chosen(self, name: str, fixers: Sequence[str]) -> FixerOutcomes:
+        """For each task that of one fixer."""
+        return self._taken(name, (np.arange(len(fixers)), [self.column(fixer) for fixer in fixers]))
+
+    def _taken(self, name: str, at: Any) -> FixerOutcomes:
+        return FixerOutcomes(name, self.measured[at], self.resolved[at], self.cost[at], self.steps[at])
+
     def only(self, fixers: Sequence[str]) -> ArmOutcomes:
         """These fixers, in this order."""
-        at = [self.column(fixer) for fixer in fixers]
-        return ArmOutcomes(
-            tuple(fixers), self.measured[:, at], self.resolved[:, at], self.cost[:, at], self.steps[:, at]
-        )
+        return self._part((slice(None), [self.column(fixer) for fixer in fixers]), tuple(fixers))
+
+    def rows(self, mask: Bools) -> ArmOutcomes:
+        """The tasks of the mask alone."""
+        return self._part(np.flatnonzero(mask), self.fixers)
+
+    def _part(self, at: Any, fixers: tuple[str, ...]) -> ArmOutcomes:
+        return ArmOutcomes(fixers, self.measured[at], self.resolved[at], self.cost[at], self.steps[at])
 
 
 @dataclass(frozen=True)
@@ -78,8 +104,6 @@ class ScoutRecord:
 
 @dataclass(frozen=True, eq=False)
 class Benchmark:
-    """Tasks with outcomes."""
-
     name: str
     source: str
     """Where it comes from, in words for a reader who wants to check."""
@@ -97,7 +121,6 @@ class Benchmark:
     """Dollars by component (scout, gate, route, fix, check); empty: unknown."""
 
     def arm(self, arm: Arm) -> ArmOutcomes:
-        """The arm's outcomes."""
         if arm not in self.arms:
             raise StudyError(
                 f"{self.name} has no outcome of the arm {arm}; it has {', '.join(self.arms) or 'none'}. "
@@ -113,10 +136,7 @@ class Benchmark:
             self,
             ids=ids,
             repositories=tuple(self.repositories[i] for i in at),
-            arms={
-                arm: ArmOutcomes(one.fixers, one.measured[at], one.resolved[at], one.cost[at], one.steps[at])
-                for arm, one in self.arms.items()
-            },
+            arms={arm: one.rows(mask) for arm, one in self.arms.items()},
             scouted={task: self.scouted[task] for task in ids if task in self.scouted},
         )
 
@@ -126,11 +146,12 @@ class Benchmark:
         common: Bools = np.all(outcomes.measured, axis=1)
         if not common.any():
             raise StudyError(f"{self.name}: no task was tried by all of {', '.join(fixers)}. Leave one of them out.")
-        return self.rows(common).arm(arm).only(fixers)
+        # Rows before columns: the layout of an array decides the last digits of its sums.
+        return self.arm(arm).rows(common).only(fixers)
 
-    def table(self, arm: Arm = "solo") -> OutcomeTable:
-        """The arm as the router's functions take it."""
-        outcomes = self.arm(arm)
+    def table(self, arm: Arm = "solo", fixers: Sequence[str] | None = None) -> OutcomeTable:
+        """The arm as the router's functions take it; `fixers`: these alone."""
+        outcomes = self.arm(arm) if fixers is None else self.arm(arm).only(fixers)
         return OutcomeTable(
             self.ids, self.repositories, outcomes.fixers, outcomes.resolved, outcomes.cost, outcomes.measured
         )
@@ -171,29 +192,3 @@ def add(found: dict[tuple[str, str], FixerEpisode], key: tuple[str, str], episod
     if key in found:
         raise StudyError(f"{where}: a second outcome of {key[1]} on {key[0]}. Keep one.")
     found[key] = episode
-
-
-def amount_of(value: object, where: str) -> float:
-    """A number that is not negative; nan: none is told."""
-    if value is None or value == "":
-        return math.nan
-    try:
-        amount = float(str(value))
-    except ValueError:
-        amount = math.nan
-    if isinstance(value, bool) or not 0 <= amount <= MAX_AMOUNT:
-        raise StudyError(f"{where}: {value!r} is no cost or count. Write a number from 0, or leave it empty.")
-    return amount
-
-
-def word_of(value: object, name: str, where: str) -> str:
-    """A name, as a file has it."""
-    if not isinstance(value, str) or not value.strip():
-        raise StudyError(f"{where}: {name} is {value!r:.80}. Write a name.")
-    return value
-
-
-def flag_of(value: object, where: str) -> bool:
-    if not isinstance(value, bool):
-        raise StudyError(f"{where}: {value!r} is no outcome. Write true or false.")
-    return value

@@ -19,11 +19,12 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
@@ -38,10 +39,7 @@ from scrout.lab.study.sources.benchmark import (
     Kind,
     ScoutRecord,
     add,
-    amount_of,
     arm_outcomes,
-    flag_of,
-    word_of,
 )
 from scrout.languages import language_of
 from scrout.records import Arm
@@ -49,6 +47,7 @@ from scrout.route.outcome_table import Bools, Ints
 from scrout.route.outcomes import read_rows, read_texts, repository_of
 from scrout.route.stats import Floats
 
+Word = TypeVar("Word", bound=str)
 _COMMIT = re.compile(r"-[0-9a-f]{40}.*", re.S)
 
 
@@ -261,7 +260,7 @@ class Paper:
     @cached_property
     def published(self) -> Mapping[str, Any]:
         """The figures that are printed, as the file has them: by table, with `backed`."""
-        path, stored = self.folder / "published.json", self._json("published.json")
+        path, stored = self.folder / "published.json", self._json("published.json").stored
         if not isinstance(stored, Mapping):
             raise StudyError(f"{path}: 'published.json' is no object, and has to be one of tables by name. {_AS_IT_IS}")
         try:
@@ -277,19 +276,15 @@ class Paper:
     @cached_property
     def evaluation(self) -> Benchmark:
         """The 266 Python tasks of SWE-bench Pro: three fixers alone, and four with handoff on some."""
-        tasks = self._object(self._outcomes, "solo", _OUTCOMES)
-        if not tasks:
-            raise StudyError(f"{self.folder / _OUTCOMES}: 'solo' has no task. {_AS_IT_IS}")
-        ids = tuple(tasks)
-        families = [self._get(tasks[task], "family", f"{_OUTCOMES}, {task}") for task in ids]
+        tasks = self._outcomes.object("solo")
+        ids = tuple(tasks.stored)
+        if not ids:
+            raise StudyError(f"{self._outcomes.place}: 'solo' has no task. {_AS_IT_IS}")
         return Benchmark(
             name=f"Pro, {len(ids)} Python tasks",
             source="receipts of arXiv 2608.04804",
             ids=ids,
-            repositories=tuple(
-                word_of(family, "family", str(self.folder / f"{_OUTCOMES}, {task}"))
-                for task, family in zip(ids, families, strict=True)
-            ),
+            repositories=tuple(tasks.row(task).word("family") for task in ids),
             arms={"solo": self._alone(_PRICES), "handoff": self._handed("pinned")},
             scouted=self._scouted(ids),
             languages=dict.fromkeys(ids, "Python"),
@@ -305,92 +300,67 @@ class Paper:
         return self._alone(dict.fromkeys(_PRICES, "pinned"))
 
     @cached_property
-    def _outcomes(self) -> Any:
+    def _outcomes(self) -> _Row:
         return self._json(_OUTCOMES)
 
     def _alone(self, prices: Mapping[str, Prices]) -> ArmOutcomes:
-        tasks = self._object(self._outcomes, "solo", _OUTCOMES)
+        tasks = self._outcomes.object("solo")
         found = {
-            (task, fixer): self._episode(
-                f"{_OUTCOMES}, {task}, {short}", self._get(row, short, f"{_OUTCOMES}, {task}"), prices[fixer]
-            )
-            for task, row in tasks.items()
+            (task, fixer): tasks.row(task).row(short).episode(prices[fixer])
+            for task in tasks.stored
             for short, fixer in _SOLO.items()
         }
-        return arm_outcomes(tuple(tasks), tuple(_SOLO.values()), found)
+        return arm_outcomes(tuple(tasks.stored), tuple(_SOLO.values()), found)
 
     def _handed(self, prices: Prices) -> ArmOutcomes:
-        tasks, pairs = (self._object(self._outcomes, name, _OUTCOMES) for name in ("solo", "system_union_pairs"))
+        tasks, pairs = self._outcomes.object("solo").stored, self._outcomes.object("system_union_pairs")
         found = {
-            (task, self._fixer(name, f"{_OUTCOMES}, {task}")): self._episode(
-                f"{_OUTCOMES}, {task}, {name}", row, prices
-            )
+            (task, _fixer(name, handed.place)): handed.row(name).episode(prices)
             for task in tasks
-            for name, row in self._object(pairs, task, f"{_OUTCOMES}, system_union_pairs").items()
+            for handed in [pairs.object(task)]
+            for name in handed.stored
         }
         return arm_outcomes(tuple(tasks), FIXERS, found)
 
     @cached_property
     def routing(self) -> PaperRouting:
         """What the router said, in the order of the evaluation's tasks."""
-        path = "receipts/routing_scenarios.json"
-        stored = self._json(path)
+        stored, ids = self._json("receipts/routing_scenarios.json"), self.evaluation.ids
+        said, decided = stored.row("probability_vectors"), stored.row("decisions")
         names = {fixer: name for name, fixer in _RELEASED.items()}
-        theta, anchor, said, decided = (
-            self._get(stored, name, path) for name in ("theta", "anchor", "probability_vectors", "decisions")
-        )
-        probabilities = {
-            space: np.array(
-                [
-                    [
-                        self._probability(self._get(said, task, path), names[fixer], space, f"{path}, {task}")
-                        for fixer in FIXERS
-                    ]
-                    for task in self.evaluation.ids
-                ]
-            )
-            for space in ("p_text", "p_state", "p_blend")
-        }
-        decisions = tuple(
-            self._fixer(self._get(decided, task, path), f"{path}, {task}") for task in self.evaluation.ids
-        )
+
+        def probabilities(space: str) -> Floats:
+            return np.array([[said.row(task).row(names[fixer]).share(space) for fixer in FIXERS] for task in ids])
+
         return PaperRouting(
-            probabilities["p_text"],
-            probabilities["p_state"],
-            probabilities["p_blend"],
-            decisions,
-            self._share(theta, "theta", path),
-            self._fixer(anchor, path),
+            text=probabilities("p_text"),
+            state=probabilities("p_state"),
+            blend=probabilities("p_blend"),
+            decisions=tuple(decided.fixer(task) for task in ids),
+            theta=stored.share("theta"),
+            anchor=stored.fixer("anchor"),
         )
 
     @cached_property
     def label_run(self) -> Benchmark:
         """The calibration run: fresh Python tasks, each fixer alone and with handoff."""
-        path = self.folder / "labelrun" / "outcomes.jsonl"
-        found: dict[str, dict[tuple[str, str], FixerEpisode]] = {"solo": {}, "handoff": {}}
-        for number, row in self._rows(path, ("task_id", "fixer", "arm", "solved", "cost_usd_pinned")):
-            where = f"{path}, row {number}"
-            task, fixer, arm = (word_of(row[name], name, where) for name in ("task_id", "fixer", "arm"))
-            if fixer not in FIXERS:
-                raise StudyError(f"{where}: {fixer!r} is none of {', '.join(FIXERS)}. Leave its rows out.")
-            if arm not in found:
-                raise StudyError(f"{where}: the arm {arm!r} is none of {', '.join(found)}. Leave its rows out.")
+        name = "labelrun/outcomes.jsonl"
+        arms: tuple[Arm, ...] = ("solo", "handoff")
+        found: dict[Arm, dict[tuple[str, str], FixerEpisode]] = {arm: {} for arm in arms}
+        for row in self._rows(name, ("task_id", "fixer", "arm", "solved", "cost_usd_pinned")):
+            key = row.word("task_id"), row.one_of("fixer", FIXERS)
             # A cost of 0 is a receipt that was lost.
-            cost = amount_of(row["cost_usd_pinned"], where) or math.nan
-            episode = FixerEpisode(flag_of(row["solved"], where), cost, math.nan)
-            add(found[arm], (task, fixer), episode, where)
+            episode = FixerEpisode(row.flag("solved"), row.amount("cost_usd_pinned") or math.nan, math.nan)
+            add(found[row.one_of("arm", arms)], key, episode, row.place)
         ids = tuple(dict.fromkeys(task for one in found.values() for task, _ in one))
         if not ids:
-            raise StudyError(f"{path} has no outcome. {_AS_IT_IS}")
+            raise StudyError(f"{self.folder / name} has no outcome. {_AS_IT_IS}")
         return Benchmark(
             name="label run",
             source="label run of arXiv 2608.04804",
             ids=ids,
             repositories=tuple(repository_of(task) for task in ids),
-            arms={
-                "solo": arm_outcomes(ids, FIXERS, found["solo"]),
-                "handoff": arm_outcomes(ids, FIXERS, found["handoff"]),
-            },
+            arms={arm: arm_outcomes(ids, FIXERS, one) for arm, one in found.items()},
             languages=dict.fromkeys(ids, "Python"),
             texts=self._texts("labelrun/task_inputs.jsonl.gz"),
         )
@@ -413,134 +383,163 @@ class Paper:
     def _read(self, name: PublicName) -> Public:
         if name not in self._public:
             path, tasks = self._there(f"outcomes/{_PUBLIC[name]}"), self.folder / "tasks" / _TASKS.get(name, "")
-            try:
+            with _study_errors():
                 read = read_public(path, name)
                 there = tasks.is_file()
                 self._public[name] = replace(read, benchmark=with_tasks(read.benchmark, tasks)) if there else read
-            except RouteError as error:
-                raise StudyError(str(error)) from None
         return self._public[name]
 
     @cached_property
     def verify_records(self) -> list[Mapping[str, Any]]:
         """Whole records of claims that were replayed, of every class."""
-        path = self.folder / "receipts" / "verify_records.jsonl"
-        rows = list(self._rows(path, ("task_id",)))
-        for number, row in rows:
-            word_of(row["task_id"], "task_id", f"{path}, row {number}")
-        return [row for _, row in rows]
+        rows = self._rows("receipts/verify_records.jsonl", ("task_id",))
+        return [{**row.stored, "task_id": row.word("task_id")} for row in rows]
 
     def _scouted(self, ids: Sequence[str]) -> dict[str, ScoutRecord]:
-        path = "receipts/localization.json"
-        places: dict[str, Mapping[str, Any]] = {}
-        rows = self._get(self._json(path), "rows", path)
+        census, localization = "receipts/verify_census.csv", self._json("receipts/localization.json")
+        places: dict[str, _Row] = {}
+        rows = localization["rows"]
         if not isinstance(rows, list):
-            raise StudyError(f"{self.folder / path}: 'rows' is no list. {_AS_IT_IS}")
-        for number, row in enumerate(rows, 1):
-            place = f"{path}, row {number}"
-            task = word_of(self._get(row, "task_id", place), "task_id", str(self.folder / place))
+            raise StudyError(f"{localization.place}: 'rows' is no list. {_AS_IT_IS}")
+        for number, stored in enumerate(rows, 1):
+            row = _Row(stored, f"{localization.place}, row {number}")
+            task = row.word("task_id")
             if task in places:
-                raise StudyError(f"{self.folder / path}, row {number}: a second one of {task}. Keep one.")
-            places[task] = row
+                raise StudyError(f"{row.place}: a second one of {task}. Keep one.")
+            places[task] = _Row(stored, f"{localization.place}, {task}")
         found: dict[str, ScoutRecord] = {}
-        columns = ("task_id", "handoff_type", "failure_class", "claim", "verified")
-        census = self.folder / "receipts" / "verify_census.csv"
-        for number, row in self._rows(census, columns):
-            task, where = row["task_id"], f"{path}, {row['task_id']}"
+        for row in self._rows(census, ("task_id", "handoff_type", "failure_class", "claim", "verified")):
+            task = row["task_id"]
             if task in found or task not in ids:
                 wrong = "a second row of" if task in found else "no outcome of"
-                raise StudyError(f"{census}, row {number}: {wrong} {task}. {_AS_IT_IS}")
-            at = f"{census}, row {number}"
-            kind, verdict, claim, kept = (
-                _one_of(words, row[name], name, at)
-                for name, words in zip(columns[1:], (_KINDS, _CLASSES, _CLAIMS, _CLAIMS), strict=True)
-            )
-            located = self._get(places, task, path)
-            named, gold = (self._count(located, name, where) for name in ("n_pred", "n_gold"))
-            recall, precision, f1 = (
-                self._share(self._get(located, name, where), name, where) for name in ("recall", "precision", "f1")
-            )
+                raise StudyError(f"{row.place}: {wrong} {task}. {_AS_IT_IS}")
+            located = _Row(places, localization.place)[task]
             found[task] = ScoutRecord(
-                kind="forced" if kind == "forced" else "spontaneous",
-                verdict=verdict,
-                claimed=claim == "true",
-                kept=kept == "true",
-                named=named,
-                gold=gold,
-                recall=recall,
-                precision=precision,
-                f1=f1,
+                kind=row.one_of("handoff_type", _KINDS),
+                verdict=row.one_of("failure_class", _CLASSES),
+                claimed=row.one_of("claim", _CLAIMS) == "true",
+                kept=row.one_of("verified", _CLAIMS) == "true",
+                named=located.count("n_pred"),
+                gold=located.count("n_gold"),
+                recall=located.share("recall"),
+                precision=located.share("precision"),
+                f1=located.share("f1"),
             )
         return found
 
-    def _episode(self, where: str, row: Any, prices: Prices) -> FixerEpisode:
-        resolved, cost, steps = (self._get(row, name, where) for name in ("resolved", f"cost_usd_{prices}", "steps"))
-        place = str(self.folder / where)
-        return FixerEpisode(flag_of(resolved, place), amount_of(cost, place), amount_of(steps, place))
-
-    def _count(self, stored: Any, name: str, where: str) -> int:
-        count = self._get(stored, name, where)
-        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MAX_AMOUNT:
-            raise StudyError(f"{self.folder / where}: {name!r} is {count!r}. Write a whole number from 0.")
-        return count
-
-    def _probability(self, said: Any, fixer: str, space: str, where: str) -> float:
-        probability = self._get(self._get(said, fixer, where), space, f"{where}, {fixer}")
-        return self._share(probability, space, f"{where}, {fixer}")
-
-    def _share(self, share: Any, name: str, where: str) -> float:
-        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
-            raise StudyError(f"{self.folder / where}: {name} is {share!r}. Write a number from 0 to 1.")
-        return float(share)
-
-    def _fixer(self, name: Any, where: str) -> str:
-        if not isinstance(name, str) or name not in _RELEASED:
-            raise StudyError(
-                f"{self.folder / where}: the fixer {name!r} is not known; the receipts have {', '.join(_RELEASED)}."
-            )
-        return _RELEASED[name]
-
-    def _object(self, stored: Any, name: str, where: str) -> Mapping[str, Any]:
-        found = self._get(stored, name, where)
-        if not isinstance(found, Mapping):
-            raise StudyError(f"{self.folder / where}: {name!r} is no object. {_AS_IT_IS}")
-        return found
-
-    def _get(self, stored: Any, name: str, where: str) -> Any:
-        if not isinstance(stored, Mapping) or name not in stored:
-            raise StudyError(f"{self.folder / where}: no {name!r}. {_AS_IT_IS}")
-        return stored[name]
-
-    def _json(self, name: str) -> Any:
+    def _json(self, name: str) -> _Row:
         path = self._there(name)
         try:
-            return json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_once)
+            return _Row(json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_once), str(path))
         except (ValueError, RecursionError) as error:
             raise StudyError(f"{path} is not JSON: {error}. {_AS_IT_IS}") from None
 
-    def _rows(self, path: Path, columns: Sequence[str]) -> Iterable[tuple[int, Mapping[str, Any]]]:
-        self._there(str(path.relative_to(self.folder)))
-        try:
+    def _rows(self, name: str, columns: Sequence[str]) -> Iterator[_Row]:
+        path = self._there(name)
+        with _study_errors():
             rows = list(read_rows(path))
-        except RouteError as error:
-            raise StudyError(str(error)) from None
         for number, row in rows:
-            if lacking := [name for name in columns if row.get(name) is None]:
+            if lacking := [column for column in columns if row.get(column) is None]:
                 raise StudyError(f"{path}, row {number}: no {', '.join(lacking)}. Each row needs {', '.join(columns)}.")
-            yield number, row
+            yield _Row(row, f"{path}, row {number}")
 
     def _texts(self, name: str) -> dict[str, str]:
         path = self._there(name)
-        try:
+        with _study_errors():
             return read_texts(path)
-        except RouteError as error:
-            raise StudyError(str(error)) from None
 
     def _there(self, name: str) -> Path:
         path = self.folder / name
         if not path.is_file():
             raise Absent(f"{path} is not there. Name the folder that holds it with --data DIR. {_ADVICE}")
         return path
+
+
+@contextmanager
+def _study_errors() -> Iterator[None]:
+    """What the readers of the router say of a file, as an error of a study."""
+    try:
+        yield
+    except RouteError as error:
+        raise StudyError(str(error)) from None
+
+
+@dataclass(frozen=True)
+class _Row:
+    """An object of a file. Each method reads one of its values; one that is not as it should be is named."""
+
+    stored: Any
+    place: str
+
+    def __getitem__(self, name: str) -> Any:
+        if not isinstance(self.stored, Mapping) or name not in self.stored:
+            raise StudyError(f"{self.place}: no {name!r}. {_AS_IT_IS}")
+        return self.stored[name]
+
+    def row(self, name: str) -> _Row:
+        return _Row(self[name], f"{self.place}, {name}")
+
+    def object(self, name: str) -> _Row:
+        if not isinstance(self[name], Mapping):
+            raise StudyError(f"{self.place}: {name!r} is no object. {_AS_IT_IS}")
+        return self.row(name)
+
+    def word(self, name: str) -> str:
+        word = self[name]
+        if not isinstance(word, str) or not word.strip():
+            raise StudyError(f"{self.place}: {name} is {word!r:.80}. Write a name.")
+        return word
+
+    def flag(self, name: str) -> bool:
+        if not isinstance(flag := self[name], bool):
+            raise StudyError(f"{self.place}: {flag!r} is no outcome. Write true or false.")
+        return flag
+
+    def amount(self, name: str) -> float:
+        return amount_of(self[name], self.place)
+
+    def count(self, name: str) -> int:
+        count = self[name]
+        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MAX_AMOUNT:
+            raise StudyError(f"{self.place}: {name!r} is {count!r}. Write a whole number from 0.")
+        return count
+
+    def share(self, name: str) -> float:
+        share = self[name]
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
+            raise StudyError(f"{self.place}: {name} is {share!r}. Write a number from 0 to 1.")
+        return float(share)
+
+    def one_of(self, name: str, words: Sequence[Word]) -> Word:
+        for word in words:
+            if word == self[name]:
+                return word
+        raise StudyError(f"{self.place}: the {name} {self[name]!r} is none of {', '.join(words)}. {_AS_IT_IS}")
+
+    def fixer(self, name: str) -> str:
+        return _fixer(self[name], self.place)
+
+    def episode(self, prices: Prices) -> FixerEpisode:
+        return FixerEpisode(self.flag("resolved"), self.amount(f"cost_usd_{prices}"), self.amount("steps"))
+
+
+def amount_of(value: object, where: str) -> float:
+    """A number that is not negative; nan: none is told."""
+    if value is None or value == "":
+        return math.nan
+    try:
+        amount = float(str(value))
+    except ValueError:
+        amount = math.nan
+    if isinstance(value, bool) or not 0 <= amount <= MAX_AMOUNT:
+        raise StudyError(f"{where}: {value!r} is no cost or count. Write a number from 0, or leave it empty.")
+    return amount
+
+
+def _fixer(name: object, place: str) -> str:
+    if not isinstance(name, str) or name not in _RELEASED:
+        raise StudyError(f"{place}: the fixer {name!r} is not known; the receipts have {', '.join(_RELEASED)}.")
+    return _RELEASED[name]
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -550,12 +549,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
         raise ValueError(f"{twice!r} stands twice in one object")
     return found
-
-
-def _one_of(words: Sequence[str], word: str, name: str, where: str) -> str:
-    if word not in words:
-        raise StudyError(f"{where}: {name} is {word!r}, which is none of {', '.join(words)}. {_AS_IT_IS}")
-    return word
 
 
 def _odd(stored: object, place: tuple[str, ...]) -> str:

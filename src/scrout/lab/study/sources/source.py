@@ -40,7 +40,10 @@ class Own:
     @property
     def fixers(self) -> Benchmark:
         """Fixers alone: what was routed is none of its own."""
-        outcomes = {arm: _fixers(one) for arm, one in self.benchmark.arms.items()}
+        outcomes = {
+            arm: one.only([fixer for fixer in one.fixers if fixer != ROUTED])
+            for arm, one in self.benchmark.arms.items()
+        }
         return replace(self.benchmark, arms={arm: one for arm, one in outcomes.items() if one.fixers})
 
     @property
@@ -58,10 +61,6 @@ class Own:
     def __str__(self) -> str:
         by = "graded" if self.judged_by == "grade" else "judged by the check alone, which is no grade"
         return f"{self.benchmark.source}, {by}"
-
-
-def _fixers(outcomes: ArmOutcomes) -> ArmOutcomes:
-    return outcomes.only([fixer for fixer in outcomes.fixers if fixer != ROUTED])
 
 
 Source = Paper | Own
@@ -163,7 +162,7 @@ def _own(ledger: Ledger, batches: Iterable[Iterable[Run]], grades: Grades, rows:
         scouted={name: seen.scouted[name] for name in repositories if name in seen.scouted},
         languages=_languages(known, repositories),
         texts={name: seen.texts[name] for name in repositories},
-        paid=_sums(paid.values()),
+        paid=_by_component(part for parts in paid.values() for part in parts),
     )
     return Own(benchmark, "grade" if by_grade else "check", {label: costs_of(parts) for label, parts in paid.items()})
 
@@ -194,8 +193,6 @@ def _arms(
 
 @dataclass
 class _Seen:
-    """What is kept of the runs that count."""
-
     known: Mapping[str, TaskFacts]
     calls: dict[tuple[str, str], int] = field(default_factory=dict)
     """Of all attempts, by task and arm."""
@@ -251,9 +248,8 @@ def _languages(known: Mapping[str, TaskFacts], tasks: Iterable[str]) -> dict[str
     return {task: language for task, language in told.items() if language}
 
 
-def _sums(paid: Iterable[Iterable[RunCost]]) -> dict[str, Decimal]:
-    whole = costs_of(part for parts in paid for part in parts)
-    return {component: usd for component, usd in whole.by_component.items()}
+def _by_component(paid: Iterable[RunCost]) -> dict[str, Decimal]:
+    return {component: usd for component, usd in costs_of(paid).by_component.items()}
 
 
 def _without_secrets(address: str) -> str:

@@ -85,18 +85,14 @@ def _create(words: list[str], command: str) -> Said:
     return ToolUse("str_replace_editor", {"command": "create", "path": words[0], "file_text": ""}) if words else SILENT
 
 
-def _find(words: list[str], command: str) -> Said:
-    if not words:
-        return SILENT
-    where = words[1] if len(words) > 1 else "."
-    return ToolUse("bash", {"command": f"find {shlex.quote(where)} -name {shlex.quote(words[0])}"})
+def _shell(command: str) -> Callable[[list[str], str], Said]:
+    """What a shell does in place of a command with something to look for, and perhaps where."""
 
+    def found(words: list[str], typed: str) -> Said:
+        what, where = (shlex.quote(word) for word in (*words, ".", ".")[:2])
+        return ToolUse("bash", {"command": command.format(what=what, where=where)}) if words else SILENT
 
-def _search(words: list[str], command: str) -> Said:
-    if not words:
-        return SILENT
-    where = words[1] if len(words) > 1 else "."
-    return ToolUse("bash", {"command": f"grep -rn -- {shlex.quote(words[0])} {shlex.quote(where)}"})
+    return found
 
 
 def _edit(words: list[str], command: str) -> Said:
@@ -104,19 +100,13 @@ def _edit(words: list[str], command: str) -> Said:
     return ToolUse("edit", {"command": command})
 
 
-def _silent(words: list[str], command: str) -> Said:
-    return SILENT
-
-
 _OWN: dict[str, Callable[[list[str], str], Said]] = {
     "open": _open,
     "create": _create,
-    "find_file": _find,
-    "search_dir": _search,
-    "search_file": _search,
+    "find_file": _shell("find {where} -name {what}"),
+    "search_dir": _shell("grep -rn -- {what} {where}"),
+    "search_file": _shell("grep -rn -- {what} {where}"),
     "edit": _edit,
     "insert": _edit,
-    "goto": _silent,
-    "scroll_down": _silent,
-    "scroll_up": _silent,
+    **dict.fromkeys(("goto", "scroll_down", "scroll_up"), lambda words, command: SILENT),
 }

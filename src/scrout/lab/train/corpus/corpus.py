@@ -138,7 +138,6 @@ def build_corpus(
 
 
 def demonstrations(path: Path) -> Iterator[Demonstration]:
-    """The lines of a corpus."""
     for where, document in documents(path):
         if isinstance(document, UnreadableDocument):
             raise TaskError(f"{where}: {document.why}. Build the corpus again.")
@@ -279,14 +278,12 @@ def _card(
     notes_writer: NotesWriter | None,
 ) -> CorpusCard:
     """Read the frozen files again and count. A blocked row that slipped through is an error, and the corpus is gone."""
-    tally, reserve_tally = _Tally(), _Tally()
-    for path, into in ((corpus, tally), (reserve, reserve_tally)):
-        for one in demonstrations(path):
-            into.add(one, rules)
-    if hits := tally.hits + reserve_tally.hits:
-        named = [*tally.examples, *reserve_tally.examples]
-        raise TaskError(f"{hits} demonstrations are of blocked repositories or held-out issues: {named}.")
-    in_reserve, by_model = reserve_tally.count, notes_writer.by_model if notes_writer else 0
+    tally, in_reserve = (_Tally.of(path, rules) for path in (corpus, reserve))
+    if hits := tally.hits + in_reserve.hits:
+        raise TaskError(
+            f"{len(hits)} demonstrations are of blocked repositories or held-out issues: {hits[:MAX_EXAMPLES]}."
+        )
+    by_model = notes_writer.by_model if notes_writer else 0
     return CorpusCard(
         scrout=__version__,
         dialect=rules.dialect,
@@ -295,7 +292,7 @@ def _card(
         files=paths,
         read=number,
         demonstrations=tally.count,
-        reserve=in_reserve,
+        reserve=in_reserve.count,
         issues=issues,
         repositories=len(tally.repositories),
         turns=tally.turns / tally.count if tally.count else 0.0,
@@ -303,19 +300,19 @@ def _card(
         layouts=dict(tally.layouts.most_common()),
         languages=dict(tally.languages.most_common()),
         dropped=dict(Counter(dropped).most_common()),
-        notes={"model": by_model, "template": tally.count + in_reserve - by_model},
+        notes={"model": by_model, "template": tally.count + in_reserve.count - by_model},
         notes_usd=notes_writer.cost_usd if notes_writer else None,
         notes_by=rules.notes_model.model if rules.notes_model else "",
         excluded_repositories=len(BLOCKED),
         excluded_issues=len(rules.held_out),
-        blocked_hits=tally.hits,
-        sha256=_sha256(corpus),
+        blocked_hits=0,
+        sha256=sha256_of(corpus),
     )
 
 
 @dataclass
 class _Tally:
-    """What a card says of a frozen file, counted line by line."""
+    """What a card says of a frozen file."""
 
     count: int = 0
     turns: int = 0
@@ -323,22 +320,25 @@ class _Tally:
     repositories: set[str] = field(default_factory=set)
     layouts: Counter[str] = field(default_factory=Counter)
     languages: Counter[str] = field(default_factory=Counter)
-    hits: int = 0
-    examples: list[str] = field(default_factory=list)
+    hits: list[str] = field(default_factory=list)
+    """Demonstrations that should not be there."""
 
-    def add(self, one: Demonstration, rules: CorpusRules) -> None:
-        self.count += 1
-        self.turns += one.turns
-        self.reproduced += one.reproduced
-        self.repositories.add(one.repository)
-        self.layouts[one.layout] += 1
-        self.languages[one.language or "unknown"] += 1
-        if _blocked(one.issue_id, one.repository, *one.names) or one.issue_id.casefold() in rules.held_out:
-            self.hits += 1
-            self.examples = [*self.examples, one.id][:MAX_EXAMPLES]
+    @classmethod
+    def of(cls, path: Path, rules: CorpusRules) -> _Tally:
+        tally = cls()
+        for one in demonstrations(path):
+            tally.count += 1
+            tally.turns += one.turns
+            tally.reproduced += one.reproduced
+            tally.repositories.add(one.repository)
+            tally.layouts[one.layout] += 1
+            tally.languages[one.language or "unknown"] += 1
+            if _blocked(one.issue_id, one.repository, *one.names) or one.issue_id.casefold() in rules.held_out:
+                tally.hits.append(one.id)
+        return tally
 
 
-def _sha256(path: Path) -> str:
+def sha256_of(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

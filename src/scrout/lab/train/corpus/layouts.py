@@ -10,7 +10,7 @@ import json
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeGuard
+from typing import Any
 
 from scrout.agent.dialect import ToolUse
 from scrout.agent.dialects.xml import Xml
@@ -39,7 +39,6 @@ _PROMPT = re.compile(r"\(Open file: [^\n]*\)\s*\n\(Current directory: [^\n]*\)\s
 
 
 def read(document: Document, where: str) -> AgentTrajectory | UnreadableDocument:
-    """The trajectory in a document of any known layout."""
     for layout, (is_it, reader) in LAYOUTS.items():
         if is_it(document):
             try:
@@ -152,7 +151,10 @@ def _answers(
     Of calls in the text, the first alone was run.
     """
     until = next((at for at in range(number + 1, len(messages)) if messages[at]["role"] == "assistant"), len(messages))
-    found = [(messages[at].get("tool_call_id"), _plain(texts[at])) for at in range(number + 1, until)]
+    found = [
+        (messages[at].get("tool_call_id"), _without_prompt(texts[at].removeprefix("OBSERVATION:\n")))
+        for at in range(number + 1, until)
+    ]
     calls: Sequence[Document] = message.get("tool_calls") or ({},)
     named = {name: text for name, text in found if name}
     for at, call in enumerate(calls):
@@ -160,10 +162,6 @@ def _answers(
             yield named.get(call["id"])
         else:
             yield found[at][1] if at < len(found) else None
-
-
-def _plain(text: str) -> str:
-    return _without_prompt(text.removeprefix("OBSERVATION:\n"))
 
 
 def _follows(turns: Sequence[Document], number: int, role: str) -> bool:
@@ -202,7 +200,9 @@ def _trajectory(
         repository=repository,
         # Many agents work in a folder that is named for the repository.
         names=tuple(
-            dict.fromkeys(one for one in (*called, name, posixpath.basename(root.rstrip("/"))) if _is_name(one))
+            dict.fromkeys(
+                one for one in (*called, name, posixpath.basename(root.rstrip("/"))) if isinstance(one, str) and one
+            )
         ),
         issue=issue.strip(),
         root=root.rstrip("/"),
@@ -212,10 +212,6 @@ def _trajectory(
         layout=layout,
         where=where,
     )
-
-
-def _is_name(value: object) -> TypeGuard[str]:
-    return isinstance(value, str) and bool(value)
 
 
 def _replayed_name(document: Document) -> str:

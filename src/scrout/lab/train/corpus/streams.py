@@ -25,8 +25,6 @@ PARQUET_ROWS = 16
 
 @dataclass(frozen=True)
 class UnreadableDocument:
-    """Something that is no document."""
-
     why: str
 
 
@@ -53,7 +51,6 @@ def files(sources: list[Path]) -> list[Path]:
 
 
 def documents(path: Path) -> Iterator[Found]:
-    """Every document of a file."""
     if _ending(path) == ".parquet":
         yield from _parquet(path)
         return

@@ -57,8 +57,6 @@ class AgentTrajectory:
 
 
 class ToolStep(FrozenModel):
-    """One turn of an episode."""
-
     thought: str
     tool: str
     arguments: dict[str, JsonValue]
@@ -66,8 +64,6 @@ class ToolStep(FrozenModel):
 
 
 class FixAnswer(FrozenModel):
-    """What the fix changed."""
-
     files: tuple[str, ...]
     """That were there before."""
     patch: str

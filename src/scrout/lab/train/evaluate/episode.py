@@ -139,7 +139,6 @@ def _reply(exchange: Exchange) -> Reply | None:
 def scored(
     scouting: Scouting, reading: Reading, *, task: str, arm: Arm, draw: int, seed: int, gold: tuple[str, ...]
 ) -> EvaluationEpisode:
-    """The episode as it is kept."""
     handed = kind_of(scouting)
     usages = [receipt.usage for receipt in scouting.receipts]
     return EvaluationEpisode(

@@ -28,7 +28,7 @@ from scrout.lab.train.episodes import (
     MAX_OPENING,
     TRACES,
     digest_tasks,
-    first_error,
+    in_parallel,
     infrastructure_failed,
     open_episode,
     seed_of,
@@ -54,8 +54,6 @@ _ELSEWHERE = {"model": {"base_url", "key_env"}}
 
 @dataclass(frozen=True)
 class EvaluationPlan:
-    """How an evaluation is drawn."""
-
     arms: tuple[Arm, ...] = ("greedy", "sampled")
     draws: int = 1
     """Of each task in the arm `sampled`; `greedy` has one."""
@@ -185,24 +183,13 @@ class _Runner:
 
     async def run(self, jobs: Sequence[EvaluationJob]) -> None:
         """All of these, however each of them ends. What no episode can start without is an error."""
-        waiting, opening = iter(jobs), asyncio.Semaphore(MAX_OPENING)
-
-        async def worker() -> None:
-            for job in waiting:
-                if self.in_a_row >= MAX_IN_A_ROW:
-                    self.failed[job.name] = f"not tried, after {self.in_a_row} failures in a row"
-                    continue
-                await self._one(job, opening)
-
-        try:
-            async with asyncio.TaskGroup() as workers:
-                for _ in range(self.plan.parallel):
-                    workers.create_task(worker())
-        except* ScroutError as failures:
-            # The others were stopped for it.
-            raise first_error(failures) from None
+        opening = asyncio.Semaphore(MAX_OPENING)
+        await in_parallel(jobs, self.plan.parallel, lambda job: self._one(job, opening))
 
     async def _one(self, job: EvaluationJob, opening: asyncio.Semaphore) -> None:
+        if self.in_a_row >= MAX_IN_A_ROW:
+            self.failed[job.name] = f"not tried, after {self.in_a_row} failures in a row"
+            return
         self.running.add(job.name)
         self._report()
         try:

@@ -14,6 +14,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from scrout.base import FrozenModel, TaskError
+from scrout.handoff import Kind
 from scrout.intervals import Estimate
 from scrout.lab.train.evaluate.episode import Arm, EvaluationEpisode
 from scrout.money import Usd, total_usd
@@ -57,8 +58,6 @@ COMPARED: tuple[Measure, ...] = (
 
 
 class ArmScore(FrozenModel):
-    """One way to decode."""
-
     arm: Arm
     tasks: int
     episodes: int
@@ -111,8 +110,6 @@ class ScoreChange(FrozenModel):
 
 
 class Score(FrozenModel):
-    """All of it."""
-
     model: str
     expected: int
     """Episodes that the evaluation has."""
@@ -129,6 +126,10 @@ class Score(FrozenModel):
         return sum(arm.episodes for arm in self.arms)
 
 
+Part = Callable[[EvaluationEpisode], tuple[float, float]]
+"""What an episode adds to a measure's amount, and to what that is a share of."""
+
+
 class _Columns:
     """Of one arm, what each task has of each measure: an amount, and what it is a share of."""
 
@@ -143,45 +144,41 @@ class _Columns:
 
     def figure(self, measure: Measure, tasks: Sequence[str]) -> Callable[[Floats], Floats]:
         """From shares of these tasks, a row a draw, to the figure of each; nan where there is none."""
-        parts = [[_part(measure, episode) for episode in self.by_task[task]] for task in tasks]
+        parts = [[_PARTS[measure](episode) for episode in self.by_task[task]] for task in tasks]
         columns = np.array([np.mean(pairs, axis=0) for pairs in parts], dtype=np.float64).reshape(-1, 2)
         return lambda shares: _ratio(shares @ columns[:, 0], shares @ columns[:, 1])
 
 
-def _part(measure: Measure, one: EvaluationEpisode) -> tuple[float, float]:
-    """What an episode adds to a measure's amount, and to what that is a share of."""
-    own, forced = float(one.kind == "spontaneous"), float(one.kind == "forced")
-    turns = one.calls + one.malformed + one.thoughts
-    match measure:
-        case "find_rate":
-            return one.recall * own, 1
-        case "find_rate_with_forced":
-            return one.recall, 1
-        case "emission":
-            return own, 1
-        case "emission_forced":
-            return forced, 1
-        case "well_formed":
-            return own * one.well_formed, 1
-        case "well_formed_forced":
-            return forced * one.well_formed, 1
-        case "valid_calls":
-            return one.calls, turns
-        case "malformed_turns":
-            return one.malformed, turns
-        case "malformed_episodes":
-            return float(one.malformed > 0), 1
-        case "timeouts":
-            return float(one.stop == "timeout"), 1
-    counted = own if measure.endswith("handoff") else forced
-    what, _, _ = measure.partition("_per_")
-    amounts = {
-        "recall": one.recall,
-        "precision": one.precision,
-        "files": float(len(set(one.files))),
-        "all_gold": float(one.recall == 1),
-    }
-    return amounts[what] * counted, counted
+def _of_handoffs(kind: Kind, amount: Callable[[EvaluationEpisode], float]) -> Part:
+    """The mean over the episodes with a handoff of that kind."""
+    return lambda one: (amount(one) * (one.kind == kind), float(one.kind == kind))
+
+
+def _of_turns(turns: Callable[[EvaluationEpisode], int]) -> Part:
+    return lambda one: (turns(one), one.calls + one.malformed + one.thoughts)
+
+
+_PER_HANDOFF: Mapping[str, Callable[[EvaluationEpisode], float]] = {
+    "recall": lambda one: one.recall,
+    "precision": lambda one: one.precision,
+    "files": lambda one: float(len(set(one.files))),
+    "all_gold": lambda one: float(one.recall == 1),
+}
+_PARTS: Mapping[str, Part] = {
+    "find_rate": lambda one: (one.recall * (one.kind == "spontaneous"), 1),
+    "find_rate_with_forced": lambda one: (one.recall, 1),
+    "emission": lambda one: (one.kind == "spontaneous", 1),
+    "emission_forced": lambda one: (one.kind == "forced", 1),
+    **{f"{name}_per_handoff": _of_handoffs("spontaneous", amount) for name, amount in _PER_HANDOFF.items()},
+    **{f"{name}_per_forced": _of_handoffs("forced", amount) for name, amount in _PER_HANDOFF.items()},
+    "well_formed": lambda one: (one.well_formed and one.kind == "spontaneous", 1),
+    "well_formed_forced": lambda one: (one.well_formed and one.kind == "forced", 1),
+    "valid_calls": _of_turns(lambda one: one.calls),
+    "malformed_turns": _of_turns(lambda one: one.malformed),
+    "malformed_episodes": lambda one: (one.malformed > 0, 1),
+    "timeouts": lambda one: (one.stop == "timeout", 1),
+}
+"""Of each measure."""
 
 
 def score(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import httpx
 
@@ -26,17 +26,13 @@ from scrout.lab.train.blocklist import refuse_blocked
 from scrout.lab.train.episodes import digest_tasks, with_gold
 from scrout.lab.train.grpo.exchanges import read_exchanges, tokenize_exchanges
 from scrout.lab.train.grpo.reward import advantages
-from scrout.lab.train.grpo.rollouts import Rollout, Rollouts, RolloutSettings
+from scrout.lab.train.grpo.rollouts import Rollout, Rollouts
 from scrout.lab.train.grpo.run_folder import GrpoCard, GrpoFolder, GrpoSettings, GrpoStep, disk_errors
 from scrout.lab.train.tokenization import ChatTokenizer, Document, needs_extra
 from scrout.models.chat import shown
 from scrout.sandbox.probe import require_tier
 from scrout.scout.hidden_state.checkpoint import digest
 from scrout.scout.trace import Recorded
-
-if TYPE_CHECKING:
-    from scrout.lab.train.grpo.learner import Learner
-    from scrout.lab.train.grpo.loss import PolicyExample
 
 Sync = Literal["vllm", "none"]
 
@@ -60,7 +56,7 @@ class GrpoResult(FrozenModel):
 
 @dataclass(frozen=True)
 class _Batch:
-    """One step's examples before anything is measured."""
+    """What one step learns from."""
 
     documents: tuple[tuple[Document, float], ...]
     """Each with its episode's advantage."""
@@ -86,38 +82,24 @@ async def train(
     progress: Callable[[str], None] = lambda words: None,
 ) -> GrpoResult:
     """Train until `steps` steps are done, those of earlier calls included."""
-    try:
-        from scrout.lab.train.grpo.learner import Learner
-        from scrout.lab.train.grpo.loss import LossSettings
-    except ImportError as error:
-        raise needs_extra(error) from None
+    with needs_extra():
+        from scrout.lab.train.grpo.learner import Learner, loss_tokens
     settings = _for_drawing(settings, server)
     searcher = settings.scout.model
     searcher.key()  # said before the work, not after it
     usable = with_gold(rows)
     refuse_blocked(name for row in usable for name in (row.repo, row.id))
     template = ChatTokenizer.load(checkpoint)
-    loss = LossSettings(
-        clip=run.clip, kl=run.kl, temperature=searcher.sampling.temperature or 1.0, chunk=run.chunk_tokens
-    )
     with disk_errors(out), lock_folder(out):
         folder = GrpoFolder(out)
         folder.open(_card(checkpoint, adapter, usable, searcher, run))
         done = folder.steps.read()
         tier = require_tier(settings.sandbox)
-        drawing = RolloutSettings(run.group_size, parallel, run.seed, run.weights)
-        rollouts = Rollouts(out, settings, tier, repositories, drawing, progress)
+        rollouts = Rollouts(out, settings, tier, repositories, run, parallel, progress)
         progress("loading the checkpoint")
         first = folder.is_new(len(done))
-        learner = Learner.load(
-            checkpoint,
-            adapter if first else folder.adapter(len(done)),
-            rank=run.rank,
-            seed=run.seed,
-            learning_rate=run.learning_rate,
-            loss=loss,
-            device=device,
-        )
+        start = adapter if first else folder.adapter(len(done))
+        learner = Learner.load(checkpoint, start, run, searcher.sampling.temperature or 1.0, device)
         if first:
             folder.save(0, learner)
         else:
@@ -130,7 +112,8 @@ async def train(
             groups = await rollouts.collect(step, _tasks_of(step, usable, run), folder.adapter(step).name)
             drawn = time.monotonic()
             batch = _batch(out, groups, template)
-            learned = _learn(step, batch, learner, folder, run, progress)
+            progress(f"step {step + 1}: learning from {len(batch.documents)} conversations")
+            moved, norm = learner.update(batch.documents) if batch.documents else (0.0, 0.0)
             folder.save(step + 1, learner)
             record = GrpoStep(
                 step=step + 1,
@@ -140,9 +123,11 @@ async def train(
                 lost={**batch.lost, **rollouts.lost},
                 unfit=dict(batch.unfit),
                 documents=len(batch.documents),
+                tokens=sum(loss_tokens(document) for document, _ in batch.documents),
+                loss=moved,
+                norm=norm,
                 rollout_seconds=round(drawn - started, 3),
                 learning_seconds=round(time.monotonic() - drawn, 3),
-                **learned,
             )
             folder.steps.append(record)
             folder.clear(step + 1)
@@ -182,23 +167,13 @@ def _for_drawing(settings: Settings, server: Sync) -> Settings:
     if not settings.scout.has_model:
         raise ConfigError("scout.searcher is recon, which has no weights. Name the server under scout.model.")
     sampling = settings.scout.model.sampling
-    given = {
-        "top_p": (1.0, sampling.top_p),
-        "repetition_penalty": (1.0, sampling.repetition_penalty),
-        "presence_penalty": (0.0, sampling.presence_penalty),
-        "frequency_penalty": (0.0, sampling.frequency_penalty),
-    }
-    for key, (neutral, value) in given.items():
-        if value not in (None, neutral):
+    neutral = {"top_p": (1,), "top_k": (-1, 0), "repetition_penalty": (1,), "presence_penalty": (0,)}
+    for key, values in {**neutral, "frequency_penalty": (0,)}.items():
+        if (value := getattr(sampling, key)) not in (None, *values):
             raise ConfigError(
                 f"scout.model.sampling.{key} is {value:g}: tokens would be drawn with other probabilities than those "
-                f"that are learned. Set it to {neutral:g}."
+                f"that are learned. Set it to {values[0]}."
             )
-    if sampling.top_k is not None and sampling.top_k > 0:
-        raise ConfigError(
-            f"scout.model.sampling.top_k is {sampling.top_k}: tokens would be drawn with other probabilities than "
-            "those that are learned. Set it to -1."
-        )
     if sampling.temperature == 0:
         raise ConfigError(
             "scout.model.sampling.temperature is 0: a group would be one episode many times. Set it to 1."
@@ -260,63 +235,6 @@ def _batch(out: Path, groups: Mapping[str, Sequence[Rollout]], template: ChatTok
             unfit.update(problems)
             found += ((part, advantage) for part in parts if part.loss_mask[1:].any())
     return _Batch(tuple(found), used, flat, lost, unfit)
-
-
-def _learn(
-    step: int,
-    batch: _Batch,
-    learner: Learner,
-    folder: GrpoFolder,
-    run: GrpoSettings,
-    progress: Callable[[str], None],
-) -> dict[str, Any]:
-    """Move the adapter, and say what the journal keeps of it."""
-    if not batch.documents:
-        nothing: dict[str, Any] = {"tokens": 0, "loss": 0.0, "kl": None, "clipped": 0.0, "norm": 0.0}
-        return nothing
-    examples = _examples(step, batch, learner, folder, progress)
-    updates = []
-    for number in range(run.updates_per_step):
-        progress(f"step {step + 1}: learning from {len(examples)} conversations, update {number + 1}")
-        updates.append(learner.update(examples))
-    (first, norm), (last, _) = updates[0], updates[-1]
-    return {
-        "tokens": first.tokens,
-        "loss": first.loss,
-        "kl": first.kl / first.tokens if run.kl else None,
-        "clipped": last.clipped / last.tokens,
-        "norm": norm,
-    }
-
-
-def _examples(
-    step: int, batch: _Batch, learner: Learner, folder: GrpoFolder, progress: Callable[[str], None]
-) -> list[PolicyExample]:
-    """With the probabilities before the first update, measured once and kept."""
-    import torch
-
-    from scrout.lab.train.grpo.loss import PolicyExample, loss_tokens
-
-    sizes = [loss_tokens(document) for document, _ in batch.documents]
-    kept = folder.read_logprobs(step, sizes, learner.loss.kl > 0)
-    if kept is None:
-        kept = {}
-        for number, (document, _) in enumerate(batch.documents):
-            progress(f"step {step + 1}: measuring conversation {number + 1} of {len(sizes)}")
-            old, reference = learner.logprobs(document)
-            kept[f"old{number}"] = old.numpy()
-            if reference is not None:
-                kept[f"reference{number}"] = reference.numpy()
-        folder.save_logprobs(step, kept)
-    return [
-        PolicyExample(
-            document,
-            advantage,
-            torch.from_numpy(kept[f"old{number}"]),
-            torch.from_numpy(kept[f"reference{number}"]) if learner.loss.kl else None,
-        )
-        for number, (document, advantage) in enumerate(batch.documents)
-    ]
 
 
 def _rewards(groups: Mapping[str, Sequence[Rollout]]) -> dict[str, Any]:

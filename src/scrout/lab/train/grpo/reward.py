@@ -112,11 +112,11 @@ def reward(
     )
 
 
-def advantages(rewards: Sequence[float], floor: float = FLOOR) -> list[float] | None:
+def advantages(rewards: Sequence[float]) -> list[float] | None:
     """How much better than its group each episode was, in deviations; None: all are alike, and teach nothing."""
     if len(rewards) < 2 or max(rewards) - min(rewards) <= FLAT:
         return None
-    mean, deviation = fmean(rewards), max(pstdev(rewards), floor)
+    mean, deviation = fmean(rewards), max(pstdev(rewards), FLOOR)
     return [(reward - mean) / deviation for reward in rewards]
 
 

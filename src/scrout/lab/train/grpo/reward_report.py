@@ -20,7 +20,7 @@ from scrout.gate.gate import gate
 from scrout.handoff import FileRef, Handoff, parse
 from scrout.lab.train.episodes import EPISODES, was_refused
 from scrout.lab.train.grpo.reward import Reward, Weights, advantages, reward
-from scrout.records import Scouting
+from scrout.records import Scouting, ScoutStop
 from scrout.sandbox.probe import require_tier
 from scrout.sandbox.task_sandbox import open_task_sandbox
 from scrout.scout.trace import FILE_NAME, Recorded
@@ -245,21 +245,10 @@ def _gamed(
             yield DegeneratePolicy(policy=policy, reward=mean, honest=other, pays=mean >= other)
 
 
-def played(paths: Iterable[str], *, turns: int = 1) -> Scouting:
+def played(paths: Iterable[str], *, turns: int = 1, stop: ScoutStop = "finished") -> Scouting:
     """An episode that hands these files over and has nothing else."""
-    return Scouting(handoff=Handoff(files=tuple(FileRef(path=path) for path in paths)), text="", seconds=0, turns=turns)
-
-
-def _every_file(episode: SavedEpisode, gold: Sequence[str]) -> Scouting:
-    return played((*gold, *(f"other/{number}.py" for number in range(CROWD - len(gold)))))
-
-
-def _never(episode: SavedEpisode, gold: Sequence[str]) -> Scouting:
-    return played((), turns=episode.allowed.turns).model_copy(update={"stop": "malformed"})
-
-
-def _empty(episode: SavedEpisode, gold: Sequence[str]) -> Scouting:
-    return played(())
+    handoff = Handoff(files=tuple(FileRef(path=path) for path in paths))
+    return Scouting(handoff=handoff, text="", seconds=0, turns=turns, stop=stop)
 
 
 def _at_once(episode: SavedEpisode, gold: Sequence[str]) -> Scouting | None:
@@ -272,9 +261,9 @@ def _at_once(episode: SavedEpisode, gold: Sequence[str]) -> Scouting | None:
 
 
 _POLICIES: dict[str, Callable[[SavedEpisode, Sequence[str]], Scouting | None]] = {
-    "name every file": _every_file,
-    "never hand over": _never,
-    "hand over nothing": _empty,
+    "name every file": lambda episode, gold: played((*gold, *(f"other/{at}.py" for at in range(CROWD - len(gold))))),
+    "never hand over": lambda episode, gold: played((), turns=episode.allowed.turns, stop="malformed"),
+    "hand over nothing": lambda episode, gold: played(()),
     "hand over the shortlist at once": _at_once,
 }
 

@@ -11,11 +11,10 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
-from scrout.base import FrozenModel, GateError, ModelError, SandboxError, ScroutError, TaskError
+from scrout.base import FrozenModel, GateError, ModelError, SandboxError, TaskError
 from scrout.batch.repositories import Repositories
 from scrout.batch.task_formats import TaskRow
 from scrout.config.settings import ScoutSettings, Settings
@@ -26,13 +25,14 @@ from scrout.lab.train.episodes import (
     EPISODES,
     MAX_OPENING,
     TRACES,
-    first_error,
+    in_parallel,
     open_episode,
     seed_of,
     was_refused,
     with_sampling,
 )
-from scrout.lab.train.grpo.reward import Reward, Weights, reward
+from scrout.lab.train.grpo.reward import Reward, reward
+from scrout.lab.train.grpo.run_folder import GrpoSettings
 from scrout.money import Usd
 from scrout.records import Scouting, ScoutStop
 from scrout.sandbox.task_sandbox import TaskSandbox
@@ -67,36 +67,25 @@ class Rollout(FrozenModel):
     """None: a call had no known price."""
 
 
-@dataclass(frozen=True)
-class RolloutSettings:
-    """How episodes are drawn."""
-
-    group: int
-    """Episodes a task."""
-    parallel: int
-    """Episodes at once."""
-    seed: int
-    weights: Weights
-
-
 class Rollouts:
-    """The episodes of one run."""
-
     def __init__(
         self,
         folder: Path,
         settings: Settings,
         tier: Tier,
         repositories: Repositories,
-        drawing: RolloutSettings,
+        run: GrpoSettings,
+        parallel: int,
         progress: Callable[[str], None] = lambda words: None,
     ) -> None:
         self.folder = folder
         self.settings = settings
         self.tier = tier
         self.repositories = repositories
-        self.drawing = drawing
+        self.run = run
         self.progress = progress
+        self.parallel = parallel
+        """Episodes at once."""
         self.journal = JsonLines(folder / EPISODES, Rollout, durable=True)
         self.lost: dict[str, str] = {}
         """Tasks that the last call could draw nothing for, and why."""
@@ -108,47 +97,45 @@ class Rollouts:
         for rollout in self.journal.read():
             if rollout.step == step and rollout.task in groups:
                 groups[rollout.task][rollout.number] = rollout
-        limits = _Limits(self.drawing.parallel)
-        try:
-            async with asyncio.TaskGroup() as workers:
-                for row in rows:
-                    workers.create_task(self._group(step, row, adapter, groups, limits))
-        except* (ScroutError, OSError) as failed:
-            # The others were stopped for it.
-            raise first_error(failed) from None
+        places, opening = asyncio.Semaphore(self.parallel), asyncio.Semaphore(MAX_OPENING)
+        await in_parallel(rows, len(rows), lambda row: self._group(step, row, adapter, groups, places, opening))
         return {task: [group[number] for number in sorted(group)] for task, group in groups.items()}
 
     async def _group(
-        self, step: int, row: TaskRow, adapter: str, groups: dict[str, dict[int, Rollout]], limits: _Limits
+        self,
+        step: int,
+        row: TaskRow,
+        adapter: str,
+        groups: dict[str, dict[int, Rollout]],
+        places: asyncio.Semaphore,
+        opening: asyncio.Semaphore,
     ) -> None:
         group = groups[row.id]
-        missing = [number for number in range(self.drawing.group) if number not in group]
+        missing = [number for number in range(self.run.group_size) if number not in group]
         if not missing:
             return
         async with AsyncExitStack() as stack:
             try:
                 task, task_sandbox = await open_episode(
-                    stack, limits.opening, row, self.repositories, self.tier, self.settings
+                    stack, opening, row, self.repositories, self.tier, self.settings
                 )
             except (TaskError, SandboxError) as error:  # one bad task must not end a run of days
                 self.lost[row.id] = str(error)
                 return
 
             async def draw(number: int) -> None:
-                async with limits.places:
+                async with places:
                     rollout = await self._one(step, row, task, task_sandbox, number, adapter)
                 self.journal.append(rollout)
                 group[number] = rollout
                 self._report(step, groups)
 
-            async with asyncio.TaskGroup() as workers:
-                for number in missing:
-                    workers.create_task(draw(number))
+            await in_parallel(missing, len(missing), draw)
 
     async def _one(
         self, step: int, row: TaskRow, task: Task, task_sandbox: TaskSandbox, number: int, adapter: str
     ) -> Rollout:
-        seed = seed_of(f"{self.drawing.seed}/{step}/{row.id}/{number}")
+        seed = seed_of(f"{self.run.seed}/{step}/{row.id}/{number}")
         settings = with_sampling(self.settings.scout, seed=seed)
         scouting = await self._search(task, task_sandbox, settings)
         verdict, problem, verified = "", "", False
@@ -159,7 +146,7 @@ class Rollouts:
             problem = str(error)
         gold = row.gold.files if row.gold else ()
         refused = bool(scouting.stop == "crashed" and scouting.trace and was_refused(Path(scouting.trace)))
-        weights = self.drawing.weights
+        weights = self.run.weights
         worth = None if problem else reward(scouting, gold, settings.model, verified, weights, refused=refused)
         if worth is None and not problem:
             problem = f"{scouting.stop}: {scouting.detail}"
@@ -210,12 +197,4 @@ class Rollouts:
         done = [rollout for group in groups.values() for rollout in group.values()]
         totals = [rollout.reward.total for rollout in done if rollout.reward]
         mean = f", mean reward {sum(totals) / len(totals):.3f}" if totals else ""
-        self.progress(f"step {step + 1}: episode {len(done)} of {len(groups) * self.drawing.group}{mean}")
-
-
-class _Limits:
-    """How much may happen at once."""
-
-    def __init__(self, parallel: int) -> None:
-        self.places = asyncio.Semaphore(parallel)
-        self.opening = asyncio.Semaphore(MAX_OPENING)
+        self.progress(f"step {step + 1}: episode {len(done)} of {len(groups) * self.run.group_size}{mean}")

@@ -3,23 +3,20 @@
 run.json          what it was started with; a call with other values is refused
 episodes.jsonl    each finished episode with its reward (rollouts.py), its trace in traces/
 adapters/step-N   LoRA weights after N steps, as peft saves them and servers load them
-states/step-N     optimizer and random state that go with them
-logprobs/step-N   log-probabilities before the updates of the step after N
+states/step-N     the optimizer's state that goes with them
 steps.jsonl       what each finished step did
 """
 
 from __future__ import annotations
 
 import errno
-import io
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-import numpy as np
 from pydantic import Field, JsonValue
 
 from scrout.base import ConfigError, FrozenModel, TaskError
@@ -30,7 +27,7 @@ from scrout.lab.train.run_card import keep_card, require_run_or_empty
 if TYPE_CHECKING:
     from scrout.lab.train.grpo.learner import Learner
 
-CARD, STEPS, LOGPROBS = "run.json", "steps.jsonl", "logprobs"
+CARD, STEPS = "run.json", "steps.jsonl"
 STATES_KEPT = 2
 _DISK = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM))
 
@@ -41,13 +38,7 @@ class GrpoSettings(FrozenModel):
     group_size: int = Field(default=8, ge=2)
     """Episodes per task, which are compared with each other."""
     tasks_per_step: int = Field(default=4, ge=1)
-    updates_per_step: int = Field(default=1, ge=1)
-    """Of the optimizer, on one step's episodes."""
     learning_rate: float = Field(default=1e-5, gt=0)
-    clip: float = Field(default=0.2, gt=0, lt=1)
-    """How far a token's probability ratio may move before its gain stops."""
-    kl: float = Field(default=0.0, ge=0)
-    """Weight of the KL divergence from the checkpoint without an adapter; 0: it is not computed."""
     rank: int = Field(default=16, ge=1)
     """Of a new adapter."""
     seed: int = 0
@@ -97,13 +88,8 @@ class GrpoStep(FrozenModel):
     tokens: int
     """That were learned."""
     loss: float
-    """Of the first update."""
-    kl: float | None
-    """Mean a token, at the first update; None: not asked for."""
-    clipped: float
-    """Share of the tokens that the clip held, in the last update."""
     norm: float
-    """Of the gradient, in the first update, before it was shortened."""
+    """Of the gradient, before it was shortened."""
     rollout_seconds: float
     learning_seconds: float
 
@@ -158,26 +144,6 @@ class GrpoFolder:
             if not path.exists():
                 break
             path.unlink()
-        shutil.rmtree(self.path / LOGPROBS, ignore_errors=True)
-
-    def read_logprobs(self, step: int, sizes: Sequence[int], reference: bool) -> dict[str, Any] | None:
-        """What an interrupted try has measured; None: nothing that fits."""
-        path = self.path / LOGPROBS / f"step-{step}"
-        try:
-            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
-                kept = {name: arrays[name] for name in arrays.files}
-        except (OSError, ValueError):
-            return None
-        names = ["old", *(["reference"] if reference else [])]
-        wanted = {f"{name}{number}": (size,) for name in names for number, size in enumerate(sizes)}
-        return kept if {name: array.shape for name, array in kept.items()} == wanted else None
-
-    def save_logprobs(self, step: int, arrays: Mapping[str, Any]) -> None:
-        path = self.path / LOGPROBS / f"step-{step}"
-        path.parent.mkdir(exist_ok=True)
-        buffer = io.BytesIO()
-        np.savez(buffer, **arrays)
-        write_atomic(path, buffer.getvalue(), durable=True)
 
 
 @contextmanager
