@@ -264,7 +264,7 @@ class Case:
         if given := self.row.get("given"):
             names = ("first_file_right", "verdict", "basis", "reason", "files", "command", "reproduction")
             result |= {name: given[name] for name in names if name in given}
-            return given_reproduction(given, self.task.text)
+            return given_reproduction(given)
         scouting = await recon(self.task, self.task_sandbox, Settings().scout)
         gated = await gate(self.task, scouting.handoff, self.task_sandbox, Settings().gate)
         result["first_file_right"] = any(ref.path in self.row["source_files"] for ref in scouting.handoff.files[:1])
@@ -294,7 +294,7 @@ class Case:
         return gated
 
     async def fix(self, gated: GatedHandoff, result: Row) -> None:
-        checked = await check(gated, self.attempt(self.patch + self.tests()), self.task_sandbox)
+        checked = await check(self.task.text, gated, self.attempt(self.patch + self.tests()), self.task_sandbox)
         result["fix"] = checked.outcome
         result["fix_detail"] = [checked.detail[:300], *checked.doubts, *checked.missing]
         if checked.outcome == "failed":
@@ -320,7 +320,7 @@ class Case:
             if len(result["wrong"]) == WRONG_EACH:
                 break
             if patch and patch != self.patch and not await self.passes(patch):
-                checked = await check(gated, self.attempt(patch), self.task_sandbox)
+                checked = await check(self.task.text, gated, self.attempt(patch), self.task_sandbox)
                 result["wrong"].append([kind, checked.outcome])
                 if checked.outcome == "passed":
                     result.setdefault("wrong_passed", []).append(patch)
@@ -335,7 +335,7 @@ class Case:
         result["repair"] = attempt.stop
         result["repair_seconds"] = round(attempt.seconds, 1)
         if attempt.patch:
-            checked = await check(gated, attempt, self.task_sandbox)
+            checked = await check(self.task.text, gated, attempt, self.task_sandbox)
             right = await self.passes(attempt.patch)
             result["repair"] = f"{checked.outcome} and {'right' if right else 'wrong'}"
             result["repair_patch"] = attempt.patch
@@ -357,7 +357,7 @@ class Case:
         result["survivors"] = []
         for patch in survivors:
             right = "right" if await self.passes(patch) else "wrong"
-            checked = await check(gated, self.attempt(patch), self.task_sandbox)
+            checked = await check(self.task.text, gated, self.attempt(patch), self.task_sandbox)
             result["survivors"].append([right, checked.outcome, patch, [*checked.doubts, *checked.missing]])
 
     async def grade(self, result: Row) -> None:
@@ -433,7 +433,7 @@ class Case:
             workspace.remove()
 
 
-def given_reproduction(given: Row, text: str) -> GatedHandoff:
+def given_reproduction(given: Row) -> GatedHandoff:
     command = given.get("command", f"python {next(iter(given['files']))}")
     return GatedHandoff(
         verdict=given["verdict"],
@@ -442,7 +442,7 @@ def given_reproduction(given: Row, text: str) -> GatedHandoff:
         reason=given["reason"],
         evidence=Evidence(),
         handoff=Handoff(reproduction=Reproduction(files=given["files"], command=command, claim=True)),
-        text=text,
+        text="",
         basis=given["basis"],
     )
 

@@ -449,7 +449,7 @@ async def wrong(case: Case, gated: GatedHandoff, parts: Sequence[str], result: R
         kind, patch = "no_effect", await without_effect(case)
     if kind not in parts:
         return
-    checked = await check(gated, case.attempt(patch), case.task_sandbox)
+    checked = await check(case.task.text, gated, case.attempt(patch), case.task_sandbox)
     result["wrong"] = [kind, checked.outcome]
     if checked.outcome == "passed":
         result["wrong_patch"] = patch

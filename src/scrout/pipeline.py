@@ -203,13 +203,13 @@ class Stages:
         return await fix(entry, job)
 
     async def check(self, gated: GatedHandoff, attempt: Attempt) -> Check:
-        return await self.run.step("check", self._check, gated, attempt)
+        return await self.run.step("check", self._check, self.task, gated, attempt)
 
-    async def _check(self, gated: GatedHandoff, attempt: Attempt) -> Check:
+    async def _check(self, task: Task, gated: GatedHandoff, attempt: Attempt) -> Check:
         from scrout.check.check import check
 
         self.kit.progress("checking the patch")
-        return await check(gated, attempt, self.kit.task_sandbox)
+        return await check(task.text, gated, attempt, self.kit.task_sandbox)
 
 
 async def scout(kit: Kit, task: Task, *, run: OpenRun | None = None) -> Scouting:

@@ -17,7 +17,7 @@ CheckPatch = Callable[..., Awaitable[Check]]
 @pytest.fixture
 def check_patch() -> CheckPatch:
     async def check_patch(
-        shop: TaskSandbox, change: str, script: str, basis: Basis = "verbatim", text: str = ""
+        shop: TaskSandbox, change: str, script: str, basis: Basis = "verbatim", report: str = ""
     ) -> Check:
         """Make a patch with a shell command, then check it with a script as reproduction."""
         workspace = shop.fresh()
@@ -33,9 +33,10 @@ def check_patch() -> CheckPatch:
             handoff=Handoff(
                 reproduction=Reproduction(files={"shown.py": script}, command="python shown.py", claim=True)
             ),
-            text=text,
+            text="",
             basis=basis,
         )
-        return await check(gated, Attempt(fixer="by hand", patch=patch, stop="finished", detail="", seconds=0), shop)
+        attempt = Attempt(fixer="by hand", patch=patch, stop="finished", detail="", seconds=0)
+        return await check(report, gated, attempt, shop)
 
     return check_patch

@@ -64,7 +64,7 @@ async def checked(shop: TaskSandbox, change: str, handed: GatedHandoff) -> Check
     assert done.exit_code == 0, done.text
     patch = await shop.diff(workspace)
     attempt = Attempt(fixer="by hand", patch=patch, stop="finished", detail="", seconds=0)
-    return await check(handed, attempt, shop)
+    return await check("", handed, attempt, shop)
 
 
 FIXED = "sed -i 's/ + 1//' numbers_.py"
@@ -137,9 +137,9 @@ async def test_a_patch_cannot_take_the_reproductions_place(shop, trap: str) -> N
 
 
 async def test_no_patch_and_a_patch_that_does_not_apply(shop) -> None:
-    empty = await check(gated(), Attempt(fixer="x", patch="", stop="nothing_found", detail="", seconds=0), shop)
+    empty = await check("", gated(), Attempt(fixer="x", patch="", stop="nothing_found", detail="", seconds=0), shop)
     alien = "diff --git a/x.py b/x.py\n--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-a\n+b\n"
-    wrong = await check(gated(), Attempt(fixer="x", patch=alien, stop="finished", detail="", seconds=0), shop)
+    wrong = await check("", gated(), Attempt(fixer="x", patch=alien, stop="finished", detail="", seconds=0), shop)
     assert empty.outcome == "no_patch"
     assert (wrong.outcome, wrong.applies) == ("failed", False)
     assert "x.py" in wrong.detail
@@ -357,7 +357,7 @@ async def test_what_an_agent_may_leave_behind_is_flagged_and_the_rest_is_judged(
 async def test_a_patch_that_leaves_the_repository_does_not_apply_and_says_why(shop) -> None:
     patch = "diff --git a/../x b/../x\nnew file mode 100644\n--- /dev/null\n+++ b/../x\n@@ -0,0 +1 @@\n+x\n"
     attempt = Attempt(fixer="x", patch=patch, stop="finished", detail="", seconds=0)
-    result = await check(gated(), attempt, shop)
+    result = await check("", gated(), attempt, shop)
     assert (result.outcome, result.applies) == ("failed", False)
     assert result.flags == ("leaves the repository or enters .git: ../x",)
 

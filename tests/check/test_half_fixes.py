@@ -41,9 +41,9 @@ REPORT = 'Missing keys raise a KeyError:\n\n```python\nbag["x.y"]\n```\n\n`del b
 
 async def test_an_example_that_the_report_only_names_still_fails(task_sandbox_over, check_patch) -> None:
     with task_sandbox_over({"bags.py": SOURCE, "test_bags.py": TESTS}) as shop:
-        half = await check_patch(shop, HALF, SHOWN, text=REPORT)
+        half = await check_patch(shop, HALF, SHOWN, report=REPORT)
         unnamed = await check_patch(shop, HALF, SHOWN)
-        whole = await check_patch(shop, WHOLE, SHOWN, text=REPORT)
+        whole = await check_patch(shop, WHOLE, SHOWN, report=REPORT)
     assert half.outcome == "unverified"
     assert half.missing[0].startswith(
         'The report names `del bag["x.y"]` too, which still fails as before the patch: Key'

@@ -36,8 +36,8 @@ _WEAKENED = ("removes assertions", "skips a test", "deletes")
 Reproduced = Literal["passes", "fails", "none"]
 
 
-async def check(gated: GatedHandoff, attempt: Attempt, task_sandbox: TaskSandbox) -> Check:
-    """Examine an attempt's patch. The reproduction is judged by its exit code, so only a failing one can tell."""
+async def check(report: str, gated: GatedHandoff, attempt: Attempt, task_sandbox: TaskSandbox) -> Check:
+    """Examine an attempt's patch. `report` is the issue's text. The reproduction is judged by its exit code, so only a failing one can tell."""
     started = time.monotonic()
     if not attempt.patch:
         return Check(
@@ -85,7 +85,7 @@ async def check(gated: GatedHandoff, attempt: Attempt, task_sandbox: TaskSandbox
     missing = () if is_wrong else tuple(_missing(gated, reproduction, tested, agreement, disputed.names - of_the_bug))
     if claim and not (is_wrong or doubts or missing):
         tests = tuple(dict.fromkeys((*sorted(tested.own | of_the_bug), *executed.tests, *executed.calling)))
-        missing = await patch.left_open(gated.text, tested.suite, tests, examples.executing, guarded.compared)
+        missing = await patch.left_open(report, tested.suite, tests, examples.executing, guarded.compared)
     return Check(
         outcome=_outcome(is_wrong, doubts, missing),
         applies=True,

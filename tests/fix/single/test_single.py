@@ -10,6 +10,9 @@ import pytest
 
 import scrout
 from scrout.config.settings import Settings
+from scrout.fix.repair.source import statements
+from scrout.fix.repair.suspects import Suspect
+from scrout.fix.single.suspected import rank_functions
 from scrout.models.scripted import ScriptedEndpoint, ScriptedReply
 from scrout.money import Usage
 from scrout.records import Run
@@ -113,3 +116,17 @@ def test_bytes_that_are_no_utf8_stay_what_they_are(solve: Callable[..., Run]) ->
     assert [line for line in run.patch.splitlines() if line.startswith("-") and "---" not in line] == [
         "-    return sum(prices[1:])"
     ]
+
+
+def test_functions_with_the_words_of_the_report_come_first() -> None:
+    code = b"def parse_date(text):\n    return split(text)\n\ndef split(text):\n    return text.split()\n"
+    suspects = [suspect("a.py", code, line, score) for line, score in ((5, 1.0), (2, 0.8))]
+    read = {"a.py": code}.get
+    assert [one.name for one in rank_functions(suspects, "It fails.", read)] == ["split", "parse_date"]
+    assert [one.name for one in rank_functions(suspects, "parse_date takes no date", read)] == ["parse_date", "split"]
+    assert rank_functions([], "It fails.", read) == []
+
+
+def suspect(path: str, code: bytes, line: int, score: float) -> Suspect:
+    found = next(one for one in statements(code.decode()) if one.first_line == line)
+    return Suspect(path, found, score)

@@ -20,7 +20,7 @@ class RepairFixer(FixerKind):
         async def doubt(patch: str) -> str:
             """Why the check would doubt or refuse a patch that is about to be proposed; empty: it would not."""
             found = Attempt(fixer=self.name, patch=patch, stop="finished", detail="", seconds=0)
-            checked = await check(job.gated, found, job.task_sandbox)
+            checked = await check(job.task.text, job.gated, found, job.task_sandbox)
             return "; ".join(checked.doubts) or checked.detail if checked.outcome in ("failed", "doubtful") else ""
 
         # It reads no text: the reproduction and the files are what it searches with, whatever others are told.

@@ -44,7 +44,9 @@ class SingleFixer(ModelFixer):
 
         gated = limit_handoff(job.given.gated, job.given.mode)
         job.given.progress(f"{self.name}: looking for the code to show")
-        excerpts = find_excerpts(await suspected_files(gated, job.task_sandbox), job.task_sandbox.base.read)
+        excerpts = find_excerpts(
+            await suspected_files(job.given.task.text, gated, job.task_sandbox), job.task_sandbox.base.read
+        )
         if not excerpts:
             return "not_applicable", "no file of the handoff can be shown, and it works on nothing else"
         tries = Tries(self, job, gated)

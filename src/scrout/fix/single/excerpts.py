@@ -48,7 +48,7 @@ def find_excerpts(files: Iterable[FileRef], read: Read) -> list[Excerpt]:
             region = file.regions[depth] if depth < len(file.regions) else None
             if depth and region is None:
                 continue
-            excerpt = _excerpt(file.path, region, read)
+            excerpt = excerpt_around(file.path, region, read)
             if excerpt:
                 found.setdefault((excerpt.path, excerpt.first), excerpt)
         depth += 1
@@ -94,7 +94,8 @@ def pack(excerpts: Sequence[Excerpt], read: Read, characters: int) -> tuple[list
     return shown, "\n\n".join(parts)
 
 
-def _excerpt(path: str, region: tuple[int, int] | None, read: Read) -> Excerpt | None:
+def excerpt_around(path: str, region: tuple[int, int] | None, read: Read) -> Excerpt | None:
+    """The function around a region, or the region itself; without one, the beginning of the file."""
     lines = _lines(path, read)
     if not lines:
         return None

@@ -118,7 +118,8 @@ class Tries:
         )
         self._job.given.progress(f"{self._fixer.name}: checking answer {self.number}")
         found = Attempt(fixer=self._fixer.name, patch=patch, stop="finished", detail="", seconds=0)
-        return await check(self._job.given.gated, found, self._job.task_sandbox)
+        given = self._job.given
+        return await check(given.task.text, given.gated, found, self._job.task_sandbox)
 
     def _put(self, texts: dict[str, str]) -> None:
         """Let the workspace hold these files, and all others that an answer has changed as they were."""
