@@ -63,6 +63,8 @@ _LEADING_NAME = re.compile(r"`?(?:\w+\.)*+(\w++)(?!\.)")
 _REPR = re.compile(r"<[A-Z]\w*(?! object at)[ (][^\n]*>")
 """How an object shows itself: no Python, and no markup."""
 _SHARED = 0.2
+_LEAST_MESSAGE = 10
+"""Characters of an exception's message that no report holds by chance."""
 _NUMBERS = {"nan": "got != got", "inf": "got == float('inf')", "-inf": "got == float('-inf')"}
 """Tests of numbers that have no literal."""
 
@@ -125,9 +127,28 @@ def probe(script: Script) -> str:
 
 
 def _file_names(tree: ast.Module) -> list[str]:
-    """Texts in a script that look like the name of a file."""
-    texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    return sorted({text for text in texts if _FILE.fullmatch(text)})
+    """Texts in a script that look like the name of a file which it does not write itself."""
+    made = {id(part) for node in ast.walk(tree) if _writes(node) for part in ast.walk(node)}
+    texts: dict[str, bool] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _FILE.fullmatch(node.value):
+            texts[node.value] = texts.get(node.value, False) or id(node) in made
+    return sorted(text for text, is_made in texts.items() if not is_made)
+
+
+def _writes(node: ast.AST) -> bool:
+    """Whether a call opens a file to write it."""
+    if not isinstance(node, ast.Call):
+        return False
+    called = ast.unparse(node.func).rpartition(".")[2]
+    modes = [
+        part.value
+        for part in (*node.args[1:2], *(word.value for word in node.keywords))
+        if isinstance(part, ast.Constant)
+    ]
+    return called in ("write_text", "write_bytes") or (
+        called == "open" and any(isinstance(mode, str) and mode[:1] in ("w", "x") for mode in modes)
+    )
 
 
 def _bare_lines(tree: ast.Module) -> set[int]:
@@ -255,11 +276,12 @@ def _check(
     if raised:
         told_so = told.actual or (result.error and result.error in text)
         return ReportCheck(line, raised[1], "raises", "confirmed" if told_so else "assumed")
-    if result.error and not told.actual:  # its own failure says enough, if the report tells of it
+    is_told = len(result.message) >= _LEAST_MESSAGE and f"{result.error}: {result.message}" in " ".join(text.split())
+    if result.error and not (told.actual or is_told):  # its own failure says enough, if the report tells of it
         return f"it {result}, and the report does not say that this belongs to {wanted}"
     if _is_cut(told):
         return f"{wanted} is not told as a whole"
-    basis: Basis = "confirmed" if told.actual else "assumed"
+    basis: Basis = "confirmed" if told.actual or (result.error and is_told) else "assumed"
     if is_literal(told.expected) or told.expected in _NUMBERS:
         return ReportCheck(line, told.expected, "value", basis)
     if told.expected.isidentifier() and told.expected in expressions and form == "text":

@@ -116,8 +116,6 @@ def inline_python(block: Block) -> Iterator[str]:
 
 def _typed(block: Block) -> Iterator[str]:
     """The commands of a shell session; a block that says it is shell may do without a prompt."""
-    if block.tag not in ("", "text", *_SHELL_TAGS):
-        return
     lines = [line.strip() for line in block.code.splitlines()]
     prompted = [line[2:] for line in lines if line.startswith("$ ")]
     yield from prompted or (lines if block.tag in _SHELL_TAGS else ())

@@ -6,6 +6,7 @@ was seen to fail and for nothing else; whether the bug made it fail is for the g
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import os
 import re
@@ -13,6 +14,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import PurePosixPath
 from typing import Literal, Protocol
 
@@ -45,6 +47,7 @@ from scrout.scout.recon.scripts import (
     find_scripts,
     judged_exceptions,
 )
+from scrout.syntax import parse_python
 
 MAX_RUNS = 7
 TIMEOUT_S = 30.0
@@ -89,6 +92,14 @@ MOST_TEST_FILES = 100
 MOST_PAGES = 50
 _PAGES = (".md", ".rst")
 _WORD = re.compile(r"[a-z_]{4,}")
+_DOTTED = re.compile(r"(?<![\w./])[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){1,6}")
+_FROM = re.compile(
+    r"(?<![\w.])([A-Za-z_]\w{0,60})(?:\([^`\n]{0,200}\))?`? (?:is )?(?:from|in|of) `?([A-Za-z_][\w.]{0,100}\w)"
+)
+_IS_MODULE = re.compile(
+    r"(?<![\w.`])`?([A-Za-z_]\w{0,60})`? (?:is|=) (?:the module )?`?([A-Za-z_][\w.]{0,100}\w)(?![\w(])"
+)
+"""What a text calls a module: "fn is pypika.functions"."""
 
 
 class IndexLookup(Protocol):
@@ -308,6 +319,7 @@ def _names(text: str, repository: IndexLookup, base: Base) -> dict[str, str]:
     sources = ((base.read(path) or b"").decode("utf-8", errors="replace") for path in tests)
     imports = {**_defined(text, repository), **_exports(repository, base), **find_imports(sources, text)}
     pages = sorted(path for path in repository.files if path.endswith(_PAGES))[:MOST_PAGES]
+    imports |= _spoken_of(text, repository)
     documented = find_objects(((base.read(path) or b"").decode("utf-8", errors="replace") for path in pages), imports)
     return documented | imports
 
@@ -325,6 +337,37 @@ def _defined(text: str, repository: IndexLookup) -> dict[str, str]:
         ):
             found[name] = f"from {module} import {name}"
     return found
+
+
+def _spoken_of(text: str, repository: IndexLookup) -> dict[str, str]:
+    """The statements for what a text gives with its module: `json2xml.dicttoxml.dicttoxml`, "fn is pypika.functions",
+    "`parse` from till.money". A module's own dotted name imports it."""
+    found: dict[str, str] = {}
+    modules: set[str] = set()
+    for dotted in dict.fromkeys(islice(_DOTTED.findall(text), MOST_NAMES)):
+        parts = dotted.split(".")
+        known = next((end for end in range(len(parts), 1, -1) if ".".join(parts[:end]) in repository.modules), 0)
+        module = ".".join(parts[:known])
+        if known == 0 or parts[0] in _NOT_PACKAGES:
+            continue
+        modules.add(module)
+        found[module] = f"import {module}"
+        if len(parts) == known + 1 and _is_defined(parts[-1], module, repository):
+            found[parts[-1]] = f"from {module} import {parts[-1]}"
+    for name, module in _FROM.findall(text):
+        if module in modules and _is_defined(name, module, repository):
+            found[name] = f"from {module} import {name}"
+    for name, module in _IS_MODULE.findall(text):
+        if module in modules:
+            found[name] = f"import {module} as {name}"
+    return found
+
+
+def _is_defined(name: str, module: str, repository: IndexLookup) -> bool:
+    """Whether a module defines a name at its top level."""
+    places = repository.defining.get(name, ())
+    files = {file for file, _ in places if file.path == repository.modules[module]}
+    return any(definition.name == name for file in files for definition in file.definitions)
 
 
 def _exports(repository: IndexLookup, base: Base) -> dict[str, str]:
@@ -415,6 +458,7 @@ def _why_no_claim(run: Replay, attempt: _Attempt, text: str, base: Base) -> str 
     if last.type in _NEEDS_MORE and last.type not in text:
         return f"wants {_NEEDS_MORE[last.type]} ({_told(last)})"
     wanted = attempt.script.wanted if attempt.script and attempt.basis is None else ()
+    wanted = tuple(name for name in wanted if name not in _handled(last, attempt, base))
     if wanted and last.type not in _CHECKS:
         return f"ended in {last.type}, and the issue expects {', '.join(wanted)}, which would end it too"
     named = set(_ERROR_NAME.findall(text))
@@ -423,6 +467,16 @@ def _why_no_claim(run: Replay, attempt: _Attempt, text: str, base: Base) -> str 
     if last.type not in (*_CHECKS, attempt.expected) and named and last.type not in named:
         return f"ended in {_told(last)}, and the issue names {', '.join(sorted(named)[:3])}"
     return None
+
+
+def _handled(traceback: Traceback, attempt: _Attempt, base: Base) -> set[str]:
+    """The exceptions that the attempt's own code catches around the line where it failed."""
+    own = next((frame for frame in reversed(traceback.frames) if _relative(frame, base) in attempt.files), None)
+    tree = parse_python(attempt.files[_relative(own, base)]) if own else None
+    blocks = [node for node in ast.walk(tree) if isinstance(node, ast.Try)] if tree else []
+    around = [node for node in blocks if own and node.body[0].lineno <= own.line <= (node.body[-1].end_lineno or 0)]
+    types = [handler.type for node in around for handler in node.handlers if handler.type]
+    return {ast.unparse(name).rpartition(".")[2] for kind in types for name in getattr(kind, "elts", [kind])}
 
 
 def _is_own_error(traceback: Traceback, attempt: _Attempt, text: str, base: Base) -> bool:
