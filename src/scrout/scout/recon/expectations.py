@@ -86,7 +86,8 @@ _PLACE_NAMES = ("first", "second", "third", "fourth", "fifth")
 _PLACE = re.compile(
     rf"(?:\b(?:the|for)\s{{1,3}}|^\W{{0,3}}(?=[FSTL]))(?P<name>{'|'.join(_PLACE_NAMES)}|last)(?:\s{{1,3}}(?P<count>two|three|four))?"
     rf"(?P<more>(?:,?(?:\s{{1,3}}and)?\s{{1,3}}(?:the\s{{1,3}})?(?:{'|'.join(_PLACE_NAMES)}|last)\b){{0,4}})"
-    r"(?=(?<=\bin the last)\sline\b|(?<=\bin the first)\sline\b|\s{1,3}(?:ones?|calls?|examples?|cases?|results?|should|must|to|I|is|was|would)\b|\s?[,.:(]|\s?$)",
+    r"(?=(?<=\bin the last)\sline\b|(?<=\bin the first)\sline\b"
+    r"|\s{1,3}(?:ones?|calls?|examples?|cases?|results?|should|must|to|I|is|was|would)\b|\s?[,.:(]|\s?$)",
     re.I,
 )
 _COUNTS = {"two": 2, "three": 3, "four": 4}

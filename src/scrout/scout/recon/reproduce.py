@@ -384,7 +384,7 @@ def _scripts(text: str, scripts: Sequence[Script], repository: IndexLookup, base
     for number, script in enumerate(scripts, 1):
         name = _free_name("test_scrout_repro" if script.runner else "scrout_repro", repository.taken)
         command = Suite(script.runner, (name,)).command([name]) if script.runner else f"python {name}"
-        others = find_files(text, script.source, repository.files)
+        others = find_files(text, script.source, repository.files, repository.top_levels)
         files = {name: _writable(script.source)}
         files |= {other: _writable(content) for other, content in others.items() if _is_free(other, base)}
         label = f"script {number} of the issue"

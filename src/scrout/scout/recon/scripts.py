@@ -1162,7 +1162,12 @@ def _evaluable(told: Sequence[StatedValue], source: str, exports: Mapping[str, s
             continue
         names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         calls = [ast.unparse(node.func).rpartition(".")[2] for node in ast.walk(tree) if isinstance(node, ast.Call)]
-        imports = {name: exports.get(name) or _standard(name) for name in sorted(names - known)}
+        attributes = [node.value for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+        modules = {node.id for node in attributes if isinstance(node, ast.Name)} & sys.stdlib_module_names
+        imports = {
+            name: f"import {name}" if name in modules else exports.get(name) or _standard(name)
+            for name in sorted(names - known)
+        }
         made = all(call[:1].isupper() or call in _CONSTRUCTORS for call in calls)
         if made and all(imports.values()) and not any(isinstance(node, _NOT_VALUES) for node in ast.walk(tree)):
             head |= dict.fromkeys(filter(None, imports.values()))
