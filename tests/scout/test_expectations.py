@@ -85,6 +85,8 @@ from ..conftest import assert_linear
         # A value behind a comma or a colon ends what is said.
         ("I expected one line more, so 'a;b'.", "", "'a;b'"),
         ("I expected one line more, so 'a' in the file", "", ""),
+        ("I'd have thought `3`", "", "3"),
+        ("it turns into `3` here", "3", ""),
         ("It should be accepted: 'abc'", "", ""),
         ("wrong: 2 is in the second one, has to be [0, 2]", "", "[0, 2]"),
         ("**What should happen:** `4`. With 3 it does.", "", "4"),

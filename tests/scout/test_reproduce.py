@@ -24,7 +24,7 @@ from scrout.sandbox.workspace import find_source
 from scrout.scout.recon.blocks import find_blocks
 from scrout.scout.recon.commands import MAX_COMMANDS, find_commands, find_programs
 from scrout.scout.recon.expectations import StatedValue
-from scrout.scout.recon.reproduce import MAX_RUNS, ReproductionAttempt, reproduce
+from scrout.scout.recon.reproduce import MAX_RUNS, ReproductionAttempt, _spoken_of, reproduce
 from scrout.scout.recon.scripts import find_exports, find_imports, find_objects, find_scripts
 from scrout.task import Task
 
@@ -451,6 +451,11 @@ KEPT = {
     "a program of the project's": "Dies with ZeroDivisionError\n\n```console\n$ till --mean\n```\n",
     "python -m": "```\n$ python3 -m till --mean\nTraceback (most recent call last):\n ...\nZeroDivisionError: x\n```\n",
     "a message that the issue quotes": "```console\n$ python -m till -3\ntill: cannot split a debt\n```\n",
+    "a command in a sentence": "1. Run `till --mean`\n\nIt dies with ZeroDivisionError.\n",
+    "a command without a prompt": "Dies with ZeroDivisionError:\n\n```\ntill --mean\n```\n",
+    "a command in a block of another language": "```pytb\n$ till --mean\n ...\nZeroDivisionError: x\n```\n",
+    "a file that a sentence names": 'Create a "check.py" file with this content:\n\n```python\nimport till\n'
+    "assert sum(till.split(10, 3)) == 10\n```\n\nThen `python check.py` fails.\n",
     "files and a command": "`check.py`:\n\n```python\nimport sys\nimport till\ncoins = open(sys.argv[1]).read()\n"
     "assert sum(till.split(int(coins), 3)) == 10\n```\n"
     "coins.txt:\n```\n10\n```\n```sh\npython check.py coins.txt\n```\n",
@@ -496,6 +501,7 @@ NOT_KEPT = {
     "a test that is wrong itself": "```python\nimport unittest\nimport till\nclass A(unittest.TestCase):\n"
     "    def test_a(self):\n        till.split(9, 3)\n"
     "    def test_b(self):\n        self.assertTrue(till.surely)\n```\n",
+    "a refusal of a command in a sentence": "`till -3` rightly says `till: cannot split a debt`, but it is slow.\n",
     "a refusal that nobody told of": "It is slow\n```console\n$ python -m till -3\n```\n",
 }
 
@@ -569,6 +575,35 @@ BASES = {
     "a file that the report shows": (
         "coins.txt:\n```\n10\n```\n```python\nimport till\nprint(till.split(int(open('coins.txt').read()), 3))\n```\n"
         f"Expected: {WANTED}\nGot: [3, 3, 3]\n",
+        "confirmed",
+    ),
+    "a file that the report shows without a name": (
+        "```txt\n10\n```\n```python\nimport till\nprint(till.split(int(open('coins.txt').read()), 3))\n```\n"
+        f"Expected: {WANTED}\nGot: [3, 3, 3]\n",
+        "confirmed",
+    ),
+    "a file that a session shows": (
+        "```\n$ cat coins.txt\n10\n$ python\n>>> import till\n>>> till.split(int(open('coins.txt').read()), 3)\n"
+        f"[3, 3, 3]\n```\nI expected {WANTED}.\n",
+        "confirmed",
+    ),
+    "a file that the script writes": (
+        "```python\nimport till\nwith open('coins.txt', 'w') as file:\n    file.write('10')\n"
+        f"print(till.split(int(open('coins.txt').read()), 3))\n```\nExpected: {WANTED}\nGot: [3, 3, 3]\n",
+        "confirmed",
+    ),
+    "white space that is free": (
+        f"`till.split(10, 3)` returns `[3, 3, 3]` instead of `{WANTED}` (white space doesn't matter).",
+        "confirmed",
+    ),
+    "an exception that the script catches": (
+        "```python\nimport till\ntry:\n    till.mean([])\nexcept (KeyError, ValueError):\n    print('empty')\n```\n"
+        "```\nZeroDivisionError: x\n```\nA ValueError should be raised.\n",
+        "verbatim",
+    ),
+    "output that is code": (
+        "```python\nimport till\nprint('x = 1\\nf(' + str(till.split(10, 3)) + ')')\n```\n\nExpected:\n\n"
+        "```python\nx = 1\nf([4, 3, 3])\n```\n\nGot:\n\n```python\nx = 1\nf([3, 3, 3])\n```\n",
         "confirmed",
     ),
     "an exception of any name": (
@@ -723,6 +758,44 @@ async def test_a_command_may_name_what_it_makes_and_what_is_there(words: str, ti
     assert tried.reproduction is not None, tried.dead_end
 
 
+async def test_an_exception_that_the_report_quotes_belongs_to_what_it_expects(till: TaskSandbox) -> None:
+    text = "Nothing comes of `ZeroDivisionError: {}`. So `[till.mean([])]` should be `[0]`.\n"
+    tried = await attempt(text.format("division by zero"), till)
+    assert tried.reproduction is not None and tried.reproduction.basis == "confirmed", tried.dead_end
+    tried = await attempt(text.format("float division"), till)
+    assert any("the report does not say that this belongs to [0]" in dropped for dropped in tried.dropped)
+
+
+def test_what_is_echoed_is_given_to_the_program() -> None:
+    files = ("till/__main__.py",)
+
+    def typed(line: str) -> list[str]:
+        text = f"```console\n(.venv) a@b ~/c (main) $ {line}\n```\n"
+        return [found.command for found in find_commands(text, {"till": ""}, {"till": "till"}, files)]
+
+    assert typed("echo -n 'a b;;' | till lint -") == ["printf %s 'a b;;' | python -m till lint -"]
+    assert typed("echo a | till -") == ["printf %s 'a\n' | python -m till -"]
+    for line in ("echo a | sh", "cat a | till -", "echo a | till - | sh", "echo -e a | till -", "echo a; till -"):
+        assert typed(line) == []
+
+
+def test_names_come_from_the_modules_that_a_report_speaks_of(till: TaskSandbox) -> None:
+    base = till.base
+    repository = read_repository(base.tree / ".git", base.commit)
+    spoken = _spoken_of(
+        "`share(9)` from `till.money`, buy is till.shop.buy, m is till.money. See till.rates.md", repository
+    )
+    assert spoken["share"] == "from till.money import share"
+    assert spoken["buy"] == "from till.shop import buy"
+    assert spoken["m"] == "import till.money as m"
+    assert spoken["till.money"] == "import till.money"
+    assert "md" not in spoken
+    assert _spoken_of("share is from till.shop, and surely is till.money.surely", repository).keys() <= {
+        "till.shop",
+        "till.money",
+    }
+
+
 async def test_several_pairs_are_several_checks(till: TaskSandbox) -> None:
     text = (
         f"```python\nimport till\nprint(till.split(10, 3))  # [3, 3, 3], should be {WANTED}\n"
@@ -748,6 +821,16 @@ UNPAIRED = {
     "a file that is not there": (
         "`till.split(len('x.env'), 3)` returns `[1, 1, 1]` instead of `[2, 2, 1]`.",
         "x.env does not exist",
+    ),
+    "one of two files without a name": (
+        "```txt\n10\n```\n```txt\n11\n```\n```python\nimport till\n"
+        f"print(till.split(int(open('coins.txt').read()), 3))\n```\nExpected: {WANTED}\nGot: [3, 3, 3]\n",
+        "FileNotFoundError",
+    ),
+    "an exception that the script does not catch": (
+        "```python\nimport till\ntry:\n    till.mean([])\nexcept KeyError:\n    print('empty')\n```\n"
+        "```\nZeroDivisionError: x\n```\nA ValueError should be raised.\n",
+        "expects ValueError, which would end it too",
     ),
     "an exception that would end it too": (
         "```python\nimport till\ntill.mean([])\ntill.mean(())\n```\n```\nZeroDivisionError: x\n```\n"

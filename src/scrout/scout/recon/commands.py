@@ -69,6 +69,8 @@ class TypedCommand:
     """What the issue shows of the files that the command names."""
     inputs: tuple[str, ...] = ()
     """Files that it seems to read and that the issue does not show, as it names them."""
+    is_mentioned: bool = False
+    """Whether it stands in a sentence, which may praise it."""
 
 
 def find_commands(
@@ -82,8 +84,8 @@ def find_commands(
     shown = _files(blocks, repository_files)
     known = {*repository_files, *shown}
     found: dict[str, TypedCommand] = {}
-    typed = chain((line for block in blocks for line in _typed(block)), _quoted(text))
-    for line in islice(typed, _MOST_LINES):
+    typed = [line for block in blocks for line in _typed(block)][:_MOST_LINES]
+    for number, line in enumerate(chain(typed, islice(_quoted(text), _MOST_LINES))):
         piped, words = _piped(_words(line, "|"))
         command = _allowed(words, top_levels, programs, known)
         if command:
@@ -96,7 +98,7 @@ def find_commands(
             modules += [module for code in files.values() for module in _IMPORTED.findall(code)]
             root = max((top_levels.get(module, "") for module in modules), default="")
             quoted = f"{piped}{shlex.join(command)}"
-            found.setdefault(quoted, TypedCommand(quoted, root, files, inputs))
+            found.setdefault(quoted, TypedCommand(quoted, root, files, inputs, number >= len(typed)))
     return tuple(sorted(found.values(), key=lambda typed: bool(typed.inputs)))[:MAX_COMMANDS]
 
 

@@ -142,6 +142,8 @@ class _Attempt:
     files: Mapping[str, str] = field(default_factory=dict)
     missing: str = ""
     """A file that it reads and that is not there; empty: none."""
+    is_mentioned: bool = False
+    """Whether it is a command in a sentence."""
     expected: str | None = None
     """The exception that the issue shows for it; None: it shows none."""
     script: Script | None = None
@@ -365,8 +367,8 @@ def _spoken_of(text: str, repository: IndexLookup) -> dict[str, str]:
 
 def _is_defined(name: str, module: str, repository: IndexLookup) -> bool:
     """Whether a module defines a name at its top level."""
-    places = repository.defining.get(name, ())
-    files = {file for file, _ in places if file.path == repository.modules[module]}
+    files = {file for file, _ in repository.defining[name]} if name in repository.defining else set()
+    files = {file for file in files if file.path == repository.modules[module]}
     return any(definition.name == name for file in files for definition in file.definitions)
 
 
@@ -398,7 +400,8 @@ def _commands(text: str, repository: IndexLookup, base: Base) -> Iterator[_Attem
             files = {name: _writable(content) for name, content in typed.files.items()}
             missing = next((name for name in typed.inputs if not _is_in(name, base)), "")
             command = _on_path(typed.root, typed.command)
-            yield _Attempt("command", f"`{typed.command[:100]}`", command, files, missing)
+            label = f"`{typed.command[:100]}`"
+            yield _Attempt("command", label, command, files, missing, typed.is_mentioned)
 
 
 def _writable(content: str) -> str:
@@ -448,6 +451,8 @@ def _why_no_claim(run: Replay, attempt: _Attempt, text: str, base: Base) -> str 
         return f"could not be run (exit code {run.exit_code})"
     tracebacks = read_tracebacks(run.output[-_END_CHARS:])
     if not tracebacks:
+        if attempt.is_mentioned:
+            return f"ended with exit code {run.exit_code}, which may be right"
         return _without_traceback(run, attempt, text)
     last = tracebacks[-1]
     # One test that fails by its own mistake would still fail after the right patch.

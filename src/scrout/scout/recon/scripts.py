@@ -146,6 +146,7 @@ _DENIED = re.compile(
     re.I,
 )
 _INSTEAD_OF_SOME = re.compile(r"\b(?:instead of|rather than)\b", re.I)
+_NAME = re.compile(r"[A-Za-z_][\w.]*")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _ITEM = re.compile(r"\s{0,3}(\d)[.)]\s+")
 _FUNCTION = re.compile(r"([A-Za-z_][\w.]*+)(?:\((?:\.{3}|\u2026)?\))?|([A-Za-z_].{0,200})\((?:\.{3}|\u2026)\)")
@@ -599,8 +600,10 @@ class _Reader:
             return self.found[-1].tell_each([StatedValue(expected=told.expected)])
         listed = read_actual_values(sentence) if told.actual else ()
         if told.expected:
-            both = [StatedValue(value, told.expected) for value in listed]
-            return len(both) > 1 and "respectively" in sentence and self.found[-1].tell_each(both)
+            if len(listed) < 2 or "respectively" not in sentence:
+                return False
+            self.found[-1].tell_each([StatedValue(value, told.expected) for value in listed])
+            return True  # else it is about others than are shown
         return len(listed) > 1 and self.found[-1].tell_each([StatedValue(value) for value in listed])
 
     def _read_alone(self, line: str) -> None:
@@ -842,7 +845,7 @@ def _whole_value(sentence: str) -> str:
 def _is_about_one(sentence: str, expected: str) -> bool:
     """Whether a sentence quotes nothing, or first what it expects and then no more than names."""
     first, *others = read_quoted(sentence) or [expected]
-    return (not others or first == expected) and all(_DOTTED.fullmatch(other) for other in others)
+    return (not others or first == expected) and all(_NAME.fullmatch(other) for other in others)
 
 
 def _expected_exception(sentence: str) -> str:
