@@ -10,7 +10,12 @@ from scrout.handoff import Basis, Handoff, Reproduction
 
 from .test_claims import Claim, Till, _gate
 
-PRINTS = "a, b, c = till.split(10, 3)\nout = f'{a}\\n {b}\\n{c}'\nassert out == '4\\n 3\\n3', 'printed:\\n' + out\n"
+PRINTS = """\
+a, b, c = till.split(10, 3)
+out = f"{a} gold\\n {b} silver\\n{c}"
+print(out)
+assert out == "4 gold\\n 3 silver\\n3", "printed:\\n" + out
+"""
 CLAIMS: dict[str, tuple[Claim, Basis]] = {
     "the exception that the report tells of": (
         Claim(
@@ -53,10 +58,10 @@ async def test_a_kept_claim_says_what_it_rests_on(till: Till, name: str) -> None
 
 
 LINES = {
-    "shown": ("Got:\n\n```\n3\n 3\n3\n```\n\nExpected:\n\n```\n4\n 3\n3\n```\n", True),
-    "with another indentation": ("Got:\n\n```\n3\n3\n3\n```\n", False),
-    "expected": ("Expected:\n\n```\n3\n 3\n3\n```\n", False),
-    "a part of what is shown": ("Got:\n\n```\n3\n 3\n3\n3\n```\n", False),
+    "shown": ("Got:\n\n```\n3 gold\n 3 silver\n3\n```\n\nExpected:\n\n```\n4 gold\n 3 silver\n3\n```\n", True),
+    "with another indentation": ("Got:\n\n```\n3 gold\n3 silver\n3\n```\n", False),
+    "expected": ("Expected:\n\n```\n3 gold\n 3 silver\n3\n```\n", False),
+    "a part of what is shown": ("Got:\n\n```\n3 gold\n 3 silver\n3\n3\n```\n", False),
 }
 """Reports of several lines, and whether they tell that these are wrong."""
 
