@@ -31,6 +31,8 @@ _MAKES_FILE = re.compile(r"\b(?:creat\w+|sav\w+|put|writ\w+|contain\w*|contents?
 _READ = re.compile(
     r"\b(?:open|read_text|load|read|parse|from_file)\(\s{0,4}[\"']([\w-]{1,80}\.[A-Za-z]\w{0,7})[\"']\s{0,4}\)"
 )
+_RESULT = re.compile(r"\b(?:outputs?|expected|actual|got|results?|prints?|should|becomes?|gives?)\b", re.I)
+"""Above a block that shows what came out."""
 _CAT = re.compile(rf"(?:cat|less|more) {_FILE_NAME}")
 _ELSE_PROMPT = re.compile(r"^(?:>>>|[#%>] )", re.M)
 _BACKTICKS = re.compile(r"(?<!`)`([\w./-]{1,60} [^`\n]{1,300})`(?!`)")
@@ -135,8 +137,8 @@ def _unnamed(blocks: Sequence[Block], name: str, top_levels: Mapping[str, str]) 
         block.code
         for block in blocks
         if block.tag in tags
-        and not _name(block)
-        and not any(map(top_levels.__contains__, _IMPORTED.findall(block.code)))
+        and not (_name(block) or _RESULT.search(block.above))
+        and not any(module in top_levels for module in _IMPORTED.findall(block.code))
     }
     return found.pop() if len(found) == 1 else ""
 

@@ -40,6 +40,7 @@ from scrout.scout.recon.checks import (
 from scrout.scout.recon.commands import find_commands, find_files, find_programs
 from scrout.scout.recon.expectations import is_vague
 from scrout.scout.recon.scripts import (
+    DOTTED,
     Script,
     find_exports,
     find_imports,
@@ -92,7 +93,6 @@ MOST_TEST_FILES = 100
 MOST_PAGES = 50
 _PAGES = (".md", ".rst")
 _WORD = re.compile(r"[a-z_]{4,}")
-_DOTTED = re.compile(r"(?<![\w./])[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){1,6}")
 _FROM = re.compile(
     r"(?<![\w.])([A-Za-z_]\w{0,60})(?:\([^`\n]{0,200}\))?`? (?:is )?(?:from|in|of) `?([A-Za-z_][\w.]{0,100}\w)"
 )
@@ -346,7 +346,7 @@ def _spoken_of(text: str, repository: IndexLookup) -> dict[str, str]:
     "`parse` from till.money". A module's own dotted name imports it."""
     found: dict[str, str] = {}
     modules: set[str] = set()
-    for dotted in dict.fromkeys(islice(_DOTTED.findall(text), MOST_NAMES)):
+    for dotted in dict.fromkeys(islice(DOTTED.findall(text), MOST_NAMES)):
         parts = dotted.split(".")
         known = next((end for end in range(len(parts), 1, -1) if ".".join(parts[:end]) in repository.modules), 0)
         module = ".".join(parts[:known])

@@ -83,7 +83,7 @@ _HOMES = (
     "io",
 )
 """Modules whose names are used without telling where they come from, best known first."""
-_DOTTED = re.compile(r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){1,6}")
+DOTTED = re.compile(r"(?<![\w./])[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){1,6}")
 _CONSTRUCTORS = (
     *(
         "set",
@@ -1116,7 +1116,7 @@ class _Piece:
     def chains(self) -> list[str]:
         """The dotted names in it, shorter ones of the same object first."""
         nodes = [node for node in ast.walk(self.tree) if isinstance(node, ast.Attribute)]
-        return sorted({name for node in nodes[:MAX_CHAINS] if _DOTTED.fullmatch(name := ast.unparse(node))}, key=len)
+        return sorted({name for node in nodes[:MAX_CHAINS] if DOTTED.fullmatch(name := ast.unparse(node))}, key=len)
 
 
 def _completed(
@@ -1229,7 +1229,7 @@ def _root(tree: ast.Module | None, top_levels: Mapping[str, str]) -> str | None:
             roots += [top_levels.get(alias.name.partition(".")[0]) for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             roots.append(top_levels.get(node.module.partition(".")[0]))
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _DOTTED.fullmatch(node.value):
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and DOTTED.fullmatch(node.value):
             roots.append(top_levels.get(node.value.partition(".")[0]))  # a plugin, which others import by its name
     return max((root for root in roots if root is not None), default=None)
 
