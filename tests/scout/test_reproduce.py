@@ -758,12 +758,13 @@ async def test_a_command_may_name_what_it_makes_and_what_is_there(words: str, ti
     assert tried.reproduction is not None, tried.dead_end
 
 
-async def test_an_exception_that_the_report_quotes_belongs_to_what_it_expects(till: TaskSandbox) -> None:
-    text = "Nothing comes of `ZeroDivisionError: {}`. So `[till.mean([])]` should be `[0]`.\n"
-    tried = await attempt(text.format("division by zero"), till)
-    assert tried.reproduction is not None and tried.reproduction.basis == "confirmed", tried.dead_end
-    tried = await attempt(text.format("float division"), till)
-    assert any("the report does not say that this belongs to [0]" in dropped for dropped in tried.dropped)
+async def test_a_value_of_a_statement_that_raises_may_be_meant_as_it_is_printed(till: TaskSandbox) -> None:
+    text = "`till.mean([])` raises `ZeroDivisionError` instead of returning `[0]`.\n"
+    for right in ("[0]", "'[0]'"):
+        mend = ("    return sum", f"    if not values:\n        return {right}\n    return sum")
+        tried = await attempt(text, till)
+        assert await exit_code(tried, till) == 1
+        assert await exit_code(tried, till, mend) == 0, tried.reproduction
 
 
 def test_what_is_echoed_is_given_to_the_program() -> None:
