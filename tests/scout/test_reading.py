@@ -105,6 +105,10 @@ def told(text: str) -> list[tuple[str, str]]:
         (f"{CODE}\n**Is:**\n\n```\na b\n```\n\n**Should be:**\n\n```\na c\n```\n", ("a b", "a c")),
         ("from app import f\nf(1)  # False, but both are empty -> True\n", ("False", "True")),
         (
+            "from app import f\nf(1)  # 2024-05-06 08:00, should be 2024-05-01 08:00\n",
+            ("2024-05-06 08:00", "2024-05-01 08:00"),
+        ),
+        (
             "from app import f\nprint(f(1))\n# a\n# b\n#\n# should be one line:\n# a|b\n",
             ("a\nb", "a|b"),
         ),

@@ -121,7 +121,8 @@ _ELEMENT = re.compile(r"<([A-Za-z][\w-]*+)[^<>\n]*+>")
 _QUOTED = re.compile(r"``([^\n]{1,300}?)``|`([^`\n]{1,300})`")
 _IN_QUOTES = re.compile(r"`[^`\n]*+`|(?<!\w)\"[^\"\n]*+\"")
 _STRING = re.compile(r"[rbuRBU]{0,2}(?:'(?:[^'\\\n]|\\.)*+'|\"(?:[^\"\\\n]|\\.)*+\")")
-_NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d[\d_]*+(?:\.\d++)?|\.\d++)(?:[eE][-+]?\d++)?(?:[jJ])?(?![\w])")
+_NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d[\d_]*+(?:\.\d++)?|\.\d++)(?:[eE][-+]?\d++)?(?:[jJ])?(?!\w|[-:/.]\d)")
+"""A number, and no part of a date, a time, a version or a fraction."""
 _WORD_VALUE = re.compile(r"(?:None|True|False|nan|inf)\b")
 _NAME = re.compile(r"[A-Za-z_][\w.]{0,80}(?=\()")
 EXCEPTION = re.compile(

@@ -873,6 +873,7 @@ def _told_beside(comment: str) -> tuple[str, str] | None:
     if not found:
         return None
     before = comment[: found.start()].rstrip().removesuffix(" but")
+    before = before[:-1] if before[-1:] in (",", ";") and before[-1:] != comment[-1:] else before
     lead = _GIVES.match(before)
     actual, expected = (
         before[lead.end() if lead else 0 :].strip(),
