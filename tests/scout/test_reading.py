@@ -152,7 +152,10 @@ def test_what_a_report_says_of_a_statement(report: str, expected: tuple[str, str
         f"{CODE}\nExpected: nothing at all\nGot: 1 output\n",
         # An arrow may show several steps, or a value of another type.
         "from app import f\nf(1)  # 1 -> 2 -> 3\n",
-        "from app import f\nf(1)  # 1, as text -> '1'\n",
+        "from app import f\nf(1)  # 1, but as text -> '1'\n",
+        "from app import f\nf(1)  # 1, after f(2) -> 2\n",
+        # It may be an example of what goes in.
+        ">>> from app import f, Box\n>>> f(1)\nBox([1])\n\nIt should work without one, too: `Box([])`.\n",
         # Not of what is shown, or of no one statement.
         ">>> from app import f\n>>> f(1)\n[1, 2]\n\nThe third should be 3.\n",
         ">>> from app import f\n>>> f(1)\n[1, 2]\n\nThe first should be 'a'.\n",
@@ -263,6 +266,7 @@ def test_a_traceback_belongs_to_the_only_call_of_a_report() -> None:
             [("False", "True"), ("False", "False")],
         ),
         ("v | `f(v)` | other\n---|---|---\n`[1]` | False | TypeError: 1\n", "", []),
+        ("v | `f(v)` | RFC section\n---|---|---\n`[1]` | False | 4.2\n", "", []),
     ],
 )
 def test_a_table_of_examples(table: str, source: str, expected: list[tuple[str, str]]) -> None:

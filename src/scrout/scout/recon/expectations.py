@@ -74,7 +74,8 @@ _VALUE_EXPECTED = re.compile(
     r"|would (?:be|have been) (?:correct|right))\b"
 )
 _LATER = re.compile(
-    r"(?P<named>,\s+(?:so|i\.e\.|namely|that is),?|:)\s+(?=[\[{(`'\"]|b['\"]|(?:True|False|None|-?\d+)\b)"
+    r"(?P<named>,\s+(?:so|i\.e\.|namely|that is),?|:)\s+"
+    r"(?=[\[{(`'\"]|b['\"]|(?<=i\.e\.\s)(?:True|False|None|-?\d+)\b)"
 )
 """Before a value that a sentence gives behind what it says of it: "I expected both to be kept: 'a' and 'b'"."""
 _ENDS_IN_VALUE = re.compile(r":\s{1,3}`([^`\n]{1,300})`\s{0,3}[.!]?\s{0,3}$")
@@ -475,10 +476,16 @@ def read_table(lines: Sequence[str]) -> Table | None:
     if "actual" not in columns and len(calls) == 1 and len(inputs) > 1:
         columns["actual"] = calls[0]  # what a call with the other columns' values gives
         inputs.remove(calls[0])
-    authority = [number for number in inputs if _AUTHORITY.search(heads[number])]
-    if "actual" in columns and "expected" not in columns and len(authority) == 1 and len(inputs) > 1:
-        columns["expected"] = authority[0]
-        inputs.remove(authority[0])
+    if "actual" in columns and "expected" not in columns and len(inputs) > 1:
+        # What agrees here and there is of the same kind.
+        both = [
+            (number, any(cells[number : number + 1] == [cells[columns["actual"]]] for cells in map(_cells, lines[2:])))
+            for number in inputs
+            if _AUTHORITY.search(heads[number])
+        ]
+        if len(both) == 1 and both[0][1]:
+            columns["expected"] = both[0][0]
+            inputs.remove(both[0][0])
     if not columns.keys() & {"expected", "actual"} or not inputs:
         return None
     inputs.sort(key=lambda number: number != columns.get("code"))

@@ -102,6 +102,7 @@ _CONSTRUCTORS = (
     *("timedelta", "time", "array"),
 )
 """What makes a value and has a name in lower case."""
+_OBJECTS = re.compile(r"\b(?:but|wrong|incorrect|although|though|should|bug)\b", re.I)
 _KIND = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*\(")
 _OPPOSITE = {"True": "False", "False": "True"}
 _NOT_VALUES = (ast.Lambda, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr, ast.comprehension, ast.Compare)
@@ -118,8 +119,8 @@ _ACTUAL_HEAD = re.compile(
     re.I,
 )
 _BARE_HEADS = {
-    "actual": re.compile(r"\W*(?:is|was|now|today|wrong|incorrect|bad|broken|got)\W*", re.I),
-    "expected": re.compile(r"\W*(?:right|correct|good|wanted|desired|needed)\W*", re.I),
+    "actual": re.compile(r"\W*(?:is|was|now|today|wrong|incorrect|got)\W*", re.I),
+    "expected": re.compile(r"\W*(?:right|correct|wanted|desired)\W*", re.I),
 }
 """Headings of one word."""
 _OUTPUT_HEAD = re.compile(r"\b(?:output|printed|prints?|result)\b\W*$", re.I)
@@ -337,7 +338,9 @@ class _Shown:
     def expect_alike(self, expected: str) -> bool:
         """Give a value to the one statement that shows an object of its kind: `dict_keys([])`; False: there is none."""
         kind = _KIND.match(expected)
-        alike = [number for number, ask in enumerate(self.asks) if kind and ask.told.actual.startswith(kind[0])]
+        if kind is None or re.search(rf"\b{re.escape(kind[0][:-1])}\b", self.source):
+            return False  # an example of what goes in
+        alike = [number for number, ask in enumerate(self.asks) if ask.told.actual.startswith(kind[0])]
         if len(alike) != 1 or self.asks[alike[0]].told.expected or _is_same(self.asks[alike[0]].told.actual, expected):
             return False
         self._tell(alike[0], StatedValue(expected=expected))
@@ -550,8 +553,10 @@ class _Reader:
         if self.found and (label := _LABEL.match(line)) and (value := line[label.end() :].strip()):
             self.found[-1].labelled[label.lastgroup or ""].append(value)
         if self.found and self.section and (item := _ITEM.match(line)):
-            self.items[self.section][int(item[1])] = leading_value(line[item.end() :])
-            return
+            value = leading_value(line[item.end() :])
+            if value or self.items[self.section]:
+                self.items[self.section][int(item[1])] = value
+                return
         line = quote_call(line)
         known = self._remember(line)
         open_call = self.open_output
@@ -855,7 +860,7 @@ def _expected_exception(sentence: str) -> str:
 
 
 def _changed_to(comment: str) -> StatedValue:
-    """What a comment begins and ends with, if an arrow stands before the end: `False, but both are empty -> True`."""
+    """What a comment begins and ends with, if an arrow stands behind an objection: `1, but has two -> 2`."""
     before, arrow, expected = comment.strip().rpartition(" -> ")
     actual = leading_value(before, markup=False) if arrow else ""
     said = before.strip()[len(actual) :]
@@ -864,7 +869,7 @@ def _changed_to(comment: str) -> StatedValue:
         and is_literal(expected)
         and type(ast.literal_eval(actual)) is type(ast.literal_eval(expected))
     )
-    return StatedValue(actual, expected) if alike and said[:1] in (",", ";", ":", " ") and "->" not in said else NOTHING
+    return StatedValue(actual, expected) if alike and _OBJECTS.search(said) and "->" not in said else NOTHING
 
 
 def _told_beside(comment: str) -> tuple[str, str] | None:
