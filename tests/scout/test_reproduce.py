@@ -452,6 +452,7 @@ KEPT = {
     "python -m": "```\n$ python3 -m till --mean\nTraceback (most recent call last):\n ...\nZeroDivisionError: x\n```\n",
     "a message that the issue quotes": "```console\n$ python -m till -3\ntill: cannot split a debt\n```\n",
     "a command in a sentence": "1. Run `till --mean`\n\nIt dies with ZeroDivisionError.\n",
+    "a command in a sentence whose refusal is shown": "1. Run `till -3`\n\n```\ntill: cannot split a debt\n```\n",
     "a command without a prompt": "Dies with ZeroDivisionError:\n\n```\ntill --mean\n```\n",
     "a command in a block of another language": "```pytb\n$ till --mean\n ...\nZeroDivisionError: x\n```\n",
     "a file that a sentence names": 'Create a "check.py" file with this content:\n\n```python\nimport till\n'

@@ -25,6 +25,7 @@ from scrout.sandbox.reports import Frame, Traceback, read_runner, read_traceback
 from scrout.sandbox.suite import Suite, find_suite, related_tests, run_suite, test_files
 from scrout.sandbox.task_sandbox import TaskSandbox
 from scrout.sandbox.workspace import Base, Workspace
+from scrout.scout.recon.blocks import find_blocks
 from scrout.scout.recon.checks import (
     ConfirmedChecks,
     accept_exceptions,
@@ -451,7 +452,7 @@ def _why_no_claim(run: Replay, attempt: _Attempt, text: str, base: Base) -> str 
         return f"could not be run (exit code {run.exit_code})"
     tracebacks = read_tracebacks(run.output[-_END_CHARS:])
     if not tracebacks:
-        if attempt.is_mentioned:
+        if attempt.is_mentioned and not _is_pasted(run.output, text):
             return f"ended with exit code {run.exit_code}, which may be right"
         return _without_traceback(run, attempt, text)
     last = tracebacks[-1]
@@ -509,6 +510,13 @@ def _place(frame: Frame, attempt: _Attempt, base: Base) -> Literal["own", "repos
 def _relative(frame: Frame, base: Base) -> str:
     path = PurePosixPath(frame.path)
     return str(path.relative_to(base.repo)) if path.is_relative_to(base.repo) else str(path)
+
+
+def _is_pasted(output: str, text: str) -> bool:
+    """Whether a block of the issue shows the last line of an output."""
+    last = output.strip().rpartition("\n")[2].strip()
+    shown = {line.strip() for block in find_blocks(text) for line in block.code.splitlines()}
+    return len(last) >= _LEAST_SAID_CHARS and last in shown
 
 
 def _without_traceback(run: Replay, attempt: _Attempt, text: str) -> str | None:
