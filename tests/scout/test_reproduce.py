@@ -995,16 +995,19 @@ async def test_pytest_runs_tests_that_are_functions(tier: Tier, light_python: Pa
         assert tried.reproduction.command.endswith("'tests/test_core.py::test_half[3]'")
 
 
-def test_programs_are_read_from_both_files_and_junk_from_neither() -> None:
+def test_programs_are_read_from_all_files_and_junk_from_none() -> None:
     poetry = '[tool.poetry.scripts]\na = "app.cli:main"\n[project.scripts]\nb = "app:main"\nbad = 3\n'
     setup = "[options.entry_points]\nconsole_scripts =\n    c = app.c:main\n    d;e = x:y\n"
     assert find_programs(poetry, setup) == {"a": "app.cli", "b": "app", "c": "app.c"}
+    setup_py = "setup(version='1', entry_points={'console_scripts': ['e = app.e:main', \"f=app:main\"]})\n"
+    assert find_programs(poetry, setup, setup_py).items() >= {"a": "app.cli", "e": "app.e", "f": "app"}.items()
+    assert find_programs("", "", "setup(scripts=['a=b:c'])") == {}
     assert find_programs("[", "x\n[[") == find_programs("project = 3\n", "") == {}
 
 
 @given(st.text())
 def test_any_project_file_can_be_read(text: str) -> None:
-    find_programs(text, text)
+    find_programs(text, text, f"console_scripts{text}")
     find_exports({"app": text})
 
 

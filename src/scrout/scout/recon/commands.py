@@ -33,10 +33,12 @@ _READ = re.compile(
 )
 _RESULT = re.compile(r"\b(?:outputs?|expected|actual|got|results?|prints?|should|becomes?|gives?)\b", re.I)
 """Above a block that shows what came out."""
+_SCRIPT = re.compile(r"[\"']([\w.-]{1,60})\s{0,9}=\s{0,9}([\w.]{1,100}):\w")
+"""An entry point, as setup.py gives it."""
 _CAT = re.compile(rf"(?:cat|less|more) {_FILE_NAME}")
 _ELSE_PROMPT = re.compile(r"^(?:>>>|[#%>] )", re.M)
 _BACKTICKS = re.compile(r"(?<!`)`([\w./-]{1,60} [^`\n]{1,300})`(?!`)")
-_SHELL_PROMPT = re.compile(r"(?:[^'\"|$\u276f]{1,80} )?[$\u276f] (.*)")
+_SHELL_PROMPT = re.compile(r"[^'\"|$\u276f]{0,80}[$\u276f] (.*)")
 _MOST_QUOTED = 5
 _MOST_BARE = 3
 """Lines of a block without a language in which commands need no prompt."""
@@ -170,9 +172,9 @@ def _piped(words: list[str]) -> tuple[str, list[str]]:
     return f"printf %s {shlex.quote(said + end)} | ", command
 
 
-def find_programs(pyproject: str, setup_cfg: str) -> dict[str, str]:
+def find_programs(pyproject: str, setup_cfg: str, setup_py: str = "") -> dict[str, str]:
     """The module behind each program that a Python project installs."""
-    found: dict[str, str] = {}
+    found = dict(_SCRIPT.findall(setup_py)) if "console_scripts" in setup_py else {}
     try:
         declared = read_toml(pyproject)
         tables = (declared.get("project", {}).get("scripts"), declared.get("tool", {}).get("poetry", {}).get("scripts"))

@@ -92,6 +92,7 @@ _IDENTIFIER = re.compile(r"\b[A-Za-z_]\w{2,60}")
 MOST_NAMES = 500
 MOST_TEST_FILES = 100
 MOST_PAGES = 50
+_DECLARE = ("pyproject.toml", "setup.cfg", "setup.py")
 _PAGES = (".md", ".rst")
 _WORD = re.compile(r"[a-z_]{4,}")
 _FROM = re.compile(
@@ -395,7 +396,7 @@ def _scripts(text: str, scripts: Sequence[Script], repository: IndexLookup, base
 
 
 def _commands(text: str, repository: IndexLookup, base: Base) -> Iterator[_Attempt]:
-    declared = [(base.read(name) or b"").decode("utf-8", errors="replace") for name in ("pyproject.toml", "setup.cfg")]
+    declared = [(base.read(name) or b"").decode("utf-8", errors="replace") for name in _DECLARE]
     for typed in find_commands(text, repository.top_levels, find_programs(*declared), repository.files):
         if all(_is_free(name, base) for name in typed.files):
             files = {name: _writable(content) for name, content in typed.files.items()}
