@@ -777,7 +777,14 @@ def test_what_is_echoed_is_given_to_the_program() -> None:
 
     assert typed("echo -n 'a b;;' | till lint -") == ["printf %s 'a b;;' | python -m till lint -"]
     assert typed("echo a | till -") == ["printf %s 'a\n' | python -m till -"]
-    for line in ("echo a | sh", "cat a | till -", "echo a | till - | sh", "echo -e a | till -", "echo a; till -"):
+    for line in (
+        "echo a | sh",
+        "cat a | till -",
+        "echo a | till - | sh",
+        "echo -e a | till -",
+        "echo a; till -",
+        "till --version",
+    ):
         assert typed(line) == []
 
 

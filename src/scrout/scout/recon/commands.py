@@ -59,6 +59,8 @@ _LIKE_FILE = re.compile(r"(?:\.{0,2}|~)/[\w./-]*|[\w.-]+/|[\w./-]*\w\.[A-Za-z]\w
 _MAKES = ("out", "save", "dest", "target", "export", "report", "log", "write", "dump")
 """How a part of an option's name begins whose value is what a command writes."""
 _INTERPRETER = re.compile(r"^python[0-9.]*$")
+_ASKS_ABOUT = ("--version", "-V", "--help", "-h")
+"""What ends a command that says nothing of a bug."""
 _TEST_RUNNERS = (("go", "test"), ("cargo", "test"), ("node", "--test"))
 
 
@@ -230,6 +232,8 @@ def _allowed(
         words = ["python", "-m", "pytest", *words[1:]]
     if tuple(words[:2]) in _TEST_RUNNERS:
         return words
+    if words[-1:] and words[-1] in _ASKS_ABOUT:
+        return []
     if words and words[0] in programs:
         module = programs[words[0]].partition(".")[0]
         main = f"{top_levels.get(module, '')}/{module}/__main__.py".lstrip("/")
