@@ -503,6 +503,8 @@ NOT_KEPT = {
     "    def test_a(self):\n        till.split(9, 3)\n"
     "    def test_b(self):\n        self.assertTrue(till.surely)\n```\n",
     "a refusal of a command in a sentence": "`till -3` rightly says `till: cannot split a debt`, but it is slow.\n",
+    "an exception of the template alone": "<!-- Paste it:\nZeroDivisionError: x -->\n"
+    f"It raises KeyError\n```python\n{DIES}```\n",
     "a refusal that nobody told of": "It is slow\n```console\n$ python -m till -3\n```\n",
 }
 

@@ -50,6 +50,7 @@ from scrout.scout.recon.scripts import (
     judged_exceptions,
 )
 from scrout.syntax import parse_python
+from scrout.text import without_comments
 
 MAX_RUNS = 7
 TIMEOUT_S = 30.0
@@ -158,6 +159,7 @@ async def reproduce(
     text: str, repository: IndexLookup, task_sandbox: TaskSandbox, suspects: Sequence[str] = ()
 ) -> ReproductionAttempt:
     """Run what the issue shows until something fails in a way that is not its own; then tests near the suspects."""
+    text = without_comments(text)
     runs = _Runs(task_sandbox)
     said: list[str] = []
     weaker: ReproductionAttempt | None = None
