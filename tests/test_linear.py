@@ -218,7 +218,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "read_session": read_session,
     "find_scripts": lambda text: find_scripts(text, {"shop": ""}, {"x": "from shop import x"}),
     "find_commands": lambda text: find_commands(text, {"shop": ""}, {"shop": "shop.cli"}, FILES),
-    "find_programs": lambda text: find_programs(text, text),
+    "find_programs": lambda text: find_programs(text, text, f"console_scripts{text}"),
     "find_exports": lambda text: find_exports({"shop": text}),
     "handoff": _parsed,
     "handoff files": lambda text: _parsed(f"<files>\n{text}\n</files>"),

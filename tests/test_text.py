@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrout.text import clip, duration, excerpt, percent, plural, usd
+from scrout.text import clip, duration, excerpt, percent, plural, usd, without_comments
+
+from .conftest import assert_linear
 
 AMOUNTS = st.decimals(min_value=-(10**9), max_value=10**9, allow_nan=False, allow_infinity=False, places=12)
 
@@ -99,3 +101,9 @@ def test_durations_grow_in_their_unit() -> None:
         "1.5 h",
     ]
     assert duration(None) == "unknown" and duration(None, unknown="") == ""
+
+
+def test_comments_of_a_template_are_left_out() -> None:
+    text = "`<!-- a -->`\n  <!--\n```\nd\n```\n--> e\n```html\n<!-- f -->\n```\n<!-- g"
+    assert without_comments(text) == "`<!-- a -->`\n e\n```html\n<!-- f -->\n```\n<!-- g"
+    assert_linear(without_comments, "<!--\n", 5_000)

@@ -72,3 +72,24 @@ def duration(seconds: float | None, *, unknown: str = "unknown") -> str:
     if seconds < 60:
         return f"{seconds:.2f} s" if seconds < 1 else f"{seconds:.1f} s"
     return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:,.1f} h"
+
+
+def without_comments(text: str) -> str:
+    """Markdown without HTML comments that begin a line: what an issue template tells the reporter is no word of his.
+
+    In blocks they are code.
+    """
+    lines = text.splitlines(keepends=True)
+    last = max((number for number, line in enumerate(lines) if "-->" in line), default=-1)
+    kept: list[str] = []
+    fence, hidden = "", False
+    for number, line in enumerate(lines):
+        bare = line.lstrip(" \t")
+        if not hidden and bare.startswith(("```", "~~~")):
+            fence = "" if fence and bare.startswith(fence) else fence or bare[:3]
+        hidden = hidden or (not fence and number <= last and bare.startswith("<!--"))
+        if hidden:
+            _, end, line = line.partition("-->")
+            hidden = not end
+        kept.append(line)
+    return "".join(kept)

@@ -85,6 +85,13 @@ from ..conftest import assert_linear
         # A value behind a comma or a colon ends what is said.
         ("I expected one line more, so 'a;b'.", "", "'a;b'"),
         ("I expected one line more, so 'a' in the file", "", ""),
+        ("I'd have thought `3`", "", "3"),
+        # A part of a date, a time, a version or a fraction is no number.
+        ("# gives 2024-05-06 08:00, should be 2024-05-01 08:00", "", ""),
+        ("returns 10:30 instead of 11:30", "", ""),
+        ("should be 1.2.3", "", ""),
+        ("returns 1/3", "", ""),
+        ("it turns into `3` here", "3", ""),
         ("It should be accepted: 'abc'", "", ""),
         ("wrong: 2 is in the second one, has to be [0, 2]", "", "[0, 2]"),
         ("**What should happen:** `4`. With 3 it does.", "", "4"),

@@ -24,7 +24,7 @@ from scrout.sandbox.workspace import find_source
 from scrout.scout.recon.blocks import find_blocks
 from scrout.scout.recon.commands import MAX_COMMANDS, find_commands, find_programs
 from scrout.scout.recon.expectations import StatedValue
-from scrout.scout.recon.reproduce import MAX_RUNS, ReproductionAttempt, reproduce
+from scrout.scout.recon.reproduce import MAX_RUNS, ReproductionAttempt, _spoken_of, reproduce
 from scrout.scout.recon.scripts import find_exports, find_imports, find_objects, find_scripts
 from scrout.task import Task
 
@@ -451,6 +451,12 @@ KEPT = {
     "a program of the project's": "Dies with ZeroDivisionError\n\n```console\n$ till --mean\n```\n",
     "python -m": "```\n$ python3 -m till --mean\nTraceback (most recent call last):\n ...\nZeroDivisionError: x\n```\n",
     "a message that the issue quotes": "```console\n$ python -m till -3\ntill: cannot split a debt\n```\n",
+    "a command in a sentence": "1. Run `till --mean`\n\nIt dies with ZeroDivisionError.\n",
+    "a command in a sentence whose refusal is shown": "1. Run `till -3`\n\n```\ntill: cannot split a debt\n```\n",
+    "a command without a prompt": "Dies with ZeroDivisionError:\n\n```\ntill --mean\n```\n",
+    "a command in a block of another language": "```pytb\n$ till --mean\n ...\nZeroDivisionError: x\n```\n",
+    "a file that a sentence names": 'Create a "check.py" file with this content:\n\n```python\nimport till\n'
+    "assert sum(till.split(10, 3)) == 10\n```\n\nThen `python check.py` fails.\n",
     "files and a command": "`check.py`:\n\n```python\nimport sys\nimport till\ncoins = open(sys.argv[1]).read()\n"
     "assert sum(till.split(int(coins), 3)) == 10\n```\n"
     "coins.txt:\n```\n10\n```\n```sh\npython check.py coins.txt\n```\n",
@@ -496,6 +502,9 @@ NOT_KEPT = {
     "a test that is wrong itself": "```python\nimport unittest\nimport till\nclass A(unittest.TestCase):\n"
     "    def test_a(self):\n        till.split(9, 3)\n"
     "    def test_b(self):\n        self.assertTrue(till.surely)\n```\n",
+    "a refusal of a command in a sentence": "`till -3` rightly says `till: cannot split a debt`, but it is slow.\n",
+    "an exception of the template alone": "<!-- Paste it:\nZeroDivisionError: x -->\n"
+    f"It raises KeyError\n```python\n{DIES}```\n",
     "a refusal that nobody told of": "It is slow\n```console\n$ python -m till -3\n```\n",
 }
 
@@ -569,6 +578,35 @@ BASES = {
     "a file that the report shows": (
         "coins.txt:\n```\n10\n```\n```python\nimport till\nprint(till.split(int(open('coins.txt').read()), 3))\n```\n"
         f"Expected: {WANTED}\nGot: [3, 3, 3]\n",
+        "confirmed",
+    ),
+    "a file that the report shows without a name": (
+        "```txt\n10\n```\n```python\nimport till\nprint(till.split(int(open('coins.txt').read()), 3))\n```\n"
+        f"Expected: {WANTED}\nGot: [3, 3, 3]\n",
+        "confirmed",
+    ),
+    "a file that a session shows": (
+        "```\n$ cat coins.txt\n10\n$ python\n>>> import till\n>>> till.split(int(open('coins.txt').read()), 3)\n"
+        f"[3, 3, 3]\n```\nI expected {WANTED}.\n",
+        "confirmed",
+    ),
+    "a file that the script writes": (
+        "```python\nimport till\nwith open('coins.txt', 'w') as file:\n    file.write('10')\n"
+        f"print(till.split(int(open('coins.txt').read()), 3))\n```\nExpected: {WANTED}\nGot: [3, 3, 3]\n",
+        "confirmed",
+    ),
+    "white space that is free": (
+        f"`till.split(10, 3)` returns `[3, 3, 3]` instead of `{WANTED}` (white space doesn't matter).",
+        "confirmed",
+    ),
+    "an exception that the script catches": (
+        "```python\nimport till\ntry:\n    till.mean([])\nexcept (KeyError, ValueError):\n    print('empty')\n```\n"
+        "```\nZeroDivisionError: x\n```\nA ValueError should be raised.\n",
+        "verbatim",
+    ),
+    "output that is code": (
+        "```python\nimport till\nprint('x = 1\\nf(' + str(till.split(10, 3)) + ')')\n```\n\nExpected:\n\n"
+        "```python\nx = 1\nf([4, 3, 3])\n```\n\nGot:\n\n```python\nx = 1\nf([3, 3, 3])\n```\n",
         "confirmed",
     ),
     "an exception of any name": (
@@ -723,6 +761,52 @@ async def test_a_command_may_name_what_it_makes_and_what_is_there(words: str, ti
     assert tried.reproduction is not None, tried.dead_end
 
 
+async def test_a_value_of_a_statement_that_raises_may_be_meant_as_it_is_printed(till: TaskSandbox) -> None:
+    text = "`till.mean([])` raises `ZeroDivisionError` instead of returning `[0]`.\n"
+    for right in ("[0]", "'[0]'"):
+        mend = ("    return sum", f"    if not values:\n        return {right}\n    return sum")
+        tried = await attempt(text, till)
+        assert await exit_code(tried, till) == 1
+        assert await exit_code(tried, till, mend) == 0, tried.reproduction
+
+
+def test_what_is_echoed_is_given_to_the_program() -> None:
+    files = ("till/__main__.py",)
+
+    def typed(line: str) -> list[str]:
+        text = f"```console\n(.venv) a@b ~/c (main) $ {line}\n```\n"
+        return [found.command for found in find_commands(text, {"till": ""}, {"till": "till"}, files)]
+
+    assert typed("echo -n 'a b;;' | till lint -") == ["printf %s 'a b;;' | python -m till lint -"]
+    assert typed("echo a | till -") == ["printf %s 'a\n' | python -m till -"]
+    for line in (
+        "echo a | sh",
+        "cat a | till -",
+        "echo a | till - | sh",
+        "echo -e a | till -",
+        "echo a; till -",
+        "till --version",
+    ):
+        assert typed(line) == []
+
+
+def test_names_come_from_the_modules_that_a_report_speaks_of(till: TaskSandbox) -> None:
+    base = till.base
+    repository = read_repository(base.tree / ".git", base.commit)
+    spoken = _spoken_of(
+        "`share(9)` from `till.money`, buy is till.shop.buy, m is till.money. See till.rates.md", repository
+    )
+    assert spoken["share"] == "from till.money import share"
+    assert spoken["buy"] == "from till.shop import buy"
+    assert spoken["m"] == "import till.money as m"
+    assert spoken["till.money"] == "import till.money"
+    assert "md" not in spoken
+    assert _spoken_of("share is from till.shop, and surely is till.money.surely", repository).keys() <= {
+        "till.shop",
+        "till.money",
+    }
+
+
 async def test_several_pairs_are_several_checks(till: TaskSandbox) -> None:
     text = (
         f"```python\nimport till\nprint(till.split(10, 3))  # [3, 3, 3], should be {WANTED}\n"
@@ -748,6 +832,16 @@ UNPAIRED = {
     "a file that is not there": (
         "`till.split(len('x.env'), 3)` returns `[1, 1, 1]` instead of `[2, 2, 1]`.",
         "x.env does not exist",
+    ),
+    "one of two files without a name": (
+        "```txt\n10\n```\n```txt\n11\n```\n```python\nimport till\n"
+        f"print(till.split(int(open('coins.txt').read()), 3))\n```\nExpected: {WANTED}\nGot: [3, 3, 3]\n",
+        "FileNotFoundError",
+    ),
+    "an exception that the script does not catch": (
+        "```python\nimport till\ntry:\n    till.mean([])\nexcept KeyError:\n    print('empty')\n```\n"
+        "```\nZeroDivisionError: x\n```\nA ValueError should be raised.\n",
+        "expects ValueError, which would end it too",
     ),
     "an exception that would end it too": (
         "```python\nimport till\ntill.mean([])\ntill.mean(())\n```\n```\nZeroDivisionError: x\n```\n"
@@ -910,16 +1004,19 @@ async def test_pytest_runs_tests_that_are_functions(tier: Tier, light_python: Pa
         assert tried.reproduction.command.endswith("'tests/test_core.py::test_half[3]'")
 
 
-def test_programs_are_read_from_both_files_and_junk_from_neither() -> None:
+def test_programs_are_read_from_all_files_and_junk_from_none() -> None:
     poetry = '[tool.poetry.scripts]\na = "app.cli:main"\n[project.scripts]\nb = "app:main"\nbad = 3\n'
     setup = "[options.entry_points]\nconsole_scripts =\n    c = app.c:main\n    d;e = x:y\n"
     assert find_programs(poetry, setup) == {"a": "app.cli", "b": "app", "c": "app.c"}
+    setup_py = "setup(version='1', entry_points={'console_scripts': ['e = app.e:main', \"f=app:main\"]})\n"
+    assert find_programs(poetry, setup, setup_py).items() >= {"a": "app.cli", "e": "app.e", "f": "app"}.items()
+    assert find_programs("", "", "setup(scripts=['a=b:c'])") == {}
     assert find_programs("[", "x\n[[") == find_programs("project = 3\n", "") == {}
 
 
 @given(st.text())
 def test_any_project_file_can_be_read(text: str) -> None:
-    find_programs(text, text)
+    find_programs(text, text, f"console_scripts{text}")
     find_exports({"app": text})
 
 

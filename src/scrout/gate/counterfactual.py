@@ -119,7 +119,7 @@ class CounterfactualTrials:
         if not functions or not (values or first):
             return ""
         found: Changes = ()
-        places, calls = failure_places(self.run.output, self.replay_context), sum(call.times for call in functions)
+        output, calls = self.run.output, sum(call.times for call in functions)
         for _ in range(1 if surely else MAX_ROUNDS):
             changes = [*first, *_changes(functions[::-1], values, self.replay_context)]
             tried = [(*found, change) for change in changes if change not in found]
@@ -137,12 +137,12 @@ class CounterfactualTrials:
             further = (
                 (trial, end)
                 for trial, end in done
-                if not self._passes(end) and _got_further(end, places, calls, self.replay_context)
+                if not self._passes(end) and _got_further(end, output, calls, self.replay_context)
             )
             found, last = next(further, ((), None))
             if last is None:
                 return ""
-            places, calls = failure_places(last.output, self.replay_context), max(last.calls, calls)
+            output, calls = last.output, max(last.calls, calls)
         return ""
 
     async def hinges_on(self, failures: Sequence[tuple[str, str]]) -> bool:
@@ -240,14 +240,22 @@ def _read_calls(workspace: Workspace, key: str) -> dict[int, int]:
     return calls
 
 
-def _got_further(end: _Ended, places: Sequence[str], calls: int, replay_context: ReplayContext) -> bool:
+def _got_further(end: _Ended, before: str, calls: int, replay_context: ReplayContext) -> bool:
     """Whether a failure is gone, and what is left is another of the same sort."""
-    left = failure_places(end.output, replay_context)
+    left, places = (failure_places(output, replay_context) for output in (end.output, before))
     if not left or not places:
         return False
+    if left == places and set() < _complaints(end.output) < _complaints(before):
+        return True
     fewer = len(left) < len(places) and set(left) <= set(places)
     kinds = {place.partition(" ")[0] for place in places}
     return fewer or (end.calls > calls and {place.partition(" ")[0] for place in left} <= kinds)
+
+
+def _complaints(output: str) -> set[str]:
+    """The lines of the last assertion's message: one that counts failures has a line for each."""
+    _, mark, message = output.rpartition("AssertionError: ")
+    return set(message.strip().splitlines()) if mark else set()
 
 
 def _unlike(change: Change, call: Called | None, *, surely: bool) -> list[str]:

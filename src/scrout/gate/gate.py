@@ -32,6 +32,7 @@ from scrout.sandbox.replay import Replay, replay
 from scrout.sandbox.task_sandbox import TaskSandbox
 from scrout.sandbox.workspace import Base, Workspace
 from scrout.task import Task
+from scrout.text import without_comments
 
 MAX_COMMAND_CHARS = 10_000
 """More than a page holds; the kernel takes no argument beyond 128 KiB either."""
@@ -148,7 +149,7 @@ def _judge(
 ) -> tuple[ReplayContext, Classification]:
     written = _written(workspace)
     replay_context = ReplayContext(
-        issue=task.text,
+        issue=without_comments(task.text),
         sources=own_sources(reproduction, written),
         base=workspace.base,
         brought=reproduction.files,

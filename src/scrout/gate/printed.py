@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -30,6 +31,8 @@ _EXPECTED = re.compile(
     r"\W++(?:\w++(?:[`']\w++)*\W++){0,3}$",
     re.IGNORECASE,
 )
+_RIGHT = re.compile(r"\b(?:should|expect\w*|want\w*|correct\w*|right|instead of|rather than)\b", re.IGNORECASE)
+_ASSERTION = re.compile(r"AssertionError\b.*:$")
 _QUOTES = "'\"`"
 _SPACE = re.compile(r"\s+")
 _GOES_ON_BEFORE = re.compile(r"[\w.\[(]")
@@ -139,7 +142,31 @@ def reported_value(run: Replay, replay_context: ReplayContext) -> str | None:
     for value in dict.fromkeys(_given(run)):
         if is_told(value, lines) and _is_named(value, replay_context):
             return value
+    block = _complained_of(run.output)
+    if _is_shown(block, replay_context.issue.splitlines()) and is_result("\n".join(block), replay_context):
+        return "\n".join(block)
     return next((value for value in _given_as_quoted(run, replay_context) if is_told(value, lines)), None)
+
+
+def _complained_of(output: str) -> list[str]:
+    """The lines of a text that an assertion shows behind its own words: `AssertionError: printed:`."""
+    lines = [line.rstrip() for line in output.rstrip().splitlines()]
+    start = next((at for at in range(len(lines) - 1, -1, -1) if _ASSERTION.match(lines[at])), len(lines))
+    return textwrap.dedent("\n".join(lines[start + 1 :])).splitlines() if len(lines) - start <= MAX_LINES else []
+
+
+def _is_shown(block: Sequence[str], issue: Sequence[str]) -> bool:
+    """Whether an issue shows these lines, with their indentation, and not below a heading of what should be."""
+    if len(block) < 2 or not block[0]:
+        return False
+    starts = [at for at, line in enumerate(issue) if line.strip() == block[0].strip()]
+    for at in starts[:MAX_PLACES]:
+        shown = textwrap.dedent("\n".join(line.rstrip() for line in issue[at : at + len(block)])).splitlines()
+        ends = at + len(block) >= len(issue) or not issue[at + len(block)].strip(" `~}")
+        above = next((said for line in reversed(issue[max(0, at - 4) : at]) if (said := line.strip(" `~{"))), "")
+        if shown == list(block) and ends and not _RIGHT.search(above):
+            return True
+    return False
 
 
 def _given(run: Replay) -> Iterator[str]:

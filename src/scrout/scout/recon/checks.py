@@ -96,6 +96,8 @@ class ReportCheck:
     basis: Basis
     exact: bool = False
     """Whether white space counts in a text."""
+    is_unseen: bool = False
+    """Whether the run gave no value that would show if the report means one or how it is printed."""
 
 
 @dataclass(frozen=True)
@@ -125,9 +127,28 @@ def probe(script: Script) -> str:
 
 
 def _file_names(tree: ast.Module) -> list[str]:
-    """Texts in a script that look like the name of a file."""
-    texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    return sorted({text for text in texts if _FILE.fullmatch(text)})
+    """Texts in a script that look like the name of a file which it does not write itself."""
+    made = {id(part) for node in ast.walk(tree) if _writes(node) for part in ast.walk(node)}
+    texts: dict[str, bool] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _FILE.fullmatch(node.value):
+            texts[node.value] = texts.get(node.value, False) or id(node) in made
+    return sorted(text for text, is_made in texts.items() if not is_made)
+
+
+def _writes(node: ast.AST) -> bool:
+    """Whether a call opens a file to write it."""
+    if not isinstance(node, ast.Call):
+        return False
+    called = ast.unparse(node.func).rpartition(".")[2]
+    modes = [
+        part.value
+        for part in (*node.args[1:2], *(word.value for word in node.keywords))
+        if isinstance(part, ast.Constant)
+    ]
+    return called in ("write_text", "write_bytes") or (
+        called == "open" and any(isinstance(mode, str) and mode[:1] in ("w", "x") for mode in modes)
+    )
 
 
 def _bare_lines(tree: ast.Module) -> set[int]:
@@ -261,7 +282,7 @@ def _check(
         return f"{wanted} is not told as a whole"
     basis: Basis = "confirmed" if told.actual else "assumed"
     if is_literal(told.expected) or told.expected in _NUMBERS:
-        return ReportCheck(line, told.expected, "value", basis)
+        return ReportCheck(line, told.expected, "value", basis, is_unseen=bool(result.error))
     if told.expected.isidentifier() and told.expected in expressions and form == "text":
         return f"{wanted} may be a word or what has that name"
     if told.expected in result.comparable:
@@ -580,4 +601,4 @@ def _test(check: ReportCheck, *, printed: bool) -> str:
     if isinstance(literal, list | tuple | set | dict):
         # An object of another type may be shown like this: an interval as `[0,2]`.
         test = f"{test} or repr(got) in {(told, repr(literal))!r}"
-    return f"{test} or str(got) in {(told, str(literal))!r}" if printed else test
+    return f"{test} or str(got) in {(told, str(literal))!r}" if printed or check.is_unseen else test

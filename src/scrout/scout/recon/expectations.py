@@ -32,6 +32,7 @@ _FILLER = (
 _EXPECTED = (
     r"\b(?:should|must|ought to|would|ha(?:s|ve) to|needs? to|(?:is|are) supposed to)\s+"
     rf"(?:have\s+|rather\s+|instead\s+|probably\s+|really\s+)?(?:{_VERBS}|happen)\b"
+    r"|\b(?:I['\u2019]d|would)\s+have\s+(?:thought|hoped for|liked)\b"
     r"|\bexpect(?:ed|ing|s)?\b(?:\s+(?:results?|outputs?|values?|answer|behaviou?r|outcome|return|it|this|that|to|here|be"
     r"|get|see|have|print|would|is|was|of|give|yield|produce|raise|throw|become|show)\b)*+"
     rf"|\bused to\s+{_VERBS}\b|\binstead of\b|\brather than\b"
@@ -40,6 +41,8 @@ _EXPECTED = (
 _ACTUAL = (
     r"\b(?:returns?|returned|returning|gives?|gave|giving|yields?|prints?|printed|outputs?|produces?|produced"
     r"|results? in|evaluates? to|becomes?|became|comes? out as|ends? up (?:as|with)|shows?|is parsed as)\b"
+    r"|\b(?:turn(?:s|ed)? into|renders? as|is (?:rendered|shown) as|c[oa]mes? back as"
+    r"|is (?:turned|converted|changed) (?:to|into))\b"
     r"|\b(?:got|gets?|getting|received?|see)\b|^\W{0,4}(?:->|=>|\u2192)"
     r"|^\W*(?:is|was|now|have|results?|observed)\b(?:\s+(?:results?|outputs?|values?|behaviou?r))?(?=\W{0,3}:)"
     r"|\bactual(?:ly)?\b(?:\s+(?:results?|outputs?|values?|behaviou?r|is|was))*+|(?:\bbut\b|,)\s+(?:it\s+)?(?:is|was)\b|\bcurrently\b"
@@ -70,9 +73,13 @@ _VALUE_EXPECTED = re.compile(
     r"\s+(?:(?:is|was|were|would be)\s+(?:what\s+(?:I|we)(?:\s+had|['\u2019]d)?\s+)?(?:expect(?:ed)?|want(?:ed)?)"
     r"|would (?:be|have been) (?:correct|right))\b"
 )
-_LATER = re.compile(r"(?P<named>,\s+(?:so|i\.e\.|namely|that is),?|:)\s+(?=[\[{(`'\"]|b['\"])")
+_LATER = re.compile(
+    r"(?P<named>,\s+(?:so|i\.e\.|namely|that is),?|:)\s+"
+    r"(?=[\[{(`'\"]|b['\"]|(?<=i\.e\.\s)(?:True|False|None|-?\d+)\b)"
+)
 """Before a value that a sentence gives behind what it says of it: "I expected both to be kept: 'a' and 'b'"."""
-_CLAUSE_ENDS = re.compile(r"`?\s{0,3}(?:[.,;!?)]|and\b|$)")
+_ENDS_IN_VALUE = re.compile(r":\s{1,3}`([^`\n]{1,300})`\s{0,3}[.!]?\s{0,3}$")
+_CLAUSE_ENDS = re.compile(r"`?\s{0,3}(?:[.,;!?)]|and\b|(?:in|for)\s+the\s+(?:first|last)\b|$)")
 _EMPTY = re.compile(r"(?:an\s+)?empty\s+(list|string|dict|tuple)\b")
 _EMPTY_VALUES = {"list": "[]", "string": "''", "dict": "{}", "tuple": "()"}
 _NEXT_VALUE = re.compile(r"`?(?:,|\s+and|,\s+and)\s+")
@@ -80,7 +87,8 @@ _PLACE_NAMES = ("first", "second", "third", "fourth", "fifth")
 _PLACE = re.compile(
     rf"(?:\b(?:the|for)\s{{1,3}}|^\W{{0,3}}(?=[FSTL]))(?P<name>{'|'.join(_PLACE_NAMES)}|last)(?:\s{{1,3}}(?P<count>two|three|four))?"
     rf"(?P<more>(?:,?(?:\s{{1,3}}and)?\s{{1,3}}(?:the\s{{1,3}})?(?:{'|'.join(_PLACE_NAMES)}|last)\b){{0,4}})"
-    r"(?=\s{1,3}(?:ones?|calls?|examples?|cases?|results?|should|must|to|I|is|was|would)\b|\s?[,.:(]|\s?$)",
+    r"(?=(?<=\bin the last)\sline\b|(?<=\bin the first)\sline\b"
+    r"|\s{1,3}(?:ones?|calls?|examples?|cases?|results?|should|must|to|I|is|was|would)\b|\s?[,.:(]|\s?$)",
     re.I,
 )
 _COUNTS = {"two": 2, "three": 3, "four": 4}
@@ -94,6 +102,7 @@ _SUBJECT = re.compile(
     r"\s+to\s+(?:be|return|give|equal|print|yield|output|produce|raise|evaluate to|result in|become|show|contain)\b"
 )
 """Behind a call: "I expected `f(1)` to return 2"."""
+_OUGHT = re.compile(r"\s+(?:should|must|ought)\b")
 _IS = re.compile(r"\s+(?:is|was|equals)\s+(?=\S)")
 _COPULA = re.compile(r"^(?:is|was)\s+(?!not\b)")
 _GIVES = re.compile(r"\s{0,3}(?:->|=>|\u2192|(?:returns?|returned|gives?|gave|yields?|raises?|should|must|is|was)\s)")
@@ -113,11 +122,13 @@ _ELEMENT = re.compile(r"<([A-Za-z][\w-]*+)[^<>\n]*+>")
 _QUOTED = re.compile(r"``([^\n]{1,300}?)``|`([^`\n]{1,300})`")
 _IN_QUOTES = re.compile(r"`[^`\n]*+`|(?<!\w)\"[^\"\n]*+\"")
 _STRING = re.compile(r"[rbuRBU]{0,2}(?:'(?:[^'\\\n]|\\.)*+'|\"(?:[^\"\\\n]|\\.)*+\")")
-_NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d[\d_]*+(?:\.\d++)?|\.\d++)(?:[eE][-+]?\d++)?(?:[jJ])?(?![\w])")
+_NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d[\d_]*+(?:\.\d++)?|\.\d++)(?:[eE][-+]?\d++)?(?:[jJ])?(?!\w|[-:/.]\d)")
+"""A number, and no part of a date, a time, a version or a fraction."""
 _WORD_VALUE = re.compile(r"(?:None|True|False|nan|inf)\b")
 _NAME = re.compile(r"[A-Za-z_][\w.]{0,80}(?=\()")
 EXCEPTION = re.compile(
-    r"(?<!\w)(?<!\w\.)(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|Iteration|Found))\b"
+    r"(?<!\w)(?<!\w\.)(?:(?:[A-Za-z_]\w*\.)*(?=[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|Iteration|Found)\b)"
+    r"|(?:[A-Za-z_]\w*\.)+(?=Error\b))([A-Z]\w*)"
 )
 _PROSE = re.compile(r"[\[(]\s*[A-Za-z][\w']*(?:\s+[A-Za-z][\w'-]*){2}|\[[^\]\n]*\]\(")
 """A remark in brackets, or a link."""
@@ -128,10 +139,20 @@ _VAGUE = re.compile(
     r"|\broughly\b|\bapproximately\b|\bor (?:something )?similar\b|\bor something\b|\bor so\b",
     re.I,
 )
+_SPACE_IS_FREE = re.compile(
+    r"\b(?:white[ -]?space|spacing|indentation|newlines|line (?:breaks|ends))\b[^.;()\n]{0,40}?"
+    r"\b(?:doesn['\u2019]?t|does not|don['\u2019]?t|do not) (?:really )?matter",
+    re.I,
+)
+"""Says of white space what `_VAGUE` says of a value; it is not compared anyway."""
 _CLOSES = {"(": ")", "[": "]", "{": "}", "<": ">"}
-_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`(*])")
+_SENTENCE = re.compile(r"(?<=[.!?])(?<!\bi\.e\.)(?<!\be\.g\.)\s+(?=[A-Z`(*])")
 _PART = re.compile(r"[,;]\s|\s(?:but|while)\s")
 _CELL = re.compile(r"(?<!\\)\|")
+_AUTHORITY = re.compile(
+    r"\b(?:PEP|RFC|ISO|IEEE|ECMA|ANSI|POSIX|C\d\d|spec(?:ification)?s?|standard|docs?|documentation|manual)\b"
+)
+"""In the head of a column: what has to be, by something that the project follows."""
 _HEADS: dict[str, re.Pattern[str]] = {
     "code": re.compile(r"\b(?:input|expression|code|call|snippet|statement|example)\b", re.I),
     "actual": re.compile(
@@ -353,6 +374,12 @@ def read_actual_values(sentence: str) -> tuple[str, ...]:
     return _listed(sentence, read_stated_values(sentence).actual)
 
 
+def closing_value(sentence: str) -> str:
+    """The code that a sentence ends with behind a colon, if it says what should be; empty: it does not."""
+    ends = _ENDS_IN_VALUE.search(sentence[:MAX_LINE_CHARS])
+    return ends[1].strip() if ends and _WISH.search(sentence, 0, ends.start()) else ""
+
+
 def is_about_each(sentence: str) -> bool:
     """Whether what a sentence says counts for every one of several examples."""
     return bool(_EACH.search(sentence[:MAX_LINE_CHARS]))
@@ -382,7 +409,8 @@ def find_expressions(sentence: str, known: Collection[str] = ()) -> list[tuple[s
     places: list[tuple[int, int, str]] = []
     for quoted in islice(_QUOTED.finditer(sentence), MAX_MARKS):
         code = (quoted[1] or quoted[2]).strip()
-        is_subject = _SUBJECT.match(sentence, quoted.end()) or not _ends_in_mark(sentence[: quoted.start()])
+        after = _SUBJECT.match(sentence, quoted.end()) or _OUGHT.match(sentence, quoted.end())
+        is_subject = after or not _ends_in_mark(sentence[: quoted.start()])
         if ("(" in code or code in known) and not is_literal(code) and is_subject:
             places.append((quoted.start(), quoted.end(), code))
     ends = [*(start for start, _, _ in places[1:]), len(sentence)]
@@ -448,6 +476,16 @@ def read_table(lines: Sequence[str]) -> Table | None:
     if "actual" not in columns and len(calls) == 1 and len(inputs) > 1:
         columns["actual"] = calls[0]  # what a call with the other columns' values gives
         inputs.remove(calls[0])
+    if "actual" in columns and "expected" not in columns and len(inputs) > 1:
+        # What agrees here and there is of the same kind.
+        both = [
+            (number, any(cells[number : number + 1] == [cells[columns["actual"]]] for cells in map(_cells, lines[2:])))
+            for number in inputs
+            if _AUTHORITY.search(heads[number])
+        ]
+        if len(both) == 1 and both[0][1]:
+            columns["expected"] = both[0][0]
+            inputs.remove(both[0][0])
     if not columns.keys() & {"expected", "actual"} or not inputs:
         return None
     inputs.sort(key=lambda number: number != columns.get("code"))
@@ -491,7 +529,7 @@ def raised_name(value: str, said: str = "") -> str:
 
 def is_vague(text: str) -> bool:
     """Whether a report says that what it expects need not be so to the letter."""
-    return bool(_VAGUE.search(text))
+    return bool(_VAGUE.search(_SPACE_IS_FREE.sub("", text)))
 
 
 def names_a_role(head: str) -> bool:

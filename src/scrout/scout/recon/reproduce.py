@@ -6,6 +6,7 @@ was seen to fail and for nothing else; whether the bug made it fail is for the g
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import os
 import re
@@ -13,6 +14,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import PurePosixPath
 from typing import Literal, Protocol
 
@@ -23,6 +25,7 @@ from scrout.sandbox.reports import Frame, Traceback, read_runner, read_traceback
 from scrout.sandbox.suite import Suite, find_suite, related_tests, run_suite, test_files
 from scrout.sandbox.task_sandbox import TaskSandbox
 from scrout.sandbox.workspace import Base, Workspace
+from scrout.scout.recon.blocks import find_blocks
 from scrout.scout.recon.checks import (
     ConfirmedChecks,
     accept_exceptions,
@@ -38,6 +41,7 @@ from scrout.scout.recon.checks import (
 from scrout.scout.recon.commands import find_commands, find_files, find_programs
 from scrout.scout.recon.expectations import is_vague
 from scrout.scout.recon.scripts import (
+    DOTTED,
     Script,
     find_exports,
     find_imports,
@@ -45,6 +49,8 @@ from scrout.scout.recon.scripts import (
     find_scripts,
     judged_exceptions,
 )
+from scrout.syntax import parse_python
+from scrout.text import without_comments
 
 MAX_RUNS = 7
 TIMEOUT_S = 30.0
@@ -87,8 +93,16 @@ _IDENTIFIER = re.compile(r"\b[A-Za-z_]\w{2,60}")
 MOST_NAMES = 500
 MOST_TEST_FILES = 100
 MOST_PAGES = 50
+_DECLARE = ("pyproject.toml", "setup.cfg", "setup.py")
 _PAGES = (".md", ".rst")
 _WORD = re.compile(r"[a-z_]{4,}")
+_FROM = re.compile(
+    r"(?<![\w.])([A-Za-z_]\w{0,60})(?:\([^`\n]{0,200}\))?`? (?:is )?(?:from|in|of) `?([A-Za-z_][\w.]{0,100}\w)"
+)
+_IS_MODULE = re.compile(
+    r"(?<![\w.`])`?([A-Za-z_]\w{0,60})`? (?:is|=) (?:the module )?`?([A-Za-z_][\w.]{0,100}\w)(?![\w(])"
+)
+"""What a text calls a module: "fn is pypika.functions"."""
 
 
 class IndexLookup(Protocol):
@@ -131,6 +145,8 @@ class _Attempt:
     files: Mapping[str, str] = field(default_factory=dict)
     missing: str = ""
     """A file that it reads and that is not there; empty: none."""
+    is_mentioned: bool = False
+    """Whether it is a command in a sentence."""
     expected: str | None = None
     """The exception that the issue shows for it; None: it shows none."""
     script: Script | None = None
@@ -143,6 +159,7 @@ async def reproduce(
     text: str, repository: IndexLookup, task_sandbox: TaskSandbox, suspects: Sequence[str] = ()
 ) -> ReproductionAttempt:
     """Run what the issue shows until something fails in a way that is not its own; then tests near the suspects."""
+    text = without_comments(text)
     runs = _Runs(task_sandbox)
     said: list[str] = []
     weaker: ReproductionAttempt | None = None
@@ -308,6 +325,7 @@ def _names(text: str, repository: IndexLookup, base: Base) -> dict[str, str]:
     sources = ((base.read(path) or b"").decode("utf-8", errors="replace") for path in tests)
     imports = {**_defined(text, repository), **_exports(repository, base), **find_imports(sources, text)}
     pages = sorted(path for path in repository.files if path.endswith(_PAGES))[:MOST_PAGES]
+    imports |= _spoken_of(text, repository)
     documented = find_objects(((base.read(path) or b"").decode("utf-8", errors="replace") for path in pages), imports)
     return documented | imports
 
@@ -327,6 +345,37 @@ def _defined(text: str, repository: IndexLookup) -> dict[str, str]:
     return found
 
 
+def _spoken_of(text: str, repository: IndexLookup) -> dict[str, str]:
+    """The statements for what a text gives with its module: `json2xml.dicttoxml.dicttoxml`, "fn is pypika.functions",
+    "`parse` from till.money". A module's own dotted name imports it."""
+    found: dict[str, str] = {}
+    modules: set[str] = set()
+    for dotted in dict.fromkeys(islice(DOTTED.findall(text), MOST_NAMES)):
+        parts = dotted.split(".")
+        known = next((end for end in range(len(parts), 1, -1) if ".".join(parts[:end]) in repository.modules), 0)
+        module = ".".join(parts[:known])
+        if known == 0 or parts[0] in _NOT_PACKAGES:
+            continue
+        modules.add(module)
+        found[module] = f"import {module}"
+        if len(parts) == known + 1 and _is_defined(parts[-1], module, repository):
+            found[parts[-1]] = f"from {module} import {parts[-1]}"
+    for name, module in _FROM.findall(text):
+        if module in modules and _is_defined(name, module, repository):
+            found[name] = f"from {module} import {name}"
+    for name, module in _IS_MODULE.findall(text):
+        if module in modules:
+            found[name] = f"import {module} as {name}"
+    return found
+
+
+def _is_defined(name: str, module: str, repository: IndexLookup) -> bool:
+    """Whether a module defines a name at its top level."""
+    files = {file for file, _ in repository.defining[name]} if name in repository.defining else set()
+    files = {file for file in files if file.path == repository.modules[module]}
+    return any(definition.name == name for file in files for definition in file.definitions)
+
+
 def _exports(repository: IndexLookup, base: Base) -> dict[str, str]:
     sources = {}
     for name, root in repository.top_levels.items():
@@ -341,7 +390,7 @@ def _scripts(text: str, scripts: Sequence[Script], repository: IndexLookup, base
     for number, script in enumerate(scripts, 1):
         name = _free_name("test_scrout_repro" if script.runner else "scrout_repro", repository.taken)
         command = Suite(script.runner, (name,)).command([name]) if script.runner else f"python {name}"
-        others = find_files(text, script.source, repository.files)
+        others = find_files(text, script.source, repository.files, repository.top_levels)
         files = {name: _writable(script.source)}
         files |= {other: _writable(content) for other, content in others.items() if _is_free(other, base)}
         label = f"script {number} of the issue"
@@ -349,13 +398,14 @@ def _scripts(text: str, scripts: Sequence[Script], repository: IndexLookup, base
 
 
 def _commands(text: str, repository: IndexLookup, base: Base) -> Iterator[_Attempt]:
-    declared = [(base.read(name) or b"").decode("utf-8", errors="replace") for name in ("pyproject.toml", "setup.cfg")]
+    declared = [(base.read(name) or b"").decode("utf-8", errors="replace") for name in _DECLARE]
     for typed in find_commands(text, repository.top_levels, find_programs(*declared), repository.files):
         if all(_is_free(name, base) for name in typed.files):
             files = {name: _writable(content) for name, content in typed.files.items()}
             missing = next((name for name in typed.inputs if not _is_in(name, base)), "")
             command = _on_path(typed.root, typed.command)
-            yield _Attempt("command", f"`{typed.command[:100]}`", command, files, missing)
+            label = f"`{typed.command[:100]}`"
+            yield _Attempt("command", label, command, files, missing, typed.is_mentioned)
 
 
 def _writable(content: str) -> str:
@@ -405,6 +455,8 @@ def _why_no_claim(run: Replay, attempt: _Attempt, text: str, base: Base) -> str 
         return f"could not be run (exit code {run.exit_code})"
     tracebacks = read_tracebacks(run.output[-_END_CHARS:])
     if not tracebacks:
+        if attempt.is_mentioned and not _is_pasted(run.output, text):
+            return f"ended with exit code {run.exit_code}, which may be right"
         return _without_traceback(run, attempt, text)
     last = tracebacks[-1]
     # One test that fails by its own mistake would still fail after the right patch.
@@ -415,6 +467,7 @@ def _why_no_claim(run: Replay, attempt: _Attempt, text: str, base: Base) -> str 
     if last.type in _NEEDS_MORE and last.type not in text:
         return f"wants {_NEEDS_MORE[last.type]} ({_told(last)})"
     wanted = attempt.script.wanted if attempt.script and attempt.basis is None else ()
+    wanted = tuple(name for name in wanted if name not in _handled(last, attempt, base))
     if wanted and last.type not in _CHECKS:
         return f"ended in {last.type}, and the issue expects {', '.join(wanted)}, which would end it too"
     named = set(_ERROR_NAME.findall(text))
@@ -423,6 +476,16 @@ def _why_no_claim(run: Replay, attempt: _Attempt, text: str, base: Base) -> str 
     if last.type not in (*_CHECKS, attempt.expected) and named and last.type not in named:
         return f"ended in {_told(last)}, and the issue names {', '.join(sorted(named)[:3])}"
     return None
+
+
+def _handled(traceback: Traceback, attempt: _Attempt, base: Base) -> set[str]:
+    """The exceptions that the attempt's own code catches around the line where it failed."""
+    own = next((frame for frame in reversed(traceback.frames) if _relative(frame, base) in attempt.files), None)
+    tree = parse_python(attempt.files[_relative(own, base)]) if own else None
+    blocks = [node for node in ast.walk(tree) if isinstance(node, ast.Try)] if tree else []
+    around = [node for node in blocks if own and node.body[0].lineno <= own.line <= (node.body[-1].end_lineno or 0)]
+    types = [handler.type for node in around for handler in node.handlers if handler.type]
+    return {ast.unparse(name).rpartition(".")[2] for kind in types for name in getattr(kind, "elts", [kind])}
 
 
 def _is_own_error(traceback: Traceback, attempt: _Attempt, text: str, base: Base) -> bool:
@@ -450,6 +513,13 @@ def _place(frame: Frame, attempt: _Attempt, base: Base) -> Literal["own", "repos
 def _relative(frame: Frame, base: Base) -> str:
     path = PurePosixPath(frame.path)
     return str(path.relative_to(base.repo)) if path.is_relative_to(base.repo) else str(path)
+
+
+def _is_pasted(output: str, text: str) -> bool:
+    """Whether a block of the issue shows the last line of an output."""
+    last = output.strip().rpartition("\n")[2].strip()
+    shown = {line.strip() for block in find_blocks(text) for line in block.code.splitlines()}
+    return len(last) >= _LEAST_SAID_CHARS and last in shown
 
 
 def _without_traceback(run: Replay, attempt: _Attempt, text: str) -> str | None:

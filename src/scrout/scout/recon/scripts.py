@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Literal
 
 from scrout.scout.recon.blocks import MAX_BLOCKS, MAX_TEXT_CHARS, Block, is_session, read_session, segments
@@ -30,6 +30,7 @@ from scrout.scout.recon.expectations import (
     StatedValue,
     Table,
     closing_bracket,
+    closing_value,
     find_expressions,
     is_about_each,
     judges,
@@ -57,6 +58,7 @@ MAX_ASKS = 20
 MAX_TABLES = 8
 """Each is read beside the code above it."""
 MAX_OUTPUT_CHARS = 3_000
+MAX_CHAINS = 200
 MAX_MIXED_LINES = 60
 """Of a block in which code is looked for that output follows."""
 LEAST_SENTENCE_WORDS = 7
@@ -81,6 +83,7 @@ _HOMES = (
     "io",
 )
 """Modules whose names are used without telling where they come from, best known first."""
+DOTTED = re.compile(r"(?<![\w./])[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){1,6}")
 _CONSTRUCTORS = (
     *(
         "set",
@@ -99,6 +102,8 @@ _CONSTRUCTORS = (
     *("timedelta", "time", "array"),
 )
 """What makes a value and has a name in lower case."""
+_OBJECTS = re.compile(r"\b(?:but|wrong|incorrect|although|though|should|bug)\b", re.I)
+_KIND = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*\(")
 _OPPOSITE = {"True": "False", "False": "True"}
 _NOT_VALUES = (ast.Lambda, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr, ast.comprehension, ast.Compare)
 
@@ -113,6 +118,11 @@ _ACTUAL_HEAD = re.compile(
     r"|\bresults?\b|\bprints?\b|\bwhat happen(?:s|ed)\b|\binstead\b|\breturns?\b|\bgives?\b",
     re.I,
 )
+_BARE_HEADS = {
+    "actual": re.compile(r"\W*(?:is|was|now|today|wrong|incorrect|got)\W*", re.I),
+    "expected": re.compile(r"\W*(?:right|correct|wanted|desired)\W*", re.I),
+}
+"""Headings of one word."""
 _OUTPUT_HEAD = re.compile(r"\b(?:output|printed|prints?|result)\b\W*$", re.I)
 """Of a block that is no code of the report's, even if it reads like some."""
 _LABEL = re.compile(
@@ -121,13 +131,14 @@ _LABEL = re.compile(
 _FIRST_DONE = re.compile(r"\W*(?:after|once|having|following|with)\b", re.I)
 """Begins a sentence whose first call comes before the others."""
 _GOES_ON = re.compile(
-    r"\W*(?:but\s+)?(?:it|this|that|I|we|expected|instead"
+    r"\W*(?:(?:but|and|so|obviously|clearly|of course|surely|imho|i think|i guess|i believe|in my opinion)\b,?\s+){0,2}"
+    r"(?:it|this|that|I|we|expected|instead"
     r"|the (?:(?:correct|right|expected) )?(?:result|output|answer|value))\b",
     re.I,
 )
 """Begins a sentence about the call of the sentence before."""
 _MADE = re.compile(r"^[ \t]*+(?:>>> )?(\w+) = (?:((?:\w+\.)*[A-Z]\w*)\(\)[ \t]*$)?", re.M)
-_IN_BRACKETS = re.compile(r"\(\s*`?([A-Za-z_]\w*)`? (?:=|is) (?=[`\w'\"\[{(])")
+_IN_BRACKETS = re.compile(r"\(\s*`?([A-Za-z_]\w*)`? (?:=|is(?: an?)?) (?=[`\w'\"\[{(])")
 _ABOUT = re.compile(r"(?:for|from|in|with|here)\b")
 """Begins what a report says about a value behind it."""
 _DENIED = re.compile(
@@ -136,6 +147,12 @@ _DENIED = re.compile(
     re.I,
 )
 _INSTEAD_OF_SOME = re.compile(r"\b(?:instead of|rather than)\b", re.I)
+_NAME = re.compile(r"[A-Za-z_][\w.]*")
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_ITEM = re.compile(r"\s{0,3}(\d)[.)]\s+")
+_FUNCTION = re.compile(r"([A-Za-z_][\w.]*+)(?:\((?:\.{3}|\u2026)?\))?|([A-Za-z_].{0,200})\((?:\.{3}|\u2026)\)")
+"""A function by its name, or what a call without its arguments is made of: `Parser().parse(...)`."""
+_ROLE_BEGINS = re.compile(r"\W{0,4}(?:expected|should|must|instead|but)\b", re.I)
 _GIVES_BLOCK = re.compile(
     r"`?\s*,?\s*(?:(?:it|this|that)\s+)?(?:(?:I|we)\s+(?:get|see)"
     r"|(?:returns?|gives?|yields?|prints?|produces?|outputs?|renders?)(?: me)?"
@@ -145,6 +162,7 @@ _GIVES_BLOCK = re.compile(
 _INSTEAD_OF = re.compile(r"\b(?:instead of|rather than)\W{0,5}$", re.I)
 _GIVES = re.compile(r"\s{0,9}(?:(?:->|=>|got|gives|prints)\s{0,9}:?)?")
 _BUT_EXPECTED = re.compile(r"(?<=\s)(?:expected|should be)\b")
+_IN_REPR = re.compile(r"^ *File .*, in __(?:repr|str)__$", re.M)
 _REMARK = re.compile(r"(?<![ \t])[ \t]{2,}+#[ \t]*+([^\n]*+)")
 """Behind what a session answered."""
 _NOT_EXPECTED = re.compile(r"\b(?:un|not (?:as |what i )?)expected\b|\bunexpected\b", re.I)
@@ -254,6 +272,8 @@ class _Shown:
     """What lines near it say, each by itself."""
     outputs: dict[str, str] = field(default_factory=dict)
     """Blocks that are headed as expected or actual."""
+    role: str = ""
+    """Of code right below such a heading, which may be what the code before gave; empty: it is below none."""
     misplaced: list[str] = field(default_factory=list)
     """Values that are expected of examples that are not shown."""
     examples: list[int] | None = None
@@ -298,6 +318,32 @@ class _Shown:
         if len(numbers) != 1 or not told.expected:
             return False
         self._tell(numbers[0], StatedValue(expected=told.expected))
+        return True
+
+    def place_inside(self, places: Sequence[int], expected: str) -> bool:
+        """Give a value to one place of the only list that came out; False: there is none, or not of such values."""
+        lists = [
+            (number, value) for number, ask in enumerate(self.asks) if (value := _list(ask.told.actual)) is not None
+        ]
+        if len(lists) != 1 or len(places) != 1 or self.asks[lists[0][0]].told.expected or not is_literal(expected):
+            return False
+        number, values = lists[0]
+        place, right = places[0], ast.literal_eval(expected)
+        if not -1 <= place < len(values) or type(values[place]) is not type(right) or right in values:
+            return False
+        values[place] = right
+        self._tell(number, StatedValue(expected=repr(values)))
+        return True
+
+    def expect_alike(self, expected: str) -> bool:
+        """Give a value to the one statement that shows an object of its kind: `dict_keys([])`; False: there is none."""
+        kind = _KIND.match(expected)
+        if kind is None or re.search(rf"\b{re.escape(kind[0][:-1])}\b", self.source):
+            return False  # an example of what goes in
+        alike = [number for number, ask in enumerate(self.asks) if ask.told.actual.startswith(kind[0])]
+        if len(alike) != 1 or self.asks[alike[0]].told.expected or _is_same(self.asks[alike[0]].told.actual, expected):
+            return False
+        self._tell(alike[0], StatedValue(expected=expected))
         return True
 
     def _tell(self, number: int, told: StatedValue) -> None:
@@ -391,7 +437,28 @@ def _shown(text: str) -> Sequence[_Shown]:
             reader.end_table()
             reader.read_line(part)
     reader.end()
-    return reader.found
+    return _without_outputs(reader.found)
+
+
+def _without_outputs(found: Sequence[_Shown]) -> list[_Shown]:
+    """The pieces without code that another one gave: a formatter's, say, with one block expected and one that came out.
+
+    One of the two alone may be the code that the report is about.
+    """
+    kept: list[_Shown] = []
+    for piece in found:
+        before = next((one for one in reversed(kept) if not one.role), None)
+        if before is None or not piece.role or before.outputs.get(piece.role) not in (None, piece.source):
+            piece.role = ""
+        kept.append(piece)
+    outputs: set[int] = set()
+    for number, piece in enumerate(kept):
+        following = list(takewhile(lambda one: one.role, kept[number + 1 :])) if not piece.role else []
+        shown = {one.role: one.source for one in reversed(following)}
+        if following and {*shown, *piece.outputs} == {"actual", "expected"}:
+            piece.outputs = {**shown, **piece.outputs}
+            outputs |= {id(one) for one in following if piece.outputs[one.role] == one.source}
+    return [piece for piece in kept if id(piece) not in outputs]
 
 
 class _Reader:
@@ -418,6 +485,12 @@ class _Reader:
         """The role that the heading right above gives; empty: something has come in between."""
         self.headed = True
         """Whether all that is said stands below headings."""
+        self.items: dict[str, dict[int, str]] = {"actual": {}, "expected": {}}
+        """The items of numbered lists below headings."""
+        self.early: dict[str, str] = {}
+        """Blocks that are headed as expected or actual before there is any code."""
+        self.raised = ""
+        """The exception of a traceback that belongs to no code."""
         self.calls: set[str] = set()
         """All calls in sentences."""
         self.given: dict[str, str] = {}
@@ -425,7 +498,7 @@ class _Reader:
 
     def _add(self, pieces: Iterable[_Shown]) -> None:
         for piece in pieces:
-            piece.given = dict(self.given)
+            piece.given = self.given
             self.found.append(piece)
 
     def read_block(self, block: Block) -> None:
@@ -437,8 +510,16 @@ class _Reader:
         if call and not _does_something(_parse(block.code) or ast.Module([], [])):
             self.open_output = call, block.code.strip()
             return
+        if not self.found and _TRACEBACK.match(block.code):
+            self.raised = _last_exception(block.code) or ""
         role = _labelled(block.above) or self.section or _role_of(block.above)
+        before = len(self.found)
         self._add(_in_block(block, role, self.found))
+        if role and not self.found:
+            self.early.setdefault(role, block.code)
+        elif not before and self.early.keys() == {"actual", "expected"}:
+            for told, output in self.early.items():
+                _add_output(self.found[0], told, output)
         self.quoted = []
         if self.found and self.before:
             self.found[-1].loose += self.before
@@ -454,8 +535,8 @@ class _Reader:
             self.tables += 1
             self.quoted = self.quoted[-MAX_ASKS:]
             quoted = [code for code in reversed(self.quoted) if "(" in code]
-            named = (re.fullmatch(r"([A-Za-z_][\w.]*)(?:\((?:\.{3}|\u2026)?\))?", code) for code in self.quoted)
-            names = {one[1] for one in named if one}
+            named = (_FUNCTION.fullmatch(code) for code in self.quoted)
+            names = {one[1] or one[2] for one in named if one and (one[1] or _is_expression(one[2]))}
             sources = [*quoted, *(piece.source for piece in self.found[-MAX_ASKS:])]
             self._add(_from_table(table, sources, names.pop() if len(names) == 1 else ""))
         elif lines:
@@ -471,11 +552,18 @@ class _Reader:
             self.section = ""
         if self.found and (label := _LABEL.match(line)) and (value := line[label.end() :].strip()):
             self.found[-1].labelled[label.lastgroup or ""].append(value)
+        if self.found and self.section and (item := _ITEM.match(line)):
+            value = leading_value(line[item.end() :])
+            if value or self.items[self.section]:
+                self.items[self.section][int(item[1])] = value
+                return
         line = quote_call(line)
         known = self._remember(line)
         open_call = self.open_output
         self.open_output = self.open_output if not line.strip() else ("", "")
         for sentence in sentences(line):
+            if self.found and (value := closing_value(sentence)) and self.found[-1].expect_alike(value):
+                continue
             calls = [(code, rest) for code, rest in find_expressions(sentence, known) if _is_expression(code)]
             if calls:
                 open_call = self._read_calls(sentence, calls)
@@ -484,6 +572,8 @@ class _Reader:
                 continue
             told = read_told_below(self.section, sentence)
             if self.found and told.expected and read_places(sentence):
+                if not told.actual and self.found[-1].place_inside(read_places(sentence), told.expected):
+                    continue
                 self.found[-1].misplaced.append(told.expected)
                 continue
             if self.found and self._tell_each(sentence, told):
@@ -493,7 +583,7 @@ class _Reader:
             if not told and self.section and (value := _whole_value(sentence)):
                 told = StatedValue(**{self.section: value})
             begins = _GOES_ON.match(sentence) or (_INSTEAD_OF_SOME.search(sentence) if open_call[1] else None)
-            goes_on = begins and len(read_quoted(sentence)) <= 1
+            goes_on = begins and _is_about_one(sentence, told.expected)
             if open_call[0] and goes_on and told.expected and not told.actual:
                 code, actual = open_call
                 self._tell(code, StatedValue(actual, told.expected), raised_name(actual))
@@ -503,11 +593,22 @@ class _Reader:
                 (self.found[-1].loose if self.found else self.before).extend(stated)
                 self.headed = self.headed and bool(self.section)
 
+    def _tell_items(self) -> None:
+        """Give the items of numbered lists below headings to the calls of the code before, in order."""
+        actual, expected = self.items["actual"], self.items["expected"]
+        if actual and actual.keys() == expected.keys() == set(range(1, len(actual) + 1)):
+            self.found[-1].tell_each([StatedValue(actual[number], expected[number]) for number in sorted(actual)])
+
     def _tell_each(self, sentence: str, told: StatedValue) -> bool:
         """Give what a sentence says of each of several calls, or lists for them in their order, to the last code."""
         if told.expected and not told.actual and is_about_each(sentence):
             return self.found[-1].tell_each([StatedValue(expected=told.expected)])
-        listed = read_actual_values(sentence) if told.actual and not told.expected else ()
+        listed = read_actual_values(sentence) if told.actual else ()
+        if told.expected:
+            if len(listed) < 2 or "respectively" not in sentence:
+                return False
+            self.found[-1].tell_each([StatedValue(value, told.expected) for value in listed])
+            return True  # else it is about others than are shown
         return len(listed) > 1 and self.found[-1].tell_each([StatedValue(value) for value in listed])
 
     def _read_alone(self, line: str) -> None:
@@ -568,8 +669,14 @@ class _Reader:
     def end(self) -> None:
         """If there is no other code, the only call that the text quotes is what it is about."""
         self.end_table()
-        if not self.found and len(self.calls) == 1 and self.before and self.headed:
-            self._add([_Shown(f"{self.calls.pop()}\n", asks=[Ask(1)], loose=self.before)])
+        self._tell_items()
+        if len(self.calls) != 1:
+            return
+        call = next(iter(self.calls))
+        if not self.found and self.before and self.headed:
+            self._add([_Shown(f"{call}\n", asks=[Ask(1)], loose=self.before)])
+        elif self.raised and not any(piece.error for piece in self.found):
+            self._add([_Shown(f"{call}\n", self.raised, [Ask(1, StatedValue(self.raised))])])
 
 
 def _from_table(table: Table, sources: Sequence[str], named: str) -> Iterator[_Shown]:
@@ -602,17 +709,18 @@ def _examples(table: Table, sources: Sequence[str], named: str) -> Iterator[tupl
     opened = table.actual_head if _is_expression(table.actual_head) and (head is None or not function) else ""
     pieces = [_Piece(source) for source in (opened, *sources) if source]
     template = next((piece for piece in pieces if piece.open.intersection(table.heads)), None)
+    columns = [[cells[number] for cells, _ in table.rows] for number in range(len(table.heads))]
+    are_texts = [any(_argument(cell) == repr(cell) for cell in column) for column in columns]
     for cells, told in table.rows:
         cell = cells[0]
         is_call = _is_expression(cell) and not is_literal(cell) and "(" in cell
         if template is not None and (template.source == opened or not is_call):
-            given = {name: value for name, value in zip(table.heads, cells, strict=True) if name in template.open}
-            yield (
-                "\n".join(
-                    [*(f"{name} = {_argument(value)}" for name, value in given.items()), template.source.strip()]
-                ),
-                told,
-            )
+            given = [
+                f"{name} = {repr(value) if is_text and _NUMBER.fullmatch(value) else _argument(value)}"
+                for name, value, is_text in zip(table.heads, cells, are_texts, strict=True)
+                if name in template.open
+            ]
+            yield "\n".join([*given, template.source.strip()]), told
         elif is_call:
             yield cell, told
         elif function and (is_literal(cell) or not head):
@@ -627,6 +735,7 @@ def _argument(cell: str) -> str:
 def _in_block(block: Block, role: str, known: Sequence[_Shown]) -> Iterator[_Shown]:
     """The code in a block; or nothing, where it is a value or an output of the code before."""
     yield from (_Shown(code) for code in inline_python(block))
+    known = [piece for piece in known if not piece.role] or known
     if is_session(block.code):
         yield _from_session(block, role)
         return
@@ -655,7 +764,14 @@ def _in_block(block: Block, role: str, known: Sequence[_Shown]) -> Iterator[_Sho
                 shown.labelled[label.lastgroup or ""].append(label.string[label.end() :].strip())
         elif output and shown.error is None:
             _add_output(shown, "actual", output)
+        if role and known and not output and _role_of(block.above) == role and not _uses_same(shown, known[-1]):
+            shown.role = role
         yield shown
+
+
+def _uses_same(one: _Shown, other: _Shown) -> bool:
+    """Whether two pieces of code import the same, so that one is not what the other gave."""
+    return not _Piece(one.source).imports.keys().isdisjoint(_Piece(other.source).imports)
 
 
 def _add_output(shown: _Shown, role: str, output: str) -> None:
@@ -710,6 +826,8 @@ def _role_of(line: str) -> str:
     """What a heading, or the line above a block, says of the values below it; empty: nothing."""
     if _NOT_EXPECTED.search(line):
         return "actual"
+    if bare := next((role for role, words in _BARE_HEADS.items() if words.fullmatch(line)), ""):
+        return bare
     if _INSTEAD_OF.search(line):
         return "expected"
     expected, actual = _EXPECTED_HEAD.search(line), _ACTUAL_HEAD.search(line)
@@ -729,10 +847,29 @@ def _whole_value(sentence: str) -> str:
     return value if not rest or rest[0] in ".,;(" or is_about else ""
 
 
+def _is_about_one(sentence: str, expected: str) -> bool:
+    """Whether a sentence quotes nothing, or first what it expects and then no more than names."""
+    first, *others = read_quoted(sentence) or [expected]
+    return (not others or first == expected) and all(_NAME.fullmatch(other) for other in others)
+
+
 def _expected_exception(sentence: str) -> str:
     """The one exception that a sentence about what is expected names; empty: none, or not to be raised."""
     named = {raised[1] for raised in islice(EXCEPTION.finditer(sentence), 3)}
     return named.pop() if len(named) == 1 and not _DENIED.search(sentence) else ""
+
+
+def _changed_to(comment: str) -> StatedValue:
+    """What a comment begins and ends with, if an arrow stands behind an objection: `1, but has two -> 2`."""
+    before, arrow, expected = comment.strip().rpartition(" -> ")
+    actual = leading_value(before, markup=False) if arrow else ""
+    said = before.strip()[len(actual) :]
+    alike = (
+        is_literal(actual)
+        and is_literal(expected)
+        and type(ast.literal_eval(actual)) is type(ast.literal_eval(expected))
+    )
+    return StatedValue(actual, expected) if alike and _OBJECTS.search(said) and "->" not in said else NOTHING
 
 
 def _told_beside(comment: str) -> tuple[str, str] | None:
@@ -741,6 +878,7 @@ def _told_beside(comment: str) -> tuple[str, str] | None:
     if not found:
         return None
     before = comment[: found.start()].rstrip().removesuffix(" but")
+    before = before[:-1] if before[-1:] in (",", ";") and before[-1:] != comment[-1:] else before
     lead = _GIVES.match(before)
     actual, expected = (
         before[lead.end() if lead else 0 :].strip(),
@@ -777,14 +915,50 @@ def _from_session(block: Block, role: str) -> _Shown:
         said = _comment(typed)
         if "\n" not in answer and (remark := _REMARK.search(answer)):
             answer, said = answer[: remark.start()], f"{said} {remark[1]}"
-        told = read_stated_values(said, markup=False)
-        if _is_expression(typed) and not _TRACEBACK.search(answer) and answer:
+        told = _answers(answer) or read_stated_values(said, markup=False)
+        if _is_expression(typed) and told.actual and told.expected and "\n" in answer and _answers(answer):
+            asks.append(Ask(len(lines), told))
+        elif _is_expression(typed) and not _TRACEBACK.search(answer) and answer:
             given = StatedValue(expected=answer) if role == "expected" else StatedValue(answer, told.expected)
             asks.append(Ask(len(lines), given))
         elif _is_expression(typed):
             raised = _last_exception(answer) or ""
+            if raised and _IN_REPR.search(answer) and "\n" not in typed and _is_expression(shown := f"repr({typed})"):
+                lines[-1] = shown  # an interpreter shows what a file does not
             asks.append(Ask(len(lines), StatedValue(raised or told.actual, told.expected)))
     return _Shown("\n".join(lines).rstrip() + "\n", _last_exception(block.code), asks)
+
+
+def _told_in_lines(source: str) -> dict[int, StatedValue]:
+    """What comments say that have lines for themselves: what came out, a line such as `# should be:`, what should.
+
+    By the line above them.
+    """
+    blocks: dict[int, list[str]] = {}
+    first = last = 0
+    for line, text, has_line in _comments(source):
+        if has_line:
+            first = first if line == last + 1 else line
+            last = line
+            blocks.setdefault(first - 1, []).append(text.rstrip())
+    found = {}
+    for above, texts in blocks.items():
+        heads = [at for at, text in enumerate(texts) if text.endswith(":") and _EXPECTED_HEAD.search(text)]
+        if len(heads) == 1 and 0 < heads[0] < len(texts) - 1:
+            came, expected = ("\n".join(part).strip("\n") for part in (texts[: heads[0]], texts[heads[0] + 1 :]))
+            found[above] = StatedValue(came, expected) if came and expected else NOTHING
+    return found
+
+
+def _answers(answer: str) -> StatedValue:
+    """Two lines below what was typed, each with a remark: one that came out, and one that should."""
+    lines = answer.split("\n")
+    remarks = [remark for line in lines if (remark := _REMARK.search(line))]
+    roles = {_role_of(remark[1]): remark for remark in remarks}
+    if len(lines) != 2 or roles.keys() != {"actual", "expected"}:
+        return NOTHING
+    values = {role: remark.string[: remark.start()].strip() for role, remark in roles.items()}
+    return StatedValue(**values)
 
 
 def _comment(source: str) -> str:
@@ -819,9 +993,9 @@ def _commented(source: str, tree: ast.Module) -> tuple[dict[int, str], list[str]
     alone: list[tuple[int, int, str]] = []
     for line, text, has_line in _comments(source):
         if not has_line:
-            about[line] = f"{about[line]} {text}" if line in about else text
+            about[line] = _joined(about[line], text) if line in about else text
         elif alone and alone[-1][1] == line - 1:
-            alone[-1] = (alone[-1][0], line, f"{alone[-1][2]} {text}")
+            alone[-1] = (alone[-1][0], line, _joined(alone[-1][2], text))
         else:
             alone.append((line, line, text))
     beside = set(about)
@@ -836,13 +1010,19 @@ def _commented(source: str, tree: ast.Module) -> tuple[dict[int, str], list[str]
         if above in ends and (
             below not in starts or votes == {True} or above in beside or text.startswith(("->", "=>"))
         ):
-            about[above] = f"{about[above]} {text}" if above in about else text
+            about[above] = _joined(about[above], text) if above in about else text
         elif below in starts and (above not in ends or votes == {False}):
             end = starts[below]
             about[end] = f"{text} {about[end]}" if end in about else text
         else:
             loose.append(text)
     return about, loose
+
+
+def _joined(comment: str, further: str) -> str:
+    """Two lines of a comment; what begins with its role ends the message of an exception before it."""
+    ends = EXCEPTION.match(comment) and _ROLE_BEGINS.match(further) and comment[-1:].isalnum()
+    return f"{comment}{'; ' if ends else ' '}{further}"
 
 
 def _asks(source: str) -> tuple[list[Ask], list[StatedValue]]:
@@ -854,13 +1034,14 @@ def _asks(source: str) -> tuple[list[Ask], list[StatedValue]]:
     if tree is None:
         return [], []
     comments, loose = _commented(source, tree)
+    lines = _told_in_lines(source)
     found: dict[int, Ask] = {}
     for node in ast.walk(tree):
         if not isinstance(node, ast.Expr | ast.Assign) or isinstance(getattr(node, "value", None), ast.Constant):
             continue
         line = node.end_lineno or node.lineno
         comment = comments.get(line, "")
-        told = read_stated_values(comment, markup=False)
+        told = lines.get(line, NOTHING) or _changed_to(comment) or read_stated_values(comment, markup=False)
         if not told.expected and (both := _told_beside(comment)) and _reads_alike(*both):
             told = StatedValue(*both)
         printed = isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name)
@@ -898,6 +1079,12 @@ def _set_in_brackets(line: str) -> Iterator[str]:
             yield f"{start[1]} = {line[start.end() : end].strip('` .')}"
 
 
+def _list(text: str) -> list[object] | None:
+    """The list that a text is; None: it is none."""
+    value = ast.literal_eval(text) if is_literal(text) else None
+    return value if isinstance(value, list) else None
+
+
 def _is_expression(line: str) -> bool:
     tree = _parse(line)
     return tree is not None and len(tree.body) == 1 and isinstance(tree.body[0], ast.Expr)
@@ -931,6 +1118,12 @@ class _Piece:
         calls = [node.func for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
         self.called = {function.id for function in calls if isinstance(function, ast.Name)}
 
+    @cached_property
+    def chains(self) -> list[str]:
+        """The dotted names in it, shorter ones of the same object first."""
+        nodes = [node for node in ast.walk(self.tree) if isinstance(node, ast.Attribute)]
+        return sorted({name for node in nodes[:MAX_CHAINS] if DOTTED.fullmatch(name := ast.unparse(node))}, key=len)
+
 
 def _completed(
     piece: _Piece, earlier: Sequence[_Piece], given: Mapping[str, str], exports: Mapping[str, str]
@@ -952,6 +1145,9 @@ def _completed(
         if source := given.get(name):
             head.insert(0, source)
             missing = (missing - {name}) | _Piece(source).missing
+    dotted = {chain.partition(".")[0]: exports[chain] for chain in piece.chains if chain in exports}
+    head = [*(dotted[name] for name in sorted(missing & dotted.keys())), *head]
+    missing -= dotted.keys()
     called = {f"{name}()": name for name in missing & piece.called}
     offered = {name: exports[call] for call, name in sorted(called.items()) if call in exports}
     offered |= {
@@ -975,7 +1171,12 @@ def _evaluable(told: Sequence[StatedValue], source: str, exports: Mapping[str, s
             continue
         names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         calls = [ast.unparse(node.func).rpartition(".")[2] for node in ast.walk(tree) if isinstance(node, ast.Call)]
-        imports = {name: exports.get(name) or _standard(name) for name in sorted(names - known)}
+        attributes = [node.value for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+        modules = {node.id for node in attributes if isinstance(node, ast.Name)} & sys.stdlib_module_names
+        imports = {
+            name: f"import {name}" if name in modules else exports.get(name) or _standard(name)
+            for name in sorted(names - known)
+        }
         made = all(call[:1].isupper() or call in _CONSTRUCTORS for call in calls)
         if made and all(imports.values()) and not any(isinstance(node, _NOT_VALUES) for node in ast.walk(tree)):
             head |= dict.fromkeys(filter(None, imports.values()))
@@ -1034,6 +1235,8 @@ def _root(tree: ast.Module | None, top_levels: Mapping[str, str]) -> str | None:
             roots += [top_levels.get(alias.name.partition(".")[0]) for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             roots.append(top_levels.get(node.module.partition(".")[0]))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and DOTTED.fullmatch(node.value):
+            roots.append(top_levels.get(node.value.partition(".")[0]))  # a plugin, which others import by its name
     return max((root for root in roots if root is not None), default=None)
 
 
