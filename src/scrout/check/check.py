@@ -37,7 +37,10 @@ Reproduced = Literal["passes", "fails", "none"]
 
 
 async def check(report: str, gated: GatedHandoff, attempt: Attempt, task_sandbox: TaskSandbox) -> Check:
-    """Examine an attempt's patch. `report` is the issue's text. The reproduction is judged by its exit code, so only a failing one can tell."""
+    """Examine an attempt's patch. `report` is the issue's text.
+
+    The reproduction is judged by its exit code, so only a failing one can tell.
+    """
     started = time.monotonic()
     if not attempt.patch:
         return Check(
