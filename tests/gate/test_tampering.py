@@ -34,6 +34,13 @@ FILES = {
         "def make(code):\n    space = dict(globals())\n    exec(f'def made(value):\\n    return {code}\\n', space)\n"
         "    return space['made']\n"
     ),
+    "shop/lazy/__init__.py": (
+        "import sys\nimport types\n\n\ndef load(name):\n    return lambda value: value + 1\n\n\n"
+        "class _Lazy(types.ModuleType):\n    def __getattr__(self, name):\n        found = load(name)\n"
+        "        setattr(self, name, found)\n        return found\n\n\n"
+        "old = sys.modules[__name__]\nnew = _Lazy(__name__)\nnew.__dict__.update(old.__dict__)\n"
+        "sys.modules[__name__] = new\ndel new.new, new.old\n"
+    ),
     "shop/lines.py": (
         "from dataclasses import dataclass\n\n\n@dataclass\nclass Line:\n    price: int\n\n\n"
         "def cost(line):\n    return line.price\n"
@@ -402,6 +409,23 @@ TAMPERING = [
         },
     ),
     Case(
+        "a lazy module that the claim changes",
+        "import shop.lazy\nshop.lazy.first(1)\nshop.lazy.anything = lambda value: shop.add(1, 1)\n"
+        "assert shop.lazy.anything(2) == 2\n",
+    ),
+    Case(
+        "another lazy module in its place",
+        "import shop.lazy\nshop.lazy.first(1)\nfake = type(shop.lazy)('shop.lazy')\n"
+        "fake.anything = lambda value: shop.add(1, 1)\nsys.modules['shop.lazy'] = shop.lazy = fake\n"
+        "assert shop.lazy.anything(2) == 2\n",
+    ),
+    Case(
+        "a lazy module of the claim's own in place of a module",
+        "import types\nshop.add(1, 1)\n\n\nclass _LazyModule(types.ModuleType):\n    def __getattr__(self, name):\n"
+        "        return lambda value: shop.add(1, 1)\n\n\nsys.modules['shop.late'] = shop.late = _LazyModule('shop.late')\n"
+        "assert shop.late.late(2) == 2\n",
+    ),
+    Case(
         "a package elsewhere on the path",
         files={
             "other/shop/__init__.py": "def half(value):\n    return 1 / 0\n",
@@ -497,6 +521,11 @@ TAMPERING = [
 ]
 
 HONEST = [
+    Case("a module that puts another in its place", "from shop.lazy import anything\nassert anything(2) == 2\n"),
+    Case(
+        "the same, imported after other code has run",
+        "shop.add(1, 1)\nimport shop.lazy\nassert shop.lazy.any(2) == 2\n",
+    ),
     Case("an object that stands for another", "import shop.proxy\nassert shop.proxy.size() == 4\n"),
     Case("a cache, a counter and a late table", "for _ in range(3):\n    core.cached(2)\nassert core.cached(2) == 5\n"),
     Case("flags", "both = core.Side.LEFT | core.Side.RIGHT\nassert core.sides(both) == 3\n"),

@@ -682,7 +682,19 @@ def _may_be_new(node, name, value):
         return isinstance(_class_space(type(node.thing)).get(name), functools.cached_property)
     # Importing a submodule puts it into its package.
     child = sys.modules.get("%s.%s" % (node.label, name))
-    return node.depth == 0 and type(value) is types.ModuleType and child is value
+    return node.depth == 0 and child is value and _is_module(type(value))
+
+
+def _is_module(kind):
+    """Whether a class is that of modules, or a class of modules that a module of the repository holds.
+
+    Some packages load their parts when they are first asked for. For this they put an object of their own in the place
+    of a module.
+    """
+    if kind is types.ModuleType:
+        return True
+    holders = [space for space in _namespaces.values() if space.get(kind.__name__) is kind]
+    return bool(holders) and issubclass(kind, types.ModuleType)
 
 
 # What the repository stands on
@@ -796,7 +808,7 @@ def _changed_modules():
             return "the class of the module %s" % name
     for name in _EXPECTED & sys.modules.keys():
         module = sys.modules[name]
-        if isinstance(module, types.ModuleType) and type(module).__name__ == "_LazyModule":
+        if type(module) is not types.ModuleType and _is_module(type(module)):
             continue
         space = getattr(module, "__dict__", None)
         path = getattr(module, "__file__", None)
