@@ -312,6 +312,21 @@ def test_a_name_that_no_file_has_is_no_bug(tmp_path: Path, key: str, name: str) 
     assert path.exists()
 
 
+def test_a_file_of_many_mistakes_is_told_of_in_a_few_lines(tmp_path: Path) -> None:
+    """It may come with a repository, and each mistake in a fixer takes milliseconds to tell."""
+    with pytest.raises(ConfigError) as told:
+        load(write(tmp_path, "[sandbox]\n" + "\n".join(f"k{number} = 1" for number in range(1000))))
+    assert str(told.value).count("unknown key") == 20
+
+
+@pytest.mark.parametrize("entry", ['{name="", kind="no"}', '{name="a%d", kind="repair"}'])
+def test_a_pool_that_is_too_long_is_not_looked_at(tmp_path: Path, entry: str) -> None:
+    path = write(tmp_path, f"fixers = [{', '.join(entry.replace('%d', str(number)) for number in range(600))}]")
+    with pytest.raises(ConfigError, match="600 fixers") as told:
+        load(path)
+    assert len(str(told.value)) < 300
+
+
 def test_a_program_may_lie_in_the_users_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a folder named ~ in a repository would have it."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))

@@ -39,6 +39,8 @@ _PATHS = (
     *("scout.model.prompts", "scout.model.tokenizer", "scout.model.checkpoint"),
 )
 """Files and folders of the host's that settings name. Relative ones lie beside the file that names them."""
+_MOST_TOLD = 20
+"""Problems of one file."""
 _MOST_NAMED_FILES = 10_000
 _MOST_NAMED_BYTES = 200_000_000
 
@@ -325,7 +327,7 @@ def _known_beside(place: tuple[int | str, ...], given: Mapping[str, Any]) -> lis
 
 def _explain(error: ValidationError, given: Mapping[str, Any]) -> str:
     lines = []
-    for problem in error.errors(include_url=False):
+    for problem in error.errors(include_url=False)[:_MOST_TOLD]:
         key = ".".join(str(part) for part in problem["loc"]) or "settings"
         if problem["type"] == "extra_forbidden":
             lines.append(f"unknown key `{key}`; known here: {', '.join(_known_beside(problem['loc'], given))}")
