@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from scrout.base import ConfigError
 from scrout.cli.init import TEMPLATE
+from scrout.config import loading
 from scrout.config.folders import cache_folder, user_file
 from scrout.config.loading import discover, distrust, load, trust
 from scrout.config.settings import Sampling, SearcherSettings, Settings
@@ -264,6 +265,73 @@ def test_what_cannot_be_vouched_for_is_not_trusted(tmp_path: Path, setting: str)
     path = write(tmp_path, setting)
     with pytest.raises(ConfigError, match="cannot vouch"):
         trust(path)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "[fix]\nprices = 'sub/link/../real'",
+        "[scout.model]\nprompts = 'sub/link/../real'",
+        "[[fixers]]\nname='a'\nkind='command'\nmodel='m'\nbase_url='http://x/v1'\ncommand=['./sub/link/../real']",
+        "[[fixers]]\nname='a'\nkind='single'\nmodel_file='sub/link/../real'",
+    ],
+)
+def test_a_step_up_after_a_link_is_not_trusted(tmp_path: Path, setting: str) -> None:
+    """It leads to `deep/real`, which a pull can change, and reads as `sub/real`."""
+    (tmp_path / "deep" / "folder").mkdir(parents=True)
+    (tmp_path / "deep" / "real").write_text("one")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "link").symlink_to("../deep/folder")
+    with pytest.raises(ConfigError, match="cannot vouch"):
+        trust(write(tmp_path, setting))
+
+
+def test_what_a_file_names_is_read_once_and_bounded_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every start of scrout reads it, also of a file that nobody trusts: a word for each byte would take a day."""
+    monkeypatch.setattr(loading, "_MOST_NAMED_BYTES", 10)
+    fixer = "[[fixers]]\nname='a'\nkind='command'\nmodel='m'\nbase_url='http://x/v1'\ncommand="
+    for name in ("x", "y"):
+        (tmp_path / name).write_text("123456")
+    trust(write(tmp_path, f"{fixer}{['x'] * 100}"))
+    with pytest.raises(ConfigError, match="too large"):
+        trust(write(tmp_path, f"{fixer}{['x', 'y']}"))
+
+
+@pytest.mark.parametrize("name", ["a\\u0000b", "~nobody-of-this-name/x", "x" * 5000, "y/" * 3000])
+@pytest.mark.parametrize("key", ["fix.prices", "fixers.model_file", "fixers.command"])
+def test_a_name_that_no_file_has_is_no_bug(tmp_path: Path, key: str, name: str) -> None:
+    fixer = "[[fixers]]\nname='a'\nmodel='m'\n"
+    start = {
+        "fix.prices": '[fix]\nprices = "',
+        "fixers.model_file": f'{fixer}kind="single"\nmodel_file = "',
+        "fixers.command": f"{fixer}kind='command'\nbase_url='http://x/v1'\ncommand = [\"",
+    }
+    path = write(tmp_path, f'{start[key]}{name}"{"]" * (key == "fixers.command")}\n')
+    with pytest.raises(ConfigError):
+        discover(tmp_path)
+    assert path.exists()
+
+
+def test_a_file_of_many_mistakes_is_told_of_in_a_few_lines(tmp_path: Path) -> None:
+    """It may come with a repository, and each mistake in a fixer takes milliseconds to tell."""
+    with pytest.raises(ConfigError) as told:
+        load(write(tmp_path, "[sandbox]\n" + "\n".join(f"k{number} = 1" for number in range(1000))))
+    assert str(told.value).count("unknown key") == 20
+
+
+@pytest.mark.parametrize("entry", ['{name="", kind="no"}', '{name="a%d", kind="repair"}'])
+def test_a_pool_that_is_too_long_is_not_looked_at(tmp_path: Path, entry: str) -> None:
+    path = write(tmp_path, f"fixers = [{', '.join(entry.replace('%d', str(number)) for number in range(600))}]")
+    with pytest.raises(ConfigError, match="600 fixers") as told:
+        load(path)
+    assert len(str(told.value)) < 300
+
+
+def test_a_program_may_lie_in_the_users_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a folder named ~ in a repository would have it."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    own = write(tmp_path, "[[fixers]]\nname = 'a'\nkind = 'command'\nmodel_file = 'm.gguf'\ncommand = ['~/agent']\n")
+    assert load(own).model_dump()["fixers"][0]["command"] == (str(tmp_path / "home" / "agent"),)
 
 
 @pytest.mark.parametrize("command", ['"./agent"', f'"python3", "agent", "--dir", ".", "{"x" * 9000}"', '"agent"'])

@@ -426,7 +426,7 @@ def _named_in(path: Path, before: str = "") -> str:
             said = file.read(10_000).decode("utf-8", "surrogateescape")
     except OSError:
         return ""
-    return said.removeprefix(before).partition("\0")[0].rstrip("\r\n")
+    return said.removeprefix(before).rstrip("\r\n").partition("\0")[0]
 
 
 def _must_be_readable(path: Path, most_bytes: int = _MOST_NAMED_BYTES) -> None:

@@ -69,10 +69,11 @@ def test_only_a_solved_issue_ends_with_zero(
     assert (shop_repo / "x").exists() is applied
 
 
-def test_a_patch_copies_no_file_of_the_host(shop_repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("of", ["copy from ../secret", "--- a/../secret"])
+def test_a_patch_copies_no_file_of_the_host(of: str, shop_repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """git looks at where a copy goes, and not at where it is from."""
     (shop_repo.parent / "secret").write_text("secret\n")
-    copy = "diff --git a/../secret b/x\nsimilarity index 100%\ncopy from ../secret\ncopy to x\n"
+    copy = f"diff --git a/../secret b/x\nsimilarity index 100%\n{of}\ncopy to x\n"
     run = run_with("solved", "passed", shop_repo, copy)
     monkeypatch.setattr(fix, "solve_with_progress", lambda *given, **options: run)
     given = ["fix", "--repo", str(shop_repo), "--issue", "-", "--apply"]

@@ -432,7 +432,12 @@ def test_git_reads_no_device_for_a_file_of_a_repository_inside(make_repo: MakeRe
 
 
 @pytest.mark.parametrize(
-    ("file", "folder"), [("gitdir: ../elsewhere \n", "elsewhere "), ("gitdir: ../elsewhere\0x\n", "elsewhere")]
+    ("file", "folder"),
+    [
+        ("gitdir: ../elsewhere \n", "elsewhere "),
+        ("gitdir: ../elsewhere\0x\n", "elsewhere"),
+        ("gitdir: ../elsewhere\n\0", "elsewhere\n"),
+    ],
 )
 def test_what_names_a_repository_inside_is_read_as_git_reads_it(
     make_repo: MakeRepo, file: str, folder: str, monkeypatch: pytest.MonkeyPatch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
@@ -136,8 +137,8 @@ def _apply_unless_wrong(run: Run) -> None:
 
 
 def _apply(run: Run) -> None:
-    if "\ncopy from " in run.patch:
-        # git would read that file wherever it lies. No patch of a workspace has such a line.
+    if re.search("(?m)^copy (from|to) ", run.patch):
+        # By either line git takes it for a copy, and reads that file wherever it lies. No patch of a workspace has one.
         raise TaskError(
             f"the patch copies a file, and was not applied. Look at it with `scrout show {run.id} --patch`."
         )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import posixpath
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,8 @@ _PATHS = (
     *("scout.model.prompts", "scout.model.tokenizer", "scout.model.checkpoint"),
 )
 """Files and folders of the host's that settings name. Relative ones lie beside the file that names them."""
+_MOST_TOLD = 20
+"""Problems of one file."""
 _MOST_NAMED_FILES = 10_000
 _MOST_NAMED_BYTES = 200_000_000
 
@@ -77,11 +81,18 @@ def _beside(table: Mapping[str, Any], folder: Path, above: str = "") -> dict[str
         if isinstance(value, dict):
             return _beside(value, folder, f"{key}.")
         is_path = key in _PATHS and isinstance(value, str) and value
-        return str(folder.absolute() / Path(value).expanduser()) if is_path else value
+        return _placed(value, folder) if is_path else value
 
     if not above and isinstance(fixers := table.get("fixers"), list):
         table = {**table, "fixers": [_files_beside(fixer, folder) for fixer in fixers]}
     return {key: placed(above + key, value) for key, value in table.items()}
+
+
+def _placed(name: str, folder: Path) -> str:
+    with contextlib.suppress(RuntimeError):  # it begins with a home, and whose that is nobody knows
+        if "\0" not in name:
+            return str(folder.absolute() / Path(name).expanduser())
+    raise ConfigError(f"{name[:200]!r} is no path on this machine. Write a whole one.")
 
 
 def _files_beside(fixer: Any, folder: Path) -> Any:
@@ -90,10 +101,10 @@ def _files_beside(fixer: Any, folder: Path) -> Any:
     """
     match fixer:
         case {"model_file": str(model)} if model:
-            fixer = {**fixer, "model_file": str(folder.absolute() / Path(model).expanduser())}
+            fixer = {**fixer, "model_file": _placed(model, folder)}
     match fixer:
-        case {"command": [str(program), *arguments]} if "/" in program and not program.startswith(("/", "~", "{")):
-            fixer = {**fixer, "command": [str(folder.absolute() / program), *arguments]}
+        case {"command": [str(program), *arguments]} if "/" in program and not program.startswith(("/", "{")):
+            fixer = {**fixer, "command": [_placed(program, folder), *arguments]}
     return fixer
 
 
@@ -167,16 +178,19 @@ def _named_digests(table: Mapping[str, Any], source: Path) -> Iterator[str]:
     top = source.parent.resolve()
     settings = ((key, value) for key, value in _flat(_beside(table, top)) if key in _PATHS)
     # A program gets the caller's money; most words of a command are no files.
-    words = ((key, str(top / word)) for key, word in _words_of(table, "command") if _is_no_folder(top / word))
+    commands = _words_of(_beside(table, top), "command")
+    words = ((key, str(top / word)) for key, word in commands if _is_no_folder(top / word))
     # Neither of these is looked for on PATH.
     places = (*_words_of(table, "mounts"), *_words_of(_beside(table, top), "model_file"))
+    digests = _Digests(top)
     for key, value in (*settings, *words, *places):
         if not isinstance(value, str) or not value:
             continue
-        path = Path(os.path.normpath(value))
-        if not any(each.is_relative_to(top) for each in (path, Path(os.path.realpath(path)))):
+        # Both, because after a link `..` leads elsewhere than the text says.
+        path, real = Path(os.path.normpath(value)), Path(os.path.realpath(value))
+        if not any(each.is_relative_to(top) for each in (path, real)):
             continue
-        digest = _digest_beneath(top, path) if key != "ledger.path" else None
+        digest = digests.of(path) if path == real and key != "ledger.path" else None
         if digest is None:
             raise ConfigError(
                 f"{source}: {key} names {path}, and scrout cannot vouch for that: it is the ledger, a symlink, or too "
@@ -199,28 +213,40 @@ def _words_of(table: Mapping[str, Any], name: str) -> Iterator[tuple[str, str]]:
                 yield f"fixers.{name}", word
 
 
-def _digest_beneath(top: Path, path: Path) -> str | None:
-    """Of a file, or of all files in a folder; None: there is a link or too much."""
-    if not path.is_relative_to(top):
-        return None
-    found = hashlib.sha256()
-    left_bytes = _MOST_NAMED_BYTES
-    files = sorted(_files_at(path))[: _MOST_NAMED_FILES + 1]
-    if len(files) > _MOST_NAMED_FILES:
-        return None
-    for file in files:
-        name = str(file.relative_to(top))
-        content = read_beneath(top, name, left_bytes)
-        if content is None:
+class _Digests:
+    """Of files and folders of a repository, each read once, with one bound for all of them."""
+
+    def __init__(self, top: Path) -> None:
+        self.top = top
+        self._left_files, self._left_bytes = _MOST_NAMED_FILES, _MOST_NAMED_BYTES
+        self._known: dict[Path, str | None] = {}
+
+    def of(self, path: Path) -> str | None:
+        """Of a file, or of all files in a folder; None: there is a link or too much."""
+        if path not in self._known:
+            self._known[path] = self._read(path)
+        return self._known[path]
+
+    def _read(self, path: Path) -> str | None:
+        found = hashlib.sha256()
+        files = sorted(islice(_files_at(path), self._left_files + 1))
+        self._left_files -= len(files)
+        if self._left_files < 0:
             return None
-        left_bytes -= len(content)
-        found.update(f"{name}\0{len(content)}\0".encode("utf-8", "surrogateescape") + content)
-    return found.hexdigest()
+        for file in files:
+            name = str(file.relative_to(self.top))
+            content = read_beneath(self.top, name, self._left_bytes)
+            if content is None:
+                return None
+            self._left_bytes -= len(content)
+            found.update(f"{name}\0{len(content)}\0".encode("utf-8", "surrogateescape") + content)
+        return found.hexdigest()
 
 
 def _files_at(path: Path) -> Iterator[Path]:
     """The file, or what lies in the folder, links included; nothing: it does not exist."""
-    if path.is_dir() and not path.is_symlink():
+    # Not Path's own methods, which raise for a name that is too long.
+    if os.path.isdir(path) and not os.path.islink(path):  # noqa: PTH112, PTH114
         for folder, folders, names in os.walk(path):
             yield from (Path(folder, name) for name in names)
             yield from (link for name in folders if (link := Path(folder, name)).is_symlink())
@@ -301,7 +327,7 @@ def _known_beside(place: tuple[int | str, ...], given: Mapping[str, Any]) -> lis
 
 def _explain(error: ValidationError, given: Mapping[str, Any]) -> str:
     lines = []
-    for problem in error.errors(include_url=False):
+    for problem in error.errors(include_url=False)[:_MOST_TOLD]:
         key = ".".join(str(part) for part in problem["loc"]) or "settings"
         if problem["type"] == "extra_forbidden":
             lines.append(f"unknown key `{key}`; known here: {', '.join(_known_beside(problem['loc'], given))}")

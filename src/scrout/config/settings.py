@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import posixpath
+from collections import Counter
 from decimal import Decimal
 from pathlib import PurePath
 from typing import Annotated, Any, ClassVar, Literal
@@ -501,6 +502,9 @@ def make_fixer(entry: object) -> object:
 AnyFixer = Annotated[SerializeAsAny[Fixer], BeforeValidator(make_fixer)]
 
 
+MOST_FIXERS = 500
+
+
 class FixSettings(FrozenModel):
     free_first: bool = True
     """Where the gate verified a reproduction, fixers without a model try before the chosen one. Only a patch that
@@ -592,9 +596,8 @@ class ApiSettings(FrozenModel):
     @classmethod
     def _each_has_a_name(cls, callers: tuple[Caller, ...]) -> tuple[Caller, ...]:
         for field in ("name", "token_env"):
-            given = [getattr(caller, field) for caller in callers]
-            for value in given:
-                if given.count(value) > 1:
+            for value, times in Counter(getattr(caller, field) for caller in callers).items():
+                if times > 1:
                     raise ValueError(f"two callers have the {field} {value!r}")
         return callers
 
@@ -645,14 +648,21 @@ class Settings(FrozenModel):
     fixers: tuple[AnyFixer, ...] = Field(default=({"name": "repair", "kind": "repair"},), validate_default=True)
     """The pool. An empty one is an error."""
 
+    @field_validator("fixers", mode="before")
+    @classmethod
+    def _pool_is_short(cls, given: Any) -> Any:
+        # Before its entries are looked at: of each it is asked which packages are installed.
+        if isinstance(given, list | tuple) and len(given) > MOST_FIXERS:
+            raise ValueError(f"the pool has {len(given):,} fixers; it may have {MOST_FIXERS}")
+        return given
+
     @field_validator("fixers")
     @classmethod
     def _pool_is_usable(cls, pool: tuple[AnyFixer, ...]) -> tuple[AnyFixer, ...]:
         if not pool:
             raise ValueError("the pool is empty; add a [[fixers]] entry")
-        names = [fixer.name for fixer in pool]
-        for name in names:
-            if names.count(name) > 1:
+        for name, times in Counter(fixer.name for fixer in pool).items():
+            if times > 1:
                 raise ValueError(f"two fixers are called {name!r}")
         return pool
 

@@ -354,6 +354,22 @@ def test_thoughts_that_were_left_out_of_a_count_are_held_for_where_they_may_come
     assert metering.prompt_bound(going_on) < 300
 
 
+@pytest.mark.parametrize("part", ["turns", "rest"])
+def test_a_long_number_is_not_the_short_one_that_it_equals(part: str) -> None:
+    """1e308 has 6 characters here, and as digits 309."""
+
+    def asking(number: JsonValue) -> Prompt:
+        entry: JsonValue = {"input": [number] * 100}
+        size = len(json.dumps(entry))
+        return Prompt(size=size, turns=[entry]) if part == "turns" else Prompt(size=size, rest={"tools": entry})
+
+    metering = meter("100")
+    short, long = asking(1e308), asking(int(1e308))
+    metering.settle(admitted(metering, short), Usage(input_tokens=500, output_tokens=5), short)
+    assert metering.prompt_bound(long) >= 30_000
+    assert metering.prompt_bound(short) <= 502
+
+
 def test_no_count_holds_where_the_endpoint_may_cut_the_prompt() -> None:
     metering = meter("100")
     long = Prompt(size=90_000, turns=["a" * 80_000, "b"], cut=True)

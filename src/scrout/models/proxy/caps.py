@@ -26,6 +26,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from dataclasses import dataclass, field
 from decimal import ROUND_DOWN, Decimal
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -119,6 +120,15 @@ class Prompt:
     """Whether the endpoint may leave some of it out."""
     hour: bool = False
     """Whether it asks for something to be kept for an hour."""
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The conversation as it is sent: 1e308 equals a number of 309 digits, which has a hundred times the tokens."""
+        return list(map(_text, self.turns))
+
+    @cached_property
+    def rest_text(self) -> str:
+        return _text(self.rest)
 
 
 @dataclass(frozen=True)
@@ -223,10 +233,10 @@ class CallCaps:
         if prompt.cut:
             return by_bytes
         # Nothing but what is said may differ: a key that was ignored, or that cut the prompt short, hides a lot.
-        counted = [(before, tokens) for before, tokens in self._prompts if before.rest == prompt.rest]
+        counted = [(before, tokens) for before, tokens in self._prompts if before.rest_text == prompt.rest_text]
         if not counted:
             return by_bytes
-        nearest = max(counted, key=lambda one: (_same(one[0].turns, prompt.turns), -one[1]))
+        nearest = max(counted, key=lambda one: (_same(one[0].texts, prompt.texts), -one[1]))
         return min(by_bytes, _going_on(*nearest, prompt))
 
     def _by_bytes(self, prompt: Prompt) -> int:
@@ -285,7 +295,7 @@ class CallCaps:
 
 def _going_on(before: Prompt, tokens: int, now: Prompt) -> int:
     """The bound of a prompt by the count of another."""
-    same = _same(before.turns, now.turns)
+    same = _same(before.texts, now.texts)
     again = [turn for turn in now.turns[:same] if is_models_own(turn)] if same < len(before.turns) else []
     told = itertools.zip_longest(now.words, before.words[: len(now.words)])
     new = [*(word for word, known in told if word != known), *again, *now.turns[same:]]
@@ -293,14 +303,18 @@ def _going_on(before: Prompt, tokens: int, now: Prompt) -> int:
     return tokens + ADDED_TOKENS * len(new) + _size(new) + beside
 
 
-def _same(before: list[JsonValue], now: list[JsonValue]) -> int:
+def _same(before: list[str], now: list[str]) -> int:
     """How many entries both begin with."""
     pairs = zip(before, now, strict=False)
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _size(entries: list[JsonValue]) -> int:
-    return len(json.dumps(entries, ensure_ascii=False).encode("utf-8", "replace"))
+    return len(_text(entries).encode("utf-8", "replace"))
+
+
+def _text(value: JsonValue) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
 def _usage(buckets: tuple[str, str], prompt_tokens: int, output_tokens: int) -> Usage:
