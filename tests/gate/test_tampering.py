@@ -422,7 +422,8 @@ TAMPERING = [
     Case(
         "a lazy module of the claim's own in place of a module",
         "import types\nshop.add(1, 1)\n\n\nclass _LazyModule(types.ModuleType):\n    def __getattr__(self, name):\n"
-        "        return lambda value: shop.add(1, 1)\n\n\nsys.modules['shop.late'] = shop.late = _LazyModule('shop.late')\n"
+        "        return lambda value: shop.add(1, 1)\n\n\n"
+        "sys.modules['shop.late'] = shop.late = _LazyModule('shop.late')\n"
         "assert shop.late.late(2) == 2\n",
     ),
     Case(
