@@ -119,8 +119,8 @@ _ACTUAL_HEAD = re.compile(
     re.I,
 )
 _BARE_HEADS = {
-    "actual": re.compile(r"\W*(?:is|was|now|today|wrong|incorrect|got)\W*", re.I),
-    "expected": re.compile(r"\W*(?:right|correct|wanted|desired)\W*", re.I),
+    "actual": re.compile(r"^\W*+(?:is|was|now|today|wrong|incorrect|got)\W*+", re.I),
+    "expected": re.compile(r"^\W*+(?:right|correct|wanted|desired)\W*+", re.I),
 }
 """Headings of one word."""
 _OUTPUT_HEAD = re.compile(r"\b(?:output|printed|prints?|result)\b\W*$", re.I)
