@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from scrout.index.tables import dumps, loads, tabulate
-from scrout.syntax import is_literal, parse_python
+from scrout.syntax import SourceText, is_literal, parse_python
 
 DEEP = f"x = {'(' * 60}1{' + 1)' * 60}\n" * 10
 
@@ -52,3 +52,11 @@ def test_literals() -> None:
     assert is_literal("[1, 'a', {2: None}]")
     assert not is_literal("print(1)")
     assert not is_literal("[1,")
+
+
+def test_the_text_of_a_node_is_as_it_is_written() -> None:
+    source = "x = 'é' + \\\n  f(1)\r\ny = [\r  2,\f3]\nz"
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.expr | ast.stmt)]
+    text = SourceText(source)
+    assert len(nodes) > 10
+    assert [text.of(node) for node in nodes] == [ast.get_source_segment(source, node) for node in nodes]

@@ -303,8 +303,8 @@ def _remove(name: str, repo: Path, as_json: bool) -> int:
     if key not in book.own:
         known = ", ".join(map(str, book.own)) or "none"
         raise RouteError(
-            f"{key} has no résumé of yours; there is {known}. A public one comes with scrout and stays; one of "
-            f"your own counts in its place: `scrout fixers add {key} --outcomes FILE`."
+            f"{key} has no résumé of yours; there is {known}. `scrout fixers list` shows them. A public one comes with "
+            f"scrout and stays; one of your own counts in its place: `scrout fixers add {key} --outcomes FILE`."
         )
     path = book.folder / resumes.file_of(book.own[key])
     with alone(book.folder, RESUMES):

@@ -49,7 +49,7 @@ from scrout.scout.recon.expectations import (
     read_told_of,
     sentences,
 )
-from scrout.syntax import is_literal, parse_python
+from scrout.syntax import SourceText, is_literal, parse_python
 
 MAX_SCRIPTS = 5
 MAX_SCRIPT_CHARS = 65_536
@@ -364,9 +364,10 @@ class _Shown:
         """The statements that the report may speak of, by how they are written."""
         numbers = {ask.line: number for number, ask in enumerate(self.asks)}
         found: dict[str, list[int]] = {}
+        text = SourceText(self.source)
         for node in self.tree.body if self.tree else ():
             if isinstance(node, ast.Expr) and node.end_lineno in numbers:
-                same = found.setdefault(ast.get_source_segment(self.source, node) or "", [])
+                same = found.setdefault(text.of(node), [])
                 if len(same) < MAX_ASKS:
                     same.append(numbers[node.end_lineno])
         return found
