@@ -297,6 +297,16 @@ def test_what_a_file_names_is_read_once_and_bounded_together(tmp_path: Path, mon
         trust(write(tmp_path, f"{fixer}{['x', 'y']}"))
 
 
+def test_a_word_that_is_there_often_is_looked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[object] = []
+    is_no_folder = loading._is_no_folder
+    monkeypatch.setattr(loading, "_is_no_folder", lambda path: looked.append(path) or is_no_folder(path))
+    (tmp_path / "x").write_text("1")
+    fixer = "[[fixers]]\nname='a'\nkind='command'\nmodel='m'\nbase_url='http://x/v1'\ncommand="
+    trust(write(tmp_path, f"{fixer}{['y', *['x'] * 100]}"))
+    assert len(looked) == 2
+
+
 @pytest.mark.parametrize("name", ["a\\u0000b", "~nobody-of-this-name/x", "x" * 5000, "y/" * 3000])
 @pytest.mark.parametrize("key", ["fix.prices", "fixers.model_file", "fixers.command"])
 def test_a_name_that_no_file_has_is_no_bug(tmp_path: Path, key: str, name: str) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -67,6 +69,28 @@ def test_no_variable_of_the_caller_reaches_git(tmp_path: Path, monkeypatch: pyte
     make_git_dir(tmp_path / "git")
     seen = GitDir(tmp_path / "git")("-c", "alias.seen=!env", "seen").decode()
     assert "secret" not in seen and "GIT_EXEC_PATH=/nowhere" not in seen and "GIT_ALLOW_PROTOCOL=\n" in seen
+
+
+def test_a_repository_makes_git_say_no_more_than_fits(make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line of attributes that git does not understand is told with the path of its file, which may be long."""
+    monkeypatch.setattr(scrout.git, "_MOST_SAID_BYTES", 1000)
+    heard: list[bytearray] = []
+    hear = scrout.git._heard
+
+    @contextmanager
+    def listening(process: scrout.git.Process) -> Iterator[bytearray]:
+        with hear(process) as said:
+            heard.append(said)
+            yield said
+
+    monkeypatch.setattr(scrout.git, "_heard", listening)
+    folder = "/".join(["d" * 200] * 10)
+    repo = make_repo({f"{folder}/.gitattributes": "* /\n" * 1000, f"{folder}/a": "x\n"})
+    GitDir.of(repo)("reset", "-q", "--hard", "HEAD")  # a pipe that nobody reads would stop it
+    (repo / folder / "a").unlink()
+    GitDir.of(repo)("reset", "-q", "--hard", "HEAD")
+    assert len(heard[-1]) == 1000
+    assert (repo / folder / "a").exists()
 
 
 def test_a_command_that_takes_too_long_is_ended(tmp_path: Path) -> None:
@@ -262,6 +286,30 @@ def test_no_other_repository_of_the_machine_is_read(make_repo: MakeRepo, plant: 
                 git("cat-file", "-p", head)
     except TaskError as error:
         assert "private" not in str(error).replace(str(private), "")
+
+
+@pytest.mark.parametrize("name", ["real\0/x", "loop/x"])
+@pytest.mark.parametrize("file", [".git", "gitdir", "worktree"])
+def test_a_name_that_leads_nowhere_is_no_bug(make_repo: MakeRepo, file: str, name: str) -> None:
+    """A path with a zero byte, or a link that leads to itself."""
+    repo = make_repo({"a.txt": "x\n"})
+    at = repo
+    if file == "worktree":
+        at = repo / "sub"
+        at.mkdir()
+        own = repo / ".git" / "modules" / "sub"
+        shutil.copytree(repo / ".git", own, ignore=shutil.ignore_patterns("modules"))
+        (own / "config").write_text(f"[core]\n\tworktree = {name}\n")
+        (at / ".git").write_text("gitdir: ../.git/modules/sub\n")
+    else:
+        (repo / ".git").rename(repo / "real")
+        own = repo / "real" / "worktrees" / "x" if file == "gitdir" else repo
+        own.mkdir(parents=True, exist_ok=True)
+        (own / "gitdir").write_text(name)
+        (repo / ".git").write_text(f"gitdir: {'real/worktrees/x' if file == 'gitdir' else name}\n")
+    (own / "loop").symlink_to("loop")
+    with pytest.raises(TaskError, match="knows nothing of it"):
+        find_repository(at)
 
 
 def test_a_line_break_in_a_path_adds_no_other_repository(make_repo: MakeRepo) -> None:

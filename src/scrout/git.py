@@ -38,6 +38,8 @@ _MOST_FILE_BYTES = 200_000_000
 """Of an index or a list of references."""
 _MOST_NAMED_BYTES = 10_000_000
 """Of a file that git reads whole because of its name."""
+_MOST_SAID_BYTES = 100_000
+"""Of what one command says beside its output."""
 _MEMORY_BYTES = 2_000_000_000
 """Of one process. A few kilobytes of objects can stand for gigabytes, and git holds most of what it reads in memory."""
 _PACKING_MEMORY_BYTES = 8_000_000_000
@@ -341,7 +343,7 @@ def _at(top: Path) -> Foreign:
     named = (_content(top, ".git", 10_000) or b"").decode("utf-8", "surrogateescape")
     if not named.startswith("gitdir:"):
         raise TaskError(f"{top} is not a git repository: {entry} names no git directory. Run `git init` there.")
-    own = (top / named.removeprefix("gitdir:").strip()).resolve()
+    own = _real(top / named.removeprefix("gitdir:").strip())
     # Such a file can name any repository of this machine: that one must know of this work tree.
     if own.parent.name == "worktrees" and _links_back(own, entry):
         if own.parent.parent.name == ".git":
@@ -357,7 +359,12 @@ def _at(top: Path) -> Foreign:
 
 def _links_back(own: Path, entry: Path) -> bool:
     said = (_content(own, "gitdir", 10_000) or b"").decode("utf-8", "surrogateescape").strip()
-    return bool(said) and (own / said).parent.resolve() / ".git" == entry and is_git_dir(own.parent.parent)
+    return bool(said) and _real((own / said).parent) / ".git" == entry and is_git_dir(own.parent.parent)
+
+
+def _real(path: Path) -> Path:
+    """Where a path of a stranger's leads. Not Path's own method, which raises for a link that leads to itself."""
+    return Path(os.path.realpath(str(path).replace("\0", "")))
 
 
 def _is_submodule(top: Path, own: Path) -> bool:
@@ -370,7 +377,7 @@ def _is_submodule(top: Path, own: Path) -> bool:
         return False
     # A folder that was downloaded into the user's repository can name any submodule of it.
     texts = ((_content(own, name) or b"").decode("utf-8", "surrogateescape") for name in ("config", "config.worktree"))
-    return any((own / said).resolve() == top for text in texts if (said := _configured(text, "core", "worktree")))
+    return any(_real(own / said) == top for text in texts if (said := _configured(text, "core", "worktree")))
 
 
 def _configured(text: str, section: str, key: str) -> str:
@@ -513,16 +520,16 @@ def _run(
     again: bool = False,
 ) -> bytes:
     limit_s = timeout_s or LOCAL_S
-    with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as asked:
         asked.write(stdin)
         asked.seek(0)
-        with _start(args, cwd, variables, asked, said) as process, _ended(process, limit_s) as late:
+        process = _start(args, cwd, variables, asked, subprocess.PIPE)
+        with process, _heard(process) as said, _ended(process, limit_s) as late:
             assert process.stdout is not None
             output = process.stdout.read(most_bytes + 1)
             if len(output) <= most_bytes:
                 process.wait()
-        said.seek(0)
-        words = said.read(100_000).decode(errors="replace").strip()
+    words = said.decode(errors="replace").strip()
     if len(output) > most_bytes:
         raise GitError(f"git {args[0]} in {cwd} wrote more than {most_bytes:,} bytes. That is no ordinary repository.")
     if late.is_set():
@@ -533,6 +540,26 @@ def _run(
     if process.returncode != 0:
         raise GitError(f"git {args[0]} in {cwd}: {words or f'exit code {process.returncode}'}")
     return output
+
+
+@contextmanager
+def _heard(process: Process) -> Iterator[bytearray]:
+    """The first of what a process says beside its output. The rest is dropped: lines of a repository's attributes that
+    git does not understand would fill any disk, each told with the path of its file.
+    """
+    said = bytearray()
+
+    def listen() -> None:
+        assert process.stderr is not None
+        while part := os.read(process.stderr.fileno(), 65_536):
+            said.extend(part[: _MOST_SAID_BYTES - len(said)])
+
+    listener = threading.Thread(target=listen, daemon=True)
+    listener.start()
+    try:
+        yield said
+    finally:
+        listener.join()
 
 
 @contextmanager

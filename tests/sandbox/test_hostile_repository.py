@@ -471,6 +471,14 @@ def test_git_follows_no_reference_out_of_the_references(
         count_changed(find_source(repo))
 
 
+def test_what_is_committed_in_another_encoding_fits_too(make_repo: MakeRepo) -> None:
+    """Each of these bytes is nine in UTF-8."""
+    repo = make_repo({".gitattributes": "big working-tree-encoding=TSCII\n"})
+    (repo / "big").write_bytes(b"\x87" * 300_000)
+    with pytest.raises(TaskError, match="more than"):
+        make_base(repo, find_source(repo).head, dirty=True, bounds=SandboxSettings(repo_mb=1))
+
+
 def test_an_ordinary_repository_inside_is_no_obstacle(make_repo: MakeRepo) -> None:
     repo = make_repo({"a.txt": "x\n"})
     inner = make_repo({"b.txt": "x\n"}, "repo/inner")

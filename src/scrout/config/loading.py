@@ -205,12 +205,12 @@ def _is_no_folder(path: Path) -> bool:
 
 
 def _words_of(table: Mapping[str, Any], name: str) -> Iterator[tuple[str, str]]:
+    """Each once: a megabyte of one word would be looked for on the disk for a minute."""
     fixers = table.get("fixers")
-    for fixer in fixers if isinstance(fixers, list) else ():
-        listed = fixer.get(name) if isinstance(fixer, dict) else None
-        for word in listed if isinstance(listed, list) else [listed]:
-            if isinstance(word, str) and "\0" not in word:
-                yield f"fixers.{name}", word
+    given = [fixer.get(name) for fixer in fixers if isinstance(fixer, dict)] if isinstance(fixers, list) else []
+    words = (word for listed in given for word in (listed if isinstance(listed, list) else [listed]))
+    for word in dict.fromkeys(word for word in words if isinstance(word, str) and "\0" not in word):
+        yield f"fixers.{name}", word
 
 
 class _Digests:

@@ -142,6 +142,8 @@ def make_base(repo: Path, commit: str, *, dirty: bool = False, bounds: SandboxSe
         _must_fit(GitDir.of(tree), repo, commit, bounds or SandboxSettings())
         if dirty:
             commit = _commit_work_tree(found, tree, commit, bounds or SandboxSettings())
+            # In UTF-8, a file of another encoding may be twelve times as large.
+            _must_fit(GitDir.of(tree), repo, commit, bounds or SandboxSettings())
         _check_out(tree, commit)
         _hand_over(Base(repo, commit, tree))
         final = folder / base_key(repo, commit)

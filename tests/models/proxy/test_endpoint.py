@@ -1114,6 +1114,22 @@ async def test_a_tool_that_is_loaded_by_its_name_is_held_for() -> None:
     assert held.worst.prompt_tokens >= 3 * 20_000
 
 
+@pytest.mark.parametrize("part", ["tools", "turns"])
+async def test_what_an_endpoint_writes_anew_is_held_for(part: str) -> None:
+    """With a digit, a comma and a blank for each number; also where a conversation goes on that was counted."""
+    numbers: JsonValue = {"enum": [1] * 10_000}
+    ask: Json = {"role": "user", "content": "a"}
+    call: Json = {"type": "tool_use", "id": "t", "name": "a", "input": numbers}
+    turns: JsonValue = [ask, {"role": "assistant", "content": [call]}] if part == "turns" else [ask]
+    tools: Json = {"tools": [{"name": "a", "input_schema": numbers}]} if part == "tools" else {}
+    with ScriptedEndpoint([ScriptedReply("x", usage=Usage(input_tokens=20, output_tokens=1))] * 2) as endpoint:
+        async with opened(endpoint.base_url) as there:
+            assert (await there.ask(MESSAGES, messages=[ask])).status_code == 200
+            assert (await there.ask(MESSAGES, messages=turns, **tools)).status_code == 200
+            _, held = (line for line in read(there.trajectory) if isinstance(line, ReservedCall))
+    assert held.worst.prompt_tokens >= 30_000
+
+
 async def test_tools_that_a_model_knows_are_held_for_beyond_their_names() -> None:
     tools: JsonValue = [{"type": "bash_20250124", "name": "bash"}, {"type": "memory_20250818", "name": "memory"}]
     with ScriptedEndpoint([REPLY]) as endpoint:

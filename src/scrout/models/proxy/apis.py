@@ -316,12 +316,12 @@ PICTURES = ("image", "image_url", "input_image")
 
 def pictures(turn: JsonValue) -> int:
     """How many an entry of a conversation has."""
-    return sum(part.get("type") in PICTURES for part in _parts(turn))
+    return sum(part.get("type") in PICTURES for part in parts(turn))
 
 
 def tool_references(turn: JsonValue) -> int:
     """How many names of tools an entry has, in place of which an endpoint puts what it was told of the tool."""
-    return sum(part.get("type") == "tool_reference" for part in _parts(turn))
+    return sum(part.get("type") == "tool_reference" for part in parts(turn))
 
 
 def is_cut(request: Json) -> bool:
@@ -352,7 +352,7 @@ def is_models_own(turn: JsonValue) -> bool:
     return turn.get("role") == "assistant" or _text(turn.get("type")).endswith(("_call", "reasoning"))
 
 
-def _parts(turn: JsonValue) -> Iterator[Json]:
+def parts(turn: JsonValue) -> Iterator[Json]:
     """What an entry is made of, and what the results of tools in it are."""
     if not isinstance(turn, dict):
         return

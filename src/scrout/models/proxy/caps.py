@@ -115,7 +115,7 @@ class Prompt:
     pictures: tuple[int, ...] = ()
     """How many each entry of the conversation has; empty: none has any."""
     loaded: tuple[int, ...] = ()
-    """Bytes of what the endpoint puts in place of names in each entry; empty: there are none."""
+    """What the endpoint may add to each entry, as it is written anew or put in place of names; empty: nothing."""
     cut: bool = False
     """Whether the endpoint may leave some of it out."""
     hour: bool = False

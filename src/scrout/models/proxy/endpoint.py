@@ -46,6 +46,7 @@ from scrout.models.proxy.apis import (
 from scrout.models.proxy.call import ProxiedCall, Sent, unreachable
 from scrout.models.proxy.caps import BUILT_IN_TOKENS, Account, CallCaps, CapReached, Prompt, Reservation
 from scrout.models.proxy.conversation import unkept
+from scrout.models.proxy.rewriting import added, structured
 from scrout.models.proxy.stream_redactor import StreamRedactor
 from scrout.models.proxy.upstream import ConnectFailed, StreamBroken, StreamingResponse, Upstream
 from scrout.redact import MIN_LENGTH
@@ -450,16 +451,15 @@ def _prompt(api: Api, sent: Sent) -> Prompt:
     tools = _tools(request)
     rest = {key: value for key, value in _rest(api, request).items() if key not in unlike}
     largest = max((len(json.dumps(tool)) for tool in tools), default=0) if b'"tool_reference"' in sent.body else 0
+    beside = (value for key, value in rest.items() if key != "tools" and isinstance(value, dict | list))
+    loaded = [largest * tool_references(turn) + sum(map(added, structured(turn))) for turn in turns]
     return Prompt(
-        # Endpoints write tools and schemas down anew for their model, some of them in ASCII alone.
-        size=len(sent.body)
-        + (0 if sent.body.isascii() else len(json.dumps(rest)) - len(canonical(rest)))
-        + BUILT_IN_TOKENS * sum(map(_is_built_in, tools)),
+        size=len(sent.body) + sum(map(added, (*tools, *beside))) + BUILT_IN_TOKENS * sum(map(_is_built_in, tools)),
         turns=[without_cache_control(turn) for turn in turns] if b'"cache_control"' in sent.body else turns,
         words=[part for told in words for part in (told if isinstance(told, list) else [told])],
         rest=rest,
         pictures=tuple(map(pictures, turns)),
-        loaded=tuple(largest * tool_references(turn) for turn in turns) if largest else (),
+        loaded=tuple(loaded),
         hour=b'"1h"' in sent.body,
         cut=is_cut(request),
     )

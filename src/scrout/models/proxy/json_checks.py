@@ -10,7 +10,7 @@ from pydantic import JsonValue
 Check = Callable[[JsonValue], bool]
 """Whether a value that is not null may pass."""
 
-_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
 def anything(value: JsonValue) -> bool:
@@ -45,7 +45,7 @@ def schema(value: JsonValue) -> bool:
     while inner:
         match inner.pop():
             case dict() as found:
-                named = [found.get(key) for key in _REFERENCES]
+                named = [found.get(key) for key in REFERENCES]
                 if any(isinstance(name, str) and not name.startswith("#") for name in named):
                     return False
                 if isinstance(base := found.get("$id"), str) and ":" in base:
